@@ -1,0 +1,1 @@
+//! Running: the device, stream and GC actors of millstream, their threads, and the driver.

@@ -1,0 +1,1 @@
+//! The millstream command line: the demo and the doctor.

@@ -1,0 +1,1 @@
+//! Loom models of millstream's primitives.

@@ -1,0 +1,1 @@
+//! Deciding: hazards, memory, streams and the compute server of millstream, as plain state machines.

@@ -1,0 +1,1 @@
+//! Element types of millstream's kernels and tensors.

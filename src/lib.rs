@@ -1,0 +1,1 @@
+//! Many threads, one device.
