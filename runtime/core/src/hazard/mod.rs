@@ -1,0 +1,3 @@
+//! Who must run before whom: access logs, clocks and points.
+
+pub mod points;

@@ -1,0 +1,1 @@
+//! Points that still use a range.
