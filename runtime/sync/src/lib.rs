@@ -1,1 +1,29 @@
 //! The door to threads and atomics, and the primitives that millstream builds on it.
+//!
+//! Nothing here knows about devices. Every primitive is written against [`facade`], which is std in a
+//! build and loom's types under `--cfg loom` with the feature `loom`, so that each one is model checked
+//! (the models live in `loom-tests`).
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`facade`] | atomics, `Arc`, `Mutex`, cells, threads, and how long to spin before parking |
+//! | [`gate`] | one sleeper, many wakers |
+//! | [`mailbox`] | bounded ring, many producers, one consumer; messages live in the slots |
+//! | [`reply`] | one value, one waiter; dropping either side is an answer |
+//! | [`timeline`] | a queue's published progress |
+//! | [`slots`] | counted slots, the free list, the dropped list |
+//! | [`poison`] | failed byte ranges of a slice |
+//! | [`credit`] | a bounded budget in flight, first come, first served |
+//! | [`channel`] | the control plane's channel |
+
+pub mod channel;
+pub mod credit;
+pub mod facade;
+pub mod gate;
+pub mod mailbox;
+pub mod planted;
+pub mod poison;
+pub mod reply;
+pub mod slots;
+pub mod timeline;
+mod wait;

@@ -1,0 +1,33 @@
+//! The control plane's channel, and the GC hand-over's: crossbeam's in a build, one of our own over the
+//! facade in a model, with the same names and errors. Many producers, many consumers; never on the path of
+//! a task or a free.
+
+#[cfg(not(all(loom, feature = "loom")))]
+pub use crossbeam_channel::{
+    Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, bounded, unbounded,
+};
+
+#[cfg(all(loom, feature = "loom"))]
+mod model;
+#[cfg(all(loom, feature = "loom"))]
+pub use model::{
+    Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, bounded, unbounded,
+};
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_delivers_and_tells_that_the_other_side_is_gone() {
+        let (tx, rx) = bounded(1);
+        tx.send(1).unwrap();
+        assert!(matches!(tx.try_send(2), Err(TrySendError::Full(2))));
+        assert_eq!((rx.len(), rx.recv()), (1, Ok(1)));
+        drop(tx);
+        assert_eq!(rx.recv(), Err(RecvError));
+        let (tx, rx) = unbounded();
+        drop(rx);
+        assert_eq!(tx.send(3), Err(SendError(3)));
+    }
+}

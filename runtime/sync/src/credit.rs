@@ -1,0 +1,333 @@
+//! A bounded budget in flight, of tasks or bytes (I12); first come, first served.
+//!
+//! One word holds what is in use and whether somebody waits. While nobody waits, acquiring is one
+//! compare-and-swap and releasing one subtraction. Once somebody waits, all others queue up behind, so that
+//! small requests do not starve a large one. Whoever releases grants on behalf of the waiters, in their
+//! order and for as long as the room lasts: a woken waiter already has what it asked for.
+//!
+//! No wake is lost: a waiter sets WAITED_FOR by an exchange that proves that there was no room, and a
+//! release that comes later sees it in the same word.
+
+use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::facade::thread::{self, Thread};
+use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock};
+use crate::planted::{Bug, on};
+use std::collections::VecDeque;
+use std::fmt;
+use std::time::Instant;
+
+/// In `state`: somebody waits. The bits above count what is in use.
+const WAITED_FOR: u64 = 1;
+const ONE: u64 = 2;
+/// The greatest budget.
+const LIMIT_MAX: u64 = u64::MAX / ONE;
+
+/// There is no room at the moment, or others wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    /// In use at the moment.
+    pub in_use: u64,
+    /// The budget.
+    pub limit: u64,
+}
+
+impl fmt::Display for Exceeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} are in use", self.in_use, self.limit)
+    }
+}
+
+impl std::error::Error for Exceeded {}
+
+/// Why a wait for credit brought none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcquireError {
+    /// The budget has ended: nobody waits any more.
+    Ended,
+    /// More than the whole budget was asked for.
+    TooLarge {
+        /// What was asked for.
+        asked: u64,
+        /// The budget.
+        limit: u64,
+    },
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("the budget has ended"),
+            Self::TooLarge { asked, limit } => {
+                write!(f, "asked for {asked} of a budget of {limit}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for AcquireError {}
+
+/// A bounded budget.
+pub struct Credit {
+    state: Padded<AtomicU64>,
+    limit: u64,
+    ended: AtomicBool,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    next_ticket: u64,
+    /// Those who wait. Being granted means being taken out.
+    waiting: VecDeque<Request>,
+}
+
+struct Request {
+    ticket: u64,
+    amount: u64,
+    thread: Thread,
+}
+
+impl Queue {
+    fn place(&self, ticket: u64) -> Option<usize> {
+        self.waiting
+            .iter()
+            .position(|request| request.ticket == ticket)
+    }
+}
+
+/// How entering the queue went.
+enum Entered {
+    Granted,
+    Ended,
+    Waiting(u64),
+}
+
+impl Credit {
+    /// A budget of `limit`.
+    pub fn new(limit: u64) -> Self {
+        Self {
+            state: Padded(AtomicU64::new(0)),
+            limit: limit.min(LIMIT_MAX),
+            ended: AtomicBool::new(false),
+            queue: Mutex::new(Queue::default()),
+        }
+    }
+
+    /// In use at the moment.
+    #[inline]
+    pub fn in_use(&self) -> u64 {
+        // Relaxed: a figure.
+        self.state.load(Ordering::Relaxed) / ONE
+    }
+
+    /// The budget.
+    #[inline]
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn fits(&self, state: u64, amount: u64) -> bool {
+        amount <= self.limit.saturating_sub(state / ONE)
+    }
+
+    /// Takes `amount` without waiting. Fails also while others wait, whose turn is first. It goes on
+    /// counting after [`Self::end`].
+    #[inline]
+    pub fn try_acquire(&self, amount: u64) -> Result<(), Exceeded> {
+        // Relaxed: a guess for the exchange.
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            if state & WAITED_FOR != 0 || !self.fits(state, amount) {
+                return Err(Exceeded {
+                    in_use: state / ONE,
+                    limit: self.limit,
+                });
+            }
+            // Acquire: what was done before the room was given back comes before what is done with it.
+            let (won, lost) = (Ordering::Acquire, Ordering::Relaxed);
+            match self
+                .state
+                .compare_exchange_weak(state, state + amount * ONE, won, lost)
+            {
+                Ok(_) => return Ok(()),
+                Err(now) => state = now,
+            }
+        }
+    }
+
+    /// Takes `amount`; may block until there is room. Asking for more than the budget fails at once.
+    #[inline]
+    pub fn acquire(&self, amount: u64, spin: &SpinPolicy) -> Result<(), AcquireError> {
+        match self.try_acquire(amount) {
+            Ok(()) => Ok(()),
+            // Without a deadline there is always an answer.
+            Err(_) => self
+                .acquire_slow(amount, *spin, None)
+                .unwrap_or(Err(AcquireError::Ended)),
+        }
+    }
+
+    /// Takes `amount`; blocks until there is room or the deadline has passed (`None`). In a model no
+    /// deadline comes.
+    pub fn acquire_deadline(
+        &self,
+        amount: u64,
+        spin: &SpinPolicy,
+        deadline: Instant,
+    ) -> Option<Result<(), AcquireError>> {
+        match self.try_acquire(amount) {
+            Ok(()) => Some(Ok(())),
+            Err(_) => self.acquire_slow(amount, *spin, Some(deadline)),
+        }
+    }
+
+    #[cold]
+    fn acquire_slow(
+        &self,
+        amount: u64,
+        spin: SpinPolicy,
+        deadline: Option<Instant>,
+    ) -> Option<Result<(), AcquireError>> {
+        if amount > self.limit {
+            let limit = self.limit;
+            return Some(Err(AcquireError::TooLarge {
+                asked: amount,
+                limit,
+            }));
+        }
+        Spinner::of_thread(spin, |spin| {
+            if spin.spin(&mut || self.try_acquire(amount).ok()).is_some() {
+                return Some(Ok(()));
+            }
+            let ticket = match self.enter(amount) {
+                Entered::Granted => return Some(Ok(())),
+                Entered::Ended => return Some(Err(AcquireError::Ended)),
+                Entered::Waiting(ticket) => ticket,
+            };
+            let nap = spin.nap_begins();
+            let outcome = loop {
+                let in_time = thread::park_until(deadline);
+                let mut queue = lock(&self.queue);
+                let Some(place) = queue.place(ticket) else {
+                    break Some(Ok(())); // taken out: granted
+                };
+                if !in_time || self.has_ended() {
+                    queue.waiting.remove(place);
+                    // Those behind may be asking for less.
+                    self.grant(&mut queue);
+                    break if in_time {
+                        Some(Err(AcquireError::Ended))
+                    } else {
+                        None
+                    };
+                }
+            };
+            spin.nap_ended(nap);
+            outcome
+        })
+    }
+
+    fn has_ended(&self) -> bool {
+        // Acquire: pairs with `end`.
+        self.ended.load(Ordering::Acquire)
+    }
+
+    fn enter(&self, amount: u64) -> Entered {
+        let mut queue = lock(&self.queue);
+        if self.has_ended() {
+            return Entered::Ended;
+        }
+        // Relaxed: a guess for the exchange.
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            let has_room = queue.waiting.is_empty() && self.fits(state, amount);
+            let next = if has_room {
+                state + amount * ONE
+            } else {
+                state | WAITED_FOR
+            };
+            // Acquire: as in `try_acquire`.
+            let (won, lost) = (Ordering::Acquire, Ordering::Relaxed);
+            match self.state.compare_exchange_weak(state, next, won, lost) {
+                Ok(_) if has_room => return Entered::Granted,
+                Ok(_) => break,
+                Err(now) => state = now,
+            }
+        }
+        let ticket = queue.next_ticket;
+        queue.next_ticket += 1;
+        queue.waiting.push_back(Request {
+            ticket,
+            amount,
+            thread: thread::current(),
+        });
+        Entered::Waiting(ticket)
+    }
+
+    /// Gives `amount` back, and grants those who wait and now fit.
+    #[inline]
+    pub fn release(&self, amount: u64) {
+        let looked = on(Bug::CreditLookFirst).then(|| self.state.load(Ordering::Relaxed));
+        // Release: pairs with the Acquire of whoever takes this room.
+        let before = self.state.fetch_sub(amount * ONE, Ordering::Release);
+        debug_assert!(
+            before / ONE >= amount,
+            "released more credit than is in use"
+        );
+        if looked.unwrap_or(before) & WAITED_FOR != 0 {
+            self.grant(&mut lock(&self.queue));
+        }
+    }
+
+    /// Grants those in front for as long as they fit; clears WAITED_FOR when nobody is left.
+    #[cold]
+    fn grant(&self, queue: &mut Queue) {
+        while let Some(front) = queue.waiting.front() {
+            let amount = front.amount;
+            let taken = |state| self.fits(state, amount).then(|| state + amount * ONE);
+            // Acquire and Release: the waiter comes after whoever made the room; it learns of the grant
+            // by the lock.
+            let (won, lost) = (Ordering::AcqRel, Ordering::Relaxed);
+            if self.state.fetch_update(won, lost, taken).is_err() {
+                return;
+            }
+            if let Some(granted) = queue.waiting.pop_front() {
+                granted.thread.unpark();
+            }
+            if on(Bug::CreditNoBaton) {
+                break;
+            }
+        }
+        if queue.waiting.is_empty() {
+            // Relaxed: only the holder of the lock sets it.
+            self.state.fetch_and(!WAITED_FOR, Ordering::Relaxed);
+        }
+    }
+
+    /// Everyone who waits gets `Ended`, and nobody will wait any more.
+    pub fn end(&self) {
+        // Release: pairs with `has_ended`.
+        self.ended.store(true, Ordering::Release);
+        if on(Bug::CreditEndSilent) {
+            return;
+        }
+        // Whoever is not in the queue yet enters it under this lock, and sees `ended` there. They take
+        // themselves out.
+        for request in &lock(&self.queue).waiting {
+            request.thread.unpark();
+        }
+    }
+}
+
+impl fmt::Debug for Credit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Credit");
+        out.field("in_use", &self.in_use())
+            .field("limit", &self.limit);
+        out.finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "credit_tests.rs"]
+mod tests;

@@ -1,0 +1,125 @@
+//! How a budget behaves with real threads.
+
+use super::*;
+use std::sync::Arc;
+use std::time::Duration;
+
+const NEVER: SpinPolicy = SpinPolicy::never();
+
+/// Returns once somebody waits.
+fn until_waited_for(credit: &Credit) {
+    while credit.state.load(Ordering::SeqCst) & WAITED_FOR == 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_budget_is_kept() {
+    let credit = Credit::new(10);
+    assert_eq!(credit.try_acquire(7), Ok(()));
+    assert_eq!(
+        credit.try_acquire(4),
+        Err(Exceeded {
+            in_use: 7,
+            limit: 10
+        })
+    );
+    assert_eq!(credit.acquire(3, &NEVER), Ok(()));
+    credit.release(10);
+    assert_eq!((credit.in_use(), credit.limit()), (0, 10));
+}
+
+#[test]
+fn more_than_the_budget_fails_at_once() {
+    let credit = Credit::new(10);
+    let too_large = AcquireError::TooLarge {
+        asked: 11,
+        limit: 10,
+    };
+    assert_eq!(credit.acquire(11, &NEVER), Err(too_large));
+    assert_eq!(
+        credit.acquire(u64::MAX, &NEVER).is_err(),
+        credit.try_acquire(u64::MAX).is_err()
+    );
+}
+
+#[test]
+fn a_large_request_is_not_starved_by_small_ones() {
+    let credit = Arc::new(Credit::new(4));
+    credit.try_acquire(1).unwrap();
+    let large = {
+        let credit = credit.clone();
+        std::thread::spawn(move || credit.acquire(4, &NEVER))
+    };
+    until_waited_for(&credit);
+    assert!(
+        credit.try_acquire(1).is_err(),
+        "there is room for one, but its turn comes later"
+    );
+    credit.release(1);
+    assert_eq!(large.join().unwrap(), Ok(()));
+    assert_eq!(credit.in_use(), 4);
+}
+
+#[test]
+fn the_end_answers_everyone_who_waits() {
+    let credit = Arc::new(Credit::new(1));
+    credit.try_acquire(1).unwrap();
+    let waiters: Vec<_> = (0..3)
+        .map(|_| {
+            let credit = credit.clone();
+            std::thread::spawn(move || credit.acquire(1, &NEVER))
+        })
+        .collect();
+    until_waited_for(&credit);
+    credit.end();
+    for waiter in waiters {
+        assert_eq!(waiter.join().unwrap(), Err(AcquireError::Ended));
+    }
+    assert_eq!(credit.acquire(1, &NEVER), Err(AcquireError::Ended));
+    credit.release(1);
+    assert_eq!(credit.try_acquire(1), Ok(()), "counting goes on");
+}
+
+#[test]
+fn a_request_that_gives_up_lets_those_behind_pass() {
+    let credit = Arc::new(Credit::new(2));
+    credit.try_acquire(1).unwrap();
+    let small = {
+        let credit = credit.clone();
+        std::thread::spawn(move || {
+            until_waited_for(&credit);
+            credit.acquire(1, &NEVER)
+        })
+    };
+    let soon = Instant::now() + Duration::from_millis(5);
+    assert_eq!(credit.acquire_deadline(2, &NEVER, soon), None);
+    assert_eq!(small.join().unwrap(), Ok(()));
+    assert_eq!(credit.in_use(), 2);
+}
+
+#[test]
+fn many_threads_share_a_small_budget() {
+    let credit = Arc::new(Credit::new(5));
+    let threads: Vec<_> = (1..=4u64)
+        .map(|amount| {
+            let credit = credit.clone();
+            std::thread::spawn(move || {
+                for _ in 0..3_000 {
+                    credit.acquire(amount, &SpinPolicy::for_us(2)).unwrap();
+                    assert!(credit.in_use() <= 5);
+                    credit.release(amount);
+                }
+            })
+        })
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    assert_eq!(credit.in_use(), 0);
+    assert_eq!(
+        credit.state.load(Ordering::SeqCst),
+        0,
+        "nobody is left waiting"
+    );
+}

@@ -1,0 +1,67 @@
+//! The only door to atomics, locks, cells and threads.
+//!
+//! One of several faces stands behind it: std in a build; loom under `--cfg loom` **with the feature
+//! `loom`**, so that a user's own loom build without the feature is left alone. The names are the same
+//! in each. `UnsafeCell` has loom's closure API, so that a model sees each access.
+//!
+//! What is not here: clocks beyond `Instant` (only waiting reads one), sleeps, condition variables.
+
+#[cfg(all(loom, feature = "loom"))]
+#[path = "loom_face.rs"]
+mod face;
+#[cfg(not(all(loom, feature = "loom")))]
+#[path = "std_face.rs"]
+mod face;
+mod spin;
+
+pub use face::{Arc, Mutex, MutexGuard, atomic, cell, relax, thread};
+pub use spin::{SpinPolicy, Spinner, set_spinner_limit};
+
+use std::sync::PoisonError;
+
+/// Locks, and takes the lock as it is when its last holder panicked: what our locks guard is whole
+/// between any two statements.
+#[inline]
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A number that is shown and decides nothing. It is std's in every face, so that it adds no state
+/// to a model.
+#[derive(Debug, Default)]
+pub struct Figure(std::sync::atomic::AtomicU64);
+
+impl Figure {
+    /// Starts at `value`.
+    pub const fn new(value: u64) -> Self {
+        Self(std::sync::atomic::AtomicU64::new(value))
+    }
+
+    /// The number as of lately.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        // Relaxed: nothing is decided by it.
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Replaces the number.
+    #[inline]
+    pub fn set(&self, value: u64) {
+        // Relaxed: nothing is decided by it.
+        self.0.store(value, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// Keeps what is written often away from its neighbours: two cache lines, since adjacent ones are
+/// fetched in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Padded<T>(pub T);
+
+impl<T> std::ops::Deref for Padded<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}

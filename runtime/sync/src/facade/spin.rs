@@ -1,0 +1,293 @@
+//! How long a waiting thread spins before it parks.
+//!
+//! Spinning saves a wake (about 14 us) when the answer is near, and ruins everybody when cores are
+//! scarce. So it is bounded four ways: by time; by seats (at most one thread fewer than there are cores
+//! spins in the whole process); by recent success (spinning in vain halves the next attempt, down to
+//! none; a spin that pays, or a nap so short that a spin would have paid, restores it); and by a share
+//! of wall time. In a model nobody spins.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Two wakes cost about this much.
+const DEFAULT_SPIN_US: u32 = 20;
+/// Pauses between two polls: often enough for the latency, rarely enough to leave the line alone.
+const PAUSES_PER_POLL: u32 = 8;
+/// Polls before the clock is read for the first time: a quick answer should not pay for a clock.
+const POLLS_BEFORE_CLOCK: u32 = 8;
+/// Polls between two readings of the clock.
+const POLLS_PER_CLOCK: u32 = 8;
+/// After so many vain spins in a row there is none.
+const VAIN_SPINS_MAX: u8 = 4;
+/// Vain spinning may take `1 / VAIN_SHARE` of each window of wall time.
+const VAIN_SHARE: u32 = 4;
+const WINDOW: Duration = Duration::from_millis(10);
+
+/// Threads that spin at this moment, in the whole process.
+static SPINNERS: AtomicU32 = AtomicU32::new(0);
+/// The limit set by [`set_spinner_limit`]; `u32::MAX` means: as many as there are cores, less one.
+static SPINNERS_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Overrides how many threads may spin at once in this process; `None` goes back to one fewer than
+/// there are cores.
+pub fn set_spinner_limit(limit: Option<u32>) {
+    // Relaxed: a setting, seen when it is seen.
+    SPINNERS_MAX.store(limit.unwrap_or(u32::MAX), Relaxed);
+}
+
+fn spinners_max() -> u32 {
+    static CORES: OnceLock<u32> = OnceLock::new();
+    // Relaxed: see `set_spinner_limit`.
+    match SPINNERS_MAX.load(Relaxed) {
+        u32::MAX => *CORES.get_or_init(|| {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            u32::try_from(cores - 1).unwrap_or(u32::MAX - 1)
+        }),
+        limit => limit,
+    }
+}
+
+/// The right to spin, one of a few.
+struct Seat;
+
+impl Seat {
+    fn take() -> Option<Self> {
+        // Relaxed: the count orders nothing, it only bounds.
+        if SPINNERS.fetch_add(1, Relaxed) >= spinners_max() {
+            SPINNERS.fetch_sub(1, Relaxed);
+            return None;
+        }
+        Some(Self)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        // Relaxed: see `take`.
+        SPINNERS.fetch_sub(1, Relaxed);
+    }
+}
+
+/// How long to spin, at most, before parking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpinPolicy {
+    budget_us: u32,
+}
+
+impl SpinPolicy {
+    /// Parks at once.
+    pub const fn never() -> Self {
+        Self { budget_us: 0 }
+    }
+
+    /// Spins for up to this many microseconds.
+    pub const fn for_us(budget_us: u32) -> Self {
+        Self { budget_us }
+    }
+
+    fn budget(self) -> Duration {
+        Duration::from_micros(u64::from(self.budget_us))
+    }
+
+    const fn is_never(self) -> bool {
+        self.budget_us == 0 || cfg!(all(loom, feature = "loom"))
+    }
+}
+
+impl Default for SpinPolicy {
+    fn default() -> Self {
+        Self::for_us(DEFAULT_SPIN_US)
+    }
+}
+
+/// What spinning has brought lately.
+#[derive(Clone, Copy, Debug)]
+struct History {
+    /// Vain spins in a row.
+    vain: u8,
+    /// When the present window began.
+    window: Option<Instant>,
+    /// Time spun in vain in this window.
+    vain_time: Duration,
+}
+
+impl History {
+    const NEW: Self = Self {
+        vain: 0,
+        window: None,
+        vain_time: Duration::ZERO,
+    };
+}
+
+thread_local! {
+    /// The history of the waits that have no spinner of their own (replies, timelines, room, credit).
+    static HISTORY: Cell<History> = const { Cell::new(History::NEW) };
+}
+
+/// A sleeper's adaptive state: a policy, and how it has fared.
+#[derive(Debug)]
+pub struct Spinner {
+    policy: SpinPolicy,
+    history: History,
+}
+
+impl Spinner {
+    /// A fresh one.
+    pub const fn new(policy: SpinPolicy) -> Self {
+        Self {
+            policy,
+            history: History::NEW,
+        }
+    }
+
+    /// Runs `f` with a spinner that keeps the calling thread's history.
+    pub(crate) fn of_thread<R>(policy: SpinPolicy, f: impl FnOnce(&mut Self) -> R) -> R {
+        if policy.is_never() {
+            return f(&mut Self::new(policy));
+        }
+        // A thread that is being torn down has no history any more.
+        let history = HISTORY.try_with(Cell::get).unwrap_or(History::NEW);
+        let mut spinner = Self { policy, history };
+        let out = f(&mut spinner);
+        let _ = HISTORY.try_with(|kept| kept.set(spinner.history));
+        out
+    }
+
+    /// Polls for as long as the bounds allow; at least once, except in a model.
+    #[inline]
+    pub(crate) fn spin<R>(&mut self, poll: &mut impl FnMut() -> Option<R>) -> Option<R> {
+        if cfg!(all(loom, feature = "loom")) {
+            return None; // the look after registering is the one that counts
+        }
+        let first = poll();
+        if first.is_some() || self.policy.is_never() || self.history.vain >= VAIN_SPINS_MAX {
+            return first;
+        }
+        self.spin_seated(poll)
+    }
+
+    fn spin_seated<R>(&mut self, poll: &mut impl FnMut() -> Option<R>) -> Option<R> {
+        let _seat = Seat::take()?;
+        let mut polls = |n: u32| {
+            (0..n).find_map(|_| {
+                (0..PAUSES_PER_POLL).for_each(|_| std::hint::spin_loop());
+                poll()
+            })
+        };
+        let mut found = polls(POLLS_BEFORE_CLOCK);
+        if found.is_none() {
+            let start = Instant::now();
+            if !self.history.may_spin_at(start) {
+                return None;
+            }
+            let budget = self.policy.budget() / (1 << self.history.vain);
+            let mut spent = Duration::ZERO;
+            while found.is_none() && spent < budget {
+                found = polls(POLLS_PER_CLOCK);
+                spent = start.elapsed();
+            }
+            if found.is_none() {
+                self.history.vain += 1;
+                // What is beyond the budget was spent off the processor.
+                self.history.vain_time += spent.min(budget);
+                return None;
+            }
+        }
+        self.history.vain = 0;
+        found
+    }
+
+    /// Call before parking.
+    pub(crate) fn nap_begins(&self) -> Option<Instant> {
+        (!self.policy.is_never()).then(Instant::now)
+    }
+
+    /// Call after parking: a nap so short that a spin would have paid speaks for spinning.
+    pub(crate) fn nap_ended(&mut self, began: Option<Instant>) {
+        // Twice the budget: the nap includes a wake, which takes about one.
+        if began.is_some_and(|at| at.elapsed() < self.policy.budget() * 2) {
+            self.history.vain = self.history.vain.saturating_sub(1);
+        }
+    }
+}
+
+impl Default for Spinner {
+    fn default() -> Self {
+        Self::new(SpinPolicy::default())
+    }
+}
+
+impl From<SpinPolicy> for Spinner {
+    fn from(policy: SpinPolicy) -> Self {
+        Self::new(policy)
+    }
+}
+
+impl History {
+    fn may_spin_at(&mut self, now: Instant) -> bool {
+        let fresh = self
+            .window
+            .is_none_or(|began| now.duration_since(began) >= WINDOW);
+        if fresh {
+            self.window = Some(now);
+            self.vain_time = Duration::ZERO;
+        }
+        self.vain_time < WINDOW / VAIN_SHARE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_polls_once_and_takes_no_seat() {
+        let mut spinner = Spinner::new(SpinPolicy::never());
+        let mut polls = 0;
+        let found: Option<()> = spinner.spin(&mut || {
+            polls += 1;
+            None
+        });
+        assert_eq!((found, polls, spinner.history.vain), (None, 1, 0));
+    }
+
+    #[test]
+    fn vain_spins_fade_to_none_and_success_restores() {
+        set_spinner_limit(Some(u32::MAX - 1));
+        let mut spinner = Spinner::new(SpinPolicy::for_us(1));
+        let vain = &mut || None::<()>;
+        for _ in 0..VAIN_SPINS_MAX {
+            assert!(spinner.spin(vain).is_none());
+        }
+        assert_eq!(spinner.history.vain, VAIN_SPINS_MAX);
+        let mut polls = 0;
+        let mut counted = || {
+            polls += 1;
+            None::<()>
+        };
+        assert!(spinner.spin(&mut counted).is_none());
+        assert_eq!(polls, 1, "a spinner out of favour polls once");
+
+        spinner.nap_ended(Some(Instant::now() + Duration::from_secs(1))); // the shortest nap there is
+        assert_eq!(spinner.history.vain, VAIN_SPINS_MAX - 1);
+        let mut left = 3;
+        let found = spinner.spin(&mut || {
+            left -= 1;
+            (left == 0).then_some(7)
+        });
+        assert_eq!((found, spinner.history.vain), (Some(7), 0));
+        set_spinner_limit(None);
+    }
+
+    #[test]
+    fn vain_spinning_is_a_bounded_share_of_a_window() {
+        let now = Instant::now();
+        let mut history = History::NEW;
+        assert!(history.may_spin_at(now));
+        history.vain_time = WINDOW / VAIN_SHARE;
+        assert!(!history.may_spin_at(now + WINDOW / 2));
+        assert!(history.may_spin_at(now + WINDOW));
+    }
+}

@@ -1,0 +1,129 @@
+//! The one consumer's side. Receiving in place: a message is used where it lies, then dropped there.
+
+use super::ring::{Cursor, Ring};
+use crate::facade::{Arc, Spinner, relax, thread};
+use crate::gate::Gate;
+use std::fmt;
+
+/// Pauses between looks at a producer that has claimed a slot and not yet filled it, before yielding.
+const PAUSES_BEFORE_YIELD: u32 = 64;
+
+/// Receives messages, in the order of their positions.
+pub struct Receiver<T> {
+    ring: Arc<Ring<T>>,
+    cursor: Cursor,
+}
+
+impl<T> Receiver<T> {
+    pub(super) fn new(ring: Arc<Ring<T>>) -> Self {
+        Self {
+            ring,
+            cursor: Cursor::START,
+        }
+    }
+
+    /// Names the calling thread as the one that sleeps at the gate.
+    pub fn attach(&self) {
+        self.ring.gate.attach();
+    }
+
+    /// Lets `f` use the next message in place; afterwards it is dropped there and its slot freed, also
+    /// when `f` unwinds. While `f` runs, [`Self::head`] does not count the message yet.
+    #[inline]
+    pub fn try_recv_with<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.ring.take_with(&mut self.cursor, f)
+    }
+
+    /// Moves the next message out, if there is one.
+    #[inline]
+    pub fn try_recv(&mut self) -> Option<T> {
+        self.ring.take(&mut self.cursor)
+    }
+
+    /// The next message; blocks until there is one. `None`: closed and empty.
+    #[inline]
+    pub fn recv(&mut self, spin: &mut Spinner) -> Option<T> {
+        if let Some(message) = self.try_recv() {
+            return Some(message);
+        }
+        let Self { ring, cursor } = self;
+        ring.gate.wait_until(spin, || match ring.take(cursor) {
+            None => ring.is_finished(cursor).then_some(None),
+            message => Some(message),
+        })
+    }
+
+    /// Whether a message is waiting.
+    #[inline]
+    pub fn has_next(&self) -> bool {
+        self.ring.is_published(self.cursor.head)
+    }
+
+    /// Messages consumed so far, which is the position of the next one.
+    #[inline]
+    pub fn head(&self) -> u64 {
+        self.cursor.head
+    }
+
+    /// Refuses further messages; what was accepted can still be received.
+    pub fn close(&mut self) {
+        self.ring.close();
+        self.ring.wake_all_senders();
+    }
+
+    /// Closed, and every accepted message received.
+    #[inline]
+    pub fn is_finished(&self) -> bool {
+        self.ring.is_finished(&self.cursor)
+    }
+
+    /// Wakes one producer that waits for room if half of the ring is free; it wakes the next. Call it once
+    /// per burst. Forgetting it costs time only: receiving looks by itself now and then.
+    #[inline]
+    pub fn wake_senders(&mut self) {
+        self.ring.look_if_half_empty(&mut self.cursor);
+    }
+
+    /// Where the receiver sleeps.
+    pub fn gate(&self) -> &std::sync::Arc<Gate> {
+        &self.ring.gate
+    }
+
+    /// How many messages fit.
+    pub fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    /// Messages accepted and not yet received.
+    pub fn depth(&self) -> usize {
+        usize::try_from(self.ring.tail() - self.cursor.head).unwrap_or(usize::MAX)
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    /// Closes and drops every accepted message, waiting for producers that are just filling their slots.
+    fn drop(&mut self) {
+        self.close();
+        let end = self.ring.tail();
+        let mut pauses = 0;
+        while self.cursor.head != end {
+            if self.try_recv_with(|_| ()).is_some() {
+                pauses = 0;
+            } else if pauses < PAUSES_BEFORE_YIELD {
+                pauses += 1;
+                relax();
+            } else {
+                thread::yield_now();
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Receiver");
+        out.field("head", &self.head())
+            .field("depth", &self.depth());
+        out.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,214 @@
+//! The producers' side: `Sender`, which keeps the mailbox open, and `Probe`, which does not.
+
+use super::ring::Ring;
+use super::{Closed, ClosedMarker, Refused, TrySendError};
+use crate::facade::atomic::Ordering;
+use crate::facade::{Arc, SpinPolicy};
+use crate::planted::{Bug, on};
+use crate::slots::Sink;
+use std::fmt;
+use std::mem::MaybeUninit;
+
+/// Sends messages. When the last sender goes, the mailbox closes and the receiver is woken.
+pub struct Sender<T> {
+    ring: Arc<Ring<T>>,
+    spin: SpinPolicy,
+}
+
+/// Keeps the ring's memory, but not the mailbox open.
+pub struct Probe<T> {
+    ring: Arc<Ring<T>>,
+}
+
+impl<T> Sender<T> {
+    /// The sender that `Ring::new` has counted.
+    pub(super) fn first(ring: Arc<Ring<T>>) -> Self {
+        Self {
+            ring,
+            spin: SpinPolicy::default(),
+        }
+    }
+
+    /// Sets how long a full mailbox is waited for by spinning; clones inherit it.
+    #[must_use]
+    pub fn with_spin(mut self, spin: SpinPolicy) -> Self {
+        self.spin = spin;
+        self
+    }
+
+    /// Sends without waiting; the answer is the message's position.
+    #[inline]
+    pub fn try_send(&self, message: T) -> Result<u64, TrySendError<T>> {
+        match self.ring.claim() {
+            Ok(pos) => Ok(self.put(pos, message)),
+            Err(why) => Err(TrySendError::new(why, message)),
+        }
+    }
+
+    /// Sends; may block until there is room.
+    #[inline]
+    pub fn send(&self, message: T) -> Result<u64, Closed<T>> {
+        match self.claim_waiting() {
+            Ok(pos) => Ok(self.put(pos, message)),
+            Err(Closed(())) => Err(Closed(message)),
+        }
+    }
+
+    /// Sends without waiting a message that `write` builds in its slot. `write` runs only when the message
+    /// is accepted; if it panics the process aborts, since the slot cannot be taken back.
+    ///
+    /// # Safety
+    /// `write` initializes the slot.
+    #[inline]
+    pub unsafe fn try_send_with(
+        &self,
+        write: impl FnOnce(&mut MaybeUninit<T>),
+    ) -> Result<u64, Refused> {
+        let pos = self.ring.claim()?;
+        // SAFETY: just claimed; the caller promises that `write` initializes.
+        unsafe { self.ring.fill(pos, write) };
+        Ok(pos)
+    }
+
+    /// Like [`Self::try_send_with`]; may block until there is room.
+    ///
+    /// # Safety
+    /// `write` initializes the slot.
+    #[inline]
+    pub unsafe fn send_with(
+        &self,
+        write: impl FnOnce(&mut MaybeUninit<T>),
+    ) -> Result<u64, ClosedMarker> {
+        let pos = self.claim_waiting()?;
+        // SAFETY: just claimed; the caller promises that `write` initializes.
+        unsafe { self.ring.fill(pos, write) };
+        Ok(pos)
+    }
+
+    #[inline]
+    fn claim_waiting(&self) -> Result<u64, Closed> {
+        match self.ring.claim() {
+            Ok(pos) => Ok(pos),
+            Err(Refused::Closed) => Err(Closed(())),
+            Err(Refused::Full) => self.ring.claim_waiting(self.spin),
+        }
+    }
+
+    #[inline]
+    fn put(&self, pos: u64, message: T) -> u64 {
+        // SAFETY: `pos` was just claimed, and the slot is written.
+        unsafe { self.ring.fill(pos, |slot| _ = slot.write(message)) };
+        pos
+    }
+
+    /// Messages accepted and not yet received, as of lately.
+    pub fn depth(&self) -> usize {
+        self.ring.depth()
+    }
+
+    /// How many messages fit.
+    pub fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    /// Whether nothing is accepted any more.
+    pub fn is_closed(&self) -> bool {
+        self.ring.is_closed()
+    }
+
+    /// A probe of this mailbox.
+    pub fn probe(&self) -> Probe<T> {
+        Probe {
+            ring: self.ring.clone(),
+        }
+    }
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        // Relaxed: a clone is made from a sender, so the count cannot reach zero meanwhile.
+        self.ring.senders.fetch_add(1, Ordering::Relaxed);
+        Self {
+            ring: self.ring.clone(),
+            spin: self.spin,
+        }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // AcqRel: whoever closes comes after what the other senders did.
+        if self.ring.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.ring.close();
+            if !on(Bug::MailboxLastSenderSilent) {
+                self.ring.gate.wake();
+            }
+        }
+    }
+}
+
+impl<T> Probe<T> {
+    /// The position after the last accepted message: greater than the position of every message whose
+    /// acceptance happened before this call.
+    #[inline]
+    pub fn tail(&self) -> u64 {
+        self.ring.tail()
+    }
+
+    /// Wakes the receiver if it sleeps.
+    #[inline]
+    pub fn wake(&self) {
+        self.ring.gate.wake();
+    }
+
+    /// A sender, while there is at least one.
+    pub fn upgrade(&self) -> Option<Sender<T>> {
+        let count = &self.ring.senders;
+        // Relaxed: as in `clone`; zero stays zero.
+        let mut now = count.load(Ordering::Relaxed);
+        while now != 0 {
+            match count.compare_exchange(now, now + 1, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(Sender::first(self.ring.clone())),
+                Err(seen) => now = seen,
+            }
+        }
+        None
+    }
+}
+
+impl<T> Clone for Probe<T> {
+    fn clone(&self) -> Self {
+        Self {
+            ring: self.ring.clone(),
+        }
+    }
+}
+
+impl<T: Send + 'static> Sink for Probe<T> {
+    #[inline]
+    fn stamp(&self) -> u64 {
+        self.tail()
+    }
+
+    #[inline]
+    fn wake(&self) {
+        Probe::wake(self);
+    }
+}
+
+impl<T> fmt::Debug for Sender<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Sender");
+        out.field("depth", &self.depth())
+            .field("capacity", &self.capacity());
+        out.finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for Probe<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe")
+            .field("tail", &self.tail())
+            .finish_non_exhaustive()
+    }
+}

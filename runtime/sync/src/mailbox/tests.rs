@@ -1,0 +1,155 @@
+//! How a mailbox behaves with real threads; the orderings are the models' business.
+
+use super::*;
+use crate::facade::{SpinPolicy, Spinner};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+fn small<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
+    mailbox(capacity, Arc::new(Gate::new()))
+}
+
+/// Counts its drops.
+struct Counting(Arc<AtomicUsize>);
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn capacity_is_a_power_of_two_and_a_full_mailbox_says_so() {
+    let (tx, mut rx) = small(3);
+    assert_eq!(tx.capacity(), 4);
+    assert!((0..4).all(|i| tx.try_send(i) == Ok(i)));
+    assert_eq!(
+        (tx.try_send(9), tx.depth()),
+        (Err(TrySendError::Full(9)), 4)
+    );
+    assert_eq!((rx.try_recv(), rx.head(), rx.depth()), (Some(0), 1, 3));
+    assert_eq!(tx.try_send(9), Ok(4));
+    assert_eq!(tx.probe().tail(), 5);
+}
+
+#[test]
+fn the_last_sender_closes_and_what_was_accepted_is_received() {
+    let (tx, mut rx) = small(4);
+    let other = tx.clone();
+    tx.try_send(1).unwrap();
+    drop(tx);
+    other.try_send(2).unwrap();
+    let probe = other.probe();
+    drop(probe.upgrade().unwrap());
+    drop(other);
+    assert!(probe.upgrade().is_none());
+    let spin = &mut Spinner::default();
+    assert_eq!(
+        (rx.recv(spin), rx.recv(spin), rx.recv(spin)),
+        (Some(1), Some(2), None)
+    );
+    assert!(rx.is_finished());
+}
+
+#[test]
+fn a_closed_mailbox_refuses_and_hands_back() {
+    let (tx, mut rx) = small(2);
+    tx.try_send(1).unwrap();
+    rx.close();
+    assert_eq!(tx.try_send(2), Err(TrySendError::Closed(2)));
+    assert_eq!(tx.send(3), Err(Closed(3)));
+    assert!(tx.is_closed() && !rx.is_finished() && rx.has_next());
+    assert_eq!(rx.try_recv(), Some(1));
+    assert!(rx.is_finished());
+}
+
+#[test]
+fn messages_are_built_and_consumed_in_place() {
+    let (tx, mut rx) = small::<[u64; 56]>(2);
+    // SAFETY: the slot is written.
+    let sent = unsafe { tx.try_send_with(|slot| _ = slot.write([7; 56])) };
+    assert_eq!(sent, Ok(0));
+    assert_eq!(
+        rx.try_recv_with(|message| std::mem::take(&mut message[3])),
+        Some(7)
+    );
+    let refused = {
+        rx.close();
+        // SAFETY: the slot would be written.
+        unsafe { tx.try_send_with(|slot| _ = slot.write([0; 56])) }
+    };
+    assert_eq!(refused, Err(Refused::Closed));
+}
+
+#[test]
+fn a_consumer_that_panics_drops_its_message_once_and_frees_the_slot() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let (tx, mut rx) = small(2);
+    for _ in 0..2 {
+        tx.try_send(Counting(drops.clone())).unwrap();
+    }
+    let unwound = catch_unwind(AssertUnwindSafe(|| {
+        rx.try_recv_with(|_| panic!("on purpose"))
+    }));
+    assert!(unwound.is_err());
+    assert_eq!((drops.load(SeqCst), rx.head()), (1, 1));
+    assert!(tx.try_send(Counting(drops.clone())).is_ok());
+    drop(rx);
+    assert_eq!(drops.load(SeqCst), 3);
+}
+
+#[test]
+fn a_dropped_receiver_drops_what_was_accepted_and_releases_blocked_senders() {
+    let drops = Arc::new(AtomicUsize::new(0));
+    let (tx, rx) = small(2);
+    let senders: Vec<_> = (0..3)
+        .map(|_| {
+            let (tx, drops) = (tx.clone().with_spin(SpinPolicy::never()), drops.clone());
+            std::thread::spawn(move || {
+                let accepted = |_: &u32| tx.send(Counting(drops.clone())).is_ok();
+                (0..5).filter(accepted).count()
+            })
+        })
+        .collect();
+    drop(rx);
+    let accepted: usize = senders.into_iter().map(|s| s.join().unwrap()).sum();
+    assert!(accepted <= 2);
+    assert_eq!(
+        drops.load(SeqCst),
+        15,
+        "each message is dropped once, accepted or not"
+    );
+}
+
+#[test]
+fn each_senders_messages_arrive_once_and_in_order() {
+    const SENDERS: usize = 4;
+    const MESSAGES: usize = 5_000;
+    for capacity in [2, 64] {
+        let (tx, mut rx) = small(capacity);
+        let senders: Vec<_> = (0..SENDERS)
+            .map(|who| {
+                let tx = tx.clone();
+                std::thread::spawn(move || {
+                    (0..MESSAGES).for_each(|i| _ = tx.send((who, i)).unwrap());
+                })
+            })
+            .collect();
+        drop(tx);
+        rx.attach();
+        let mut next = [0; SENDERS];
+        let mut spin = Spinner::default();
+        while let Some((who, i)) = rx.recv(&mut spin) {
+            assert_eq!(next[who], i);
+            next[who] += 1;
+            while let Some((who, i)) = rx.try_recv_with(|message| *message) {
+                assert_eq!(next[who], i);
+                next[who] += 1;
+            }
+            rx.wake_senders();
+        }
+        assert_eq!(next, [MESSAGES; SENDERS]);
+        senders.into_iter().for_each(|s| s.join().unwrap());
+    }
+}

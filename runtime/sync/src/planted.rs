@@ -1,0 +1,121 @@
+//! Planted bugs: each model in `loom-tests` must be able to fail, and these make it fail.
+//!
+//! They exist only under `--cfg loom` with the features `loom` and `planted-bugs`, where the
+//! environment variable `MILLSTREAM_BUG` names the one that is on; in any other build [`on`] is a
+//! constant `false`. They are chosen at run time because a build per bug would take minutes.
+
+use std::sync::atomic::Ordering;
+
+macro_rules! bugs {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// One planted bug.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug { $($(#[$doc])* $name,)* }
+        impl Bug {
+            /// All of them, in the order of the modules.
+            pub const ALL: &'static [Bug] = &[$(Bug::$name,)*];
+            /// The name that `MILLSTREAM_BUG` takes.
+            pub const fn name(self) -> &'static str { match self { $(Bug::$name => $text,)* } }
+        }
+    };
+}
+
+bugs! {
+    /// `Gate::wake` reads `asleep` without the fence before it.
+    GateNoFence = "gate_no_fence",
+    /// The gate's sleeper does not look again after it has said that it sleeps.
+    GateNoSecondLook = "gate_no_second_look",
+    /// A message is published with a relaxed store.
+    MailboxPublishRelaxed = "mailbox_publish_relaxed",
+    /// The consumer frees a slot with a relaxed store.
+    MailboxFreeRelaxed = "mailbox_free_relaxed",
+    /// Closing reads the tail instead of marking it.
+    MailboxCloseNoMark = "mailbox_close_no_mark",
+    /// The last sender closes without waking the receiver.
+    MailboxLastSenderSilent = "mailbox_last_sender_silent",
+    /// The receiver looks for waiting producers without the fence.
+    MailboxRoomNoFence = "mailbox_room_no_fence",
+    /// A closing receiver forgets the producers that wait for room.
+    MailboxCloseSilent = "mailbox_close_silent",
+    /// The answer is published with a relaxed exchange.
+    ReplyRelaxed = "reply_relaxed",
+    /// A changed waker is written while the sender may read the old one.
+    ReplyWakerInPlace = "reply_waker_in_place",
+    /// A dropped sender says nothing.
+    ReplyDropSilent = "reply_drop_silent",
+    /// `Timeline::publish` looks for waiters without the fence.
+    TimelineNoFence = "timeline_no_fence",
+    /// `Timeline::publish` stores the cursor relaxed.
+    TimelineRelaxed = "timeline_relaxed",
+    /// `Timeline::end` wakes nobody.
+    TimelineEndSilent = "timeline_end_silent",
+    /// A handle's drop does not release.
+    CountDropRelaxed = "count_drop_relaxed",
+    /// The last drop does not acquire.
+    CountNoAcquire = "count_no_acquire",
+    /// `is_unique` is a relaxed load.
+    CountUniqueRelaxed = "count_unique_relaxed",
+    /// The free list's head carries no tag.
+    FreeListNoTag = "free_list_no_tag",
+    /// Recycling pushes without release.
+    FreeListRelaxed = "free_list_relaxed",
+    /// The dropped list is pushed without release.
+    DroppedRelaxed = "dropped_relaxed",
+    /// The stamp is read before the count reaches zero.
+    DroppedStampEarly = "dropped_stamp_early",
+    /// Nobody is woken by the first push on the dropped list.
+    DroppedSilent = "dropped_silent",
+    /// The poison cell's flag is written after its lock was given back.
+    PoisonFlagOutsideLock = "poison_flag_outside_lock",
+    /// The poison cell's flag is not written at all when a range is marked.
+    PoisonNoFlag = "poison_no_flag",
+    /// A release looks for waiters before it gives back.
+    CreditLookFirst = "credit_look_first",
+    /// A release serves one waiter, though there is room for two.
+    CreditNoBaton = "credit_no_baton",
+    /// `Credit::end` wakes nobody.
+    CreditEndSilent = "credit_end_silent",
+    /// The model channel's last sender wakes nobody.
+    ChannelDropSilent = "channel_drop_silent",
+}
+
+/// Whether this bug is switched on.
+#[cfg(all(loom, feature = "loom", feature = "planted-bugs"))]
+pub fn on(bug: Bug) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    CHOSEN
+        .get_or_init(|| std::env::var("MILLSTREAM_BUG").ok())
+        .as_deref()
+        == Some(bug.name())
+}
+
+/// Whether this bug is switched on: never, in this build.
+#[cfg(not(all(loom, feature = "loom", feature = "planted-bugs")))]
+#[inline(always)]
+pub const fn on(_: Bug) -> bool {
+    false
+}
+
+/// `ordering`, or `Relaxed` when the bug is on.
+#[inline(always)]
+pub(crate) fn weaken(bug: Bug, ordering: Ordering) -> Ordering {
+    if on(bug) { Ordering::Relaxed } else { ordering }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_bug_is_on_in_a_build() {
+        assert!(Bug::ALL.iter().all(|&bug| !on(bug)));
+    }
+
+    #[test]
+    fn every_bug_has_a_name_of_its_own() {
+        let mut names: Vec<_> = Bug::ALL.iter().map(|bug| bug.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Bug::ALL.len());
+    }
+}

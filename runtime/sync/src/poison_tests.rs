@@ -1,0 +1,91 @@
+//! What a poison cell marks, heals and finds.
+
+use super::*;
+use std::sync::Arc;
+
+#[test]
+fn a_mark_is_found_where_it_overlaps_until_it_is_healed() {
+    let cell = PoisonCell::new();
+    assert!(cell.is_clean() && cell.find(0..100).is_none());
+    cell.mark(10..20, "a");
+    assert!(!cell.is_clean());
+    let found = [
+        cell.find(0..10),
+        cell.find(0..11),
+        cell.find(19..30),
+        cell.find(20..30),
+    ];
+    assert_eq!(found, [None, Some("a"), Some("a"), None]);
+    cell.clear(12..15);
+    assert_eq!(
+        (cell.find(12..15), cell.find(10..12), cell.find(15..16)),
+        (None, Some("a"), Some("a"))
+    );
+    cell.clear(0..100);
+    assert!(cell.is_clean());
+}
+
+#[test]
+fn the_oldest_reason_is_found_and_a_new_mark_replaces_its_bytes() {
+    let cell = PoisonCell::new();
+    cell.mark(10..20, "old");
+    cell.mark(0..10, "new");
+    assert_eq!(cell.find(0..20), Some("old"));
+    cell.mark(5..15, "newest");
+    assert_eq!(
+        [cell.find(5..15), cell.find(15..20), cell.find(0..5)],
+        [Some("newest"), Some("old"), Some("new")]
+    );
+}
+
+#[test]
+fn nothing_overlaps_an_empty_range() {
+    let cell = PoisonCell::new();
+    cell.mark(7..7, "nothing");
+    assert!(cell.is_clean());
+    cell.mark(0..10, "a");
+    assert_eq!(cell.find(5..5), None);
+}
+
+#[test]
+fn reset_forgets_and_the_cell_can_be_used_again() {
+    let why = Arc::new(());
+    let cell = PoisonCell::new();
+    cell.mark(0..10, why.clone());
+    cell.reset();
+    assert!(cell.is_clean());
+    assert_eq!(Arc::strong_count(&why), 1);
+    cell.mark(0..10, why.clone());
+    drop(cell);
+    assert_eq!(Arc::strong_count(&why), 1);
+}
+
+#[test]
+fn many_ranges_merge_and_none_is_lost() {
+    let cell = PoisonCell::new();
+    let marked = |i: u64| i * 10..i * 10 + 1;
+    (0..500).for_each(|i| cell.mark(marked(i), i));
+    assert!((0..500).all(|i| cell.find(marked(i)).is_some()));
+    assert!(lock(cell.marks().unwrap()).len() <= RANGES_MAX);
+}
+
+#[test]
+fn disjoint_ranges_from_several_threads_do_not_disturb_each_other() {
+    let cell = Arc::new(PoisonCell::new());
+    let queues: Vec<_> = (0..3u64)
+        .map(|queue| {
+            let cell = cell.clone();
+            std::thread::spawn(move || {
+                let range = queue * 10..queue * 10 + 10;
+                for _ in 0..2_000 {
+                    cell.mark(range.clone(), queue);
+                    assert_eq!(cell.find(range.clone()), Some(queue));
+                    cell.clear(range.clone());
+                    assert_eq!(cell.find(range.clone()), None);
+                }
+            })
+        })
+        .collect();
+    queues.into_iter().for_each(|queue| queue.join().unwrap());
+    assert!(cell.is_clean());
+}

@@ -1,0 +1,97 @@
+//! How a reply behaves with real threads.
+
+use super::*;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+#[derive(Default)]
+struct Rings(AtomicUsize);
+
+impl Wake for Rings {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+impl Rings {
+    fn count(&self) -> usize {
+        self.0.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn a_value_is_taken_once() {
+    let (tx, mut rx) = reply();
+    assert!(rx.try_take().is_none());
+    tx.send(7);
+    assert!(rx.is_ready());
+    assert_eq!(rx.try_take(), Some(Ok(7)));
+    assert_eq!(rx.try_take(), Some(Err(Closed)));
+    assert_eq!(rx.wait(&SpinPolicy::never()), Err(Closed));
+}
+
+#[test]
+fn a_dropped_sender_is_an_answer() {
+    let (tx, mut rx) = reply::<u32>();
+    let other = std::thread::spawn(move || drop(tx));
+    assert_eq!(rx.wait(&SpinPolicy::never()), Err(Closed));
+    other.join().unwrap();
+}
+
+#[test]
+fn waiting_in_every_way_brings_the_value() {
+    for policy in [SpinPolicy::never(), SpinPolicy::default()] {
+        for _ in 0..2_000 {
+            let (tx, mut rx) = reply();
+            let other = std::thread::spawn(move || tx.send(Box::new(7)));
+            assert_eq!(*rx.wait(&policy).unwrap(), 7);
+            other.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_deadline_passes_and_the_reply_can_be_waited_for_again() {
+    let (tx, mut rx) = reply();
+    let spin = SpinPolicy::never();
+    assert!(rx.wait_deadline(&spin, Instant::now()).is_none());
+    assert!(
+        rx.wait_deadline(&spin, Instant::now() + Duration::from_millis(1))
+            .is_none()
+    );
+    tx.send(7);
+    assert_eq!(rx.wait_deadline(&spin, Instant::now()), Some(Ok(7)));
+}
+
+#[test]
+fn only_the_last_waker_is_woken() {
+    let (first, second) = (Arc::new(Rings::default()), Arc::new(Rings::default()));
+    let (tx, mut rx) = reply();
+    for rings in [&first, &second] {
+        let waker = Waker::from(rings.clone());
+        assert!(rx.poll_take(&mut Context::from_waker(&waker)).is_pending());
+    }
+    tx.send(7);
+    assert_eq!((first.count(), second.count()), (0, 1));
+    let waker = Waker::from(first);
+    let taken = rx.poll_take(&mut Context::from_waker(&waker));
+    assert_eq!(taken, Poll::Ready(Ok(7)));
+}
+
+#[test]
+fn a_value_nobody_takes_is_dropped() {
+    let value = Arc::new(());
+    for receiver_first in [true, false] {
+        let (tx, rx) = reply();
+        if receiver_first {
+            drop(rx);
+            tx.send(value.clone());
+        } else {
+            tx.send(value.clone());
+            drop(rx);
+        }
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+}

@@ -1,0 +1,109 @@
+//! How a timeline behaves with real threads.
+
+use super::*;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::task::Wake;
+use std::time::Duration;
+
+#[derive(Default)]
+struct Rings(AtomicUsize);
+
+impl Wake for Rings {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Rings {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn progress_is_monotonic() {
+    let timeline = Timeline::new();
+    timeline.publish(5);
+    timeline.publish(3);
+    assert_eq!(timeline.completed(), 5);
+    assert_eq!(timeline.wait(5, &SpinPolicy::never()), Ok(()));
+}
+
+#[test]
+fn the_end_answers_what_has_not_completed() {
+    let timeline = Timeline::new();
+    timeline.publish(5);
+    timeline.end();
+    let spin = SpinPolicy::default();
+    assert!(timeline.has_ended());
+    assert_eq!(
+        (timeline.wait(5, &spin), timeline.wait(6, &spin)),
+        (Ok(()), Err(Ended))
+    );
+    assert!(timeline.register(6, Waker::noop()).is_none());
+}
+
+#[test]
+fn a_deadline_passes() {
+    let timeline = Timeline::new();
+    let until = Instant::now() + Duration::from_millis(1);
+    assert_eq!(timeline.wait_deadline(1, &SpinPolicy::never(), until), None);
+    assert_eq!(
+        timeline.next_target.load(Ordering::SeqCst),
+        NOBODY,
+        "the place was given back"
+    );
+}
+
+#[test]
+fn wakers_are_woken_once_when_their_target_is_reached() {
+    let timeline = Timeline::new();
+    let rings: Vec<_> = (0..20).map(|_| Arc::new(Rings::default())).collect();
+    for (i, ring) in rings.iter().enumerate().rev() {
+        let waker = Waker::from(ring.clone());
+        assert!(timeline.register(i as u64 + 1, &waker).is_some());
+    }
+    timeline.publish(12);
+    timeline.publish(13);
+    let counts: Vec<_> = rings.iter().map(|ring| ring.count()).collect();
+    assert_eq!(counts, [[1; 13].as_slice(), &[0; 7]].concat());
+    timeline.end();
+    assert!(rings.iter().all(|ring| ring.count() == 1));
+}
+
+#[test]
+fn a_cancelled_waker_is_not_woken_and_a_replaced_one_is() {
+    let timeline = Timeline::new();
+    let (first, second) = (Arc::new(Rings::default()), Arc::new(Rings::default()));
+    let waker = Waker::from(first.clone());
+    let (a, b) = (
+        timeline.register(1, &waker).unwrap(),
+        timeline.register(1, &waker).unwrap(),
+    );
+    assert!(timeline.cancel(a) && !timeline.cancel(a));
+    assert!(timeline.replace(b, &Waker::from(second.clone())));
+    timeline.publish(1);
+    assert_eq!((first.count(), second.count()), (0, 1));
+    assert!(!timeline.replace(b, &waker) && !timeline.cancel(b));
+}
+
+#[test]
+fn nobody_waits_for_ever() {
+    const END: u64 = 3_000;
+    let timeline = Arc::new(Timeline::new());
+    let waiters: Vec<_> = [SpinPolicy::never(), SpinPolicy::default()]
+        .map(|policy| {
+            let timeline = timeline.clone();
+            std::thread::spawn(move || {
+                (1..=END).for_each(|c| timeline.wait(c, &policy).unwrap());
+                timeline.wait(END + 1, &policy)
+            })
+        })
+        .into();
+    (1..=END).for_each(|c| timeline.publish(c));
+    timeline.end();
+    for waiter in waiters {
+        assert_eq!(waiter.join().unwrap(), Err(Ended));
+    }
+}
