@@ -1,0 +1,53 @@
+//! Switches callgrind's collection on and off for the calling thread, from inside the measured
+//! program.
+//!
+//! A client request is a sequence of instructions that does nothing on a processor and that
+//! valgrind recognizes. With `--collect-atstart=no`, what is collected is exactly what lies
+//! between two requests, thread by thread: start-up, spinning and waiting are left out, and no
+//! symbol of either side needs to be known.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// `VG_USERREQ__TOGGLE_COLLECT`: tool base "CT", request 2.
+#[cfg(target_arch = "x86_64")]
+const TOGGLE_COLLECT: usize = (b'C' as usize) << 24 | (b'T' as usize) << 16 | 2;
+
+/// Whether this machine's valgrind requests are written down here.
+pub(crate) const AVAILABLE: bool = cfg!(target_arch = "x86_64");
+
+/// Switches collection for the calling thread. Does nothing outside valgrind.
+#[inline(never)]
+pub(crate) fn toggle() {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let request: [usize; 6] = [TOGGLE_COLLECT, 0, 0, 0, 0, 0];
+        // SAFETY: outside valgrind the rotations of `rdi` add up to 128 bits and the exchange is
+        // of a register with itself, so nothing changes; inside, valgrind reads `request` through
+        // `rax` and answers in `rdx`, both declared.
+        unsafe {
+            std::arch::asm!(
+                "rol rdi, 3", "rol rdi, 13", "rol rdi, 61", "rol rdi, 51", "xchg rbx, rbx",
+                inout("rax") request.as_ptr() => _,
+                inout("rdx") 0_usize => _,
+                options(nostack)
+            );
+        }
+    }
+}
+
+static RELEASED: AtomicBool = AtomicBool::new(false);
+
+/// On the device's side: waits until [`release`] was called, then switches collection on. So the
+/// whole batch behind the marker has been submitted, and nothing that follows waits for more.
+pub(crate) fn begin_when_released() {
+    // Acquire pairs with the Release in `release`; swap resets for the next batch.
+    while !RELEASED.swap(false, Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    toggle();
+}
+
+/// Lets the device's side start on a batch that has been submitted completely.
+pub(crate) fn release() {
+    RELEASED.store(true, Ordering::Release);
+}

@@ -1,0 +1,119 @@
+//! Waiting for the device: sync and read, and the time from a submission to its start.
+
+use std::time::{Duration, Instant};
+
+use super::{Effort, Figures, took};
+use crate::contender::Contender;
+use crate::instruments::allocations;
+use crate::noop;
+use crate::stats::quantile;
+
+/// Long enough for every device thread to have gone to sleep.
+pub(crate) const IDLE: Duration = Duration::from_millis(5);
+
+/// Asks of a busy device, and of one that has idled.
+const BUSY_ASKS: usize = 5000;
+/// As [`BUSY_ASKS`]; each idles first.
+pub(crate) const IDLE_ASKS: usize = 200;
+
+/// A launch that has not begun after this long without a flush is never going to.
+const NEVER: Duration = Duration::from_secs(2);
+
+/// `p50_us` and `p99_us` of what `ask` takes, its return value in microseconds, and its
+/// `allocations`.
+pub(crate) fn distribution(count: usize, mut ask: impl FnMut() -> f64) -> Figures {
+    let mut times = Vec::with_capacity(count);
+    let before = allocations::allocations();
+    for _ in 0..count {
+        times.push(ask());
+    }
+    let made = (allocations::allocations() - before) as f64 / count as f64;
+    vec![
+        ("p50_us", quantile(&times, 0.5)),
+        ("p99_us", quantile(&times, 0.99)),
+        ("allocations", made),
+    ]
+}
+
+/// How long `work` takes, in microseconds.
+pub(crate) fn microseconds(work: impl FnOnce()) -> f64 {
+    took(work).as_nanos() as f64 / 1e3
+}
+
+/// A sync, one after the other.
+pub(crate) fn sync_busy<C: Contender>(effort: Effort) -> Figures {
+    let contender = C::open();
+    contender.sync();
+    distribution(effort.count(BUSY_ASKS), || {
+        microseconds(|| contender.sync())
+    })
+}
+
+/// A read of four bytes, one after the other.
+pub(crate) fn read_busy<C: Contender>(effort: Effort) -> Figures {
+    let contender = C::open();
+    let buffer = contender.create(&[1, 2, 3, 4]);
+    contender.sync();
+    distribution(effort.count(BUSY_ASKS), || {
+        microseconds(|| drop(contender.read(&buffer)))
+    })
+}
+
+/// A sync after the device has idled.
+pub(crate) fn sync_idle<C: Contender>(effort: Effort) -> Figures {
+    let contender = C::open();
+    contender.sync();
+    distribution(effort.count(IDLE_ASKS), || {
+        std::thread::sleep(IDLE);
+        microseconds(|| contender.sync())
+    })
+}
+
+/// From before a launch to its beginning on the device, which has just answered a sync.
+pub(crate) fn start_awake<C: Contender>(effort: Effort) -> Figures {
+    let contender = C::open();
+    noop::stamp_launches();
+    distribution(effort.count(BUSY_ASKS), || until_started(&contender))
+}
+
+/// From before a launch to its beginning on the device, which has idled.
+pub(crate) fn start_parked<C: Contender>(effort: Effort) -> Figures {
+    let contender = C::open();
+    noop::stamp_launches();
+    distribution(effort.count(IDLE_ASKS), || {
+        std::thread::sleep(IDLE);
+        until_started(&contender)
+    })
+}
+
+/// Microseconds from before a launch to its beginning, the flush that it may need included.
+fn until_started<C: Contender>(contender: &C) -> f64 {
+    let before = noop::launches();
+    let begin = noop::now_ns();
+    contender.launch();
+    contender.flush();
+    while noop::launches() == before {
+        std::thread::yield_now();
+    }
+    let took = noop::started_ns().saturating_sub(begin) as f64 / 1e3;
+    contender.sync();
+    took
+}
+
+/// How many of `COUNT` launches have begun by themselves, and after how many milliseconds.
+pub(crate) fn without_flush<C: Contender, const COUNT: u64>(_: Effort) -> Figures {
+    let contender = C::open();
+    contender.sync();
+    let before = noop::launches();
+    let begin = Instant::now();
+    for _ in 0..COUNT {
+        contender.launch();
+    }
+    while noop::launches() - before < COUNT && begin.elapsed() < NEVER {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    vec![
+        ("launches", (noop::launches() - before) as f64),
+        ("ms", begin.elapsed().as_secs_f64() * 1e3),
+    ]
+}

@@ -1,0 +1,73 @@
+//! Instructions of a launch, both sides, as callgrind counts them.
+//!
+//! A sample runs the same number of batches of a short or a long length; the run subtracts one
+//! from the other, so that what a batch costs by itself cancels. Only the submitting loop and the
+//! device's way between two markers are collected, so no waiting is. Batches fit into the peer's
+//! buffer of 32 with their markers, so submitting never waits either.
+
+use super::{Effort, Figures};
+use crate::contender::Contender;
+use crate::instruments::callgrind;
+use crate::noop::Mark;
+
+/// Launches of a batch in the short sample.
+const SHORT: usize = 8;
+/// Launches of a batch in the long sample.
+const LONG: usize = 24;
+
+/// Batches that run before counting begins.
+const WARM_UP: usize = 20;
+/// Batches that count.
+const BATCHES: usize = 50;
+
+/// Bytes of each buffer that a launch binds.
+const BUFFER_BYTES: usize = 1024;
+
+fn length(effort: Effort) -> usize {
+    if effort.long_batches { LONG } else { SHORT }
+}
+
+/// Launches by which a long sample exceeds a short one.
+pub(crate) fn difference() -> f64 {
+    ((LONG - SHORT) * BATCHES) as f64
+}
+
+/// Batches of launches without arguments.
+pub(crate) fn bare<C: Contender>(effort: Effort) -> Figures {
+    let contender = C::open();
+    batches(&contender, || {
+        for _ in 0..length(effort) {
+            contender.launch();
+        }
+    });
+    Vec::new()
+}
+
+/// Batches of launches over three buffers and eight words of scalars.
+pub(crate) fn three_and_scalars<C: Contender>(effort: Effort) -> Figures {
+    let contender = C::open();
+    let buffers = [(); 3].map(|()| contender.empty(BUFFER_BYTES));
+    batches(&contender, || {
+        for _ in 0..length(effort) {
+            contender.launch_three_and_scalars(&buffers);
+        }
+    });
+    Vec::new()
+}
+
+fn batches<C: Contender>(contender: &C, submit: impl Fn()) {
+    contender.sync();
+    for _ in 0..WARM_UP {
+        submit();
+        contender.sync();
+    }
+    for _ in 0..BATCHES {
+        contender.launch_mark(Mark::BeginCounting);
+        callgrind::toggle();
+        submit();
+        callgrind::toggle();
+        contender.launch_mark(Mark::EndCounting);
+        callgrind::release();
+        contender.sync();
+    }
+}

@@ -1,0 +1,279 @@
+//! The measurements by name: which function takes a sample for which side, and in what setting.
+//!
+//! A probe yields several figures at once; a row of the [`table`](crate::table) shows one of them.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::instruments::processor;
+use crate::measures::{Effort, Figures, answer, buffers, instructions, launch, upkeep};
+use crate::peer::{self, Peer};
+use crate::reference;
+
+/// A sample that takes longer is stuck, and ends by itself.
+const SAMPLE_LIMIT: Duration = Duration::from_secs(60);
+
+/// Takes one sample.
+type Measure = fn(Effort) -> Figures;
+
+/// Who is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub(crate) enum Side {
+    /// cubecl.
+    Peer,
+    /// millstream.
+    Ours,
+    /// The standard library.
+    Reference,
+}
+
+impl Side {
+    /// In the order in which a round takes them.
+    pub(crate) const ALL: [Self; 3] = [Self::Peer, Self::Ours, Self::Reference];
+
+    /// The word that the command line and reports use.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Peer => "peer",
+            Self::Ours => "ours",
+            Self::Reference => "reference",
+        }
+    }
+}
+
+/// Where a sample is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// As the system schedules it.
+    Free,
+    /// All threads on one core.
+    OneCore,
+    /// Under callgrind, twice; the figure is `instructions`, the difference per launch.
+    Callgrind,
+}
+
+/// A measurement with its sides.
+pub(crate) struct Probe {
+    pub(crate) name: &'static str,
+    pub(crate) setting: Setting,
+    /// Exact counts need one round.
+    pub(crate) exact: bool,
+    measures: BTreeMap<Side, Measure>,
+}
+
+impl Probe {
+    fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            setting: Setting::Free,
+            exact: false,
+            measures: BTreeMap::new(),
+        }
+    }
+
+    fn on_one_core(self) -> Self {
+        Self {
+            setting: Setting::OneCore,
+            ..self
+        }
+    }
+
+    fn under_callgrind(self) -> Self {
+        Self {
+            setting: Setting::Callgrind,
+            exact: true,
+            ..self
+        }
+    }
+
+    fn exact(self) -> Self {
+        Self {
+            exact: true,
+            ..self
+        }
+    }
+
+    fn side(mut self, side: Side, measure: Measure) -> Self {
+        self.measures.insert(side, measure);
+        self
+    }
+
+    fn peer(self, measure: Measure) -> Self {
+        self.side(Side::Peer, measure)
+    }
+
+    fn reference(self, measure: Measure) -> Self {
+        self.side(Side::Reference, measure)
+    }
+
+    /// Whether this side can be measured.
+    pub(crate) fn has(&self, side: Side) -> bool {
+        self.measures.contains_key(&side)
+    }
+}
+
+/// Every measurement.
+pub(crate) fn probes() -> Vec<Probe> {
+    [launches(), answers(), memory(), streams(), upkeep()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn launches() -> Vec<Probe> {
+    vec![
+        Probe::new("launch-bare")
+            .peer(launch::bare::<Peer>)
+            .reference(reference::message),
+        Probe::new("launch-three").peer(launch::three::<Peer>),
+        Probe::new("launch-scalars").peer(launch::three_and_scalars::<Peer>),
+        Probe::new("instructions-bare")
+            .under_callgrind()
+            .peer(instructions::bare::<Peer>),
+        Probe::new("instructions-scalars")
+            .under_callgrind()
+            .peer(instructions::three_and_scalars::<Peer>),
+        Probe::new("replay"),
+        Probe::new("threads-2")
+            .peer(launch::many::<Peer, 2>)
+            .reference(reference::many::<2>),
+        Probe::new("threads-4")
+            .peer(launch::many::<Peer, 4>)
+            .reference(reference::many::<4>),
+        Probe::new("threads-8")
+            .peer(launch::many::<Peer, 8>)
+            .reference(reference::many::<8>),
+        Probe::new("threads-4-loaded")
+            .peer(launch::many_under_load::<Peer, 4>)
+            .reference(reference::many_under_load::<4>),
+        Probe::new("one-core-1")
+            .on_one_core()
+            .peer(launch::bare::<Peer>)
+            .reference(reference::message),
+        Probe::new("one-core-4")
+            .on_one_core()
+            .peer(launch::many::<Peer, 4>)
+            .reference(reference::many::<4>),
+    ]
+}
+
+fn answers() -> Vec<Probe> {
+    vec![
+        Probe::new("sync-busy").peer(answer::sync_busy::<Peer>),
+        Probe::new("read-busy").peer(answer::read_busy::<Peer>),
+        Probe::new("sync-idle")
+            .peer(answer::sync_idle::<Peer>)
+            .reference(reference::round_trip_idle),
+        Probe::new("start-parked")
+            .peer(answer::start_parked::<Peer>)
+            .reference(reference::one_wake),
+        Probe::new("start-awake").peer(answer::start_awake::<Peer>),
+        Probe::new("flushless-1")
+            .exact()
+            .peer(answer::without_flush::<Peer, 1>),
+        Probe::new("flushless-31")
+            .exact()
+            .peer(answer::without_flush::<Peer, 31>),
+        Probe::new("panic")
+            .exact()
+            .peer(|_| peer::behaviour::panic_reports()),
+    ]
+}
+
+fn memory() -> Vec<Probe> {
+    vec![
+        Probe::new("allocate-0").peer(buffers::allocate_use_drop::<Peer, 0>),
+        Probe::new("allocate-100").peer(buffers::allocate_use_drop::<Peer, 100>),
+        Probe::new("allocate-1000").peer(buffers::allocate_use_drop::<Peer, 1000>),
+        Probe::new("allocate-10000").peer(buffers::allocate_use_drop::<Peer, 10_000>),
+        Probe::new("live-66000")
+            .exact()
+            .peer(|_| peer::memory::unresolvable::<66_000>()),
+        Probe::new("live-1000000").exact(),
+        Probe::new("bytes-buffer")
+            .exact()
+            .peer(buffers::bytes_per_buffer::<Peer>),
+        Probe::new("bytes-stream").exact(),
+        Probe::new("bytes-task").exact(),
+    ]
+}
+
+fn streams() -> Vec<Probe> {
+    use peer::streams::{accepted_while_held, hazards, scheduler_per_task, stale_reads};
+    vec![
+        Probe::new("hazards-own-3").peer(hazards::<3, 0>),
+        Probe::new("hazards-other-1").peer(hazards::<0, 1>),
+        Probe::new("hazards-other-3").peer(hazards::<0, 3>),
+        Probe::new("held").exact().peer(|_| accepted_while_held()),
+        Probe::new("interleave-1").peer(scheduler_per_task::<1, true>),
+        Probe::new("interleave-8").peer(scheduler_per_task::<8, true>),
+        Probe::new("interleave-64").peer(scheduler_per_task::<64, true>),
+        Probe::new("sequential-1").peer(scheduler_per_task::<1, false>),
+        Probe::new("sequential-8").peer(scheduler_per_task::<8, false>),
+        Probe::new("sequential-64").peer(scheduler_per_task::<64, false>),
+        Probe::new("stale").exact().peer(|_| stale_reads()),
+    ]
+}
+
+fn upkeep() -> Vec<Probe> {
+    vec![
+        Probe::new("idle").peer(upkeep::idle::<Peer>),
+        Probe::new("thousand").peer(upkeep::thousand_a_second::<Peer>),
+    ]
+}
+
+/// What a run asks of the process of one sample.
+#[derive(Args)]
+pub(crate) struct SampleArguments {
+    /// Who is measured.
+    side: Side,
+    /// What is measured: a probe's name.
+    probe: String,
+    /// A tenth of everything.
+    #[arg(long)]
+    quick: bool,
+    /// The longer batches of a sample under callgrind.
+    #[arg(long)]
+    long_batches: bool,
+}
+
+/// Takes one sample in this process and prints its figures as a JSON object.
+pub(crate) fn sample(arguments: &SampleArguments) -> ExitCode {
+    let probe = probes()
+        .into_iter()
+        .find(|probe| probe.name == arguments.probe);
+    let Some(probe) = probe else {
+        eprintln!("no probe is named {}", arguments.probe);
+        return ExitCode::FAILURE;
+    };
+    let Some(measure) = probe.measures.get(&arguments.side) else {
+        eprintln!("{} has no sample of {}", probe.name, arguments.side.word());
+        return ExitCode::FAILURE;
+    };
+    processor::end_after(SAMPLE_LIMIT);
+    if probe.setting == Setting::OneCore
+        && let Err(error) = processor::pin_to_one_core()
+    {
+        eprintln!("this process cannot be pinned to one core: {error}");
+        return ExitCode::FAILURE;
+    }
+    let effort = Effort {
+        quick: arguments.quick,
+        long_batches: arguments.long_batches,
+    };
+    let figures: BTreeMap<&str, f64> = measure(effort).into_iter().collect();
+    match serde_json::to_string(&figures) {
+        Ok(json) => {
+            println!("{json}");
+            // Threads that a measure left behind, stuck ones among them, end here.
+            std::process::exit(0)
+        }
+        Err(error) => {
+            eprintln!("figures cannot be written: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

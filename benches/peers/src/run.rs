@@ -1,0 +1,183 @@
+//! The parent of all samples: starts each in a process of its own, lets the sides take turns round
+//! by round, and hands the medians to the table.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, Output};
+
+use crate::instruments::callgrind;
+use crate::measures::instructions;
+use crate::probe::{Probe, Setting, Side, probes};
+use crate::stats::median;
+use crate::table::{self, Cell, Row};
+
+/// Rounds a side, unless asked otherwise.
+const ROUNDS: usize = 5;
+/// As [`ROUNDS`], for a quick run.
+const ROUNDS_QUICK: usize = 1;
+
+/// What a run was asked for.
+pub(crate) struct Options {
+    /// Rows whose name contains this; all, if it is empty.
+    pub(crate) only: String,
+    pub(crate) json: bool,
+    pub(crate) quick: bool,
+    pub(crate) rounds: Option<usize>,
+}
+
+/// What one sample yields: figures by name, or why there are none.
+type Sample = Result<BTreeMap<String, f64>, String>;
+
+/// All samples of one probe, by side.
+type Samples = BTreeMap<Side, Vec<Sample>>;
+
+/// Takes every sample that the asked rows need and prints the rows.
+pub(crate) fn run(options: &Options) -> ExitCode {
+    let rows: Vec<Row> = table::rows()
+        .into_iter()
+        .filter(|row| row.measure.contains(&options.only))
+        .collect();
+    let probes: Vec<Probe> = probes()
+        .into_iter()
+        .filter(|probe| rows.iter().any(|row| row.probe == probe.name))
+        .collect();
+    if rows.is_empty() {
+        eprintln!(
+            "no row's name contains {:?}; `list` shows them all",
+            options.only
+        );
+        return ExitCode::FAILURE;
+    }
+    let mut samples = BTreeMap::new();
+    for (index, probe) in probes.iter().enumerate() {
+        let place = format!("{}/{}", index + 1, probes.len());
+        samples.insert(probe.name, samples_of(probe, options, &place));
+    }
+    progress("");
+    let results = rows.iter().map(|row| {
+        let cell = |side| cell_of(samples.get(row.probe), side, row.figure);
+        row.result(cell(Side::Ours), cell(Side::Peer), cell(Side::Reference))
+    });
+    let results: Vec<_> = results.collect();
+    if options.json {
+        table::print_json(&results)
+    } else {
+        table::print(&results);
+        ExitCode::SUCCESS
+    }
+}
+
+/// One line on a terminal that the next one overwrites.
+fn progress(line: &str) {
+    if std::io::stderr().is_terminal() {
+        eprint!("\r\x1b[2K{line}");
+    }
+}
+
+fn samples_of(probe: &Probe, options: &Options, place: &str) -> Samples {
+    let rounds = match options.rounds {
+        _ if probe.exact => 1,
+        Some(rounds) => rounds.max(1),
+        None if options.quick => ROUNDS_QUICK,
+        None => ROUNDS,
+    };
+    let mut samples = Samples::new();
+    for round in 1..=rounds {
+        for side in Side::ALL.into_iter().filter(|&side| probe.has(side)) {
+            progress(&format!(
+                "{place} {}: round {round}/{rounds}, {}",
+                probe.name,
+                side.word()
+            ));
+            samples
+                .entry(side)
+                .or_default()
+                .push(take(probe, side, options.quick));
+        }
+    }
+    samples
+}
+
+fn take(probe: &Probe, side: Side, quick: bool) -> Sample {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut arguments = vec!["sample", side.word(), probe.name];
+    if quick {
+        arguments.push("--quick");
+    }
+    if probe.setting == Setting::Callgrind {
+        return instructions_of(&program, &arguments);
+    }
+    let output = output_of(Command::new(program).args(arguments))?;
+    serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
+}
+
+/// Runs a sample to its end; an error says why it has no result.
+fn output_of(command: &mut Command) -> Result<Output, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    match (output.status.success(), output.status.signal()) {
+        (true, _) => Ok(output),
+        (false, Some(libc::SIGALRM)) => Err("timed out".into()),
+        (false, _) => {
+            let text = String::from_utf8_lossy(&output.stderr);
+            let line = text
+                .lines()
+                .find(|line| !line.trim().is_empty())
+                .unwrap_or("no reason");
+            Err(format!("{}: {line}", output.status))
+        }
+    }
+}
+
+/// Two samples under callgrind, of shorter and of longer batches: their difference, per launch.
+fn instructions_of(program: &std::path::Path, arguments: &[&str]) -> Sample {
+    if !callgrind::AVAILABLE {
+        return Err("valgrind's requests are written down for x86-64 only".into());
+    }
+    let collected = |length: &[&str]| {
+        let mut command = Command::new("valgrind");
+        command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
+        command
+            .arg("--collect-atstart=no")
+            .arg(program)
+            .args(arguments)
+            .args(length);
+        let output = output_of(&mut command)?;
+        let text = String::from_utf8_lossy(&output.stderr);
+        text.lines()
+            .find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok())
+            .ok_or_else(|| "callgrind did not say what it collected".to_string())
+    };
+    let per_launch =
+        (collected(&["--long-batches"])? - collected(&[])?) / instructions::difference();
+    Ok(BTreeMap::from([("instructions".to_string(), per_launch)]))
+}
+
+/// The median of a figure over the rounds, or why there is none.
+fn cell_of(samples: Option<&Samples>, side: Side, figure: &str) -> Cell {
+    let Some(samples) = samples.and_then(|samples| samples.get(&side)) else {
+        return Cell::default();
+    };
+    let values: Vec<f64> = samples
+        .iter()
+        .flatten()
+        .filter_map(|figures| figures.get(figure).copied())
+        .collect();
+    let failure = samples
+        .iter()
+        .find_map(|sample| sample.as_ref().err().cloned());
+    if values.is_empty() {
+        return Cell {
+            value: None,
+            range: None,
+            failure,
+        };
+    }
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    Cell {
+        value: Some(median(&values)),
+        range: Some([least, most]),
+        failure,
+    }
+}
