@@ -1,1 +1,27 @@
-//! Loom models of millstream's primitives.
+//! Loom models of millstream's primitives, and what runs them.
+//!
+//! ```text
+//! cargo test -p millstream-loom                     the CI set: every model, every planted bug
+//! cargo test -p millstream-loom -- --ignored        the deep run as well: larger models, minutes
+//! cargo test -p millstream-loom -- --nocapture      with bounds, iterations and times
+//! ```
+//! Those commands need no flags: `tests/ci.rs`, an ordinary test, builds `tests/models` with `--cfg loom`
+//! into `target/loom` and runs each model in a process of its own, since a failing model often aborts. Then
+//! it runs each planted bug's model again with `MILLSTREAM_BUG` set, and requires that it fails: a model
+//! that cannot fail proves nothing. One model by hand, `LOOM_LOG=trace` and the like:
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" cargo test --release -p millstream-loom --features loom \
+//!     --target-dir target/loom --test models -- --nocapture gate::
+//! ```
+//! Models are small: at most three threads, two messages each, and each is explored with either side first
+//! (`Sides` says why). Preemptions are bounded, by three with two threads and by two with three;
+//! `LOOM_MAX_PREEMPTIONS` overrides that.
+
+#[cfg(not(all(loom, feature = "loom")))]
+pub mod planted;
+
+#[cfg(all(loom, feature = "loom"))]
+mod model;
+#[cfg(all(loom, feature = "loom"))]
+pub use model::{Bound, Payload, Sides, check};

@@ -11,7 +11,7 @@
 use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::facade::thread::{self, Thread};
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock};
-use crate::planted::{Bug, on};
+use crate::planted::{Bug, on, weaken};
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Instant;
@@ -144,7 +144,8 @@ impl Credit {
                 });
             }
             // Acquire: what was done before the room was given back comes before what is done with it.
-            let (won, lost) = (Ordering::Acquire, Ordering::Relaxed);
+            let acquire = weaken(Bug::CreditAcquireRelaxed, Ordering::Acquire);
+            let (won, lost) = (acquire, Ordering::Relaxed);
             match self
                 .state
                 .compare_exchange_weak(state, state + amount * ONE, won, lost)
@@ -247,7 +248,8 @@ impl Credit {
                 state | WAITED_FOR
             };
             // Acquire: as in `try_acquire`.
-            let (won, lost) = (Ordering::Acquire, Ordering::Relaxed);
+            let acquire = weaken(Bug::CreditAcquireRelaxed, Ordering::Acquire);
+            let (won, lost) = (acquire, Ordering::Relaxed);
             match self.state.compare_exchange_weak(state, next, won, lost) {
                 Ok(_) if has_room => return Entered::Granted,
                 Ok(_) => break,
@@ -269,7 +271,8 @@ impl Credit {
     pub fn release(&self, amount: u64) {
         let looked = on(Bug::CreditLookFirst).then(|| self.state.load(Ordering::Relaxed));
         // Release: pairs with the Acquire of whoever takes this room.
-        let before = self.state.fetch_sub(amount * ONE, Ordering::Release);
+        let release = weaken(Bug::CreditReleaseRelaxed, Ordering::Release);
+        let before = self.state.fetch_sub(amount * ONE, release);
         debug_assert!(
             before / ONE >= amount,
             "released more credit than is in use"

@@ -110,8 +110,10 @@ impl Gate {
         self.attach();
         // Release: whoever sees ASLEEP sees the owner. A swap, not a store: wakers swap it too.
         self.asleep.swap(ASLEEP, Ordering::Release);
-        // SeqCst: pairs with the fence in `wake`.
-        fence(Ordering::SeqCst);
+        if !on(Bug::GateSleeperNoFence) {
+            // SeqCst: pairs with the fence in `wake`.
+            fence(Ordering::SeqCst);
+        }
         if !on(Bug::GateNoSecondLook)
             && let Some(found) = poll()
         {

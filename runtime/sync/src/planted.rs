@@ -23,30 +23,46 @@ macro_rules! bugs {
 bugs! {
     /// `Gate::wake` reads `asleep` without the fence before it.
     GateNoFence = "gate_no_fence",
+    /// The gate's sleeper looks again without the fence before it.
+    GateSleeperNoFence = "gate_sleeper_no_fence",
     /// The gate's sleeper does not look again after it has said that it sleeps.
     GateNoSecondLook = "gate_no_second_look",
     /// A message is published with a relaxed store.
     MailboxPublishRelaxed = "mailbox_publish_relaxed",
+    /// The receiver looks for a message with a relaxed load.
+    MailboxReceiveRelaxed = "mailbox_receive_relaxed",
     /// The consumer frees a slot with a relaxed store.
     MailboxFreeRelaxed = "mailbox_free_relaxed",
+    /// A producer looks for a free slot with a relaxed load.
+    MailboxClaimRelaxed = "mailbox_claim_relaxed",
     /// Closing reads the tail instead of marking it.
     MailboxCloseNoMark = "mailbox_close_no_mark",
     /// The last sender closes without waking the receiver.
     MailboxLastSenderSilent = "mailbox_last_sender_silent",
     /// The receiver looks for waiting producers without the fence.
     MailboxRoomNoFence = "mailbox_room_no_fence",
+    /// A producer that waits for room tries again without the fence.
+    MailboxWaiterNoFence = "mailbox_waiter_no_fence",
     /// A closing receiver forgets the producers that wait for room.
     MailboxCloseSilent = "mailbox_close_silent",
     /// The answer is published with a relaxed exchange.
     ReplyRelaxed = "reply_relaxed",
+    /// The waiter is announced with a relaxed exchange.
+    ReplyAnnounceRelaxed = "reply_announce_relaxed",
+    /// The answer is looked for with relaxed loads.
+    ReplyLookRelaxed = "reply_look_relaxed",
     /// A changed waker is written while the sender may read the old one.
     ReplyWakerInPlace = "reply_waker_in_place",
     /// A dropped sender says nothing.
     ReplyDropSilent = "reply_drop_silent",
     /// `Timeline::publish` looks for waiters without the fence.
     TimelineNoFence = "timeline_no_fence",
+    /// Who waits for a cursor looks at it again without the fence.
+    TimelineWaiterNoFence = "timeline_waiter_no_fence",
     /// `Timeline::publish` stores the cursor relaxed.
     TimelineRelaxed = "timeline_relaxed",
+    /// The cursor is read with a relaxed load.
+    TimelineReadRelaxed = "timeline_read_relaxed",
     /// `Timeline::end` wakes nobody.
     TimelineEndSilent = "timeline_end_silent",
     /// A handle's drop does not release.
@@ -59,8 +75,12 @@ bugs! {
     FreeListNoTag = "free_list_no_tag",
     /// Recycling pushes without release.
     FreeListRelaxed = "free_list_relaxed",
+    /// Acquiring pops without acquire.
+    FreeListPopRelaxed = "free_list_pop_relaxed",
     /// The dropped list is pushed without release.
     DroppedRelaxed = "dropped_relaxed",
+    /// The dropped list is taken without acquire.
+    DroppedTakeRelaxed = "dropped_take_relaxed",
     /// The stamp is read before the count reaches zero.
     DroppedStampEarly = "dropped_stamp_early",
     /// Nobody is woken by the first push on the dropped list.
@@ -71,6 +91,10 @@ bugs! {
     PoisonNoFlag = "poison_no_flag",
     /// A release looks for waiters before it gives back.
     CreditLookFirst = "credit_look_first",
+    /// Credit is given back with a relaxed subtraction.
+    CreditReleaseRelaxed = "credit_release_relaxed",
+    /// Credit is taken with a relaxed exchange.
+    CreditAcquireRelaxed = "credit_acquire_relaxed",
     /// A release serves one waiter, though there is room for two.
     CreditNoBaton = "credit_no_baton",
     /// `Credit::end` wakes nobody.

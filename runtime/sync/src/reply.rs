@@ -96,7 +96,9 @@ impl<T> Cell<T> {
     #[inline]
     fn is_finished(&self) -> bool {
         // Acquire: pairs with `finish`.
-        self.state.load(Ordering::Acquire) >= FULL
+        self.state
+            .load(weaken(Bug::ReplyLookRelaxed, Ordering::Acquire))
+            >= FULL
     }
 
     /// Leaves somebody to be woken. False: finished meanwhile, nobody will be.
@@ -116,7 +118,10 @@ impl<T> Cell<T> {
     #[must_use]
     fn announce(&self) -> bool {
         // Release: hands the waiter over. Acquire on failure: pairs with `finish`.
-        let (won, lost) = (Ordering::Release, Ordering::Acquire);
+        let (won, lost) = (
+            weaken(Bug::ReplyAnnounceRelaxed, Ordering::Release),
+            Ordering::Acquire,
+        );
         match self.state.compare_exchange(EMPTY, WAITING, won, lost) {
             Ok(_) => true,
             Err(state) => state < FULL,
@@ -140,7 +145,11 @@ impl<T> Cell<T> {
     /// Takes the answer of a finished cell.
     fn take(&self) -> Result<T, Closed> {
         // Acquire: pairs with `finish`.
-        if self.state.load(Ordering::Acquire) != FULL {
+        if self
+            .state
+            .load(weaken(Bug::ReplyLookRelaxed, Ordering::Acquire))
+            != FULL
+        {
             return Err(Closed);
         }
         // SAFETY: FULL, so the value is the receiver's, of which there is one.

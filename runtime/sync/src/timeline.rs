@@ -93,7 +93,8 @@ impl Timeline {
     #[inline]
     pub fn completed(&self) -> u64 {
         // Acquire: pairs with `publish`; what was done up to the cursor is seen.
-        self.cursor.load(Ordering::Acquire)
+        self.cursor
+            .load(weaken(Bug::TimelineReadRelaxed, Ordering::Acquire))
     }
 
     /// Publishes progress and wakes those whose target is reached. One publisher at a time; a cursor that
@@ -241,8 +242,10 @@ impl Timeline {
         let key = waiters.insert(cursor, waiter);
         self.set_next_target(&waiters);
         drop(waiters);
-        // SeqCst: pairs with the fence in `publish`.
-        fence(Ordering::SeqCst);
+        if !on(Bug::TimelineWaiterNoFence) {
+            // SeqCst: pairs with the fence in `publish`.
+            fence(Ordering::SeqCst);
+        }
         if self.outcome(cursor).is_none() {
             return Some(key);
         }

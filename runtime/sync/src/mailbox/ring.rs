@@ -100,7 +100,8 @@ impl<T> Ring<T> {
                 return Err(Refused::Closed);
             }
             // Acquire: pairs with the receiver's Release in `free`; the slot's old value is gone.
-            let turn = self.slot(tail).turn.load(Ordering::Acquire);
+            let acquire = weaken(Bug::MailboxClaimRelaxed, Ordering::Acquire);
+            let turn = self.slot(tail).turn.load(acquire);
             let lag = turn.wrapping_sub(tail).cast_signed();
             if lag == 0 {
                 let (relaxed, next) = (Ordering::Relaxed, tail + 1);
@@ -137,7 +138,9 @@ impl<T> Ring<T> {
             self.crowd.enter(&mut ticket);
             // SeqCst: pairs with the fence in `look_for_waiting`; register-then-look here,
             // free-then-look there.
-            fence(Ordering::SeqCst);
+            if !on(Bug::MailboxWaiterNoFence) {
+                fence(Ordering::SeqCst);
+            }
             if let Some(outcome) = attempt() {
                 self.crowd.leave(&ticket);
                 self.pass_baton();
@@ -180,7 +183,8 @@ impl<T> Ring<T> {
     #[inline]
     pub(super) fn is_published(&self, pos: u64) -> bool {
         // Acquire: pairs with the producer's Release in `fill`.
-        self.slot(pos).turn.load(Ordering::Acquire) == pos + 1
+        let acquire = weaken(Bug::MailboxReceiveRelaxed, Ordering::Acquire);
+        self.slot(pos).turn.load(acquire) == pos + 1
     }
 
     /// Lets `f` consume the next message in place, then drops it and frees its slot, also when `f` unwinds.

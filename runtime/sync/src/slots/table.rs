@@ -149,7 +149,8 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
     fn pop_free(&self) -> Option<(u32, &Slot<P>)> {
         // Acquire here and on failure: pairs with `recycle`; the slot is as its recycler left it. Pops
         // continue the release sequence, so the push of a slot further down is seen too.
-        let mut head = self.free.load(Ordering::Acquire);
+        let acquire = weaken(Bug::FreeListPopRelaxed, Ordering::Acquire);
+        let mut head = self.free.load(acquire);
         loop {
             let (index, tag) = unpack(head);
             if index == NIL {
@@ -159,7 +160,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
             // Relaxed: if the slot went elsewhere meanwhile the tag has changed and the exchange fails.
             let next = slot.next.load(Ordering::Relaxed);
             let tag = if on(Bug::FreeListNoTag) { tag } else { tag + 1 };
-            let (won, lost) = (Ordering::Acquire, Ordering::Acquire);
+            let (won, lost) = (acquire, acquire);
             match self
                 .free
                 .compare_exchange_weak(head, pack(next, tag), won, lost)
@@ -225,7 +226,8 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
             return 0;
         }
         // Acquire: pairs with every push, through the release sequence of exchanges.
-        let mut at = self.dropped.swap(NIL, Ordering::Acquire);
+        let acquire = weaken(Bug::DroppedTakeRelaxed, Ordering::Acquire);
+        let mut at = self.dropped.swap(NIL, acquire);
         // The list is youngest first: turn it round.
         let mut oldest = NIL;
         while let Some(slot) = self.listed(at) {

@@ -1,0 +1,51 @@
+//! Which model catches which planted bug.
+
+use millstream_sync::planted::Bug;
+
+/// The model that must fail when `bug` is on. A new bug does not compile without one.
+pub const fn caught_by(bug: Bug) -> &'static str {
+    match bug {
+        Bug::GateNoFence | Bug::GateSleeperNoFence | Bug::GateNoSecondLook => {
+            "gate::no_wake_is_lost"
+        }
+        Bug::MailboxPublishRelaxed | Bug::MailboxReceiveRelaxed => {
+            "mailbox::two_messages_of_one_sender"
+        }
+        Bug::MailboxFreeRelaxed | Bug::MailboxClaimRelaxed => "mailbox::a_freed_slot_is_used_again",
+        Bug::MailboxRoomNoFence | Bug::MailboxWaiterNoFence => "mailbox::a_full_mailbox_makes_room",
+        Bug::MailboxCloseNoMark => "mailbox::closing_tells_what_was_accepted",
+        Bug::MailboxLastSenderSilent => "mailbox::the_last_sender_closes",
+        Bug::MailboxCloseSilent => "mailbox::closing_releases_a_blocked_sender",
+        Bug::ReplyRelaxed | Bug::ReplyAnnounceRelaxed => "reply::a_value_arrives",
+        Bug::ReplyWakerInPlace => "reply::the_waker_changes_between_polls",
+        Bug::ReplyLookRelaxed => "reply::a_value_is_taken_as_soon_as_it_is_there",
+        Bug::ReplyDropSilent => "reply::a_dropped_sender_is_an_answer",
+        Bug::TimelineNoFence | Bug::TimelineWaiterNoFence => {
+            "timeline::a_wait_ends_when_the_cursor_is_published"
+        }
+        Bug::TimelineRelaxed | Bug::TimelineReadRelaxed => {
+            "timeline::a_published_cursor_carries_what_was_done"
+        }
+        Bug::TimelineEndSilent => "timeline::the_end_wakes_who_waits",
+        Bug::CountDropRelaxed | Bug::CountNoAcquire => {
+            "slots::the_last_drop_may_be_on_either_thread"
+        }
+        Bug::CountUniqueRelaxed => "slots::alone_means_that_the_others_are_done",
+        Bug::FreeListNoTag => "slots::a_slot_is_not_handed_out_twice",
+        Bug::FreeListRelaxed | Bug::FreeListPopRelaxed => {
+            "slots::a_recycled_slot_is_as_its_recycler_left_it"
+        }
+        Bug::DroppedRelaxed | Bug::DroppedTakeRelaxed => "slots::two_droppers_and_one_taker",
+        Bug::DroppedStampEarly => "slots::a_stamp_covers_what_was_sent_before",
+        Bug::DroppedSilent => "slots::a_drop_wakes_the_device_thread",
+        Bug::PoisonFlagOutsideLock => "poison::healing_one_range_keeps_the_mark_of_another",
+        Bug::PoisonNoFlag => "poison::a_mark_is_seen_by_who_comes_after",
+        Bug::CreditLookFirst => "credit::a_release_reaches_who_waits",
+        Bug::CreditReleaseRelaxed | Bug::CreditAcquireRelaxed => {
+            "credit::credit_orders_its_holders"
+        }
+        Bug::CreditNoBaton => "credit::one_release_serves_two",
+        Bug::CreditEndSilent => "credit::the_end_is_an_answer",
+        Bug::ChannelDropSilent => "channel::a_hand_over_ends_with_its_last_sender",
+    }
+}

@@ -1,0 +1,64 @@
+//! The facade's channel, as the hand-over to the GC actor uses it.
+
+use millstream_loom::{Bound, Payload, check};
+use millstream_sync::channel::{Receiver, bounded, unbounded};
+use millstream_sync::facade::Arc;
+
+fn drain<T>(rx: Receiver<T>) -> Vec<T> {
+    std::iter::from_fn(|| rx.recv().ok()).collect()
+}
+
+#[test]
+fn a_hand_over_ends_with_its_last_sender() {
+    check(
+        "channel: a hand-over and its end",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = bounded(1);
+            let hand_over = move || {
+                for value in 0..2 {
+                    let slice = Payload::new(0);
+                    slice.set(value);
+                    tx.send(slice).unwrap();
+                }
+            };
+            let (got, ()) = sides.run(move || drain(rx), hand_over);
+            assert_eq!(got.iter().map(Payload::get).collect::<Vec<_>>(), [0, 1]);
+        },
+    );
+}
+
+#[test]
+fn a_full_channel_hands_back() {
+    check(
+        "channel: try_send to a full channel",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = bounded(1);
+            let hand_over = move || {
+                tx.send(1).unwrap();
+                // What does not fit stays with the device actor, and goes later.
+                if let Err(full) = tx.try_send(2) {
+                    tx.send(full.into_inner()).unwrap();
+                }
+            };
+            let (got, ()) = sides.run(move || drain(rx), hand_over);
+            assert_eq!(got, [1, 2]);
+        },
+    );
+}
+
+#[test]
+fn a_dropped_receiver_is_told() {
+    check(
+        "channel: receiver dropped against send",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = unbounded();
+            let message = Arc::new(1);
+            let copy = message.clone();
+            sides.run(move || drop(rx), move || drop(tx.send(copy)));
+            assert_eq!(Arc::strong_count(&message), 1);
+        },
+    );
+}

@@ -1,0 +1,97 @@
+//! Credit: nobody waits for ever, neither for room nor past the end.
+
+use super::SPIN;
+use millstream_loom::{Bound, Payload, check};
+use millstream_sync::credit::{AcquireError, Credit};
+use millstream_sync::facade::Arc;
+
+/// A budget that is used up.
+fn used_up(limit: u64) -> Arc<Credit> {
+    let credit = Arc::new(Credit::new(limit));
+    credit.try_acquire(limit).unwrap();
+    credit
+}
+
+fn acquire_one(credit: &Arc<Credit>) -> impl FnOnce() -> Result<(), AcquireError> + Send + 'static {
+    let credit = credit.clone();
+    move || credit.acquire(1, &SPIN)
+}
+
+#[test]
+fn a_release_reaches_who_waits() {
+    check("credit: acquire against release", Bound::None, |sides| {
+        let credit = used_up(1);
+        let holder = credit.clone();
+        let (got, ()) = sides.run(acquire_one(&credit), move || holder.release(1));
+        assert_eq!((got, credit.in_use()), (Ok(()), 1));
+    });
+}
+
+#[test]
+fn one_release_serves_two() {
+    check(
+        "credit: two waiters, one release",
+        Bound::ThreeThreads,
+        |sides| {
+            let credit = used_up(2);
+            let holder = credit.clone();
+            let (one, two) = (acquire_one(&credit), acquire_one(&credit));
+            let (one, two, ()) = sides.run_three(one, two, move || holder.release(2));
+            assert_eq!((one, two, credit.in_use()), (Ok(()), Ok(()), 2));
+        },
+    );
+}
+
+#[test]
+fn credit_orders_its_holders() {
+    check(
+        "credit: one holder after the other",
+        Bound::TwoThreads,
+        |sides| {
+            let shared = Arc::new((Credit::new(1), Payload::new(0)));
+            let hold = |shared: Arc<(Credit, Payload)>| {
+                move || {
+                    shared.0.acquire(1, &SPIN).unwrap();
+                    shared.1.set(shared.1.get() + 1);
+                    shared.0.release(1);
+                }
+            };
+            sides.run(hold(shared.clone()), hold(shared.clone()));
+            assert_eq!((shared.1.get(), shared.0.in_use()), (2, 0));
+            assert_eq!(shared.0.try_acquire(1), Ok(()), "nobody is left waiting");
+        },
+    );
+}
+
+#[test]
+fn the_end_is_an_answer() {
+    check("credit: acquire against the end", Bound::None, |sides| {
+        let credit = used_up(1);
+        let closer = credit.clone();
+        let (got, ()) = sides.run(acquire_one(&credit), move || closer.end());
+        assert_eq!(got, Err(AcquireError::Ended));
+    });
+}
+
+#[test]
+fn a_release_against_the_end_loses_no_credit() {
+    check(
+        "credit: release against the end",
+        Bound::ThreeThreads,
+        |sides| {
+            let credit = used_up(1);
+            let (closer, holder) = (credit.clone(), credit.clone());
+            let (got, ..) = sides.run_three(
+                acquire_one(&credit),
+                move || closer.end(),
+                move || holder.release(1),
+            );
+            assert_eq!(credit.in_use(), u64::from(got.is_ok()));
+            assert_eq!(
+                credit.try_acquire(1).is_ok(),
+                got.is_err(),
+                "nobody is left waiting"
+            );
+        },
+    );
+}

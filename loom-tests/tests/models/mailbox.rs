@@ -1,0 +1,255 @@
+//! Mailbox: nothing accepted is lost, a full one makes room, a closed one answers everybody.
+
+use super::{gate, spinner};
+use millstream_loom::{Bound, check};
+use millstream_sync::facade::Arc;
+use millstream_sync::mailbox::{Receiver, Sender, TrySendError, mailbox};
+
+fn small<T: Send>() -> (Sender<T>, Receiver<T>) {
+    mailbox(2, gate())
+}
+
+fn full() -> (Sender<u32>, Receiver<u32>) {
+    let (tx, rx) = small();
+    tx.try_send(0).unwrap();
+    tx.try_send(1).unwrap();
+    (tx, rx)
+}
+
+/// Receives to the end.
+fn drain<T: Send>(mut rx: Receiver<T>) -> Vec<T> {
+    let mut spin = spinner();
+    let got = std::iter::from_fn(|| rx.recv(&mut spin)).collect();
+    assert!(rx.is_finished());
+    got
+}
+
+fn sorted(mut got: Vec<u32>) -> Vec<u32> {
+    got.sort_unstable();
+    got
+}
+
+#[test]
+fn two_messages_of_one_sender() {
+    check(
+        "mailbox: one sender, two messages",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = small();
+            let send = move || [1, 2].map(|i| tx.send(Box::new(i)).unwrap());
+            let (got, positions) = sides.run(move || drain(rx), send);
+            assert_eq!((got, positions), (vec![Box::new(1), Box::new(2)], [0, 1]));
+        },
+    );
+}
+
+#[test]
+fn a_freed_slot_is_used_again() {
+    check(
+        "mailbox: a third message in the first slot",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, mut rx) = full();
+            let take = move || {
+                let mut got = 0;
+                while rx.try_recv_with(|_| ()).is_some() {
+                    got += 1;
+                }
+                (got, rx)
+            };
+            let ((got, rx), accepted) = sides.run(take, move || tx.try_send(2).is_ok());
+            assert_eq!(got + drain(rx).len(), 2 + usize::from(accepted));
+        },
+    );
+}
+
+#[test]
+fn a_full_mailbox_makes_room() {
+    check(
+        "mailbox: one sender, three messages (full)",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = small();
+            let send = move || (0..3).for_each(|i| _ = tx.send(i).unwrap());
+            let (got, ()) = sides.run(move || drain(rx), send);
+            assert_eq!(got, [0, 1, 2]);
+        },
+    );
+}
+
+#[test]
+fn two_senders() {
+    check(
+        "mailbox: two senders, one message each",
+        Bound::ThreeThreads,
+        |sides| {
+            let (tx, rx) = small();
+            let other = tx.clone();
+            let (got, one, two) = sides.run_three(
+                move || drain(rx),
+                move || tx.send(1).unwrap(),
+                move || other.send(2).unwrap(),
+            );
+            assert_eq!(sorted(got), [1, 2]);
+            assert_ne!(one, two);
+        },
+    );
+}
+
+fn two_senders_wait_for_room_within(bound: Bound) {
+    check("mailbox: two senders at a full mailbox", bound, |sides| {
+        let (tx, rx) = full();
+        let other = tx.clone();
+        let (got, one, two) = sides.run_three(
+            move || drain(rx),
+            move || tx.send(2).is_ok(),
+            move || other.send(3).is_ok(),
+        );
+        assert_eq!((sorted(got), one, two), (vec![0, 1, 2, 3], true, true));
+    });
+}
+
+#[test]
+fn two_senders_wait_for_room() {
+    two_senders_wait_for_room_within(Bound::One);
+}
+
+#[test]
+#[ignore = "deep"]
+fn deep_two_senders_wait_for_room() {
+    two_senders_wait_for_room_within(Bound::ThreeThreads);
+}
+
+#[test]
+fn the_last_sender_closes() {
+    check(
+        "mailbox: the last sender goes",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = small::<u32>();
+            let other = tx.clone();
+            let receive = move || {
+                drop(tx);
+                drain(rx)
+            };
+            let (got, ()) = sides.run(receive, move || drop(other));
+            assert!(got.is_empty());
+        },
+    );
+}
+
+#[test]
+fn an_upgraded_probe_keeps_the_mailbox_open() {
+    check(
+        "mailbox: upgrade against the last sender",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = small();
+            let probe = tx.probe();
+            let receive = move || {
+                drop(tx);
+                drain(rx)
+            };
+            let send = move || probe.upgrade().is_some_and(|tx| tx.send(1).is_ok());
+            let (got, sent) = sides.run(receive, send);
+            assert_eq!(got.len(), usize::from(sent));
+        },
+    );
+}
+
+#[test]
+fn a_probe_knows_the_messages_that_were_sent_before() {
+    check(
+        "mailbox: the tail covers earlier sends",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, _rx) = small();
+            let (other, probe) = (tx.clone(), tx.probe());
+            let (tail, _) = sides.run(
+                move || (tx.send(1).unwrap(), probe.tail()),
+                move || other.send(2).unwrap(),
+            );
+            assert!(tail.1 > tail.0);
+        },
+    );
+}
+
+#[test]
+fn closing_tells_what_was_accepted() {
+    check("mailbox: close against send", Bound::TwoThreads, |sides| {
+        let (tx, mut rx) = small();
+        let receive = move || {
+            rx.close();
+            drain(rx)
+        };
+        let (got, sent) = sides.run(receive, move || tx.try_send(Box::new(1)).is_ok());
+        assert_eq!(got.len(), usize::from(sent));
+    });
+}
+
+#[test]
+fn closing_releases_a_blocked_sender() {
+    check(
+        "mailbox: close against a blocked sender",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, mut rx) = full();
+            let close = move || {
+                rx.close();
+                rx // keeps what was accepted: no room is made
+            };
+            let (rx, sent) = sides.run(close, move || tx.send(2).is_ok());
+            assert!(!sent);
+            assert_eq!(drain(rx), [0, 1]);
+        },
+    );
+}
+
+#[test]
+fn a_dropped_receiver_drops_what_was_accepted() {
+    check(
+        "mailbox: receiver dropped against send",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = small();
+            let message = Arc::new(1);
+            let copy = message.clone();
+            let send = move || match tx.try_send(copy) {
+                Ok(_) | Err(TrySendError::Closed(_)) => {}
+                Err(TrySendError::Full(_)) => panic!("there is room for two"),
+            };
+            sides.run(move || drop(rx), send);
+            assert_eq!(Arc::strong_count(&message), 1);
+        },
+    );
+}
+
+#[test]
+fn a_dropped_receiver_releases_a_blocked_sender() {
+    check(
+        "mailbox: receiver dropped against a blocked sender",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = full();
+            let ((), sent) = sides.run(move || drop(rx), move || tx.send(3).is_ok());
+            assert!(!sent);
+        },
+    );
+}
+
+#[test]
+#[ignore = "deep"]
+fn deep_two_senders_two_messages() {
+    check(
+        "mailbox: two senders, two messages each",
+        Bound::ThreeThreads,
+        |sides| {
+            let (tx, rx) = small();
+            let send =
+                |tx: Sender<u32>, from: u32| move || [from, from + 1].map(|i| tx.send(i).unwrap());
+            let other = tx.clone();
+            let (got, ..) = sides.run_three(move || drain(rx), send(tx, 1), send(other, 3));
+            assert_eq!(sorted(got), [1, 2, 3, 4]);
+        },
+    );
+}

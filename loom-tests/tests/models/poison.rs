@@ -1,0 +1,71 @@
+//! Poison cell: a mark is seen by who comes after, and only its range is healed.
+
+use super::SPIN;
+use millstream_loom::{Bound, check};
+use millstream_sync::facade::Arc;
+use millstream_sync::poison::PoisonCell;
+use millstream_sync::timeline::Timeline;
+
+#[test]
+fn a_mark_is_seen_by_who_comes_after() {
+    check(
+        "poison: a mark, ordered by a timeline",
+        Bound::TwoThreads,
+        |sides| {
+            let shared = Arc::new((PoisonCell::new(), Timeline::new()));
+            let queue = shared.clone();
+            let wait_and_find = move || {
+                shared.1.wait(1, &SPIN).unwrap();
+                shared.0.find(5..6)
+            };
+            let fail = move || {
+                queue.0.mark(0..10, "failed");
+                queue.1.publish(1);
+            };
+            let (found, ()) = sides.run(wait_and_find, fail);
+            assert_eq!(found, Some("failed"));
+        },
+    );
+}
+
+#[test]
+fn healing_one_range_keeps_the_mark_of_another() {
+    check(
+        "poison: mark against clear, disjoint ranges",
+        Bound::TwoThreads,
+        |sides| {
+            let cell = Arc::new(PoisonCell::new());
+            cell.mark(0..10, "old");
+            let (one, two) = (cell.clone(), cell.clone());
+            sides.run(move || one.clear(0..10), move || two.mark(10..20, "new"));
+            assert_eq!((cell.find(0..10), cell.find(10..20)), (None, Some("new")));
+        },
+    );
+}
+
+#[test]
+fn two_first_marks_share_one_list() {
+    check("poison: two first marks", Bound::TwoThreads, |sides| {
+        let cell = Arc::new(PoisonCell::new());
+        let (one, two) = (cell.clone(), cell.clone());
+        sides.run(
+            move || one.mark(0..10, Arc::new(1)),
+            move || two.mark(10..20, Arc::new(2)),
+        );
+        let found = [0..10, 10..20].map(|range| cell.find(range).map(|why| *why));
+        assert_eq!(found, [Some(1), Some(2)]);
+    });
+}
+
+#[test]
+fn a_reset_against_a_look_is_sound() {
+    check("poison: reset against find", Bound::TwoThreads, |sides| {
+        let cell = Arc::new(PoisonCell::new());
+        let why = Arc::new(1);
+        cell.mark(0..10, why.clone());
+        let (one, two) = (cell.clone(), cell.clone());
+        let (found, ()) = sides.run(move || one.find(0..1), move || two.reset());
+        assert!(found.is_none_or(|found| *found == 1) && cell.is_clean());
+        assert_eq!(Arc::strong_count(&why), 1);
+    });
+}

@@ -1,0 +1,123 @@
+//! Reply: every end is an answer, whoever goes first.
+
+use super::{SPIN, gate, spinner};
+use millstream_loom::{Bound, check};
+use millstream_sync::facade::Arc;
+use millstream_sync::reply::{Closed, ReplyReceiver, reply};
+use std::task::{Context, Poll, Waker};
+
+type Answer = Result<Box<u32>, Closed>;
+
+fn seven() -> Answer {
+    Ok(Box::new(7))
+}
+
+fn poll(rx: &mut ReplyReceiver<Box<u32>>, waker: &Waker) -> Poll<Answer> {
+    rx.poll_take(&mut Context::from_waker(waker))
+}
+
+/// Polls with a gate for a waker, as an executor would.
+fn block_on(rx: &mut ReplyReceiver<Box<u32>>) -> Answer {
+    let gate = gate();
+    let waker = Waker::from(gate.clone());
+    gate.wait_until(&mut spinner(), || match poll(rx, &waker) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    })
+}
+
+#[test]
+fn a_value_arrives() {
+    check("reply: send and wait", Bound::None, |sides| {
+        let (tx, mut rx) = reply();
+        let wait = move || (rx.wait(&SPIN), rx.try_take());
+        let (got, ()) = sides.run(wait, move || tx.send(Box::new(7)));
+        assert_eq!(got, (seven(), Some(Err(Closed))));
+    });
+}
+
+#[test]
+fn a_value_is_taken_as_soon_as_it_is_there() {
+    check("reply: send and try_take", Bound::None, |sides| {
+        let (tx, mut rx) = reply();
+        let (got, ()) = sides.run(move || rx.try_take(), move || tx.send(Box::new(7)));
+        assert!(got.is_none_or(|answer| answer == seven()));
+    });
+}
+
+#[test]
+fn a_dropped_sender_is_an_answer() {
+    check("reply: dropped sender", Bound::None, |sides| {
+        let (tx, mut rx) = reply::<u32>();
+        let (got, ()) = sides.run(move || rx.wait(&SPIN), move || drop(tx));
+        assert_eq!(got, Err(Closed));
+    });
+}
+
+#[test]
+fn a_dropped_receiver_loses_no_memory() {
+    check("reply: dropped receiver", Bound::None, |sides| {
+        let (tx, rx) = reply();
+        let value = Arc::new(1);
+        let copy = value.clone();
+        sides.run(move || drop(rx), move || tx.send(copy));
+        assert_eq!(Arc::strong_count(&value), 1);
+    });
+}
+
+#[test]
+fn a_registered_receiver_may_be_dropped() {
+    check(
+        "reply: receiver dropped after a poll",
+        Bound::None,
+        |sides| {
+            let (tx, mut rx) = reply();
+            let poll_and_go = move || poll(&mut rx, &Waker::from(gate()));
+            let (polled, ()) = sides.run(poll_and_go, move || tx.send(Box::new(7)));
+            assert!(matches!(polled, Poll::Pending | Poll::Ready(Ok(_))));
+        },
+    );
+}
+
+#[test]
+fn a_poll_is_woken() {
+    check("reply: polled to the end", Bound::TwoThreads, |sides| {
+        let (tx, mut rx) = reply();
+        let (got, ()) = sides.run(move || block_on(&mut rx), move || tx.send(Box::new(7)));
+        assert_eq!(got, seven());
+    });
+}
+
+#[test]
+fn the_waker_changes_between_polls() {
+    check(
+        "reply: the waker changes between polls",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, mut rx) = reply();
+            let wait = move || match poll(&mut rx, &Waker::from(gate())) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => block_on(&mut rx),
+            };
+            let (got, ()) = sides.run(wait, move || tx.send(Box::new(7)));
+            assert_eq!(got, seven());
+        },
+    );
+}
+
+#[test]
+fn waiting_after_a_poll() {
+    check(
+        "reply: waited for after a poll",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, mut rx) = reply();
+            let wait = move || match poll(&mut rx, &Waker::from(gate())) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => rx.wait(&SPIN),
+            };
+            let (got, ()) = sides.run(wait, move || drop(tx));
+            assert_eq!(got, Err(Closed));
+        },
+    );
+}

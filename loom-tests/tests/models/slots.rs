@@ -1,0 +1,215 @@
+//! Slots: the count, the free list, the dropped list, and the stamp that makes frees safe (I4).
+
+use super::{gate, spinner};
+use millstream_loom::{Bound, Payload, check};
+use millstream_sync::gate::Gate;
+use millstream_sync::mailbox::mailbox;
+use millstream_sync::slots::{Sink, Slots};
+use std::sync::Arc;
+
+/// A sink whose device thread sleeps at a gate, or nowhere.
+struct Desk(Option<Arc<Gate>>);
+
+impl Sink for Desk {
+    fn stamp(&self) -> u64 {
+        0
+    }
+
+    fn wake(&self) {
+        if let Some(gate) = &self.0 {
+            gate.wake();
+        }
+    }
+}
+
+fn table<P: Default + Send + Sync + 'static>(limit: u32) -> Arc<Slots<P, Desk>> {
+    Slots::new(limit, Desk(None))
+}
+
+/// Recycles what was dropped, after a look at each payload.
+fn collect(table: &Slots<Payload, Desk>, mut look: impl FnMut(&Payload)) -> usize {
+    table.take_dropped(|index, _| {
+        look(table.slot(index).unwrap().payload());
+        table.recycle(index);
+    })
+}
+
+#[test]
+fn the_last_drop_may_be_on_either_thread() {
+    check("slots: last drop on either thread", Bound::None, |sides| {
+        let table = table::<Payload>(4);
+        let one = table.acquire().unwrap();
+        let two = one.clone();
+        let use_and_drop = |held: millstream_sync::slots::Counted<Payload, Desk>| {
+            assert_eq!(held.payload().get(), 0);
+            drop(held);
+        };
+        let (taken, ()) = sides.run(
+            move || {
+                use_and_drop(one);
+                // What the device thread does with a dropped slot comes after all that its holders did.
+                let taken = collect(&table, |payload| payload.set(1));
+                (taken, table)
+            },
+            move || use_and_drop(two),
+        );
+        assert_eq!(taken.0 + collect(&taken.1, |_| ()), 1);
+    });
+}
+
+#[test]
+fn alone_means_that_the_others_are_done() {
+    check("slots: is_unique against drop", Bound::None, |sides| {
+        let table = table::<Payload>(4);
+        let one = table.acquire().unwrap();
+        let two = one.clone();
+        let write_if_alone = move || {
+            if one.is_unique() {
+                one.payload().set(1);
+            }
+        };
+        let ((), read) = sides.run(write_if_alone, move || two.payload().get());
+        assert_eq!(read, 0);
+    });
+}
+
+#[test]
+fn a_clone_against_a_drop() {
+    check("slots: clone against drop", Bound::None, |sides| {
+        let table = table::<()>(4);
+        let one = table.acquire().unwrap();
+        let two = one.clone();
+        let (three, ()) = sides.run(move || one.clone(), move || drop(two));
+        assert!(three.is_unique() && !table.has_dropped());
+        drop(three);
+        assert_eq!(table.take_dropped(|index, _| table.recycle(index)), 1);
+        assert_eq!((table.live(), Arc::strong_count(&table)), (0, 1));
+    });
+}
+
+#[test]
+fn a_slot_is_not_handed_out_twice() {
+    check(
+        "slots: acquire against recycle (ABA)",
+        Bound::TwoThreads,
+        |sides| {
+            let table = table::<()>(4);
+            drop([table.acquire().unwrap(), table.acquire().unwrap()]);
+            // Slot 1 is recycled last and so comes first.
+            table.take_dropped(|index, _| table.recycle(index));
+            let (here, there) = (table.clone(), table.clone());
+            // The same slot comes and goes while the other thread may be looking at it.
+            let come_and_go = move || {
+                let comes_again = here.acquire().unwrap();
+                let stays = here.acquire().unwrap();
+                drop(comes_again);
+                here.take_dropped(|index, _| here.recycle(index));
+                stays
+            };
+            let (stays, theirs) = sides.run(come_and_go, move || there.acquire().unwrap());
+            let last = table.acquire().unwrap();
+            let mut held = [stays.id().index, theirs.id().index, last.id().index];
+            held.sort_unstable();
+            assert!(held[0] != held[1] && held[1] != held[2], "{held:?}");
+        },
+    );
+}
+
+#[test]
+fn a_recycled_slot_is_as_its_recycler_left_it() {
+    check("slots: acquire after recycle", Bound::None, |sides| {
+        let table = table::<Payload>(1);
+        drop(table.acquire().unwrap());
+        let client = table.clone();
+        let acquire = move || {
+            if let Ok(again) = client.acquire() {
+                assert_eq!((again.payload().get(), again.id().generation), (7, 1));
+                again.payload().set(8);
+            }
+        };
+        sides.run(move || collect(&table, |payload| payload.set(7)), acquire);
+    });
+}
+
+#[test]
+fn two_droppers_and_one_taker() {
+    check(
+        "slots: two droppers and one taker",
+        Bound::ThreeThreads,
+        |sides| {
+            let table = table::<Payload>(4);
+            let use_and_drop = || {
+                let held = table.acquire().unwrap();
+                move || held.payload().set(7)
+            };
+            let (one, two) = (use_and_drop(), use_and_drop());
+            let take = |table: Arc<Slots<Payload, Desk>>| {
+                collect(&table, |payload| {
+                    assert_eq!(payload.get(), 7);
+                    payload.set(0);
+                })
+            };
+            let device = table.clone();
+            let (early, (), ()) = sides.run_three(move || take(device), one, two);
+            assert_eq!(early + take(table.clone()), 2);
+            assert_eq!((table.live(), Arc::strong_count(&table)), (0, 1));
+        },
+    );
+}
+
+#[test]
+fn a_stamp_covers_what_was_sent_before() {
+    check(
+        "slots: the stamp covers earlier sends",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, _rx) = mailbox::<u32>(2, gate());
+            let table = Slots::<(), _>::new(4, tx.probe());
+            let one = table.acquire().unwrap();
+            let two = one.clone();
+            // A message carries the plain index, and then the handle goes.
+            let send_and_drop = move || tx.try_send(two.id().index).unwrap();
+            let ((), position) = sides.run(move || drop(one), send_and_drop);
+            assert_eq!(table.take_dropped(|_, stamp| assert!(stamp > position)), 1);
+        },
+    );
+}
+
+#[test]
+fn a_drop_wakes_the_device_thread() {
+    check(
+        "slots: a drop wakes the device thread",
+        Bound::TwoThreads,
+        |sides| {
+            let gate = gate();
+            let table = Slots::<(), _>::new(4, Desk(Some(gate.clone())));
+            let held = [table.acquire().unwrap(), table.acquire().unwrap()];
+            let serve = move || {
+                let mut taken = 0;
+                while taken < 2 {
+                    taken += gate.wait_until(&mut spinner(), || {
+                        let taken = table.take_dropped(|index, _| table.recycle(index));
+                        (taken != 0).then_some(taken)
+                    });
+                }
+            };
+            sides.run(serve, move || drop(held));
+        },
+    );
+}
+
+#[test]
+fn the_table_goes_with_its_last_handle() {
+    check(
+        "slots: the table goes with its last handle",
+        Bound::TwoThreads,
+        |sides| {
+            let gate = gate();
+            let table = Slots::<Payload, _>::new(4, Desk(Some(gate.clone())));
+            let held = table.acquire().unwrap();
+            let copy = held.clone();
+            sides.run(move || drop((table, held)), move || drop(copy));
+            assert_eq!(Arc::strong_count(&gate), 1, "the sink went with the table");
+        },
+    );
+}
