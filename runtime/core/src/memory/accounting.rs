@@ -1,0 +1,107 @@
+//! Bytes per client, for reports. Limits are kept elsewhere, where a client meets them.
+
+use std::collections::HashMap;
+
+use crate::id::ClientId;
+
+/// What one client holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Account {
+    /// Bytes held now.
+    pub in_use: u64,
+    /// The most that it held.
+    pub high_water: u64,
+}
+
+/// The bytes of every client of a device.
+#[derive(Default, Debug)]
+pub struct Accounts(HashMap<ClientId, Account>);
+
+impl Accounts {
+    /// No clients.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// `client` holds `bytes` more.
+    pub fn charge(&mut self, client: ClientId, bytes: u64) {
+        let account = self.0.entry(client).or_default();
+        account.in_use = account.in_use.saturating_add(bytes);
+        account.high_water = account.high_water.max(account.in_use);
+    }
+
+    /// `client` holds `bytes` less.
+    pub fn credit(&mut self, client: ClientId, bytes: u64) {
+        let account = self.0.entry(client).or_default();
+        debug_assert!(
+            account.in_use >= bytes,
+            "{client:?} gives back {bytes} of {}",
+            account.in_use
+        );
+        account.in_use = account.in_use.saturating_sub(bytes);
+    }
+
+    /// Bytes that `client` holds.
+    pub fn in_use(&self, client: ClientId) -> u64 {
+        self.of(client).in_use
+    }
+
+    /// The most that `client` held.
+    pub fn high_water(&self, client: ClientId) -> u64 {
+        self.of(client).high_water
+    }
+
+    /// What `client` holds and held.
+    pub fn of(&self, client: ClientId) -> Account {
+        self.0.get(&client).copied().unwrap_or_default()
+    }
+
+    /// Forgets a client that is gone, unless it still holds something. Returns whether it is forgotten.
+    pub fn forget(&mut self, client: ClientId) -> bool {
+        let holds = self.in_use(client) > 0;
+        if !holds {
+            self.0.remove(&client);
+        }
+        !holds
+    }
+
+    /// All clients, in no order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (ClientId, Account)> + '_ {
+        self.0.iter().map(|(client, account)| (*client, *account))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_high_water_mark_stays_when_bytes_go() {
+        let (a, b) = (ClientId(1), ClientId(2));
+        let mut accounts = Accounts::new();
+        accounts.charge(a, 100);
+        accounts.charge(b, 7);
+        accounts.credit(a, 60);
+        accounts.charge(a, 10);
+        assert_eq!(
+            accounts.of(a),
+            Account {
+                in_use: 50,
+                high_water: 100
+            }
+        );
+        assert_eq!(
+            (accounts.in_use(b), accounts.high_water(ClientId(3))),
+            (7, 0)
+        );
+    }
+
+    #[test]
+    fn a_client_that_holds_something_is_not_forgotten() {
+        let mut accounts = Accounts::new();
+        accounts.charge(ClientId(1), 1);
+        assert!(!accounts.forget(ClientId(1)));
+        accounts.credit(ClientId(1), 1);
+        assert!(accounts.forget(ClientId(1)) && accounts.iter().len() == 0);
+    }
+}

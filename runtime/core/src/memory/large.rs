@@ -1,0 +1,126 @@
+//! Whole pages for one slice each: large slices, whose pages are kept for the next one of about the
+//! size, and dedicated ones, whose pages are due to go back as soon as they are free.
+//!
+//! Only clean pages are kept here. A kept page serves a slice at most an eighth smaller.
+
+use slab::Slab;
+
+use super::page::{PageId, PageSource};
+
+/// What happens to a page that is free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Afterlife {
+    /// It is kept for another slice.
+    Kept,
+    /// It goes back to the device.
+    Returned,
+}
+
+/// A page that one slice has.
+pub(super) struct WholePage {
+    pub(super) id: PageId,
+    pub(super) bytes: u64,
+    pub(super) afterlife: Afterlife,
+}
+
+/// All whole pages.
+#[derive(Default)]
+pub(super) struct WholePages {
+    pages: Slab<WholePage>,
+    /// Free pages by size: bytes and page.
+    kept: Vec<(u64, u32)>,
+    /// Pages that go back.
+    due: Vec<u32>,
+}
+
+impl WholePages {
+    /// Adds a page, in use.
+    pub(super) fn add(&mut self, id: PageId, bytes: u64, afterlife: Afterlife) -> u32 {
+        self.pages.insert(WholePage {
+            id,
+            bytes,
+            afterlife,
+        }) as u32
+    }
+
+    /// Takes the smallest kept page that a slice of `bytes` fits in.
+    pub(super) fn take(&mut self, bytes: u64) -> Option<u32> {
+        let at = self.kept.partition_point(|(size, _)| *size < bytes);
+        let fits = self
+            .kept
+            .get(at)
+            .is_some_and(|(size, _)| serves(*size, bytes));
+        fits.then(|| self.kept.remove(at).1)
+    }
+
+    /// A page is clean.
+    pub(super) fn free(&mut self, page: u32) {
+        let WholePage {
+            bytes, afterlife, ..
+        } = self.pages[page as usize];
+        debug_assert!(
+            !self.due.contains(&page) && !self.kept.contains(&(bytes, page)),
+            "a page is freed once"
+        );
+        match afterlife {
+            Afterlife::Kept => {
+                let at = self.kept.partition_point(|kept| *kept < (bytes, page));
+                self.kept.insert(at, (bytes, page));
+            }
+            Afterlife::Returned => self.due.push(page),
+        }
+    }
+
+    #[inline]
+    pub(super) fn page(&self, page: u32) -> &WholePage {
+        &self.pages[page as usize]
+    }
+
+    pub(super) fn pages(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// How many pages are kept.
+    #[inline]
+    pub(super) fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Is there a page that goes back?
+    #[inline]
+    pub(super) fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Gives the pages back that are due. Returns bytes.
+    pub(super) fn release_due(&mut self, source: &mut dyn PageSource) -> u64 {
+        let mut bytes = 0;
+        while let Some(page) = self.due.pop() {
+            bytes += self.remove(source, page);
+        }
+        bytes
+    }
+
+    /// Gives kept pages back, the largest first, until `keep` are left. Returns bytes.
+    pub(super) fn release_kept(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
+        let mut bytes = 0;
+        while self.kept.len() > keep {
+            if let Some((_, page)) = self.kept.pop() {
+                bytes += self.remove(source, page);
+            }
+        }
+        bytes
+    }
+
+    fn remove(&mut self, source: &mut dyn PageSource, page: u32) -> u64 {
+        let page = self.pages.remove(page as usize);
+        source.free_page(page.id);
+        page.bytes
+    }
+}
+
+/// Does a page of `size` serve a slice of `bytes` without waste?
+#[inline]
+pub(super) fn serves(size: u64, bytes: u64) -> bool {
+    (bytes..=bytes + bytes / 8).contains(&size)
+}

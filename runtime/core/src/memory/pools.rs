@@ -1,0 +1,266 @@
+//! The pools of one device: which range a request gets, and what becomes of a freed one.
+//!
+//! Decisions only. Clean ranges are in the [`Store`], busy ones in [`Waiting`]; a range is in one of
+//! them or in use. Only [`Pools::reserve`], [`Pools::trim`] and [`Pools::cleanup`] talk to the device.
+
+use crate::hazard::points::Points;
+use crate::id::{Cursor, Point, QueueId};
+
+use super::class::{Class, REQUEST_BYTES_MAX};
+use super::options::{AllocationMode, MemoryOptions};
+use super::page::{PageError, PageSource};
+use super::reservation::{Origin, PoolUsage, Reservation, ReserveError};
+use super::store::{Place, Store};
+use super::waiting::Waiting;
+
+/// How many larger classes are tried when the device has no page left: up to twice the size.
+const LARGER_CLASSES: u16 = 8;
+
+/// The memory pools of one device.
+pub struct Pools {
+    store: Store,
+    waiting: Waiting,
+    in_use: u64,
+    padding: u64,
+    busy: u64,
+    high_water: u64,
+    live: u64,
+}
+
+impl Pools {
+    /// Pools without a page, for a device whose slices start at multiples of `alignment`.
+    pub fn new(options: MemoryOptions, alignment: u64) -> Self {
+        Self {
+            store: Store::new(&options, alignment),
+            waiting: Waiting::new(),
+            in_use: 0,
+            padding: 0,
+            busy: 0,
+            high_water: 0,
+            live: 0,
+        }
+    }
+
+    /// Reserves a range that is used first on `queue`.
+    ///
+    /// `covered` says of a point whether `queue` needs no wait for it: it is its own, its clock
+    /// covers it, or it has passed. A freed range whose points are all covered is preferred, and
+    /// the points come with it: another queue that touches the slice later must still wait for them.
+    /// Any other range is clean, with no points (I4).
+    ///
+    /// # Errors
+    /// When the device has no page for it, not even after the free ones were given back.
+    #[inline]
+    pub fn reserve(
+        &mut self,
+        source: &mut dyn PageSource,
+        bytes: u64,
+        mode: AllocationMode,
+        queue: QueueId,
+        covered: &dyn Fn(Point) -> bool,
+    ) -> Result<(Reservation, Points), ReserveError> {
+        if bytes == 0 {
+            self.live += 1;
+            return Ok((Reservation::EMPTY, Points::new()));
+        }
+        if bytes > REQUEST_BYTES_MAX {
+            return Err(ReserveError::TooLarge {
+                asked: bytes,
+                limit: REQUEST_BYTES_MAX,
+            });
+        }
+        if self.store.has_due() {
+            self.trim(source);
+        }
+        let place = self.store.place(bytes, mode);
+        let (origin, points) = match self.find(place, queue, covered) {
+            Some(found) => found,
+            None => self
+                .grow(source, place, queue, covered)
+                .map_err(|error| self.refusal(bytes, error))?,
+        };
+        let reservation = self.store.reservation(origin, bytes);
+        self.in_use += reservation.bytes;
+        self.padding += reservation.bytes - bytes;
+        self.high_water = self.high_water.max(self.in_use);
+        self.live += 1;
+        Ok((reservation, points))
+    }
+
+    /// Gives a range back, with the points that still use it.
+    #[inline]
+    pub fn release(&mut self, reservation: Reservation, busy: Points) {
+        let Reservation {
+            origin,
+            bytes,
+            asked,
+            ..
+        } = reservation;
+        debug_assert!(
+            self.live > 0 && self.in_use >= bytes,
+            "a reservation is released once"
+        );
+        self.live -= 1;
+        if origin == Origin::Empty {
+            return;
+        }
+        self.in_use -= bytes;
+        self.padding -= bytes - asked;
+        if !busy.is_empty() && self.waiting.push(self.store.class(origin), origin, busy) {
+            self.busy += bytes;
+        } else {
+            self.store.free(origin);
+        }
+    }
+
+    /// Everything on `queue` up to `cursor` has passed. Returns whether anything became free.
+    pub fn passed(&mut self, queue: QueueId, cursor: Cursor) -> bool {
+        let Self {
+            store,
+            waiting,
+            busy,
+            ..
+        } = self;
+        waiting.pass(queue, cursor, |origin| {
+            *busy -= store.reservation(origin, 0).bytes;
+            store.free(origin);
+        })
+    }
+
+    /// The oldest cursor on `queue` that a freed range waits for.
+    ///
+    /// A range that waits for several queues is counted at one of them, and at the next once that
+    /// has [passed](Self::passed): ask again then.
+    pub fn oldest_busy(&self, queue: QueueId) -> Option<Cursor> {
+        self.waiting.oldest(queue)
+    }
+
+    /// Does any freed range wait for a point?
+    #[inline]
+    pub fn has_busy(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Is there a page for [`trim`](Self::trim) to give back?
+    #[inline]
+    pub fn has_due(&self) -> bool {
+        self.store.has_due()
+    }
+
+    /// Gives pages back that need not wait for a [`cleanup`](Self::cleanup): of dedicated slices that
+    /// are free, and more empty ones than are kept. Returns bytes. Every reserve does this first.
+    pub fn trim(&mut self, source: &mut dyn PageSource) -> u64 {
+        self.store.release_due(source)
+    }
+
+    /// Gives all empty pages back. Returns bytes.
+    pub fn cleanup(&mut self, source: &mut dyn PageSource) -> u64 {
+        self.store.release_all(source)
+    }
+
+    /// What the pools hold.
+    pub fn usage(&self) -> PoolUsage {
+        PoolUsage {
+            reserved: self.store.reserved(),
+            in_use: self.in_use,
+            padding: self.padding,
+            busy: self.busy,
+            high_water: self.high_water,
+            live: self.live,
+            pages: self.store.pages() as u64,
+        }
+    }
+
+    /// A range among those that are there.
+    #[inline]
+    fn find(
+        &mut self,
+        place: Place,
+        queue: QueueId,
+        covered: &dyn Fn(Point) -> bool,
+    ) -> Option<(Origin, Points)> {
+        let reused = match place {
+            Place::Block(class) | Place::Range(class) => {
+                self.waiting.take(class, queue, covered, |_| true)
+            }
+            Place::Large { least, .. } => self.find_large(least, queue, covered),
+            Place::Persistent(_) | Place::Dedicated(_) => None,
+        };
+        if let Some((origin, points)) = reused {
+            self.busy -= self.store.reservation(origin, 0).bytes;
+            return Some((origin, points));
+        }
+        self.store.take(place).map(|origin| (origin, Points::new()))
+    }
+
+    /// A busy page of about the size, from the size's class and the one above.
+    fn find_large(
+        &mut self,
+        bytes: u64,
+        queue: QueueId,
+        covered: &dyn Fn(Point) -> bool,
+    ) -> Option<(Origin, Points)> {
+        let Self { store, waiting, .. } = self;
+        let class = Class::round_down(store.layout.units(bytes));
+        [class, Class(class.0 + 1)].into_iter().find_map(|class| {
+            waiting.take(class, queue, covered, |origin| store.serves(origin, bytes))
+        })
+    }
+
+    /// A range of a new page; if there is none, the free pages are given back and it is tried once
+    /// more, then with less, then with what is there of up to twice the size.
+    #[cold]
+    fn grow(
+        &mut self,
+        source: &mut dyn PageSource,
+        place: Place,
+        queue: QueueId,
+        covered: &dyn Fn(Point) -> bool,
+    ) -> Result<(Origin, Points), PageError> {
+        let clean = |origin: Origin| (origin, Points::new());
+        let mut error = match self.store.grow(source, place) {
+            Ok(Some(origin)) => return Ok(clean(origin)),
+            Ok(None) => PageError::OutOfMemory { free: None },
+            Err(PageError::Lost) => return Err(PageError::Lost),
+            Err(error) => error,
+        };
+        let returned = self.cleanup(source);
+        // Chunks without a block in use went back to their pages: there may be room now.
+        if let Some(origin) = self.store.take(place) {
+            return Ok(clean(origin));
+        }
+        if returned > 0 {
+            match self.store.grow(source, place) {
+                Ok(Some(origin)) => return Ok(clean(origin)),
+                Ok(None) => {}
+                Err(next) => error = next,
+            }
+        }
+        match self.store.grow_less(source, place, error) {
+            Ok(Some(origin)) => Ok(clean(origin)),
+            Ok(None) => Err(error),
+            Err(PageError::Lost) => Err(PageError::Lost),
+            Err(last) => self.find_larger(place, queue, covered).ok_or(last),
+        }
+    }
+
+    /// A range that is there, of a larger class than `place` asks for.
+    fn find_larger(
+        &mut self,
+        place: Place,
+        queue: QueueId,
+        covered: &dyn Fn(Point) -> bool,
+    ) -> Option<(Origin, Points)> {
+        let (Place::Block(class) | Place::Range(class)) = place else {
+            return None;
+        };
+        (class.0 + 1..=class.0 + LARGER_CLASSES).find_map(|larger| {
+            let place = self.store.place_of_class(Class(larger))?;
+            self.find(place, queue, covered)
+        })
+    }
+
+    fn refusal(&self, asked: u64, error: PageError) -> ReserveError {
+        ReserveError::new(asked, self.store.reserved(), self.busy, error)
+    }
+}
