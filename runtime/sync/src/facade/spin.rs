@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 const DEFAULT_SPIN_US: u32 = 20;
 /// Pauses between two polls: often enough for the latency, rarely enough to leave the line alone.
 const PAUSES_PER_POLL: u32 = 8;
-/// Polls before the clock is read for the first time: a quick answer should not pay for a clock.
-const POLLS_BEFORE_CLOCK: u32 = 8;
+/// Polls before a seat is taken and the clock is read, about a microsecond: a quick answer should pay for
+/// neither, and two threads that answer each other on two cores hand one seat to and fro.
+const POLLS_BEFORE_SEAT: u32 = 8;
 /// Polls between two readings of the clock.
 const POLLS_PER_CLOCK: u32 = 8;
 /// After so many vain spins in a row there is none.
@@ -165,38 +166,45 @@ impl Spinner {
         if first.is_some() || self.policy.is_never() || self.history.vain >= VAIN_SPINS_MAX {
             return first;
         }
-        self.spin_seated(poll)
+        self.spin_on(poll)
     }
 
-    fn spin_seated<R>(&mut self, poll: &mut impl FnMut() -> Option<R>) -> Option<R> {
-        let _seat = Seat::take()?;
+    fn spin_on<R>(&mut self, poll: &mut impl FnMut() -> Option<R>) -> Option<R> {
+        if spinners_max() == 0 {
+            return None;
+        }
         let mut polls = |n: u32| {
             (0..n).find_map(|_| {
                 (0..PAUSES_PER_POLL).for_each(|_| std::hint::spin_loop());
                 poll()
             })
         };
-        let mut found = polls(POLLS_BEFORE_CLOCK);
-        if found.is_none() {
-            let start = Instant::now();
-            if !self.history.may_spin_at(start) {
-                return None;
-            }
-            let budget = self.policy.budget() / (1 << self.history.vain);
-            let mut spent = Duration::ZERO;
-            while found.is_none() && spent < budget {
-                found = polls(POLLS_PER_CLOCK);
-                spent = start.elapsed();
-            }
-            if found.is_none() {
-                self.history.vain += 1;
-                // What is beyond the budget was spent off the processor.
-                self.history.vain_time += spent.min(budget);
-                return None;
-            }
+        let found = polls(POLLS_BEFORE_SEAT).or_else(|| self.spin_seated(polls));
+        if found.is_some() {
+            self.history.vain = 0;
         }
-        self.history.vain = 0;
         found
+    }
+
+    fn spin_seated<R>(&mut self, mut polls: impl FnMut(u32) -> Option<R>) -> Option<R> {
+        let _seat = Seat::take()?;
+        let start = Instant::now();
+        if !self.history.may_spin_at(start) {
+            return None;
+        }
+        let budget = self.policy.budget() / (1 << self.history.vain);
+        let mut spent = Duration::ZERO;
+        while spent < budget {
+            let found = polls(POLLS_PER_CLOCK);
+            if found.is_some() {
+                return found;
+            }
+            spent = start.elapsed();
+        }
+        self.history.vain += 1;
+        // What is beyond the budget was spent off the processor.
+        self.history.vain_time += spent.min(budget);
+        None
     }
 
     /// Call before parking.
