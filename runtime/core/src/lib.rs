@@ -1,8 +1,40 @@
 //! Deciding: the hazards, memory, streams and compute server of millstream.
 //!
-//! Everything here is a plain state machine. No thread is started, no clock is read and no I/O is
-//! done; the actors run these machines and backends do what they decide.
+//! Everything on the device's side is a plain state machine: no thread is started, no clock is
+//! read and no I/O is done. The actors run these machines, backends do what they decide, and the
+//! [`client`] module is what users call.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`client`] | the user's side: clients, streams, kernels, answers, recordings |
+//! | [`handle`], [`launch`], [`kernel`] | what users build tasks from |
+//! | [`message`], [`channel`] | what travels to a device, and what carries it |
+//! | [`server`] | what the device thread decides |
+//! | [`hazard`], [`memory`] | who must run before whom; who has which bytes |
+//! | [`backend`], [`settle`], [`landing`], [`layout`] | what a device must do, and the means |
+//! | [`error`], [`failure`], [`report`], [`properties`], [`options`] | what is said |
 
+pub mod access;
+pub mod backend;
+pub mod channel;
+pub mod client;
+pub mod element;
+pub mod error;
+pub mod failure;
+pub mod handle;
 pub mod hazard;
 pub mod id;
+pub mod kernel;
+pub mod landing;
+pub mod launch;
+pub mod layout;
 pub mod memory;
+pub mod message;
+pub mod options;
+pub mod properties;
+pub mod recording;
+pub mod report;
+pub mod server;
+pub mod settle;
+mod slice;
+mod stream;

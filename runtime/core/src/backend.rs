@@ -1,0 +1,319 @@
+//! What a device must do: one trait over plain data.
+//!
+//! The duties are split. The server validates, orders and owns; a backend stays thin:
+//! - every range it is given lies in a page that it allocated, and has the declared alignment;
+//! - tasks of one queue are issued with strictly increasing cursors and run in that order;
+//! - whatever must come first on another queue is named by a [`Backend::queue_wait`] just before;
+//! - a page is freed only after every point that used it has passed.
+//!
+//! A backend never learns about logical streams, and none of its calls may wait for the device.
+//!
+//! # Failures while running
+//! Routing failures (memory, refused launches) are the server's. A backend whose tasks can fail
+//! while they run (the CPU: a kernel panics) settles them itself, in execution order, before it
+//! publishes the cursor: see [`settle`](crate::settle).
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_sync::timeline::Timeline;
+
+use crate::access::Access;
+use crate::error::{KernelError, OpenError};
+use crate::failure::FailureRef;
+use crate::handle::Table;
+use crate::id::{Cursor, Point, QueueId, SliceId};
+use crate::kernel::Kernel;
+use crate::landing::Landing;
+use crate::launch::TensorMap;
+use crate::layout::Strided;
+use crate::memory::{PageError, PageId};
+use crate::message::{HostBytes, Pattern};
+use crate::properties::DeviceProperties;
+
+/// What a backend made of a kernel.
+pub type BackendKernel = Arc<dyn Any + Send + Sync>;
+
+/// User code for a queue. The value is the backend's own resources (`&mut B::Resources`), or the
+/// failure of what the task reads.
+pub type CustomWork = Box<dyn FnOnce(&mut dyn Any) + Send>;
+
+/// A range of device memory as one argument of one task.
+#[derive(Clone, Copy, Debug)]
+pub struct BoundSlice {
+    /// The page, or none for an empty range.
+    pub page: Option<PageId>,
+    /// First byte within the page.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// How the task touches them.
+    pub access: Access,
+    /// The slice, for the poison of its bytes.
+    pub slice: SliceId,
+    /// First byte within the slice.
+    pub slice_offset: u64,
+}
+
+/// Cubes of a launch as a backend sees them.
+#[derive(Clone, Copy, Debug)]
+pub enum BoundCount {
+    /// Known.
+    Static([u32; 3]),
+    /// Three `u32` to be read on the device when the launch starts.
+    Dynamic(BoundSlice),
+}
+
+/// A launch as a backend sees it. Borrowed: what outlives the call must be copied.
+#[derive(Clone, Copy)]
+pub struct Launch<'a> {
+    /// The kernel's name.
+    pub name: &'a Arc<str>,
+    /// What [`Compiler::compile`] made of it.
+    pub kernel: &'a BackendKernel,
+    /// Its cubes.
+    pub count: BoundCount,
+    /// Its bindings, in declared order.
+    pub bindings: &'a [BoundSlice],
+    /// Its packed scalars.
+    pub scalars: &'a [u64],
+    /// Its metadata words.
+    pub metadata: &'a [u32],
+    /// Its tensor maps.
+    pub tensor_maps: &'a [TensorMap],
+}
+
+/// The place of a task: where it is issued and what it is called there.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    /// The queue.
+    pub queue: QueueId,
+    /// Its position.
+    pub cursor: Cursor,
+    /// The task's name.
+    pub name: &'a Arc<str>,
+}
+
+/// Why a backend refused a task. The server poisons what the task would have written.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// This task cannot run; others can.
+    #[error("{0}")]
+    Task(String),
+    /// The device is gone.
+    #[error("the device is lost: {0}")]
+    Lost(String),
+}
+
+/// Makes kernels runnable. Called on the threads of those who prepare kernels, never on the device thread.
+pub trait Compiler: Send + Sync + 'static {
+    /// Compiles the first source of `kernel` that the device understands. May take long.
+    ///
+    /// # Errors
+    /// When there is no such source, or it does not compile.
+    fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError>;
+}
+
+/// When a task ran, in nanoseconds since the backend was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Span {
+    /// Which task.
+    pub point: Point,
+    /// When it started.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+}
+
+/// One device.
+pub trait Backend: Send + 'static {
+    /// What a custom task is given ([`CustomWork`]), and what a guard holds.
+    type Resources: Send + 'static;
+
+    /// What the device is.
+    fn properties(&self) -> &DeviceProperties;
+
+    /// The published progress of `queue`.
+    fn timeline(&self, queue: QueueId) -> &Arc<Timeline>;
+
+    /// What compiles kernels for this device.
+    fn compiler(&self) -> Arc<dyn Compiler>;
+
+    /// A page of at least `bytes`, initialized or not, aligned to the device's alignment.
+    ///
+    /// # Errors
+    /// When the device has no such page.
+    fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError>;
+
+    /// Frees a page. Every point that used it has passed.
+    fn free(&mut self, page: PageId);
+
+    /// Runs a kernel.
+    ///
+    /// # Errors
+    /// When the device refuses it; then it has not been queued.
+    fn launch(
+        &mut self,
+        queue: QueueId,
+        cursor: Cursor,
+        launch: &Launch<'_>,
+    ) -> Result<(), Refused>;
+
+    /// Copies from the host. The layout, if there is one, says where the dense bytes of the source go.
+    ///
+    /// # Errors
+    /// As [`Backend::launch`].
+    fn copy_in(
+        &mut self,
+        place: Place<'_>,
+        target: &BoundSlice,
+        layout: Option<&Strided>,
+        source: HostData,
+    ) -> Result<(), Refused>;
+
+    /// Copies to the host. The layout, if there is one, says where the dense bytes of the landing come from.
+    ///
+    /// # Errors
+    /// As [`Backend::launch`].
+    fn copy_out(
+        &mut self,
+        place: Place<'_>,
+        source: &BoundSlice,
+        layout: Option<&Strided>,
+        landing: Arc<dyn Landing>,
+    ) -> Result<(), Refused>;
+
+    /// Copies `source` to `target`, which has as many bytes. They may overlap.
+    ///
+    /// # Errors
+    /// As [`Backend::launch`].
+    fn copy(
+        &mut self,
+        place: Place<'_>,
+        source: &BoundSlice,
+        target: &BoundSlice,
+    ) -> Result<(), Refused>;
+
+    /// Fills `target` with a pattern; a cut pattern may end it.
+    ///
+    /// # Errors
+    /// As [`Backend::launch`].
+    fn fill(
+        &mut self,
+        place: Place<'_>,
+        target: &BoundSlice,
+        pattern: Pattern,
+    ) -> Result<(), Refused>;
+
+    /// Runs user code on the queue with the backend's own resources for the bindings.
+    ///
+    /// # Errors
+    /// As [`Backend::launch`].
+    fn custom(
+        &mut self,
+        place: Place<'_>,
+        bindings: &[BoundSlice],
+        work: CustomWork,
+    ) -> Result<(), Refused>;
+
+    /// The resources of these bindings for use outside the queues, by a guard. Everything that
+    /// conflicts has completed, and nothing that conflicts is issued until the guard is gone.
+    ///
+    /// # Errors
+    /// When the device cannot give them out.
+    fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<Self::Resources>, Refused>;
+
+    /// Nothing runs, in order: the cursor passes once everything before it has. Infallible, because
+    /// what failed to be queued still keeps its place in the order.
+    fn mark(&mut self, queue: QueueId, cursor: Cursor);
+
+    /// What is issued to `queue` from here on waits, on the device, until `point` has passed.
+    ///
+    /// # Errors
+    /// When the device is lost.
+    fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused>;
+
+    /// A batch ends: the timeline of `queue` must publish at least up to `cursor` without further calls.
+    fn flush(&mut self, queue: QueueId, cursor: Cursor);
+
+    /// Runs queued work on the calling thread for about `budget` and says whether any ran. Only a
+    /// device that was opened as driven needs it.
+    fn pump(&mut self, budget: Duration) -> bool {
+        let _ = budget;
+        false
+    }
+
+    /// Spans recorded since the last call, in any order. Only with tracing on.
+    fn take_spans(&mut self) -> Vec<Span> {
+        Vec::new()
+    }
+
+    /// Nanoseconds in which `queue` ran tasks, where it is measured.
+    fn busy_ns(&self, queue: QueueId) -> u64 {
+        let _ = queue;
+        0
+    }
+
+    /// A slice begins at this range. For checkers that look at slices rather than pages.
+    fn slice_reserved(&mut self, slice: SliceId, page: Option<PageId>, offset: u64, len: u64) {
+        let _ = (slice, page, offset, len);
+    }
+
+    /// A slice ends; its range may be given to another.
+    fn slice_released(&mut self, slice: SliceId) {
+        let _ = slice;
+    }
+}
+
+/// The bytes of a copy in, as a backend sees them.
+pub enum HostData {
+    /// A few bytes, in the low end of these words.
+    Words {
+        /// The words.
+        words: [u64; crate::launch::INLINE_WORDS],
+        /// How many bytes count.
+        len: usize,
+    },
+    /// Owned bytes, to be dropped after the copy.
+    Owned(Box<dyn HostBytes>),
+}
+
+impl HostData {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            HostData::Words { words, len } => &bytemuck::cast_slice(words)[..*len],
+            HostData::Owned(owned) => owned.bytes(),
+        }
+    }
+}
+
+/// What a backend is opened with.
+pub struct HostContext {
+    /// Start no thread: queued work runs in [`Backend::pump`].
+    pub driven: bool,
+    /// The poison of slices, for [`settle`](crate::settle).
+    pub table: Arc<Table>,
+    /// Spans to keep; 0 records none.
+    pub trace_capacity: usize,
+}
+
+/// Options of a device kind, and how it is opened.
+pub trait Open: Send + 'static {
+    /// The device.
+    type Backend: Backend;
+
+    /// The word for this kind of backend.
+    const NAME: &'static str;
+
+    /// Opens the device.
+    ///
+    /// # Errors
+    /// What is missing, and what to do.
+    fn open(self, context: HostContext) -> Result<Self::Backend, OpenError>;
+}
+
+/// The failure of the first binding that the task reads and whose bytes are poisoned.
+pub type Verdict = Result<(), FailureRef>;

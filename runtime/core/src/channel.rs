@@ -1,0 +1,92 @@
+//! What carries messages to a device.
+//!
+//! Two channels exist: the mailbox of a device that runs by itself, and the direct one of a driven
+//! device, whose messages are taken when its owner pumps or somebody waits. Both keep one total
+//! order of messages, which all hazards are judged in (I1).
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+
+use crate::message::Task;
+
+/// A message on its way into a slot.
+pub struct Build<'a>(&'a mut dyn FnMut(&mut MaybeUninit<Task>));
+
+impl<'a> Build<'a> {
+    /// A message that `build` makes in place.
+    ///
+    /// # Safety
+    /// `build` initializes the slot, does not panic, and can be called once.
+    #[inline]
+    pub unsafe fn new(build: &'a mut dyn FnMut(&mut MaybeUninit<Task>)) -> Self {
+        Self(build)
+    }
+
+    /// Makes the message; afterwards `slot` is initialized.
+    #[inline]
+    pub fn into_slot(self, slot: &mut MaybeUninit<Task>) {
+        (self.0)(slot);
+    }
+}
+
+/// Why a message was not taken. It was not built, so the sender still has everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// There is no room now.
+    Full,
+    /// The device is closed.
+    Closed,
+}
+
+/// A piece of user code for a thread that is not the device's.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// What carries messages to a device.
+pub trait ComputeChannel: Send + Sync + 'static {
+    /// Sends a message. May wait for room.
+    ///
+    /// # Errors
+    /// [`Refusal::Closed`].
+    fn send(&self, message: Build<'_>) -> Result<(), Refusal>;
+
+    /// Sends a message if there is room right now.
+    ///
+    /// # Errors
+    /// [`Refusal::Full`] or [`Refusal::Closed`].
+    fn try_send(&self, message: Build<'_>) -> Result<(), Refusal>;
+
+    /// Messages that wait.
+    fn depth(&self) -> usize;
+
+    /// Runs the device on the calling thread, if it needs that: a driven device. Says whether it did
+    /// anything; `None` from a device that runs by itself.
+    fn drive(&self) -> Option<bool>;
+
+    /// Runs user code on a thread for such, never the device's.
+    fn execute(&self, job: Job);
+}
+
+thread_local! {
+    static RUNTIME_THREAD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks the calling thread as one that a device needs to make progress: blocking calls on it answer
+/// `WouldDeadlock` until the mark is dropped. For the threads of actors and backends.
+pub fn mark_runtime_thread() -> RuntimeThread {
+    RuntimeThread(RUNTIME_THREAD.replace(true))
+}
+
+/// Does a device need the calling thread to make progress?
+pub fn is_runtime_thread() -> bool {
+    RUNTIME_THREAD.get()
+}
+
+/// The mark of [`mark_runtime_thread`]. It is undone when this is dropped, on the same thread.
+#[must_use = "the mark is undone when this is dropped"]
+pub struct RuntimeThread(bool);
+
+impl Drop for RuntimeThread {
+    fn drop(&mut self) {
+        RUNTIME_THREAD.set(self.0);
+    }
+}

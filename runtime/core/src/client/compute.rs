@@ -1,0 +1,192 @@
+//! A client of a device.
+
+use std::sync::Arc;
+
+use millstream_sync::credit::Credit;
+
+use crate::backend::BackendKernel;
+use crate::client::{DeviceShared, KernelHandle, Pending, Stream};
+use crate::error::{Error, KernelError};
+use crate::id::{ClientId, KernelId};
+use crate::kernel::Kernel;
+use crate::message::Registration;
+use crate::options::LogLevel;
+use crate::properties::DeviceProperties;
+use crate::report::{MemoryReport, Scope, Stats};
+
+/// What clones of a client share.
+pub(crate) struct ClientShared {
+    pub(crate) device: Arc<DeviceShared>,
+    pub(crate) id: ClientId,
+    pub(crate) name: Arc<str>,
+    /// Bytes that the client may have; none means as many as the device has.
+    pub(crate) limit: Option<Arc<Credit>>,
+    /// Bytes of its uploads that are on their way.
+    pub(crate) uploads: Arc<Credit>,
+}
+
+/// A user of a device: cheap to clone, `Send + Sync`, the same type for every backend.
+///
+/// A client makes streams and kernels and owns limits. Dropping it never waits; its streams and
+/// handles stay good as long as the device is open.
+#[derive(Clone)]
+pub struct ComputeClient {
+    pub(crate) shared: Arc<ClientShared>,
+}
+
+/// What a client is to be.
+pub struct ClientBuilder {
+    device: Arc<DeviceShared>,
+    name: Option<Arc<str>>,
+    hard_limit: Option<u64>,
+}
+
+impl ClientBuilder {
+    /// A client of `device` with the defaults: no limit.
+    pub fn new(device: Arc<DeviceShared>) -> Self {
+        Self {
+            device,
+            name: None,
+            hard_limit: None,
+        }
+    }
+
+    /// Its name, for errors and reports.
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The most bytes that its live slices may have. Charged when a slice is made, credited when its
+    /// last handle goes; a request beyond it fails at once with [`MemoryError::Limit`](crate::error::MemoryError::Limit).
+    pub fn hard_limit(mut self, bytes: u64) -> Self {
+        self.hard_limit = Some(bytes);
+        self
+    }
+
+    /// The client.
+    pub fn build(self) -> ComputeClient {
+        let id = self.device.next_client();
+        let uploads = Arc::new(Credit::new(self.device.options().max_upload_bytes));
+        let shared = ClientShared {
+            id,
+            name: self
+                .name
+                .unwrap_or_else(|| format!("client {}", id.0).into()),
+            limit: self.hard_limit.map(|bytes| Arc::new(Credit::new(bytes))),
+            uploads,
+            device: self.device,
+        };
+        ComputeClient {
+            shared: Arc::new(shared),
+        }
+    }
+}
+
+impl ComputeClient {
+    /// A new stream. Costs a message and no thread; thousands are fine.
+    ///
+    /// May wait for room in the mailbox. On a closed device the stream's calls say so.
+    pub fn stream(&self) -> Stream {
+        Stream::new(self.clone())
+    }
+
+    /// Prepares a kernel: compiles it for this device and makes it known. Launches of it resolve
+    /// nothing and allocate nothing.
+    ///
+    /// Blocks the calling thread while the kernel compiles (nothing for native kernels); the device
+    /// goes on meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Kernel`] with what is missing or what the compiler said; [`Error::Closed`].
+    pub fn kernel(&self, kernel: Kernel) -> Result<KernelHandle, Error> {
+        let device = &self.shared.device;
+        let properties = device.properties();
+        if let Some(feature) = kernel
+            .required()
+            .iter()
+            .find(|feature| !properties.has(**feature))
+        {
+            return Err(KernelError::Feature {
+                kernel: kernel.name().clone(),
+                feature: *feature,
+            }
+            .into());
+        }
+        let declared = kernel.signature().bindings().len();
+        if declared > properties.max_bindings {
+            let limit = properties.max_bindings;
+            return Err(KernelError::TooManyBindings {
+                kernel: kernel.name().clone(),
+                declared,
+                limit,
+            }
+            .into());
+        }
+        let kernel = Arc::new(kernel);
+        let code: BackendKernel = device.compiler().compile(&kernel)?;
+        if device.options().logs.compilation >= LogLevel::Basic {
+            tracing::debug!(target: "millstream::compilation", kernel = %kernel.name(), backend = properties.backend, "prepared");
+        }
+        let hold = device.slot()?;
+        let id = KernelId(hold.id());
+        device.register(Registration::Kernel {
+            id,
+            kernel: kernel.clone(),
+            code,
+        })?;
+        Ok(KernelHandle { hold, kernel })
+    }
+
+    /// When everything that this client's streams were given has completed.
+    pub fn sync(&self) -> Pending<()> {
+        self.shared.device.sync(Scope::Client(self.shared.id))
+    }
+
+    /// Submits what these streams hold. Naming one twice runs nothing twice.
+    ///
+    /// May wait for room in the mailbox.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn flush<'a>(&self, streams: impl IntoIterator<Item = &'a Stream>) -> Result<(), Error> {
+        let ids = streams.into_iter().filter_map(Stream::id).collect();
+        self.shared.device.flush(Scope::Streams(ids))
+    }
+
+    /// Memory of the device and of each of its clients.
+    pub fn memory_usage(&self) -> Pending<MemoryReport> {
+        self.shared.device.memory()
+    }
+
+    /// Gives unused pages back to the device; answers with their bytes.
+    pub fn memory_cleanup(&self) -> Pending<u64> {
+        self.shared.device.cleanup()
+    }
+
+    /// The device's counters.
+    pub fn stats(&self) -> Pending<Stats> {
+        self.shared.device.stats()
+    }
+
+    /// What the device is.
+    pub fn properties(&self) -> &DeviceProperties {
+        self.shared.device.properties()
+    }
+
+    /// The client's number, as reports name it.
+    pub fn id(&self) -> ClientId {
+        self.shared.id
+    }
+
+    /// The client's name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+}
+
+impl std::fmt::Debug for ComputeClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ComputeClient({:?})", self.shared.name)
+    }
+}

@@ -1,0 +1,292 @@
+//! Copies between host and device, and on the device.
+
+use std::sync::Arc;
+
+use millstream_sync::credit::{AcquireError, Credit};
+use millstream_sync::reply::reply;
+
+use crate::access::Access;
+use crate::client::{Pending, Stream};
+use crate::element::Element;
+use crate::error::{Error, LaunchError};
+use crate::handle::{Binding, Handle};
+use crate::landing::{Landing, VecLanding};
+use crate::launch::INLINE_WORDS;
+use crate::layout::Strided;
+use crate::memory::AllocationMode;
+use crate::message::{CopyOut, HostBytes, HostSource, Op, Pattern, Task};
+
+/// Bytes that travel inside a message.
+const INLINE_BYTES: usize = INLINE_WORDS * 8;
+
+/// Bytes on their way to the device, with the credit that they take.
+struct Upload<H: HostBytes> {
+    data: H,
+    credit: Arc<Credit>,
+    amount: u64,
+}
+
+impl<H: HostBytes> HostBytes for Upload<H> {
+    fn bytes(&self) -> &[u8] {
+        self.data.bytes()
+    }
+}
+
+impl<H: HostBytes> Drop for Upload<H> {
+    fn drop(&mut self) {
+        self.credit.release(self.amount);
+    }
+}
+
+impl Stream {
+    /// A slice with a copy of `data`. The copy is made before this returns, so `data` is free again.
+    ///
+    /// May wait for room in the mailbox, or for earlier uploads of this client beyond
+    /// [`max_upload_bytes`](crate::options::DeviceOptions::max_upload_bytes).
+    ///
+    /// # Errors
+    /// As [`Stream::empty`].
+    pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
+        let handle = self.reserve(true, data.len(), AllocationMode::Automatic)?;
+        self.write(&handle, data)?;
+        Ok(handle)
+    }
+
+    /// A slice with `data`, which is copied straight to the device and dropped there.
+    ///
+    /// # Errors
+    /// As [`Stream::create`].
+    pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Error> {
+        let handle = self.reserve(true, data.len(), AllocationMode::Automatic)?;
+        self.upload(true, handle.binding(Access::Write), None, data)?;
+        Ok(handle)
+    }
+
+    /// Overwrites `target` with a copy of `data`, which must be as long. May wait as
+    /// [`Stream::create`]; [`Stream::try_write`] does not.
+    ///
+    /// # Errors
+    /// [`Error::Launch`] when the lengths differ, [`Error::Foreign`], [`Error::Closed`].
+    pub fn write<T: Element>(&self, target: &Handle<T>, data: &[T]) -> Result<(), Error> {
+        self.write_with(true, target, data)
+    }
+
+    /// As [`Stream::write`], but never waits.
+    ///
+    /// # Errors
+    /// Also [`Error::Busy`].
+    pub fn try_write<T: Element>(&self, target: &Handle<T>, data: &[T]) -> Result<(), Error> {
+        self.write_with(false, target, data)
+    }
+
+    fn write_with<T: Element>(
+        &self,
+        wait: bool,
+        target: &Handle<T>,
+        data: &[T],
+    ) -> Result<(), Error> {
+        self.own(target)?;
+        same_length("write", size_of_val(data) as u64, target.size())?;
+        let bytes: &[u8] = bytemuck::cast_slice(data);
+        let binding = target.binding(Access::Write);
+        if bytes.len() > INLINE_BYTES {
+            return self.upload(wait, binding, None, data.to_vec());
+        }
+        self.submit(
+            wait,
+            Op::CopyIn(HostSource::Words(bytes.len() as u32)),
+            |task: &mut Task| {
+                task.push_binding(binding);
+                task.words.fill(bytes.len().div_ceil(8), 0);
+                bytemuck::cast_slice_mut::<u64, u8>(&mut task.words)[..bytes.len()]
+                    .copy_from_slice(bytes);
+            },
+        )
+    }
+
+    /// Sends owned bytes, within the client's credit for uploads.
+    pub(crate) fn upload(
+        &self,
+        wait: bool,
+        target: Binding,
+        layout: Option<Strided>,
+        data: impl HostBytes,
+    ) -> Result<(), Error> {
+        let credit = &self.client().shared.uploads;
+        // What is larger than the whole credit goes alone.
+        let amount = (data.bytes().len() as u64).min(credit.limit());
+        self.pay_upload(wait, credit, amount)?;
+        let upload = Upload {
+            data,
+            credit: credit.clone(),
+            amount,
+        };
+        self.submit(
+            wait,
+            Op::CopyIn(HostSource::Owned(Box::new(upload))),
+            |task| {
+                task.push_binding(target);
+                if layout.is_some() {
+                    task.extra.get_or_insert_default().layouts.push(layout);
+                }
+            },
+        )
+    }
+
+    fn pay_upload(&self, wait: bool, credit: &Credit, amount: u64) -> Result<(), Error> {
+        if credit.try_acquire(amount).is_ok() {
+            return Ok(());
+        }
+        let device = self.device();
+        if !wait {
+            return Err(device.busy(device.channel().depth()));
+        }
+        if crate::channel::is_runtime_thread() {
+            return Err(Error::WouldDeadlock);
+        }
+        while device.channel().drive().is_some() {
+            if credit.try_acquire(amount).is_ok() {
+                return Ok(());
+            }
+        }
+        credit
+            .acquire(amount, device.spin())
+            .map_err(|error| match error {
+                AcquireError::Ended | AcquireError::TooLarge { .. } => Error::Closed,
+            })
+    }
+
+    /// Copies `source` to `target`, which must have as many bytes.
+    ///
+    /// # Errors
+    /// [`Error::Launch`] when the lengths differ or the two overlap, [`Error::Foreign`], [`Error::Closed`].
+    pub fn copy<T: Element>(&self, source: &Handle<T>, target: &Handle<T>) -> Result<(), Error> {
+        self.own(source)?;
+        self.own(target)?;
+        same_length("copy", source.size(), target.size())?;
+        let (from, to) = (source.binding(Access::Read), target.binding(Access::Write));
+        if from.overlaps(&to) {
+            let overlap = LaunchError::Overlap {
+                first: "source".into(),
+                second: "target".into(),
+            };
+            return Err(Error::Launch {
+                task: "copy".into(),
+                source: overlap,
+            });
+        }
+        self.submit(true, Op::Copy, |task| {
+            task.push_binding(from);
+            task.push_binding(to);
+        })
+    }
+
+    /// Fills `target` with `value`, again and again.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Closed`].
+    pub fn fill<T: Element>(&self, target: &Handle<T>, value: T) -> Result<(), Error> {
+        self.own(target)?;
+        let binding = target.binding(Access::Write);
+        self.submit(true, Op::Fill(Pattern::of(value)), |task| {
+            task.push_binding(binding);
+        })
+    }
+
+    /// The elements of `source`, once everything before has run. Returns at once.
+    pub fn read<T: Element>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
+        let landing = VecLanding::<T>::new(source.len());
+        let taken = landing.clone();
+        // SAFETY: the answer calls this once, after the copy's point has passed.
+        let finish = Box::new(move || unsafe { taken.take() });
+        let wanted = [(source, None)];
+        match self.copy_out(&wanted, vec![landing], finish) {
+            Ok(pending) => pending,
+            Err(error) => Pending::failed(self.device().clone(), error),
+        }
+    }
+
+    /// The elements of several handles, in one answer.
+    pub fn read_many<'a, T: Element>(
+        &self,
+        sources: impl IntoIterator<Item = &'a Handle<T>>,
+    ) -> Pending<Vec<Vec<T>>> {
+        let wanted: Vec<(&Handle<T>, Option<Strided>)> =
+            sources.into_iter().map(|source| (source, None)).collect();
+        self.read_each(&wanted)
+    }
+
+    pub(crate) fn read_each<T: Element>(
+        &self,
+        wanted: &[(&Handle<T>, Option<Strided>)],
+    ) -> Pending<Vec<Vec<T>>> {
+        let elements = |source: &Handle<T>, layout: &Option<Strided>| match layout {
+            Some(layout) => layout.elements() as usize,
+            None => source.len(),
+        };
+        let typed: Vec<Arc<VecLanding<T>>> = wanted
+            .iter()
+            .map(|(source, layout)| VecLanding::new(elements(source, layout)))
+            .collect();
+        let landings = typed
+            .iter()
+            .map(|landing| landing.clone() as Arc<dyn Landing>)
+            .collect();
+        let take = |landing: &Arc<VecLanding<T>>| {
+            // SAFETY: the answer calls this once, after the copies' point has passed.
+            unsafe { landing.take() }
+        };
+        let finish = Box::new(move || typed.iter().map(take).collect());
+        match self.copy_out(wanted, landings, finish) {
+            Ok(pending) => pending,
+            Err(error) => Pending::failed(self.device().clone(), error),
+        }
+    }
+
+    fn copy_out<T: Element, V: Send + 'static>(
+        &self,
+        wanted: &[(&Handle<T>, Option<Strided>)],
+        landings: Vec<Arc<dyn Landing>>,
+        finish: Box<dyn FnOnce() -> Result<V, crate::failure::FailureRef> + Send>,
+    ) -> Result<Pending<V>, Error> {
+        for (source, _) in wanted {
+            self.own(source)?;
+        }
+        let (sender, receiver) = reply();
+        self.submit(
+            true,
+            Op::CopyOut(Box::new(CopyOut {
+                landings,
+                reply: sender,
+            })),
+            |task| {
+                for (source, layout) in wanted {
+                    let mut binding = source.binding(Access::Read);
+                    if layout.is_none() {
+                        // Whole elements: bytes that end a view without making up one are not read.
+                        binding.len = source.len() as u64 * size_of::<T>() as u64;
+                    }
+                    task.push_binding(binding);
+                }
+                if wanted.iter().any(|(_, layout)| layout.is_some()) {
+                    task.extra.get_or_insert_default().layouts =
+                        wanted.iter().map(|(_, layout)| layout.clone()).collect();
+                }
+            },
+        )?;
+        Ok(Pending::ticket(self.device().clone(), receiver, finish))
+    }
+}
+
+fn same_length(task: &str, source_bytes: u64, destination_bytes: u64) -> Result<(), Error> {
+    if source_bytes == destination_bytes {
+        return Ok(());
+    }
+    Err(Error::Launch {
+        task: task.into(),
+        source: LaunchError::Length {
+            source_bytes,
+            destination_bytes,
+        },
+    })
+}

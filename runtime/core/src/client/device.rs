@@ -1,0 +1,213 @@
+//! What all clients of a device share.
+
+use std::any::TypeId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use millstream_sync::facade::SpinPolicy;
+use millstream_sync::reply::reply;
+use millstream_sync::timeline::Timeline;
+
+use crate::backend::{Backend, Compiler};
+use crate::channel::{Build, ComputeChannel, Refusal};
+use crate::client::Pending;
+use crate::error::{Error, MemoryError};
+use crate::handle::{Hold, Table};
+use crate::id::{ClientId, Point};
+use crate::message::{Op, Registration, Task};
+use crate::options::DeviceOptions;
+use crate::properties::DeviceProperties;
+use crate::report::{Ask, MemoryReport, Scope, Stats, TraceSpan};
+
+/// A device as its clients see it: a channel, a table, timelines.
+pub struct DeviceShared {
+    channel: Box<dyn ComputeChannel>,
+    table: Arc<Table>,
+    timelines: Vec<Arc<Timeline>>,
+    properties: DeviceProperties,
+    compiler: Arc<dyn Compiler>,
+    backend: TypeId,
+    options: DeviceOptions,
+    clients: AtomicU32,
+}
+
+impl DeviceShared {
+    /// What clients of `backend`, reached through `channel`, share.
+    pub fn new<B: Backend>(
+        backend: &B,
+        channel: Box<dyn ComputeChannel>,
+        table: Arc<Table>,
+        options: DeviceOptions,
+    ) -> Arc<Self> {
+        let properties = backend.properties().clone();
+        let queues = 0..properties.queues;
+        Arc::new(Self {
+            channel,
+            table,
+            timelines: queues
+                .map(|queue| backend.timeline(crate::id::QueueId(queue as u8)).clone())
+                .collect(),
+            properties,
+            compiler: backend.compiler(),
+            backend: TypeId::of::<B>(),
+            options,
+            clients: AtomicU32::new(0),
+        })
+    }
+
+    /// What the device is.
+    pub fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> &DeviceOptions {
+        &self.options
+    }
+
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    pub(crate) fn compiler(&self) -> &Arc<dyn Compiler> {
+        &self.compiler
+    }
+
+    pub(crate) fn channel(&self) -> &dyn ComputeChannel {
+        &*self.channel
+    }
+
+    pub(crate) fn spin(&self) -> &SpinPolicy {
+        &self.options.spin
+    }
+
+    pub(crate) fn is_backend<B: Backend>(&self) -> bool {
+        self.backend == TypeId::of::<B>()
+    }
+
+    pub(crate) fn timeline(&self, point: Point) -> &Arc<Timeline> {
+        &self.timelines[point.queue.index()]
+    }
+
+    pub(crate) fn next_client(&self) -> ClientId {
+        // Relaxed: only that numbers differ matters.
+        ClientId(self.clients.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A slot for a new thing.
+    pub(crate) fn slot(&self) -> Result<Hold, Error> {
+        self.table
+            .acquire()
+            .map_err(|full| MemoryError::TooManyHandles { limit: full.limit }.into())
+    }
+
+    /// Sends a message that `build` makes in its slot. May wait for room.
+    ///
+    /// # Safety
+    /// As [`Build::new`].
+    #[inline]
+    pub(crate) unsafe fn send_with(
+        &self,
+        wait: bool,
+        build: &mut dyn FnMut(&mut std::mem::MaybeUninit<Task>),
+    ) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        let message = unsafe { Build::new(build) };
+        let sent = if wait {
+            self.channel.send(message)
+        } else {
+            self.channel.try_send(message)
+        };
+        sent.map_err(|refusal| self.refused(refusal))
+    }
+
+    /// Sends a message that is moved into its slot. May wait for room.
+    pub(crate) fn send(&self, wait: bool, task: Task) -> Result<(), Error> {
+        let mut task = Some(task);
+        // SAFETY: the closure is called at most once, so the task is there; writing does not panic.
+        unsafe {
+            self.send_with(wait, &mut |slot| {
+                slot.write(task.take().unwrap_or_else(|| Task::new(None, Op::Taken)));
+            })
+        }
+    }
+
+    #[cold]
+    pub(crate) fn refused(&self, refusal: Refusal) -> Error {
+        match refusal {
+            Refusal::Closed => Error::Closed,
+            Refusal::Full => self.busy(self.channel.depth()),
+        }
+    }
+
+    /// The answer of a `try_` call that found no room. The guess is the time that so many messages
+    /// take the device at a microsecond each: far above what they cost, far below a poll that hurts.
+    #[cold]
+    pub(crate) fn busy(&self, depth: usize) -> Error {
+        Error::Busy {
+            depth,
+            retry_after: std::time::Duration::from_micros(depth.max(1) as u64),
+        }
+    }
+
+    /// Makes a thing known under its slot. May wait for room.
+    pub(crate) fn register(&self, registration: Registration) -> Result<(), Error> {
+        self.send(true, Task::new(None, Op::Register(Box::new(registration))))
+    }
+
+    /// Asks something of the device. May wait for room; the answer is a [`Pending`].
+    pub(crate) fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        ask: impl FnOnce(millstream_sync::reply::ReplySender<Result<T, Error>>) -> Ask,
+    ) -> Pending<T> {
+        let (sender, receiver) = reply();
+        match self.send(true, Task::new(None, Op::Ask(Box::new(ask(sender))))) {
+            Ok(()) => Pending::value(self.clone(), receiver),
+            Err(error) => Pending::failed(self.clone(), error),
+        }
+    }
+
+    /// When everything of `scope` that was sent before has completed.
+    pub fn sync(self: &Arc<Self>, scope: Scope) -> Pending<()> {
+        let (sender, receiver) = reply();
+        let ask = Ask::Sync {
+            scope,
+            reply: sender,
+        };
+        match self.send(true, Task::new(None, Op::Ask(Box::new(ask)))) {
+            Ok(()) => Pending::ticket(self.clone(), receiver, Box::new(|| Ok(()))),
+            Err(error) => Pending::failed(self.clone(), error),
+        }
+    }
+
+    /// Submits what the streams of `scope` hold. May wait for room in the mailbox.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn flush(&self, scope: Scope) -> Result<(), Error> {
+        self.send(
+            true,
+            Task::new(None, Op::Ask(Box::new(Ask::Flush { scope }))),
+        )
+    }
+
+    /// Counters.
+    pub fn stats(self: &Arc<Self>) -> Pending<Stats> {
+        self.ask(Ask::Stats)
+    }
+
+    /// Memory, whole and per client.
+    pub fn memory(self: &Arc<Self>) -> Pending<MemoryReport> {
+        self.ask(Ask::Memory)
+    }
+
+    /// Gives unused pages back to the device; answers with their bytes.
+    pub fn cleanup(self: &Arc<Self>) -> Pending<u64> {
+        self.ask(Ask::Cleanup)
+    }
+
+    /// The spans recorded since the last call.
+    pub fn trace(self: &Arc<Self>) -> Pending<Vec<TraceSpan>> {
+        self.ask(Ask::Trace)
+    }
+}

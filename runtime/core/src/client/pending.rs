@@ -1,0 +1,332 @@
+//! An answer that comes later.
+//!
+//! It comes in two steps: the device thread says where the work is (a ticket), and the client then
+//! waits for those points on the queues' timelines, woken by the queue itself. Errors up to the
+//! points are settled before they are published, so what is taken then is final (I5).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use millstream_sync::reply::ReplyReceiver;
+use millstream_sync::timeline::WaitKey;
+
+use crate::channel::is_runtime_thread;
+use crate::client::DeviceShared;
+use crate::error::Error;
+use crate::failure::FailureRef;
+use crate::id::Point;
+use crate::message::Ticket;
+
+/// Makes the value once the work is done.
+pub(crate) type Finish<T> = Box<dyn FnOnce() -> Result<T, FailureRef> + Send>;
+
+enum State<T> {
+    /// The device will say where the work is.
+    Asked(ReplyReceiver<Result<Ticket, Error>>, Finish<T>),
+    /// The work is there.
+    Issued(Ticket, Finish<T>),
+    /// The device, or a host function, will give the value itself.
+    Value(ReplyReceiver<Result<T, Error>>),
+    /// It could not even be asked.
+    Failed(Error),
+    /// The answer was taken.
+    Taken,
+}
+
+/// An answer that comes later: wait for it, poll it, await it, or leave it a callback.
+///
+/// Dropping it withdraws the answer, not the work.
+#[must_use = "dropping an answer does not wait for it"]
+pub struct Pending<T> {
+    device: Arc<DeviceShared>,
+    state: State<T>,
+    /// Where the last poll left its waker.
+    woken_by: Option<(Point, WaitKey)>,
+}
+
+impl<T> Drop for Pending<T> {
+    fn drop(&mut self) {
+        if let Some((point, key)) = self.woken_by.take() {
+            self.device.timeline(point).cancel(key);
+        }
+    }
+}
+
+impl<T> Unpin for Pending<T> {}
+
+/// How long a driven device's waiter sleeps when there is nothing for it to do: what it waits for
+/// happens on other threads (a host function), which have no way to wake it.
+const DRIVEN_NAP: Duration = Duration::from_micros(50);
+
+impl<T: Send + 'static> Pending<T> {
+    pub(crate) fn ticket(
+        device: Arc<DeviceShared>,
+        receiver: ReplyReceiver<Result<Ticket, Error>>,
+        finish: Finish<T>,
+    ) -> Self {
+        Self {
+            device,
+            state: State::Asked(receiver, finish),
+            woken_by: None,
+        }
+    }
+
+    pub(crate) fn value(
+        device: Arc<DeviceShared>,
+        receiver: ReplyReceiver<Result<T, Error>>,
+    ) -> Self {
+        Self {
+            device,
+            state: State::Value(receiver),
+            woken_by: None,
+        }
+    }
+
+    pub(crate) fn failed(device: Arc<DeviceShared>, error: Error) -> Self {
+        Self {
+            device,
+            state: State::Failed(error),
+            woken_by: None,
+        }
+    }
+
+    /// Blocks until the answer is there: spins briefly, then parks. On a driven device it pumps.
+    ///
+    /// # Errors
+    /// What went wrong with the data, or with the device; [`Error::WouldDeadlock`] on a thread that
+    /// the device needs.
+    pub fn wait(mut self) -> Result<T, Error> {
+        match self.wait_until(None) {
+            Some(answer) => answer,
+            None => Err(Error::Taken),
+        }
+    }
+
+    /// Blocks until the answer is there, but not longer than `timeout`.
+    ///
+    /// # Errors
+    /// As [`Pending::wait`]; [`Error::TimedOut`] when the time is up, and then the answer can still be
+    /// taken later.
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<T, Error> {
+        match self.wait_until(Some(Instant::now() + timeout)) {
+            Some(answer) => answer,
+            None => Err(Error::TimedOut { waited: timeout }),
+        }
+    }
+
+    /// The answer, if it is there. Never blocks; on a driven device it does not pump either.
+    pub fn try_take(&mut self) -> Option<Result<T, Error>> {
+        self.advance()
+    }
+
+    /// Calls `callback` with the answer, on a thread for user code: never the device's. A blocking
+    /// call in it answers [`Error::WouldDeadlock`].
+    pub fn on_ready(self, callback: impl FnOnce(Result<T, Error>) + Send + 'static) {
+        let task = Arc::new(Callback {
+            device: self.device.clone(),
+            slot: Mutex::new(Some((self, Box::new(callback)))),
+        });
+        task.step();
+    }
+
+    fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
+        if let Some(answer) = self.advance() {
+            return Some(answer);
+        }
+        if is_runtime_thread() {
+            return Some(Err(Error::WouldDeadlock));
+        }
+        if self.device.channel().drive().is_some() {
+            return self.drive_until(deadline);
+        }
+        let device = self.device.clone();
+        let spin = device.spin();
+        match &mut self.state {
+            State::Asked(receiver, _) => {
+                let answer = match deadline {
+                    None => receiver.wait(spin),
+                    Some(deadline) => receiver.wait_deadline(spin, deadline)?,
+                };
+                self.issued(answer);
+            }
+            State::Value(receiver) => {
+                let answer = match deadline {
+                    None => receiver.wait(spin),
+                    Some(deadline) => receiver.wait_deadline(spin, deadline)?,
+                };
+                self.state = State::Taken;
+                return Some(answer.unwrap_or(Err(Error::Closed)));
+            }
+            _ => {}
+        }
+        if let State::Issued(ticket, _) = &self.state {
+            for point in &ticket.points {
+                let timeline = device.timeline(*point);
+                let passed = match deadline {
+                    None => timeline.wait(point.cursor, spin),
+                    Some(deadline) => timeline.wait_deadline(point.cursor, spin, deadline)?,
+                };
+                if passed.is_err() {
+                    self.state = State::Taken;
+                    return Some(Err(Error::Closed));
+                }
+            }
+        }
+        self.advance()
+    }
+
+    /// Waiting on a driven device is driving it.
+    fn drive_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
+        loop {
+            let worked = self.device.channel().drive().unwrap_or(false);
+            if let Some(answer) = self.advance() {
+                return Some(answer);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return None;
+            }
+            if !worked {
+                std::thread::sleep(DRIVEN_NAP);
+            }
+        }
+    }
+
+    /// Takes in the device's word.
+    fn issued(&mut self, answer: Result<Result<Ticket, Error>, millstream_sync::reply::Closed>) {
+        let state = std::mem::replace(&mut self.state, State::Taken);
+        self.state = match (state, answer) {
+            (State::Asked(_, finish), Ok(Ok(ticket))) => State::Issued(ticket, finish),
+            (_, Ok(Err(error))) => State::Failed(error),
+            (_, Err(_closed)) => State::Failed(Error::Closed),
+            (state, _) => state,
+        };
+    }
+
+    /// Goes as far as it can without blocking.
+    fn advance(&mut self) -> Option<Result<T, Error>> {
+        if let State::Asked(receiver, _) = &mut self.state {
+            let answer = receiver.try_take()?;
+            self.issued(answer);
+        }
+        match &mut self.state {
+            State::Issued(ticket, _) => {
+                let device = &self.device;
+                let open = ticket
+                    .points
+                    .iter()
+                    .find(|point| device.timeline(**point).completed() < point.cursor);
+                if let Some(point) = open {
+                    if device.timeline(*point).has_ended() {
+                        self.state = State::Taken;
+                        return Some(Err(Error::Closed));
+                    }
+                    return None;
+                }
+                match std::mem::replace(&mut self.state, State::Taken) {
+                    State::Issued(_, finish) => Some(finish().map_err(Error::Failed)),
+                    _ => None,
+                }
+            }
+            State::Value(receiver) => {
+                let answer = receiver.try_take()?;
+                self.state = State::Taken;
+                Some(answer.unwrap_or(Err(Error::Closed)))
+            }
+            State::Failed(_) => match std::mem::replace(&mut self.state, State::Taken) {
+                State::Failed(error) => Some(Err(error)),
+                _ => None,
+            },
+            State::Taken => Some(Err(Error::Taken)),
+            State::Asked(..) => None,
+        }
+    }
+
+    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
+        loop {
+            match &mut self.state {
+                State::Asked(receiver, _) => match receiver.poll_take(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(answer) => self.issued(answer),
+                },
+                State::Value(receiver) => match receiver.poll_take(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(answer) => {
+                        self.state = State::Taken;
+                        return Poll::Ready(answer.unwrap_or(Err(Error::Closed)));
+                    }
+                },
+                State::Issued(ticket, _) => {
+                    if let Some((point, key)) = self.woken_by
+                        && self.device.timeline(point).replace(key, context.waker())
+                    {
+                        return Poll::Pending;
+                    }
+                    self.woken_by = ticket.points.iter().find_map(|point| {
+                        let key = self
+                            .device
+                            .timeline(*point)
+                            .register(point.cursor, context.waker())?;
+                        Some((*point, key))
+                    });
+                    if self.woken_by.is_some() {
+                        return Poll::Pending;
+                    }
+                    if let Some(answer) = self.advance() {
+                        return Poll::Ready(answer);
+                    }
+                }
+                State::Failed(_) | State::Taken => {
+                    return match self.advance() {
+                        Some(answer) => Poll::Ready(answer),
+                        None => Poll::Pending,
+                    };
+                }
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Future for Pending<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_answer(context)
+    }
+}
+
+type CallbackFn<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
+
+/// An answer with a callback: a task of a tiny executor whose thread is the one for user code.
+struct Callback<T> {
+    device: Arc<DeviceShared>,
+    slot: Mutex<Option<(Pending<T>, CallbackFn<T>)>>,
+}
+
+impl<T: Send + 'static> Callback<T> {
+    /// Polls; when the answer is there, hands the callback to the thread for user code.
+    fn step(self: &Arc<Self>) {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((mut pending, callback)) = slot.take() else {
+            return;
+        };
+        let waker = Waker::from(self.clone());
+        match pending.poll_answer(&mut Context::from_waker(&waker)) {
+            Poll::Pending => *slot = Some((pending, callback)),
+            Poll::Ready(answer) => self
+                .device
+                .channel()
+                .execute(Box::new(move || callback(answer))),
+        }
+    }
+}
+
+impl<T: Send + 'static> Wake for Callback<T> {
+    fn wake(self: Arc<Self>) {
+        // The waker may run on the device thread or inside a queue: the polling happens elsewhere.
+        let task = self.clone();
+        self.device.channel().execute(Box::new(move || task.step()));
+    }
+}

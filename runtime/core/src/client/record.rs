@@ -1,0 +1,310 @@
+//! Recording tasks, and replaying them as one message.
+
+use std::sync::Arc;
+
+use crate::access::Access;
+use crate::client::{KernelHandle, Stream};
+use crate::element::Element;
+use crate::error::{Error, LaunchError};
+use crate::handle::{Binding, Handle, Hold};
+use crate::id::RecordingId;
+use crate::launch::{ArgumentCheck, ArgumentWriter, Arguments, CubeCount};
+use crate::message::{LaunchCount, Op, Pattern, Registration, Task};
+use crate::recording::{Parameters, RecordedOp, RecordedTask, overlapping_task};
+
+/// Takes down tasks instead of submitting them.
+pub struct Recorder<'a> {
+    stream: &'a Stream,
+    parameters: Parameters,
+    tasks: Vec<(RecordedOp, Task)>,
+    kernels: Vec<KernelHandle>,
+    /// Holds on what was recorded, in the order of the parameters.
+    holds: Vec<Hold>,
+}
+
+/// Tasks that were checked and resolved once.
+///
+/// A recording holds what it was recorded with. It is immutable, so that any thread may replay it
+/// on any stream of its device, several at a time: hazards order replays that share what they write.
+#[derive(Clone)]
+pub struct Recording {
+    shared: Arc<RecordingShared>,
+}
+
+struct RecordingShared {
+    hold: Hold,
+    parameters: Vec<Binding>,
+    tasks: Arc<[RecordedTask]>,
+    /// Keeps the recorded slices and kernels alive.
+    _holds: Vec<Hold>,
+    _kernels: Vec<KernelHandle>,
+}
+
+impl Stream {
+    /// Takes down what `record` does with the recorder. Nothing runs.
+    ///
+    /// May wait for room in the mailbox.
+    ///
+    /// # Errors
+    /// What `record` returns; [`Error::Closed`].
+    pub fn record(
+        &self,
+        record: impl FnOnce(&mut Recorder<'_>) -> Result<(), Error>,
+    ) -> Result<Recording, Error> {
+        let mut recorder = Recorder {
+            stream: self,
+            parameters: Parameters::default(),
+            tasks: Vec::new(),
+            kernels: Vec::new(),
+            holds: Vec::new(),
+        };
+        record(&mut recorder)?;
+        recorder.finish()
+    }
+}
+
+impl Recorder<'_> {
+    /// Takes down a launch.
+    ///
+    /// # Errors
+    /// As [`Stream::launch`].
+    pub fn launch(
+        &mut self,
+        kernel: &KernelHandle,
+        count: CubeCount,
+        arguments: impl Arguments,
+    ) -> Result<(), Error> {
+        let device = self.stream.device();
+        if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
+            return Err(Error::Foreign { what: "kernel" });
+        }
+        let signature = kernel.kernel.signature();
+        let mut check = ArgumentCheck::new(signature, device.table()).keeping();
+        let fits = arguments.check(&mut check);
+        self.holds.append(&mut check.take_kept());
+        fits.and_then(|()| check.finish())
+            .map_err(|error| error.of(kernel.name()))?;
+        self.stream.check_count(kernel, &count)?;
+        let mut task = Task::new(None, Op::Taken);
+        arguments.write(&mut ArgumentWriter::new(signature, &mut task));
+        let count = match &count {
+            CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
+            CubeCount::Dynamic(handle) => {
+                task.push_binding(handle.binding(Access::Read));
+                self.holds.push(handle.hold().clone());
+                LaunchCount::Dynamic
+            }
+        };
+        self.kernels.push(kernel.clone());
+        self.take_down(
+            RecordedOp::Launch {
+                kernel: kernel.id(),
+                count,
+                aliases: signature.aliases(),
+            },
+            task,
+        );
+        Ok(())
+    }
+
+    /// Takes down a copy.
+    ///
+    /// # Errors
+    /// As [`Stream::copy`].
+    pub fn copy<T: Element>(
+        &mut self,
+        source: &Handle<T>,
+        target: &Handle<T>,
+    ) -> Result<(), Error> {
+        self.stream.own(source)?;
+        self.stream.own(target)?;
+        if source.size() != target.size() {
+            let source = LaunchError::Length {
+                source_bytes: source.size(),
+                destination_bytes: target.size(),
+            };
+            return Err(Error::Launch {
+                task: "copy".into(),
+                source,
+            });
+        }
+        self.holds
+            .extend([source.hold().clone(), target.hold().clone()]);
+        let mut task = Task::new(None, Op::Taken);
+        task.push_binding(source.binding(Access::Read));
+        task.push_binding(target.binding(Access::Write));
+        self.take_down(RecordedOp::Copy, task);
+        Ok(())
+    }
+
+    /// Takes down a fill.
+    ///
+    /// # Errors
+    /// As [`Stream::fill`].
+    pub fn fill<T: Element>(&mut self, target: &Handle<T>, value: T) -> Result<(), Error> {
+        self.stream.own(target)?;
+        self.holds.push(target.hold().clone());
+        let mut task = Task::new(None, Op::Taken);
+        task.push_binding(target.binding(Access::Write));
+        self.take_down(RecordedOp::Fill(Pattern::of(value)), task);
+        Ok(())
+    }
+
+    /// Memory that belongs to the recording: a temporary of its own. Replays that use it at the same
+    /// time are ordered.
+    ///
+    /// # Errors
+    /// As [`Stream::empty`].
+    pub fn empty<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
+        let handle = self.stream.empty(len)?;
+        self.holds.push(handle.hold().clone());
+        Ok(handle)
+    }
+
+    fn take_down(&mut self, op: RecordedOp, task: Task) {
+        for binding in task.all_bindings() {
+            self.parameters.add(binding);
+        }
+        self.tasks.push((op, task));
+    }
+
+    fn finish(mut self) -> Result<Recording, Error> {
+        let parameters: Vec<Binding> = self
+            .parameters
+            .list
+            .iter()
+            .map(|parameter| parameter.binding)
+            .collect();
+        let tasks: Arc<[RecordedTask]> = self
+            .tasks
+            .drain(..)
+            .map(|(op, task)| RecordedTask {
+                op,
+                bindings: task
+                    .all_bindings()
+                    .map(|binding| self.parameters.relative(binding))
+                    .collect(),
+                scalars: task.scalars().into(),
+                metadata: task
+                    .extra
+                    .as_ref()
+                    .map(|extra| extra.metadata.clone())
+                    .unwrap_or_default(),
+                tensor_maps: task
+                    .extra
+                    .as_ref()
+                    .map(|extra| extra.tensor_maps.clone())
+                    .unwrap_or_default(),
+            })
+            .collect();
+        let device = self.stream.device();
+        let hold = device.slot()?;
+        let id = RecordingId(hold.id());
+        device.register(Registration::Recording {
+            id,
+            tasks: tasks.clone(),
+        })?;
+        let shared = RecordingShared {
+            hold,
+            parameters,
+            tasks,
+            _holds: self.holds,
+            _kernels: self.kernels,
+        };
+        Ok(Recording {
+            shared: Arc::new(shared),
+        })
+    }
+}
+
+impl Recording {
+    /// How many parameters it has: the slices that it touches, in order of first use.
+    pub fn parameters(&self) -> usize {
+        self.shared.parameters.len()
+    }
+
+    /// How many tasks it has.
+    pub fn len(&self) -> usize {
+        self.shared.tasks.len()
+    }
+
+    /// Has it no tasks?
+    pub fn is_empty(&self) -> bool {
+        self.shared.tasks.is_empty()
+    }
+
+    /// Runs the recording on `stream`, with what it was recorded with. One message.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Closed`].
+    pub fn replay(&self, stream: &Stream) -> Result<(), Error> {
+        self.submit(stream, &self.shared.parameters)
+    }
+
+    /// Runs the recording with other handles in place of some parameters: `(index, handle)`. A handle
+    /// needs at least the bytes that the recording touches of its parameter; it keeps its own start.
+    ///
+    /// # Errors
+    /// [`Error::Launch`] when a handle is too small, an index does not exist, or the handles overlap so
+    /// that a launch would read what it writes where its kernel does not allow that.
+    pub fn replay_with<T: Element>(
+        &self,
+        stream: &Stream,
+        rebound: &[(usize, &Handle<T>)],
+    ) -> Result<(), Error> {
+        let mut parameters = self.shared.parameters.clone();
+        for (index, handle) in rebound {
+            stream.own(handle)?;
+            let refuse = |source| Error::Launch {
+                task: "replay".into(),
+                source,
+            };
+            let Some(parameter) = parameters.get_mut(*index) else {
+                return Err(refuse(LaunchError::BindingCount {
+                    expected: self.parameters(),
+                    given: *index + 1,
+                }));
+            };
+            if handle.size() < parameter.len {
+                let (start, end, size) = (0, parameter.len, handle.size());
+                return Err(refuse(LaunchError::OutOfBounds { start, end, size }));
+            }
+            *parameter = Binding {
+                len: parameter.len,
+                ..handle.binding(parameter.access)
+            };
+        }
+        // Recorded parameters never overlap. Rebound ones may: then each launch is looked at again.
+        let aliased = parameters.iter().enumerate().any(|(index, first)| {
+            parameters[index + 1..]
+                .iter()
+                .any(|second| first.overlaps(second))
+        });
+        if aliased && overlapping_task(&self.shared.tasks, &parameters).is_some() {
+            let overlap = LaunchError::Overlap {
+                first: "a parameter".into(),
+                second: "another".into(),
+            };
+            return Err(Error::Launch {
+                task: "replay".into(),
+                source: overlap,
+            });
+        }
+        self.submit(stream, &parameters)
+    }
+
+    fn submit(&self, stream: &Stream, parameters: &[Binding]) -> Result<(), Error> {
+        if !Arc::ptr_eq(self.shared.hold.table(), stream.device().table()) {
+            return Err(Error::Foreign { what: "recording" });
+        }
+        stream.submit(
+            true,
+            Op::Replay(RecordingId(self.shared.hold.id())),
+            |task| {
+                parameters
+                    .iter()
+                    .for_each(|parameter| task.push_binding(*parameter));
+            },
+        )
+    }
+}

@@ -1,0 +1,294 @@
+//! A user's hold on device memory, and that hold as one argument of one task.
+
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use millstream_sync::mailbox::Probe;
+use millstream_sync::poison::PoisonCell;
+use millstream_sync::slots::{Counted, Sink, Slots};
+
+use crate::access::Access;
+use crate::client::Charge;
+use crate::element::Element;
+use crate::error::LaunchError;
+use crate::failure::FailureRef;
+use crate::id::SliceId;
+use crate::message::Task;
+
+/// What both sides see of a counted thing. Slices use all of it, kernels and streams nothing.
+#[derive(Default)]
+pub struct Shared {
+    /// Failures that became known while a task ran: marked, found and cleared in execution order.
+    pub poison: PoisonCell<FailureRef>,
+    /// What a client with a hard limit was charged; whoever swaps it out credits it.
+    pub(crate) charge: AtomicPtr<Charge>,
+}
+
+impl Drop for Shared {
+    /// The table goes with a slice still charged: its device was closed before its handles went.
+    fn drop(&mut self) {
+        crate::client::credit_shared(self);
+    }
+}
+
+/// Where the last drop of a counted thing is told: the device's mailbox gives the stamp and is woken.
+pub struct Outlet(pub Probe<Task>);
+
+impl Sink for Outlet {
+    #[inline]
+    fn stamp(&self) -> u64 {
+        self.0.tail()
+    }
+
+    #[inline]
+    fn wake(&self) {
+        self.0.wake();
+    }
+}
+
+/// The table of everything that a device counts: slices, kernels, streams, recordings.
+pub type Table = Slots<Shared, Outlet>;
+
+/// One counted hold on an entry of the [`Table`].
+pub type Hold = Counted<Shared, Outlet>;
+
+/// A counted hold on a range of device memory, seen as elements of `T`.
+///
+/// Cloning it copies no memory. The memory returns to its pool once the last handle is gone and
+/// every task that uses it has completed; dropping never waits. A handle is a view: offsets narrow
+/// it, [`Handle::size`] tells what is left.
+pub struct Handle<T: Element = u8> {
+    hold: Hold,
+    /// Bytes of the whole slice.
+    slice_bytes: u64,
+    /// Bytes cut off in front.
+    offset_start: u64,
+    /// Bytes cut off at the end.
+    offset_end: u64,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Element> Handle<T> {
+    pub(crate) fn whole(hold: Hold, slice_bytes: u64) -> Self {
+        Self {
+            hold,
+            slice_bytes,
+            offset_start: 0,
+            offset_end: 0,
+            element: PhantomData,
+        }
+    }
+
+    /// Bytes of the view: those of the slice without the offsets.
+    #[inline]
+    pub fn size(&self) -> u64 {
+        self.slice_bytes - self.offset_start - self.offset_end
+    }
+
+    /// Whole elements of the view.
+    #[inline]
+    pub fn len(&self) -> usize {
+        (self.size() / size_of::<T>() as u64) as usize
+    }
+
+    /// Is the view empty? Empty views are valid arguments.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes cut off in front of the view.
+    #[inline]
+    pub fn start(&self) -> u64 {
+        self.offset_start
+    }
+
+    /// The slice behind the view.
+    #[inline]
+    pub fn id(&self) -> SliceId {
+        SliceId(self.hold.id())
+    }
+
+    /// Cuts another `bytes` off in front. Offsets add up.
+    ///
+    /// # Errors
+    /// [`LaunchError::OutOfBounds`] when less than that is left.
+    pub fn offset_start(mut self, bytes: u64) -> Result<Self, LaunchError> {
+        self.check_cut(bytes)?;
+        self.offset_start += bytes;
+        Ok(self)
+    }
+
+    /// Cuts another `bytes` off at the end. Offsets add up.
+    ///
+    /// # Errors
+    /// [`LaunchError::OutOfBounds`] when less than that is left.
+    pub fn offset_end(mut self, bytes: u64) -> Result<Self, LaunchError> {
+        self.check_cut(bytes)?;
+        self.offset_end += bytes;
+        Ok(self)
+    }
+
+    fn check_cut(&self, bytes: u64) -> Result<(), LaunchError> {
+        if bytes > self.size() {
+            return Err(LaunchError::OutOfBounds {
+                start: self.offset_start,
+                end: self.offset_start.saturating_add(bytes),
+                size: self.slice_bytes,
+            });
+        }
+        Ok(())
+    }
+
+    /// A view of some elements of this one.
+    ///
+    /// # Errors
+    /// [`LaunchError::OutOfBounds`] when the range ends past the view or is reversed.
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<Self, LaunchError> {
+        let element = size_of::<T>() as u64;
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start as u64,
+            Bound::Excluded(start) => (*start as u64).saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(end) => (*end as u64).saturating_add(1),
+            Bound::Excluded(end) => *end as u64,
+            Bound::Unbounded => self.len() as u64,
+        };
+        let (start, end) = (start.saturating_mul(element), end.saturating_mul(element));
+        if start > end || end > self.size() {
+            return Err(LaunchError::OutOfBounds {
+                start,
+                end,
+                size: self.size(),
+            });
+        }
+        let mut view = self.clone();
+        view.offset_start += start;
+        view.offset_end = self.slice_bytes - self.offset_start - end;
+        Ok(view)
+    }
+
+    /// The same bytes as elements of another type.
+    ///
+    /// # Errors
+    /// [`LaunchError::Indivisible`] when they do not divide into such elements.
+    pub fn cast<U: Element>(&self) -> Result<Handle<U>, LaunchError> {
+        let element_bytes = size_of::<U>() as u64;
+        if !self.size().is_multiple_of(element_bytes) {
+            return Err(LaunchError::Indivisible {
+                bytes: self.size(),
+                element_bytes,
+            });
+        }
+        Ok(Handle {
+            hold: self.hold.clone(),
+            slice_bytes: self.slice_bytes,
+            offset_start: self.offset_start,
+            offset_end: self.offset_end,
+            element: PhantomData,
+        })
+    }
+
+    /// Is this the only hold on the slice? Then writing in place surprises nobody: no other handle,
+    /// view, recording or guard exists. Tasks that are queued do not count, they are ordered.
+    ///
+    /// Another thread cannot make a second hold meanwhile, since it would need this one to clone.
+    #[inline]
+    pub fn can_mut(&self) -> bool {
+        self.hold.is_unique()
+    }
+
+    /// The handle again if it is the only hold on its slice, for reuse in place.
+    ///
+    /// # Errors
+    /// The handle itself when others exist.
+    pub fn try_unique(self) -> Result<Self, Self> {
+        if self.can_mut() { Ok(self) } else { Err(self) }
+    }
+
+    pub(crate) fn hold(&self) -> &Hold {
+        &self.hold
+    }
+
+    /// The view as an argument.
+    #[inline]
+    pub fn binding(&self, access: Access) -> Binding {
+        Binding {
+            slice: self.id(),
+            offset: self.offset_start,
+            len: self.size(),
+            access,
+        }
+    }
+}
+
+impl<T: Element> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        Self {
+            hold: self.hold.clone(),
+            slice_bytes: self.slice_bytes,
+            offset_start: self.offset_start,
+            offset_end: self.offset_end,
+            element: PhantomData,
+        }
+    }
+}
+
+impl<T: Element> Drop for Handle<T> {
+    /// Credits the client's hard limit as soon as it can be known that this is the last hold. When
+    /// two last holds go at once neither sees it; the device thread then credits.
+    #[inline]
+    fn drop(&mut self) {
+        // Relaxed: the charge was stored before the handle was made; only its amount matters.
+        if !self.hold.payload().charge.load(Ordering::Relaxed).is_null() && self.hold.is_unique() {
+            crate::client::credit_charge(&self.hold);
+        }
+    }
+}
+
+impl<T: Element> std::fmt::Debug for Handle<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Handle<{}>({}, bytes {}..{} of {})",
+            T::DTYPE,
+            self.id(),
+            self.offset_start,
+            self.slice_bytes - self.offset_end,
+            self.slice_bytes
+        )
+    }
+}
+
+/// A handle as one argument of one task: plain numbers, no count. What it names stays alive because
+/// a free is honoured only once the mailbox has passed every task sent before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Binding {
+    /// The slice.
+    pub slice: SliceId,
+    /// First byte within the slice.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// How the task touches them.
+    pub access: Access,
+}
+
+impl Binding {
+    /// Do the two share a byte?
+    #[inline]
+    pub fn overlaps(&self, other: &Binding) -> bool {
+        self.slice == other.slice
+            && self.offset < other.offset + other.len
+            && other.offset < self.offset + self.len
+    }
+
+    /// Do the two share a byte that one of them writes?
+    #[inline]
+    pub fn conflicts(&self, other: &Binding) -> bool {
+        (self.access.writes() || other.access.writes()) && self.overlaps(other)
+    }
+}

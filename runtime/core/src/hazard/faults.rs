@@ -1,0 +1,80 @@
+//! Failures that became known when a task was routed: ranges of a slice that hold no data.
+//!
+//! Marked, found and cleared by the device thread in the order in which tasks are issued, which is
+//! the order of every conflicting pair. What becomes known while a task runs is
+//! [`settle`](crate::settle)'s.
+
+use std::ops::Range;
+
+use crate::failure::FailureRef;
+
+/// Failed ranges of one slice. Takes one word while there are none.
+#[derive(Default, Debug)]
+pub struct Faults(Option<Box<Ranges>>);
+
+/// Failed ranges, disjoint.
+type Ranges = Vec<(Range<u64>, FailureRef)>;
+
+impl Faults {
+    /// Is nothing failed?
+    #[inline]
+    pub fn is_clean(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The failure of the first failed byte range that overlaps `range`.
+    pub fn find(&self, range: &Range<u64>) -> Option<&FailureRef> {
+        let failed = self.0.as_ref()?;
+        failed
+            .iter()
+            .find(|(bytes, _)| bytes.start < range.end && range.start < bytes.end)
+            .map(|(_, failure)| failure)
+    }
+
+    /// `range` holds no data because of `failure`.
+    pub fn mark(&mut self, range: Range<u64>, failure: FailureRef) {
+        if range.is_empty() {
+            return;
+        }
+        self.clear(&range);
+        self.0.get_or_insert_default().push((range, failure));
+    }
+
+    /// `range` was defined anew.
+    pub fn clear(&mut self, range: &Range<u64>) {
+        let Some(failed) = &mut self.0 else { return };
+        let mut left = Vec::new();
+        for (bytes, failure) in failed.drain(..) {
+            for part in [
+                bytes.start..bytes.end.min(range.start),
+                bytes.start.max(range.end)..bytes.end,
+            ] {
+                if !part.is_empty() {
+                    left.push((part, failure.clone()));
+                }
+            }
+        }
+        if left.is_empty() {
+            self.0 = None;
+        } else {
+            **failed = left;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::Failure;
+
+    #[test]
+    fn an_overwrite_heals_only_the_bytes_that_it_defines() {
+        let mut faults = Faults::default();
+        faults.mark(10..20, Failure::panicked(&"k".into(), "boom".into()));
+        faults.clear(&(12..15));
+        assert!(faults.find(&(12..15)).is_none());
+        assert!(faults.find(&(11..12)).is_some() && faults.find(&(15..16)).is_some());
+        faults.clear(&(0..100));
+        assert!(faults.is_clean());
+    }
+}

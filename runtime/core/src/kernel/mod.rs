@@ -1,0 +1,198 @@
+//! Kernels: a name, a signature and one or more sources.
+//!
+//! A [`Kernel`] is plain data that any thread builds. A client turns it into a prepared kernel
+//! (`ComputeClient::kernel`), which compiles the source that its device understands; launches of a
+//! prepared kernel resolve nothing and allocate nothing (I9).
+
+mod native;
+mod signature;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+pub use native::{AtomicElement, Cube, NativeArgs, NativeView};
+pub use signature::{BindingSpec, ScalarSpec, Share, Signature};
+
+use crate::access::Access;
+use crate::element::Element;
+use crate::properties::Feature;
+
+/// A native kernel: called once per cube, on any thread of the device's team.
+pub type NativeKernel = dyn Fn(&Cube, &NativeArgs<'_>) + Send + Sync + 'static;
+
+/// One way to run a kernel. A backend takes the first that it understands.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Source {
+    /// A Rust closure, for the CPU and the simulator.
+    Native(Arc<NativeKernel>),
+    /// CUDA C, compiled when the kernel is prepared; the entry point has the kernel's name.
+    CudaC(Arc<str>),
+    /// PTX text.
+    Ptx(Arc<str>),
+    /// A compiled CUDA binary.
+    Cubin(Arc<[u8]>),
+    /// WGSL text.
+    Wgsl(Arc<str>),
+}
+
+impl Source {
+    /// The kind of source, as a word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Source::Native(_) => "native",
+            Source::CudaC(_) => "CUDA C",
+            Source::Ptx(_) => "PTX",
+            Source::Cubin(_) => "cubin",
+            Source::Wgsl(_) => "WGSL",
+        }
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({})", self.kind())
+    }
+}
+
+/// Whether a launch is guarded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ExecutionMode {
+    /// Native and IR accesses are bounds-checked; for opaque sources the arguments are validated.
+    #[default]
+    Checked,
+    /// Nothing is checked. Launching so is `unsafe`.
+    Unchecked,
+}
+
+/// A kernel as its author wrote it.
+///
+/// ```
+/// use millstream_core::kernel::Kernel;
+///
+/// let double = Kernel::new("double").updates::<f32>("values").scalar::<f32>("factor").native(|_cube, args| {
+///     let factor: f32 = args.scalar(0);
+///     for value in args.chunk::<f32>(0) {
+///         *value *= factor;
+///     }
+/// });
+/// assert_eq!(double.signature().bindings().len(), 1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    name: Arc<str>,
+    signature: Signature,
+    sources: Vec<Source>,
+}
+
+impl Kernel {
+    /// A kernel with no arguments and no source yet.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self {
+            name: name.into(),
+            signature: Signature::default(),
+            sources: Vec::new(),
+        }
+    }
+
+    /// Adds a binding that is only read: every cube sees all of it.
+    pub fn reads<T: Element>(self, name: impl Into<Arc<str>>) -> Self {
+        self.binding::<T>(name, Access::Read, Share::Whole)
+    }
+
+    /// Adds a binding of which the launch defines every byte. It is split evenly over the cubes:
+    /// cube `i` receives the elements `i * chunk ..`, with `chunk = ceil(len / cubes)`.
+    pub fn writes<T: Element>(self, name: impl Into<Arc<str>>) -> Self {
+        self.binding::<T>(name, Access::Write, Share::Chunks)
+    }
+
+    /// Adds a binding that is read and written, split evenly over the cubes as by [`Kernel::writes`].
+    pub fn updates<T: Element>(self, name: impl Into<Arc<str>>) -> Self {
+        self.binding::<T>(name, Access::ReadWrite, Share::Chunks)
+    }
+
+    /// Adds a binding that every cube reads and writes at once, through atomics.
+    pub fn updates_atomically<T: AtomicElement>(self, name: impl Into<Arc<str>>) -> Self {
+        self.binding::<T>(name, Access::ReadWrite, Share::Atomic)
+    }
+
+    /// Adds a binding that native code reaches by pointer only ([`NativeArgs::raw`], `unsafe`).
+    pub fn raw<T: Element>(self, name: impl Into<Arc<str>>, access: Access) -> Self {
+        self.binding::<T>(name, access, Share::Raw)
+    }
+
+    fn binding<T: Element>(
+        mut self,
+        name: impl Into<Arc<str>>,
+        access: Access,
+        share: Share,
+    ) -> Self {
+        self.signature.push_binding(BindingSpec {
+            name: name.into(),
+            access,
+            dtype: T::DTYPE,
+            share,
+        });
+        self
+    }
+
+    /// Adds a scalar. Scalars follow the bindings of a launch, in declared order.
+    pub fn scalar<T: Element>(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.signature.push_scalar(name.into(), T::DTYPE);
+        self
+    }
+
+    /// Declares that the kernel is right even when bindings of one launch overlap with a writer
+    /// among them. Only [`Kernel::raw`] and atomic bindings may then overlap on the CPU.
+    pub fn may_alias(mut self) -> Self {
+        self.signature.set_may_alias();
+        self
+    }
+
+    /// Declares that the kernel needs `feature` of the device.
+    pub fn requires(mut self, feature: Feature) -> Self {
+        self.signature.require(feature);
+        self
+    }
+
+    /// Adds a Rust closure as a source.
+    pub fn native(
+        mut self,
+        kernel: impl Fn(&Cube, &NativeArgs<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.sources.push(Source::Native(Arc::new(kernel)));
+        self
+    }
+
+    /// Adds CUDA C as a source.
+    pub fn cuda(self, text: impl Into<Arc<str>>) -> Self {
+        self.source(Source::CudaC(text.into()))
+    }
+
+    /// Adds any source.
+    pub fn source(mut self, source: Source) -> Self {
+        self.sources.push(source);
+        self
+    }
+
+    /// The name, as failures, logs and timelines show it.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// What a launch must bring.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// The sources, in the order in which they were added.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// The features that the kernel needs.
+    pub fn required(&self) -> &BTreeSet<Feature> {
+        self.signature.required()
+    }
+}

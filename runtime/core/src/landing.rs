@@ -1,0 +1,73 @@
+//! Where bytes of a copy out land on the host.
+//!
+//! A landing is written by the queue that copies and read by the client that asked, never at once:
+//! the queue is done with it before it publishes the copy's cursor, and the client reads only after
+//! it has seen that cursor pass.
+
+use std::cell::UnsafeCell;
+use std::sync::{Arc, OnceLock};
+
+use crate::element::Element;
+use crate::failure::FailureRef;
+
+/// Room on the host for the bytes of one binding.
+pub trait Landing: Send + Sync + 'static {
+    /// Where the bytes go, and how many there are.
+    ///
+    /// Only the queue that runs the copy may write there, and only until it publishes the copy's cursor.
+    fn target(&self) -> (*mut u8, usize);
+
+    /// Says that the bytes could not be had. To be called before the cursor is published.
+    fn fail(&self, failure: FailureRef);
+}
+
+/// A landing for elements of `T`.
+pub(crate) struct VecLanding<T: Element> {
+    elements: UnsafeCell<Vec<T>>,
+    /// Start of the vector's room, taken once so that nobody goes through the vector meanwhile.
+    pointer: *mut u8,
+    len: usize,
+    failure: OnceLock<FailureRef>,
+}
+
+// SAFETY: the room is used by one side at a time (see the module); `T` is plain data.
+unsafe impl<T: Element> Send for VecLanding<T> {}
+// SAFETY: as above; shared access is only to the pointer, the length and the `OnceLock`.
+unsafe impl<T: Element> Sync for VecLanding<T> {}
+
+impl<T: Element> VecLanding<T> {
+    /// Room for `len` elements, zeroed.
+    pub(crate) fn new(len: usize) -> Arc<Self> {
+        let mut elements = vec![T::zeroed(); len];
+        let pointer = elements.as_mut_ptr().cast();
+        Arc::new(Self {
+            elements: UnsafeCell::new(elements),
+            pointer,
+            len,
+            failure: OnceLock::new(),
+        })
+    }
+
+    /// The failure, or the elements.
+    ///
+    /// # Safety
+    /// The copy's cursor has been seen to pass (or the copy will never run), and this is called once.
+    pub(crate) unsafe fn take(&self) -> Result<Vec<T>, FailureRef> {
+        match self.failure.get() {
+            Some(failure) => Err(failure.clone()),
+            // SAFETY: the queue is done with the room (the caller's promise), nobody else takes it.
+            None => Ok(std::mem::take(unsafe { &mut *self.elements.get() })),
+        }
+    }
+}
+
+impl<T: Element> Landing for VecLanding<T> {
+    fn target(&self) -> (*mut u8, usize) {
+        (self.pointer, self.len * size_of::<T>())
+    }
+
+    fn fail(&self, failure: FailureRef) {
+        // The first failure stands.
+        let _ = self.failure.set(failure);
+    }
+}

@@ -1,0 +1,24 @@
+//! What one launch carries: cube count, bindings, scalars, metadata, tensor maps.
+
+mod arguments;
+mod count;
+mod inline;
+mod metadata;
+mod tensor_map;
+
+pub use arguments::{
+    Argument, ArgumentCheck, ArgumentWriter, Arguments, Bound, LaunchArgs, bind, read, update,
+    write,
+};
+pub use count::CubeCount;
+pub use inline::Inline;
+pub use metadata::{Metadata, StaticMetadata};
+pub use tensor_map::{
+    Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
+};
+
+/// Bindings that a task carries without the heap.
+pub const INLINE_BINDINGS: usize = 8;
+
+/// Words of eight bytes that a task carries without the heap: 128 bytes of scalars.
+pub const INLINE_WORDS: usize = 16;

@@ -1,0 +1,345 @@
+//! What travels through a device's mailbox: tasks of streams, and asks of the device.
+//!
+//! A [`Task`] is built in its mailbox slot by the thread that submits it and read there by the
+//! device thread, so its layout matters: what every task needs fills the first cache line, bindings
+//! and scalars follow in the order in which they are used up. What is rare or large is boxed.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use millstream_sync::reply::ReplySender;
+
+use crate::backend::{BackendKernel, CustomWork};
+use crate::error::Error;
+use crate::handle::Binding;
+use crate::id::{ClientId, KernelId, Point, RecordingId, StreamId};
+use crate::kernel::Kernel;
+use crate::landing::Landing;
+use crate::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, TensorMap};
+use crate::layout::Strided;
+use crate::memory::AllocationMode;
+use crate::recording::RecordedTask;
+use crate::report::{Ask, TraceSpan};
+
+/// One entry of a stream.
+#[repr(C)]
+pub struct Task {
+    /// The stream whose order it is in; `None` for asks of the device itself.
+    pub stream: Option<StreamId>,
+    /// What it does.
+    pub op: Op,
+    /// What is rare.
+    pub extra: Option<Box<Extra>>,
+    /// What it touches.
+    pub bindings: Inline<Binding, INLINE_BINDINGS>,
+    /// Packed scalars of a launch, or the bytes of a small copy in.
+    pub words: Inline<u64, INLINE_WORDS>,
+}
+
+/// What a task carries beyond the inline room.
+#[derive(Default)]
+pub struct Extra {
+    /// Bindings beyond the first [`INLINE_BINDINGS`].
+    pub bindings: Vec<Binding>,
+    /// All packed scalars, if they are more than [`INLINE_WORDS`].
+    pub words: Vec<u64>,
+    /// Metadata words.
+    pub metadata: Vec<u32>,
+    /// Tensor maps.
+    pub tensor_maps: Vec<TensorMap>,
+    /// Strides of a copy in or out, one per binding.
+    pub layouts: Vec<Option<Strided>>,
+}
+
+/// The cube count of a launch in a task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LaunchCount {
+    /// Known.
+    Static([u32; 3]),
+    /// In the last binding of the task.
+    Dynamic,
+}
+
+/// What a task does.
+pub enum Op {
+    /// Nothing: a task that was taken out of its slot.
+    Taken,
+    /// Runs a kernel.
+    Launch {
+        /// The kernel.
+        kernel: KernelId,
+        /// Its cubes.
+        count: LaunchCount,
+    },
+    /// Reserves the memory of the slice in the first binding.
+    Reserve {
+        /// Who pays.
+        client: ClientId,
+        /// How it is to be reserved; not at all for a point, which is a slice without memory.
+        mode: Option<AllocationMode>,
+    },
+    /// Copies from the host into the bindings.
+    CopyIn(HostSource),
+    /// Copies the bindings to the host and answers.
+    CopyOut(Box<CopyOut>),
+    /// Copies the first binding to the second.
+    Copy,
+    /// Fills the binding with a repeated pattern.
+    Fill(Pattern),
+    /// Does nothing, in order: a point to wait for, or an explicit edge.
+    Mark,
+    /// Answers once everything before it in the stream has been issued.
+    Answer(Reply),
+    /// Runs user code on a thread for such, after everything that it depends on has completed.
+    Host(Box<HostWork>),
+    /// Runs user code on the queue, with the backend's own resources.
+    Custom(Box<Custom>),
+    /// Drops a value once everything before it in the stream has completed.
+    DropAfter(Box<dyn Any + Send>),
+    /// Replays a recording with the bindings as its parameters.
+    Replay(RecordingId),
+    /// An ask of the device itself.
+    Ask(Box<Ask>),
+    /// Makes a kernel, recording or stream known under its slot.
+    Register(Box<Registration>),
+    /// Submits what the stream holds.
+    Flush,
+}
+
+impl Op {
+    /// What the operation is called where it has no kernel's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Taken => "nothing",
+            Op::Launch { .. } => "launch",
+            Op::Reserve { .. } => "reserve",
+            Op::CopyIn(_) => "copy in",
+            Op::CopyOut(_) => "copy out",
+            Op::Copy => "copy",
+            Op::Fill(_) => "fill",
+            Op::Mark => "point",
+            Op::Answer(_) => "sync",
+            Op::Host(_) => "host function",
+            Op::Custom(_) => "custom",
+            Op::DropAfter(_) => "drop after",
+            Op::Replay(_) => "replay",
+            Op::Ask(_) => "ask",
+            Op::Register(_) => "register",
+            Op::Flush => "flush",
+        }
+    }
+}
+
+/// The bytes of a copy in.
+pub enum HostSource {
+    /// In the task's words: this many bytes.
+    Words(u32),
+    /// Owned elsewhere; handed to the queue, which drops it when it has been copied. One source per binding.
+    Owned(Box<dyn HostBytes>),
+    /// One source per binding.
+    Many(Vec<Box<dyn HostBytes>>),
+}
+
+/// Owned bytes of the host that a queue copies from.
+pub trait HostBytes: Send + 'static {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+}
+
+impl<T: crate::element::Element> HostBytes for Vec<T> {
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+}
+
+impl<T: crate::element::Element> HostBytes for Box<[T]> {
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+}
+
+impl<T: crate::element::Element> HostBytes for Arc<[T]> {
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+}
+
+/// A value of one, two, four or eight bytes that a fill repeats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pattern {
+    /// The value, in the low bytes, little endian.
+    pub value: u64,
+    /// Its length in bytes.
+    pub width: u8,
+}
+
+impl Pattern {
+    /// The pattern of one element.
+    pub fn of<T: crate::element::Element>(value: T) -> Self {
+        let mut bytes = [0_u8; 8];
+        bytes[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&value));
+        Self {
+            value: u64::from_le_bytes(bytes),
+            width: size_of::<T>() as u8,
+        }
+    }
+
+    /// The pattern's bytes.
+    pub fn bytes(&self) -> [u8; 8] {
+        self.value.to_le_bytes()
+    }
+}
+
+/// Where a request stands: all of it has been issued, and completes with these points.
+#[derive(Clone, Default, Debug)]
+pub struct Ticket {
+    /// What must pass, at most one point a queue.
+    pub points: smallvec::SmallVec<[Point; 2]>,
+}
+
+/// The sender of a ticket.
+pub type Reply = ReplySender<Result<Ticket, Error>>;
+
+/// A copy to the host.
+pub struct CopyOut {
+    /// Where the bytes land, one per binding.
+    pub landings: Vec<Arc<dyn Landing>>,
+    /// Who is told.
+    pub reply: Reply,
+}
+
+/// User code that runs off the device thread.
+pub struct HostWork {
+    /// Its name, for failures and timelines.
+    pub name: Arc<str>,
+    /// Does it want the backend's resources of its bindings?
+    pub resources: bool,
+    /// The code. Dropping the [`HostDone`] ends the task, at once or later (a guard).
+    pub run: HostFn,
+}
+
+/// User code for a host thread: with the resources of its bindings, if it asked for them.
+pub type HostFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) + Send>;
+
+/// What is told of the end of a host function: nothing, or its panic's message.
+type FinishFn = Box<dyn FnOnce(Result<(), String>) + Send>;
+
+/// The end of a host function: dropping it tells the device that the task is done.
+pub struct HostDone {
+    finish: Option<FinishFn>,
+}
+
+impl HostDone {
+    /// Ends that call `finish` once, with the panic's message if there was one.
+    pub fn new(finish: impl FnOnce(Result<(), String>) + Send + 'static) -> Self {
+        Self {
+            finish: Some(Box::new(finish)),
+        }
+    }
+
+    /// The task failed with this message; what it would have written is poisoned.
+    pub fn fail(mut self, message: String) {
+        if let Some(finish) = self.finish.take() {
+            finish(Err(message));
+        }
+    }
+}
+
+impl Drop for HostDone {
+    fn drop(&mut self) {
+        if let Some(finish) = self.finish.take() {
+            finish(Ok(()));
+        }
+    }
+}
+
+/// User code that runs on a queue, with a backend's own resources.
+pub struct Custom {
+    /// Its name, for failures and timelines.
+    pub name: Arc<str>,
+    /// The code.
+    pub work: CustomWork,
+}
+
+/// A thing that becomes known under a slot of the table.
+pub enum Registration {
+    /// A prepared kernel.
+    Kernel {
+        /// Its slot.
+        id: KernelId,
+        /// What the author wrote.
+        kernel: Arc<Kernel>,
+        /// What the backend made of it.
+        code: BackendKernel,
+    },
+    /// A recording.
+    Recording {
+        /// Its slot.
+        id: RecordingId,
+        /// Its tasks.
+        tasks: Arc<[RecordedTask]>,
+    },
+    /// A stream.
+    Stream {
+        /// Its slot.
+        id: StreamId,
+        /// Its client.
+        client: ClientId,
+        /// Credit for tasks that have not been issued.
+        credit: Arc<millstream_sync::credit::Credit>,
+    },
+}
+
+impl Task {
+    /// A task without bindings.
+    #[inline]
+    pub fn new(stream: Option<StreamId>, op: Op) -> Self {
+        Self {
+            stream,
+            op,
+            extra: None,
+            bindings: Inline::new(),
+            words: Inline::new(),
+        }
+    }
+
+    /// Adds a binding, on the heap when the inline room is full.
+    #[inline]
+    pub fn push_binding(&mut self, binding: Binding) {
+        if let Err(binding) = self.bindings.push(binding) {
+            self.extra.get_or_insert_default().bindings.push(binding);
+        }
+    }
+
+    /// The bindings, inline ones first.
+    #[inline]
+    pub fn all_bindings(&self) -> impl Iterator<Item = &Binding> + Clone {
+        let more: &[Binding] = match &self.extra {
+            None => &[],
+            Some(extra) => &extra.bindings,
+        };
+        self.bindings.iter().chain(more)
+    }
+
+    /// The packed scalars.
+    #[inline]
+    pub fn scalars(&self) -> &[u64] {
+        match &self.extra {
+            Some(extra) if !extra.words.is_empty() => &extra.words,
+            _ => &self.words,
+        }
+    }
+
+    /// Moves `other` into `self`, touching only what is in use; `other` is left as [`Op::Taken`].
+    #[inline]
+    pub fn take_from(&mut self, other: &mut Task) {
+        self.stream = other.stream;
+        self.op = std::mem::replace(&mut other.op, Op::Taken);
+        self.extra = other.extra.take();
+        self.bindings.copy_from(&other.bindings);
+        self.words.copy_from(&other.words);
+    }
+}
+
+/// Spans of a timeline, as an answer.
+pub type Spans = Vec<TraceSpan>;

@@ -1,0 +1,179 @@
+//! How a device is to behave. Every limit has a reason beside its default.
+
+use millstream_sync::facade::SpinPolicy;
+
+use crate::error::OpenError;
+use crate::memory::MemoryOptions;
+
+/// In which order the streams that sit on one queue are submitted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Strategy {
+    /// One task from each stream in turn: equal work reaches the device side by side.
+    #[default]
+    Interleave,
+    /// Stream after stream, at most a batch at a time, so that no stream starves.
+    Sequential,
+}
+
+/// How much a part of the runtime logs, through `tracing`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum LogLevel {
+    /// Nothing, at the price of one comparison.
+    #[default]
+    Disabled,
+    /// What happens: which streams flush and why, what waits on what.
+    Basic,
+    /// All that, with every shared binding and its reason.
+    Full,
+}
+
+/// Log levels per subject. The `tracing` targets are `millstream::streams`, `millstream::memory` and
+/// `millstream::compilation`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Logs {
+    /// Streams: flushes, waits, parks.
+    pub streams: LogLevel,
+    /// Memory: reservations, frees, pages.
+    pub memory: LogLevel,
+    /// Compilation: kernels prepared.
+    pub compilation: LogLevel,
+}
+
+/// Options of a device.
+///
+/// ```
+/// use millstream_core::options::{DeviceOptions, Strategy};
+/// let options = DeviceOptions::default().strategy(Strategy::Sequential).max_tasks(64);
+/// ```
+#[derive(Clone, Debug)]
+pub struct DeviceOptions {
+    pub(crate) strategy: Strategy,
+    pub(crate) max_tasks: usize,
+    pub(crate) mailbox_capacity: usize,
+    pub(crate) max_in_flight: usize,
+    pub(crate) max_held: u64,
+    pub(crate) max_upload_bytes: u64,
+    pub(crate) flush_every: usize,
+    pub(crate) max_handles: u32,
+    pub(crate) trace_capacity: usize,
+    pub(crate) memory: MemoryOptions,
+    pub(crate) logs: Logs,
+    pub(crate) spin: SpinPolicy,
+}
+
+impl Default for DeviceOptions {
+    fn default() -> Self {
+        Self {
+            strategy: Strategy::default(),
+            max_tasks: 32,
+            mailbox_capacity: 256,
+            max_in_flight: 512,
+            max_held: 65_536,
+            max_upload_bytes: 1 << 30,
+            flush_every: 256,
+            max_handles: 1 << 24,
+            trace_capacity: 0,
+            memory: MemoryOptions::default(),
+            logs: Logs::default(),
+            spin: SpinPolicy::default(),
+        }
+    }
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(mut self, $name: $type) -> Self {
+            self.$name = $name;
+            self
+        }
+    )*};
+}
+
+impl DeviceOptions {
+    setters! {
+        /// The order of streams on one queue. Default: [`Strategy::Interleave`].
+        strategy: Strategy;
+        /// A stream that holds this many tasks is flushed at once. Default 32, past which a larger
+        /// batch no longer lowers the price of a task.
+        max_tasks: usize;
+        /// Tasks that the mailbox holds; rounded up to a power of two. Default 256: 128 KiB, which
+        /// stays in a core's second-level cache.
+        mailbox_capacity: usize;
+        /// Tasks that one queue has in flight; the rest wait in their streams. Default 512, below the
+        /// depth (about 1,000) at which a CUDA launch blocks.
+        max_in_flight: usize;
+        /// Tasks that one stream may have accepted and not yet issued; beyond it callers wait or get
+        /// `Busy`. Default 65,536.
+        max_held: u64;
+        /// Bytes of one client's uploads that may be on their way; beyond it callers wait or get
+        /// `Busy`. Default 1 GiB.
+        max_upload_bytes: u64;
+        /// After at most this many messages everything held is flushed, so that a busy client cannot
+        /// keep another's lone task from starting. Default 256.
+        flush_every: usize;
+        /// Slices, streams and kernels that may live at once. Default 16,777,216.
+        max_handles: u32;
+        /// How memory is pooled.
+        memory: MemoryOptions;
+        /// What is logged. Default: nothing.
+        logs: Logs;
+        /// How long threads spin before they park.
+        spin: SpinPolicy;
+    }
+
+    /// Spans of the timeline to keep; 0, the default, records none.
+    pub fn trace(mut self, spans: usize) -> Self {
+        self.trace_capacity = spans;
+        self
+    }
+
+    /// The mailbox's capacity in messages.
+    pub fn mailbox_messages(&self) -> usize {
+        self.mailbox_capacity
+    }
+
+    /// Spans of the timeline that are kept.
+    pub fn trace_spans(&self) -> usize {
+        self.trace_capacity
+    }
+
+    /// Handles that may live at once.
+    pub fn handles(&self) -> u32 {
+        self.max_handles
+    }
+
+    /// How long threads spin.
+    pub fn spin_policy(&self) -> &SpinPolicy {
+        &self.spin
+    }
+
+    /// Messages after which everything held is flushed.
+    pub fn burst(&self) -> usize {
+        self.flush_every
+    }
+
+    /// Are all values ones that can be?
+    ///
+    /// # Errors
+    /// The first that cannot.
+    pub fn check(&self) -> Result<(), OpenError> {
+        let positive = [
+            ("max_tasks", self.max_tasks as u64),
+            ("mailbox_capacity", self.mailbox_capacity as u64),
+            ("max_in_flight", self.max_in_flight as u64),
+            ("max_held", self.max_held),
+            ("max_upload_bytes", self.max_upload_bytes),
+            ("flush_every", self.flush_every as u64),
+            ("max_handles", u64::from(self.max_handles)),
+        ];
+        match positive.into_iter().find(|(_, value)| *value == 0) {
+            Some((option, value)) => Err(OpenError::Option {
+                option,
+                given: value.to_string(),
+                must: "at least 1",
+            }),
+            None => Ok(()),
+        }
+    }
+}

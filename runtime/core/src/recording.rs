@@ -1,0 +1,151 @@
+//! Recordings: tasks checked and resolved once, replayed as one message.
+//!
+//! A recording keeps real handles to what it was recorded with. Its parameters are the slices that
+//! it touches, in order of first use; a replay may bind other handles to them.
+
+use smallvec::SmallVec;
+
+use crate::access::Access;
+use crate::handle::Binding;
+use crate::id::KernelId;
+use crate::launch::TensorMap;
+use crate::message::{LaunchCount, Pattern};
+
+/// One binding of a recorded task: a part of a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecordedBinding {
+    /// Index of the parameter.
+    pub parameter: u32,
+    /// First byte within the parameter.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// How the task touches them.
+    pub access: Access,
+}
+
+/// What a recorded task does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecordedOp {
+    /// Runs a kernel.
+    Launch {
+        /// The kernel.
+        kernel: KernelId,
+        /// Its cubes.
+        count: LaunchCount,
+        /// May its bindings overlap with a writer among them?
+        aliases: bool,
+    },
+    /// Copies the first binding to the second.
+    Copy,
+    /// Fills the binding.
+    Fill(Pattern),
+}
+
+/// One task of a recording.
+#[derive(Clone, Debug)]
+pub struct RecordedTask {
+    /// What it does.
+    pub op: RecordedOp,
+    /// What it touches; the last one is the count of a dynamic launch.
+    pub bindings: SmallVec<[RecordedBinding; 4]>,
+    /// Packed scalars.
+    pub scalars: Box<[u64]>,
+    /// Metadata words.
+    pub metadata: Vec<u32>,
+    /// Tensor maps.
+    pub tensor_maps: Vec<TensorMap>,
+}
+
+impl RecordedTask {
+    /// The kernel that it launches.
+    pub fn kernel(&self) -> Option<KernelId> {
+        match self.op {
+            RecordedOp::Launch { kernel, .. } => Some(kernel),
+            RecordedOp::Copy | RecordedOp::Fill(_) => None,
+        }
+    }
+}
+
+/// What a recording needs of one parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parameter {
+    /// The binding that it was recorded with: everything that the recording touches of the slice.
+    pub binding: Binding,
+}
+
+/// The parameters of a recording while it is made.
+#[derive(Default)]
+pub(crate) struct Parameters {
+    pub(crate) list: Vec<Parameter>,
+}
+
+impl Parameters {
+    /// Takes in what one task touches.
+    ///
+    /// A parameter that is first written whole needs nothing of what was there: it stays a `Write`.
+    /// Parts written before the rest is read make it a `ReadWrite`, which is always right.
+    pub(crate) fn add(&mut self, binding: &Binding) {
+        match self
+            .list
+            .iter_mut()
+            .find(|parameter| parameter.binding.slice == binding.slice)
+        {
+            None => self.list.push(Parameter { binding: *binding }),
+            Some(parameter) => {
+                let known = &mut parameter.binding;
+                let end = (known.offset + known.len).max(binding.offset + binding.len);
+                let start = known.offset.min(binding.offset);
+                let grew = start < known.offset || end > known.offset + known.len;
+                known.access = match (known.access, binding.access) {
+                    (Access::Read, Access::Read) => Access::Read,
+                    (Access::Write, _) if !grew => Access::Write,
+                    _ => Access::ReadWrite,
+                };
+                (known.offset, known.len) = (start, end - start);
+            }
+        }
+    }
+
+    /// A binding as a part of its parameter.
+    pub(crate) fn relative(&self, binding: &Binding) -> RecordedBinding {
+        let position = self
+            .list
+            .iter()
+            .position(|parameter| parameter.binding.slice == binding.slice);
+        let parameter = position.unwrap_or(0);
+        let start = self
+            .list
+            .get(parameter)
+            .map_or(0, |parameter| parameter.binding.offset);
+        RecordedBinding {
+            parameter: parameter as u32,
+            offset: binding.offset - start,
+            len: binding.len,
+            access: binding.access,
+        }
+    }
+}
+
+/// Do two bindings of some task overlap, with these handles as parameters, where one is written and
+/// the kernel does not say that they may? Then the index of that task.
+pub(crate) fn overlapping_task(tasks: &[RecordedTask], parameters: &[Binding]) -> Option<usize> {
+    let bound = |binding: &RecordedBinding| {
+        let parameter = parameters[binding.parameter as usize];
+        Binding {
+            slice: parameter.slice,
+            offset: parameter.offset + binding.offset,
+            len: binding.len,
+            access: binding.access,
+        }
+    };
+    tasks.iter().position(|task| {
+        let checked = matches!(task.op, RecordedOp::Launch { aliases: false, .. });
+        checked
+            && task.bindings.iter().enumerate().any(|(index, first)| {
+                task.bindings[index + 1..]
+                    .iter()
+                    .any(|second| bound(first).conflicts(&bound(second)))
+            })
+    })
+}

@@ -1,0 +1,146 @@
+//! What a device tells of itself: asks, statistics, timelines, the report of a close.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_sync::reply::ReplySender;
+
+use crate::error::Error;
+use crate::id::ClientId;
+use crate::message::Reply;
+
+/// A question to the device itself, or an order that concerns no stream.
+pub enum Ask {
+    /// When everything of these streams, of a client, or of all has completed.
+    Sync {
+        /// Whose work.
+        scope: Scope,
+        /// Who is told.
+        reply: Reply,
+    },
+    /// Submit what these streams hold. Naming one twice is no different from naming it once.
+    Flush {
+        /// Whose work.
+        scope: Scope,
+    },
+    /// Counters.
+    Stats(ReplySender<Result<Stats, Error>>),
+    /// Memory, whole and per client.
+    Memory(ReplySender<Result<MemoryReport, Error>>),
+    /// Give unused pages back; answers with the bytes.
+    Cleanup(ReplySender<Result<u64, Error>>),
+    /// The spans recorded so far.
+    Trace(ReplySender<Result<Vec<TraceSpan>, Error>>),
+}
+
+/// Whose work an ask is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Some streams.
+    Streams(Vec<crate::id::StreamId>),
+    /// All streams of a client.
+    Client(ClientId),
+    /// Everything.
+    Device,
+}
+
+/// Counters of a device since it was opened. Plain numbers; taking them costs one message.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Tasks issued to queues.
+    pub tasks: u64,
+    /// Batches: runs of tasks handed to a queue together.
+    pub batches: u64,
+    /// Kernel launches among the tasks.
+    pub launches: u64,
+    /// Event waits issued between queues.
+    pub waits_issued: u64,
+    /// Hazards between queues that needed no wait, because a clock or a completion implied it.
+    pub waits_implied: u64,
+    /// Tasks that had to be held in software behind a task that was not issued yet.
+    pub tasks_parked: u64,
+    /// Tasks that failed before they reached a queue.
+    pub failures: u64,
+    /// Live streams.
+    pub streams: u64,
+    /// Tasks that streams hold right now.
+    pub tasks_held: u64,
+    /// Memory.
+    pub memory: MemoryUsage,
+    /// Per queue.
+    pub queues: Vec<QueueStats>,
+}
+
+/// Counters of one queue.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct QueueStats {
+    /// Tasks issued.
+    pub tasks: u64,
+    /// Tasks completed.
+    pub completed: u64,
+    /// Time in which the queue ran tasks, in nanoseconds, where the backend measures it.
+    pub busy_ns: u64,
+}
+
+/// Memory of a device, in bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct MemoryUsage {
+    /// In live slices, padding included.
+    pub in_use: u64,
+    /// In pages taken from the device.
+    pub reserved: u64,
+    /// Lost to rounding within live slices.
+    pub padding: u64,
+    /// In dropped slices whose last task has not completed.
+    pub waiting: u64,
+    /// The most that was ever in use.
+    pub high_water: u64,
+    /// Live slices.
+    pub live_slices: u64,
+}
+
+/// Memory of a device and of each of its clients.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct MemoryReport {
+    /// The whole device.
+    pub device: MemoryUsage,
+    /// Bytes in use per client, and the most it ever had.
+    pub clients: Vec<(ClientId, u64, u64)>,
+}
+
+/// One task on the timeline, in nanoseconds since the device was opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceSpan {
+    /// The kernel's name, or what the task did.
+    pub name: Arc<str>,
+    /// The stream's number.
+    pub stream: u64,
+    /// The queue.
+    pub queue: u32,
+    /// When it started.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+}
+
+/// What was left when a device was closed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// Did everything drain within the time?
+    pub drained: bool,
+    /// How long it took.
+    pub took: Duration,
+    /// Tasks that were accepted and never issued; their outputs say so.
+    pub tasks_left: u64,
+    /// Slices that handles still hold.
+    pub slices_held: u64,
+    /// Bytes in pages that went back to the device.
+    pub bytes_freed: u64,
+    /// Threads that did not end in time and were left to themselves.
+    pub threads_left: u64,
+}

@@ -1,0 +1,257 @@
+//! Answers about the device itself, and what is said in the logs.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::backend::Backend;
+use crate::handle::Binding;
+use crate::id::{Point, QueueId};
+use crate::message::{Op, Reply, Task, Ticket};
+use crate::options::LogLevel;
+use crate::report::{Ask, MemoryReport, MemoryUsage, QueueStats, Scope, TraceSpan};
+
+use super::Server;
+use super::admit::Why;
+use super::progress::Pages;
+
+impl<B: Backend> Server<B> {
+    /// Answers an ask. Answers to askers who are gone are dropped.
+    pub(super) fn ask(&mut self, ask: Ask) {
+        match ask {
+            Ask::Sync { scope, reply } => self.sync(&scope, reply),
+            Ask::Flush { scope } => {
+                let streams = self.streams_of(&scope);
+                self.flush_keys(&streams);
+            }
+            Ask::Stats(reply) => {
+                self.progress();
+                reply.send(Ok(self.stats()));
+            }
+            Ask::Memory(reply) => {
+                self.progress();
+                let mut clients: Vec<_> = self
+                    .accounts
+                    .iter()
+                    .map(|(id, account)| (id, account.in_use, account.high_water))
+                    .collect();
+                clients.sort_unstable();
+                let report = MemoryReport {
+                    device: self.memory_usage(),
+                    clients,
+                };
+                reply.send(Ok(report));
+            }
+            Ask::Cleanup(reply) => {
+                self.progress();
+                let mut pages = Pages(&mut self.backend);
+                reply.send(Ok(self.pools.cleanup(&mut pages)));
+            }
+            Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
+        }
+    }
+
+    /// Answers once all streams of the scope have issued what they hold now. Each stream that holds
+    /// something carries a part of the answer in its own order; the last part gives the answer.
+    fn sync(&mut self, scope: &Scope, reply: Reply) {
+        let streams = self.streams_of(scope);
+        let mut ticket = Ticket {
+            points: self.points_of(scope, &streams),
+        };
+        let holding: Vec<u32> = streams
+            .into_iter()
+            .filter(|key| !self.streams[*key as usize].held.is_empty())
+            .collect();
+        if holding.is_empty() {
+            reply.send(Ok(ticket));
+            return;
+        }
+        self.flush_keys(&holding);
+        let still: Vec<u32> = holding
+            .iter()
+            .copied()
+            .filter(|key| {
+                self.streams
+                    .get(*key as usize)
+                    .is_some_and(|stream| !stream.held.is_empty())
+            })
+            .collect();
+        if still.is_empty() {
+            ticket.points = self.points_of(&Scope::Device, &[]);
+            reply.send(Ok(ticket));
+            return;
+        }
+        ticket.points = self.points_of(&Scope::Device, &[]);
+        let shared = Arc::new(SyncParts {
+            reply: std::sync::Mutex::new(Some((reply, ticket, still.len()))),
+        });
+        for stream in still {
+            let mut part = Task::new(Some(self.streams[stream as usize].id), Op::Taken);
+            part.op = Op::Host(Box::new(crate::message::HostWork {
+                name: self.names.other.clone(),
+                resources: false,
+                run: part_of(shared.clone()),
+            }));
+            self.admit_unpaid(&mut part);
+        }
+    }
+
+    fn flush_keys(&mut self, streams: &[u32]) {
+        for stream in streams {
+            if let Some(actor) = self.streams.get(*stream as usize) {
+                let last = actor.next_sequence() - 1;
+                self.flush_prefix(*stream, last, Why::Asked);
+            }
+        }
+    }
+
+    fn streams_of(&self, scope: &Scope) -> Vec<u32> {
+        match scope {
+            Scope::Streams(ids) => ids.iter().filter_map(|id| self.links.stream(*id)).collect(),
+            Scope::Client(client) => self
+                .streams
+                .iter()
+                .filter(|(_, stream)| stream.client == *client)
+                .map(|(key, _)| key as u32)
+                .collect(),
+            Scope::Device => self.streams.iter().map(|(key, _)| key as u32).collect(),
+        }
+    }
+
+    /// Where the issued work of a scope ends. For clients that is where their queues are: work of
+    /// their dropped streams is there too.
+    fn points_of(&self, scope: &Scope, streams: &[u32]) -> SmallVec<[Point; 2]> {
+        let mut points = SmallVec::<[Point; 2]>::new();
+        match scope {
+            Scope::Streams(_) => {
+                for stream in streams.iter().map(|key| &self.streams[*key as usize]) {
+                    match points.iter_mut().find(|point| point.queue == stream.queue) {
+                        Some(point) => point.cursor = point.cursor.max(stream.last),
+                        None => points.push(Point::new(stream.queue, stream.last)),
+                    }
+                }
+            }
+            Scope::Client(_) | Scope::Device => {
+                points.extend(
+                    self.queues
+                        .iter()
+                        .enumerate()
+                        .map(|(index, queue)| Point::new(QueueId(index as u8), queue.issued)),
+                );
+            }
+        }
+        points.retain(|point| point.cursor > 0);
+        points
+    }
+
+    /// Memory, whole.
+    pub(super) fn memory_usage(&self) -> MemoryUsage {
+        let usage = self.pools.usage();
+        MemoryUsage {
+            in_use: usage.in_use,
+            reserved: usage.reserved,
+            padding: usage.padding,
+            waiting: usage.busy,
+            high_water: usage.high_water,
+            live_slices: usage.live,
+        }
+    }
+
+    pub(super) fn queue_stats(&self) -> Vec<QueueStats> {
+        let stats = |(index, queue): (usize, &crate::stream::queue::QueueState)| QueueStats {
+            tasks: queue.issued,
+            completed: queue.timeline.completed().min(queue.issued),
+            busy_ns: self.backend.busy_ns(QueueId(index as u8)),
+        };
+        self.queues.iter().enumerate().map(stats).collect()
+    }
+
+    /// The backend's spans with the names and streams that the server remembers.
+    fn take_trace(&mut self) -> Vec<TraceSpan> {
+        let mut known: HashMap<Point, (u64, Arc<str>)> = self
+            .trace
+            .drain(..)
+            .map(|(point, stream, name)| (point, (stream, name)))
+            .collect();
+        let mut spans: Vec<TraceSpan> = Vec::new();
+        for span in self.backend.take_spans() {
+            if let Some((stream, name)) = known.remove(&span.point) {
+                let queue = u32::from(span.point.queue.0);
+                spans.push(TraceSpan {
+                    name,
+                    stream,
+                    queue,
+                    start_ns: span.start_ns,
+                    end_ns: span.end_ns,
+                });
+            }
+        }
+        // What has not run yet is told the next time.
+        self.trace.extend(
+            known
+                .into_iter()
+                .map(|(point, (stream, name))| (point, stream, name)),
+        );
+        spans.sort_by_key(|span| (span.start_ns, span.queue));
+        spans
+    }
+
+    /// Basic: which streams flush, and why.
+    #[inline]
+    pub(super) fn log_flush(&self, stream: u32, why: Why) {
+        if self.options.logs.streams >= LogLevel::Basic {
+            let actor = &self.streams[stream as usize];
+            tracing::debug!(target: "millstream::streams", stream = actor.number, queue = actor.queue.0, tasks = actor.held.len(), ?why, "flush");
+        }
+    }
+
+    /// Basic: what waits on what.
+    #[inline]
+    pub(super) fn log_wait(&self, queue: QueueId, point: Point) {
+        if self.options.logs.streams >= LogLevel::Basic {
+            tracing::debug!(target: "millstream::streams", queue = queue.0, on = point.queue.0, cursor = point.cursor, "wait");
+        }
+    }
+
+    /// Full: each shared binding, with its reason.
+    #[inline]
+    pub(super) fn log_conflict(&self, stream: u32, other: u32, binding: &Binding) {
+        if self.options.logs.streams >= LogLevel::Full {
+            let (stream, other) = (
+                self.streams[stream as usize].number,
+                self.streams[other as usize].number,
+            );
+            tracing::trace!(target: "millstream::streams", stream, other, slice = binding.slice.index(), start = binding.offset, bytes = binding.len, access = %binding.access, "shared binding: the other stream holds a conflicting task");
+        }
+    }
+
+    /// Basic: memory reserved, freed, and not to be had.
+    #[inline]
+    pub(super) fn log_memory(&self, what: &'static str, bytes: u64) {
+        if self.options.logs.memory >= LogLevel::Basic {
+            tracing::debug!(target: "millstream::memory", bytes, what);
+        }
+    }
+}
+
+/// The answer to a sync over several streams that could not all go at once.
+struct SyncParts {
+    reply: std::sync::Mutex<Option<(Reply, Ticket, usize)>>,
+}
+
+/// One stream's part: when everything before it has completed, one part less is missing.
+fn part_of(shared: Arc<SyncParts>) -> crate::message::HostFn {
+    Box::new(move |_done, _resources| {
+        let mut parts = shared
+            .reply
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((reply, ticket, missing)) = parts.take() {
+            match missing {
+                0 | 1 => reply.send(Ok(ticket)),
+                more => *parts = Some((reply, ticket, more - 1)),
+            }
+        }
+    })
+}

@@ -1,0 +1,99 @@
+//! Flushing: in which order the tasks that streams hold are handed to queues.
+//!
+//! Any order is right, since tasks held by different streams never conflict unless one is marked as
+//! waiting for the other; so order is a matter of strategy. Depth is respected everywhere: what does
+//! not fit into a queue stays in its stream.
+
+use crate::backend::Backend;
+use crate::id::QueueId;
+use crate::options::Strategy;
+
+use super::Server;
+use super::admit::Why;
+use super::issue::Issued;
+
+impl<B: Backend> Server<B> {
+    /// Issues what a stream holds up to `sequence`, as far as it can go.
+    pub(super) fn flush_prefix(&mut self, stream: u32, sequence: u64, why: Why) {
+        let Some(actor) = self
+            .streams
+            .get(stream as usize)
+            .filter(|actor| actor.issued < sequence)
+        else {
+            return;
+        };
+        let queue = actor.queue;
+        self.log_flush(stream, why);
+        // A dropped stream is gone with its last task.
+        while self
+            .streams
+            .get(stream as usize)
+            .is_some_and(|actor| actor.issued < sequence)
+        {
+            if self.issue_first(stream) != Issued::Yes {
+                break;
+            }
+        }
+        self.end_batch(queue);
+    }
+
+    /// Issues what all streams hold, as far as it can go: queue after queue, by strategy. What one
+    /// queue sets free on another is taken up in the same call.
+    pub fn flush_all(&mut self) {
+        loop {
+            let mut moved = false;
+            for index in 0..self.queues.len() {
+                if !self.queues[index].turn.is_empty() {
+                    moved |= self.flush_queue(QueueId(index as u8));
+                }
+            }
+            if !moved {
+                break;
+            }
+        }
+    }
+
+    /// Takes turns on one queue until no stream there can go, and says whether any went.
+    fn flush_queue(&mut self, queue: QueueId) -> bool {
+        let quantum = match self.strategy() {
+            Strategy::Interleave => 1,
+            Strategy::Sequential => self.options.max_tasks,
+        };
+        let mut moved = false;
+        while let Some(stream) = self.queues[queue.index()].turn.pop_front() {
+            self.streams[stream as usize].in_turn = false;
+            let mut outcome = Issued::Empty;
+            for _ in 0..quantum {
+                outcome = self.issue_first(stream);
+                if outcome != Issued::Yes {
+                    break;
+                }
+                moved = true;
+            }
+            match outcome {
+                Issued::Yes if !self.streams.contains(stream as usize) => {}
+                Issued::Yes => self.join_turn(stream),
+                Issued::Full => {
+                    // It keeps its place in the turn.
+                    self.streams[stream as usize].in_turn = true;
+                    self.queues[queue.index()].turn.push_front(stream);
+                    break;
+                }
+                Issued::Parked | Issued::Empty => {}
+            }
+        }
+        self.end_batch(queue);
+        moved
+    }
+
+    /// Ends the batch that a queue has been given: its point becomes observable.
+    pub(super) fn end_batch(&mut self, queue: QueueId) {
+        let state = &mut self.queues[queue.index()];
+        if state.issued > state.flushed {
+            state.flushed = state.issued;
+            let cursor = state.issued;
+            self.counters.batches += 1;
+            self.backend.flush(queue, cursor);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The compute server: decides what runs where and when. The device actor drives it.
+//!
+//! ```text
+//!   admit ──► hazards ──► stream holds ──► flush ──► issue ──► backend
+//!                 │ conflict with a held task           │
+//!                 └────────► flush its stream's prefix ─┘        progress ──► frees, parked tasks
+//! ```
+//!
+//! | file | what it decides |
+//! | --- | --- |
+//! | `admit` | what a new task must come after, and when its stream is flushed |
+//! | `flush` | in which order held tasks go, by strategy and depth |
+//! | `issue` | how one task becomes calls of the backend |
+//! | `replay` | the same for a recording |
+//! | `progress` | what completions set free: memory, parked tasks, slots |
+//! | `objects` | what a slot of the shared table stands for |
+//! | `asks` | answers about the device itself |
+//!
+//! The server is a plain state machine: no threads, no clocks, no waiting. What it cannot do itself
+//! leaves it as an [`Effect`]. All hazards are judged in the order in which tasks are admitted,
+//! which is the mailbox's (I1, I2).
+
+mod admit;
+mod asks;
+mod flush;
+mod issue;
+mod objects;
+mod progress;
+mod replay;
+
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use slab::Slab;
+
+use crate::backend::{Backend, BoundSlice};
+use crate::handle::Table;
+use crate::hazard::points::Points;
+use crate::id::{Point, QueueId};
+use crate::memory::{Accounts, Pools};
+use crate::message::{HostWork, Op, Task};
+use crate::options::{DeviceOptions, Strategy};
+use crate::report::Stats;
+use crate::slice::Slice;
+use crate::stream::actor::{HeldTask, StreamActor};
+use crate::stream::queue::QueueState;
+
+use objects::{Links, PreparedKernel, StoredRecording};
+
+/// What the server wants done elsewhere.
+pub enum Effect {
+    /// Run user code on a thread for such; tell [`Server::host_finished`] when its end was dropped.
+    Host {
+        /// The code.
+        work: HostWork,
+        /// The resources of its bindings, if it asked for them.
+        resources: Option<Box<dyn Any + Send>>,
+        /// What to hand back.
+        token: HostToken,
+    },
+    /// Drop this value, off the device thread, once the points have passed.
+    Collect {
+        /// The value.
+        value: Box<dyn Any + Send>,
+        /// When.
+        after: Points,
+    },
+    /// Wake the device thread once this point has passed: freed memory waits for it.
+    Watch(Point),
+}
+
+/// Which host function ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostToken {
+    stream: u32,
+    sequence: u64,
+}
+
+/// Counters that the server keeps as it goes.
+#[derive(Default)]
+struct Counters {
+    tasks: u64,
+    batches: u64,
+    launches: u64,
+    waits_issued: u64,
+    waits_implied: u64,
+    tasks_parked: u64,
+    failures: u64,
+}
+
+/// The deciding half of a device.
+pub struct Server<B: Backend> {
+    backend: B,
+    options: DeviceOptions,
+    table: Arc<Table>,
+    links: Links,
+    slices: Slab<Slice>,
+    kernels: Slab<PreparedKernel>,
+    recordings: Slab<StoredRecording>,
+    streams: Slab<StreamActor>,
+    queues: Vec<QueueState>,
+    pools: Pools,
+    accounts: Accounts,
+    /// Streams whose first task waits for memory, oldest first.
+    hungry: VecDeque<u32>,
+    /// Clean bytes that later reservations may still take while some stream is hungry.
+    hungry_budget: u64,
+    /// Streams whose first task is a host function that waits for its predecessors.
+    host_turns: Vec<u32>,
+    /// Dropped slices that streams still hold tasks on.
+    dropped_in_use: usize,
+    /// Drops that the mailbox has not passed yet: slot and stamp.
+    early_drops: VecDeque<(u32, u64)>,
+    effects: VecDeque<Effect>,
+    /// Blocks of tasks that are not in use: a held task costs no allocation.
+    #[allow(
+        clippy::vec_box,
+        reason = "blocks move between streams without being copied"
+    )]
+    spare: Vec<Box<HeldTask>>,
+    /// Scratch: the bindings of the task being issued, those of one recorded task, and foreign
+    /// streams to flush.
+    bound: Vec<BoundSlice>,
+    inner: Vec<BoundSlice>,
+    foreign: Vec<(u32, u64)>,
+    streams_made: u64,
+    trace: VecDeque<(Point, u64, Arc<str>)>,
+    names: OpNames,
+    counters: Counters,
+}
+
+/// Names of operations without a kernel, as shared strings, so that issuing one allocates nothing.
+struct OpNames {
+    copy_in: Arc<str>,
+    copy_out: Arc<str>,
+    copy: Arc<str>,
+    fill: Arc<str>,
+    other: Arc<str>,
+    reserve: Arc<str>,
+    replay: Arc<str>,
+}
+
+/// Blocks kept for reuse: enough for every queue to be full, beyond it memory goes back.
+const SPARE_BLOCKS_MAX: usize = 4_096;
+
+impl<B: Backend> Server<B> {
+    /// The server of an opened backend.
+    pub fn new(backend: B, options: DeviceOptions, table: Arc<Table>) -> Self {
+        let properties = backend.properties();
+        let queues = properties.queues;
+        let pools = Pools::new(options.memory.clone(), properties.alignment);
+        let queues = (0..queues)
+            .map(|queue| QueueState::new(backend.timeline(QueueId(queue as u8)).clone()))
+            .collect();
+        Self {
+            backend,
+            options,
+            table,
+            links: Links::default(),
+            slices: Slab::new(),
+            kernels: Slab::new(),
+            recordings: Slab::new(),
+            streams: Slab::new(),
+            queues,
+            pools,
+            accounts: Accounts::default(),
+            hungry: VecDeque::new(),
+            hungry_budget: 0,
+            host_turns: Vec::new(),
+            dropped_in_use: 0,
+            early_drops: VecDeque::new(),
+            effects: VecDeque::new(),
+            spare: Vec::new(),
+            bound: Vec::new(),
+            inner: Vec::new(),
+            foreign: Vec::new(),
+            streams_made: 0,
+            trace: VecDeque::new(),
+            names: OpNames {
+                copy_in: "copy in".into(),
+                copy_out: "copy out".into(),
+                copy: "copy".into(),
+                fill: "fill".into(),
+                other: "task".into(),
+                reserve: "reserve".into(),
+                replay: "replay".into(),
+            },
+            counters: Counters::default(),
+        }
+    }
+
+    /// Takes one message, in mailbox order. The slot is left as [`Op::Taken`] or may be dropped.
+    #[inline]
+    pub fn admit(&mut self, message: &mut Task) {
+        match &message.op {
+            Op::Taken => {}
+            Op::Ask(_) | Op::Register(_) | Op::Flush => self.admit_order(message),
+            _ => self.admit_task(message),
+        }
+    }
+
+    /// The backend, for what the actors do with it.
+    pub fn backend_mut(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    /// The next effect to carry out.
+    pub fn take_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// Puts back an effect that cannot be carried out now.
+    pub fn return_effect(&mut self, effect: Effect) {
+        self.effects.push_front(effect);
+    }
+
+    /// Is nothing held, in flight or waiting?
+    pub fn is_drained(&self) -> bool {
+        self.tasks_held() == 0
+            && self.effects.is_empty()
+            && self
+                .queues
+                .iter()
+                .all(|queue| queue.issued == queue.completed)
+    }
+
+    /// Tasks that streams hold.
+    pub fn tasks_held(&self) -> u64 {
+        self.streams
+            .iter()
+            .map(|(_, stream)| stream.held.len() as u64)
+            .sum()
+    }
+
+    /// Slices that live.
+    pub fn live_slices(&self) -> u64 {
+        self.slices
+            .iter()
+            .filter(|(_, slice)| !slice.dropped)
+            .count() as u64
+    }
+
+    /// The counters, as an answer.
+    fn stats(&self) -> Stats {
+        let counters = &self.counters;
+        Stats {
+            tasks: counters.tasks,
+            batches: counters.batches,
+            launches: counters.launches,
+            waits_issued: counters.waits_issued,
+            waits_implied: counters.waits_implied,
+            tasks_parked: counters.tasks_parked,
+            failures: counters.failures,
+            streams: self.streams.len() as u64,
+            tasks_held: self.tasks_held(),
+            memory: self.memory_usage(),
+            queues: self.queue_stats(),
+        }
+    }
+
+    #[inline]
+    fn strategy(&self) -> Strategy {
+        self.options.strategy
+    }
+}

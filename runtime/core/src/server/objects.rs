@@ -1,0 +1,439 @@
+//! What a slot of the shared table stands for on the device thread.
+//!
+//! Clients take slots without asking, so an id is known before the device has met it. [`Links`]
+//! leads from a slot, with its generation beside it, to a key of the slab that has the thing.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::backend::{Backend, BackendKernel};
+use crate::handle::Binding;
+use crate::hazard::log::AccessLog;
+use crate::hazard::points::Points;
+use crate::id::{ClientId, KernelId, Point, QueueId, RecordingId, SliceId, StreamId};
+use crate::kernel::Kernel;
+use crate::message::{Registration, Task};
+use crate::recording::RecordedTask;
+use crate::slice::{Memory, Slice};
+use crate::stream::actor::{Parked, StreamActor};
+use crate::stream::queue::Retiring;
+
+use super::{Effect, Server};
+
+/// What kind of thing a slot stands for, and its key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Object {
+    Slice(u32),
+    Kernel(u32),
+    Recording(u32),
+    Stream(u32),
+}
+
+/// From slots to objects.
+#[derive(Default)]
+pub(super) struct Links {
+    /// By slot index: generation and object.
+    links: Vec<Option<(u32, Object)>>,
+}
+
+impl Links {
+    fn set(&mut self, index: u32, generation: u32, object: Object) {
+        let index = index as usize;
+        if self.links.len() <= index {
+            self.links.resize(index + 1, None);
+        }
+        self.links[index] = Some((generation, object));
+    }
+
+    #[inline]
+    fn get(&self, index: u32, generation: u32) -> Option<Object> {
+        match self.links.get(index as usize) {
+            Some(Some((found, object))) if *found == generation => Some(*object),
+            _ => None,
+        }
+    }
+
+    fn at(&self, index: u32) -> Option<Object> {
+        self.links
+            .get(index as usize)
+            .copied()
+            .flatten()
+            .map(|(_, object)| object)
+    }
+
+    fn take(&mut self, index: u32) {
+        if let Some(link) = self.links.get_mut(index as usize) {
+            *link = None;
+        }
+    }
+
+    /// The key of a slice.
+    #[inline]
+    pub(super) fn slice(&self, id: SliceId) -> Option<u32> {
+        match self.get(id.index(), id.generation()) {
+            Some(Object::Slice(key)) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The key of a stream.
+    #[inline]
+    pub(super) fn stream(&self, id: StreamId) -> Option<u32> {
+        match self.get(id.index(), id.generation()) {
+            Some(Object::Stream(key)) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The key of a kernel.
+    #[inline]
+    pub(super) fn kernel(&self, id: KernelId) -> Option<u32> {
+        match self.get(id.index(), id.generation()) {
+            Some(Object::Kernel(key)) => Some(key),
+            _ => None,
+        }
+    }
+
+    /// The key of a recording.
+    #[inline]
+    pub(super) fn recording(&self, id: RecordingId) -> Option<u32> {
+        match self.get(id.index(), id.generation()) {
+            Some(Object::Recording(key)) => Some(key),
+            _ => None,
+        }
+    }
+}
+
+/// A kernel that is ready to launch.
+pub(super) struct PreparedKernel {
+    pub(super) slot: u32,
+    pub(super) kernel: Arc<Kernel>,
+    pub(super) code: BackendKernel,
+    /// Tasks that streams hold and that launch it.
+    pub(super) held_tasks: u32,
+    pub(super) dropped: bool,
+}
+
+/// A recording that is ready to replay.
+pub(super) struct StoredRecording {
+    pub(super) slot: u32,
+    pub(super) tasks: Arc<[RecordedTask]>,
+    /// What launches run, in the order of `tasks`; nothing for copies and fills.
+    pub(super) kernels: Vec<Option<(Arc<str>, BackendKernel)>>,
+    pub(super) held_tasks: u32,
+    pub(super) dropped: bool,
+}
+
+impl<B: Backend> Server<B> {
+    /// Makes a thing known under its slot.
+    pub(super) fn register(&mut self, registration: Registration) {
+        match registration {
+            Registration::Kernel { id, kernel, code } => {
+                let prepared = PreparedKernel {
+                    slot: id.index(),
+                    kernel,
+                    code,
+                    held_tasks: 0,
+                    dropped: false,
+                };
+                let key = self.kernels.insert(prepared) as u32;
+                self.links
+                    .set(id.index(), id.generation(), Object::Kernel(key));
+            }
+            Registration::Recording { id, tasks } => {
+                let kernels = tasks
+                    .iter()
+                    .map(|task| self.recorded_kernel(task))
+                    .collect();
+                let stored = StoredRecording {
+                    slot: id.index(),
+                    tasks,
+                    kernels,
+                    held_tasks: 0,
+                    dropped: false,
+                };
+                let key = self.recordings.insert(stored) as u32;
+                self.links
+                    .set(id.index(), id.generation(), Object::Recording(key));
+            }
+            Registration::Stream { id, client, credit } => {
+                let queue = self.fewest_streams();
+                self.queues[queue.index()].streams += 1;
+                let number = self.streams_made;
+                self.streams_made += 1;
+                let key = self.streams.insert(StreamActor {
+                    id,
+                    client,
+                    number,
+                    credit,
+                    queue,
+                    held: Default::default(),
+                    issued: 0,
+                    last: 0,
+                    parked: Parked::No,
+                    in_turn: false,
+                    waiters: Vec::new(),
+                    dropped: false,
+                }) as u32;
+                self.links
+                    .set(id.index(), id.generation(), Object::Stream(key));
+            }
+        }
+    }
+
+    fn recorded_kernel(&self, task: &RecordedTask) -> Option<(Arc<str>, BackendKernel)> {
+        let key = self.links.kernel(task.kernel()?)?;
+        let prepared = &self.kernels[key as usize];
+        Some((prepared.kernel.name().clone(), prepared.code.clone()))
+    }
+
+    fn fewest_streams(&self) -> QueueId {
+        let fewest = self
+            .queues
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, queue)| queue.streams);
+        QueueId(fewest.map_or(0, |(index, _)| index as u8))
+    }
+
+    /// Makes a slice known that has no memory yet. Its log starts when it gets some.
+    pub(super) fn insert_slice(&mut self, binding: &Binding, client: ClientId) -> u32 {
+        let id = binding.slice;
+        let key = self.slices.insert(Slice {
+            id,
+            bytes: binding.len,
+            client,
+            memory: Memory::Pending,
+            log: AccessLog::default(),
+            faults: Default::default(),
+            held_tasks: 0,
+            dropped: false,
+        }) as u32;
+        self.links
+            .set(id.index(), id.generation(), Object::Slice(key));
+        key
+    }
+
+    /// The counts that keep what a held task names: up at admission, down when it is issued.
+    pub(super) fn hold_objects(&mut self, task: &Task) {
+        use crate::message::Op;
+        match &task.op {
+            Op::Launch { kernel, .. } => {
+                if let Some(key) = self.links.kernel(*kernel) {
+                    self.kernels[key as usize].held_tasks += 1;
+                }
+            }
+            Op::Replay(recording) => {
+                if let Some(key) = self.links.recording(*recording) {
+                    self.recordings[key as usize].held_tasks += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// One task less names this kernel.
+    pub(super) fn release_kernel(&mut self, key: u32) {
+        self.kernels[key as usize].held_tasks -= 1;
+        self.remove_kernel_if_done(key);
+    }
+
+    /// One task less names this recording.
+    pub(super) fn release_recording(&mut self, key: u32) {
+        self.recordings[key as usize].held_tasks -= 1;
+        self.remove_recording_if_done(key);
+    }
+
+    /// One task less names this slice.
+    #[inline]
+    pub(super) fn release_slice(&mut self, key: u32) {
+        let slice = &mut self.slices[key as usize];
+        slice.held_tasks -= 1;
+        if slice.dropped && slice.held_tasks == 0 {
+            self.dropped_in_use -= 1;
+            self.free_slice(key);
+        }
+    }
+
+    /// Honours the drops that the mailbox has passed: every task that could name them was admitted.
+    pub fn honour_drops(&mut self, head: u64) {
+        while let Some((slot, stamp)) = self.early_drops.front().copied() {
+            if stamp > head {
+                break;
+            }
+            self.early_drops.pop_front();
+            self.honour_drop(slot);
+        }
+        if !self.table.has_dropped() {
+            return;
+        }
+        let table = self.table.clone();
+        table.take_dropped(|slot, stamp| {
+            if stamp <= head && self.early_drops.is_empty() {
+                self.honour_drop(slot);
+            } else {
+                self.early_drops.push_back((slot, stamp));
+            }
+        });
+    }
+
+    /// The last handle of `slot` is gone, and so is every message that could name it. What streams
+    /// still hold tasks on stays linked until those are issued.
+    fn honour_drop(&mut self, slot: u32) {
+        match self.links.at(slot) {
+            Some(Object::Slice(key)) => {
+                let slice = &mut self.slices[key as usize];
+                slice.dropped = true;
+                if slice.held_tasks == 0 {
+                    self.free_slice(key);
+                } else {
+                    self.dropped_in_use += 1;
+                }
+            }
+            Some(Object::Kernel(key)) => {
+                self.kernels[key as usize].dropped = true;
+                self.remove_kernel_if_done(key);
+            }
+            Some(Object::Recording(key)) => {
+                self.recordings[key as usize].dropped = true;
+                self.remove_recording_if_done(key);
+            }
+            Some(Object::Stream(key)) => {
+                self.streams[key as usize].dropped = true;
+                self.remove_stream_if_done(key);
+            }
+            // Its registration was refused: nothing was ever behind it.
+            None => self.table.recycle(slot),
+        }
+    }
+
+    /// A kernel's code may be user code: it is dropped off the device thread, once nothing runs it.
+    fn remove_kernel_if_done(&mut self, key: u32) {
+        let kernel = &self.kernels[key as usize];
+        if kernel.dropped && kernel.held_tasks == 0 {
+            let prepared = self.kernels.remove(key as usize);
+            self.links.take(prepared.slot);
+            self.collect(Box::new((prepared.kernel, prepared.code)));
+            self.table.recycle(prepared.slot);
+        }
+    }
+
+    fn remove_recording_if_done(&mut self, key: u32) {
+        let recording = &self.recordings[key as usize];
+        if recording.dropped && recording.held_tasks == 0 {
+            let recording = self.recordings.remove(key as usize);
+            self.links.take(recording.slot);
+            self.collect(Box::new((recording.tasks, recording.kernels)));
+            self.table.recycle(recording.slot);
+        }
+    }
+
+    /// Drops `value` once everything that was issued so far has passed.
+    fn collect(&mut self, value: Box<dyn std::any::Any + Send>) {
+        let mut after = Points::default();
+        for (index, queue) in self.queues.iter().enumerate() {
+            if queue.issued > queue.completed {
+                after.insert(Point::new(QueueId(index as u8), queue.issued));
+            }
+        }
+        self.effects.push_back(Effect::Collect { value, after });
+    }
+
+    /// A dropped stream that holds nothing is gone.
+    pub(super) fn remove_stream_if_done(&mut self, key: u32) {
+        let stream = &self.streams[key as usize];
+        if !stream.dropped || !stream.held.is_empty() || !stream.waiters.is_empty() {
+            return;
+        }
+        let stream = self.streams.remove(key as usize);
+        if stream.in_turn {
+            self.queues[stream.queue.index()]
+                .turn
+                .retain(|other| *other != key);
+        }
+        self.queues[stream.queue.index()].streams -= 1;
+        self.links.take(stream.id.index());
+        self.table.recycle(stream.id.index());
+    }
+
+    /// Gives a slice's range back to the pool, with the points that still use it, and its slot once
+    /// those have passed.
+    pub(super) fn free_slice(&mut self, key: u32) {
+        let slice = self.slices.remove(key as usize);
+        let slot = slice.id.index();
+        self.links.take(slot);
+        let queues = &self.queues;
+        let busy = slice
+            .log
+            .points(|point| queues[point.queue.index()].completed >= point.cursor);
+        if let Memory::Reserved(reservation) = slice.memory {
+            self.accounts.credit(slice.client, reservation.bytes);
+            self.backend.slice_released(slice.id);
+            self.log_memory("freed", reservation.bytes);
+            self.pools.release(reservation, busy.clone());
+        }
+        if let Some(shared) = self.table.slot(slot) {
+            crate::client::credit_shared(shared.payload());
+        }
+        let mut points: SmallVec<[Point; 2]> = busy.iter().collect();
+        match points.pop() {
+            None => self.recycle_slice_slot(slot),
+            Some(first) => {
+                let mut others = Points::default();
+                points.into_iter().for_each(|point| others.insert(point));
+                self.retire(
+                    Retiring {
+                        slot,
+                        cursor: first.cursor,
+                        others,
+                    },
+                    first.queue,
+                );
+            }
+        }
+    }
+
+    fn retire(&mut self, retiring: Retiring, queue: QueueId) {
+        // Nearly sorted by cursor: frees follow issues. Sorted, so that only the front is looked at.
+        let list = &mut self.queues[queue.index()].retiring;
+        let at = list.partition_point(|other| other.cursor <= retiring.cursor);
+        list.insert(at, retiring);
+    }
+
+    /// The last task that could mark the slot's poison has completed.
+    fn recycle_slice_slot(&mut self, slot: u32) {
+        if let Some(shared) = self.table.slot(slot) {
+            shared.payload().poison.reset();
+        }
+        self.table.recycle(slot);
+    }
+
+    /// Recycles the slots whose last uses have passed.
+    pub(super) fn retire_passed(&mut self) {
+        for index in 0..self.queues.len() {
+            let completed = self.queues[index].completed;
+            while self.queues[index]
+                .retiring
+                .front()
+                .is_some_and(|retiring| retiring.cursor <= completed)
+            {
+                let Some(mut retiring) = self.queues[index].retiring.pop_front() else {
+                    break;
+                };
+                let queues = &self.queues;
+                let next = retiring
+                    .others
+                    .iter()
+                    .find(|point| queues[point.queue.index()].completed < point.cursor);
+                match next {
+                    None => self.recycle_slice_slot(retiring.slot),
+                    Some(point) => {
+                        retiring.cursor = point.cursor;
+                        self.retire(retiring, point.queue);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Progress: what completions set free.
+
+use crate::backend::Backend;
+use crate::failure::{Failure, Reason};
+use crate::id::{Point, QueueId};
+use crate::memory::{PageError, PageId, PageSource};
+use crate::message::Op;
+use crate::slice::Memory;
+use crate::stream::actor::Parked;
+
+use super::issue::Issued;
+use super::{Effect, Server};
+
+/// A backend as the source of pages.
+pub(super) struct Pages<'a, B: Backend>(pub(super) &'a mut B);
+
+impl<B: Backend> PageSource for Pages<'_, B> {
+    fn allocate_page(&mut self, bytes: u64) -> Result<PageId, PageError> {
+        self.0.allocate(bytes)
+    }
+
+    fn free_page(&mut self, page: PageId) {
+        self.0.free(page);
+    }
+}
+
+impl<B: Backend> Server<B> {
+    /// Looks at all queues and takes up what their progress sets free.
+    #[inline]
+    pub fn progress(&mut self) {
+        let mut moved = false;
+        for queue in &mut self.queues {
+            moved |= queue.look();
+            queue.full = false;
+        }
+        if moved {
+            self.retire_passed();
+            if self.pools.has_busy() {
+                for index in 0..self.queues.len() {
+                    self.pools
+                        .passed(QueueId(index as u8), self.queues[index].completed);
+                }
+            }
+            if !self.host_turns.is_empty() {
+                self.start_host_turns();
+            }
+        }
+        if !self.hungry.is_empty() {
+            self.feed_hungry();
+        }
+    }
+
+    /// Tries the streams that wait for memory, oldest first. The oldest fails only once nothing that
+    /// came before can free memory any more.
+    fn feed_hungry(&mut self) {
+        while let Some(stream) = self.hungry.front().copied() {
+            if !self.streams.contains(stream as usize) {
+                self.hungry.pop_front();
+                continue;
+            }
+            self.streams[stream as usize].parked = Parked::No;
+            match self.issue_first(stream) {
+                Issued::Parked if self.streams[stream as usize].parked == Parked::Memory => {
+                    if self.memory_may_return() {
+                        return;
+                    }
+                    self.starve(stream);
+                }
+                Issued::Full => {
+                    self.streams[stream as usize].parked = Parked::Memory;
+                    return;
+                }
+                _ => {}
+            }
+            self.hungry.pop_front();
+            self.hungry_budget = self.clean_bytes();
+            if self.streams.contains(stream as usize) {
+                self.join_turn(stream);
+            }
+        }
+    }
+
+    /// Can anything that was admitted already free memory without its user doing more?
+    fn memory_may_return(&self) -> bool {
+        self.pools.has_busy()
+            || self.dropped_in_use > 0
+            || !self.early_drops.is_empty()
+            || self.table.has_dropped()
+    }
+
+    /// The reservation that a stream waits for fails.
+    fn starve(&mut self, stream: u32) {
+        let Some(held) = self.streams[stream as usize].held.front() else {
+            return;
+        };
+        let (Op::Reserve { .. }, Some(binding)) =
+            (&held.task.op, held.task.bindings.first().copied())
+        else {
+            return;
+        };
+        let Some(slice) = self.links.slice(binding.slice) else {
+            return;
+        };
+        let asked = self.slices[slice as usize].bytes;
+        let free = self
+            .backend
+            .properties()
+            .memory_bytes
+            .map(|all| all.saturating_sub(self.pools.usage().reserved));
+        self.log_memory("not to be had", asked);
+        let reason = Reason::OutOfMemory { asked, free };
+        self.slices[slice as usize].memory =
+            Memory::Failed(Failure::not_run(&self.names.reserve, reason));
+        self.counters.failures += 1;
+        self.finish_in_software(stream);
+    }
+
+    /// Bytes that are free for anybody.
+    pub(super) fn clean_bytes(&self) -> u64 {
+        let usage = self.pools.usage();
+        let limit = self.backend.properties().memory_bytes.unwrap_or(u64::MAX);
+        limit
+            .saturating_sub(usage.in_use)
+            .saturating_sub(usage.busy)
+    }
+
+    /// Can anything be issued right now?
+    pub fn can_issue(&self) -> bool {
+        self.queues
+            .iter()
+            .any(|queue| !queue.full && !queue.turn.is_empty())
+    }
+
+    /// The points whose passing lets the server go on: for each queue at most one. A device thread
+    /// that has nothing else to do is to be woken by them.
+    pub fn wanted(&self) -> impl Iterator<Item = Point> {
+        let hungry = !self.hungry.is_empty();
+        self.queues
+            .iter()
+            .enumerate()
+            .filter_map(move |(index, queue)| {
+                let queue_id = QueueId(index as u8);
+                let full = (queue.full && !queue.turn.is_empty())
+                    .then(|| queue.completed + (queue.in_flight() / 2).max(1));
+                let host = self
+                    .host_turns
+                    .iter()
+                    .filter_map(|stream| self.host_wants(*stream, queue_id))
+                    .min();
+                let memory = if hungry {
+                    self.pools.oldest_busy(queue_id)
+                } else {
+                    None
+                };
+                let cursor = [full, host, memory]
+                    .into_iter()
+                    .flatten()
+                    .filter(|cursor| *cursor > queue.completed)
+                    .min()?;
+                Some(Point::new(queue_id, cursor))
+            })
+    }
+
+    fn host_wants(&self, stream: u32, queue: QueueId) -> Option<u64> {
+        let actor = self.streams.get(stream as usize)?;
+        let held = actor.held.front()?;
+        let own = (actor.queue == queue).then_some(actor.last);
+        let after = held
+            .after
+            .iter()
+            .find(|point| point.queue == queue)
+            .map(|point| point.cursor);
+        own.into_iter()
+            .chain(after)
+            .filter(|cursor| *cursor > self.queues[queue.index()].completed)
+            .max()
+    }
+
+    /// Asks the GC actor to watch the last point that freed memory waits for, once per point.
+    pub fn watch_freed(&mut self) {
+        for (index, queue) in self.queues.iter_mut().enumerate() {
+            let id = QueueId(index as u8);
+            let retiring = queue.retiring.back().map(|retiring| retiring.cursor);
+            let busy = self.pools.oldest_busy(id);
+            let Some(cursor) = retiring
+                .max(busy)
+                .filter(|cursor| *cursor > queue.completed)
+            else {
+                continue;
+            };
+            if queue.watched < cursor {
+                queue.watched = cursor;
+                self.effects
+                    .push_back(Effect::Watch(Point::new(id, cursor)));
+            }
+        }
+    }
+
+    /// Everything the server still holds fails: the device is going away. Askers are told, user code
+    /// in tasks is dropped.
+    pub fn abandon(&mut self) -> u64 {
+        let mut left = 0;
+        let keys: Vec<u32> = self.streams.iter().map(|(key, _)| key as u32).collect();
+        for stream in keys {
+            while let Some(mut held) = self.streams[stream as usize].held.pop_front() {
+                left += 1;
+                let failure = Failure::not_run(&self.name_of(&held.task), Reason::Lost);
+                self.fail(&mut held.task, failure);
+                let op = std::mem::replace(&mut held.task.op, Op::Taken);
+                drop(op);
+            }
+        }
+        left
+    }
+
+    /// Gives every page back; nothing runs any more.
+    pub fn free_pages(&mut self) -> u64 {
+        let mut pages = Pages(&mut self.backend);
+        self.pools.cleanup(&mut pages)
+    }
+}

@@ -1,0 +1,62 @@
+//! Failures that become known while a task runs, for backends whose tasks can fail then.
+//!
+//! A queue calls [`inputs`] just before a task runs and [`outputs`] just after, both before it
+//! publishes the task's cursor. Because hazards order conflicting tasks, poison is marked, found and
+//! cleared in the one order that the data sees (I7), and an answer that waits for the cursor finds
+//! it settled (I5).
+
+use std::sync::Arc;
+
+use crate::access::Access;
+use crate::backend::BoundSlice;
+use crate::failure::{Failure, FailureRef};
+use crate::handle::Table;
+
+/// The failure that a task inherits: that of the first poisoned range that it reads. Then it must not run.
+///
+/// # Errors
+/// That failure.
+#[inline]
+pub fn inputs(table: &Table, bindings: &[BoundSlice]) -> Result<(), FailureRef> {
+    for binding in bindings {
+        if binding.access.reads()
+            && let Some(slot) = table.slot(binding.slice.index())
+            && !slot.payload().poison.is_clean()
+            && let Some(failure) = slot.payload().poison.find(range(binding))
+        {
+            return Err(failure);
+        }
+    }
+    Ok(())
+}
+
+/// Settles what a task did to its outputs: a success heals what it wrote whole, a failure poisons
+/// everything that it would have written.
+#[inline]
+pub fn outputs(table: &Table, bindings: &[BoundSlice], outcome: &Result<(), FailureRef>) {
+    for binding in bindings {
+        if !binding.access.writes() || binding.len == 0 {
+            continue;
+        }
+        let Some(slot) = table.slot(binding.slice.index()) else {
+            continue;
+        };
+        let poison = &slot.payload().poison;
+        match outcome {
+            Ok(()) if binding.access == Access::Write && !poison.is_clean() => {
+                poison.clear(range(binding));
+            }
+            Ok(()) => {}
+            Err(failure) => poison.mark(range(binding), failure.clone()),
+        }
+    }
+}
+
+/// The failure of task `name` that cannot run because of `cause`.
+pub fn inherited(name: &Arc<str>, cause: FailureRef) -> FailureRef {
+    Failure::input(name, cause)
+}
+
+fn range(binding: &BoundSlice) -> std::ops::Range<u64> {
+    binding.slice_offset..binding.slice_offset + binding.len
+}

@@ -1,0 +1,116 @@
+//! A logical stream: the tasks that it holds, in order, and why its first one cannot go yet.
+//!
+//! Streams are state machines on the device thread; thousands of them cost no thread.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use millstream_sync::credit::Credit;
+use smallvec::SmallVec;
+
+use crate::id::{ClientId, Cursor, Point, QueueId, StreamId};
+use crate::message::{Op, Task};
+
+/// A task that a stream holds.
+pub(crate) struct HeldTask {
+    pub(crate) task: Task,
+    /// Points on other queues that it must come after, at most one a queue.
+    pub(crate) after: SmallVec<[Point; 2]>,
+    /// Tasks of other streams that it must come after and that are not issued yet. They will turn
+    /// into points. Each edge leads to an earlier mailbox position, so there is no cycle.
+    pub(crate) unissued: u32,
+    /// Did its sender take credit of the stream for it?
+    pub(crate) paid: bool,
+}
+
+impl HeldTask {
+    pub(crate) fn empty() -> Box<Self> {
+        Box::new(Self {
+            task: Task::new(None, Op::Taken),
+            after: SmallVec::new(),
+            unissued: 0,
+            paid: true,
+        })
+    }
+
+    /// The task comes after `point`.
+    #[inline]
+    pub(crate) fn come_after(&mut self, point: Point) {
+        match self
+            .after
+            .iter_mut()
+            .find(|other| other.queue == point.queue)
+        {
+            Some(other) => other.cursor = other.cursor.max(point.cursor),
+            None => self.after.push(point),
+        }
+    }
+}
+
+/// Why the first held task of a stream cannot go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Parked {
+    /// It can.
+    No,
+    /// It waits for memory.
+    Memory,
+    /// It waits for its predecessors to complete, then runs on the host.
+    HostTurn,
+    /// It runs on the host.
+    HostRuns,
+}
+
+/// A task of another stream that waits for one of ours to be issued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Waiter {
+    /// Our task.
+    pub(crate) sequence: u64,
+    /// The waiting stream.
+    pub(crate) stream: u32,
+    /// Its task.
+    pub(crate) task: u64,
+}
+
+/// A logical stream.
+pub(crate) struct StreamActor {
+    pub(crate) id: StreamId,
+    pub(crate) client: ClientId,
+    /// Its number, for timelines.
+    pub(crate) number: u64,
+    /// Tasks accepted and not yet issued; callers wait for it.
+    pub(crate) credit: Arc<Credit>,
+    /// Where it sits. Changes only when idle.
+    pub(crate) queue: QueueId,
+    pub(crate) held: VecDeque<Box<HeldTask>>,
+    /// Tasks issued so far; the first held task has the sequence after it.
+    pub(crate) issued: u64,
+    /// Cursor of the last task that was issued.
+    pub(crate) last: Cursor,
+    pub(crate) parked: Parked,
+    /// Is it in its queue's turn?
+    pub(crate) in_turn: bool,
+    pub(crate) waiters: Vec<Waiter>,
+    /// The last handle is gone.
+    pub(crate) dropped: bool,
+}
+
+impl StreamActor {
+    /// The sequence that the next admitted task gets.
+    #[inline]
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.issued + self.held.len() as u64 + 1
+    }
+
+    /// The held task with this sequence.
+    #[inline]
+    pub(crate) fn held_mut(&mut self, sequence: u64) -> Option<&mut HeldTask> {
+        let index = usize::try_from(sequence.checked_sub(self.issued + 1)?).ok()?;
+        self.held.get_mut(index).map(|held| &mut **held)
+    }
+
+    /// Can its first held task be tried?
+    #[inline]
+    pub(crate) fn can_go(&self) -> bool {
+        self.parked == Parked::No && self.held.front().is_some_and(|held| held.unissued == 0)
+    }
+}

@@ -1,0 +1,75 @@
+//! A physical queue as the server sees it: how far it was issued and how far it is.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use millstream_sync::timeline::Timeline;
+
+use crate::hazard::clock::QueueClock;
+use crate::hazard::points::Points;
+use crate::id::Cursor;
+
+/// A slot of a freed slice that may be recycled once its last uses have passed.
+pub(crate) struct Retiring {
+    pub(crate) slot: u32,
+    /// Its use on this queue.
+    pub(crate) cursor: Cursor,
+    /// Its uses on other queues.
+    pub(crate) others: Points,
+}
+
+/// One queue of the device.
+pub(crate) struct QueueState {
+    pub(crate) timeline: Arc<Timeline>,
+    /// Cursor of the last issued task.
+    pub(crate) issued: Cursor,
+    /// Cursor up to which batches were ended.
+    pub(crate) flushed: Cursor,
+    /// Progress, as of the last look.
+    pub(crate) completed: Cursor,
+    pub(crate) clock: QueueClock,
+    /// Streams with a task that can be tried.
+    pub(crate) turn: VecDeque<u32>,
+    /// Streams that sit here.
+    pub(crate) streams: u32,
+    /// Issuing stopped because enough is in flight.
+    pub(crate) full: bool,
+    pub(crate) retiring: VecDeque<Retiring>,
+    /// The GC actor was told to watch for this cursor.
+    pub(crate) watched: Cursor,
+}
+
+impl QueueState {
+    pub(crate) fn new(timeline: Arc<Timeline>) -> Self {
+        Self {
+            timeline,
+            issued: 0,
+            flushed: 0,
+            completed: 0,
+            clock: QueueClock::default(),
+            turn: VecDeque::new(),
+            streams: 0,
+            full: false,
+            retiring: VecDeque::new(),
+            watched: 0,
+        }
+    }
+
+    /// Tasks that the device has and that have not completed, as of the last look.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.issued - self.completed
+    }
+
+    /// Looks at the progress again and says whether there was any.
+    #[inline]
+    pub(crate) fn look(&mut self) -> bool {
+        let completed = self.timeline.completed().min(self.issued);
+        let moved = completed > self.completed;
+        if moved {
+            self.completed = completed;
+            self.clock.prune(completed);
+        }
+        moved
+    }
+}
