@@ -1,4 +1,4 @@
-//! Which model catches which planted bug.
+//! Which model, and which walk, catches which planted bug.
 
 use millstream_sync::planted::Bug;
 
@@ -49,3 +49,22 @@ pub const fn caught_by(bug: Bug) -> &'static str {
         Bug::ChannelDropSilent => "channel::a_hand_over_ends_with_its_last_sender",
     }
 }
+
+/// Errors of protocol, and the walk that must fail when one of them is on. Errors of ordering are invisible
+/// to walks.
+pub const CAUGHT_BY_WALKS: &[(Bug, &str)] = &[
+    (Bug::ReplyDropSilent, "asks_end_when_the_actor_dies"),
+    (Bug::MailboxCloseNoMark, "asks_end_when_the_actor_dies"),
+    (
+        Bug::DroppedStampEarly,
+        "a_slot_outlives_the_messages_that_name_it",
+    ),
+    (
+        Bug::CreditLookFirst,
+        "work_in_flight_is_bounded_and_collected",
+    ),
+    (
+        Bug::ChannelDropSilent,
+        "work_in_flight_is_bounded_and_collected",
+    ),
+];

@@ -1,9 +1,10 @@
-//! Builds the models with `--cfg loom`, runs each in a process of its own, and requires that every planted
-//! bug makes its model fail. An ordinary test, so that `cargo test` needs no flags.
-#![cfg(not(all(loom, feature = "loom")))]
+//! Builds the models with `--cfg loom` and the walks with `--cfg shuttle`, runs each in a process of its own,
+//! and requires that every planted bug makes its model fail. Ordinary tests, so that `cargo test` needs no
+//! flags.
+#![cfg(not(any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle"))))]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use millstream_loom::planted::caught_by;
+use millstream_loom::planted::{CAUGHT_BY_WALKS, caught_by};
 use millstream_sync::planted::Bug;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,83 +15,176 @@ use std::time::Instant;
 /// Models that are too large for the CI set begin with this.
 const DEEP: &str = "deep_";
 
+/// A test binary and the checker it is built for.
+struct Suite {
+    /// The `--cfg`, the feature and the folder under `target`.
+    checker: &'static str,
+    /// The test binary.
+    name: &'static str,
+    built: OnceLock<PathBuf>,
+}
+
+static MODELS: Suite = Suite {
+    checker: "loom",
+    name: "models",
+    built: OnceLock::new(),
+};
+static WALKS: Suite = Suite {
+    checker: "shuttle",
+    name: "walks",
+    built: OnceLock::new(),
+};
+
 #[test]
 fn every_model_holds() {
-    let failed = run_models(|model| !model.contains(DEEP));
-    assert!(failed.is_empty(), "models that do not hold: {failed:?}");
+    assert_eq!(MODELS.failures(|model| !model.contains(DEEP)), [""; 0]);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn every_deep_model_holds() {
-    let failed = run_models(|model| model.contains(DEEP));
-    assert!(failed.is_empty(), "models that do not hold: {failed:?}");
+    assert_eq!(MODELS.failures(|model| model.contains(DEEP)), [""; 0]);
 }
 
 #[test]
-fn every_planted_bug_is_caught() {
-    let models = models();
-    for bug in Bug::ALL {
+fn every_walk_ends() {
+    assert_eq!(WALKS.failures(|_| true), [""; 0]);
+}
+
+#[test]
+fn every_planted_bug_is_caught_by_its_model() {
+    let bugs: Vec<_> = Bug::ALL.iter().map(|bug| (*bug, caught_by(*bug))).collect();
+    assert_eq!(MODELS.missed(&bugs), []);
+}
+
+#[test]
+fn planted_errors_of_protocol_are_caught_by_walks() {
+    assert_eq!(WALKS.missed(CAUGHT_BY_WALKS), []);
+}
+
+impl Suite {
+    /// Runs the chosen models and returns the names of those that fail.
+    fn failures(&self, chosen: impl Fn(&str) -> bool) -> Vec<String> {
+        let models: Vec<_> = self
+            .list()
+            .into_iter()
+            .filter(|model| chosen(model))
+            .collect();
+        assert!(!models.is_empty(), "there are models");
+        let start = Instant::now();
+        let failed = in_parallel(&models, |model| {
+            let output = self.run(model, None);
+            let stdout = String::from_utf8_lossy(&output.stdout);
+            let figures = |line: &&str| line.contains("MODEL ") || line.contains("WALK ");
+            stdout
+                .lines()
+                .filter(figures)
+                .for_each(|line| println!("{line}"));
+            if output.status.success() {
+                return Ok(());
+            }
+            println!(
+                "{model} FAILED\n{stdout}\n{}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            Err(model.clone())
+        });
+        println!(
+            "{} {} in {:.1} s",
+            models.len(),
+            self.name,
+            start.elapsed().as_secs_f64()
+        );
+        failed
+    }
+
+    /// Runs each bug's model with the bug on and returns the bugs that go unnoticed.
+    fn missed(&self, bugs: &[(Bug, &'static str)]) -> Vec<Bug> {
+        let models = self.list();
+        let unknown = |(_, model): &&(Bug, &str)| !models.iter().any(|known| known == model);
+        assert_eq!(bugs.iter().find(unknown), None, "no such model");
+        in_parallel(bugs, |&(bug, model)| {
+            let output = self.run(model, Some(bug));
+            println!(
+                "BUG   {:<28} caught by {model:<54} {}",
+                bug.name(),
+                reason(&output)
+            );
+            if output.status.success() {
+                Err(bug)
+            } else {
+                Ok(())
+            }
+        })
+    }
+
+    /// Runs one model in a process of its own, with a bug or without.
+    fn run(&self, model: &str, bug: Option<Bug>) -> Output {
+        let mut command = Command::new(self.binary());
+        command.args(["--exact", model, "--include-ignored", "--nocapture"]);
+        command
+            .env_remove("MILLSTREAM_BUG")
+            .env("RUST_BACKTRACE", "0");
+        // Shuttle says once that it does not model orderings; we know.
+        command.env("SHUTTLE_SILENCE_WARNINGS", "1");
+        if let Some(bug) = bug {
+            command.env("MILLSTREAM_BUG", bug.name());
+        }
+        command.output().unwrap()
+    }
+
+    /// The names of all models.
+    fn list(&self) -> Vec<String> {
+        let output = Command::new(self.binary()).arg("--list").output().unwrap();
+        let list = String::from_utf8_lossy(&output.stdout);
+        list.lines()
+            .filter_map(|line| line.strip_suffix(": test"))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// The test binary, built once.
+    fn binary(&self) -> &Path {
+        self.built.get_or_init(|| self.build())
+    }
+
+    fn build(&self) -> PathBuf {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(self.checker);
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.args([
+            "test",
+            "--release",
+            "--package",
+            "millstream-loom",
+            "--no-run",
+        ]);
+        command.args([
+            "--test",
+            self.name,
+            "--features",
+            self.checker,
+            "--target-dir",
+        ]);
+        command.arg(target).current_dir(root);
+        // The outer build's own flags (sanitizers, coverage) are not for models.
+        command.env_remove("CARGO_ENCODED_RUSTFLAGS");
+        command.env("RUSTFLAGS", format!("--cfg {}", self.checker));
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
         assert!(
-            models.iter().any(|m| m == caught_by(*bug)),
-            "no model catches {bug:?}"
+            output.status.success(),
+            "the {} do not build:\n{said}",
+            self.name
         );
+        // `Executable tests/models/main.rs (/path/to/models-0123)`
+        let path = said
+            .rsplit_once('(')
+            .and_then(|(_, rest)| rest.split_once(')'));
+        let (path, _) = path.unwrap_or_else(|| panic!("cargo names no executable:\n{said}"));
+        root.join("..").join(path)
     }
-    let missed = in_parallel(Bug::ALL, |bug| {
-        let output = run(caught_by(*bug), Some(*bug));
-        let reason = reason(&output);
-        println!(
-            "BUG   {:<28} caught by {:<54} {reason}",
-            bug.name(),
-            caught_by(*bug)
-        );
-        (!output.status.success()).then_some(()).ok_or(bug.name())
-    });
-    assert!(
-        missed.is_empty(),
-        "planted bugs that no model catches: {missed:?}"
-    );
-}
-
-/// Runs the chosen models and returns the names of those that fail.
-fn run_models(chosen: impl Fn(&str) -> bool) -> Vec<String> {
-    let start = Instant::now();
-    let models: Vec<_> = models().into_iter().filter(|model| chosen(model)).collect();
-    assert!(!models.is_empty(), "there are models");
-    let failed = in_parallel(&models, |model| {
-        let output = run(model, None);
-        let stdout = String::from_utf8_lossy(&output.stdout);
-        if let Some((_, line)) = stdout.lines().find_map(|line| line.split_once("MODEL ")) {
-            println!("MODEL {line}");
-        }
-        if output.status.success() {
-            return Ok(());
-        }
-        println!(
-            "{model} FAILED\n{stdout}\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Err(model.clone())
-    });
-    println!(
-        "{} models in {:.1} s",
-        models.len(),
-        start.elapsed().as_secs_f64()
-    );
-    failed
-}
-
-/// Runs one model in a process of its own, with a bug or without.
-fn run(model: &str, bug: Option<Bug>) -> Output {
-    let mut command = Command::new(binary());
-    command.args(["--exact", model, "--include-ignored", "--nocapture"]);
-    command
-        .env_remove("MILLSTREAM_BUG")
-        .env("RUST_BACKTRACE", "0");
-    if let Some(bug) = bug {
-        command.env("MILLSTREAM_BUG", bug.name());
-    }
-    command.output().unwrap()
 }
 
 /// What a failed model said first.
@@ -101,53 +195,6 @@ fn reason(output: &Output) -> String {
         .skip_while(|line| !line.contains("panicked at"));
     let said = lines.nth(1).unwrap_or("NOTHING");
     said.split([';', '.']).next().unwrap_or_default().to_owned()
-}
-
-/// The names of all models.
-fn models() -> Vec<String> {
-    let output = Command::new(binary()).arg("--list").output().unwrap();
-    let list = String::from_utf8_lossy(&output.stdout);
-    list.lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .map(str::to_owned)
-        .collect()
-}
-
-/// The models, built once.
-fn binary() -> &'static Path {
-    static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(build)
-}
-
-fn build() -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("loom");
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args([
-        "test",
-        "--release",
-        "--package",
-        "millstream-loom",
-        "--features",
-        "loom",
-    ]);
-    command
-        .args(["--test", "models", "--no-run", "--target-dir"])
-        .arg(target);
-    command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    // The outer build's own flags (sanitizers, coverage) are not for models.
-    command
-        .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env("RUSTFLAGS", "--cfg loom");
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "the models do not build:\n{said}");
-    // `Executable tests/models/main.rs (/path/to/models-0123)`
-    let path = said
-        .rsplit_once('(')
-        .and_then(|(_, rest)| rest.split_once(')'));
-    let (path, _) = path.unwrap_or_else(|| panic!("cargo names no executable:\n{said}"));
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
 /// Applies `f` to every item on as many threads as there are cores; returns the errors.

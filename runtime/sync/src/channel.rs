@@ -2,19 +2,19 @@
 //! facade in a model, with the same names and errors. Many producers, many consumers; never on the path of
 //! a task or a free.
 
-#[cfg(not(all(loom, feature = "loom")))]
+#[cfg(not(any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle"))))]
 pub use crossbeam_channel::{
     Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, bounded, unbounded,
 };
 
-#[cfg(all(loom, feature = "loom"))]
+#[cfg(any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle")))]
 mod model;
-#[cfg(all(loom, feature = "loom"))]
+#[cfg(any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle")))]
 pub use model::{
     Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, bounded, unbounded,
 };
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

@@ -331,6 +331,6 @@ impl fmt::Debug for Credit {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 #[path = "credit_tests.rs"]
 mod tests;

@@ -151,7 +151,7 @@ impl Wake for Gate {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
     use crate::facade::SpinPolicy;

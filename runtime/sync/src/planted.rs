@@ -1,6 +1,6 @@
 //! Planted bugs: each model in `loom-tests` must be able to fail, and these make it fail.
 //!
-//! They exist only under `--cfg loom` with the features `loom` and `planted-bugs`, where the
+//! They exist only in models (`--cfg loom` or `--cfg shuttle`) with the feature `planted-bugs`, where the
 //! environment variable `MILLSTREAM_BUG` names the one that is on; in any other build [`on`] is a
 //! constant `false`. They are chosen at run time because a build per bug would take minutes.
 
@@ -104,7 +104,10 @@ bugs! {
 }
 
 /// Whether this bug is switched on.
-#[cfg(all(loom, feature = "loom", feature = "planted-bugs"))]
+#[cfg(all(
+    feature = "planted-bugs",
+    any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle"))
+))]
 pub fn on(bug: Bug) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     CHOSEN
@@ -114,7 +117,10 @@ pub fn on(bug: Bug) -> bool {
 }
 
 /// Whether this bug is switched on: never, in this build.
-#[cfg(not(all(loom, feature = "loom", feature = "planted-bugs")))]
+#[cfg(not(all(
+    feature = "planted-bugs",
+    any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle"))
+)))]
 #[inline(always)]
 pub const fn on(_: Bug) -> bool {
     false

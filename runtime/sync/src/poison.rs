@@ -225,6 +225,6 @@ impl<E> fmt::Debug for PoisonCell<E> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 #[path = "poison_tests.rs"]
 mod tests;

@@ -266,6 +266,6 @@ impl<T> fmt::Debug for ReplyReceiver<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 #[path = "reply_tests.rs"]
 mod tests;

@@ -300,6 +300,6 @@ impl fmt::Debug for Timeline {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 #[path = "timeline_tests.rs"]
 mod tests;

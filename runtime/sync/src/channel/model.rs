@@ -1,10 +1,9 @@
 //! The channel of a model: a queue behind one lock and two condition variables, since crossbeam cannot run
 //! inside one. A capacity of zero (rendezvous) is taken as one.
 
-use crate::facade::{Arc, Mutex, lock};
+use crate::facade::{Arc, Condvar, Mutex, lock};
 use crate::planted::{Bug, on};
 pub use crossbeam_channel::{RecvError, SendError, TryRecvError, TrySendError};
-use loom::sync::Condvar;
 use std::collections::VecDeque;
 use std::fmt;
 

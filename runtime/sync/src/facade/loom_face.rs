@@ -4,7 +4,11 @@
 //! block, also out of `join` (tokio-rs/loom#249, #422). Time does not pass in a model: a deadline
 //! never comes.
 
+pub(crate) use loom::sync::Condvar;
 pub use loom::sync::{Arc, Mutex, MutexGuard};
+
+/// Whether a model checker runs the threads.
+pub(crate) const IN_MODEL: bool = true;
 
 /// Atomics as loom sees them.
 pub mod atomic {

@@ -1,19 +1,25 @@
 //! The only door to atomics, locks, cells and threads.
 //!
 //! One of several faces stands behind it: std in a build; loom under `--cfg loom` **with the feature
-//! `loom`**, so that a user's own loom build without the feature is left alone. The names are the same
-//! in each. `UnsafeCell` has loom's closure API, so that a model sees each access.
+//! `loom`**, so that a user's own loom build without the feature is left alone; shuttle likewise, for
+//! random schedules of systems that are too large for loom. The names are the same in each. `UnsafeCell` has loom's closure API, so that a model sees each access.
 //!
 //! What is not here: clocks beyond `Instant` (only waiting reads one), sleeps, condition variables.
 
 #[cfg(all(loom, feature = "loom"))]
 #[path = "loom_face.rs"]
 mod face;
-#[cfg(not(all(loom, feature = "loom")))]
+#[cfg(all(shuttle, feature = "shuttle"))]
+#[path = "shuttle_face.rs"]
+mod face;
+#[cfg(not(any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle"))))]
 #[path = "std_face.rs"]
 mod face;
 mod spin;
 
+#[cfg(any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle")))]
+pub(crate) use face::Condvar;
+pub(crate) use face::IN_MODEL;
 pub use face::{Arc, Mutex, MutexGuard, atomic, cell, relax, thread};
 pub use spin::{SpinPolicy, Spinner, set_spinner_limit};
 

@@ -6,6 +6,7 @@
 //! none; a spin that pays, or a nap so short that a spin would have paid, restores it); and by a share
 //! of wall time. In a model nobody spins.
 
+use super::IN_MODEL;
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -93,7 +94,7 @@ impl SpinPolicy {
     }
 
     const fn is_never(self) -> bool {
-        self.budget_us == 0 || cfg!(all(loom, feature = "loom"))
+        self.budget_us == 0 || IN_MODEL
     }
 }
 
@@ -159,7 +160,7 @@ impl Spinner {
     /// Polls for as long as the bounds allow; at least once, except in a model.
     #[inline]
     pub(crate) fn spin<R>(&mut self, poll: &mut impl FnMut() -> Option<R>) -> Option<R> {
-        if cfg!(all(loom, feature = "loom")) {
+        if IN_MODEL {
             return None; // the look after registering is the one that counts
         }
         let first = poll();

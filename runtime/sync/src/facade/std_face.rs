@@ -2,6 +2,9 @@
 
 pub use std::sync::{Arc, Mutex, MutexGuard, atomic};
 
+/// Whether a model checker runs the threads.
+pub(crate) const IN_MODEL: bool = false;
+
 /// Tells the processor that this thread spins.
 #[inline(always)]
 pub fn relax() {

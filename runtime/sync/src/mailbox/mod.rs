@@ -18,7 +18,7 @@ mod crowd;
 mod receiver;
 mod ring;
 mod sender;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 pub use receiver::Receiver;

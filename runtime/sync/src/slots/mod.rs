@@ -18,7 +18,7 @@
 mod counted;
 mod segments;
 mod table;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 pub use counted::Counted;

@@ -3,21 +3,13 @@
 //! Segment `k` holds `FIRST << k` entries. A segment is published once and freed with the table.
 
 use crate::facade::atomic::{AtomicPtr, Ordering};
-use crate::facade::{Mutex, lock};
+use crate::facade::{IN_MODEL, Mutex, lock};
 use std::ptr;
 
 /// Entries of the first segment; few in a model.
-const FIRST_LOG2: u32 = if cfg!(all(loom, feature = "loom")) {
-    1
-} else {
-    6
-};
+const FIRST_LOG2: u32 = if IN_MODEL { 1 } else { 6 };
 /// Enough segments for every `u32`.
-const SEGMENTS: usize = if cfg!(all(loom, feature = "loom")) {
-    3
-} else {
-    27
-};
+const SEGMENTS: usize = if IN_MODEL { 3 } else { 27 };
 
 pub(super) struct Segments<E> {
     heads: [AtomicPtr<E>; SEGMENTS],
@@ -95,7 +87,7 @@ impl<E> Drop for Segments<E> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 
