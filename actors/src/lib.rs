@@ -1,1 +1,30 @@
-//! Running: the device, stream and GC actors of millstream, their threads, and the driver.
+//! Running: the threads around the server's decisions.
+//!
+//! ```text
+//!  any thread        device thread                              gc thread          host threads
+//!  client ─mailbox─► DeviceActor ─► Server ─► backend queues    Gc ◄─hand-over──   HostThreads
+//!                        ▲  ▲                      │ timelines  │ drops values     │ user code
+//!                        │  └──────── gate ◄───────┴────────────┘                  │
+//!                        └───────────────── control ◄─────────────────────────────-┘
+//! ```
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `device` | [`Device`]: opening, closing, the value that owns the lifetime |
+//! | `actor` | one turn of the device, the same for both kinds of channel |
+//! | `mailbox` | the channel and the thread of a device that runs by itself |
+//! | `driven` | the channel and the [`Driver`] of a device that its owner runs |
+//! | `gc` | what waits for points before it drops values |
+//! | `host` | threads for user code |
+//!
+//! Nothing here decides anything about tasks; and nothing polls while idle (I11).
+
+mod actor;
+mod device;
+mod driven;
+mod gc;
+mod host;
+mod mailbox;
+
+pub use device::Device;
+pub use driven::Driver;

@@ -124,17 +124,11 @@ impl Blocks {
         of_class.idle = of_class.idle.or(Some(chunk));
     }
 
-    /// The class of a block.
-    #[inline]
-    pub(super) fn class(&self, chunk: u32) -> Class {
-        self.chunks[chunk as usize].class
-    }
-
     /// Page, first unit and units of a block.
     #[inline]
-    pub(super) fn place(&self, chunk: u32, block: u8) -> (PageId, u64, u64) {
+    pub(super) fn place(&self, chunk: u32, block: u8, class: Class) -> (PageId, u64, u64) {
         let chunk = &self.chunks[chunk as usize];
-        let units = chunk.class.units();
+        let units = class.units();
         (
             chunk.page,
             u64::from(chunk.offset) + u64::from(block) * units,

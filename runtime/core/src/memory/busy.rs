@@ -41,15 +41,17 @@ impl Busy {
         self.filled == 0
     }
 
-    /// Adds a range whose home is on `queue`.
+    /// Adds a range whose home is on `queue`. Returns whether it is the first of its heap.
     #[inline]
-    pub(super) fn push(&mut self, queue: QueueId, entry: Entry) {
+    pub(super) fn push(&mut self, queue: QueueId, entry: Entry) -> bool {
         let index = heap_index(queue, entry.rest != Entry::SOLE);
         if index >= self.heaps.len() {
             self.heaps.resize_with(index + 1, Heap::default);
         }
+        let first = self.filled & 1 << index == 0;
         self.filled |= 1 << index;
         self.heaps[index].push(entry);
+        first
     }
 
     /// Takes a range for `queue` for which `suits(its home, entry)`, if one of those at hand does:
@@ -60,33 +62,58 @@ impl Busy {
         queue: QueueId,
         suits: impl Fn(Point, &Entry) -> bool,
     ) -> Option<(Point, Entry)> {
-        for rest in [false, true] {
-            let own = heap_index(queue, rest);
-            if self.filled & 1 << own != 0 {
-                let heap = &mut self.heaps[own];
-                let last = heap
-                    .last()
-                    .filter(|last| suits(Point::new(queue, last.cursor), last))
-                    .copied();
-                if let Some(last) = last {
-                    heap.pop_last();
-                    return Some((Point::new(queue, last.cursor), self.taken(own, last)));
-                }
-            }
-            let mut others = self.filled & ((1 << MAX_QUEUES) - 1) << heap_index(QueueId(0), rest);
-            while others != 0 {
-                let index = others.trailing_zeros() as usize;
-                others &= others - 1;
-                let home = QueueId((index % MAX_QUEUES) as u8);
-                let heap = &mut self.heaps[index];
-                let first = heap
-                    .first()
-                    .filter(|first| suits(Point::new(home, first.cursor), first))
-                    .copied();
-                if let Some(first) = first {
-                    heap.pop_first();
-                    return Some((Point::new(home, first.cursor), self.taken(index, first)));
-                }
+        let own = heap_index(queue, false);
+        self.take_last(own, &suits)
+            .or_else(|| self.take_elsewhere(queue, &suits))
+    }
+
+    /// Any of them but the queue's own latest.
+    #[inline(never)]
+    fn take_elsewhere(
+        &mut self,
+        queue: QueueId,
+        suits: &impl Fn(Point, &Entry) -> bool,
+    ) -> Option<(Point, Entry)> {
+        self.take_first(false, suits)
+            .or_else(|| self.take_last(heap_index(queue, true), suits))
+            .or_else(|| self.take_first(true, suits))
+    }
+
+    /// The last leaf of a heap, if it suits.
+    #[inline]
+    fn take_last(
+        &mut self,
+        index: usize,
+        suits: &impl Fn(Point, &Entry) -> bool,
+    ) -> Option<(Point, Entry)> {
+        // An empty heap may not even be there.
+        let heap = self.heaps.get_mut(index)?;
+        let entry = *heap.last()?;
+        let home = home(index, &entry);
+        if !suits(home, &entry) {
+            return None;
+        }
+        heap.pop_last();
+        self.taken(index);
+        Some((home, entry))
+    }
+
+    /// The oldest of any queue, if it suits.
+    fn take_first(
+        &mut self,
+        rest: bool,
+        suits: &impl Fn(Point, &Entry) -> bool,
+    ) -> Option<(Point, Entry)> {
+        let mut filled = self.filled & ((1 << MAX_QUEUES) - 1) << heap_index(QueueId(0), rest);
+        while filled != 0 {
+            let index = filled.trailing_zeros() as usize;
+            filled &= filled - 1;
+            let entry = *self.heaps[index].first()?;
+            let home = home(index, &entry);
+            if suits(home, &entry) {
+                self.heaps[index].pop_first();
+                self.taken(index);
+                return Some((home, entry));
             }
         }
         None
@@ -108,8 +135,9 @@ impl Busy {
             } else {
                 None
             };
-            if let Some(entry) = passed {
-                return Some(self.taken(index, entry));
+            if passed.is_some() {
+                self.taken(index);
+                return passed;
             }
         }
         None
@@ -123,13 +151,19 @@ impl Busy {
             .min()
     }
 
+    /// A range has left a heap.
     #[inline]
-    fn taken(&mut self, index: usize, entry: Entry) -> Entry {
+    fn taken(&mut self, index: usize) {
         if self.heaps[index].0.is_empty() {
             self.filled &= !(1 << index);
         }
-        entry
     }
+}
+
+/// The point that an entry of a heap waits for.
+#[inline]
+fn home(index: usize, entry: &Entry) -> Point {
+    Point::new(QueueId((index % MAX_QUEUES) as u8), entry.cursor)
 }
 
 /// The heap, and the bit, of a queue.
@@ -207,7 +241,7 @@ mod tests {
     fn entry(cursor: Cursor, range: u32) -> Entry {
         Entry {
             cursor,
-            origin: Origin::Range(range),
+            origin: Origin::Dedicated(range),
             rest: Entry::SOLE,
         }
     }
@@ -215,7 +249,8 @@ mod tests {
     #[test]
     fn the_queue_itself_gets_its_latest_and_others_the_oldest() {
         let mut busy = Busy::default();
-        (1..=9).for_each(|cursor| busy.push(A, entry(cursor, cursor as u32)));
+        assert!(busy.push(A, entry(1, 1)));
+        (2..=9).for_each(|cursor| assert!(!busy.push(A, entry(cursor, cursor as u32))));
         assert_eq!(
             busy.take(A, |_, _| true).map(|(point, _)| point.cursor),
             Some(9)
@@ -235,9 +270,9 @@ mod tests {
     fn cursors_pass_in_any_order_of_release() {
         let mut busy = Busy::default();
         let mut cursors: Vec<Cursor> = (0..200).map(|step| step * 7919 % 211).collect();
-        cursors
-            .iter()
-            .for_each(|cursor| busy.push(B, entry(*cursor, *cursor as u32)));
+        cursors.iter().for_each(|cursor| {
+            busy.push(B, entry(*cursor, *cursor as u32));
+        });
         cursors.sort_unstable();
         assert_eq!(busy.oldest(B), cursors.first().copied());
         for limit in [20, 100, 300] {
@@ -267,7 +302,7 @@ mod tests {
         let suits = |_: Point, entry: &Entry| entry.rest == Entry::SOLE;
         assert_eq!(
             busy.take(A, suits).map(|(_, entry)| entry.origin),
-            Some(Origin::Range(1))
+            Some(Origin::Dedicated(1))
         );
         assert!(busy.take(A, suits).is_none() && !busy.is_empty());
     }

@@ -7,20 +7,10 @@ use slab::Slab;
 
 use super::page::{PageId, PageSource};
 
-/// What happens to a page that is free.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Afterlife {
-    /// It is kept for another slice.
-    Kept,
-    /// It goes back to the device.
-    Returned,
-}
-
 /// A page that one slice has.
 pub(super) struct WholePage {
     pub(super) id: PageId,
     pub(super) bytes: u64,
-    pub(super) afterlife: Afterlife,
 }
 
 /// All whole pages.
@@ -35,12 +25,8 @@ pub(super) struct WholePages {
 
 impl WholePages {
     /// Adds a page, in use.
-    pub(super) fn add(&mut self, id: PageId, bytes: u64, afterlife: Afterlife) -> u32 {
-        self.pages.insert(WholePage {
-            id,
-            bytes,
-            afterlife,
-        }) as u32
+    pub(super) fn add(&mut self, id: PageId, bytes: u64) -> u32 {
+        self.pages.insert(WholePage { id, bytes }) as u32
     }
 
     /// Takes the smallest kept page that a slice of `bytes` fits in.
@@ -53,22 +39,18 @@ impl WholePages {
         fits.then(|| self.kept.remove(at).1)
     }
 
-    /// A page is clean.
-    pub(super) fn free(&mut self, page: u32) {
-        let WholePage {
-            bytes, afterlife, ..
-        } = self.pages[page as usize];
-        debug_assert!(
-            !self.due.contains(&page) && !self.kept.contains(&(bytes, page)),
-            "a page is freed once"
-        );
-        match afterlife {
-            Afterlife::Kept => {
-                let at = self.kept.partition_point(|kept| *kept < (bytes, page));
-                self.kept.insert(at, (bytes, page));
-            }
-            Afterlife::Returned => self.due.push(page),
-        }
+    /// A page is clean and waits for another slice.
+    pub(super) fn keep(&mut self, page: u32) {
+        let kept = (self.pages[page as usize].bytes, page);
+        let at = self.kept.partition_point(|other| *other < kept);
+        debug_assert!(self.kept.get(at) != Some(&kept), "a page is freed once");
+        self.kept.insert(at, kept);
+    }
+
+    /// A page is clean and goes back.
+    pub(super) fn retire(&mut self, page: u32) {
+        debug_assert!(!self.due.contains(&page), "a page is freed once");
+        self.due.push(page);
     }
 
     #[inline]

@@ -106,7 +106,7 @@ impl Pools {
         }
         self.in_use -= bytes;
         self.padding -= bytes - asked;
-        if !busy.is_empty() && self.waiting.push(self.store.class(origin), origin, busy) {
+        if !busy.is_empty() && self.waiting.push(origin, busy) {
             self.busy += bytes;
         } else {
             self.store.free(origin);
@@ -122,7 +122,7 @@ impl Pools {
             ..
         } = self;
         waiting.pass(queue, cursor, |origin| {
-            *busy -= store.reservation(origin, 0).bytes;
+            *busy -= store.bytes(origin);
             store.free(origin);
         })
     }
@@ -187,7 +187,7 @@ impl Pools {
             Place::Persistent(_) | Place::Dedicated(_) => None,
         };
         if let Some((origin, points)) = reused {
-            self.busy -= self.store.reservation(origin, 0).bytes;
+            self.busy -= self.store.bytes(origin);
             return Some((origin, points));
         }
         self.store.take(place).map(|origin| (origin, Points::new()))

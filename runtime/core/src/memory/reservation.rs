@@ -1,5 +1,6 @@
 //! What the pools give and tell: reservations, errors and figures.
 
+use super::class::Class;
 use super::page::{PageError, PageId};
 
 /// A range of a page, reserved for one slice. Give it back with
@@ -44,13 +45,27 @@ pub(super) enum Origin {
     Block {
         /// The block in the chunk.
         block: u8,
+        /// Its class.
+        class: Class,
         /// The chunk.
         chunk: u32,
     },
     /// A range of a shared page.
-    Range(u32),
-    /// A whole page.
-    Page(u32),
+    Range {
+        /// Its class.
+        class: Class,
+        /// The range.
+        range: u32,
+    },
+    /// A whole page that is kept.
+    Page {
+        /// The largest class that it holds.
+        class: Class,
+        /// The page.
+        page: u32,
+    },
+    /// A whole page that is returned.
+    Dedicated(u32),
     /// A range of a persistent page.
     Persistent(u32),
 }
@@ -98,6 +113,19 @@ impl ReserveError {
             },
             PageError::TooLarge { limit } => ReserveError::TooLarge { asked, limit },
             PageError::Lost => ReserveError::Lost,
+        }
+    }
+}
+
+impl Origin {
+    /// The class under which the range waits for its points.
+    #[inline]
+    pub(super) fn class(self) -> Class {
+        match self {
+            Origin::Block { class, .. }
+            | Origin::Range { class, .. }
+            | Origin::Page { class, .. } => class,
+            Origin::Dedicated(_) | Origin::Persistent(_) | Origin::Empty => Class::QUIET,
         }
     }
 }

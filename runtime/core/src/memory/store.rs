@@ -5,7 +5,7 @@
 
 use super::blocks::Blocks;
 use super::class::{Class, Layout, chunk_units};
-use super::large::{Afterlife, WholePages, serves};
+use super::large::{WholePages, serves};
 use super::options::{AllocationMode, MemoryOptions};
 use super::page::{PageError, PageId, PageSource};
 use super::persistent::PersistentPages;
@@ -68,13 +68,12 @@ impl Store {
     pub(super) fn place(&self, bytes: u64, mode: AllocationMode) -> Place {
         let units = self.layout.units(bytes);
         match mode {
-            AllocationMode::Automatic if !self.isolate => {
-                let large = Place::Large {
+            AllocationMode::Automatic if !self.isolate => self
+                .place_of_class(Class::round_up(units))
+                .unwrap_or_else(|| Place::Large {
                     least: self.layout.bytes(units),
                     bytes: self.layout.large_bytes(bytes),
-                };
-                self.place_of_class(Class::round_up(units)).unwrap_or(large)
-            }
+                }),
             AllocationMode::Persistent
                 if !self.isolate && units <= self.layout.page_units / PERSISTENT_PART =>
             {
@@ -103,10 +102,17 @@ impl Store {
                     .blocks
                     .take(class)
                     .or_else(|| self.take_from_new_chunk(class))?;
-                Some(Origin::Block { block, chunk })
+                Some(Origin::Block {
+                    block,
+                    class,
+                    chunk,
+                })
             }
-            Place::Range(class) => self.shared.take(class.units() as u32).map(Origin::Range),
-            Place::Large { least, .. } => self.whole.take(least).map(Origin::Page),
+            Place::Range(class) => {
+                let range = self.shared.take(class.units() as u32)?;
+                Some(Origin::Range { class, range })
+            }
+            Place::Large { least, .. } => self.whole.take(least).map(|page| self.kept_page(page)),
             Place::Persistent(units) => self.persistent.take(units).map(Origin::Persistent),
             Place::Dedicated(_) => None,
         }
@@ -135,10 +141,14 @@ impl Store {
                 self.persistent.add(id, units as u32);
             }
             Place::Large { bytes, .. } => {
-                return self.add_whole(source, bytes, Afterlife::Kept).map(Some);
+                let page = self.add_whole(source, bytes)?;
+                return Ok(Some(self.kept_page(page)));
             }
             Place::Dedicated(bytes) => {
-                return self.add_whole(source, bytes, Afterlife::Returned).map(Some);
+                return self
+                    .add_whole(source, bytes)
+                    .map(Origin::Dedicated)
+                    .map(Some);
             }
         }
         Ok(self.take(place))
@@ -157,16 +167,12 @@ impl Store {
             Place::Range(class) => class.units(),
             // Exactly this: it stands in for the whole persistent page.
             Place::Persistent(units) => {
-                return self
-                    .add_whole(
-                        source,
-                        self.layout.bytes(u64::from(units)),
-                        Afterlife::Returned,
-                    )
-                    .map(Some);
+                let page = self.add_whole(source, self.layout.bytes(u64::from(units)))?;
+                return Ok(Some(Origin::Dedicated(page)));
             }
             Place::Large { least, bytes } if least < bytes => {
-                return self.add_whole(source, least, Afterlife::Kept).map(Some);
+                let page = self.add_whole(source, least)?;
+                return Ok(Some(self.kept_page(page)));
             }
             Place::Large { .. } | Place::Dedicated(_) => return Err(error),
         };
@@ -197,37 +203,33 @@ impl Store {
     pub(super) fn free(&mut self, origin: Origin) {
         match origin {
             Origin::Empty => {}
-            Origin::Block { block, chunk } => {
+            Origin::Block { block, chunk, .. } => {
                 if let Some(range) = self.blocks.free(chunk, block) {
                     self.shared.free(range);
                 }
             }
-            Origin::Range(range) => self.shared.free(range),
-            Origin::Page(page) => self.whole.free(page),
+            Origin::Range { range, .. } => self.shared.free(range),
+            Origin::Page { page, .. } => self.whole.keep(page),
+            Origin::Dedicated(page) => self.whole.retire(page),
             Origin::Persistent(range) => self.persistent.free(range),
         }
     }
 
-    /// The class under which a busy range waits.
+    /// Bytes of a range.
     #[inline]
-    pub(super) fn class(&self, origin: Origin) -> Class {
+    pub(super) fn bytes(&self, origin: Origin) -> u64 {
         match origin {
-            Origin::Block { chunk, .. } => self.blocks.class(chunk),
-            Origin::Range(range) => Class::round_down(u64::from(self.shared.range(range).units)),
-            Origin::Page(page) => match self.whole.page(page) {
-                page if page.afterlife == Afterlife::Kept => {
-                    Class::round_down(self.layout.units(page.bytes))
-                }
-                _ => Class::QUIET,
-            },
-            Origin::Persistent(_) | Origin::Empty => Class::QUIET,
+            Origin::Block { class, .. } | Origin::Range { class, .. } => {
+                self.layout.bytes(class.units())
+            }
+            _ => self.reservation(origin, 0).bytes,
         }
     }
 
     /// May a whole page that is busy serve a large slice of `bytes`?
     #[inline]
     pub(super) fn serves(&self, origin: Origin, bytes: u64) -> bool {
-        matches!(origin, Origin::Page(page) if serves(self.whole.page(page).bytes, bytes))
+        matches!(origin, Origin::Page { page, .. } if serves(self.whole.page(page).bytes, bytes))
     }
 
     /// The reservation of a range.
@@ -235,12 +237,16 @@ impl Store {
     pub(super) fn reservation(&self, origin: Origin, asked: u64) -> Reservation {
         let (page, offset, units) = match origin {
             Origin::Empty => return Reservation::EMPTY,
-            Origin::Block { block, chunk } => self.blocks.place(chunk, block),
-            Origin::Range(range) => {
+            Origin::Block {
+                block,
+                class,
+                chunk,
+            } => self.blocks.place(chunk, block, class),
+            Origin::Range { range, .. } => {
                 let range = self.shared.range(range);
                 (range.page, u64::from(range.offset), u64::from(range.units))
             }
-            Origin::Page(page) => {
+            Origin::Page { page, .. } | Origin::Dedicated(page) => {
                 let page = self.whole.page(page);
                 return Reservation {
                     page: page.id,
@@ -316,14 +322,15 @@ impl Store {
         Ok(())
     }
 
-    fn add_whole(
-        &mut self,
-        source: &mut dyn PageSource,
-        bytes: u64,
-        afterlife: Afterlife,
-    ) -> Result<Origin, PageError> {
+    fn add_whole(&mut self, source: &mut dyn PageSource, bytes: u64) -> Result<u32, PageError> {
         let id = self.add_page(source, bytes)?;
-        Ok(Origin::Page(self.whole.add(id, bytes, afterlife)))
+        Ok(self.whole.add(id, bytes))
+    }
+
+    /// The origin of a page of the kind that is kept.
+    fn kept_page(&self, page: u32) -> Origin {
+        let class = Class::round_down(self.layout.units(self.whole.page(page).bytes));
+        Origin::Page { class, page }
     }
 
     fn add_page(&mut self, source: &mut dyn PageSource, bytes: u64) -> Result<PageId, PageError> {

@@ -44,13 +44,13 @@ impl Waiting {
 
     /// Keeps a range until its points have passed. Returns false, and keeps nothing, if all have.
     #[inline]
-    pub(super) fn push(&mut self, class: Class, origin: Origin, mut points: Points) -> bool {
+    pub(super) fn push(&mut self, origin: Origin, mut points: Points) -> bool {
         points.retain_open(|point| has_passed(&self.passed, point));
         let Some(home) = points.pop() else {
             return false;
         };
         self.count += 1;
-        self.settle_at(class, origin, home, points);
+        self.settle_at(origin, home, points);
         true
     }
 
@@ -68,14 +68,18 @@ impl Waiting {
             return None;
         }
         let (rests, passed) = (&self.rests, &self.passed);
-        let rest_covered = |entry: &Entry| match rests.get(entry.rest as usize) {
-            Some(rest) => rest.all(|point| has_passed(passed, point) || covered(point)),
-            None => true,
+        let rest_covered = |entry: &Entry| {
+            let covered =
+                |rest: &Points| rest.all(|point| has_passed(passed, point) || covered(point));
+            entry.rest == Entry::SOLE || rests.get(entry.rest as usize).is_some_and(covered)
         };
         let (home, entry) = busy.take(queue, |home, entry| {
             fits(entry.origin) && covered(home) && rest_covered(entry)
         })?;
         self.count -= 1;
+        if entry.rest == Entry::SOLE {
+            return Some((entry.origin, Points::from(home)));
+        }
         let mut residue = self.take_rest(&entry);
         residue.insert(home);
         Some((entry.origin, residue))
@@ -104,7 +108,7 @@ impl Waiting {
                     let mut rest = self.take_rest(&entry);
                     match rest.pop() {
                         // Another queue's: all points of this one up to `cursor` are gone.
-                        Some(home) => self.settle_at(class, entry.origin, home, rest),
+                        Some(home) => self.settle_at(entry.origin, home, rest),
                         None => {
                             self.count -= 1;
                             clean(entry.origin);
@@ -140,21 +144,21 @@ impl Waiting {
 
     /// Puts a range, counted already, where it waits for `home`.
     #[inline]
-    fn settle_at(&mut self, class: Class, origin: Origin, home: Point, rest: Points) {
+    fn settle_at(&mut self, origin: Origin, home: Point, rest: Points) {
+        let class = origin.class();
         let rest = if rest.is_empty() {
             Entry::SOLE
         } else {
             self.rests.insert(rest) as u32
         };
-        self.active[home.queue.index()][class.index() / 64] |= 1 << (class.index() % 64);
-        self.classes[class.index()].push(
-            home.queue,
-            Entry {
-                cursor: home.cursor,
-                origin,
-                rest,
-            },
-        );
+        let entry = Entry {
+            cursor: home.cursor,
+            origin,
+            rest,
+        };
+        if self.classes[class.index()].push(home.queue, entry) {
+            self.active[home.queue.index()][class.index() / 64] |= 1 << (class.index() % 64);
+        }
     }
 
     /// The points of an entry besides its home that have not passed.

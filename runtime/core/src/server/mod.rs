@@ -203,6 +203,11 @@ impl<B: Backend> Server<B> {
         }
     }
 
+    /// The backend.
+    pub fn backend(&self) -> &B {
+        &self.backend
+    }
+
     /// The backend, for what the actors do with it.
     pub fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
@@ -226,6 +231,14 @@ impl<B: Backend> Server<B> {
                 .queues
                 .iter()
                 .all(|queue| queue.issued == queue.completed)
+    }
+
+    /// Queues with work in flight.
+    pub fn busy_queues(&self) -> u64 {
+        self.queues
+            .iter()
+            .filter(|queue| queue.issued > queue.completed)
+            .count() as u64
     }
 
     /// Tasks that streams hold.

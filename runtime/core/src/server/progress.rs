@@ -25,9 +25,9 @@ impl<B: Backend> PageSource for Pages<'_, B> {
 }
 
 impl<B: Backend> Server<B> {
-    /// Looks at all queues and takes up what their progress sets free.
+    /// Looks at all queues and takes up what their progress sets free. Says whether there was any.
     #[inline]
-    pub fn progress(&mut self) {
+    pub fn progress(&mut self) -> bool {
         let mut moved = false;
         for queue in &mut self.queues {
             moved |= queue.look();
@@ -48,6 +48,7 @@ impl<B: Backend> Server<B> {
         if !self.hungry.is_empty() {
             self.feed_hungry();
         }
+        moved
     }
 
     /// Tries the streams that wait for memory, oldest first. The oldest fails only once nothing that

@@ -1,0 +1,180 @@
+//! The device actor: one turn takes a burst of messages, what completions and host functions have to
+//! say, flushes what streams hold, and carries out effects.
+//!
+//! It never waits. Who runs it, and what happens between turns, is `mailbox`'s or `driven`'s.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use millstream_core::backend::Backend;
+use millstream_core::handle::Table;
+use millstream_core::id::{Point, QueueId};
+use millstream_core::message::Task;
+use millstream_core::server::{Effect, HostToken, Server};
+use millstream_sync::channel;
+use millstream_sync::mailbox::Receiver;
+use millstream_sync::timeline::{Timeline, WaitKey};
+
+/// What is told to the device apart from its mailbox. Never lost, never refused.
+pub(crate) enum Control {
+    /// A host function ended, or panicked with this message.
+    HostFinished(HostToken, Result<(), String>),
+    /// Accept nothing more, finish what there is.
+    Close,
+}
+
+/// Where effects go.
+pub(crate) trait Outside {
+    /// Carries the effect out, or hands it back when there is no room for it now.
+    fn carry_out(&mut self, effect: Effect) -> Result<(), Effect>;
+}
+
+/// A device's deciding half with its mailbox.
+pub(crate) struct DeviceActor<B: Backend> {
+    pub(crate) server: Server<B>,
+    receiver: Receiver<Task>,
+    control: channel::Receiver<Control>,
+    table: Arc<Table>,
+    timelines: Vec<Arc<Timeline>>,
+    burst: usize,
+    closing: bool,
+    /// Points that wake us, registered while idle.
+    watches: Vec<(QueueId, WaitKey)>,
+    wanted: Vec<Point>,
+}
+
+impl<B: Backend> DeviceActor<B> {
+    pub(crate) fn new(
+        server: Server<B>,
+        receiver: Receiver<Task>,
+        control: channel::Receiver<Control>,
+        table: Arc<Table>,
+        timelines: Vec<Arc<Timeline>>,
+        burst: usize,
+    ) -> Self {
+        Self {
+            server,
+            receiver,
+            control,
+            table,
+            timelines,
+            burst,
+            closing: false,
+            watches: Vec::new(),
+            wanted: Vec::new(),
+        }
+    }
+
+    /// One turn. Says whether there was anything to do.
+    pub(crate) fn turn(&mut self, outside: &mut impl Outside) -> bool {
+        let mut taken = 0;
+        let server = &mut self.server;
+        while taken < self.burst
+            && self
+                .receiver
+                .try_recv_with(|task| server.admit(task))
+                .is_some()
+        {
+            taken += 1;
+        }
+        if taken > 0 {
+            self.receiver.wake_senders();
+        }
+        let mut worked = taken > 0;
+        if taken > 0 || self.table.has_dropped() {
+            self.server.honour_drops(self.receiver.head());
+            worked = true;
+        }
+        while let Ok(control) = self.control.try_recv() {
+            worked = true;
+            match control {
+                Control::HostFinished(token, outcome) => self.server.host_finished(token, outcome),
+                Control::Close => {
+                    self.closing = true;
+                    self.receiver.close();
+                }
+            }
+        }
+        worked |= self.server.progress();
+        if self.server.can_issue() {
+            self.server.flush_all();
+            worked = true;
+        }
+        worked | self.carry_out(outside)
+    }
+
+    fn carry_out(&mut self, outside: &mut impl Outside) -> bool {
+        let mut worked = false;
+        while let Some(effect) = self.server.take_effect() {
+            if let Err(effect) = outside.carry_out(effect) {
+                self.server.return_effect(effect);
+                break;
+            }
+            worked = true;
+        }
+        worked
+    }
+
+    /// Is the device closing, and everything done?
+    pub(crate) fn is_finished(&self) -> bool {
+        self.closing && self.receiver.is_finished() && self.server.is_drained()
+    }
+
+    /// Is the device closing?
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing
+    }
+
+    /// Has somebody something for us? Only loads.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.receiver.has_next()
+            || self.table.has_dropped()
+            || !self.control.is_empty()
+            || self
+                .wanted
+                .iter()
+                .any(|point| self.timelines[point.queue.index()].completed() >= point.cursor)
+    }
+
+    /// Before going idle: arranges to be woken by every point whose passing lets the server go on, and
+    /// for the GC actor to watch what only frees memory. Says whether there is something to do at once.
+    pub(crate) fn prepare_idle(&mut self, waker: &Waker, outside: &mut impl Outside) -> bool {
+        self.server.watch_freed();
+        self.carry_out(outside);
+        self.wanted.clear();
+        self.wanted.extend(self.server.wanted());
+        for point in &self.wanted {
+            match self.timelines[point.queue.index()].register(point.cursor, waker) {
+                Some(key) => self.watches.push((point.queue, key)),
+                None => return true,
+            }
+        }
+        false
+    }
+
+    /// After idling: forgets the points that were to wake us.
+    pub(crate) fn end_idle(&mut self) {
+        for (queue, key) in self.watches.drain(..) {
+            self.timelines[queue.index()].cancel(key);
+        }
+        self.wanted.clear();
+    }
+
+    /// Leaves the backend to work that cannot be interrupted, and says how many queues that are.
+    pub(crate) fn leak(self) -> u64 {
+        let busy = self.server.busy_queues();
+        std::mem::forget(self.server);
+        busy
+    }
+
+    /// Nothing will run any more: fails what is held, refuses what comes, wakes who waits.
+    pub(crate) fn abandon(&mut self) -> u64 {
+        self.receiver.close();
+        let left = self.server.abandon();
+        for timeline in &self.timelines {
+            timeline.end();
+        }
+        left
+    }
+}

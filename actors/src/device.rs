@@ -1,0 +1,265 @@
+//! Opening and closing a device.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_core::backend::{Backend, HostContext, Open};
+use millstream_core::channel::{ComputeChannel, is_runtime_thread};
+use millstream_core::client::{ClientBuilder, ComputeClient, DeviceShared, Pending};
+use millstream_core::error::{Error, OpenError};
+use millstream_core::handle::{Outlet, Table};
+use millstream_core::id::QueueId;
+use millstream_core::message::Task;
+use millstream_core::options::DeviceOptions;
+use millstream_core::properties::DeviceProperties;
+use millstream_core::report::{MemoryReport, Report, Scope, Stats, TraceSpan};
+use millstream_core::server::Server;
+use millstream_sync::channel;
+use millstream_sync::facade::{Mutex, lock, thread};
+use millstream_sync::gate::Gate;
+use millstream_sync::mailbox::{Sender, mailbox};
+use millstream_sync::slots::Slots;
+
+use crate::actor::{Control, DeviceActor};
+use crate::driven::{DirectChannel, Driver};
+use crate::gc::{Gc, GcThread};
+use crate::host::HostThreads;
+use crate::mailbox::{Deadline, MailboxChannel, Threads, run};
+
+/// A device: one GPU, or the CPU. Opened once, a value; two may live in one process and do not meet.
+///
+/// The value owns the lifetime. Dropping it drains, joins its threads and frees its memory, and may
+/// block as long as work in flight takes; on a thread of the runtime it only starts that.
+/// [`Device::close`] does the same with a limit and a report. A device in a `static` is never dropped: close it.
+pub struct Device {
+    shared: Arc<DeviceShared>,
+    control: channel::Sender<Control>,
+    gate: Arc<Gate>,
+    deadline: Deadline,
+    thread: Mutex<Option<thread::JoinHandle<Report>>>,
+}
+
+/// The parts of a device before it has a channel.
+pub(crate) struct Parts<B: Backend> {
+    pub(crate) actor: DeviceActor<B>,
+    pub(crate) sender: Sender<Task>,
+    pub(crate) control: channel::Sender<Control>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) gc: Gc,
+    pub(crate) table: Arc<Table>,
+}
+
+pub(crate) fn parts<O: Open>(
+    kind: O,
+    options: &DeviceOptions,
+    driven: bool,
+) -> Result<Parts<O::Backend>, OpenError> {
+    options.check()?;
+    let gate = Arc::new(Gate::new());
+    let (sender, receiver) = mailbox::<Task>(options.mailbox_messages(), gate.clone());
+    let sender = sender.with_spin(*options.spin_policy());
+    let table: Arc<Table> = Slots::new(options.handles(), Outlet(sender.probe()));
+    let context = HostContext {
+        driven,
+        table: table.clone(),
+        trace_capacity: options.trace_spans(),
+    };
+    let backend = kind.open(context)?;
+    let queues = 0..backend.properties().queues;
+    let timelines: Vec<_> = queues
+        .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
+        .collect();
+    let server = Server::new(backend, options.clone(), table.clone());
+    let (control, controls) = channel::unbounded();
+    let gc = Gc::new(timelines.clone(), gate.clone());
+    let actor = DeviceActor::new(
+        server,
+        receiver,
+        controls,
+        table.clone(),
+        timelines,
+        options.burst(),
+    );
+    Ok(Parts {
+        actor,
+        sender,
+        control,
+        gate,
+        gc,
+        table,
+    })
+}
+
+impl Device {
+    /// Opens a device with the default options.
+    ///
+    /// # Errors
+    /// What is missing, and what to do.
+    pub fn open<O: Open>(kind: O) -> Result<Self, OpenError> {
+        Self::open_with(kind, DeviceOptions::default())
+    }
+
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// What is missing, and what to do; an option that cannot be.
+    pub fn open_with<O: Open>(kind: O, options: DeviceOptions) -> Result<Self, OpenError> {
+        let parts = parts(kind, &options, false)?;
+        let no_thread = |error: std::io::Error| OpenError::Thread(error.to_string());
+        let host = HostThreads::new();
+        let channel = Box::new(MailboxChannel::new(parts.sender, host.clone()));
+        let shared = Self::share(&parts.actor, channel, parts.table, options.clone());
+        let threads = Threads {
+            gc: GcThread::start(parts.gc).map_err(no_thread)?,
+            host,
+            control: parts.control.clone(),
+            gate: parts.gate.clone(),
+        };
+        let deadline = Deadline::default();
+        let (actor, limit) = (parts.actor, deadline.clone());
+        let body = move || run(actor, threads, options.spin_policy(), &limit);
+        let thread = thread::spawn_named("millstream-device", body).map_err(no_thread)?;
+        Ok(Self {
+            shared,
+            control: parts.control,
+            gate: parts.gate,
+            deadline,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Opens a device that starts no thread: its owner runs it with [`Driver::pump`].
+    ///
+    /// # Errors
+    /// As [`Device::open_with`].
+    pub fn open_driven<O: Open>(
+        kind: O,
+        options: DeviceOptions,
+    ) -> Result<(Self, Driver), OpenError> {
+        let parts = parts(kind, &options, true)?;
+        let (control, gate) = (parts.control.clone(), parts.gate.clone());
+        let (channel, driver) = DirectChannel::new(
+            parts.actor,
+            parts.sender,
+            parts.control,
+            parts.gc,
+            gate.clone(),
+        );
+        let shared = channel.with_actor(|actor| {
+            Self::share(
+                actor,
+                Box::new(channel.clone()) as Box<dyn ComputeChannel>,
+                parts.table,
+                options,
+            )
+        });
+        let deadline = Deadline::default();
+        Ok((
+            Self {
+                shared,
+                control,
+                gate,
+                deadline,
+                thread: Mutex::new(None),
+            },
+            driver,
+        ))
+    }
+
+    fn share<B: Backend>(
+        actor: &DeviceActor<B>,
+        channel: Box<dyn ComputeChannel>,
+        table: Arc<Table>,
+        options: DeviceOptions,
+    ) -> Arc<DeviceShared> {
+        DeviceShared::new(actor.server.backend(), channel, table, options)
+    }
+
+    /// A client with the defaults.
+    pub fn client(&self) -> ComputeClient {
+        self.client_builder().build()
+    }
+
+    /// A client with a name, or limits.
+    pub fn client_builder(&self) -> ClientBuilder {
+        ClientBuilder::new(self.shared.clone())
+    }
+
+    /// What the device is.
+    pub fn properties(&self) -> &DeviceProperties {
+        self.shared.properties()
+    }
+
+    /// When everything that was sent before has completed.
+    pub fn sync(&self) -> Pending<()> {
+        self.shared.sync(Scope::Device)
+    }
+
+    /// The device's counters. Blocks for one round trip.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn stats(&self) -> Result<Stats, Error> {
+        self.shared.stats().wait()
+    }
+
+    /// Memory of the device and of each client. Blocks for one round trip.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn memory_usage(&self) -> Result<MemoryReport, Error> {
+        self.shared.memory().wait()
+    }
+
+    /// The timeline's spans since the last call, if the device was opened with
+    /// [`DeviceOptions::trace`]. Blocks for one round trip.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn trace(&self) -> Result<Vec<TraceSpan>, Error> {
+        self.shared.trace().wait()
+    }
+
+    /// Accepts nothing more, finishes what was accepted, joins the threads and frees the memory.
+    /// Blocks until then, but not much longer than `timeout`; what has not ended by then is left to
+    /// itself, and the report says so.
+    ///
+    /// Closing again, or on a driven device, reports nothing.
+    pub fn close(&self, timeout: Duration) -> Report {
+        let started = Instant::now();
+        *lock(&self.deadline) = Some(started + timeout);
+        // A device thread that is gone has closed already.
+        let _ = self.control.send(Control::Close);
+        self.gate.wake();
+        if is_runtime_thread() {
+            return Report::default();
+        }
+        let thread = lock(&self.thread).take();
+        match thread.map(thread::JoinHandle::join) {
+            Some(Ok(mut report)) => {
+                report.took = started.elapsed();
+                report
+            }
+            Some(Err(_)) | None => Report::default(),
+        }
+    }
+}
+
+/// How long dropping a device waits for its work. Nobody can be asked, so it is for ever by the
+/// measure of programs; work that never ends is closed with [`Device::close`].
+const DROP_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        if lock(&self.thread).is_some() {
+            self.close(DROP_PATIENCE);
+        }
+    }
+}
+
+impl std::fmt::Debug for Device {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let properties = self.properties();
+        write!(f, "Device({}, {:?})", properties.backend, properties.name)
+    }
+}

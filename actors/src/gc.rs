@@ -1,0 +1,207 @@
+//! The GC actor: waits for points, then drops values, wakes the device thread for memory that has
+//! become free, and never blocks anybody.
+//!
+//! A value whose point can no longer pass (the device is gone) is leaked rather than dropped: the
+//! device may still be using it.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Waker;
+
+use millstream_core::channel::mark_runtime_thread;
+use millstream_core::id::Point;
+use millstream_sync::channel;
+use millstream_sync::facade::{SpinPolicy, Spinner, thread};
+use millstream_sync::gate::Gate;
+use millstream_sync::timeline::{Timeline, WaitKey};
+
+/// Hand-overs that may wait for the GC actor. Beyond them the device keeps its list.
+const HANDOVER_CAPACITY: usize = 1_024;
+
+/// A hand-over: points to wait for, then something to do.
+pub(crate) struct Handover {
+    pub(crate) after: Vec<Point>,
+    pub(crate) then: Then,
+}
+
+/// What follows once the points have passed.
+pub(crate) enum Then {
+    /// Drop this.
+    Drop(Box<dyn Any + Send>),
+    /// Wake the device thread: memory has become free.
+    WakeDevice,
+}
+
+/// An entry that waits.
+struct Waiting {
+    handover: Handover,
+    /// Where our waker is.
+    watch: Option<(Point, WaitKey)>,
+}
+
+/// What the GC actor has, without its thread.
+pub(crate) struct Gc {
+    timelines: Vec<Arc<Timeline>>,
+    device: Arc<Gate>,
+    waiting: Vec<Waiting>,
+}
+
+impl Gc {
+    pub(crate) fn new(timelines: Vec<Arc<Timeline>>, device: Arc<Gate>) -> Self {
+        Self {
+            timelines,
+            device,
+            waiting: Vec::new(),
+        }
+    }
+
+    pub(crate) fn take(&mut self, handover: Handover) {
+        self.waiting.push(Waiting {
+            handover,
+            watch: None,
+        });
+    }
+
+    /// Does what has become due and says whether anything had.
+    pub(crate) fn collect(&mut self) -> bool {
+        let mut worked = false;
+        let mut index = 0;
+        while index < self.waiting.len() {
+            let timelines = &self.timelines;
+            let waiting = &mut self.waiting[index];
+            waiting
+                .handover
+                .after
+                .retain(|point| timelines[point.queue.index()].completed() < point.cursor);
+            if !waiting.handover.after.is_empty() {
+                index += 1;
+                continue;
+            }
+            worked = true;
+            match self.waiting.swap_remove(index).handover.then {
+                // A panic of a user's destructor ends here.
+                Then::Drop(value) => drop(catch_unwind(AssertUnwindSafe(|| drop(value)))),
+                Then::WakeDevice => self.device.wake(),
+            }
+        }
+        worked
+    }
+
+    /// Leaves our waker at the first open point of every entry that has none. Says whether some entry
+    /// became due meanwhile.
+    fn watch(&mut self, waker: &Waker) -> bool {
+        for waiting in &mut self.waiting {
+            let Some(point) = waiting.handover.after.first().copied() else {
+                return true;
+            };
+            if waiting.watch.is_some_and(|(watched, _)| watched == point) {
+                continue;
+            }
+            match self.timelines[point.queue.index()].register(point.cursor, waker) {
+                Some(key) => waiting.watch = Some((point, key)),
+                None if self.timelines[point.queue.index()].has_ended() => {}
+                None => return true,
+            }
+        }
+        false
+    }
+
+    fn is_due(&self) -> bool {
+        let passed =
+            |point: &Point| self.timelines[point.queue.index()].completed() >= point.cursor;
+        self.waiting
+            .iter()
+            .any(|waiting| waiting.handover.after.first().is_none_or(passed))
+    }
+
+    /// Values that are still waited for; they are leaked.
+    pub(crate) fn leak(&mut self) -> usize {
+        let left = self.waiting.len();
+        self.waiting.drain(..).for_each(std::mem::forget);
+        left
+    }
+}
+
+/// The device's end of a GC actor with a thread.
+pub(crate) struct GcThread {
+    sender: channel::Sender<Handover>,
+    gate: Arc<Gate>,
+    /// Nothing more will be handed over.
+    closed: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl GcThread {
+    pub(crate) fn start(mut gc: Gc) -> std::io::Result<Self> {
+        let (sender, receiver) = channel::bounded(HANDOVER_CAPACITY);
+        let gate = Arc::new(Gate::new());
+        let (own, closed) = (gate.clone(), Arc::new(AtomicBool::new(false)));
+        let over = closed.clone();
+        let thread = thread::spawn_named("millstream-gc", move || {
+            run(&mut gc, &receiver, &own, &over);
+        })?;
+        Ok(Self {
+            sender,
+            gate,
+            closed,
+            thread: Some(thread),
+        })
+    }
+
+    /// Hands over without waiting; hands it back when the channel is full.
+    pub(crate) fn hand_over(&self, handover: Handover) -> Result<(), Handover> {
+        match self.sender.try_send(handover) {
+            Ok(()) => {
+                self.gate.wake();
+                Ok(())
+            }
+            Err(
+                channel::TrySendError::Full(handover)
+                | channel::TrySendError::Disconnected(handover),
+            ) => Err(handover),
+        }
+    }
+
+    /// Waits until the actor has done what it can and ended.
+    pub(crate) fn join(&mut self) {
+        // Release: the actor that sees it also sees every hand-over before it.
+        self.closed.store(true, Ordering::Release);
+        self.gate.wake();
+        if let Some(thread) = self.thread.take() {
+            // The actor catches panics of user code; its own would have nobody to go to.
+            drop(thread.join());
+        }
+    }
+}
+
+fn run(gc: &mut Gc, receiver: &channel::Receiver<Handover>, gate: &Arc<Gate>, closed: &AtomicBool) {
+    let _mark = mark_runtime_thread();
+    let waker = Waker::from(gate.clone());
+    let mut spinner = Spinner::new(SpinPolicy::never());
+    loop {
+        // Acquire, before the look into the channel: what was handed over before the close is there.
+        let open = !closed.load(Ordering::Acquire);
+        let mut taken = 0;
+        while let Ok(handover) = receiver.try_recv() {
+            gc.take(handover);
+            taken += 1;
+        }
+        if taken >= HANDOVER_CAPACITY {
+            // The device may have kept some: there is room again.
+            gc.device.wake();
+        }
+        gc.collect();
+        if !open {
+            gc.leak();
+            return;
+        }
+        if gc.watch(&waker) {
+            continue;
+        }
+        gate.wait_until(&mut spinner, || {
+            (!receiver.is_empty() || closed.load(Ordering::Acquire) || gc.is_due()).then_some(())
+        });
+    }
+}

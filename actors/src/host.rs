@@ -1,0 +1,144 @@
+//! Threads for user code: host functions and callbacks. Never the device's thread.
+//!
+//! Threads are started on demand, up to a limit; beyond it jobs wait their turn. An idle thread
+//! sleeps in its channel.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use millstream_core::channel::{Job, mark_runtime_thread};
+use millstream_core::message::{HostDone, HostWork};
+use millstream_core::server::HostToken;
+use millstream_sync::channel;
+use millstream_sync::facade::{Mutex, lock, thread};
+use millstream_sync::gate::Gate;
+
+use crate::actor::Control;
+
+/// Most threads for user code of one device. A host function that blocks takes one of them; as many
+/// may block before others wait for them.
+const THREADS_MAX: usize = 16;
+
+/// Runs jobs on threads of its own.
+pub(crate) struct HostThreads {
+    jobs: Mutex<Option<channel::Sender<Job>>>,
+    receiver: channel::Receiver<Job>,
+    /// Threads that wait for a job, less the jobs on their way.
+    idle: Arc<AtomicUsize>,
+    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+}
+
+impl HostThreads {
+    pub(crate) fn new() -> Arc<Self> {
+        let (sender, receiver) = channel::unbounded();
+        Arc::new(Self {
+            jobs: Mutex::new(Some(sender)),
+            receiver,
+            idle: Arc::new(AtomicUsize::new(0)),
+            threads: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Runs a job on one of the threads. After the close it is dropped.
+    pub(crate) fn execute(&self, job: Job) {
+        let jobs = lock(&self.jobs);
+        let Some(sender) = &*jobs else { return };
+        // Relaxed: a guess that is at most one thread off; every job is in the channel either way.
+        let claimed = self
+            .idle
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |idle| {
+                idle.checked_sub(1)
+            });
+        if claimed.is_err() {
+            self.start_thread();
+        }
+        // The receiver lives as long as we do.
+        let _ = sender.send(job);
+    }
+
+    fn start_thread(&self) {
+        let mut threads = lock(&self.threads);
+        if threads.len() >= THREADS_MAX {
+            return;
+        }
+        let (receiver, idle) = (self.receiver.clone(), self.idle.clone());
+        let run = move || {
+            let _mark = mark_runtime_thread();
+            while let Ok(job) = receiver.recv() {
+                run_job(job);
+                // Relaxed: see `execute`.
+                idle.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        if let Ok(thread) = thread::spawn_named("millstream-host", run) {
+            threads.push(thread);
+        }
+    }
+
+    /// Takes no more jobs, runs those there are, ends the threads.
+    pub(crate) fn join(&self) {
+        lock(&self.jobs).take();
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Runs a job; a panic ends with it.
+pub(crate) fn run_job(job: Job) {
+    drop(catch_unwind(AssertUnwindSafe(job)));
+}
+
+thread_local! {
+    /// Is the thread inside [`run_host`], which tells of panics itself?
+    static IN_HOST_WORK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A host function as a job: it tells the device when it ended, with the panic's message.
+pub(crate) fn host_job(
+    work: HostWork,
+    resources: Option<Box<dyn std::any::Any + Send>>,
+    token: HostToken,
+    control: channel::Sender<Control>,
+    device: Arc<Gate>,
+) -> Job {
+    let tell = Arc::new(Mutex::new(Some((control, device))));
+    let told = tell.clone();
+    let finish = move |outcome: Result<(), String>| {
+        // A panic inside the host function is told below, with its message.
+        if !(IN_HOST_WORK.get() && std::thread::panicking()) {
+            tell_end(&told, token, outcome);
+        }
+    };
+    let done = HostDone::new(finish);
+    Box::new(move || {
+        let before = IN_HOST_WORK.replace(true);
+        let outcome = catch_unwind(AssertUnwindSafe(|| (work.run)(done, resources)));
+        IN_HOST_WORK.set(before);
+        if let Err(panic) = outcome {
+            tell_end(&tell, token, Err(panic_message(&*panic)));
+        }
+    })
+}
+
+type Tell = Mutex<Option<(channel::Sender<Control>, Arc<Gate>)>>;
+
+fn tell_end(tell: &Tell, token: HostToken, outcome: Result<(), String>) {
+    if let Some((control, device)) = lock(tell).take() {
+        // A device that is gone needs no telling.
+        let _ = control.send(Control::HostFinished(token, outcome));
+        device.wake();
+    }
+}
+
+/// The message of a panic.
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(message), _) => (*message).to_owned(),
+        (_, Some(message)) => message.clone(),
+        _ => "something that is no text".to_owned(),
+    }
+}

@@ -1,0 +1,186 @@
+//! A device that runs by itself: its thread, and the mailbox as a channel.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use millstream_core::backend::Backend;
+use millstream_core::channel::{Build, ComputeChannel, Job, Refusal, mark_runtime_thread};
+use millstream_core::message::Task;
+use millstream_core::report::Report;
+use millstream_core::server::Effect;
+use millstream_sync::channel;
+use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock};
+use millstream_sync::gate::Gate;
+use millstream_sync::mailbox::{Refused, Sender};
+
+use crate::actor::{Control, DeviceActor, Outside};
+use crate::gc::{GcThread, Handover, Then};
+use crate::host::{HostThreads, host_job};
+
+/// The mailbox as a channel.
+pub(crate) struct MailboxChannel {
+    sender: Sender<Task>,
+    host: Arc<HostThreads>,
+}
+
+impl MailboxChannel {
+    pub(crate) fn new(sender: Sender<Task>, host: Arc<HostThreads>) -> Self {
+        Self { sender, host }
+    }
+}
+
+impl ComputeChannel for MailboxChannel {
+    #[inline]
+    fn send(&self, message: Build<'_>) -> Result<(), Refusal> {
+        // SAFETY: a `Build` initializes the slot and does not panic, by its constructor's contract.
+        let sent = unsafe { self.sender.send_with(|slot| message.into_slot(slot)) };
+        sent.map(drop).map_err(|_closed| Refusal::Closed)
+    }
+
+    #[inline]
+    fn try_send(&self, message: Build<'_>) -> Result<(), Refusal> {
+        // SAFETY: as in `send`.
+        let sent = unsafe { self.sender.try_send_with(|slot| message.into_slot(slot)) };
+        sent.map(drop).map_err(|refused| match refused {
+            Refused::Full => Refusal::Full,
+            Refused::Closed => Refusal::Closed,
+        })
+    }
+
+    fn depth(&self) -> usize {
+        self.sender.depth()
+    }
+
+    fn drive(&self) -> Option<bool> {
+        None
+    }
+
+    fn execute(&self, job: Job) {
+        self.host.execute(job);
+    }
+}
+
+/// Where the effects of a device thread go.
+pub(crate) struct Threads {
+    pub(crate) gc: GcThread,
+    pub(crate) host: Arc<HostThreads>,
+    pub(crate) control: channel::Sender<Control>,
+    pub(crate) gate: Arc<Gate>,
+}
+
+impl Outside for Threads {
+    fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
+        let handover = match effect {
+            Effect::Host {
+                work,
+                resources,
+                token,
+            } => {
+                self.host.execute(host_job(
+                    work,
+                    resources,
+                    token,
+                    self.control.clone(),
+                    self.gate.clone(),
+                ));
+                return Ok(());
+            }
+            Effect::Collect { value, after } => Handover {
+                after: after.iter().collect(),
+                then: Then::Drop(value),
+            },
+            Effect::Watch(point) => Handover {
+                after: vec![point],
+                then: Then::WakeDevice,
+            },
+        };
+        self.gc
+            .hand_over(handover)
+            .map_err(|handover| match handover.then {
+                Then::Drop(value) => {
+                    let mut after = millstream_core::hazard::points::Points::default();
+                    handover
+                        .after
+                        .into_iter()
+                        .for_each(|point| after.insert(point));
+                    Effect::Collect { value, after }
+                }
+                Then::WakeDevice => Effect::Watch(handover.after[0]),
+            })
+    }
+}
+
+/// When a closing device gives up, shared between who closes and the device thread.
+pub(crate) type Deadline = Arc<Mutex<Option<Instant>>>;
+
+/// The device thread: turns while there is something to do, else spins briefly, then sleeps.
+pub(crate) fn run<B: Backend>(
+    mut actor: DeviceActor<B>,
+    mut threads: Threads,
+    spin: &SpinPolicy,
+    deadline: &Deadline,
+) -> Report {
+    let _mark = mark_runtime_thread();
+    // A panic of ours or of a backend must not leave anybody waiting (I5).
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        turns(&mut actor, &mut threads, spin, deadline)
+    }));
+    shut_down(actor, threads, matches!(outcome, Ok(true)))
+}
+
+/// Turns until the device is closed; says whether it drained.
+fn turns<B: Backend>(
+    actor: &mut DeviceActor<B>,
+    threads: &mut Threads,
+    spin: &SpinPolicy,
+    deadline: &Deadline,
+) -> bool {
+    let gate = threads.gate.clone();
+    let waker = Waker::from(gate.clone());
+    let mut spinner = Spinner::new(*spin);
+    gate.attach();
+    loop {
+        if actor.turn(threads) {
+            continue;
+        }
+        if actor.is_finished() {
+            return true;
+        }
+        if !actor.prepare_idle(&waker, threads) {
+            if actor.is_closing() {
+                let until =
+                    lock(deadline).unwrap_or_else(|| Instant::now() + Duration::from_secs(1));
+                // While closing, completions of any kind are what is waited for.
+                let nap = until.min(Instant::now() + Duration::from_millis(1));
+                gate.wait_until_deadline(&mut spinner, nap, || actor.has_news().then_some(()));
+                if Instant::now() >= until {
+                    actor.end_idle();
+                    return false;
+                }
+            } else {
+                gate.wait_until(&mut spinner, || actor.has_news().then_some(()));
+            }
+        }
+        actor.end_idle();
+    }
+}
+
+/// Fails what is left, frees what can be freed, ends the threads.
+fn shut_down<B: Backend>(mut actor: DeviceActor<B>, mut threads: Threads, drained: bool) -> Report {
+    let mut report = Report::default();
+    report.drained = drained;
+    report.slices_held = actor.server.live_slices();
+    report.tasks_left = actor.abandon();
+    if drained {
+        report.bytes_freed = actor.server.free_pages();
+        drop(actor);
+        threads.gc.join();
+        threads.host.join();
+    } else {
+        // Something still runs and cannot be interrupted: what it uses is left to it.
+        report.threads_left = actor.leak();
+    }
+    report
+}
