@@ -137,6 +137,13 @@ impl Points {
         Some(point)
     }
 
+    /// The point, if there is exactly one.
+    #[inline]
+    pub fn only(&self) -> Option<Point> {
+        let [first, second] = self.inline;
+        (first.cursor != 0 && second.cursor == 0).then_some(first)
+    }
+
     /// The points, in no order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Point> + '_ {

@@ -11,10 +11,18 @@ use super::options::{AllocationMode, MemoryOptions};
 use super::page::{PageError, PageSource};
 use super::reservation::{Origin, PoolUsage, Reservation, ReserveError};
 use super::store::{Place, Store};
-use super::waiting::Waiting;
+use super::waiting::{Taken, Waiting};
 
 /// How many larger classes are tried when the device has no page left: up to twice the size.
 const LARGER_CLASSES: u16 = 8;
+
+/// A range for a request.
+enum Found {
+    /// Nothing uses it.
+    Clean(Origin),
+    /// Points still use it, all of them covered.
+    Reused(Taken),
+}
 
 /// The memory pools of one device.
 pub struct Pools {
@@ -73,18 +81,29 @@ impl Pools {
             self.trim(source);
         }
         let place = self.store.place(bytes, mode);
-        let (origin, points) = match self.find(place, queue, covered) {
+        let found = match self.find(place, queue, covered) {
             Some(found) => found,
-            None => self
-                .grow(source, place, queue, covered)
-                .map_err(|error| self.refusal(bytes, error))?,
+            None => match self.grow(source, place, queue, covered) {
+                Ok(found) => found,
+                Err(error) => return Err(self.refusal(bytes, error)),
+            },
+        };
+        let origin = match &found {
+            Found::Clean(origin) => *origin,
+            Found::Reused(taken) => taken.origin,
         };
         let reservation = self.store.reservation(origin, bytes);
         self.in_use += reservation.bytes;
         self.padding += reservation.bytes - bytes;
         self.high_water = self.high_water.max(self.in_use);
         self.live += 1;
-        Ok((reservation, points))
+        match &found {
+            Found::Clean(_) => Ok((reservation, Points::new())),
+            Found::Reused(taken) => {
+                self.busy -= reservation.bytes;
+                Ok((reservation, self.waiting.residue(taken)))
+            }
+        }
     }
 
     /// Gives a range back, with the points that still use it.
@@ -106,7 +125,7 @@ impl Pools {
         }
         self.in_use -= bytes;
         self.padding -= bytes - asked;
-        if !busy.is_empty() && self.waiting.push(origin, busy) {
+        if !busy.is_empty() && self.waiting.push(origin, &busy) {
             self.busy += bytes;
         } else {
             self.store.free(origin);
@@ -178,7 +197,7 @@ impl Pools {
         place: Place,
         queue: QueueId,
         covered: &dyn Fn(Point) -> bool,
-    ) -> Option<(Origin, Points)> {
+    ) -> Option<Found> {
         let reused = match place {
             Place::Block(class) | Place::Range(class) => {
                 self.waiting.take(class, queue, covered, |_| true)
@@ -186,11 +205,10 @@ impl Pools {
             Place::Large { least, .. } => self.find_large(least, queue, covered),
             Place::Persistent(_) | Place::Dedicated(_) => None,
         };
-        if let Some((origin, points)) = reused {
-            self.busy -= self.store.bytes(origin);
-            return Some((origin, points));
+        match reused {
+            Some(taken) => Some(Found::Reused(taken)),
+            None => self.store.take(place).map(Found::Clean),
         }
-        self.store.take(place).map(|origin| (origin, Points::new()))
     }
 
     /// A busy page of about the size, from the size's class and the one above.
@@ -199,7 +217,7 @@ impl Pools {
         bytes: u64,
         queue: QueueId,
         covered: &dyn Fn(Point) -> bool,
-    ) -> Option<(Origin, Points)> {
+    ) -> Option<Taken> {
         let Self { store, waiting, .. } = self;
         let class = Class::round_down(store.layout.units(bytes));
         [class, Class(class.0 + 1)].into_iter().find_map(|class| {
@@ -216,10 +234,9 @@ impl Pools {
         place: Place,
         queue: QueueId,
         covered: &dyn Fn(Point) -> bool,
-    ) -> Result<(Origin, Points), PageError> {
-        let clean = |origin: Origin| (origin, Points::new());
+    ) -> Result<Found, PageError> {
         let mut error = match self.store.grow(source, place) {
-            Ok(Some(origin)) => return Ok(clean(origin)),
+            Ok(Some(origin)) => return Ok(Found::Clean(origin)),
             Ok(None) => PageError::OutOfMemory { free: None },
             Err(PageError::Lost) => return Err(PageError::Lost),
             Err(error) => error,
@@ -227,17 +244,17 @@ impl Pools {
         let returned = self.cleanup(source);
         // Chunks without a block in use went back to their pages: there may be room now.
         if let Some(origin) = self.store.take(place) {
-            return Ok(clean(origin));
+            return Ok(Found::Clean(origin));
         }
         if returned > 0 {
             match self.store.grow(source, place) {
-                Ok(Some(origin)) => return Ok(clean(origin)),
+                Ok(Some(origin)) => return Ok(Found::Clean(origin)),
                 Ok(None) => {}
                 Err(next) => error = next,
             }
         }
         match self.store.grow_less(source, place, error) {
-            Ok(Some(origin)) => Ok(clean(origin)),
+            Ok(Some(origin)) => Ok(Found::Clean(origin)),
             Ok(None) => Err(error),
             Err(PageError::Lost) => Err(PageError::Lost),
             Err(last) => self.find_larger(place, queue, covered).ok_or(last),
@@ -250,7 +267,7 @@ impl Pools {
         place: Place,
         queue: QueueId,
         covered: &dyn Fn(Point) -> bool,
-    ) -> Option<(Origin, Points)> {
+    ) -> Option<Found> {
         let (Place::Block(class) | Place::Range(class)) = place else {
             return None;
         };

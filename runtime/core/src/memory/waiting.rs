@@ -31,6 +31,13 @@ pub(super) struct Waiting {
     count: usize,
 }
 
+/// A range that left for a queue.
+pub(super) struct Taken {
+    pub(super) origin: Origin,
+    home: Point,
+    rest: u32,
+}
+
 impl Waiting {
     pub(super) fn new() -> Self {
         Self {
@@ -44,17 +51,32 @@ impl Waiting {
 
     /// Keeps a range until its points have passed. Returns false, and keeps nothing, if all have.
     #[inline]
-    pub(super) fn push(&mut self, origin: Origin, mut points: Points) -> bool {
+    pub(super) fn push(&mut self, origin: Origin, points: &Points) -> bool {
+        match points.only() {
+            Some(home) if has_passed(&self.passed, home) => false,
+            Some(home) => {
+                self.count += 1;
+                self.settle_at(origin, home, Entry::SOLE);
+                true
+            }
+            None => self.push_many(origin, points.clone()),
+        }
+    }
+
+    #[inline(never)]
+    fn push_many(&mut self, origin: Origin, mut points: Points) -> bool {
         points.retain_open(|point| has_passed(&self.passed, point));
         let Some(home) = points.pop() else {
             return false;
         };
         self.count += 1;
-        self.settle_at(origin, home, points);
+        let rest = self.keep_rest(points);
+        self.settle_at(origin, home, rest);
         true
     }
 
-    /// Takes a range of `class` that `queue` may use without a wait, with its open points.
+    /// Takes a range of `class` that `queue` may use without a wait. Its points are the
+    /// [residue](Self::residue), which must be asked for.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -62,7 +84,7 @@ impl Waiting {
         queue: QueueId,
         covered: &dyn Fn(Point) -> bool,
         fits: impl Fn(Origin) -> bool,
-    ) -> Option<(Origin, Points)> {
+    ) -> Option<Taken> {
         let busy = &mut self.classes[class.index()];
         if busy.is_empty() {
             return None;
@@ -77,12 +99,22 @@ impl Waiting {
             fits(entry.origin) && covered(home) && rest_covered(entry)
         })?;
         self.count -= 1;
-        if entry.rest == Entry::SOLE {
-            return Some((entry.origin, Points::from(home)));
+        Some(Taken {
+            origin: entry.origin,
+            home,
+            rest: entry.rest,
+        })
+    }
+
+    /// The open points of a range that was taken.
+    #[inline]
+    pub(super) fn residue(&mut self, taken: &Taken) -> Points {
+        if taken.rest == Entry::SOLE {
+            return Points::from(taken.home);
         }
-        let mut residue = self.take_rest(&entry);
-        residue.insert(home);
-        Some((entry.origin, residue))
+        let mut points = self.take_rest(taken.rest);
+        points.insert(taken.home);
+        points
     }
 
     /// Everything on `queue` up to `cursor` has passed: `clean` is called with every range that
@@ -105,10 +137,13 @@ impl Waiting {
                 let class = Class((word * 64) as u16 + classes.trailing_zeros() as u16);
                 classes &= classes - 1;
                 while let Some(entry) = self.classes[class.index()].pop_passed(queue, cursor) {
-                    let mut rest = self.take_rest(&entry);
+                    let mut rest = self.take_rest(entry.rest);
                     match rest.pop() {
                         // Another queue's: all points of this one up to `cursor` are gone.
-                        Some(home) => self.settle_at(entry.origin, home, rest),
+                        Some(home) => {
+                            let rest = self.keep_rest(rest);
+                            self.settle_at(entry.origin, home, rest);
+                        }
                         None => {
                             self.count -= 1;
                             clean(entry.origin);
@@ -144,13 +179,8 @@ impl Waiting {
 
     /// Puts a range, counted already, where it waits for `home`.
     #[inline]
-    fn settle_at(&mut self, origin: Origin, home: Point, rest: Points) {
+    fn settle_at(&mut self, origin: Origin, home: Point, rest: u32) {
         let class = origin.class();
-        let rest = if rest.is_empty() {
-            Entry::SOLE
-        } else {
-            self.rests.insert(rest) as u32
-        };
         let entry = Entry {
             cursor: home.cursor,
             origin,
@@ -161,18 +191,23 @@ impl Waiting {
         }
     }
 
+    /// Keeps the points of an entry besides its home.
+    fn keep_rest(&mut self, rest: Points) -> u32 {
+        if rest.is_empty() {
+            Entry::SOLE
+        } else {
+            self.rests.insert(rest) as u32
+        }
+    }
+
     /// The points of an entry besides its home that have not passed.
-    #[inline]
-    fn take_rest(&mut self, entry: &Entry) -> Points {
-        if entry.rest == Entry::SOLE {
+    fn take_rest(&mut self, rest: u32) -> Points {
+        if rest == Entry::SOLE {
             return Points::new();
         }
-        let mut rest = self
-            .rests
-            .try_remove(entry.rest as usize)
-            .unwrap_or_default();
-        rest.retain_open(|point| has_passed(&self.passed, point));
-        rest
+        let mut points = self.rests.try_remove(rest as usize).unwrap_or_default();
+        points.retain_open(|point| has_passed(&self.passed, point));
+        points
     }
 }
 
