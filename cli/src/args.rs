@@ -1,0 +1,190 @@
+//! What can be typed: the commands, their options, their limits and the help text.
+//!
+//! Pure data: nothing here opens a device or touches a file. Every number has a range, so that
+//! what reaches the commands is usable as it is.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
+
+/// More workers than this tell nothing new about one device.
+const MAX_THREADS: u64 = 256;
+/// What a device has at most.
+const MAX_QUEUES: u64 = 16;
+/// Keeps the list of measured latencies small.
+const MAX_REPEAT: u64 = 10_000;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  all right
+  1  a result differed from the reference, or the device failed
+  2  bad usage: an unknown option, a folder that is missing, holds no photograph or cannot be written
+  3  all right, but some files of the input folder were skipped";
+
+const DEMO_EXAMPLES: &str = "\
+Examples:
+  millstream demo
+  millstream demo --threads 64 --queues 2 --strategy sequential
+  millstream demo --input ~/Pictures/holiday --output out/holiday --repeat 1
+  millstream demo --json | jq .run.photos_per_second";
+
+/// Many threads, one device.
+#[derive(Debug, Parser)]
+#[command(name = "millstream", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Let many threads develop photographs on one device, and check every result.
+    #[command(after_help = demo_after_help())]
+    Demo(DemoArgs),
+    /// Show which devices can be opened here, and why others cannot.
+    #[command(after_help = EXIT_CODES)]
+    Doctor(DoctorArgs),
+}
+
+/// Options of `millstream demo`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DemoArgs {
+    /// The device that runs the kernels.
+    #[arg(long, value_enum, default_value_t = Backend::Cpu)]
+    pub(crate) backend: Backend,
+
+    /// Worker threads, each with a stream of its own.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
+    pub(crate) threads: u64,
+
+    /// Queues of the device: how many streams can run side by side.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=MAX_QUEUES))]
+    pub(crate) queues: u64,
+
+    /// How streams that share a queue take turns.
+    #[arg(long, value_enum, default_value_t = Order::Interleave)]
+    pub(crate) strategy: Order,
+
+    /// Folder of JPEG and PNG photographs (not searched recursively; names that begin with a dot
+    /// are left alone) [default: assets/photos of the repository]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) input: Option<PathBuf>,
+
+    /// Folder for the results; made if it is missing.
+    #[arg(long, value_name = "FOLDER", default_value = "out/demo")]
+    pub(crate) output: PathBuf,
+
+    /// How often each photograph is developed.
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=MAX_REPEAT))]
+    pub(crate) repeat: u64,
+
+    /// Print one JSON object on standard output, and nothing else there.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `millstream doctor`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DoctorArgs {
+    /// Print one JSON object on standard output, and nothing else there.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A kind of device that this build can open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Backend {
+    /// The processor: queues and teams of threads.
+    Cpu,
+}
+
+/// The strategy's name on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Order {
+    /// One task from each stream in turn.
+    Interleave,
+    /// Stream after stream.
+    Sequential,
+}
+
+fn demo_after_help() -> String {
+    format!("{DEMO_EXAMPLES}\n\n{EXIT_CODES}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    fn demo(line: &str) -> DemoArgs {
+        match parse(line).unwrap().command {
+            Command::Demo(args) => args,
+            Command::Doctor(_) => panic!("parsed as doctor"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn plain_demo_takes_the_documented_defaults() {
+        let args = demo("millstream demo");
+        assert_eq!((args.threads, args.queues, args.repeat), (8, 4, 4));
+        assert_eq!(args.strategy, Order::Interleave);
+        assert_eq!(args.output, PathBuf::from("out/demo"));
+        assert!(args.input.is_none() && !args.json);
+    }
+
+    #[test]
+    fn every_option_is_heard() {
+        let args = demo(
+            "millstream demo --backend cpu --threads 3 --queues 2 --strategy sequential \
+             --input a --output b --repeat 9 --json",
+        );
+        assert_eq!((args.threads, args.queues, args.repeat), (3, 2, 9));
+        assert_eq!(args.strategy, Order::Sequential);
+        assert_eq!(args.input, Some(PathBuf::from("a")));
+        assert_eq!(args.output, PathBuf::from("b"));
+        assert!(args.json);
+    }
+
+    #[test]
+    fn zero_and_boundless_counts_are_bad_usage() {
+        for line in [
+            "millstream demo --threads 0",
+            "millstream demo --threads 100000",
+            "millstream demo --queues 0",
+            "millstream demo --repeat 0",
+            "millstream demo --backend abacus",
+        ] {
+            assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_help_documents_every_exit_code() {
+        let help = Cli::command()
+            .find_subcommand_mut("demo")
+            .unwrap()
+            .render_help()
+            .to_string();
+        for code in [
+            "0  all right",
+            "1  a result",
+            "2  bad usage",
+            "3  all right, but",
+        ] {
+            assert!(help.contains(code), "{code} is missing in\n{help}");
+        }
+    }
+}

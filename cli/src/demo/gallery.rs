@@ -1,0 +1,176 @@
+//! Writes what came back: one PNG for each drawing, and the small pictures of the contact sheet.
+//!
+//! All folders are made, and found to be writable, before the device is opened: a run must not
+//! end with nothing to show for it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicUsize;
+use std::thread;
+
+use image::{ExtendedColorType, ImageError};
+
+use super::pipeline::Drawing;
+use super::progress::Progress;
+use super::report::Files;
+use super::sheet::{self, Pair};
+use super::workers::{self, Prepared};
+use crate::exit::CommandError;
+
+/// Where the results go, and the pairs gathered so far.
+pub(crate) struct Gallery {
+    files: Files,
+    pairs: Vec<Pair>,
+    hung: usize,
+}
+
+impl Gallery {
+    /// Makes the output folders; `input` must be another folder.
+    pub(crate) fn new(output: &Path, input: &Path) -> Result<Self, CommandError> {
+        let files = Files {
+            drawings: output.join("photos"),
+            contact_sheet: output.join("contact-sheet.png"),
+            timeline: output.join("timeline.svg"),
+        };
+        fs::create_dir_all(&files.drawings)
+            .map_err(|source| unwritable(&files.drawings, source))?;
+        let same = |a: &Path, b: &Path| matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
+        if same(output, input) || same(&files.drawings, input) {
+            return Err(CommandError::OutputIsInput {
+                path: output.to_owned(),
+            });
+        }
+        for folder in [output, &files.drawings] {
+            let probe = folder.join(format!(".writable-{}", std::process::id()));
+            fs::write(&probe, b"")
+                .and_then(|()| fs::remove_file(&probe))
+                .map_err(|source| unwritable(folder, source))?;
+        }
+        Ok(Self {
+            files,
+            pairs: Vec::new(),
+            hung: 0,
+        })
+    }
+
+    pub(crate) fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Writes the drawings of a round on all cores; `equal` says which photographs were right.
+    /// Returns each drawing's file, in the order of `drawings`.
+    pub(crate) fn hang(
+        &mut self,
+        photos: &[Prepared],
+        drawings: &[(usize, Drawing)],
+        equal: impl Fn(usize) -> bool + Sync,
+        progress: &Progress,
+    ) -> Result<Vec<PathBuf>, CommandError> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let next = AtomicUsize::new(0);
+        let room = sheet::MAX_PAIRS.saturating_sub(self.hung);
+        let mut written = workers::on_threads(cores.min(drawings.len()), |_| {
+            let mut written = Vec::new();
+            while let Some((index, (photo, drawing))) = workers::take(&next, drawings) {
+                let source = &photos[*photo].photo;
+                let path = self.files.drawings.join(&source.output);
+                let result = save_grey(&path, &drawing.image, source.width, source.height);
+                let pair = (index < room)
+                    .then(|| Pair::cut(source, &drawing.image, &drawing.histogram, equal(*photo)))
+                    .flatten();
+                written.push((index, result.map(|()| (path, pair))));
+                progress.step();
+            }
+            written
+        })?;
+        written.sort_by_key(|(index, _)| *index);
+        self.hung += drawings.len();
+        let mut paths = Vec::with_capacity(written.len());
+        for (_, result) in written {
+            let (path, pair) = result?;
+            paths.push(path);
+            self.pairs.extend(pair);
+        }
+        Ok(paths)
+    }
+
+    /// Writes the contact sheet and the timeline.
+    pub(crate) fn finish(&self, subtitle: &str, timeline: &str) -> Result<(), CommandError> {
+        let hidden = self.hung.saturating_sub(sheet::MAX_PAIRS);
+        let more = if hidden > 0 {
+            format!(" · {hidden} more are not shown")
+        } else {
+            String::new()
+        };
+        let sheet = sheet::draw(&self.pairs, "millstream demo", &format!("{subtitle}{more}"))
+            .map_err(|source| CommandError::Encoding { source })?;
+        let path = &self.files.contact_sheet;
+        sheet.save(path).map_err(|error| save_error(path, error))?;
+        let path = &self.files.timeline;
+        fs::write(path, timeline).map_err(|source| unwritable(path, source))
+    }
+}
+
+fn save_grey(path: &Path, pixels: &[u8], width: u32, height: u32) -> Result<(), CommandError> {
+    // `save_buffer` asserts this; a drawing of a wrong length is reported as different elsewhere.
+    if pixels.len() as u64 != u64::from(width) * u64::from(height) {
+        return Ok(());
+    }
+    image::save_buffer(path, pixels, width, height, ExtendedColorType::L8)
+        .map_err(|error| save_error(path, error))
+}
+
+fn save_error(path: &Path, error: ImageError) -> CommandError {
+    match error {
+        ImageError::IoError(source) => unwritable(path, source),
+        source => CommandError::Encoding { source },
+    }
+}
+
+fn unwritable(path: &Path, source: io::Error) -> CommandError {
+    CommandError::OutputUnwritable {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn the_folders_are_made_and_nothing_is_left_in_them() {
+        let scratch = Scratch::new("gallery_made");
+        let output = scratch.path().join("a/b/c");
+        let gallery = Gallery::new(&output, scratch.path()).unwrap();
+        assert!(gallery.files().drawings.is_dir());
+        assert_eq!(fs::read_dir(&gallery.files().drawings).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_unwritable() {
+        let scratch = Scratch::new("gallery_file");
+        let output = scratch.path().join("taken");
+        fs::write(&output, b"").unwrap();
+        assert!(matches!(
+            Gallery::new(&output, scratch.path()),
+            Err(CommandError::OutputUnwritable { .. })
+        ));
+    }
+
+    #[test]
+    fn results_never_land_among_the_photographs() {
+        let scratch = Scratch::new("gallery_same");
+        assert!(matches!(
+            Gallery::new(scratch.path(), scratch.path()),
+            Err(CommandError::OutputIsInput { .. })
+        ));
+        let inner = scratch.path().join("photos");
+        assert!(matches!(
+            Gallery::new(scratch.path(), &inner),
+            Err(CommandError::OutputIsInput { .. })
+        ));
+    }
+}

@@ -1,0 +1,50 @@
+//! `millstream demo`: many threads develop photographs on one device, and every result is checked.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `session` | one run from end to end |
+//! | `album`, `photos` | finds and reads photographs, or says why not |
+//! | `recipe` | the numbers of the recipe |
+//! | `reference` | the recipe in plain code, on the host |
+//! | `pipeline` | the recipe as kernels, on the device |
+//! | `workers` | threads and their streams |
+//! | `check` | holds results against the reference |
+//! | `gallery` | writes the drawings and gathers the contact sheet |
+//! | `sheet`, `lettering` | the contact sheet |
+//! | `timeline` | the timeline picture |
+//! | `report`, `table` | what the run has to say, as data and as text |
+//! | `progress` | the bar |
+
+mod album;
+mod check;
+mod gallery;
+mod lettering;
+mod photos;
+mod pipeline;
+mod progress;
+mod recipe;
+mod reference;
+mod report;
+mod session;
+mod sheet;
+mod svg;
+mod table;
+mod timeline;
+mod workers;
+
+use crate::args::DemoArgs;
+use crate::exit::{CommandError, Exit};
+use crate::output;
+
+pub(crate) use table::{bytes, counted};
+
+/// Runs the demo and prints its report.
+pub(crate) fn run(args: &DemoArgs) -> Result<Exit, CommandError> {
+    let report = session::run(args)?;
+    if args.json {
+        output::json(&report);
+    } else {
+        output::text(&table::render(&report));
+    }
+    Ok(report.exit())
+}

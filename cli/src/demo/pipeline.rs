@@ -1,0 +1,340 @@
+//! The recipe as kernels: what a photograph goes through on the device.
+//!
+//! ```text
+//!  rgb -luma-> light -blur_x-> spare -blur_y-> light -sobel-> spare
+//!              light, spare -tone-> image -histogram-> bins
+//! ```
+//! Two planes of `f32` are enough: they are written in turn, and the runtime keeps the order. No
+//! call here waits for a result. Cubes take one row each, except the histogram's, which take a
+//! stretch of pixels each. The taps of the blur are written on one stream and read on all.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use millstream::{
+    ComputeClient, CubeCount, Error, Handle, Kernel, KernelHandle, Pending, Stream, read, update,
+    write,
+};
+
+use super::photos::Photo;
+use super::recipe::{HALF_INK, LEVELS, LUMA, PAPER, RADIUS, SIGMA};
+
+/// Device memory per pixel: the photograph, two planes, the drawing.
+pub(crate) const BYTES_PER_PIXEL: u64 = 3 + 2 * 4 + 1;
+
+/// Pixels that one cube of the histogram counts: many enough that adding 256 bins is cheap.
+const PIXELS_PER_COUNT: usize = 1 << 15;
+
+/// The kernels, prepared for one device.
+pub(crate) struct Pipeline {
+    luma: KernelHandle,
+    blur_x: KernelHandle,
+    blur_y: KernelHandle,
+    sobel: KernelHandle,
+    tone: KernelHandle,
+    histogram: KernelHandle,
+}
+
+/// A photograph on its way through the device.
+pub(crate) struct Developing {
+    image: Pending<Vec<u8>>,
+    histogram: Pending<Vec<u32>>,
+}
+
+/// A photograph that came back.
+pub(crate) struct Drawing {
+    pub(crate) image: Vec<u8>,
+    pub(crate) histogram: Vec<u32>,
+}
+
+impl Developing {
+    /// Waits for the drawing. Blocks.
+    pub(crate) fn wait(self) -> Result<Drawing, Error> {
+        Ok(Drawing {
+            image: self.image.wait()?,
+            histogram: self.histogram.wait()?,
+        })
+    }
+}
+
+impl Pipeline {
+    pub(crate) fn new(client: &ComputeClient) -> Result<Self, Error> {
+        Ok(Self {
+            luma: client.kernel(luma())?,
+            blur_x: client.kernel(blur_x())?,
+            blur_y: client.kernel(blur_y())?,
+            sobel: client.kernel(sobel())?,
+            tone: client.kernel(tone())?,
+            histogram: client.kernel(histogram())?,
+        })
+    }
+
+    /// Writes the taps of the blur, for `submit` on any stream.
+    pub(crate) fn write_taps(&self, stream: &Stream) -> Result<Handle<f32>, Error> {
+        stream.create(&taps())
+    }
+
+    /// Sends one photograph through the device. Returns at once.
+    pub(crate) fn submit(
+        &self,
+        stream: &Stream,
+        taps: &Handle<f32>,
+        photo: &Photo,
+    ) -> Result<Developing, Error> {
+        let pixels = photo.width as usize * photo.height as usize;
+        let rows = CubeCount::d1(photo.height);
+        let rgb = stream.create(&photo.rgb)?;
+        let light = stream.empty::<f32>(pixels)?;
+        let spare = stream.empty::<f32>(pixels)?;
+        let image = stream.empty::<u8>(pixels)?;
+        let bins = stream.create(&[0u32; LEVELS])?;
+
+        stream.launch(&self.luma, rows.clone(), (read(&rgb), write(&light)))?;
+        stream.launch(
+            &self.blur_x,
+            rows.clone(),
+            (read(&light), read(taps), write(&spare)),
+        )?;
+        stream.launch(
+            &self.blur_y,
+            rows.clone(),
+            (read(&spare), read(taps), write(&light)),
+        )?;
+        stream.launch(&self.sobel, rows.clone(), (read(&light), write(&spare)))?;
+        stream.launch(
+            &self.tone,
+            rows,
+            (read(&light), read(&spare), write(&image)),
+        )?;
+        let counts = CubeCount::d1(pixels.div_ceil(PIXELS_PER_COUNT) as u32);
+        stream.launch(&self.histogram, counts, (read(&image), update(&bins)))?;
+        Ok(Developing {
+            image: stream.read(&image),
+            histogram: stream.read(&bins),
+        })
+    }
+}
+
+fn luma() -> Kernel {
+    Kernel::new("luma")
+        .reads::<u8>("rgb")
+        .writes::<f32>("light")
+        .native(|_, args| {
+            let start = args.chunk_start(1);
+            let light: &mut [f32] = args.chunk(1);
+            let rgb: &[u8] = args.read(0);
+            let [red, green, blue] = LUMA.map(|weight| weight / 255.0);
+            for (light, pixel) in light.iter_mut().zip(rgb[start * 3..].chunks_exact(3)) {
+                *light = red * f32::from(pixel[0])
+                    + green * f32::from(pixel[1])
+                    + blue * f32::from(pixel[2]);
+            }
+        })
+}
+
+fn blur_x() -> Kernel {
+    Kernel::new("blur_x")
+        .reads::<f32>("src")
+        .reads::<f32>("taps")
+        .writes::<f32>("dst")
+        .native(|_, args| {
+            let start = args.chunk_start(2);
+            let dst: &mut [f32] = args.chunk(2);
+            let src = &args.read::<f32>(0)[start..start + dst.len()];
+            blur_row(src, args.read(1), dst);
+        })
+}
+
+fn blur_y() -> Kernel {
+    Kernel::new("blur_y")
+        .reads::<f32>("src")
+        .reads::<f32>("taps")
+        .writes::<f32>("dst")
+        .native(|cube, args| {
+            let dst: &mut [f32] = args.chunk(2);
+            let src: &[f32] = args.read(0);
+            let taps: &[f32] = args.read(1);
+            let (width, height) = (dst.len(), cube.count() as usize);
+            dst.fill(0.0);
+            for (k, tap) in taps.iter().enumerate() {
+                let y = (cube.index() as usize + k)
+                    .saturating_sub(taps.len() / 2)
+                    .min(height - 1);
+                for (dst, src) in dst.iter_mut().zip(&src[y * width..]) {
+                    *dst += tap * src;
+                }
+            }
+        })
+}
+
+fn sobel() -> Kernel {
+    Kernel::new("sobel")
+        .reads::<f32>("src")
+        .writes::<f32>("edges")
+        .native(|cube, args| {
+            let edges: &mut [f32] = args.chunk(1);
+            let src: &[f32] = args.read(0);
+            let (width, height, y) = (edges.len(), cube.count() as usize, cube.index() as usize);
+            let row = |y: usize| &src[y * width..(y + 1) * width];
+            sobel_row(
+                [
+                    row(y.saturating_sub(1)),
+                    row(y),
+                    row((y + 1).min(height - 1)),
+                ],
+                edges,
+            );
+        })
+}
+
+fn tone() -> Kernel {
+    Kernel::new("tone")
+        .reads::<f32>("light")
+        .reads::<f32>("edges")
+        .writes::<u8>("image")
+        .native(|_, args| {
+            let start = args.chunk_start(2);
+            let image: &mut [u8] = args.chunk(2);
+            let light = &args.read::<f32>(0)[start..];
+            let edges = &args.read::<f32>(1)[start..];
+            for ((image, light), edge) in image.iter_mut().zip(light).zip(edges) {
+                let paper = PAPER + (1.0 - PAPER) * light;
+                *image = (paper * HALF_INK / (edge + HALF_INK) * 255.0 + 0.5) as u8;
+            }
+        })
+}
+
+fn histogram() -> Kernel {
+    Kernel::new("histogram")
+        .reads::<u8>("image")
+        .updates_atomically::<u32>("bins")
+        .native(|cube, args| {
+            let image: &[u8] = args.read(0);
+            let bins: &[AtomicU32] = args.atomics::<u32>(1);
+            let start = cube.index() as usize * PIXELS_PER_COUNT;
+            let mut counted = [0u32; LEVELS];
+            for &level in &image[start..image.len().min(start + PIXELS_PER_COUNT)] {
+                counted[usize::from(level)] += 1;
+            }
+            for (bin, counted) in bins.iter().zip(counted) {
+                if counted > 0 {
+                    // Relaxed: only the sum matters, and the end of the launch publishes it.
+                    bin.fetch_add(counted, Ordering::Relaxed);
+                }
+            }
+        })
+}
+
+/// The taps of the blur: a bell that sums to one.
+fn taps() -> [f32; 2 * RADIUS + 1] {
+    let bell = std::array::from_fn(|k| {
+        let distance = k as f32 - RADIUS as f32;
+        (-distance * distance / (2.0 * SIGMA * SIGMA)).exp()
+    });
+    let sum: f32 = bell.iter().sum();
+    bell.map(|tap| tap / sum)
+}
+
+/// One tap after the other along the whole row, so that the inner loop has no branches.
+fn blur_row(src: &[f32], taps: &[f32], dst: &mut [f32]) {
+    let (Some(&first), Some(&last)) = (src.first(), src.last()) else {
+        return;
+    };
+    let (width, radius) = (dst.len(), taps.len() / 2);
+    dst.fill(0.0);
+    for (k, tap) in taps.iter().enumerate() {
+        // Tap k reads `k - radius` pixels to the right: left of `inside` that is before the row,
+        // from `outside` on it is behind it.
+        let inside = radius.saturating_sub(k).min(width);
+        let outside = (width + radius).saturating_sub(k).clamp(inside, width);
+        dst[..inside].iter_mut().for_each(|dst| *dst += tap * first);
+        dst[outside..].iter_mut().for_each(|dst| *dst += tap * last);
+        if inside < outside {
+            let from = inside + k - radius;
+            for (dst, src) in dst[inside..outside].iter_mut().zip(&src[from..]) {
+                *dst += tap * src;
+            }
+        }
+    }
+}
+
+/// How steep the picture is along the middle one of three rows.
+fn sobel_row([above, middle, below]: [&[f32]; 3], edges: &mut [f32]) {
+    let width = edges.len();
+    let (above, middle, below) = (&above[..width], &middle[..width], &below[..width]);
+    let steepness = |left: usize, x: usize, right: usize| {
+        let across = (above[right] - above[left])
+            + 2.0 * (middle[right] - middle[left])
+            + (below[right] - below[left]);
+        let down = (below[left] - above[left])
+            + 2.0 * (below[x] - above[x])
+            + (below[right] - above[right]);
+        (across * across + down * down).sqrt() / 4.0
+    };
+    for (x, edge) in edges
+        .iter_mut()
+        .enumerate()
+        .take(width.saturating_sub(1))
+        .skip(1)
+    {
+        *edge = steepness(x - 1, x, x + 1);
+    }
+    if let Some(last) = width.checked_sub(1) {
+        edges[0] = steepness(0, 0, last.min(1));
+        edges[last] = steepness(last.saturating_sub(1), last, last);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The blur of one row, read off the definition.
+    fn blur_row_plainly(src: &[f32], taps: &[f32]) -> Vec<f32> {
+        let at = |x: isize| src[x.clamp(0, src.len() as isize - 1) as usize];
+        let radius = taps.len() as isize / 2;
+        (0..src.len() as isize)
+            .map(|x| {
+                taps.iter()
+                    .zip(-radius..)
+                    .map(|(tap, k)| tap * at(x + k))
+                    .sum()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_row_of_any_width_is_blurred_as_defined() {
+        let taps = taps();
+        for width in 1..40 {
+            let src: Vec<f32> = (0..width).map(|x| ((x * 37) % 11) as f32).collect();
+            let mut dst = vec![f32::NAN; width];
+            blur_row(&src, &taps, &mut dst);
+            for (got, expected) in dst.iter().zip(blur_row_plainly(&src, &taps)) {
+                assert!(
+                    (got - expected).abs() < 1e-5,
+                    "width {width}: {got} is not {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn empty_rows_are_left_alone() {
+        blur_row(&[], &taps(), &mut []);
+        sobel_row([&[], &[], &[]], &mut []);
+    }
+
+    #[test]
+    fn an_even_row_has_no_edges_and_a_step_has_one() {
+        let mut edges = [f32::NAN; 6];
+        sobel_row([&[0.5; 6]; 3], &mut edges);
+        assert_eq!(edges, [0.0; 6]);
+        sobel_row([&[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]; 3], &mut edges);
+        assert_eq!(edges, [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn the_taps_sum_to_one() {
+        assert!((taps().iter().sum::<f32>() - 1.0).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,169 @@
+//! The recipe in the plainest code: one thread, one pixel after the other, in `f64`.
+//!
+//! It shares no arithmetic with the kernels and knows no device. Borders repeat the outermost
+//! pixel. Its answer is the tone of each pixel, 0 to 1, *before* it is rounded to a byte; how a
+//! device's bytes are held against it is said in `check.rs`.
+
+use super::photos::Photo;
+use super::recipe::{HALF_INK, LUMA, PAPER, RADIUS, SIGMA};
+
+/// A grey picture in `f64`.
+struct Plane {
+    width: usize,
+    height: usize,
+    values: Vec<f64>,
+}
+
+impl Plane {
+    fn from_fn(width: usize, height: usize, mut value: impl FnMut(isize, isize) -> f64) -> Self {
+        let mut values = Vec::with_capacity(width * height);
+        for y in 0..height {
+            for x in 0..width {
+                values.push(value(x as isize, y as isize));
+            }
+        }
+        Self {
+            width,
+            height,
+            values,
+        }
+    }
+
+    /// The value at (x, y); outside, that of the nearest pixel inside.
+    fn at(&self, x: isize, y: isize) -> f64 {
+        let x = x.clamp(0, self.width as isize - 1) as usize;
+        let y = y.clamp(0, self.height as isize - 1) as usize;
+        self.values[y * self.width + x]
+    }
+}
+
+/// The tone of every pixel, row by row.
+pub(crate) fn tones(photo: &Photo) -> Vec<f32> {
+    let (width, height) = (photo.width as usize, photo.height as usize);
+    let grey = luma(photo);
+    let taps = taps();
+    let radius = RADIUS as isize;
+    let across = Plane::from_fn(width, height, |x, y| {
+        (-radius..=radius)
+            .map(|k| taps[(k + radius) as usize] * grey.at(x + k, y))
+            .sum()
+    });
+    let blurred = Plane::from_fn(width, height, |x, y| {
+        (-radius..=radius)
+            .map(|k| taps[(k + radius) as usize] * across.at(x, y + k))
+            .sum()
+    });
+    Plane::from_fn(width, height, |x, y| {
+        tone(blurred.at(x, y), edge(&blurred, x, y))
+    })
+    .values
+    .into_iter()
+    .map(|tone| tone as f32)
+    .collect()
+}
+
+fn luma(photo: &Photo) -> Plane {
+    let width = photo.width as usize;
+    Plane::from_fn(width, photo.height as usize, |x, y| {
+        let pixel = (y as usize * width + x as usize) * 3;
+        (0..3)
+            .map(|channel| f64::from(LUMA[channel]) * f64::from(photo.rgb[pixel + channel]) / 255.0)
+            .sum()
+    })
+}
+
+fn taps() -> Vec<f64> {
+    let radius = RADIUS as i32;
+    let bell = |k: i32| (-f64::from(k * k) / (2.0 * f64::from(SIGMA) * f64::from(SIGMA))).exp();
+    let sum: f64 = (-radius..=radius).map(bell).sum();
+    (-radius..=radius).map(|k| bell(k) / sum).collect()
+}
+
+/// Sobel's measure of how steep the picture is here.
+fn edge(plane: &Plane, x: isize, y: isize) -> f64 {
+    const WEIGHT: [f64; 3] = [1.0, 2.0, 1.0];
+    let mut across = 0.0;
+    let mut down = 0.0;
+    for (weight, step) in WEIGHT.into_iter().zip(-1..=1) {
+        across += weight * (plane.at(x + 1, y + step) - plane.at(x - 1, y + step)) / 4.0;
+        down += weight * (plane.at(x + step, y + 1) - plane.at(x + step, y - 1)) / 4.0;
+    }
+    across.hypot(down)
+}
+
+fn tone(light: f64, edge: f64) -> f64 {
+    let paper = f64::from(PAPER) + (1.0 - f64::from(PAPER)) * light;
+    let ink = edge / (edge + f64::from(HALF_INK));
+    paper * (1.0 - ink)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn photo(width: u32, height: u32, grey: impl Fn(u32, u32) -> u8) -> Photo {
+        let mut rgb = Vec::new();
+        for y in 0..height {
+            for x in 0..width {
+                rgb.extend([grey(x, y); 3]);
+            }
+        }
+        Photo {
+            file: "test".into(),
+            output: "test.png".into(),
+            width,
+            height,
+            rgb,
+        }
+    }
+
+    #[test]
+    fn an_even_grey_is_paper_without_ink() {
+        for value in [0u8, 100, 255] {
+            let paper = PAPER + (1.0 - PAPER) * f32::from(value) / 255.0;
+            for tone in tones(&photo(7, 4, |_, _| value)) {
+                assert!((tone - paper).abs() < 1e-6, "{tone} is not {paper}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_pixel_is_a_picture_too() {
+        assert_eq!(tones(&photo(1, 1, |_, _| 255)).len(), 1);
+    }
+
+    #[test]
+    fn ink_lies_on_the_edge_and_nowhere_else() {
+        let tones = tones(&photo(40, 3, |x, _| if x < 20 { 0 } else { 255 }));
+        assert!(tones[19] < 0.5 && tones[20] < 0.5, "no ink at the edge");
+        assert!((tones[0] - PAPER).abs() < 1e-6);
+        assert!((tones[39] - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn turning_the_photograph_turns_the_drawing() {
+        let wave = |a: u32, b: u32| ((a * 37 + b * b * 11) % 251) as u8;
+        let upright = tones(&photo(9, 6, wave));
+        let turned = tones(&photo(6, 9, |x, y| wave(y, x)));
+        for y in 0..6 {
+            for x in 0..9 {
+                assert!((upright[y * 9 + x] - turned[x * 6 + y]).abs() < 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn the_taps_sum_to_one_and_are_even() {
+        let taps = taps();
+        assert!((taps.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert!(
+            taps.iter()
+                .zip(taps.iter().rev())
+                .all(|(left, right)| left == right)
+        );
+        assert!(
+            taps[0] < 0.002 * taps[RADIUS],
+            "the radius cuts the bell off"
+        );
+    }
+}

@@ -1,0 +1,279 @@
+//! One run of the demo from end to end: the folder, the device, the rounds, the report.
+//!
+//! The device is opened once and shared; each worker's stream is made once and used in every
+//! round. Nothing here computes: see the modules it calls.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use millstream::{Cpu, Device, DeviceOptions, Stats, Strategy, Stream};
+
+use super::album::{self, Skipped};
+use super::check::Verdict;
+use super::counted;
+use super::gallery::Gallery;
+use super::pipeline::Pipeline;
+use super::progress::Progress;
+use super::report::{
+    DeviceFacts, Files, PhotoFacts, QueueFacts, Report, RunFacts, RuntimeFacts, Settings,
+    TeardownFacts, ThreadFacts, percentile_ms, ratio,
+};
+use super::timeline::{self, Span};
+use super::workers::{self, Prepared, Run};
+use crate::args::{Backend, DemoArgs, Order};
+use crate::exit::CommandError;
+
+/// How long the device may take to close: by then every result has been read back.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Develops the photographs of a folder and reports.
+pub(crate) fn run(args: &DemoArgs) -> Result<Report, CommandError> {
+    let settings = settings(args)?;
+    let album = album::find(&settings.input)?;
+    if album.found.is_empty() {
+        return Err(CommandError::NoPhotographs {
+            path: settings.input,
+            skipped: album.skipped.len(),
+        });
+    }
+    let mut gallery = Gallery::new(&settings.output, &settings.input)?;
+    let device = open(args)?;
+    let client = device.client();
+    let streams: Vec<Stream> = (0..settings.threads).map(|_| client.stream()).collect();
+    let pipeline = Pipeline::new(&client).map_err(device_error)?;
+
+    let mut tally = Tally {
+        skipped: album.skipped,
+        ..Tally::default()
+    };
+    for round in album::rounds(&album.found) {
+        let reading = Progress::new("reading, reference", round.len());
+        let (prepared, skipped) = workers::prepare(round, &reading)?;
+        tally.skipped.extend(skipped);
+        drop(reading);
+        let developing = Progress::new("developing", prepared.len() * settings.repeat);
+        let done = workers::develop(&pipeline, &streams, &prepared, settings.repeat, &developing)?;
+        drop(developing);
+        let first = tally.photos.len();
+        tally.add(&prepared, done.runs, done.elapsed);
+        let writing = Progress::new("writing", done.drawings.len());
+        let equal = |photo: usize| tally.photos[first + photo].wrong.is_none();
+        let paths = gallery.hang(&prepared, &done.drawings, equal, &writing)?;
+        for ((photo, _), path) in done.drawings.iter().zip(paths) {
+            tally.photos[first + photo].drawing = Some(path);
+        }
+    }
+    if tally.photos.is_empty() {
+        return Err(CommandError::NoPhotographs {
+            path: settings.input,
+            skipped: tally.skipped.len(),
+        });
+    }
+
+    let stats = device.stats().map_err(device_error)?;
+    let runtime = runtime_facts(&stats, tally.run_seconds());
+    let name = device.properties().name.to_string();
+    let facts = DeviceFacts {
+        name,
+        queues: stats.queues.len(),
+    };
+    let spans = spans(&device)?;
+    let (title, subtitle) = captions(&settings, &facts, &tally);
+    let timeline = timeline::draw(&spans, facts.queues as u32, &title, &subtitle);
+    gallery.finish(&subtitle, &timeline)?;
+    // Handles and streams go first, so that the device can say whether anything was left.
+    drop((pipeline, streams, client));
+    let teardown = teardown_facts(&device.close(CLOSE_TIMEOUT));
+    Ok(tally.report(settings, facts, (runtime, teardown), gallery.files()))
+}
+
+fn settings(args: &DemoArgs) -> Result<Settings, CommandError> {
+    Ok(Settings {
+        backend: args.backend,
+        threads: args.threads as usize,
+        strategy: args.strategy,
+        repeat: args.repeat as usize,
+        input: match &args.input {
+            Some(folder) => folder.clone(),
+            None => album::default_folder()?,
+        },
+        output: args.output.clone(),
+    })
+}
+
+fn open(args: &DemoArgs) -> Result<Device, CommandError> {
+    let strategy = match args.strategy {
+        Order::Interleave => Strategy::Interleave,
+        Order::Sequential => Strategy::Sequential,
+    };
+    let options = DeviceOptions::default()
+        .strategy(strategy)
+        .trace(timeline::MAX_SPANS);
+    match args.backend {
+        Backend::Cpu => Device::open_with(Cpu::default().queues(args.queues as usize), options)
+            .map_err(|source| CommandError::Open { source }),
+    }
+}
+
+fn device_error(source: millstream::Error) -> CommandError {
+    CommandError::Device { source }
+}
+
+fn spans(device: &Device) -> Result<Vec<Span>, CommandError> {
+    let trace = device.trace().map_err(device_error)?;
+    let span = |span: millstream::TraceSpan| Span {
+        name: span.name.to_string(),
+        stream: span.stream,
+        queue: span.queue,
+        start_ns: span.start_ns,
+        end_ns: span.end_ns,
+    };
+    Ok(trace.into_iter().map(span).collect())
+}
+
+/// What stands above the two pictures.
+fn captions(settings: &Settings, device: &DeviceFacts, tally: &Tally) -> (String, String) {
+    let title = format!("{}, one device", counted(settings.threads, "thread"));
+    let subtitle = format!(
+        "{} on {} · {} · {} · upload, luma, blur, Sobel, tone curve, histogram, readback",
+        counted(tally.photos.len(), "photograph"),
+        device.name,
+        counted(settings.threads, "thread"),
+        counted(device.queues, "queue"),
+    );
+    (title, subtitle)
+}
+
+/// What the rounds add up to.
+#[derive(Default)]
+struct Tally {
+    photos: Vec<PhotoFacts>,
+    skipped: Vec<Skipped>,
+    run: RunFacts,
+    pixels: u64,
+    elapsed: Duration,
+    latencies: BTreeMap<usize, Vec<Duration>>,
+}
+
+impl Tally {
+    fn add(&mut self, prepared: &[Prepared], runs: Vec<Run>, elapsed: Duration) {
+        let first = self.photos.len();
+        self.elapsed += elapsed;
+        self.photos
+            .extend(prepared.iter().map(|Prepared { photo, .. }| PhotoFacts {
+                file: photo.file.clone(),
+                width: photo.width,
+                height: photo.height,
+                equal: 0,
+                rounded_otherwise: 0,
+                wrong: None,
+                drawing: None,
+            }));
+        for run in runs {
+            let photo = &mut self.photos[first + run.photo];
+            self.run.photos += 1;
+            let wrong = match run.outcome {
+                Ok(Verdict::Equal { rounded_otherwise }) => {
+                    self.run.equal += 1;
+                    photo.equal += 1;
+                    photo.rounded_otherwise = photo.rounded_otherwise.max(rounded_otherwise);
+                    None
+                }
+                Ok(Verdict::Different(difference)) => {
+                    self.run.different += 1;
+                    Some(difference.to_string())
+                }
+                Err(error) => {
+                    self.run.failed += 1;
+                    Some(error.to_string())
+                }
+            };
+            // A failure has no latency worth comparing.
+            if wrong.is_none() {
+                self.pixels += u64::from(photo.width) * u64::from(photo.height);
+                self.latencies
+                    .entry(run.thread)
+                    .or_default()
+                    .push(run.latency);
+            }
+            photo.wrong = photo.wrong.take().or(wrong);
+        }
+    }
+
+    fn run_seconds(&self) -> f64 {
+        self.elapsed.as_secs_f64()
+    }
+
+    fn report(
+        mut self,
+        settings: Settings,
+        device: DeviceFacts,
+        (runtime, teardown): (RuntimeFacts, TeardownFacts),
+        files: &Files,
+    ) -> Report {
+        let seconds = self.run_seconds();
+        let mut all: Vec<Duration> = self.latencies.values().flatten().copied().collect();
+        let threads = (0..settings.threads)
+            .map(|thread| {
+                let latencies = self.latencies.entry(thread).or_default();
+                ThreadFacts {
+                    thread,
+                    photos: latencies.len() as u64,
+                    latency_p50_ms: percentile_ms(latencies, 50),
+                    latency_p99_ms: percentile_ms(latencies, 99),
+                }
+            })
+            .collect();
+        let run = RunFacts {
+            seconds,
+            photos_per_second: ratio(all.len() as f64, seconds),
+            megapixels_per_second: ratio(self.pixels as f64 / 1e6, seconds),
+            latency_p50_ms: percentile_ms(&mut all, 50),
+            latency_p99_ms: percentile_ms(&mut all, 99),
+            ..self.run
+        };
+        let mut report = Report {
+            version: env!("CARGO_PKG_VERSION"),
+            exit_code: 0,
+            settings,
+            device,
+            run,
+            threads,
+            photos: self.photos,
+            skipped: self.skipped,
+            runtime,
+            teardown,
+            files: files.clone(),
+        };
+        report.exit_code = report.exit().code();
+        report
+    }
+}
+
+fn teardown_facts(closed: &millstream::Report) -> TeardownFacts {
+    TeardownFacts {
+        drained: closed.drained,
+        tasks_left: closed.tasks_left,
+        slices_held: closed.slices_held,
+        threads_left: closed.threads_left,
+    }
+}
+
+fn runtime_facts(stats: &Stats, seconds: f64) -> RuntimeFacts {
+    let queue = |(queue, facts): (usize, &millstream::QueueStats)| QueueFacts {
+        queue,
+        tasks: facts.tasks,
+        busy_ms: facts.busy_ns as f64 / 1e6,
+        occupancy: ratio(facts.busy_ns as f64 / 1e9, seconds),
+    };
+    RuntimeFacts {
+        tasks: stats.tasks,
+        batches: stats.batches,
+        tasks_per_batch: ratio(stats.tasks as f64, stats.batches as f64),
+        waits_issued: stats.waits_issued,
+        waits_implied: stats.waits_implied,
+        failures: stats.failures,
+        memory_high_water_bytes: stats.memory.high_water,
+        queues: stats.queues.iter().enumerate().map(queue).collect(),
+    }
+}

@@ -1,0 +1,305 @@
+//! The report for people: a headline, the threads, the device, the files.
+//!
+//! Pure: from a `Report` to text. A table that would be longer than a screen is cut, and says so
+//! (`--json` has all of it).
+
+use std::fmt::Write;
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+
+use super::report::{Report, ThreadFacts};
+
+/// Threads and queues that a table shows one by one.
+const MAX_ROWS: usize = 16;
+/// Skipped files and wrong photographs that are named.
+const MAX_NAMES: usize = 20;
+
+/// The whole report as text, with a line break at its end.
+pub(crate) fn render(report: &Report) -> String {
+    let mut text = String::new();
+    headline(&mut text, report);
+    text.push('\n');
+    let _ = writeln!(text, "{}\n\n{}\n", threads(report), device(report));
+    trouble(&mut text, report);
+    teardown(&mut text, report);
+    files(&mut text, report);
+    text
+}
+
+fn headline(text: &mut String, report: &Report) {
+    let (run, settings) = (&report.run, &report.settings);
+    let _ = writeln!(
+        text,
+        "{} on {}: {}, one stream each, {}, {}",
+        if settings.threads == 1 {
+            "One thread"
+        } else {
+            "Many threads"
+        },
+        report.device.name,
+        counted(settings.threads, "thread"),
+        counted(report.device.queues, "queue"),
+        format!("{:?}", settings.strategy).to_lowercase(),
+    );
+    let equal = match run.different + run.failed {
+        0 => "every image and histogram equals the reference".to_owned(),
+        _ => format!(
+            "{} equal the reference, {} DIFFER, {} FAILED",
+            run.equal, run.different, run.failed
+        ),
+    };
+    let _ = writeln!(
+        text,
+        "{} developed {}: {equal}",
+        counted(report.photos.len(), "photograph"),
+        if settings.repeat == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times each", settings.repeat)
+        },
+    );
+}
+
+fn threads(report: &Report) -> Table {
+    let mut table = new_table(["thread", "photos", "p50 ms", "p99 ms"]);
+    for row in report.threads.iter().take(MAX_ROWS) {
+        table.add_row(thread_row(row));
+    }
+    if let Some(hidden) = report
+        .threads
+        .get(MAX_ROWS..)
+        .filter(|hidden| !hidden.is_empty())
+    {
+        let photos: u64 = hidden.iter().map(|thread| thread.photos).sum();
+        table.add_row([
+            format!("{} more", hidden.len()),
+            photos.to_string(),
+            "…".into(),
+            "…".into(),
+        ]);
+    }
+    table.add_row([
+        "all".to_owned(),
+        report.run.photos.to_string(),
+        figure(report.run.latency_p50_ms, 2),
+        figure(report.run.latency_p99_ms, 2),
+    ]);
+    table
+}
+
+fn thread_row(thread: &ThreadFacts) -> [String; 4] {
+    [
+        thread.thread.to_string(),
+        thread.photos.to_string(),
+        figure(thread.latency_p50_ms, 2),
+        figure(thread.latency_p99_ms, 2),
+    ]
+}
+
+fn device(report: &Report) -> Table {
+    let (run, runtime) = (&report.run, &report.runtime);
+    let mut table = new_table(["device", ""]);
+    table.add_row(["photos/s", &figure(run.photos_per_second, 1)]);
+    table.add_row(["megapixels/s", &figure(run.megapixels_per_second, 1)]);
+    table.add_row(["time", &format!("{:.2} s", run.seconds)]);
+    table.add_row(["tasks", &runtime.tasks.to_string()]);
+    let batches = format!(
+        "{} ({} tasks each)",
+        runtime.batches,
+        figure(runtime.tasks_per_batch, 1)
+    );
+    table.add_row(["batches", &batches]);
+    table.add_row(["event waits issued", &runtime.waits_issued.to_string()]);
+    table.add_row(["event waits implied", &runtime.waits_implied.to_string()]);
+    table.add_row(["memory, at most", &bytes(runtime.memory_high_water_bytes)]);
+    for queue in runtime.queues.iter().take(MAX_ROWS) {
+        let percent = queue.occupancy.map(|occupancy| occupancy * 100.0);
+        let busy = format!(
+            "{} % busy, {}",
+            figure(percent, 0),
+            counted(queue.tasks as usize, "task")
+        );
+        table.add_row([&format!("queue {}", queue.queue), &busy]);
+    }
+    if runtime.queues.len() > MAX_ROWS {
+        table.add_row([
+            &format!("{} more queues", runtime.queues.len() - MAX_ROWS),
+            "…",
+        ]);
+    }
+    table
+}
+
+fn trouble(text: &mut String, report: &Report) {
+    let wrong: Vec<_> = report
+        .photos
+        .iter()
+        .filter_map(|photo| Some((&photo.file, photo.wrong.as_ref()?)))
+        .collect();
+    names(
+        text,
+        "Wrong",
+        wrong
+            .iter()
+            .map(|(file, reason)| (file.as_str(), reason.as_str())),
+    );
+    names(
+        text,
+        "Skipped",
+        report
+            .skipped
+            .iter()
+            .map(|skipped| (skipped.file.as_str(), skipped.reason.as_str())),
+    );
+}
+
+fn names<'a>(
+    text: &mut String,
+    heading: &str,
+    list: impl ExactSizeIterator<Item = (&'a str, &'a str)>,
+) {
+    let hidden = list.len().saturating_sub(MAX_NAMES);
+    if list.len() > 0 {
+        let _ = writeln!(text, "{heading}:");
+        for (file, reason) in list.take(MAX_NAMES) {
+            let _ = writeln!(text, "  {file}: {reason}");
+        }
+        if hidden > 0 {
+            let _ = writeln!(text, "  and {hidden} more (--json names them all)");
+        }
+        text.push('\n');
+    }
+}
+
+/// What the device left behind; nothing is said where nothing was left.
+fn teardown(text: &mut String, report: &Report) {
+    let left = &report.teardown;
+    if !left.is_clean() {
+        let _ = writeln!(
+            text,
+            "The device closed with something left: {}, {}, {}\n",
+            counted(left.tasks_left as usize, "task"),
+            counted(left.slices_held as usize, "slice"),
+            counted(left.threads_left as usize, "thread"),
+        );
+    }
+}
+
+fn files(text: &mut String, report: &Report) {
+    let files = &report.files;
+    let _ = writeln!(text, "contact sheet  {}", files.contact_sheet.display());
+    let _ = writeln!(text, "timeline       {}", files.timeline.display());
+    let _ = writeln!(text, "drawings       {}", files.drawings.display());
+}
+
+/// A table whose first column is words and whose others are figures.
+fn new_table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED.with_rounded_corners())
+        .set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn figure(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+pub(crate) fn bytes(count: u64) -> String {
+    match count {
+        0..1024 => format!("{count} B"),
+        1024..1_048_576 => format!("{:.1} KiB", count as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
+        _ => format!("{:.2} GiB", count as f64 / 1_073_741_824.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::album::Skipped;
+    use super::super::report::tests::sample;
+    use super::*;
+
+    #[test]
+    fn a_good_run_says_so_and_names_its_files() {
+        let text = render(&sample());
+        for part in [
+            "Many threads on a processor: 2 threads, one stream each, 2 queues, interleave",
+            "2 photographs developed 3 times each: every image and histogram equals the reference",
+            "20 (3.0 tasks each)",
+            "5.0 MiB",
+            "90 % busy, 60 tasks",
+            "out/contact-sheet.png",
+            "out/timeline.svg",
+        ] {
+            assert!(text.contains(part), "`{part}` is missing in\n{text}");
+        }
+        assert!(!text.contains("Skipped") && !text.contains("Wrong"));
+    }
+
+    #[test]
+    fn an_idle_thread_has_dashes_for_figures() {
+        let text = render(&sample());
+        let row = text.lines().find(|line| line.starts_with("│ 1 ")).unwrap();
+        assert_eq!(
+            row.split(['│', '┆']).map(str::trim).collect::<Vec<_>>(),
+            ["", "1", "0", "-", "-", ""]
+        );
+    }
+
+    #[test]
+    fn trouble_is_named_and_long_lists_are_cut() {
+        let mut report = sample();
+        report.photos[0].wrong = Some("wrong pixels: 1".into());
+        report.run.different = 3;
+        report.skipped = (0..30)
+            .map(|i| Skipped {
+                file: format!("f{i}"),
+                reason: "no".into(),
+            })
+            .collect();
+        let text = render(&report);
+        assert!(text.contains("3 DIFFER") && text.contains("  cat.jpg: wrong pixels: 1"));
+        assert!(
+            text.contains("  f19: no") && !text.contains("f20") && text.contains("and 10 more")
+        );
+    }
+
+    #[test]
+    fn many_threads_do_not_fill_the_screen() {
+        let mut report = sample();
+        report.threads = (0..64)
+            .map(|thread| ThreadFacts {
+                thread,
+                photos: 2,
+                latency_p50_ms: Some(1.0),
+                latency_p99_ms: Some(2.0),
+            })
+            .collect();
+        let text = render(&report);
+        assert!(text.contains("48 more") && text.contains("96"));
+        assert!(text.lines().count() < 60);
+    }
+
+    #[test]
+    fn a_device_that_left_something_behind_is_told_of() {
+        let mut report = sample();
+        assert!(!render(&report).contains("something left"));
+        report.teardown.slices_held = 1;
+        assert!(render(&report).contains("something left: 0 tasks, 1 slice, 0 threads"));
+    }
+
+    #[test]
+    fn byte_counts_are_short() {
+        let said: Vec<_> = [0, 1023, 1536, 5 << 20, 3 << 30].map(bytes).into();
+        assert_eq!(said, ["0 B", "1023 B", "1.5 KiB", "5.0 MiB", "3.00 GiB"]);
+    }
+}

@@ -1,0 +1,173 @@
+//! `millstream doctor`: which devices can be opened here, and why others cannot.
+//!
+//! One row per backend of this build; a backend that cannot be opened keeps its row and says why.
+
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use millstream::{Cpu, Device};
+use serde::Serialize;
+
+use crate::args::DoctorArgs;
+use crate::demo::bytes;
+use crate::exit::Exit;
+use crate::output;
+
+#[derive(Debug, Serialize)]
+struct Diagnosis {
+    version: &'static str,
+    exit_code: u8,
+    backends: Vec<Finding>,
+}
+
+#[derive(Debug, Serialize)]
+struct Finding {
+    backend: &'static str,
+    #[serde(flatten)]
+    state: State,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Ready(Facts),
+    Unavailable { reason: String },
+}
+
+#[derive(Debug, Serialize)]
+struct Facts {
+    name: String,
+    queues: usize,
+    threads: usize,
+    features: Vec<String>,
+    memory_bytes: Option<u64>,
+}
+
+/// Opens a device of every kind, closes it again, and prints what was found.
+pub(crate) fn run(args: &DoctorArgs) -> Exit {
+    let backends = vec![Finding {
+        backend: "cpu",
+        state: examine(Device::open(Cpu::default())),
+    }];
+    let exit = if backends
+        .iter()
+        .any(|finding| matches!(finding.state, State::Ready(_)))
+    {
+        Exit::Success
+    } else {
+        Exit::Wrong
+    };
+    let diagnosis = Diagnosis {
+        version: env!("CARGO_PKG_VERSION"),
+        exit_code: exit.code(),
+        backends,
+    };
+    if args.json {
+        output::json(&diagnosis);
+    } else {
+        output::text(&render(&diagnosis));
+    }
+    exit
+}
+
+fn examine(opened: Result<Device, millstream::OpenError>) -> State {
+    match opened {
+        Ok(device) => {
+            let properties = device.properties();
+            State::Ready(Facts {
+                name: properties.name.clone(),
+                queues: properties.queues,
+                threads: properties.compute_units,
+                features: properties
+                    .features
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect(),
+                memory_bytes: properties.memory_bytes,
+            })
+        }
+        Err(error) => State::Unavailable {
+            reason: error.to_string(),
+        },
+    }
+}
+
+fn render(diagnosis: &Diagnosis) -> String {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED.with_rounded_corners());
+    table.set_header([
+        "backend", "state", "device", "queues", "threads", "memory", "features",
+    ]);
+    for Finding { backend, state } in &diagnosis.backends {
+        match state {
+            State::Ready(facts) => table.add_row([
+                backend,
+                "ready",
+                &facts.name,
+                &facts.queues.to_string(),
+                &facts.threads.to_string(),
+                &facts
+                    .memory_bytes
+                    .map_or_else(|| "not known".to_owned(), bytes),
+                &facts.features.join(", "),
+            ]),
+            State::Unavailable { reason } => {
+                table.add_row([backend, "unavailable", reason, "-", "-", "-", "-"])
+            }
+        };
+    }
+    format!("millstream {}\n\n{table}\n", diagnosis.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn diagnosis() -> Diagnosis {
+        let ready = Facts {
+            name: "a processor".into(),
+            queues: 2,
+            threads: 4,
+            features: vec!["native kernels".into(), "f64".into()],
+            memory_bytes: Some(3 << 30),
+        };
+        Diagnosis {
+            version: "0.1.0",
+            exit_code: 0,
+            backends: vec![
+                Finding {
+                    backend: "cpu",
+                    state: State::Ready(ready),
+                },
+                Finding {
+                    backend: "abacus",
+                    state: State::Unavailable {
+                        reason: "no beads".into(),
+                    },
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn the_table_says_what_is_ready_and_why_the_rest_is_not() {
+        let text = render(&diagnosis());
+        for part in [
+            "cpu",
+            "ready",
+            "a processor",
+            "3.00 GiB",
+            "native kernels, f64",
+            "unavailable",
+            "no beads",
+        ] {
+            assert!(text.contains(part), "`{part}` is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_json_tells_the_states_apart() {
+        let json = serde_json::to_value(diagnosis()).unwrap();
+        assert_eq!(json["backends"][0]["ready"]["queues"], 2);
+        assert_eq!(json["backends"][1]["unavailable"]["reason"], "no beads");
+    }
+}

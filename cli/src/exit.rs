@@ -1,0 +1,139 @@
+//! How a command ends: its exit code, and the errors that end it early.
+//!
+//! Every error says what to do next. The codes are documented in the help text (`args.rs`).
+
+use std::io;
+use std::path::PathBuf;
+
+/// The exit code of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All right.
+    Success = 0,
+    /// A result differed from the reference, or the device failed.
+    Wrong = 1,
+    /// Bad usage: an option, a folder.
+    Usage = 2,
+    /// All right, but some files were skipped.
+    Skipped = 3,
+}
+
+impl Exit {
+    pub(crate) fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+/// What ends a command before it has anything to report.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommandError {
+    #[error("the folder `{}` does not exist", path.display())]
+    InputMissing { path: PathBuf },
+    #[error("`{}` is not a folder", path.display())]
+    InputNotAFolder { path: PathBuf },
+    #[error("the folder `{}` cannot be read", path.display())]
+    InputUnreadable { path: PathBuf, source: io::Error },
+    #[error("no photographs found: neither `assets/photos` here nor `{}` exists", path.display())]
+    NoDefaultInput { path: PathBuf },
+    #[error("no photograph in `{}`{}", path.display(), skipped_clause(*skipped))]
+    NoPhotographs { path: PathBuf, skipped: usize },
+    #[error("input and output are the same folder, `{}`", path.display())]
+    OutputIsInput { path: PathBuf },
+    #[error("`{}` cannot be written", path.display())]
+    OutputUnwritable { path: PathBuf, source: io::Error },
+    #[error("a picture could not be encoded")]
+    Encoding { source: image::ImageError },
+    #[error("the device could not be opened")]
+    Open { source: millstream::OpenError },
+    #[error("the device failed")]
+    Device { source: millstream::Error },
+    #[error("the system refused a worker thread")]
+    Thread { source: io::Error },
+}
+
+impl CommandError {
+    /// The code that the process ends with.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Encoding { .. }
+            | Self::Open { .. }
+            | Self::Device { .. }
+            | Self::Thread { .. } => Exit::Wrong,
+            _ => Exit::Usage,
+        }
+    }
+
+    /// What the user can do about it, as one sentence.
+    pub(crate) fn next_step(&self) -> &'static str {
+        match self {
+            Self::InputMissing { .. } | Self::InputNotAFolder { .. } => {
+                "name a folder of JPEG or PNG files with --input, or leave --input out to use the photographs of the repository"
+            }
+            Self::InputUnreadable { .. } => {
+                "check the permissions of the folder, or name another one with --input"
+            }
+            Self::NoDefaultInput { .. } => {
+                "run the command in a clone of the repository, or name a folder of photographs with --input"
+            }
+            Self::NoPhotographs { .. } => {
+                "put JPEG or PNG files directly into that folder, or name another one with --input"
+            }
+            Self::OutputIsInput { .. } => {
+                "name another folder with --output, so that results are not taken for photographs"
+            }
+            Self::OutputUnwritable { .. } => {
+                "name a folder that you can write to, with room on its disk, with --output"
+            }
+            Self::Encoding { .. } => {
+                "try again with another folder of photographs; if it stays, report it with the message above"
+            }
+            Self::Open { .. } => {
+                "run `millstream doctor` to see what can be opened here, or try fewer --queues"
+            }
+            Self::Device { .. } => {
+                "try again with fewer --threads or smaller photographs; if it stays, report it with the message above"
+            }
+            Self::Thread { .. } => "try fewer --threads or --queues",
+        }
+    }
+}
+
+fn skipped_clause(skipped: usize) -> String {
+    match skipped {
+        0 => String::new(),
+        1 => "; its one file was skipped".to_owned(),
+        n => format!("; all {n} files were skipped"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_bad_usage_and_devices_are_not() {
+        let missing = CommandError::InputMissing {
+            path: "nowhere".into(),
+        };
+        assert_eq!(missing.exit(), Exit::Usage);
+        assert_eq!(missing.to_string(), "the folder `nowhere` does not exist");
+        let thread = CommandError::Thread {
+            source: io::Error::other("no"),
+        };
+        assert_eq!(thread.exit(), Exit::Wrong);
+    }
+
+    #[test]
+    fn an_album_without_photographs_says_how_many_files_were_skipped() {
+        let say = |skipped| {
+            CommandError::NoPhotographs {
+                path: "x".into(),
+                skipped,
+            }
+            .to_string()
+        };
+        assert_eq!(say(0), "no photograph in `x`");
+        assert_eq!(say(1), "no photograph in `x`; its one file was skipped");
+        assert_eq!(say(3), "no photograph in `x`; all 3 files were skipped");
+    }
+}

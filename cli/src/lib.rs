@@ -1,1 +1,0 @@
-//! The millstream command line: the demo and the doctor.

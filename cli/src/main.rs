@@ -1,0 +1,30 @@
+//! The millstream command line: the demo and the doctor.
+//!
+//! Thin: reads the arguments, runs a command, turns its answer into an exit code. The commands
+//! return errors; only `output` prints them.
+
+mod args;
+mod demo;
+mod doctor;
+mod exit;
+mod output;
+#[cfg(test)]
+mod scratch;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let (result, as_json) = match Cli::parse().command {
+        Command::Demo(args) => (demo::run(&args), args.json),
+        Command::Doctor(args) => (Ok(doctor::run(&args)), args.json),
+    };
+    let exit = result.unwrap_or_else(|error| {
+        output::error(&error, as_json);
+        error.exit()
+    });
+    ExitCode::from(exit.code())
+}
