@@ -1,0 +1,220 @@
+//! Copies and fills, dense and strided, on the thread that runs the queue.
+//!
+//! Lengths and layouts come from callers and are checked here against the memory that is really there;
+//! what does not fit is refused whole. The layouts' own arithmetic is not trusted: every run is checked.
+
+use millstream_core::kernel::NativeView;
+use millstream_core::layout::Strided;
+use millstream_core::message::Pattern;
+
+/// Why a copy is refused, as a sentence.
+pub(crate) type Refusal = String;
+
+/// Copies dense `source` to `target`, where the layout says.
+///
+/// # Safety
+/// The memory of `target` is this task's alone, and `source` does not overlap it.
+pub(crate) unsafe fn copy_in(
+    target: NativeView,
+    layout: Option<&Strided>,
+    source: &[u8],
+) -> Result<(), Refusal> {
+    check(layout, source.len() as u64, target.bytes)?;
+    let Some(layout) = layout else {
+        // SAFETY: as many bytes on both sides, which do not overlap.
+        unsafe {
+            source
+                .as_ptr()
+                .copy_to_nonoverlapping(target.pointer, source.len());
+        };
+        return Ok(());
+    };
+    runs(
+        layout,
+        target.bytes,
+        source.len() as u64,
+        |strided, dense, bytes| {
+            // SAFETY: both ranges lie within their sides, as `runs` has checked.
+            unsafe {
+                let from = source.as_ptr().add(dense);
+                from.copy_to_nonoverlapping(target.pointer.add(strided), bytes);
+            }
+        },
+    )
+}
+
+/// Copies `source`, which lies where the layout says, to the dense `len` bytes at `target`.
+///
+/// # Safety
+/// Nobody writes the memory of `source`; `target` is valid for writing `len` bytes, this task's
+/// alone, and does not overlap it.
+pub(crate) unsafe fn copy_out(
+    source: NativeView,
+    layout: Option<&Strided>,
+    target: *mut u8,
+    len: usize,
+) -> Result<(), Refusal> {
+    check(layout, len as u64, source.bytes)?;
+    let Some(layout) = layout else {
+        // SAFETY: as many bytes on both sides, which do not overlap.
+        unsafe { source.pointer.copy_to_nonoverlapping(target, len) };
+        return Ok(());
+    };
+    runs(layout, source.bytes, len as u64, |strided, dense, bytes| {
+        // SAFETY: both ranges lie within their sides, as `runs` has checked.
+        unsafe {
+            let from = source.pointer.add(strided);
+            from.copy_to_nonoverlapping(target.add(dense), bytes);
+        }
+    })
+}
+
+/// Copies `source` to `target`, which has as many bytes (checked when queued). They may overlap.
+///
+/// # Safety
+/// The memory of `target` is this task's alone; nobody else writes that of `source`.
+pub(crate) unsafe fn copy(source: NativeView, target: NativeView) {
+    debug_assert_eq!(
+        source.bytes, target.bytes,
+        "checked when the copy was queued"
+    );
+    let bytes = source.bytes.min(target.bytes) as usize;
+    // SAFETY: both sides have that many bytes.
+    unsafe { source.pointer.copy_to(target.pointer, bytes) };
+}
+
+/// Fills `target` with a pattern; a cut pattern may end it.
+///
+/// # Safety
+/// The memory of `target` is this task's alone.
+pub(crate) unsafe fn fill(target: NativeView, pattern: Pattern) {
+    let width = usize::from(pattern.width).clamp(1, 8);
+    // Widths divide eight, so eight bytes of pattern begin anew at every eighth byte.
+    let value = pattern.bytes();
+    let block: [u8; 8] = std::array::from_fn(|index| value[index % width]);
+    if block.iter().all(|byte| *byte == block[0]) {
+        // SAFETY: the memory is this task's and that long.
+        unsafe { target.pointer.write_bytes(block[0], target.bytes as usize) };
+        return;
+    }
+    // SAFETY: the memory is initialized, that long, and this task's alone.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(target.pointer, target.bytes as usize) };
+    let (blocks, rest) = bytes.as_chunks_mut::<8>();
+    blocks.fill(block);
+    rest.copy_from_slice(&block[..rest.len()]);
+}
+
+/// Do the dense bytes and the memory have the lengths that the layout needs?
+fn check(layout: Option<&Strided>, dense: u64, strided: u64) -> Result<(), Refusal> {
+    let (needs_dense, needs_strided) = match layout {
+        None => (strided, strided),
+        Some(layout) if layout.shape.len() != layout.strides.len() => {
+            let (axes, strides) = (layout.shape.len(), layout.strides.len());
+            return Err(format!(
+                "its shape has {axes} axes and its strides have {strides}"
+            ));
+        }
+        Some(layout) => (layout.dense_bytes(), layout.extent_bytes()),
+    };
+    if dense != needs_dense {
+        return Err(format!(
+            "{dense} bytes on the host, {needs_dense} on the device"
+        ));
+    }
+    if strided < needs_strided {
+        return Err(format!(
+            "its layout covers {needs_strided} bytes, the binding has {strided}"
+        ));
+    }
+    Ok(())
+}
+
+/// Calls `run` with the byte offsets, strided and dense, and the length of each run that lies within
+/// both sides. Layouts that passed [`check`] have no others.
+fn runs(
+    layout: &Strided,
+    strided_bytes: u64,
+    dense_bytes: u64,
+    mut run: impl FnMut(usize, usize, usize),
+) -> Result<(), Refusal> {
+    let fits = |start: u64, bytes: u64, all| start.checked_add(bytes).is_some_and(|end| end <= all);
+    let mut outside = false;
+    layout.for_each_run(|strided, dense, bytes| {
+        if fits(strided, bytes, strided_bytes) && fits(dense, bytes, dense_bytes) {
+            run(strided as usize, dense as usize, bytes as usize);
+        } else {
+            outside = true;
+        }
+    });
+    debug_assert!(!outside, "a layout's runs lie within its extent");
+    if outside {
+        return Err("its layout leaves the binding".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(bytes: &mut [u8]) -> NativeView {
+        NativeView {
+            pointer: bytes.as_mut_ptr(),
+            bytes: bytes.len() as u64,
+        }
+    }
+
+    fn filled(len: usize, pattern: Pattern) -> Vec<u8> {
+        let mut bytes = vec![0xEE; len];
+        // SAFETY: the memory is this test's.
+        unsafe { fill(view(&mut bytes), pattern) };
+        bytes
+    }
+
+    #[test]
+    fn a_cut_pattern_may_end_a_fill() {
+        assert_eq!(filled(3, Pattern::of(7_u8)), [7; 3]);
+        assert_eq!(filled(5, Pattern::of(0x0201_u16)), [1, 2, 1, 2, 1]);
+        assert_eq!(
+            filled(11, Pattern::of(0x0403_0201_u32)),
+            [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3]
+        );
+        assert_eq!(filled(9, Pattern::of(0x08)), [8, 0, 0, 0, 8, 0, 0, 0, 8]);
+        assert_eq!(filled(0, Pattern::of(1_u64)), []);
+    }
+
+    #[test]
+    fn strided_bytes_go_where_the_layout_says_and_come_back_dense() {
+        let layout = Strided::new(&[2, 3], &[4, 1], 2).unwrap();
+        let source: Vec<u8> = (1..=12).collect();
+        let mut memory = [0; 16];
+        // SAFETY: the memory is this test's.
+        unsafe { copy_in(view(&mut memory), Some(&layout), &source) }.unwrap();
+        assert_eq!(memory, [1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 9, 10, 11, 12, 0, 0]);
+        let mut back = [0; 12];
+        // SAFETY: as above.
+        unsafe { copy_out(view(&mut memory), Some(&layout), back.as_mut_ptr(), 12) }.unwrap();
+        assert_eq!(back, source.as_slice());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_whole() {
+        let mut memory = [0; 13];
+        let layout = Strided::new(&[2, 3], &[4, 1], 2).unwrap();
+        let mut crooked = layout.clone();
+        crooked.strides.pop();
+        let mut copy = |layout: Option<&Strided>, source: &[u8]| {
+            // SAFETY: the memory is this test's.
+            unsafe { copy_in(view(&mut memory), layout, source) }
+        };
+        assert!(
+            copy(Some(&layout), &[1; 12]).is_err(),
+            "14 bytes are needed"
+        );
+        assert!(copy(Some(&layout), &[1; 11]).is_err());
+        assert!(copy(Some(&crooked), &[1; 12]).is_err());
+        assert!(copy(None, &[1; 12]).is_err());
+        assert!(copy(None, &[1; 14]).is_err());
+        assert_eq!(memory, [0; 13]);
+    }
+}

@@ -1,0 +1,400 @@
+//! The backend: what the device thread calls. It resolves bindings, checks lengths and feeds queues; it
+//! runs nothing itself, unless it is pumped, and never waits.
+
+use std::mem::ManuallyDrop;
+use std::slice;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_core::backend::{
+    Backend, BoundCount, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place,
+    Refused, Span,
+};
+use millstream_core::error::OpenError;
+use millstream_core::id::{Cursor, Point, QueueId};
+use millstream_core::kernel::NativeView;
+use millstream_core::landing::Landing;
+use millstream_core::layout::Strided;
+use millstream_core::memory::{PageError, PageId};
+use millstream_core::message::Pattern;
+use millstream_core::properties::DeviceProperties;
+use millstream_sync::facade::atomic::AtomicBool;
+use millstream_sync::facade::thread::{self, JoinHandle};
+use millstream_sync::timeline::Timeline;
+
+use crate::drive::{Lane, Lanes};
+use crate::entry::{Count, Entry, Op, Source};
+use crate::kernel::{CpuCompiler, CpuKernel, cubes};
+use crate::options::Settings;
+use crate::pages::Pages;
+use crate::properties::{BINDINGS_MAX, properties};
+use crate::queue::{Feed, QUEUE_DEPTH_MAX, queue};
+use crate::resources::CpuResources;
+use crate::runner::{COUNT_BYTES, Runner};
+use crate::team::Team;
+use crate::trace::SpanLog;
+use crate::worker::{self, Crew};
+
+/// The CPU, opened.
+pub struct CpuDevice {
+    properties: DeviceProperties,
+    compiler: Arc<CpuCompiler>,
+    queues: Vec<Queue>,
+    scratch: Scratch,
+    crew: Arc<Crew>,
+    /// The queues' runners, where no thread has them.
+    lanes: Option<Lanes>,
+    workers: Vec<JoinHandle<()>>,
+    team: Team,
+    pages: ManuallyDrop<Pages>,
+}
+
+/// The memory of the bindings of the task at hand; kept so that a launch allocates nothing.
+struct Scratch(Vec<NativeView>);
+
+// SAFETY: the pointers are made and used within one call.
+unsafe impl Send for Scratch {}
+
+/// The device thread's side of a queue.
+struct Queue {
+    feed: Feed,
+    spans: Arc<SpanLog>,
+}
+
+impl CpuDevice {
+    pub(crate) fn open(settings: Settings, context: HostContext) -> Result<Self, OpenError> {
+        let epoch = Instant::now();
+        let threads = if context.driven { 1 } else { settings.threads };
+        let team = Team::start(threads, settings.queues)?;
+        let properties = properties(&settings, threads);
+        let crew = Arc::new(Crew {
+            timelines: (0..settings.queues).map(|_| Arc::default()).collect(),
+            stop: AtomicBool::new(false),
+        });
+        let mut device = Self {
+            compiler: Arc::new(CpuCompiler {
+                properties: properties.clone(),
+            }),
+            properties,
+            pages: ManuallyDrop::new(Pages::new(settings.memory_limit)),
+            queues: Vec::with_capacity(settings.queues),
+            scratch: Scratch(Vec::with_capacity(BINDINGS_MAX + 1)),
+            crew: crew.clone(),
+            lanes: None,
+            workers: Vec::with_capacity(settings.queues),
+            team,
+        };
+        let mut lanes = Vec::new();
+        for (index, timeline) in crew.timelines.iter().enumerate() {
+            let id = QueueId(index as u8);
+            let spans = Arc::new(SpanLog::new(epoch, context.trace_capacity));
+            let seat = device.team.seat(index);
+            let runner = Runner::new(id, timeline.clone(), &context, seat, spans.clone());
+            let (feed, inbox) = queue(QUEUE_DEPTH_MAX);
+            device.queues.push(Queue { feed, spans });
+            if context.driven {
+                lanes.push(Lane {
+                    inbox,
+                    runner,
+                    blocked: None,
+                });
+            } else {
+                let worker = worker::start(id, crew.clone(), inbox, runner)?;
+                device.workers.push(worker);
+            }
+        }
+        if context.driven {
+            device.lanes = Some(Lanes { crew, lanes });
+        }
+        Ok(device)
+    }
+
+    /// Finds the memory of bindings; it is in `scratch` afterwards.
+    #[inline]
+    fn resolve(&mut self, bindings: &[BoundSlice]) -> Result<(), Refused> {
+        self.scratch.0.clear();
+        for binding in bindings {
+            self.scratch.0.push(self.pages.resolve(binding)?);
+        }
+        Ok(())
+    }
+
+    /// Appends a task whose bindings have just been resolved.
+    fn push_resolved(
+        &mut self,
+        place: Place<'_>,
+        bindings: &[BoundSlice],
+        op: impl FnOnce(Arc<str>, &mut Entry) -> Op,
+    ) -> Result<(), Refused> {
+        let (name, views) = (place.name.clone(), &self.scratch.0);
+        push(
+            &self.crew,
+            &mut self.queues,
+            place.queue,
+            place.cursor,
+            |entry| {
+                for (binding, view) in bindings.iter().zip(views) {
+                    entry.bind(*binding, *view);
+                }
+                entry.op = op(name, entry);
+            },
+        )
+    }
+}
+
+/// Appends an entry to a queue.
+#[inline]
+fn push(
+    crew: &Crew,
+    queues: &mut [Queue],
+    queue: QueueId,
+    cursor: Cursor,
+    build: impl FnOnce(&mut Entry),
+) -> Result<(), Refused> {
+    match queues.get_mut(queue.index()) {
+        Some(place) if !crew.timelines[queue.index()].has_ended() => {
+            place.feed.push(cursor, build);
+            Ok(())
+        }
+        _ => Err(Refused::Lost(format!("the worker of {queue} is gone"))),
+    }
+}
+
+/// What the runner relies on and the server has checked, except for counts that overflow.
+#[inline]
+fn check_launch(kernel: &CpuKernel, launch: &Launch<'_>) -> Result<(), Refused> {
+    let signature = kernel.kernel().signature();
+    let (declared, given) = (signature.bindings().len(), launch.bindings.len());
+    let refusal = match &launch.count {
+        _ if given != declared => format!("it takes {declared} bindings, {given} are bound"),
+        _ if launch.scalars.len() < signature.scalar_words() => {
+            let (declared, given) = (signature.scalar_words(), launch.scalars.len());
+            format!("it takes {declared} words of scalars, {given} are given")
+        }
+        _ if !launch.tensor_maps.is_empty() => "this device has no tensor maps".to_owned(),
+        BoundCount::Static(counts) if cubes(*counts).is_none() => {
+            let [x, y, z] = counts;
+            format!("{x} x {y} x {z} cubes are more than can be counted")
+        }
+        BoundCount::Dynamic(count) if count.len < COUNT_BYTES => {
+            format!("its cube count is {} bytes, not {COUNT_BYTES}", count.len)
+        }
+        _ => return Ok(()),
+    };
+    Err(Refused::Task(refusal))
+}
+
+#[cold]
+fn refused_kernel() -> Refused {
+    Refused::Task("it was compiled for another device".to_owned())
+}
+
+impl Backend for CpuDevice {
+    type Resources = CpuResources;
+
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
+
+    #[inline]
+    fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
+        &self.crew.timelines[queue.index()]
+    }
+
+    fn compiler(&self) -> Arc<dyn Compiler> {
+        self.compiler.clone()
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
+        self.pages.allocate(bytes)
+    }
+
+    fn free(&mut self, page: PageId) {
+        self.pages.free(page);
+    }
+
+    fn launch(
+        &mut self,
+        queue: QueueId,
+        cursor: Cursor,
+        launch: &Launch<'_>,
+    ) -> Result<(), Refused> {
+        let Some(kernel) = launch.kernel.downcast_ref::<CpuKernel>() else {
+            return Err(refused_kernel());
+        };
+        check_launch(kernel, launch)?;
+        self.resolve(launch.bindings)?;
+        let count = match &launch.count {
+            BoundCount::Static(counts) => Count::Static(*counts),
+            BoundCount::Dynamic(binding) => {
+                self.scratch.0.push(self.pages.resolve(binding)?);
+                Count::Dynamic
+            }
+        };
+        let Ok(kernel) = launch.kernel.clone().downcast::<CpuKernel>() else {
+            return Err(refused_kernel());
+        };
+        let views = &self.scratch.0;
+        push(&self.crew, &mut self.queues, queue, cursor, |entry| {
+            for (binding, view) in launch.bindings.iter().zip(views) {
+                entry.bind(*binding, *view);
+            }
+            if let (BoundCount::Dynamic(binding), Some(view)) = (&launch.count, views.last()) {
+                entry.bind(*binding, *view);
+            }
+            entry.set_words(launch.scalars);
+            entry.set_metadata(launch.metadata);
+            entry.op = Op::Launch { kernel, count };
+        })
+    }
+
+    fn copy_in(
+        &mut self,
+        place: Place<'_>,
+        target: &BoundSlice,
+        layout: Option<&Strided>,
+        source: HostData,
+    ) -> Result<(), Refused> {
+        let layout = layout.cloned().map(Box::new);
+        self.resolve(slice::from_ref(target))?;
+        self.push_resolved(place, slice::from_ref(target), |name, entry| {
+            let source = match source {
+                HostData::Words { words, len } => {
+                    let len = len.min(size_of_val(&words));
+                    entry.set_words(&words[..len.div_ceil(size_of::<u64>())]);
+                    Source::Words(len)
+                }
+                HostData::Owned(owned) => Source::Owned(owned),
+            };
+            Op::CopyIn {
+                name,
+                source,
+                layout,
+            }
+        })
+    }
+
+    fn copy_out(
+        &mut self,
+        place: Place<'_>,
+        source: &BoundSlice,
+        layout: Option<&Strided>,
+        landing: Arc<dyn Landing>,
+    ) -> Result<(), Refused> {
+        let layout = layout.cloned().map(Box::new);
+        self.resolve(slice::from_ref(source))?;
+        self.push_resolved(place, slice::from_ref(source), |name, _| Op::CopyOut {
+            name,
+            landing,
+            layout,
+        })
+    }
+
+    fn copy(
+        &mut self,
+        place: Place<'_>,
+        source: &BoundSlice,
+        target: &BoundSlice,
+    ) -> Result<(), Refused> {
+        if source.len != target.len {
+            let (from, to) = (source.len, target.len);
+            return Err(Refused::Task(format!(
+                "the source has {from} bytes and the target {to}"
+            )));
+        }
+        let bindings = [*source, *target];
+        self.resolve(&bindings)?;
+        self.push_resolved(place, &bindings, |name, _| Op::Copy { name })
+    }
+
+    fn fill(
+        &mut self,
+        place: Place<'_>,
+        target: &BoundSlice,
+        pattern: Pattern,
+    ) -> Result<(), Refused> {
+        if !matches!(pattern.width, 1 | 2 | 4 | 8) {
+            let width = pattern.width;
+            return Err(Refused::Task(format!(
+                "its pattern has {width} bytes, not 1, 2, 4 or 8"
+            )));
+        }
+        self.resolve(slice::from_ref(target))?;
+        self.push_resolved(place, slice::from_ref(target), |name, _| Op::Fill {
+            name,
+            pattern,
+        })
+    }
+
+    fn custom(
+        &mut self,
+        place: Place<'_>,
+        bindings: &[BoundSlice],
+        work: CustomWork,
+    ) -> Result<(), Refused> {
+        self.resolve(bindings)?;
+        self.push_resolved(place, bindings, |name, _| Op::Custom { name, work })
+    }
+
+    fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<CpuResources>, Refused> {
+        let views = bindings
+            .iter()
+            .map(|binding| Ok((self.pages.resolve(binding)?, binding.access)))
+            .collect::<Result<Vec<_>, Refused>>()?;
+        Ok(Box::new(CpuResources::new(views.into_iter(), None)))
+    }
+
+    fn mark(&mut self, queue: QueueId, cursor: Cursor) {
+        // Where the worker is gone, the server hears of it from the next task.
+        let _ = push(&self.crew, &mut self.queues, queue, cursor, |_| ());
+    }
+
+    fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
+        push(&self.crew, &mut self.queues, queue, 0, |entry| {
+            entry.op = Op::Wait(point);
+        })
+    }
+
+    fn flush(&mut self, _queue: QueueId, _cursor: Cursor) {
+        // Nothing is held back: a worker sees each task when it is queued, and publishes after each.
+    }
+
+    fn pump(&mut self, budget: Duration) -> bool {
+        self.lanes.as_mut().is_some_and(|lanes| lanes.pump(budget))
+    }
+
+    fn take_spans(&mut self) -> Vec<Span> {
+        let mut spans = Vec::new();
+        self.queues
+            .iter()
+            .for_each(|queue| queue.spans.take(&mut spans));
+        spans
+    }
+
+    fn busy_ns(&self, queue: QueueId) -> u64 {
+        self.queues[queue.index()].spans.busy_ns()
+    }
+}
+
+impl Drop for CpuDevice {
+    /// Workers end after the task that they are in; what is left says that it has not run. Joins them
+    /// and the team, and frees the pages; but on one of those threads, which a user's kernel may have
+    /// brought to drop the last of the device, it joins nothing and leaks the pages that are in use.
+    fn drop(&mut self) {
+        self.crew.stop();
+        self.queues.iter().for_each(|queue| queue.feed.wake());
+        let own = thread::current().id();
+        let is_own = |thread: &JoinHandle<()>| thread.thread().id() == own;
+        if self.workers.iter().any(is_own) || self.team.threads().iter().any(is_own) {
+            self.team.detach();
+            return;
+        }
+        for worker in self.workers.drain(..) {
+            // A panic of user code has been caught and told.
+            let _ = worker.join();
+        }
+        self.lanes = None;
+        // SAFETY: dropped once, here, and not used afterwards: no task runs any more.
+        unsafe { ManuallyDrop::drop(&mut self.pages) };
+    }
+}

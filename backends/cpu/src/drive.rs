@@ -1,0 +1,88 @@
+//! Queues without threads: a driven device runs its entries when it is pumped, on the caller's thread.
+//!
+//! Turn by turn, one task of each queue. A wait whose point has not passed holds up its own queue only.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_core::channel::mark_runtime_thread;
+use millstream_core::id::Point;
+
+use crate::entry::Op;
+use crate::queue::Inbox;
+use crate::runner::Runner;
+use crate::worker::Crew;
+
+/// One queue of a driven device.
+pub(crate) struct Lane {
+    pub(crate) inbox: Inbox,
+    pub(crate) runner: Runner,
+    /// What the next entry waits for.
+    pub(crate) blocked: Option<Point>,
+}
+
+/// All queues of a driven device.
+pub(crate) struct Lanes {
+    pub(crate) crew: Arc<Crew>,
+    pub(crate) lanes: Vec<Lane>,
+}
+
+impl Lanes {
+    /// Runs what can run, for about `budget` but at least one task, and says whether any ran.
+    pub(crate) fn pump(&mut self, budget: Duration) -> bool {
+        let _mark = mark_runtime_thread();
+        let start = Instant::now();
+        let mut ran = false;
+        loop {
+            let mut moved = false;
+            for lane in &mut self.lanes {
+                if ran && start.elapsed() >= budget {
+                    return true;
+                }
+                moved |= lane.step(&self.crew);
+                ran |= moved;
+            }
+            if !moved {
+                return ran;
+            }
+        }
+    }
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        for Lane { inbox, runner, .. } in &mut self.lanes {
+            while inbox.next_with(|entry| runner.abandon(entry)).is_some() {}
+            runner.end();
+        }
+    }
+}
+
+impl Lane {
+    /// Runs the next task if it may run, and says whether it did.
+    fn step(&mut self, crew: &Crew) -> bool {
+        loop {
+            if self.blocked.is_some_and(|point| !crew.has_passed(point)) {
+                return false;
+            }
+            self.blocked = None;
+            self.runner.pause();
+            let (runner, blocked) = (&mut self.runner, &mut self.blocked);
+            let ran = self.inbox.next_with(|entry| match entry.op {
+                Op::Wait(point) => {
+                    *blocked = Some(point);
+                    false
+                }
+                _ => {
+                    runner.run(entry);
+                    true
+                }
+            });
+            match ran {
+                Some(true) => return true,
+                Some(false) => {}
+                None => return false,
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! One task as it lies in a queue.
+//!
+//! Entries are built in the ring's slot by the device thread and used there by the queue's runner; of
+//! their many bytes a usual launch touches a third, so they are never moved whole, except through the
+//! overflow. Up to nine bindings and sixteen words lie inline; what is more is boxed.
+
+use std::mem::MaybeUninit;
+use std::ptr::addr_of_mut;
+use std::sync::Arc;
+
+use millstream_core::backend::{BoundSlice, CustomWork};
+use millstream_core::id::{Cursor, Point};
+use millstream_core::kernel::NativeView;
+use millstream_core::landing::Landing;
+use millstream_core::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline};
+use millstream_core::layout::Strided;
+use millstream_core::message::{HostBytes, Pattern};
+
+use crate::kernel::CpuKernel;
+
+/// Bindings without the heap: those of a task, and a dynamic cube count.
+const ENTRY_BINDINGS: usize = INLINE_BINDINGS + 1;
+
+/// What an entry does.
+pub(crate) enum Op {
+    /// Nothing: its cursor is published.
+    Mark,
+    /// What comes after waits for the point. It has no cursor of its own.
+    Wait(Point),
+    /// Runs a kernel.
+    Launch {
+        kernel: Arc<CpuKernel>,
+        count: Count,
+    },
+    /// Copies from the host to the binding.
+    CopyIn {
+        name: Arc<str>,
+        source: Source,
+        layout: Option<Box<Strided>>,
+    },
+    /// Copies the binding to the host.
+    CopyOut {
+        name: Arc<str>,
+        landing: Arc<dyn Landing>,
+        layout: Option<Box<Strided>>,
+    },
+    /// Copies the first binding to the second.
+    Copy { name: Arc<str> },
+    /// Fills the binding.
+    Fill { name: Arc<str>, pattern: Pattern },
+    /// Runs user code.
+    Custom { name: Arc<str>, work: CustomWork },
+}
+
+impl Op {
+    /// What failures call the task.
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        match self {
+            Op::Mark | Op::Wait(_) => None,
+            Op::Launch { kernel, .. } => Some(kernel.name()),
+            Op::CopyIn { name, .. }
+            | Op::CopyOut { name, .. }
+            | Op::Copy { name }
+            | Op::Fill { name, .. }
+            | Op::Custom { name, .. } => Some(name),
+        }
+    }
+}
+
+/// The cubes of a launch.
+#[derive(Clone, Copy)]
+pub(crate) enum Count {
+    /// Known.
+    Static([u32; 3]),
+    /// Three `u32` in the last binding.
+    Dynamic,
+}
+
+/// The bytes of a copy from the host.
+pub(crate) enum Source {
+    /// The first bytes of the entry's words.
+    Words(usize),
+    /// Owned by the entry.
+    Owned(Box<dyn HostBytes>),
+}
+
+/// What did not fit inline. Each list is used instead of the inline one if it is not empty.
+#[derive(Default)]
+pub(crate) struct Spilled {
+    bindings: Vec<BoundSlice>,
+    views: Vec<NativeView>,
+    words: Vec<u64>,
+    metadata: Vec<u32>,
+}
+
+/// One task of a queue, or a wait between two.
+#[repr(C)]
+pub(crate) struct Entry {
+    pub(crate) cursor: Cursor,
+    pub(crate) op: Op,
+    spilled: Option<Box<Spilled>>,
+    bindings: Inline<BoundSlice, ENTRY_BINDINGS>,
+    /// The memory of the bindings, in the same order.
+    views: Inline<NativeView, ENTRY_BINDINGS>,
+    words: Inline<u64, INLINE_WORDS>,
+}
+
+// SAFETY: `Op` and the bindings are Send; the views point into pages, which live until every cursor
+// that uses them has passed, and which the queue that runs the entry may touch (I2).
+unsafe impl Send for Entry {}
+
+impl Entry {
+    /// Builds an entry that does nothing yet, in place, touching only what is in use.
+    #[inline]
+    pub(crate) fn init(slot: &mut MaybeUninit<Entry>, cursor: Cursor) -> &mut Entry {
+        let entry = slot.as_mut_ptr();
+        // SAFETY: every field is written, through a pointer to the slot that is borrowed exclusively.
+        unsafe {
+            addr_of_mut!((*entry).cursor).write(cursor);
+            addr_of_mut!((*entry).op).write(Op::Mark);
+            addr_of_mut!((*entry).spilled).write(None);
+            addr_of_mut!((*entry).bindings).write(Inline::new());
+            addr_of_mut!((*entry).views).write(Inline::new());
+            addr_of_mut!((*entry).words).write(Inline::new());
+            &mut *entry
+        }
+    }
+
+    /// Adds a binding and its memory.
+    #[inline]
+    pub(crate) fn bind(&mut self, binding: BoundSlice, view: NativeView) {
+        if self.spilled.is_none()
+            && self.bindings.push(binding).is_ok()
+            && self.views.push(view).is_ok()
+        {
+            return;
+        }
+        self.bind_spilled(binding, view);
+    }
+
+    #[cold]
+    fn bind_spilled(&mut self, binding: BoundSlice, view: NativeView) {
+        let spilled = self.spilled.get_or_insert_default();
+        if spilled.bindings.is_empty() {
+            spilled.bindings.extend_from_slice(&self.bindings);
+            spilled.views.extend_from_slice(&self.views);
+        }
+        spilled.bindings.push(binding);
+        spilled.views.push(view);
+    }
+
+    /// Sets the words. Called after the last [`Entry::bind`].
+    #[inline]
+    pub(crate) fn set_words(&mut self, words: &[u64]) {
+        if words.len() <= INLINE_WORDS {
+            for word in words {
+                // There is room for all of them.
+                let _ = self.words.push(*word);
+            }
+        } else {
+            self.spilled.get_or_insert_default().words = words.to_vec();
+        }
+    }
+
+    /// Sets the metadata. Called after the last [`Entry::bind`].
+    #[inline]
+    pub(crate) fn set_metadata(&mut self, metadata: &[u32]) {
+        if !metadata.is_empty() {
+            self.spilled.get_or_insert_default().metadata = metadata.to_vec();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bindings(&self) -> &[BoundSlice] {
+        match &self.spilled {
+            Some(spilled) if !spilled.bindings.is_empty() => &spilled.bindings,
+            _ => &self.bindings,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn views(&self) -> &[NativeView] {
+        match &self.spilled {
+            Some(spilled) if !spilled.views.is_empty() => &spilled.views,
+            _ => &self.views,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn words(&self) -> &[u64] {
+        match &self.spilled {
+            Some(spilled) if !spilled.words.is_empty() => &spilled.words,
+            _ => &self.words,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn metadata(&self) -> &[u32] {
+        self.spilled
+            .as_ref()
+            .map_or(&[], |spilled| &spilled.metadata)
+    }
+
+    /// Drops what the task owns (user code may run) and leaves an entry that does nothing.
+    pub(crate) fn release(&mut self) {
+        let op = std::mem::replace(&mut self.op, Op::Mark);
+        self.spilled = None;
+        drop(op);
+    }
+}

@@ -1,0 +1,201 @@
+//! Compiled kernels, and one launch of one.
+//!
+//! Compiling picks the first native source. A launch asks the team for help only when the work is
+//! worth a wake: what one cube of the kernel costs is learnt from its launches, and a launch that turns
+//! out dearer than expected asks for help on its way.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use millstream_core::backend::{BackendKernel, Compiler};
+use millstream_core::error::KernelError;
+use millstream_core::kernel::{Cube, Kernel, NativeArgs, NativeKernel, NativeView, Source};
+use millstream_core::properties::DeviceProperties;
+use millstream_sync::facade::Figure;
+
+use crate::team::{PIECES_MAX, TeamSeat, message_of};
+use crate::trace::nanoseconds;
+
+/// Work that is worth waking another thread for: a few times what a wake costs.
+const HELP_WORTH_NS: u64 = 40_000;
+
+/// Costs are kept in fractions of a nanosecond: small cubes cost less than one.
+const COST_UNIT: u64 = 256;
+
+/// Makes kernels runnable here.
+pub(crate) struct CpuCompiler {
+    pub(crate) properties: DeviceProperties,
+}
+
+impl Compiler for CpuCompiler {
+    fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
+        if let Some(feature) = kernel
+            .required()
+            .iter()
+            .find(|feature| !self.properties.has(**feature))
+        {
+            return Err(KernelError::Feature {
+                kernel: kernel.name().clone(),
+                feature: *feature,
+            });
+        }
+        let declared = kernel.signature().bindings().len();
+        if declared > self.properties.max_bindings {
+            return Err(KernelError::TooManyBindings {
+                kernel: kernel.name().clone(),
+                declared,
+                limit: self.properties.max_bindings,
+            });
+        }
+        let native = kernel.sources().iter().find_map(|source| match source {
+            Source::Native(native) => Some(native.clone()),
+            _ => None,
+        });
+        let Some(native) = native else {
+            let kinds: Vec<&str> = kernel.sources().iter().map(Source::kind).collect();
+            return Err(KernelError::NoSource {
+                kernel: kernel.name().clone(),
+                backend: self.properties.backend,
+                available: if kinds.is_empty() {
+                    "none at all".to_owned()
+                } else {
+                    kinds.join(", ")
+                },
+            });
+        };
+        Ok(Arc::new(CpuKernel {
+            kernel: kernel.clone(),
+            native,
+            cube_cost: Figure::new(0),
+        }))
+    }
+}
+
+/// A kernel that this device runs.
+pub(crate) struct CpuKernel {
+    kernel: Arc<Kernel>,
+    native: Arc<NativeKernel>,
+    /// What one cube has cost lately, in 1 / `COST_UNIT` nanoseconds; 0 until it is known. Queues that
+    /// run the kernel at the same time overwrite each other, which does no harm.
+    cube_cost: Figure,
+}
+
+/// What a launch brings to a kernel.
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments<'a> {
+    pub(crate) views: &'a [NativeView],
+    pub(crate) scalars: &'a [u64],
+    pub(crate) metadata: &'a [u32],
+    pub(crate) counts: [u32; 3],
+}
+
+// SAFETY: the pointers of the views are used as `NativeArgs` allows, which cubes may do at once.
+unsafe impl Sync for Arguments<'_> {}
+
+/// How many cubes there are, if so many can be counted.
+#[inline]
+pub(crate) fn cubes(counts: [u32; 3]) -> Option<u64> {
+    let [x, y, z] = counts.map(u64::from);
+    // Two factors fit in any case.
+    (x * y).checked_mul(z).filter(|cubes| *cubes <= PIECES_MAX)
+}
+
+impl CpuKernel {
+    pub(crate) fn name(&self) -> &Arc<str> {
+        self.kernel.name()
+    }
+
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    /// Runs all cubes of a launch, which started at `start`. Blocks until all are done.
+    ///
+    /// # Errors
+    /// The message of the first panic; then the remaining cubes are skipped.
+    ///
+    /// # Safety
+    /// As [`NativeArgs::new`] says of views and scalars, for as long as this runs.
+    pub(crate) unsafe fn run(
+        &self,
+        seat: &mut TeamSeat,
+        arguments: Arguments<'_>,
+        start: Instant,
+    ) -> Result<(), String> {
+        let cubes = cubes(arguments.counts).unwrap_or(0);
+        let work = |range: Range<u64>| self.run_cubes(&arguments, range);
+        let alone = |range| catch_unwind(AssertUnwindSafe(|| work(range))).map_err(message_of);
+        let helpers = seat.threads() as u64 - 1;
+        if helpers == 0 || cubes <= 1 {
+            return alone(0..cubes);
+        }
+        let cost = self.cube_cost.get();
+        let mut done = 0_u64;
+        let mut asked = helpers;
+        if cost != 0 && expected_ns(cost, cubes) < HELP_WORTH_NS {
+            let step = (HELP_WORTH_NS / 4 * COST_UNIT / cost).max(1);
+            loop {
+                let end = cubes.min(done.saturating_add(step));
+                alone(done..end)?;
+                done = end;
+                if done == cubes {
+                    self.learn(start, cubes);
+                    return Ok(());
+                }
+                let spent = nanoseconds(start, Instant::now());
+                let left = u128::from(spent) * u128::from(cubes - done) / u128::from(done);
+                if left >= u128::from(HELP_WORTH_NS) {
+                    asked = u64::try_from(left / u128::from(HELP_WORTH_NS)).unwrap_or(helpers);
+                    break;
+                }
+            }
+        } else if cost != 0 {
+            asked = expected_ns(cost, cubes) / HELP_WORTH_NS;
+        }
+        let asked = asked.min(cubes - done - 1).min(helpers);
+        let shared_at = Instant::now();
+        let own = seat.share(done, cubes, asked as usize, &work)?;
+        self.learn(shared_at, own);
+        Ok(())
+    }
+
+    /// Takes into account that this many cubes ran since `start`, on one thread.
+    fn learn(&self, start: Instant, cubes: u64) {
+        let spent = nanoseconds(start, Instant::now());
+        if let Some(cost) = spent.saturating_mul(COST_UNIT).checked_div(cubes) {
+            let before = self.cube_cost.get();
+            let cost = if before == 0 {
+                cost
+            } else {
+                (before + cost) / 2
+            };
+            self.cube_cost.set(cost.max(1));
+        }
+    }
+
+    #[inline]
+    fn run_cubes(&self, arguments: &Arguments<'_>, range: Range<u64>) {
+        let signature = self.kernel.signature();
+        for index in range {
+            let cube = Cube::new(index, arguments.counts);
+            // SAFETY: the caller of `run` promises what is said of views and scalars; each index is
+            // taken once, by the counter of the team.
+            let arguments = unsafe {
+                NativeArgs::new(
+                    signature,
+                    arguments.views,
+                    arguments.scalars,
+                    arguments.metadata,
+                    cube,
+                )
+            };
+            (self.native)(&cube, &arguments);
+        }
+    }
+}
+
+fn expected_ns(cost: u64, cubes: u64) -> u64 {
+    cost.saturating_mul(cubes) / COST_UNIT
+}

@@ -1,0 +1,106 @@
+//! What can be chosen of the CPU as a device, and opening it.
+
+use std::thread::available_parallelism;
+
+use millstream_core::backend::{HostContext, Open};
+use millstream_core::error::OpenError;
+use millstream_core::id::MAX_QUEUES;
+
+use crate::device::CpuDevice;
+
+/// Queues that a device has when nothing is said, at most: more rarely overlap usefully.
+const DEFAULT_QUEUES_MAX: usize = 4;
+/// Queues that a device has when nothing is said, at least: so that two streams can overlap.
+const DEFAULT_QUEUES_MIN: usize = 2;
+/// Most threads of a cube team: far above any machine, so that a mistyped number is an error.
+pub(crate) const THREADS_MAX: usize = 4096;
+
+/// The CPU as a device: options, and how it is opened.
+///
+/// ```
+/// use millstream_cpu::Cpu;
+///
+/// let options = Cpu::default().queues(2).threads(4).memory_limit(1 << 30);
+/// # let _ = options;
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cpu {
+    queues: Option<usize>,
+    threads: Option<usize>,
+    memory_limit: Option<u64>,
+}
+
+impl Cpu {
+    /// How many queues there are: one worker thread each. The default is one per core, from two to four.
+    #[must_use]
+    pub fn queues(mut self, queues: usize) -> Self {
+        self.queues = Some(queues);
+        self
+    }
+
+    /// How many threads share the cubes of one launch, the queue's worker among them. The default is
+    /// one per core; with one, every launch runs on its queue's worker alone.
+    #[must_use]
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// How many bytes of memory the device gives out at most. There is no limit by default.
+    #[must_use]
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
+    fn settings(&self) -> Result<Settings, OpenError> {
+        let cores = available_parallelism().map_or(1, usize::from);
+        let queues = self
+            .queues
+            .unwrap_or(cores.clamp(DEFAULT_QUEUES_MIN, DEFAULT_QUEUES_MAX));
+        let threads = self.threads.unwrap_or(cores.min(THREADS_MAX));
+        if queues == 0 || queues > MAX_QUEUES {
+            return Err(OpenError::Option {
+                option: "queues",
+                given: queues.to_string(),
+                must: const { within(MAX_QUEUES == 16, "from 1 to 16") },
+            });
+        }
+        if threads == 0 || threads > THREADS_MAX {
+            return Err(OpenError::Option {
+                option: "threads",
+                given: threads.to_string(),
+                must: const { within(THREADS_MAX == 4096, "from 1 to 4096") },
+            });
+        }
+        Ok(Settings {
+            queues,
+            threads,
+            memory_limit: self.memory_limit,
+        })
+    }
+}
+
+/// A text that states a limit; it does not compile once the limit is another.
+const fn within(holds: bool, text: &'static str) -> &'static str {
+    assert!(holds);
+    text
+}
+
+/// Options that have been checked, with every default filled in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) queues: usize,
+    pub(crate) threads: usize,
+    pub(crate) memory_limit: Option<u64>,
+}
+
+impl Open for Cpu {
+    type Backend = CpuDevice;
+
+    const NAME: &'static str = "cpu";
+
+    fn open(self, context: HostContext) -> Result<CpuDevice, OpenError> {
+        CpuDevice::open(self.settings()?, context)
+    }
+}

@@ -1,0 +1,51 @@
+//! What this device says of itself.
+
+use std::collections::BTreeSet;
+
+use millstream_core::properties::{DeviceProperties, Feature};
+
+use crate::options::Settings;
+use crate::pages::{ALIGNMENT, PAGE_BYTES_MAX};
+use crate::queue::QUEUE_DEPTH_MAX;
+
+/// Rows of pitched tensors start at multiples of a cache line.
+const PITCH_ALIGNMENT: u64 = 64;
+
+/// Most bindings of one launch: as many as a native cube can take chunks of.
+pub(crate) const BINDINGS_MAX: usize = 64;
+
+/// The properties of a device with these settings, whose launches run on so many `threads`.
+pub(crate) fn properties(settings: &Settings, threads: usize) -> DeviceProperties {
+    DeviceProperties {
+        backend: "cpu",
+        name: processor_name(),
+        queues: settings.queues,
+        compute_units: threads,
+        alignment: ALIGNMENT as u64,
+        pitch_alignment: PITCH_ALIGNMENT,
+        memory_bytes: settings.memory_limit,
+        max_allocation_bytes: settings
+            .memory_limit
+            .unwrap_or(u64::MAX)
+            .min(PAGE_BYTES_MAX),
+        max_cube_count: [u32::MAX; 3],
+        max_bindings: BINDINGS_MAX,
+        max_queue_depth: QUEUE_DEPTH_MAX,
+        features: BTreeSet::from([
+            Feature::NativeKernels,
+            Feature::DynamicCubeCount,
+            Feature::F64,
+            Feature::I64,
+        ]),
+    }
+}
+
+/// What the processor calls itself, where the system tells.
+fn processor_name() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == "model name").then(|| value.trim().to_owned())
+    });
+    model.unwrap_or_else(|| "CPU".to_owned())
+}

@@ -1,0 +1,242 @@
+//! One task from its inputs' poison to its published cursor.
+//!
+//! A runner belongs to one queue and runs on one thread at a time: the queue's worker, or whoever
+//! drives the device. User code (kernels, custom work, and whatever a task owns and drops) may panic
+//! here; that is caught and becomes the failure of the task.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+use millstream_core::backend::HostContext;
+use millstream_core::failure::{Failure, FailureRef, Reason};
+use millstream_core::handle::Table;
+use millstream_core::id::{Point, QueueId};
+use millstream_core::kernel::NativeView;
+use millstream_core::settle;
+use millstream_sync::timeline::Timeline;
+
+use crate::copies;
+use crate::entry::{Count, Entry, Op, Source};
+use crate::kernel::{Arguments, cubes};
+use crate::resources::CpuResources;
+use crate::team::{TeamSeat, message_of};
+use crate::trace::SpanLog;
+
+/// Bytes of a dynamic cube count: three `u32`.
+pub(crate) const COUNT_BYTES: u64 = 12;
+
+/// Runs the tasks of one queue.
+pub(crate) struct Runner {
+    queue: QueueId,
+    timeline: Arc<Timeline>,
+    table: Arc<Table>,
+    seat: TeamSeat,
+    spans: Arc<SpanLog>,
+    /// When the last task ended, if nothing was waited for since: then the next starts at that time.
+    resumed: Option<Instant>,
+}
+
+/// How a task ended.
+type Outcome = Result<(), FailureRef>;
+
+impl Runner {
+    pub(crate) fn new(
+        queue: QueueId,
+        timeline: Arc<Timeline>,
+        context: &HostContext,
+        seat: TeamSeat,
+        spans: Arc<SpanLog>,
+    ) -> Self {
+        Self {
+            queue,
+            timeline,
+            table: context.table.clone(),
+            seat,
+            spans,
+            resumed: None,
+        }
+    }
+
+    /// The queue waits: the time until the next task is not its own.
+    pub(crate) fn pause(&mut self) {
+        self.resumed = None;
+    }
+
+    /// Nothing of this queue will run any more.
+    pub(crate) fn end(&self) {
+        self.timeline.end();
+    }
+
+    /// Runs a task and publishes its cursor.
+    #[inline]
+    pub(crate) fn run(&mut self, entry: &mut Entry) {
+        if !matches!(entry.op, Op::Mark | Op::Wait(_)) {
+            let start = self.resumed.unwrap_or_else(Instant::now);
+            let outcome = match settle::inputs(&self.table, entry.bindings()) {
+                Ok(()) => self.perform(entry, start),
+                Err(cause) => inherit(entry, cause),
+            };
+            self.settle(entry, &outcome);
+            let end = Instant::now();
+            self.resumed = Some(end);
+            self.spans
+                .note(Point::new(self.queue, entry.cursor), start, end);
+        }
+        self.timeline.publish(entry.cursor);
+    }
+
+    /// The device goes away before this task has run. Its cursor is not published (I6).
+    pub(crate) fn abandon(&mut self, entry: &mut Entry) {
+        if let Some(name) = entry.op.name() {
+            let failure = Failure::not_run(name, Reason::Lost);
+            if let Op::CopyOut { landing, .. } = &entry.op {
+                quietly(|| landing.fail(failure.clone()));
+            }
+            self.settle(entry, &Err(failure));
+        }
+    }
+
+    /// Settles the outputs and drops what the task owns, so that both are done before the cursor passes.
+    fn settle(&mut self, entry: &mut Entry, outcome: &Outcome) {
+        settle::outputs(&self.table, entry.bindings(), outcome);
+        quietly(|| entry.release());
+    }
+
+    /// Runs a task whose inputs are sound.
+    fn perform(&mut self, entry: &mut Entry, start: Instant) -> Outcome {
+        if let Op::Launch { .. } = entry.op {
+            return self.launch(entry, start);
+        }
+        if let Op::Custom { .. } = entry.op {
+            return self.custom(entry);
+        }
+        let Some(name) = entry.op.name().cloned() else {
+            return Ok(());
+        };
+        let outcome = match catch_unwind(AssertUnwindSafe(|| copy(entry))) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(why)) => Err(Failure::not_run(&name, Reason::Refused(why))),
+            Err(payload) => Err(Failure::panicked(&name, message_of(payload))),
+        };
+        if let (Op::CopyOut { landing, .. }, Err(failure)) = (&entry.op, &outcome) {
+            quietly(|| landing.fail(failure.clone()));
+        }
+        outcome
+    }
+
+    fn launch(&mut self, entry: &Entry, start: Instant) -> Outcome {
+        let Op::Launch { kernel, count } = &entry.op else {
+            return Ok(());
+        };
+        let (views, counts) = match (count, entry.views().split_last()) {
+            (Count::Static(counts), _) => (entry.views(), *counts),
+            (Count::Dynamic, Some((count, views))) => (views, read_counts(*count)),
+            (Count::Dynamic, None) => (entry.views(), [0; 3]),
+        };
+        if cubes(counts).is_none() {
+            let [x, y, z] = counts;
+            let why = format!("{x} x {y} x {z} cubes are more than can be counted");
+            return Err(Failure::not_run(kernel.name(), Reason::Refused(why)));
+        }
+        let arguments = Arguments {
+            views,
+            scalars: entry.words(),
+            metadata: entry.metadata(),
+            counts,
+        };
+        // SAFETY: the server has checked the launch against the kernel's signature; pages are
+        // initialized and live until the cursor has passed; hazards keep other tasks away (I2).
+        let ran = unsafe { kernel.run(&mut self.seat, arguments, start) };
+        ran.map_err(|message| Failure::panicked(kernel.name(), message))
+    }
+
+    fn custom(&mut self, entry: &mut Entry) -> Outcome {
+        let bindings = entry.bindings().iter().zip(entry.views());
+        let bindings = bindings.map(|(binding, view)| (*view, binding.access));
+        let mut resources = CpuResources::new(bindings, Some(self.queue));
+        let Op::Custom { name, work } = std::mem::replace(&mut entry.op, Op::Mark) else {
+            return Ok(());
+        };
+        catch_unwind(AssertUnwindSafe(move || work(&mut resources)))
+            .map_err(|payload| Failure::panicked(&name, message_of(payload)))
+    }
+}
+
+/// The task does not run because of what it reads; whoever it would have told is told why.
+#[cold]
+fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
+    let Some(name) = entry.op.name().cloned() else {
+        return Err(cause);
+    };
+    let failure = settle::inherited(&name, cause.clone());
+    match std::mem::replace(&mut entry.op, Op::Mark) {
+        Op::Custom { work, .. } => quietly(move || work(&mut cause)),
+        // What was asked for is the data, so its failure is the answer.
+        Op::CopyOut { landing, .. } => quietly(move || landing.fail(cause)),
+        op => entry.op = op,
+    }
+    Err(failure)
+}
+
+/// A copy or fill, or why it is refused.
+fn copy(entry: &Entry) -> Result<(), copies::Refusal> {
+    let (views, words) = (entry.views(), entry.words());
+    let Some(first) = views.first().copied() else {
+        return Ok(());
+    };
+    match &entry.op {
+        Op::CopyIn { source, layout, .. } => {
+            let words: &[u8] = bytes_of(words);
+            let bytes = match source {
+                Source::Words(len) => words.get(..*len).unwrap_or(words),
+                Source::Owned(owned) => owned.bytes(),
+            };
+            // SAFETY: hazards keep other tasks away from what this one writes (I2); a host's bytes
+            // are no device memory.
+            unsafe { copies::copy_in(first, layout.as_deref(), bytes) }
+        }
+        Op::CopyOut {
+            landing, layout, ..
+        } => {
+            let (target, len) = landing.target();
+            // SAFETY: hazards keep writers away (I2); the landing is this queue's until the cursor passes.
+            unsafe { copies::copy_out(first, layout.as_deref(), target, len) }
+        }
+        Op::Copy { .. } => {
+            if let Some(target) = views.get(1) {
+                // SAFETY: hazards keep other tasks away (I2).
+                unsafe { copies::copy(first, *target) };
+            }
+            Ok(())
+        }
+        Op::Fill { pattern, .. } => {
+            // SAFETY: as above.
+            unsafe { copies::fill(first, *pattern) };
+            Ok(())
+        }
+        Op::Mark | Op::Wait(_) | Op::Launch { .. } | Op::Custom { .. } => Ok(()),
+    }
+}
+
+fn bytes_of(words: &[u64]) -> &[u8] {
+    // SAFETY: the bytes of plain words.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
+}
+
+/// Three `u32` in device memory; the view has as many bytes (checked when queued).
+fn read_counts(view: NativeView) -> [u32; 3] {
+    if view.bytes < COUNT_BYTES {
+        debug_assert!(false, "a dynamic count has {COUNT_BYTES} bytes");
+        return [0; 3];
+    }
+    // SAFETY: initialized memory of that length, which nobody writes while this task runs (I2).
+    unsafe { view.pointer.cast::<[u32; 3]>().read_unaligned() }
+}
+
+/// Runs user code whose panic has nobody to be told to.
+fn quietly(run: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
+        message_of(payload);
+    }
+}

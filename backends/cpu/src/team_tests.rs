@@ -1,0 +1,89 @@
+//! The team under contention: every piece once, panics told, nobody left inside.
+
+use super::*;
+use proptest::prelude::*;
+
+/// Shares jobs of these sizes on each of `queues` seats at the same time and counts each piece.
+fn share_everywhere(threads: usize, queues: usize, jobs: &[u64]) {
+    let team = Team::start(threads, queues).unwrap();
+    std::thread::scope(|scope| {
+        for queue in 0..queues {
+            let mut seat = team.seat(queue);
+            scope.spawn(move || {
+                for pieces in jobs {
+                    let counts: Vec<AtomicU32> = (0..*pieces).map(|_| AtomicU32::new(0)).collect();
+                    let work = |range: Range<u64>| {
+                        for piece in range {
+                            counts[piece as usize].fetch_add(1, Ordering::Relaxed);
+                        }
+                    };
+                    let own = seat.share(0, *pieces, threads, &work).unwrap();
+                    assert!(own <= *pieces);
+                    for (piece, count) in counts.iter().enumerate() {
+                        assert_eq!(
+                            count.load(Ordering::Relaxed),
+                            1,
+                            "piece {piece} of {pieces}"
+                        );
+                    }
+                }
+            });
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn each_piece_runs_exactly_once(
+        threads in 1_usize..6,
+        queues in 1_usize..4,
+        jobs in prop::collection::vec(0_u64..3000, 1..20),
+    ) {
+        share_everywhere(threads, queues, &jobs);
+    }
+}
+
+#[test]
+fn thousands_of_short_jobs_leave_nobody_inside() {
+    share_everywhere(4, 3, &[7; 5000]);
+}
+
+#[test]
+fn a_job_may_begin_after_its_first_pieces() {
+    let team = Team::start(2, 1).unwrap();
+    let ran = Mutex::new(Vec::new());
+    let work = |range: Range<u64>| lock(&ran).extend(range);
+    team.seat(0).share(3, 9, 1, &work).unwrap();
+    let mut ran = lock(&ran).clone();
+    ran.sort_unstable();
+    assert_eq!(ran, (3..9).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_first_panic_is_told_and_the_next_job_is_unharmed() {
+    let team = Team::start(3, 1).unwrap();
+    let mut seat = team.seat(0);
+    for round in 0..50 {
+        let told = seat.share(0, 1000, 2, &|range| {
+            assert!(!range.contains(&500), "round {round}");
+        });
+        assert_eq!(told, Err(format!("round {round}")));
+        assert!(seat.share(0, 100, 2, &|_| ()).is_ok());
+    }
+}
+
+#[test]
+fn a_panic_with_a_payload_that_panics_is_told() {
+    struct Rude;
+    impl Drop for Rude {
+        fn drop(&mut self) {
+            panic!("even here");
+        }
+    }
+    let team = Team::start(1, 1).unwrap();
+    let told = team
+        .seat(0)
+        .share(0, 1, 0, &|_| std::panic::panic_any(Rude));
+    assert_eq!(told, Err("a value that is not text".to_owned()));
+}

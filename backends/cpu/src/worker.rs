@@ -1,0 +1,114 @@
+//! The thread of a queue: runs entry after entry, waits for other queues, sleeps when there is nothing.
+
+use std::sync::Arc;
+
+use millstream_core::channel::mark_runtime_thread;
+use millstream_core::error::OpenError;
+use millstream_core::id::{Point, QueueId};
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
+use millstream_sync::facade::thread::{self, JoinHandle};
+use millstream_sync::facade::{SpinPolicy, Spinner};
+use millstream_sync::timeline::Timeline;
+
+use crate::entry::{Entry, Op};
+use crate::queue::Inbox;
+use crate::runner::Runner;
+
+/// What the workers of a device share.
+pub(crate) struct Crew {
+    /// The timelines of all queues, for waits.
+    pub(crate) timelines: Box<[Arc<Timeline>]>,
+    /// The device goes away: workers end after the task that they are in.
+    pub(crate) stop: AtomicBool,
+}
+
+impl Crew {
+    pub(crate) fn is_stopping(&self) -> bool {
+        // Acquire: pairs with `stop`. That a sleeping worker sees it is the gates' matter.
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Tells the workers to end; those that wait for another queue are told by the end of its timeline.
+    pub(crate) fn stop(&self) {
+        // Release: pairs with `is_stopping`.
+        self.stop.store(true, Ordering::Release);
+        self.timelines.iter().for_each(|timeline| timeline.end());
+    }
+
+    /// Has the point passed? A queue that does not exist has nothing to wait for.
+    pub(crate) fn has_passed(&self, point: Point) -> bool {
+        match self.timelines.get(point.queue.index()) {
+            Some(timeline) => timeline.completed() >= point.cursor,
+            None => true,
+        }
+    }
+}
+
+/// Starts the worker of `queue`.
+pub(crate) fn start(
+    queue: QueueId,
+    crew: Arc<Crew>,
+    inbox: Inbox,
+    runner: Runner,
+) -> Result<JoinHandle<()>, OpenError> {
+    let name = format!("ms-cpu-queue-{}", queue.0);
+    thread::spawn_named(&name, move || {
+        let mut worker = Worker {
+            crew,
+            inbox,
+            runner,
+        };
+        worker.serve();
+    })
+    .map_err(|error| OpenError::Thread(error.to_string()))
+}
+
+struct Worker {
+    crew: Arc<Crew>,
+    inbox: Inbox,
+    runner: Runner,
+}
+
+impl Worker {
+    fn serve(&mut self) {
+        let _mark = mark_runtime_thread();
+        self.inbox.attach();
+        let mut spin = Spinner::default();
+        while !self.crew.is_stopping() {
+            let Self {
+                crew,
+                inbox,
+                runner,
+            } = self;
+            if inbox.next_with(|entry| step(crew, runner, entry)).is_none() {
+                runner.pause();
+                inbox.wait(&mut spin, || crew.is_stopping());
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    /// What has not run says so, and nobody waits for it any more. Here, so that it holds even if
+    /// something of ours panics.
+    fn drop(&mut self) {
+        let Self { inbox, runner, .. } = self;
+        while inbox.next_with(|entry| runner.abandon(entry)).is_some() {}
+        runner.end();
+    }
+}
+
+/// One entry. A wait that ends without its point means that the device goes away, and so this queue.
+fn step(crew: &Crew, runner: &mut Runner, entry: &mut Entry) {
+    let Op::Wait(point) = entry.op else {
+        return runner.run(entry);
+    };
+    if crew.has_passed(point) {
+        return;
+    }
+    runner.pause();
+    let timeline = &crew.timelines[point.queue.index()];
+    if timeline.wait(point.cursor, &SpinPolicy::default()).is_err() {
+        crew.stop();
+    }
+}

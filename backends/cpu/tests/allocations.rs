@@ -1,0 +1,85 @@
+//! Launches of prepared kernels allocate nothing in the steady state, on either side (I9).
+//!
+//! Alone in its binary, since the allocator counts for the whole process.
+
+#[path = "rig/mod.rs"]
+mod rig;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use millstream_core::backend::BoundCount;
+use millstream_core::kernel::Kernel;
+use millstream_cpu::Cpu;
+use rig::{Q0, Q1, Rig, Slice};
+
+struct Counting;
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises.
+        unsafe { System.dealloc(pointer, layout) };
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[test]
+fn a_launch_in_the_steady_state_neither_allocates_nor_frees() {
+    let mut rig = Rig::new(Cpu::default().queues(2).threads(3));
+    let slices: Vec<_> = (0..8).map(|_| rig.slice_of(&[0; 256])).collect();
+    let count = rig.slice_of(&[4, 1, 1]);
+    let mut kernel = Kernel::new("eight");
+    for _ in 0..8 {
+        kernel = kernel
+            .updates::<u32>("slice")
+            .scalar::<u64>("a")
+            .scalar::<u64>("b");
+    }
+    let kernel = rig.prepare(kernel.native(|_, args| {
+        for index in 0..8 {
+            args.chunk::<u32>(index)
+                .iter_mut()
+                .for_each(|value| *value = value.wrapping_add(1));
+        }
+    }));
+    let bindings: Vec<_> = slices.iter().map(Slice::update).collect();
+    let mut round = |launches: u32| {
+        let mut last = rig.launch(Q0, &kernel, 1, &bindings, &[7; 16]);
+        for launch in 0..launches {
+            // Small ones, large ones (shared by the team), dynamic ones, and edges between queues.
+            let cubes = if launch % 10 == 0 { 64 } else { 1 };
+            let queue = if launch % 7 == 0 { Q1 } else { Q0 };
+            if queue != last.queue {
+                millstream_core::backend::Backend::queue_wait(&mut rig.device, queue, last)
+                    .unwrap();
+            }
+            last = rig.launch(queue, &kernel, cubes, &bindings, &[7; 16]);
+            let dynamic = BoundCount::Dynamic(count.read());
+            last = rig
+                .try_launch(last.queue, &kernel, dynamic, &bindings, &[7; 16])
+                .unwrap();
+            if launch % 100 == 0 {
+                rig.wait(last).unwrap();
+            }
+        }
+        rig.wait(last).unwrap();
+    };
+    round(1000);
+    // Parking and waking may still lay out something of the threads' own: settle once more.
+    round(1000);
+    let before = CALLS.load(Ordering::Relaxed);
+    round(1000);
+    assert_eq!(CALLS.load(Ordering::Relaxed) - before, 0);
+}

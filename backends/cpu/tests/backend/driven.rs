@@ -1,0 +1,80 @@
+//! A driven device has no thread: work runs in `pump`, on the caller's.
+
+use std::sync::mpsc;
+use std::thread::current;
+use std::time::Duration;
+
+use millstream_core::backend::Backend;
+use millstream_core::channel::is_runtime_thread;
+use millstream_core::kernel::Kernel;
+
+use crate::rig::{Q0, Q1, Rig};
+
+#[test]
+fn everything_runs_on_the_thread_that_pumps() {
+    let mut rig = Rig::driven();
+    let (tell, told) = mpsc::channel();
+    let kernel = {
+        let tell = tell.clone();
+        rig.prepare(
+            Kernel::new("where")
+                .native(move |_, _| tell.send((current().id(), is_runtime_thread())).unwrap()),
+        )
+    };
+    let point = rig.launch(Q0, &kernel, 5, &[], &[]);
+    rig.custom(Q1, &[], move |_| {
+        tell.send((current().id(), is_runtime_thread())).unwrap();
+    });
+    assert_eq!(rig.completed(Q0), 0, "nothing runs by itself");
+    assert!(rig.device.pump(Duration::from_secs(3600)));
+    assert_eq!(rig.completed(Q0), point.cursor);
+    assert!(
+        !rig.device.pump(Duration::from_secs(3600)),
+        "nothing is left"
+    );
+    let own = (current().id(), true);
+    assert_eq!(told.try_iter().collect::<Vec<_>>(), [own; 6]);
+    assert!(!is_runtime_thread());
+}
+
+#[test]
+fn a_wait_holds_up_its_own_queue_only() {
+    let mut rig = Rig::driven();
+    let later = {
+        let cursor = rig.completed(Q0) + 1;
+        millstream_core::id::Point::new(Q0, cursor)
+    };
+    rig.device.queue_wait(Q1, later).unwrap();
+    let waits = rig.custom(Q1, &[], |_| ());
+    assert!(!rig.device.pump(Duration::ZERO), "the wait is no task");
+    assert_eq!(rig.completed(Q1), 0);
+    let first = rig.custom(Q0, &[], |_| ());
+    assert_eq!(first, later);
+    while rig.device.pump(Duration::ZERO) {}
+    assert_eq!(
+        (rig.completed(Q0), rig.completed(Q1)),
+        (first.cursor, waits.cursor)
+    );
+}
+
+#[test]
+fn a_budget_that_is_used_up_still_runs_one_task() {
+    let mut rig = Rig::driven();
+    for _ in 0..3 {
+        rig.custom(Q0, &[], |_| ());
+    }
+    for cursor in 1..=3 {
+        assert!(rig.device.pump(Duration::ZERO));
+        assert_eq!(rig.completed(Q0), cursor);
+    }
+    assert!(!rig.device.pump(Duration::ZERO));
+}
+
+#[test]
+fn what_was_never_pumped_says_so() {
+    let mut rig = Rig::driven();
+    let slice = rig.slice(4);
+    let (_, landing) = rig.copy_out(Q0, &slice.read(), None);
+    drop(rig);
+    assert!(landing.take().is_err());
+}

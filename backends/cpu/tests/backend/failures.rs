@@ -1,0 +1,173 @@
+//! Failures are settled in execution order, before the cursor passes (I5, I7).
+
+use std::sync::mpsc;
+
+use millstream_core::access::Access;
+use millstream_core::backend::BoundCount;
+use millstream_core::failure::{Extent, Reason};
+use millstream_core::kernel::Kernel;
+use millstream_cpu::Cpu;
+
+use crate::rig::{Prepared, Q0, Rig, Slice};
+
+fn exploding(rig: &Rig) -> Prepared {
+    rig.prepare(
+        Kernel::new("explode")
+            .writes::<u32>("out")
+            .native(|cube, _| {
+                assert!(cube.index() != 3, "cube {} exploded", cube.index());
+            }),
+    )
+}
+
+/// A rig, and a slice of 8 words that a panic has poisoned.
+fn poisoned() -> (Rig, Slice) {
+    let mut rig = Rig::new(Cpu::default().queues(2).threads(3));
+    let slice = rig.slice_of(&[1; 8]);
+    let explode = exploding(&rig);
+    rig.launch(Q0, &explode, 8, &[slice.write()], &[]);
+    (rig, slice)
+}
+
+#[test]
+fn a_panic_poisons_what_it_would_have_written_and_nothing_else() {
+    // I7
+    let (mut rig, slice) = poisoned();
+    let other = rig.slice_of(&[5]);
+    let failure = rig.read(Q0, &slice).unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "`explode` failed: panicked with \"cube 3 exploded\""
+    );
+    assert_eq!(failure.extent, Extent::MaybePartial);
+    assert_eq!(rig.read(Q0, &other).unwrap(), [5]);
+}
+
+#[test]
+fn a_task_that_reads_poison_does_not_run_and_passes_it_on() {
+    let (mut rig, slice) = poisoned();
+    let out = rig.slice_of(&[9; 8]);
+    let copy = rig.prepare(
+        Kernel::new("double")
+            .reads::<u32>("in")
+            .writes::<u32>("out")
+            .native(|_, _| {
+                unreachable!("its input is poisoned");
+            }),
+    );
+    rig.launch(Q0, &copy, 1, &[slice.read(), out.write()], &[]);
+    let failure = rig.read(Q0, &out).unwrap_err();
+    assert_eq!(
+        (failure.task.as_ref(), &failure.reason),
+        ("double", &Reason::Input)
+    );
+    assert_eq!(failure.extent, Extent::NotRun);
+    assert_eq!(failure.root().task.as_ref(), "explode");
+    let after = rig.slice_of(&[0; 8]);
+    rig.copy(Q0, &out.read(), &after.write());
+    let chain = rig.read(Q0, &after).unwrap_err();
+    let tasks: Vec<_> = chain.chain().map(|failure| failure.task.as_ref()).collect();
+    assert_eq!(tasks, ["copy", "double", "explode"]);
+}
+
+#[test]
+fn a_write_heals_what_it_defines_and_an_update_does_not() {
+    let (mut rig, slice) = poisoned();
+    rig.copy_in(Q0, &slice.part(0, 16, Access::ReadWrite), &[2; 4]);
+    assert!(
+        rig.read(Q0, &slice).is_err(),
+        "an update of poison is poison"
+    );
+    rig.fill(Q0, &slice.part(0, 16, Access::Write), 3);
+    let half = |rig: &mut Rig, from| {
+        let (point, landing) = rig.copy_out(Q0, &slice.part(from, 16, Access::Read), None);
+        rig.wait(point).unwrap();
+        landing.take()
+    };
+    assert_eq!(half(&mut rig, 0).unwrap(), [3; 4]);
+    assert!(
+        half(&mut rig, 16).is_err(),
+        "the other half is poisoned still"
+    );
+    rig.fill(Q0, &slice.part(16, 16, Access::Write), 4);
+    assert_eq!(rig.read(Q0, &slice).unwrap(), [3, 3, 3, 3, 4, 4, 4, 4]);
+}
+
+#[test]
+fn custom_work_is_given_the_failure_of_what_it_reads() {
+    let (mut rig, slice) = poisoned();
+    let (tell, told) = mpsc::channel();
+    let point = rig.custom(Q0, &[slice.read()], move |value| {
+        tell.send(value.map(drop).unwrap_err()).unwrap();
+    });
+    rig.wait(point).unwrap();
+    assert_eq!(told.recv().unwrap().task.as_ref(), "explode");
+}
+
+#[test]
+fn a_panic_of_custom_work_poisons_its_outputs() {
+    let mut rig = Rig::new(Cpu::default().queues(1));
+    let slice = rig.slice_of(&[1]);
+    rig.custom(Q0, &[slice.update()], |resources| {
+        resources.unwrap().read::<u32>(1);
+    });
+    let failure = rig.read(Q0, &slice).unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "`custom` failed: panicked with \"binding 1 of 1 was asked for\""
+    );
+}
+
+#[test]
+fn a_poisoned_dynamic_count_is_an_input_like_any_other() {
+    let mut rig = Rig::new(Cpu::default().queues(1));
+    let (count, out) = (rig.slice_of(&[8, 1, 1]), rig.slice_of(&[1]));
+    let explode = exploding(&rig);
+    rig.launch(Q0, &explode, 8, &[count.write()], &[]);
+    let fine = rig.prepare(Kernel::new("fine").writes::<u32>("out").native(|_, _| ()));
+    let dynamic = BoundCount::Dynamic(count.read());
+    rig.try_launch(Q0, &fine, dynamic, &[out.write()], &[])
+        .unwrap();
+    assert_eq!(
+        rig.read(Q0, &out).unwrap_err().root().task.as_ref(),
+        "explode"
+    );
+}
+
+#[test]
+fn a_dynamic_count_that_cannot_be_counted_fails_the_task() {
+    let mut rig = Rig::new(Cpu::default().queues(1));
+    let (count, out) = (rig.slice_of(&[u32::MAX; 3]), rig.slice_of(&[1]));
+    let fine = rig.prepare(Kernel::new("fine").writes::<u32>("out").native(|_, _| ()));
+    let dynamic = BoundCount::Dynamic(count.read());
+    rig.try_launch(Q0, &fine, dynamic, &[out.write()], &[])
+        .unwrap();
+    let failure = rig.read(Q0, &out).unwrap_err();
+    assert!(matches!(failure.reason, Reason::Refused(_)) && failure.extent == Extent::NotRun);
+    let fixed = BoundCount::Static([u32::MAX; 3]);
+    assert!(
+        rig.try_launch(Q0, &fine, fixed, &[out.write()], &[])
+            .is_err()
+    );
+}
+
+#[test]
+fn user_data_that_panics_when_dropped_stops_nothing() {
+    struct Rude;
+    impl Drop for Rude {
+        fn drop(&mut self) {
+            panic!("dropped rudely");
+        }
+    }
+    let mut rig = Rig::new(Cpu::default().queues(1));
+    let slice = rig.slice_of(&[4]);
+    let rude = Rude;
+    let kernel = Kernel::new("rude").reads::<u32>("in").native(move |_, _| {
+        let _ = &rude;
+    });
+    let prepared = rig.prepare(kernel);
+    rig.launch(Q0, &prepared, 1, &[slice.read()], &[]);
+    // Which of the two holds is the last is open; neither may hurt the queue.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(prepared)));
+    assert_eq!(rig.read(Q0, &slice).unwrap(), [4]);
+}

@@ -1,0 +1,10 @@
+//! The backend by itself, without a server: order, settling, data, driving and teardown.
+
+#[path = "../rig/mod.rs"]
+mod rig;
+
+mod data;
+mod driven;
+mod failures;
+mod opening;
+mod order;

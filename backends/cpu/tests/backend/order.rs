@@ -1,0 +1,124 @@
+//! Queues overlap, and wait for each other where they are told to (I1).
+
+use std::sync::mpsc;
+use std::time::Duration;
+
+use millstream_core::id::Point;
+use millstream_core::kernel::Kernel;
+use millstream_cpu::Cpu;
+use millstream_sync::timeline::Ended;
+
+use crate::rig::{Q0, Q1, Rig};
+
+#[test]
+fn a_queue_goes_on_while_another_is_held_up() {
+    let mut rig = Rig::new(Cpu::default().queues(2));
+    let (release, held) = mpsc::channel::<()>();
+    let blocked = rig.custom(Q0, &[], move |_| held.recv().unwrap());
+    let free = rig.custom(Q1, &[], |_| ());
+    rig.wait(free).unwrap();
+    assert_eq!(rig.completed(Q0), 0);
+    release.send(()).unwrap();
+    rig.wait(blocked).unwrap();
+}
+
+#[test]
+fn what_follows_a_wait_runs_after_the_point_and_nothing_before_it_is_held_up() {
+    let mut rig = Rig::new(Cpu::default().queues(2));
+    let slice = rig.slice_of(&[0]);
+    let (release, held) = mpsc::channel::<()>();
+    let produced = rig.custom(Q0, &[slice.write()], move |resources| {
+        held.recv().unwrap();
+        resources.unwrap().write::<u32>(0)[0] = 7;
+    });
+    let before = rig.custom(Q1, &[], |_| ());
+    millstream_core::backend::Backend::queue_wait(&mut rig.device, Q1, produced).unwrap();
+    let (seen, sees) = mpsc::channel();
+    let after = rig.custom(Q1, &[slice.read()], move |resources| {
+        seen.send(resources.unwrap().read::<u32>(0)[0]).unwrap();
+    });
+    rig.wait(before).unwrap();
+    assert_eq!(rig.completed(Q1), before.cursor);
+    release.send(()).unwrap();
+    rig.wait(after).unwrap();
+    assert_eq!(sees.recv().unwrap(), 7);
+}
+
+#[test]
+fn tasks_of_a_queue_run_in_order_even_beyond_the_ring() {
+    const TASKS: u32 = 5000;
+    let mut rig = Rig::new(Cpu::default().queues(1));
+    let slice = rig.slice_of(&[0]);
+    let (release, held) = mpsc::channel::<()>();
+    rig.custom(Q0, &[], move |_| held.recv().unwrap());
+    let step = rig.prepare(
+        Kernel::new("step")
+            .updates::<u32>("value")
+            .scalar::<u32>("expected")
+            .native(|_, args| {
+                let value = args.chunk::<u32>(0);
+                assert_eq!(value[0], args.scalar::<u32>(0));
+                value[0] += 1;
+            }),
+    );
+    let mut last = Point::new(Q0, 0);
+    for task in 0..TASKS {
+        last = rig.launch(Q0, &step, 1, &[slice.update()], &[u64::from(task)]);
+    }
+    release.send(()).unwrap();
+    rig.wait(last).unwrap();
+    assert_eq!(rig.read(Q0, &slice).unwrap(), [TASKS]);
+}
+
+#[test]
+fn a_device_that_goes_away_ends_every_wait_and_says_what_has_not_run() {
+    let mut rig = Rig::new(Cpu::default().queues(2));
+    let slice = rig.slice_of(&[1, 2]);
+    let timeline = millstream_core::backend::Backend::timeline(&rig.device, Q0).clone();
+    let (entered, enters) = mpsc::channel();
+    let (release, held) = mpsc::channel::<()>();
+    rig.custom(Q0, &[], move |_| {
+        entered.send(()).unwrap();
+        held.recv().unwrap();
+    });
+    // On queue 1: a wait for a point that will never pass, and what follows it.
+    millstream_core::backend::Backend::queue_wait(&mut rig.device, Q1, Point::new(Q0, 1000))
+        .unwrap();
+    rig.fill(Q1, &slice.write(), 5);
+    let (never, landing) = rig.copy_out(Q0, &slice.read(), None);
+    enters.recv().unwrap();
+    let waiter = {
+        let timeline = timeline.clone();
+        std::thread::spawn(move || timeline.wait(never.cursor, &Default::default()))
+    };
+    let table = rig.table.clone();
+    let dropper = std::thread::spawn(move || drop(rig));
+    assert_eq!(waiter.join().unwrap(), Err(Ended));
+    release.send(()).unwrap();
+    dropper.join().unwrap();
+    let failure = landing.take().unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "`copy out` failed: the device was lost before it ran"
+    );
+    let poison = &table
+        .slot(slice.read().slice.index())
+        .unwrap()
+        .payload()
+        .poison;
+    assert!(
+        poison.find(0..8).is_some(),
+        "the fill has not run, and its output says so (I6)"
+    );
+}
+
+#[test]
+fn dropping_a_device_joins_its_threads() {
+    // I10: a thread that was left would hold the sender.
+    let (alive, dropped) = mpsc::channel::<()>();
+    let mut rig = Rig::new(Cpu::default().queues(3).threads(3));
+    let point = rig.custom(Q0, &[], move |_| drop(alive));
+    rig.wait(point).unwrap();
+    drop(rig);
+    assert!(dropped.recv_timeout(Duration::ZERO).is_err());
+}

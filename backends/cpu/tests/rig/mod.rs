@@ -1,0 +1,333 @@
+//! A device without a server: slices of one page each, and tasks straight into the backend's queues.
+//! It orders nothing: a test itself names the waits between queues.
+#![allow(dead_code, reason = "each test binary uses a part")]
+#![allow(clippy::unwrap_used, reason = "only tests use it")]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use millstream_core::access::Access;
+use millstream_core::backend::{
+    Backend, BackendKernel, BoundCount, BoundSlice, HostContext, HostData, Launch, Open, Place,
+};
+use millstream_core::failure::FailureRef;
+use millstream_core::handle::{Hold, Outlet, Table};
+use millstream_core::id::{Point, QueueId, SliceId};
+use millstream_core::kernel::Kernel;
+use millstream_core::landing::Landing;
+use millstream_core::layout::Strided;
+use millstream_core::memory::PageId;
+use millstream_core::message::{Pattern, Task};
+use millstream_cpu::{Cpu, CpuDevice, CpuResources};
+use millstream_sync::facade::SpinPolicy;
+use millstream_sync::gate::Gate;
+use millstream_sync::mailbox::{Receiver, mailbox};
+
+pub(crate) const Q0: QueueId = QueueId(0);
+pub(crate) const Q1: QueueId = QueueId(1);
+
+/// A slice in a page of its own.
+#[derive(Clone)]
+pub(crate) struct Slice {
+    page: PageId,
+    hold: Hold,
+    bytes: u64,
+}
+
+impl Slice {
+    pub(crate) fn bind(&self, access: Access) -> BoundSlice {
+        self.part(0, self.bytes, access)
+    }
+
+    pub(crate) fn part(&self, offset: u64, len: u64, access: Access) -> BoundSlice {
+        BoundSlice {
+            page: Some(self.page),
+            offset,
+            len,
+            access,
+            slice: SliceId(self.hold.id()),
+            slice_offset: offset,
+        }
+    }
+
+    pub(crate) fn read(&self) -> BoundSlice {
+        self.bind(Access::Read)
+    }
+
+    pub(crate) fn write(&self) -> BoundSlice {
+        self.bind(Access::Write)
+    }
+
+    pub(crate) fn update(&self) -> BoundSlice {
+        self.bind(Access::ReadWrite)
+    }
+}
+
+/// A prepared kernel.
+pub(crate) struct Prepared {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) code: BackendKernel,
+}
+
+pub(crate) struct Rig {
+    pub(crate) device: CpuDevice,
+    pub(crate) table: Arc<Table>,
+    cursors: HashMap<QueueId, u64>,
+    /// Keeps the table's outlet in use.
+    _mailbox: Receiver<Task>,
+}
+
+pub(crate) fn table() -> (Arc<Table>, Receiver<Task>) {
+    let (sender, receiver) = mailbox(2, Arc::new(Gate::new()));
+    (Table::new(1000, Outlet(sender.probe())), receiver)
+}
+
+impl Rig {
+    pub(crate) fn new(options: Cpu) -> Self {
+        Self::with(options, false, 0)
+    }
+
+    pub(crate) fn driven() -> Self {
+        Self::with(Cpu::default().queues(2), true, 0)
+    }
+
+    pub(crate) fn with(options: Cpu, driven: bool, trace_capacity: usize) -> Self {
+        let (table, receiver) = table();
+        let context = HostContext {
+            driven,
+            table: table.clone(),
+            trace_capacity,
+        };
+        Self {
+            device: options.open(context).unwrap(),
+            table,
+            cursors: HashMap::new(),
+            _mailbox: receiver,
+        }
+    }
+
+    pub(crate) fn slice(&mut self, bytes: u64) -> Slice {
+        let page = self.device.allocate(bytes.max(1)).unwrap();
+        Slice {
+            page,
+            hold: self.table.acquire().unwrap(),
+            bytes,
+        }
+    }
+
+    pub(crate) fn slice_of(&mut self, words: &[u32]) -> Slice {
+        let slice = self.slice(size_of_val(words) as u64);
+        let point = self.copy_in(Q0, &slice.write(), words);
+        self.wait(point).unwrap();
+        slice
+    }
+
+    pub(crate) fn prepare(&self, kernel: Kernel) -> Prepared {
+        let kernel = Arc::new(kernel);
+        let code = self.device.compiler().compile(&kernel).unwrap();
+        Prepared { kernel, code }
+    }
+
+    pub(crate) fn next(&mut self, queue: QueueId) -> Point {
+        let cursor = self.cursors.entry(queue).or_default();
+        *cursor += 1;
+        Point::new(queue, *cursor)
+    }
+
+    pub(crate) fn launch(
+        &mut self,
+        queue: QueueId,
+        kernel: &Prepared,
+        cubes: u32,
+        bindings: &[BoundSlice],
+        scalars: &[u64],
+    ) -> Point {
+        self.try_launch(
+            queue,
+            kernel,
+            BoundCount::Static([cubes, 1, 1]),
+            bindings,
+            scalars,
+        )
+        .unwrap()
+    }
+
+    pub(crate) fn try_launch(
+        &mut self,
+        queue: QueueId,
+        kernel: &Prepared,
+        count: BoundCount,
+        bindings: &[BoundSlice],
+        scalars: &[u64],
+    ) -> Result<Point, millstream_core::backend::Refused> {
+        let point = self.next(queue);
+        let launch = Launch {
+            name: kernel.kernel.name(),
+            kernel: &kernel.code,
+            count,
+            bindings,
+            scalars,
+            metadata: &[],
+            tensor_maps: &[],
+        };
+        self.device.launch(queue, point.cursor, &launch)?;
+        self.device.flush(queue, point.cursor);
+        Ok(point)
+    }
+
+    /// Runs a closure on a queue.
+    pub(crate) fn custom(
+        &mut self,
+        queue: QueueId,
+        bindings: &[BoundSlice],
+        work: impl FnOnce(Result<&mut CpuResources, FailureRef>) + Send + 'static,
+    ) -> Point {
+        let point = self.next(queue);
+        let name: Arc<str> = "custom".into();
+        let place = Place {
+            queue,
+            cursor: point.cursor,
+            name: &name,
+        };
+        let work = Box::new(move |value: &mut dyn std::any::Any| {
+            match value.downcast_mut::<FailureRef>() {
+                Some(failure) => work(Err(failure.clone())),
+                None => work(Ok(value.downcast_mut().unwrap())),
+            }
+        });
+        self.device.custom(place, bindings, work).unwrap();
+        point
+    }
+
+    pub(crate) fn copy_in(&mut self, queue: QueueId, target: &BoundSlice, words: &[u32]) -> Point {
+        self.copy_in_strided(queue, target, None, words)
+    }
+
+    pub(crate) fn copy_in_strided(
+        &mut self,
+        queue: QueueId,
+        target: &BoundSlice,
+        layout: Option<&Strided>,
+        words: &[u32],
+    ) -> Point {
+        let point = self.next(queue);
+        let name: Arc<str> = "copy in".into();
+        let place = Place {
+            queue,
+            cursor: point.cursor,
+            name: &name,
+        };
+        let source = HostData::Owned(Box::new(words.to_vec()));
+        self.device.copy_in(place, target, layout, source).unwrap();
+        point
+    }
+
+    pub(crate) fn copy(
+        &mut self,
+        queue: QueueId,
+        source: &BoundSlice,
+        target: &BoundSlice,
+    ) -> Point {
+        let point = self.next(queue);
+        let name: Arc<str> = "copy".into();
+        let place = Place {
+            queue,
+            cursor: point.cursor,
+            name: &name,
+        };
+        self.device.copy(place, source, target).unwrap();
+        point
+    }
+
+    pub(crate) fn fill(&mut self, queue: QueueId, target: &BoundSlice, value: u32) -> Point {
+        let point = self.next(queue);
+        let name: Arc<str> = "fill".into();
+        let place = Place {
+            queue,
+            cursor: point.cursor,
+            name: &name,
+        };
+        self.device.fill(place, target, Pattern::of(value)).unwrap();
+        point
+    }
+
+    /// Copies to the host, to be taken once the point has passed.
+    pub(crate) fn copy_out(
+        &mut self,
+        queue: QueueId,
+        source: &BoundSlice,
+        layout: Option<&Strided>,
+    ) -> (Point, Arc<Words>) {
+        let point = self.next(queue);
+        let name: Arc<str> = "copy out".into();
+        let place = Place {
+            queue,
+            cursor: point.cursor,
+            name: &name,
+        };
+        let bytes = layout.map_or(source.len, Strided::dense_bytes);
+        let landing = Words::new(bytes as usize / 4);
+        self.device
+            .copy_out(place, source, layout, landing.clone())
+            .unwrap();
+        (point, landing)
+    }
+
+    /// Waits for a point and then reads a slice on its queue.
+    pub(crate) fn read(&mut self, queue: QueueId, slice: &Slice) -> Result<Vec<u32>, FailureRef> {
+        let (point, landing) = self.copy_out(queue, &slice.read(), None);
+        self.wait(point).unwrap();
+        landing.take()
+    }
+
+    pub(crate) fn wait(&self, point: Point) -> Result<(), millstream_sync::timeline::Ended> {
+        self.device
+            .timeline(point.queue)
+            .wait(point.cursor, &SpinPolicy::default())
+    }
+
+    pub(crate) fn completed(&self, queue: QueueId) -> u64 {
+        self.device.timeline(queue).completed()
+    }
+}
+
+/// Where a copy out lands.
+pub(crate) struct Words {
+    words: Mutex<Vec<u32>>,
+    target: (*mut u8, usize),
+    failure: OnceLock<FailureRef>,
+}
+
+// SAFETY: the target is written by the queue before it publishes, and read after.
+unsafe impl Send for Words {}
+// SAFETY: as above.
+unsafe impl Sync for Words {}
+
+impl Words {
+    fn new(len: usize) -> Arc<Self> {
+        let mut words = vec![0_u32; len];
+        let target = (words.as_mut_ptr().cast(), 4 * len);
+        Arc::new(Self {
+            words: Mutex::new(words),
+            target,
+            failure: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn take(&self) -> Result<Vec<u32>, FailureRef> {
+        match self.failure.get() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(std::mem::take(&mut self.words.lock().unwrap())),
+        }
+    }
+}
+
+impl Landing for Words {
+    fn target(&self) -> (*mut u8, usize) {
+        self.target
+    }
+
+    fn fail(&self, failure: FailureRef) {
+        let _ = self.failure.set(failure);
+    }
+}
