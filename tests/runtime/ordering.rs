@@ -1,0 +1,207 @@
+//! Order: hazards between streams and queues (I1, I2, I3).
+
+
+use millstream::{CubeCount, Error, Kernel, read, update, write};
+use rstest::rstest;
+use rstest_reuse::apply;
+use crate::support::*;
+
+/// I2.
+#[apply(every_device)]
+fn a_write_waits_for_every_reader(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (transfer, set) = (transfer(&client), set(&client));
+    let writer = client.stream();
+    let shared = writer.create(&[7_u32; 64]).unwrap();
+    for round in 0..50 {
+        let copies: Vec<_> = (0..6)
+            .map(|_| {
+                let stream = client.stream();
+                let copy = stream.empty::<u32>(64).unwrap();
+                launch_transfer(&stream, &transfer, &shared, &copy).unwrap();
+                (stream, copy)
+            })
+            .collect();
+        writer.launch(&set, one(), (write(&shared), round + 100)).unwrap();
+        let expected = if round == 0 { 7 } else { round + 99 };
+        for (stream, copy) in copies {
+            assert_eq!(stream.read(&copy).wait().unwrap(), [expected; 64]);
+        }
+    }
+}
+
+/// I2, where the reader is held on the device while the write is submitted.
+#[apply(every_threaded_device)]
+fn a_write_waits_for_a_reader_that_is_still_running(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (valve, set) = (Valve::new(), set(&client));
+    let reader = held_reader(&client, &valve);
+    let (first, second) = (client.stream(), client.stream());
+    let shared = first.create(&[7_u32]).unwrap();
+    let out = first.create(&[0_u32]).unwrap();
+    first.launch(&reader, one(), (read(&shared), update(&out))).unwrap();
+    valve.wait_for_arrivals(1);
+    second.launch(&set, one(), (write(&shared), 9_u32)).unwrap();
+    let after = second.read(&shared);
+    valve.open();
+    assert_eq!((first.read(&out).wait().unwrap(), after.wait().unwrap()), (vec![7], vec![9]));
+}
+
+/// I1, I2: what peers get wrong because they keep only the allocation's cursor.
+#[apply(every_device)]
+fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let add_one = add_one(&client);
+    let (a, b) = (client.stream(), client.stream());
+    let shared = a.create(&[0_u32; 16]).unwrap();
+    for round in 1..=200_u32 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| launch_update(&b, &add_one, &shared).unwrap());
+        });
+        assert_eq!(a.read(&shared).wait().unwrap(), [round; 16]);
+    }
+}
+
+/// I2, I3: byte ranges, not slices, are what conflicts.
+#[test]
+fn two_half_writes_on_two_queues_do_not_wait_for_each_other_and_a_reader_of_the_whole_waits_for_both() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let (left_valve, right_valve) = (Valve::new(), Valve::new());
+    let (left_held, right_held) = (held(&client, &left_valve), held(&client, &right_valve));
+    let (left_stream, right_stream, reader) = (client.stream(), client.stream(), client.stream());
+    let whole = reader.create(&[10_u32, 20]).unwrap();
+    reader.sync().wait().unwrap();
+    let (left, right) = (whole.slice(..1).unwrap(), whole.slice(1..).unwrap());
+    launch_update(&left_stream, &left_held, &left).unwrap();
+    launch_update(&right_stream, &right_held, &right).unwrap();
+    // Both run at the same time: neither waits for the other.
+    left_valve.wait_for_arrivals(1);
+    right_valve.wait_for_arrivals(1);
+    let mut answer = reader.read(&whole);
+    assert!(answer.try_take().is_none());
+    right_valve.open();
+    left_valve.open();
+    assert_eq!(answer.wait().unwrap(), [11, 21]);
+}
+
+/// I3: one queue orders its streams by itself.
+#[apply(every_device)]
+fn two_streams_on_one_queue_never_wait_on_each_other(#[case] on: On) {
+    if on != On::CpuOneQueue {
+        return; // The fact is about one queue.
+    }
+    let rig = on.open();
+    let client = rig.client();
+    let add_one = add_one(&client);
+    let streams = [client.stream(), client.stream(), client.stream()];
+    let shared = streams[0].create(&[0_u32; 4]).unwrap();
+    for index in 0..300 {
+        launch_update(&streams[index % 3], &add_one, &shared).unwrap();
+    }
+    assert_eq!(streams[1].read(&shared).wait().unwrap(), [300; 4]);
+    assert_eq!(rig.stats().waits_issued, 0);
+}
+
+/// I3: a wait brings in what it waited for.
+#[test]
+fn a_foreign_binding_is_waited_for_once_and_not_again_while_unchanged() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let valve = Valve::new();
+    let (held, transfer) = (held(&client, &valve), transfer(&client));
+    let (producer, consumer) = (client.stream(), client.stream());
+    let shared = producer.create(&[1_u32]).unwrap();
+    let out = consumer.create(&[0_u32]).unwrap();
+    rig.device.sync().wait().unwrap();
+    let before = rig.stats().waits_issued;
+    launch_update(&producer, &held, &shared).unwrap();
+    valve.wait_for_arrivals(1);
+    for _ in 0..10 {
+        launch_transfer(&consumer, &transfer, &shared, &out).unwrap();
+    }
+    consumer.flush().unwrap();
+    assert_eq!(rig.stats().waits_issued - before, 1);
+    valve.open();
+    assert_eq!(consumer.read(&out).wait().unwrap(), [2]);
+}
+
+/// I1: a point is an explicit edge between streams that share no bytes.
+#[apply(every_threaded_device)]
+fn a_stream_waits_for_the_point_of_another(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let valve = Valve::new();
+    let held = held(&client, &valve);
+    let (first, second) = (client.stream(), client.stream());
+    let (a, b) = (first.create(&[0_u32]).unwrap(), second.create(&[0_u32]).unwrap());
+    let seen = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(9));
+    let (note, arrivals) = (seen.clone(), valve.clone());
+    let after = Kernel::new("after").updates::<u32>("values").native(move |_cube, _args| {
+        note.store(arrivals.arrivals(), std::sync::atomic::Ordering::SeqCst);
+    });
+    let after = client.kernel(after).unwrap();
+    launch_update(&first, &held, &a).unwrap();
+    let point = first.point().unwrap();
+    second.wait_for(&point).unwrap();
+    launch_update(&second, &after, &b).unwrap();
+    let done = second.sync();
+    valve.wait_for_arrivals(1);
+    assert_eq!(seen.load(std::sync::atomic::Ordering::SeqCst), 9, "it ran before the point");
+    valve.open();
+    done.wait().unwrap();
+    assert_eq!(seen.load(std::sync::atomic::Ordering::SeqCst), 1);
+}
+
+/// I1: happens-before between sends is kept, across threads and streams.
+#[apply(every_device)]
+fn messages_passed_between_threads_keep_their_order(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let add_one = add_one(&client);
+    let shared = client.stream().create(&[0_u32]).unwrap();
+    let (turn_sender, turn) = std::sync::mpsc::channel::<u32>();
+    std::thread::scope(|scope| {
+        let mut next = turn;
+        for thread in 0..4 {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let (stream, shared, add_one) = (client.stream(), shared.clone(), &add_one);
+            let mine = std::mem::replace(&mut next, receiver);
+            scope.spawn(move || {
+                while let Ok(round) = mine.recv() {
+                    assert_eq!(stream.read(&shared).wait().unwrap(), [round * 4 + thread]);
+                    launch_update(&stream, add_one, &shared).unwrap();
+                    let _ = sender.send(round);
+                }
+            });
+        }
+        for round in 0..25 {
+            turn_sender.send(round).unwrap();
+            next.recv().unwrap();
+        }
+        drop(turn_sender);
+    });
+}
+
+/// A dynamic count is a read of three numbers on the device.
+#[apply(every_device)]
+fn a_dynamic_count_is_read_after_it_was_written(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (set, stream) = (set(&client), client.stream());
+    let count_cubes = Kernel::new("count_cubes").updates_atomically::<u32>("cubes").native(|_cube, args| {
+        args.atomics::<u32>(0)[0].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    });
+    let count_cubes = client.kernel(count_cubes).unwrap();
+    let (count, cubes) = (stream.create(&[1_u32; 3]).unwrap(), stream.create(&[0_u32]).unwrap());
+    stream.launch(&set, one(), (write(&count), 3_u32)).unwrap();
+    let other = client.stream();
+    other.launch(&count_cubes, CubeCount::Dynamic(count.clone()), (update(&cubes),)).unwrap();
+    assert_eq!(stream.read(&cubes).wait().unwrap(), [27]);
+    let two = count.slice(..2).unwrap();
+    let refused = other.launch(&count_cubes, CubeCount::Dynamic(two), (update(&cubes),));
+    assert!(matches!(refused, Err(Error::Launch { .. })));
+}

@@ -1,0 +1,168 @@
+//! When what runs: batches, flushes, fairness (I5, I6, I12).
+
+
+use millstream::{DeviceOptions, Error, Strategy, write};
+use rstest::rstest;
+use rstest_reuse::apply;
+use crate::support::*;
+
+/// I6.
+#[apply(every_device)]
+fn flushing_a_stream_listed_twice_runs_each_task_once(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (add_one, stream) = (add_one(&client), client.stream());
+    let values = stream.create(&[0_u32]).unwrap();
+    for _ in 0..5 {
+        launch_update(&stream, &add_one, &values).unwrap();
+    }
+    client.flush([&stream, &stream, &stream]).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [5]);
+}
+
+/// I5: nobody has to say flush.
+#[apply(every_threaded_device)]
+fn one_lone_launch_without_flush_runs(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let valve = Valve::new();
+    let (held, stream) = (held(&client, &valve), client.stream());
+    let values = stream.create(&[0_u32]).unwrap();
+    launch_update(&stream, &held, &values).unwrap();
+    valve.wait_for_arrivals(1);
+    valve.open();
+}
+
+/// The same on a device that its owner runs: pumping is enough.
+#[test]
+fn one_lone_launch_runs_when_its_owner_pumps() {
+    let mut rig = On::CpuDriven.open();
+    let client = rig.client();
+    let (set, stream) = (set(&client), client.stream());
+    let values = stream.create(&[0_u32]).unwrap();
+    stream.launch(&set, one(), (write(&values), 5_u32)).unwrap();
+    let mut answer = stream.read(&values);
+    assert!(answer.try_take().is_none(), "nothing runs before the owner pumps");
+    let driver = rig.driver.as_mut().unwrap();
+    while driver.pump(std::time::Duration::from_millis(1)) {}
+    assert_eq!(answer.try_take().unwrap().unwrap(), [5]);
+}
+
+/// I5, I12: what cannot run is held in software and stops nobody else.
+#[apply(every_device)]
+fn ten_thousand_launches_while_one_consumer_is_held_do_not_stop_any_other_stream(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let add_one = add_one(&client);
+    let owner = client.stream();
+    let contested = owner.create(&[0_u32]).unwrap();
+    let guard = owner.get_resource::<millstream::Cpu>((millstream::update(&contested),)).wait().unwrap();
+    // Everything that touches what the guard holds is held; nothing else is.
+    let consumers: Vec<_> = (0..10).map(|_| client.stream()).collect();
+    for index in 0..10_000 {
+        launch_update(&consumers[index % 10], &add_one, &contested).unwrap();
+    }
+    let other = client.stream();
+    let values = other.create(&[0_u32]).unwrap();
+    for _ in 0..100 {
+        launch_update(&other, &add_one, &values).unwrap();
+    }
+    assert_eq!(other.read(&values).wait().unwrap(), [100]);
+    let mut blocked = consumers[3].read(&contested);
+    assert!(blocked.try_take().is_none());
+    drop(guard);
+    assert_eq!(blocked.wait().unwrap(), [10_000]);
+}
+
+/// A busy client floods; another's single task starts all the same.
+#[rstest]
+#[case::interleave(Strategy::Interleave)]
+#[case::sequential(Strategy::Sequential)]
+fn a_busy_client_cannot_keep_anothers_lone_task_from_starting(#[case] strategy: Strategy) {
+    let rig = On::CpuOneQueue.open_with(DeviceOptions::default().strategy(strategy));
+    let busy = rig.client();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let add_one = add_one(&busy);
+    std::thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let stream = busy.stream();
+            let values = stream.create(&[0_u32]).unwrap();
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                launch_update(&stream, &add_one, &values).unwrap();
+            }
+        });
+        let lone = rig.client();
+        for _ in 0..20 {
+            let stream = lone.stream();
+            let values = stream.create(&[1_u32]).unwrap();
+            launch_update(&stream, &add_one, &values).unwrap();
+            assert_eq!(stream.read(&values).wait().unwrap(), [2]);
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        flood.join().unwrap();
+    });
+}
+
+/// I12: a full mailbox says `Busy`, and what it refused was not run.
+#[test]
+fn a_full_mailbox_gives_busy_and_loses_nothing() {
+    let rig = On::CpuDriven.open_with(DeviceOptions::default().mailbox_capacity(16));
+    let client = rig.client();
+    let (add_one, stream) = (add_one(&client), client.stream());
+    let values = stream.create(&[0_u32]).unwrap();
+    stream.sync().wait().unwrap();
+    let mut accepted = 0;
+    let refused = loop {
+        match stream.try_launch(&add_one, one(), (millstream::update(&values),)) {
+            Ok(()) => accepted += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::Busy { depth, .. } if depth == 16), "{refused}");
+    // A drop needs no room in the mailbox and does not wait.
+    let spare = values.clone();
+    drop(spare);
+    drop(client.stream());
+    assert_eq!(stream.read(&values).wait().unwrap(), [accepted]);
+}
+
+/// I12: one stream's backlog is bounded, and only its own callers feel it.
+#[test]
+fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on() {
+    let rig = On::Cpu.open_with(DeviceOptions::default().max_held(8));
+    let client = rig.client();
+    let add_one = add_one(&client);
+    let (owner, behind, free) = (client.stream(), client.stream(), client.stream());
+    let contested = owner.create(&[0_u32]).unwrap();
+    let guard = owner.get_resource::<millstream::Cpu>((millstream::update(&contested),)).wait().unwrap();
+    let mut accepted = 0;
+    while behind.try_launch(&add_one, one(), (millstream::update(&contested),)).is_ok() {
+        accepted += 1;
+    }
+    assert!(accepted >= 8);
+    let values = free.create(&[1_u32]).unwrap();
+    launch_update(&free, &add_one, &values).unwrap();
+    assert_eq!(free.read(&values).wait().unwrap(), [2]);
+    drop(guard);
+    assert_eq!(behind.read(&contested).wait().unwrap(), [accepted]);
+}
+
+/// I5: thousands of streams cost no thread and all answer.
+#[apply(every_device)]
+fn ten_thousand_streams_all_answer(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let set = set(&client);
+    let streams: Vec<_> = (0..10_000_u32)
+        .map(|index| {
+            let stream = client.stream();
+            let values = stream.empty::<u32>(2).unwrap();
+            stream.launch(&set, one(), (write(&values), index)).unwrap();
+            (stream, values)
+        })
+        .collect();
+    for (index, (stream, values)) in streams.iter().enumerate() {
+        assert_eq!(stream.read(values).wait().unwrap(), [index as u32; 2]);
+    }
+    assert_eq!(rig.stats().streams, 10_000);
+}
