@@ -11,8 +11,8 @@ pub use millstream_core::access::Access;
 pub use millstream_core::backend;
 pub use millstream_core::channel::ComputeChannel;
 pub use millstream_core::client::{
-    ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Recorder, Recording, ResourceGuard, Stream,
-    StreamPoint, Tensor, TensorSpec,
+    ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Recorder, Recording,
+    ResourceGuard, Stream, StreamPoint, Tensor, TensorSpec,
 };
 pub use millstream_core::element::Element;
 pub use millstream_core::error::{Error, KernelError, LaunchError, MemoryError, OpenError};
@@ -20,10 +20,14 @@ pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Reason};
 pub use millstream_core::handle::{Binding, Handle};
 pub use millstream_core::kernel::{Cube, ExecutionMode, Kernel, NativeArgs, Source};
 pub use millstream_core::launch::{
-    Arguments, CubeCount, LaunchArgs, Metadata, TensorMap, TensorMapFormat, bind, read, update, write,
+    Arguments, CubeCount, LaunchArgs, Metadata, TensorMap, TensorMapFormat, bind, read, update,
+    write,
 };
 pub use millstream_core::memory::{AllocationMode, MemoryOptions};
 pub use millstream_core::options::{DeviceOptions, LogLevel, Logs, Strategy};
 pub use millstream_core::properties::{DeviceProperties, Feature};
-pub use millstream_core::report::{MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan};
-pub use millstream_cpu::Cpu;
+pub use millstream_core::report::{
+    MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan,
+};
+pub use millstream_cpu::{Cpu, CpuResources};
+pub use millstream_ir::DType;

@@ -82,7 +82,7 @@ impl<B: Backend> DeviceActor<B> {
         }
         let mut worked = taken > 0;
         if taken > 0 || self.table.has_dropped() {
-            self.server.honour_drops(self.receiver.head());
+            self.server.honour_drops();
             worked = true;
         }
         while let Ok(control) = self.control.try_recv() {

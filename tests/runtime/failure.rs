@@ -1,14 +1,15 @@
 //! What goes wrong, how far it reaches, and how it is told (I5, I6, I7).
 
-
+use crate::support::*;
 use millstream::{Error, Kernel, Reason, update, write};
 use rstest::rstest;
 use rstest_reuse::apply;
-use crate::support::*;
 
 /// I7.
 #[apply(every_device)]
-fn a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and_the_message_reaches_the_reader(#[case] on: On) {
+fn a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and_the_message_reaches_the_reader(
+    #[case] on: On,
+) {
     let rig = on.open();
     let client = rig.client();
     let (boom, transfer, add_one) = (boom(&client), transfer(&client), add_one(&client));
@@ -17,7 +18,10 @@ fn a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and_the_messag
     let half = whole.slice(..2).unwrap();
     let rest = whole.slice(2..).unwrap();
     launch_update(&stream, &boom, &half).unwrap();
-    assert_eq!(sentence(stream.read(&half).wait()), "`boom` failed: panicked with \"boom\"");
+    assert_eq!(
+        sentence(stream.read(&half).wait()),
+        "`boom` failed: panicked with \"boom\""
+    );
     assert_eq!(stream.read(&rest).wait().unwrap(), [3, 4]);
     // It travels with the data, through other streams, and names the chain.
     let other = client.stream();
@@ -25,7 +29,10 @@ fn a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and_the_messag
     launch_transfer(&other, &transfer, &half, &copy).unwrap();
     launch_update(&other, &add_one, &copy).unwrap();
     let told = sentence(other.read(&copy).wait());
-    assert_eq!(told, "`boom` failed: panicked with \"boom\"; so these did not run: `transfer`, `add_one`");
+    assert_eq!(
+        told,
+        "`boom` failed: panicked with \"boom\"; so these did not run: `transfer`, `add_one`"
+    );
     // Who does not touch the data notices nothing.
     let free = other.create(&[5_u32]).unwrap();
     launch_update(&other, &add_one, &free).unwrap();
@@ -73,7 +80,9 @@ fn a_panic_after_a_full_overwrite_was_queued_does_not_poison_the_new_data(#[case
 fn a_thousand_panics_leave_the_device_well(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
-    let quiet = Kernel::new("quiet").updates::<u32>("v").native(|_, _| std::panic::resume_unwind(Box::new("quiet")));
+    let quiet = Kernel::new("quiet")
+        .updates::<u32>("v")
+        .native(|_, _| std::panic::resume_unwind(Box::new("quiet")));
     let (quiet, add_one) = (client.kernel(quiet).unwrap(), add_one(&client));
     let stream = client.stream();
     for _ in 0..1_000 {
@@ -91,10 +100,20 @@ fn a_panic_in_a_host_function_poisons_what_it_was_bound_to(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.stream();
-    let (bound, free) = (stream.create(&[1_u32]).unwrap(), stream.create(&[2_u32]).unwrap());
-    stream.host("saver", (update(&bound),), || std::panic::resume_unwind(Box::new("disk full"))).unwrap();
+    let (bound, free) = (
+        stream.create(&[1_u32]).unwrap(),
+        stream.create(&[2_u32]).unwrap(),
+    );
+    stream
+        .host("saver", (update(&bound),), || {
+            std::panic::resume_unwind(Box::new("disk full"))
+        })
+        .unwrap();
     let told = stream.read(&bound).wait().unwrap_err();
-    assert_eq!(told.failure().unwrap().reason, Reason::Panicked("disk full".into()));
+    assert_eq!(
+        told.failure().unwrap().reason,
+        Reason::Panicked("disk full".into())
+    );
     assert_eq!(stream.read(&free).wait().unwrap(), [2]);
 }
 
@@ -109,9 +128,14 @@ fn a_blocking_call_in_user_code_of_the_runtime_is_an_error(#[case] on: On) {
     let (inner, inner_values) = (client.stream(), values.clone());
     stream
         .host("waits", (), move || {
-            sender.send(inner.read(&inner_values).wait().map(drop)).unwrap();
+            sender
+                .send(inner.read(&inner_values).wait().map(drop))
+                .unwrap();
         })
         .unwrap();
     stream.sync().wait().unwrap();
-    assert!(matches!(receiver.recv().unwrap(), Err(Error::WouldDeadlock)));
+    assert!(matches!(
+        receiver.recv().unwrap(),
+        Err(Error::WouldDeadlock)
+    ));
 }

@@ -1,12 +1,17 @@
 //! The behaviour of the runtime, fact by fact, on every kind of device.
 //!
 //! A test's name is the fact; a comment names the invariant of `docs/design.md` that it guards.
-#![allow(clippy::unwrap_used, reason = "a test says what it expects by unwrapping")]
-
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what it expects by unwrapping"
+)]
 
 mod support;
 
 mod failure;
+mod lifetime;
 mod memory;
 mod ordering;
+mod recordings;
+mod requests;
 mod scheduling;

@@ -1,10 +1,9 @@
 //! Memory: limits, reuse, what lacks it (I4, I6, I12).
 
-
+use crate::support::*;
 use millstream::{AllocationMode, Cpu, Error, MemoryError, Reason, update};
 use rstest::rstest;
 use rstest_reuse::apply;
-use crate::support::*;
 
 const MIB: usize = 1 << 20;
 
@@ -21,7 +20,13 @@ fn a_slice_that_the_device_has_no_memory_for_fails_alone(#[case] on: On) {
         Err(error) => panic!("{error}"),
         Ok(huge) => {
             let told = stream.read(&huge).wait().unwrap_err();
-            assert!(matches!(told.failure().unwrap().reason, Reason::OutOfMemory { .. } | Reason::Refused(_)), "{told}");
+            assert!(
+                matches!(
+                    told.failure().unwrap().reason,
+                    Reason::OutOfMemory { .. } | Reason::Refused(_)
+                ),
+                "{told}"
+            );
         }
     }
     launch_update(&stream, &add_one, &kept).unwrap();
@@ -36,13 +41,17 @@ fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memory_returns(
     let add_one = add_one(&client);
     let (owner, hungry, other) = (client.stream(), client.stream(), client.stream());
     let small = other.create(&[0_u32]).unwrap();
-    let big = owner.empty_with::<u8>(3 * MIB, AllocationMode::Dedicated).unwrap();
+    let big = owner
+        .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
+        .unwrap();
     // The guard keeps the big slice in use; its handle is dropped, so its memory will return.
     let guard = owner.get_resource::<Cpu>((update(&big),)).wait().unwrap();
     let behind = client.stream();
     behind.host("uses it", (update(&big),), || {}).unwrap();
     drop(big);
-    let second = hungry.empty_with::<u8>(3 * MIB, AllocationMode::Dedicated).unwrap();
+    let second = hungry
+        .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
+        .unwrap();
     hungry.fill(&second, 7).unwrap();
     let mut parked = hungry.read(&second.slice(..4).unwrap());
     for _ in 0..10 {
@@ -56,7 +65,9 @@ fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memory_returns(
 
 /// I4: memory is not reused under a task that still names it.
 #[apply(every_device)]
-fn a_slice_freed_while_another_stream_still_holds_a_task_on_it_is_not_reused_under_that_task(#[case] on: On) {
+fn a_slice_freed_while_another_stream_still_holds_a_task_on_it_is_not_reused_under_that_task(
+    #[case] on: On,
+) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, transfer) = (add_one(&client), transfer(&client));
@@ -64,13 +75,18 @@ fn a_slice_freed_while_another_stream_still_holds_a_task_on_it_is_not_reused_und
     let gate_bytes = owner.create(&[0_u32]).unwrap();
     for _ in 0..20 {
         let out = holder.create(&[0_u32; 256]).unwrap();
-        let guard = owner.get_resource::<Cpu>((update(&gate_bytes),)).wait().unwrap();
+        let guard = owner
+            .get_resource::<Cpu>((update(&gate_bytes),))
+            .wait()
+            .unwrap();
         let doomed = owner.create(&[42_u32; 256]).unwrap();
         // The holder's task waits behind the guard, with `doomed` as its argument.
         launch_update(&holder, &add_one, &gate_bytes).unwrap();
         launch_transfer(&holder, &transfer, &doomed, &out).unwrap();
         drop(doomed);
-        let others: Vec<_> = (0..8).map(|_| taker.create(&[7_u32; 256]).unwrap()).collect();
+        let others: Vec<_> = (0..8)
+            .map(|_| taker.create(&[7_u32; 256]).unwrap())
+            .collect();
         taker.sync().wait().unwrap();
         drop(guard);
         assert_eq!(holder.read(&out).wait().unwrap(), [42; 256]);
@@ -82,12 +98,22 @@ fn a_slice_freed_while_another_stream_still_holds_a_task_on_it_is_not_reused_und
 #[apply(every_device)]
 fn a_clients_hard_limit_is_charged_at_once_and_credited_at_the_last_drop(#[case] on: On) {
     let rig = on.open();
-    let limited = rig.device.client_builder().name("small one").hard_limit(1_000).build();
+    let limited = rig
+        .device
+        .client_builder()
+        .name("small one")
+        .hard_limit(1_000)
+        .build();
     let (stream, free) = (limited.stream(), rig.client().stream());
     for _ in 0..1_000 {
         let first = stream.empty::<u8>(600).unwrap();
         let error = stream.empty::<u8>(600).unwrap_err();
-        assert!(error.to_string().contains("client `small one` asked 600 B, has 600 B of its hard limit of 1000 B"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("client `small one` asked 600 B, has 600 B of its hard limit of 1000 B"),
+            "{error}"
+        );
         let again = first.clone();
         drop(first);
         assert!(stream.empty::<u8>(600).is_err());
@@ -103,16 +129,28 @@ fn zero_sized_buffers_and_zero_cubes_are_valid_no_ops(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, transfer, stream) = (add_one(&client), transfer(&client), client.stream());
-    let (empty, also_empty) = (stream.create::<u32>(&[]).unwrap(), stream.empty::<u32>(0).unwrap());
+    let (empty, also_empty) = (
+        stream.create::<u32>(&[]).unwrap(),
+        stream.empty::<u32>(0).unwrap(),
+    );
     launch_update(&stream, &add_one, &empty).unwrap();
     launch_transfer(&stream, &transfer, &empty, &also_empty).unwrap();
     stream.fill(&empty, 3).unwrap();
     stream.copy(&empty, &also_empty).unwrap();
     stream.write(&empty, &[]).unwrap();
     assert_eq!(stream.read(&also_empty).wait().unwrap(), [0_u32; 0]);
-    assert_eq!(stream.read_many(&[] as &[millstream::Handle<u32>]).wait().unwrap(), Vec::<Vec<u32>>::new());
+    assert_eq!(
+        stream
+            .read_many(&[] as &[millstream::Handle<u32>])
+            .wait()
+            .unwrap(),
+        Vec::<Vec<u32>>::new()
+    );
     let values = stream.create(&[1_u32]).unwrap();
-    for count in [millstream::CubeCount::d1(0), millstream::CubeCount::d3(2, 0, 2)] {
+    for count in [
+        millstream::CubeCount::d1(0),
+        millstream::CubeCount::d3(2, 0, 2),
+    ] {
         stream.launch(&add_one, count, (update(&values),)).unwrap();
     }
     assert_eq!(stream.read(&values).wait().unwrap(), [1]);
@@ -124,9 +162,17 @@ fn a_million_live_slices_resolve() {
     let rig = On::Cpu.open();
     let client = rig.client();
     let (set, stream) = (set(&client), client.stream());
-    let slices: Vec<_> = (0..1_000_000).map(|_| stream.empty::<u32>(1).unwrap()).collect();
+    let slices: Vec<_> = (0..1_000_000)
+        .map(|_| stream.empty::<u32>(1).unwrap())
+        .collect();
     for index in (0..slices.len()).step_by(9_973) {
-        stream.launch(&set, one(), (millstream::write(&slices[index]), index as u32)).unwrap();
+        stream
+            .launch(
+                &set,
+                one(),
+                (millstream::write(&slices[index]), index as u32),
+            )
+            .unwrap();
     }
     for index in (0..slices.len()).step_by(9_973) {
         assert_eq!(stream.read(&slices[index]).wait().unwrap(), [index as u32]);
@@ -144,14 +190,19 @@ fn cleanup_gives_unused_pages_back(#[case] on: On) {
     let client = rig.client();
     let stream = client.stream();
     let kept = stream.create(&[1_u32; 4]).unwrap();
-    let many: Vec<_> = (0..64).map(|_| stream.create(&vec![0_u8; 1 << 20]).unwrap()).collect();
+    let many: Vec<_> = (0..64)
+        .map(|_| stream.create(&vec![0_u8; 1 << 20]).unwrap())
+        .collect();
     stream.sync().wait().unwrap();
     let full = client.memory_usage().wait().unwrap().device;
     drop(many);
     stream.sync().wait().unwrap();
     let freed = client.memory_cleanup().wait().unwrap();
     let after = client.memory_usage().wait().unwrap().device;
-    assert_eq!((after.reserved, after.live_slices), (full.reserved - freed, 1));
+    assert_eq!(
+        (after.reserved, after.live_slices),
+        (full.reserved - freed, 1)
+    );
     assert!(freed > 32 << 20, "{freed} of {full:?}");
     assert_eq!(stream.read(&kept).wait().unwrap(), [1; 4]);
 }

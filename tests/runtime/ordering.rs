@@ -1,10 +1,9 @@
 //! Order: hazards between streams and queues (I1, I2, I3).
 
-
+use crate::support::*;
 use millstream::{CubeCount, Error, Kernel, read, update, write};
 use rstest::rstest;
 use rstest_reuse::apply;
-use crate::support::*;
 
 /// I2.
 #[apply(every_device)]
@@ -23,7 +22,9 @@ fn a_write_waits_for_every_reader(#[case] on: On) {
                 (stream, copy)
             })
             .collect();
-        writer.launch(&set, one(), (write(&shared), round + 100)).unwrap();
+        writer
+            .launch(&set, one(), (write(&shared), round + 100))
+            .unwrap();
         let expected = if round == 0 { 7 } else { round + 99 };
         for (stream, copy) in copies {
             assert_eq!(stream.read(&copy).wait().unwrap(), [expected; 64]);
@@ -41,12 +42,17 @@ fn a_write_waits_for_a_reader_that_is_still_running(#[case] on: On) {
     let (first, second) = (client.stream(), client.stream());
     let shared = first.create(&[7_u32]).unwrap();
     let out = first.create(&[0_u32]).unwrap();
-    first.launch(&reader, one(), (read(&shared), update(&out))).unwrap();
+    first
+        .launch(&reader, one(), (read(&shared), update(&out)))
+        .unwrap();
     valve.wait_for_arrivals(1);
     second.launch(&set, one(), (write(&shared), 9_u32)).unwrap();
     let after = second.read(&shared);
     valve.open();
-    assert_eq!((first.read(&out).wait().unwrap(), after.wait().unwrap()), (vec![7], vec![9]));
+    assert_eq!(
+        (first.read(&out).wait().unwrap(), after.wait().unwrap()),
+        (vec![7], vec![9])
+    );
 }
 
 /// I1, I2: what peers get wrong because they keep only the allocation's cursor.
@@ -67,7 +73,8 @@ fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(#[case] on:
 
 /// I2, I3: byte ranges, not slices, are what conflicts.
 #[test]
-fn two_half_writes_on_two_queues_do_not_wait_for_each_other_and_a_reader_of_the_whole_waits_for_both() {
+fn two_half_writes_on_two_queues_do_not_wait_for_each_other_and_a_reader_of_the_whole_waits_for_both()
+ {
     let rig = On::Cpu.open();
     let client = rig.client();
     let (left_valve, right_valve) = (Valve::new(), Valve::new());
@@ -137,12 +144,17 @@ fn a_stream_waits_for_the_point_of_another(#[case] on: On) {
     let valve = Valve::new();
     let held = held(&client, &valve);
     let (first, second) = (client.stream(), client.stream());
-    let (a, b) = (first.create(&[0_u32]).unwrap(), second.create(&[0_u32]).unwrap());
+    let (a, b) = (
+        first.create(&[0_u32]).unwrap(),
+        second.create(&[0_u32]).unwrap(),
+    );
     let seen = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(9));
     let (note, arrivals) = (seen.clone(), valve.clone());
-    let after = Kernel::new("after").updates::<u32>("values").native(move |_cube, _args| {
-        note.store(arrivals.arrivals(), std::sync::atomic::Ordering::SeqCst);
-    });
+    let after = Kernel::new("after")
+        .updates::<u32>("values")
+        .native(move |_cube, _args| {
+            note.store(arrivals.arrivals(), std::sync::atomic::Ordering::SeqCst);
+        });
     let after = client.kernel(after).unwrap();
     launch_update(&first, &held, &a).unwrap();
     let point = first.point().unwrap();
@@ -150,7 +162,11 @@ fn a_stream_waits_for_the_point_of_another(#[case] on: On) {
     launch_update(&second, &after, &b).unwrap();
     let done = second.sync();
     valve.wait_for_arrivals(1);
-    assert_eq!(seen.load(std::sync::atomic::Ordering::SeqCst), 9, "it ran before the point");
+    assert_eq!(
+        seen.load(std::sync::atomic::Ordering::SeqCst),
+        9,
+        "it ran before the point"
+    );
     valve.open();
     done.wait().unwrap();
     assert_eq!(seen.load(std::sync::atomic::Ordering::SeqCst), 1);
@@ -192,14 +208,25 @@ fn a_dynamic_count_is_read_after_it_was_written(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
     let (set, stream) = (set(&client), client.stream());
-    let count_cubes = Kernel::new("count_cubes").updates_atomically::<u32>("cubes").native(|_cube, args| {
-        args.atomics::<u32>(0)[0].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    });
+    let count_cubes = Kernel::new("count_cubes")
+        .updates_atomically::<u32>("cubes")
+        .native(|_cube, args| {
+            args.atomics::<u32>(0)[0].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        });
     let count_cubes = client.kernel(count_cubes).unwrap();
-    let (count, cubes) = (stream.create(&[1_u32; 3]).unwrap(), stream.create(&[0_u32]).unwrap());
+    let (count, cubes) = (
+        stream.create(&[1_u32; 3]).unwrap(),
+        stream.create(&[0_u32]).unwrap(),
+    );
     stream.launch(&set, one(), (write(&count), 3_u32)).unwrap();
     let other = client.stream();
-    other.launch(&count_cubes, CubeCount::Dynamic(count.clone()), (update(&cubes),)).unwrap();
+    other
+        .launch(
+            &count_cubes,
+            CubeCount::Dynamic(count.clone()),
+            (update(&cubes),),
+        )
+        .unwrap();
     assert_eq!(stream.read(&cubes).wait().unwrap(), [27]);
     let two = count.slice(..2).unwrap();
     let refused = other.launch(&count_cubes, CubeCount::Dynamic(two), (update(&cubes),));

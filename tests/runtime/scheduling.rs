@@ -1,10 +1,9 @@
 //! When what runs: batches, flushes, fairness (I5, I6, I12).
 
-
+use crate::support::*;
 use millstream::{DeviceOptions, Error, Strategy, write};
 use rstest::rstest;
 use rstest_reuse::apply;
-use crate::support::*;
 
 /// I6.
 #[apply(every_device)]
@@ -42,7 +41,10 @@ fn one_lone_launch_runs_when_its_owner_pumps() {
     let values = stream.create(&[0_u32]).unwrap();
     stream.launch(&set, one(), (write(&values), 5_u32)).unwrap();
     let mut answer = stream.read(&values);
-    assert!(answer.try_take().is_none(), "nothing runs before the owner pumps");
+    assert!(
+        answer.try_take().is_none(),
+        "nothing runs before the owner pumps"
+    );
     let driver = rig.driver.as_mut().unwrap();
     while driver.pump(std::time::Duration::from_millis(1)) {}
     assert_eq!(answer.try_take().unwrap().unwrap(), [5]);
@@ -56,7 +58,10 @@ fn ten_thousand_launches_while_one_consumer_is_held_do_not_stop_any_other_stream
     let add_one = add_one(&client);
     let owner = client.stream();
     let contested = owner.create(&[0_u32]).unwrap();
-    let guard = owner.get_resource::<millstream::Cpu>((millstream::update(&contested),)).wait().unwrap();
+    let guard = owner
+        .get_resource::<millstream::Cpu>((millstream::update(&contested),))
+        .wait()
+        .unwrap();
     // Everything that touches what the guard holds is held; nothing else is.
     let consumers: Vec<_> = (0..10).map(|_| client.stream()).collect();
     for index in 0..10_000 {
@@ -118,7 +123,10 @@ fn a_full_mailbox_gives_busy_and_loses_nothing() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(refused, Error::Busy { depth, .. } if depth == 16), "{refused}");
+    assert!(
+        matches!(refused, Error::Busy { depth, .. } if depth == 16),
+        "{refused}"
+    );
     // A drop needs no room in the mailbox and does not wait.
     let spare = values.clone();
     drop(spare);
@@ -134,9 +142,15 @@ fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on() {
     let add_one = add_one(&client);
     let (owner, behind, free) = (client.stream(), client.stream(), client.stream());
     let contested = owner.create(&[0_u32]).unwrap();
-    let guard = owner.get_resource::<millstream::Cpu>((millstream::update(&contested),)).wait().unwrap();
+    let guard = owner
+        .get_resource::<millstream::Cpu>((millstream::update(&contested),))
+        .wait()
+        .unwrap();
     let mut accepted = 0;
-    while behind.try_launch(&add_one, one(), (millstream::update(&contested),)).is_ok() {
+    while behind
+        .try_launch(&add_one, one(), (millstream::update(&contested),))
+        .is_ok()
+    {
         accepted += 1;
     }
     assert!(accepted >= 8);

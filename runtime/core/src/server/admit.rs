@@ -47,6 +47,10 @@ impl<B: Backend> Server<B> {
             self.refuse(message);
             return;
         };
+        if matches!(message.op, Op::Answer(_)) {
+            // Who dropped something and then syncs finds it dropped.
+            self.honour_drops();
+        }
         self.settle_queue(stream);
         if let Op::Reserve { client, mode } = message.op {
             let Some(binding) = message.bindings.first().copied() else {

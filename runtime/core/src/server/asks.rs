@@ -19,6 +19,8 @@ use super::progress::Pages;
 impl<B: Backend> Server<B> {
     /// Answers an ask. Answers to askers who are gone are dropped.
     pub(super) fn ask(&mut self, ask: Ask) {
+        // Who dropped something and then asks sees it dropped.
+        self.honour_drops();
         match ask {
             Ask::Sync { scope, reply } => self.sync(&scope, reply),
             Ask::Flush { scope } => {

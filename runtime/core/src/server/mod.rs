@@ -113,6 +113,8 @@ pub struct Server<B: Backend> {
     host_turns: Vec<u32>,
     /// Dropped slices that streams still hold tasks on.
     dropped_in_use: usize,
+    /// Messages admitted: the position up to which drops can be honoured.
+    messages: u64,
     /// Drops that the mailbox has not passed yet: slot and stamp.
     early_drops: VecDeque<(u32, u64)>,
     effects: VecDeque<Effect>,
@@ -172,6 +174,7 @@ impl<B: Backend> Server<B> {
             hungry_budget: 0,
             host_turns: Vec::new(),
             dropped_in_use: 0,
+            messages: 0,
             early_drops: VecDeque::new(),
             effects: VecDeque::new(),
             spare: Vec::new(),
@@ -201,6 +204,7 @@ impl<B: Backend> Server<B> {
             Op::Ask(_) | Op::Register(_) | Op::Flush => self.admit_order(message),
             _ => self.admit_task(message),
         }
+        self.messages += 1;
     }
 
     /// The backend.

@@ -257,7 +257,8 @@ impl<B: Backend> Server<B> {
     }
 
     /// Honours the drops that the mailbox has passed: every task that could name them was admitted.
-    pub fn honour_drops(&mut self, head: u64) {
+    pub fn honour_drops(&mut self) {
+        let head = self.messages;
         while let Some((slot, stamp)) = self.early_drops.front().copied() {
             if stamp > head {
                 break;

@@ -1,0 +1,190 @@
+//! Opening, closing, and what is left (I5, I9, I10).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use millstream::{Cpu, Device, DeviceOptions, Error, Kernel, OpenError, update};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::support::*;
+
+/// I10.
+#[apply(every_device)]
+fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing(#[case] on: On) {
+    let ran = Arc::new(AtomicU32::new(0));
+    let rig = on.open();
+    {
+        let client = rig.client();
+        let seen = ran.clone();
+        let count = Kernel::new("count")
+            .updates::<u32>("v")
+            .native(move |_, _| {
+                seen.fetch_add(1, Ordering::Relaxed);
+            });
+        let count = client.kernel(count).unwrap();
+        for _ in 0..50 {
+            let stream = client.stream();
+            let values = stream.create(&[0_u32; 64]).unwrap();
+            for _ in 0..4 {
+                launch_update(&stream, &count, &values).unwrap();
+            }
+        }
+    }
+    let report = match rig.driver {
+        None => rig.device.close(Duration::from_secs(60)),
+        Some(driver) => driver.close(),
+    };
+    assert!(report.drained, "{report:?}");
+    assert_eq!(
+        (report.tasks_left, report.slices_held, report.threads_left),
+        (0, 0, 0)
+    );
+    assert!(report.bytes_freed > 0);
+    assert_eq!(ran.load(Ordering::Relaxed), 200);
+    assert_eq!(Arc::strong_count(&ran), 1, "the kernel's closure is gone");
+}
+
+/// I5: after the close every call says so, at once.
+#[apply(every_device)]
+fn a_closed_device_says_so(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, add_one) = (client.stream(), add_one(&client));
+    let values = stream.create(&[0_u32]).unwrap();
+    let before = stream.read(&values);
+    match rig.driver {
+        None => drop(rig.device.close(Duration::from_secs(60))),
+        Some(driver) => drop(driver),
+    }
+    assert_eq!(
+        before.wait().unwrap(),
+        [0],
+        "what was accepted was answered"
+    );
+    assert!(matches!(
+        launch_update(&stream, &add_one, &values),
+        Err(Error::Closed)
+    ));
+    assert!(matches!(stream.read(&values).wait(), Err(Error::Closed)));
+    assert!(matches!(stream.empty::<u32>(1), Err(Error::Closed)));
+    assert!(matches!(client.sync().wait(), Err(Error::Closed)));
+    assert!(matches!(client.stream().flush(), Err(Error::Closed)));
+    assert!(matches!(
+        client.kernel(Kernel::new("k").native(|_, _| {})),
+        Err(Error::Closed)
+    ));
+    drop((values, stream, client));
+}
+
+/// I5: a close that cannot drain ends in time, and whoever waits is answered.
+#[test]
+fn a_close_with_work_that_does_not_end_reports_it_in_time() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let valve = Valve::new();
+    let (held, stream) = (held(&client, &valve), client.stream());
+    let values = stream.create(&[0_u32]).unwrap();
+    launch_update(&stream, &held, &values).unwrap();
+    valve.wait_for_arrivals(1);
+    let answer = stream.read(&values);
+    let report = rig.device.close(Duration::from_millis(20));
+    assert!(!report.drained && report.threads_left >= 1, "{report:?}");
+    assert!(matches!(answer.wait(), Err(Error::Closed)));
+    valve.open();
+}
+
+/// No global state.
+#[apply(every_device)]
+fn two_devices_in_one_process_do_not_meet(#[case] on: On) {
+    let (first, second) = (on.open(), on.open());
+    let (a, b) = (first.client(), second.client());
+    let (add_a, add_b) = (add_one(&a), add_one(&b));
+    let (stream_a, stream_b) = (a.stream(), b.stream());
+    let (values_a, values_b) = (
+        stream_a.create(&[0_u32]).unwrap(),
+        stream_b.create(&[100_u32]).unwrap(),
+    );
+    for _ in 0..100 {
+        launch_update(&stream_a, &add_a, &values_a).unwrap();
+        launch_update(&stream_b, &add_b, &values_b).unwrap();
+    }
+    assert_eq!(stream_a.read(&values_a).wait().unwrap(), [100]);
+    drop(first);
+    assert_eq!(stream_b.read(&values_b).wait().unwrap(), [200]);
+}
+
+/// I6: values travel to the GC thread and are dropped once the stream's point has passed.
+#[apply(every_device)]
+fn a_value_is_dropped_after_the_streams_point_and_not_before(#[case] on: On) {
+    let mut rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let values = stream.create(&[0_u32]).unwrap();
+    let guard = stream
+        .get_resource::<Cpu>((update(&values),))
+        .wait()
+        .unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    struct Tell(std::sync::mpsc::Sender<()>);
+    impl Drop for Tell {
+        fn drop(&mut self) {
+            self.0.send(()).unwrap();
+        }
+    }
+    stream.drop_after(Tell(sender)).unwrap();
+    assert!(receiver.try_recv().is_err());
+    drop(guard);
+    stream.sync().wait().unwrap();
+    if let Some(driver) = &mut rig.driver {
+        while driver.pump(Duration::from_millis(1)) {}
+    }
+    receiver.recv().unwrap();
+}
+
+#[test]
+fn options_that_cannot_be_are_refused_with_a_sentence() {
+    let zero =
+        Device::open_with(Cpu::default(), DeviceOptions::default().max_tasks(0)).unwrap_err();
+    assert_eq!(
+        zero.to_string(),
+        "option `max_tasks` is 0, it must be at least 1"
+    );
+    assert!(matches!(
+        Device::open(Cpu::default().queues(0)),
+        Err(OpenError::Option { .. })
+    ));
+    assert!(matches!(
+        Device::open(Cpu::default().queues(10_000)),
+        Err(OpenError::Option { .. })
+    ));
+    assert!(matches!(
+        Device::open(Cpu::default().threads(0)),
+        Err(OpenError::Option { .. })
+    ));
+}
+
+/// I12: handles beyond the limit are an error, and dropping some makes room.
+#[apply(every_device)]
+fn handles_beyond_the_limit_are_an_error(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_handles(16));
+    let stream = rig.client().stream();
+    let mut handles = Vec::new();
+    let error = loop {
+        match stream.empty::<u8>(1) {
+            Ok(handle) => handles.push(handle),
+            Err(error) => break error,
+        }
+        assert!(handles.len() <= 16);
+    };
+    assert!(
+        error
+            .to_string()
+            .contains("16 slices, kernels and streams live"),
+        "{error}"
+    );
+    handles.clear();
+    stream.sync().wait().unwrap();
+    assert!(stream.empty::<u8>(1).is_ok());
+}

@@ -1,0 +1,174 @@
+//! Recordings and their replays (I1, I2, I7).
+
+use millstream::{CubeCount, Error, Kernel, read, update, write};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::support::*;
+
+#[apply(every_device)]
+fn a_recording_runs_what_was_recorded_with_other_handles(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, transfer, add_one) = (client.stream(), transfer(&client), add_one(&client));
+    let (a, b) = (
+        stream.create(&[1_u32, 2]).unwrap(),
+        stream.create(&[0_u32; 2]).unwrap(),
+    );
+    let step = stream
+        .record(|recorder| {
+            let temporary = recorder.empty::<u32>(2)?;
+            recorder.launch(&transfer, one(), (read(&a), write(&temporary)))?;
+            recorder.launch(&add_one, one(), (update(&temporary),))?;
+            recorder.copy(&temporary, &b)
+        })
+        .unwrap();
+    assert_eq!((step.len(), step.parameters()), (3, 3));
+    assert_eq!(
+        stream.read(&b).wait().unwrap(),
+        [0, 0],
+        "recording runs nothing"
+    );
+    step.replay(&stream).unwrap();
+    assert_eq!(stream.read(&b).wait().unwrap(), [2, 3]);
+    let (c, d) = (
+        stream.create(&[10_u32, 20]).unwrap(),
+        stream.empty::<u32>(2).unwrap(),
+    );
+    step.replay_with(&client.stream(), &[(0, &c), (2, &d)])
+        .unwrap();
+    assert_eq!(stream.read(&d).wait().unwrap(), [11, 21]);
+    assert_eq!(stream.read(&b).wait().unwrap(), [2, 3]);
+    let short = stream.create(&[1_u32]).unwrap();
+    assert!(matches!(
+        step.replay_with(&stream, &[(0, &short)]),
+        Err(Error::Launch { .. })
+    ));
+    assert!(matches!(
+        step.replay_with(&stream, &[(9, &c)]),
+        Err(Error::Launch { .. })
+    ));
+}
+
+/// Arguments that overlap where the recorded ones did not.
+#[apply(every_device)]
+fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_still_right(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, transfer, add_one) = (client.stream(), transfer(&client), add_one(&client));
+    let (a, b) = (
+        stream.create(&[1_u32; 4]).unwrap(),
+        stream.create(&[1_u32; 4]).unwrap(),
+    );
+    let both = stream
+        .record(|recorder| {
+            recorder.launch(&add_one, one(), (update(&a),))?;
+            recorder.launch(&add_one, one(), (update(&b),))
+        })
+        .unwrap();
+    let same = stream.create(&[5_u32; 6]).unwrap();
+    let (front, back) = (same.slice(..4).unwrap(), same.slice(2..).unwrap());
+    both.replay_with(&stream, &[(0, &front), (1, &back)])
+        .unwrap();
+    let other = client.stream();
+    assert_eq!(other.read(&same).wait().unwrap(), [6, 6, 7, 7, 6, 6]);
+    // Within one launch an overlap with a writer is refused, as it would be without the recording.
+    let copy = stream
+        .record(|recorder| recorder.launch(&transfer, one(), (read(&a), write(&b))))
+        .unwrap();
+    assert!(matches!(
+        copy.replay_with(&stream, &[(0, &front), (1, &back)]),
+        Err(Error::Launch { .. })
+    ));
+}
+
+/// One recording, many threads: replays that share a temporary are ordered.
+#[apply(every_device)]
+fn one_recording_runs_from_many_threads(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, transfer, add_one) = (client.stream(), transfer(&client), add_one(&client));
+    let (input, output) = (
+        stream.create(&[0_u32; 8]).unwrap(),
+        stream.empty::<u32>(8).unwrap(),
+    );
+    let step = stream
+        .record(|recorder| {
+            let temporary = recorder.empty::<u32>(8)?;
+            recorder.launch(&transfer, one(), (read(&input), write(&temporary)))?;
+            for _ in 0..3 {
+                recorder.launch(&add_one, one(), (update(&temporary),))?;
+            }
+            recorder.launch(&transfer, one(), (read(&temporary), write(&output)))
+        })
+        .unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u32 {
+            let (client, step) = (client.clone(), step.clone());
+            scope.spawn(move || {
+                let stream = client.stream();
+                for round in 0..50 {
+                    let value = thread * 1_000 + round;
+                    let (input, output) = (
+                        stream.create(&[value; 8]).unwrap(),
+                        stream.empty::<u32>(8).unwrap(),
+                    );
+                    step.replay_with(&stream, &[(0, &input), (2, &output)])
+                        .unwrap();
+                    assert_eq!(stream.read(&output).wait().unwrap(), [value + 3; 8]);
+                }
+            });
+        }
+    });
+}
+
+/// I7: within a replay a failure reaches what depends on it, and nothing else.
+#[apply(every_device)]
+fn a_failed_parameter_fails_only_what_reads_it(#[case] on: On) {
+    let rig = on.open_small(4 << 20);
+    let client = rig.client();
+    let (stream, transfer, boom) = (client.stream(), transfer(&client), boom(&client));
+    let make = |value: u32| stream.create(&[value; 4]).unwrap();
+    let (a, b, c, d) = (make(1), make(2), make(0), make(0));
+    let pairs = stream
+        .record(|recorder| {
+            recorder.launch(&transfer, one(), (read(&a), write(&c)))?;
+            recorder.launch(&transfer, one(), (read(&b), write(&d)))
+        })
+        .unwrap();
+    launch_update(&stream, &boom, &a).unwrap();
+    pairs.replay(&stream).unwrap();
+    assert!(stream.read(&c).wait().is_err());
+    assert_eq!(stream.read(&d).wait().unwrap(), [2; 4]);
+}
+
+/// A recording keeps alive what it was recorded with.
+#[apply(every_device)]
+fn a_recording_keeps_its_handles_and_kernels(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let out = stream.empty::<u32>(1).unwrap();
+    let step = {
+        let fill = Kernel::new("count")
+            .reads::<u32>("n")
+            .writes::<u32>("out")
+            .native(|_, args| {
+                args.chunk::<u32>(1)[0] = args.read::<u32>(0)[0];
+            });
+        let (fill, n) = (
+            client.kernel(fill).unwrap(),
+            stream.create(&[77_u32]).unwrap(),
+        );
+        stream
+            .record(|recorder| recorder.launch(&fill, CubeCount::single(), (read(&n), write(&out))))
+            .unwrap()
+    };
+    stream.sync().wait().unwrap();
+    let _filler: Vec<_> = (0..100).map(|_| stream.create(&[3_u32]).unwrap()).collect();
+    step.replay(&stream).unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [77]);
+    step.replay(&client.stream()).unwrap();
+    drop(step);
+    assert_eq!(stream.read(&out).wait().unwrap(), [77]);
+}

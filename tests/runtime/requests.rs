@@ -1,0 +1,392 @@
+//! Bad input, foreign things, answers in every form (I5, I8).
+
+use std::time::Duration;
+
+use millstream::{
+    CubeCount, Error, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, TensorMap, read,
+    update, write,
+};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::support::*;
+
+fn launch_error<T: std::fmt::Debug>(answer: Result<T, Error>) -> LaunchError {
+    match answer.unwrap_err() {
+        Error::Launch { source, .. } => source,
+        error => panic!("{error}"),
+    }
+}
+
+#[apply(every_device)]
+fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_typed_errors(#[case] on: On) {
+    let (rig, other) = (on.open(), on.open());
+    let client = rig.client();
+    let (stream, foreign) = (client.stream(), other.client().stream());
+    let values = stream.create(&[1_u32, 2, 3]).unwrap();
+    assert!(matches!(
+        values.slice(2..9),
+        Err(LaunchError::OutOfBounds {
+            start: 8,
+            end: 36,
+            size: 12
+        })
+    ));
+    #[allow(clippy::reversed_empty_ranges, reason = "that is the bad input")]
+    let reversed = values.slice(2..1);
+    assert!(matches!(reversed, Err(LaunchError::OutOfBounds { .. })));
+    assert!(
+        values.clone().offset_start(13).is_err() && values.clone().offset_end(u64::MAX).is_err()
+    );
+    let cut = values
+        .clone()
+        .offset_start(4)
+        .unwrap()
+        .offset_end(4)
+        .unwrap();
+    assert_eq!((cut.size(), cut.len()), (4, 1));
+    assert!(cut.offset_start(5).is_err(), "offsets add up");
+    assert!(matches!(
+        values.slice(..1).unwrap().cast::<u64>(),
+        Err(LaunchError::Indivisible { .. })
+    ));
+    assert!(matches!(
+        stream.empty::<u64>(usize::MAX),
+        Err(Error::Memory(MemoryError::SizeOverflow { .. }))
+    ));
+    let strange = foreign.create(&[1_u32, 2, 3]).unwrap();
+    assert!(matches!(
+        stream.copy(&strange, &values),
+        Err(Error::Foreign { what: "handle" })
+    ));
+    assert!(matches!(
+        stream.read(&strange).wait(),
+        Err(Error::Foreign { .. })
+    ));
+    assert!(matches!(
+        launch_update(&stream, &add_one(&client), &strange),
+        Err(Error::Foreign { .. })
+    ));
+    assert!(matches!(
+        launch_update(&foreign, &add_one(&client), &strange),
+        Err(Error::Foreign { what: "kernel" })
+    ));
+    assert!(matches!(
+        launch_error(stream.write(&values, &[1])),
+        LaunchError::Length { .. }
+    ));
+    assert!(matches!(
+        launch_error(stream.copy(&values, &values)),
+        LaunchError::Overlap { .. }
+    ));
+    assert_eq!(
+        stream.read(&values).wait().unwrap(),
+        [1, 2, 3],
+        "nothing of it ran"
+    );
+}
+
+#[apply(every_device)]
+fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, transfer, set) = (client.stream(), transfer(&client), set(&client));
+    let (a, b) = (
+        stream.create(&[1_u32; 4]).unwrap(),
+        stream.create(&[2_u32; 4]).unwrap(),
+    );
+    let floats = stream.create(&[1_f32; 4]).unwrap();
+    let tell = |answer: Result<(), Error>| answer.unwrap_err().to_string();
+    assert_eq!(
+        tell(stream.launch(&transfer, one(), (read(&a),))),
+        "`transfer` was not accepted: it takes 2 bindings, 1 were given"
+    );
+    assert_eq!(
+        tell(stream.launch(&set, one(), (write(&a),))),
+        "`set` was not accepted: it takes 1 scalars, 0 were given"
+    );
+    assert_eq!(
+        tell(stream.launch(&set, one(), (write(&a), 1_f32))),
+        "`set` was not accepted: `value` is declared as u32, the call gives f32"
+    );
+    assert_eq!(
+        tell(stream.launch(&transfer, one(), (update(&a), write(&b)))),
+        "`transfer` was not accepted: binding `src` is declared as read, the call says update"
+    );
+    assert!(matches!(
+        launch_error(stream.launch(&transfer, one(), (read(&floats), write(&b)))),
+        LaunchError::ElementType { .. }
+    ));
+    assert!(matches!(
+        launch_error(stream.launch(&transfer, one(), (read(&a), write(&a)))),
+        LaunchError::Overlap { .. }
+    ));
+    let bytes = stream.create(&[0_u8; 64]).unwrap();
+    let odd = bytes.slice(1..5).unwrap().cast::<u32>().unwrap();
+    assert!(matches!(
+        launch_error(stream.launch(&set, one(), (write(&odd), 1_u32))),
+        LaunchError::Misaligned {
+            offset: 1,
+            align: 4,
+            ..
+        }
+    ));
+    let args = LaunchArgs::new()
+        .arg(read(&a))
+        .arg(write(&b))
+        .tensor_map(TensorMap::tiled(5, millstream::DType::U32, &[4], &[4]));
+    assert!(matches!(
+        launch_error(stream.launch(&transfer, one(), args)),
+        LaunchError::TensorMapBinding {
+            binding: 5,
+            bindings: 2
+        }
+    ));
+    assert_eq!(stream.read(&b).wait().unwrap(), [2; 4]);
+}
+
+/// Halves of one slice do not overlap; reading one thing twice is fine.
+#[apply(every_device)]
+fn bindings_that_only_touch_or_are_only_read_may_share_a_slice(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, transfer) = (client.stream(), transfer(&client));
+    let whole = stream.create(&[1_u32, 2, 0, 0]).unwrap();
+    let (left, right) = (whole.slice(..2).unwrap(), whole.slice(2..).unwrap());
+    launch_transfer(&stream, &transfer, &left, &right).unwrap();
+    assert_eq!(stream.read(&whole).wait().unwrap(), [1, 2, 1, 2]);
+    let sum = Kernel::new("sum")
+        .reads::<u32>("a")
+        .reads::<u32>("b")
+        .writes::<u32>("out")
+        .native(|_, args| {
+            args.chunk::<u32>(2)[0] = args.read::<u32>(0)[0] + args.read::<u32>(1)[0];
+        });
+    let (sum, out) = (client.kernel(sum).unwrap(), stream.empty::<u32>(1).unwrap());
+    stream
+        .launch(&sum, one(), (read(&left), read(&left), write(&out)))
+        .unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [2]);
+}
+
+/// More than fits a message: twelve bindings, forty scalars, metadata.
+#[apply(every_device)]
+fn launches_larger_than_a_message_work(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let mut kernel = Kernel::new("large");
+    for index in 0..11 {
+        kernel = kernel.reads::<u32>(format!("in{index}"));
+    }
+    kernel = kernel.writes::<u64>("out");
+    for index in 0..40 {
+        kernel = kernel.scalar::<u64>(format!("s{index}"));
+    }
+    let kernel = kernel.native(|_, args| {
+        let inputs: u64 = (0..11)
+            .map(|index| u64::from(args.read::<u32>(index)[0]))
+            .sum();
+        let scalars: u64 = (0..40).map(|index| args.scalar::<u64>(index)).sum();
+        args.chunk::<u64>(11)[0] = inputs
+            + scalars
+            + args
+                .metadata()
+                .iter()
+                .map(|word| u64::from(*word))
+                .sum::<u64>();
+    });
+    let kernel = client.kernel(kernel).unwrap();
+    let inputs: Vec<_> = (0..11_u32)
+        .map(|value| stream.create(&[value]).unwrap())
+        .collect();
+    let out = stream.empty::<u64>(1).unwrap();
+    let metadata = Metadata::new().input(&[4], &[1], 4).unwrap();
+    let words: u64 = metadata.words().iter().map(|word| u64::from(*word)).sum();
+    let mut args = LaunchArgs::new().metadata(metadata);
+    for input in &inputs {
+        args = args.arg(read(input));
+    }
+    args = args.arg(write(&out));
+    for scalar in 0..40_u64 {
+        args = args.arg(scalar);
+    }
+    stream.launch(&kernel, one(), args).unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [55 + 780 + words]);
+}
+
+/// I5: one answer, in whatever form it is asked for.
+#[apply(every_device)]
+fn an_answer_can_be_waited_for_polled_awaited_and_called_back(#[case] on: On) {
+    let mut rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let values = stream.create(&[4_u32]).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [4]);
+    let mut polled = stream.read(&values);
+    let first = loop {
+        if let Some(driver) = &mut rig.driver {
+            driver.pump(Duration::from_millis(1));
+        }
+        match polled.try_take() {
+            Some(answer) => break answer.unwrap(),
+            None => std::thread::yield_now(),
+        }
+    };
+    assert_eq!(first, [4]);
+    assert!(matches!(polled.try_take(), Some(Err(Error::Taken))));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    stream
+        .read(&values)
+        .on_ready(move |answer| sender.send(answer).unwrap());
+    match &mut rig.driver {
+        None => assert_eq!(pollster::block_on(stream.read(&values)).unwrap(), [4]),
+        Some(driver) => while driver.pump(Duration::from_millis(1)) {},
+    }
+    assert_eq!(receiver.recv().unwrap().unwrap(), [4]);
+}
+
+/// I8.
+#[apply(every_threaded_device)]
+fn a_wait_with_a_timeout_ends_and_the_answer_can_still_be_taken(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let valve = Valve::new();
+    let (held, stream) = (held(&client, &valve), client.stream());
+    let values = stream.create(&[0_u32]).unwrap();
+    launch_update(&stream, &held, &values).unwrap();
+    let mut answer = stream.read(&values);
+    assert!(matches!(
+        answer.wait_timeout(Duration::from_millis(2)),
+        Err(Error::TimedOut { .. })
+    ));
+    valve.open();
+    assert_eq!(answer.wait().unwrap(), [1]);
+}
+
+#[apply(every_device)]
+fn tensors_are_pitched_on_the_device_and_dense_for_the_host(#[case] on: On) {
+    use millstream::TensorSpec;
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let data: Vec<u32> = (0..3 * 5).collect();
+    let small: Vec<u32> = vec![9, 8];
+    let specs = [
+        (TensorSpec::pitched(&[3, 5]), data.as_slice()),
+        (TensorSpec::dense(&[2, 1]), small.as_slice()),
+    ];
+    let tensors = stream.create_tensors(&specs).unwrap();
+    assert_eq!(
+        (tensors[0].shape(), tensors[0].strides()),
+        ([3, 5].as_slice(), [16, 1].as_slice())
+    );
+    assert_eq!(
+        stream.read_tensors(&tensors).wait().unwrap(),
+        [data.clone(), small]
+    );
+    let transposed =
+        millstream::Tensor::new(tensors[0].handle().clone(), &[5, 3], &[1, 16]).unwrap();
+    let columns = stream.read_tensors([&transposed]).wait().unwrap().remove(0);
+    assert_eq!(columns[..4], [0, 5, 10, 1]);
+    assert!(millstream::Tensor::new(tensors[1].handle().clone(), &[3, 3], &[3, 1]).is_err());
+    let blank = stream
+        .empty_tensors::<u32>(&[TensorSpec::pitched(&[2, 2])])
+        .unwrap();
+    stream.write_tensor(&blank[0], &[1, 2, 3, 4]).unwrap();
+    assert_eq!(stream.read_tensors(&blank).wait().unwrap(), [[1, 2, 3, 4]]);
+    assert!(stream.write_tensor(&blank[0], &[1]).is_err());
+}
+
+#[apply(every_device)]
+fn several_handles_are_read_in_one_answer(#[case] on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let handles: Vec<_> = (0..20_u32)
+        .map(|value| stream.create(&vec![value; value as usize]).unwrap())
+        .collect();
+    let answer = stream.read_many(&handles).wait().unwrap();
+    assert!(
+        answer
+            .iter()
+            .enumerate()
+            .all(|(value, read)| *read == vec![value as u32; value])
+    );
+}
+
+/// A backend's own resources, as a task in order and behind a guard.
+#[apply(every_device)]
+fn resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, add_one) = (client.stream(), add_one(&client));
+    let values = stream.create(&[1_u32, 2]).unwrap();
+    launch_update(&stream, &add_one, &values).unwrap();
+    stream
+        .with_resource::<millstream::Cpu>((update(&values),), |resources| {
+            resources
+                .write::<u32>(0)
+                .iter_mut()
+                .for_each(|value| *value *= 10);
+        })
+        .unwrap();
+    launch_update(&stream, &add_one, &values).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [21, 31]);
+    let guard = stream
+        .get_resource::<millstream::Cpu>((read(&values),))
+        .wait()
+        .unwrap();
+    assert_eq!(guard.read::<u32>(0), [21, 31]);
+    let other = client.stream();
+    launch_update(&other, &add_one, &values).unwrap();
+    let mut blocked = other.read(&values);
+    assert!(blocked.try_take().is_none());
+    drop(guard);
+    assert_eq!(blocked.wait().unwrap(), [22, 32]);
+}
+
+#[apply(every_device)]
+fn a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let told = client
+        .kernel(Kernel::new("only_cuda").cuda("__global__ void only_cuda() {}"))
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        told,
+        "kernel `only_cuda` has no source for `cpu`, only CUDA C; add one"
+    );
+    let needs = Kernel::new("tma")
+        .requires(millstream::Feature::TensorMaps)
+        .native(|_, _| {});
+    assert!(
+        client
+            .kernel(needs)
+            .unwrap_err()
+            .to_string()
+            .contains("requires tensor maps")
+    );
+}
+
+/// Cubes are told apart, in three dimensions.
+#[apply(every_device)]
+fn every_cube_runs_once_and_knows_its_place(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let places = Kernel::new("places")
+        .writes::<u32>("out")
+        .native(|cube, args| {
+            args.chunk::<u32>(0)
+                .fill(cube.x() + 10 * cube.y() + 100 * cube.z());
+        });
+    let places = client.kernel(places).unwrap();
+    let out = stream.empty::<u32>(2 * 3 * 4).unwrap();
+    stream
+        .launch(&places, CubeCount::d3(2, 3, 4), (write(&out),))
+        .unwrap();
+    let expected: Vec<u32> = (0..4)
+        .flat_map(|z| (0..3).flat_map(move |y| (0..2).map(move |x| x + 10 * y + 100 * z)))
+        .collect();
+    assert_eq!(stream.read(&out).wait().unwrap(), expected);
+}
