@@ -160,15 +160,23 @@ impl Waiting {
 
     /// The oldest cursor on `queue` that some range waits for.
     pub(super) fn oldest(&self, queue: QueueId) -> Option<Cursor> {
-        let words = self.active[queue.index()].iter().enumerate();
-        words
-            .flat_map(|(word, bits)| {
-                (0..64)
-                    .filter(move |bit| bits >> bit & 1 != 0)
-                    .map(move |bit| word * 64 + bit)
-            })
-            .filter_map(|class| self.classes[class].oldest(queue))
-            .min()
+        if self.count == 0 {
+            return None;
+        }
+        let mut oldest = None;
+        for (word, classes) in self.active[queue.index()].iter().enumerate() {
+            let mut classes = *classes;
+            while classes != 0 {
+                let class = word * 64 + classes.trailing_zeros() as usize;
+                classes &= classes - 1;
+                let of_class = self.classes[class].oldest(queue);
+                oldest = match (oldest, of_class) {
+                    (Some(a), Some(b)) => Some(Cursor::min(a, b)),
+                    (a, b) => a.or(b),
+                };
+            }
+        }
+        oldest
     }
 
     /// Does nothing wait?

@@ -1,0 +1,210 @@
+//! What pages are asked for and when they go back; what is said when there is none.
+
+use super::*;
+
+#[test]
+fn a_page_that_cannot_be_had_is_asked_for_in_less() {
+    let mut rig = Rig::new(MemoryOptions::default(), MIB);
+    assert!(rig.try_reserve(KIB, AllocationMode::Automatic, A).is_ok());
+    assert_eq!(
+        rig.source.used(),
+        MIB,
+        "the device's own word is taken for what is free"
+    );
+    let error = rig
+        .try_reserve(2 * MIB, AllocationMode::Automatic, A)
+        .unwrap_err();
+    assert_eq!(
+        error,
+        ReserveError::OutOfMemory {
+            asked: 2 * MIB,
+            reserved: MIB,
+            free: Some(0),
+            waiting: 0
+        }
+    );
+}
+
+#[test]
+fn a_persistent_slice_fits_where_a_persistent_page_does_not() {
+    let mut rig = Rig::new(MemoryOptions::default(), MIB);
+    let (range, _) = rig
+        .try_reserve(600 * KIB, AllocationMode::Persistent, A)
+        .unwrap();
+    assert_eq!((range.bytes, rig.source.used()), (600 * KIB, 600 * KIB));
+}
+
+#[test]
+fn out_of_memory_says_what_will_come_back() {
+    let mut rig = Rig::new(MemoryOptions::default(), 48 * MIB);
+    let (range, _) = rig.reserve(40 * MIB, A);
+    rig.pools.release(range, point(A, 1));
+    let error = rig
+        .try_reserve(40 * MIB, AllocationMode::Automatic, B)
+        .unwrap_err();
+    assert_eq!(
+        error,
+        ReserveError::OutOfMemory {
+            asked: 40 * MIB,
+            reserved: 40 * MIB,
+            free: Some(8 * MIB),
+            waiting: 40 * MIB
+        }
+    );
+    assert!(rig.pools.passed(A, 1));
+    rig.reserve(40 * MIB, B);
+}
+
+#[test]
+fn free_pages_are_given_back_before_out_of_memory() {
+    let mut rig = Rig::new(MemoryOptions::default(), 70 * MIB);
+    let small: Vec<_> = (0..1000).map(|_| rig.reserve(KIB, A).0).collect();
+    assert!(
+        rig.try_reserve(30 * MIB, AllocationMode::Automatic, A)
+            .is_err()
+    );
+    small
+        .into_iter()
+        .for_each(|range| rig.pools.release(range, Points::new()));
+    rig.reserve(30 * MIB, A);
+    assert_eq!(rig.source.pages.len(), 1);
+}
+
+#[test]
+fn what_no_device_has_is_too_large() {
+    let mut rig = rig();
+    for bytes in [u64::MAX, u64::MAX - 255, 1 << 49] {
+        assert!(matches!(
+            rig.try_reserve(bytes, AllocationMode::Dedicated, A),
+            Err(ReserveError::TooLarge { .. })
+        ));
+    }
+    rig.source.error = Some(PageError::TooLarge { limit: 1000 });
+    let error = rig
+        .try_reserve(MIB, AllocationMode::Automatic, A)
+        .unwrap_err();
+    assert_eq!(
+        error,
+        ReserveError::TooLarge {
+            asked: MIB,
+            limit: 1000
+        }
+    );
+    rig.source.error = Some(PageError::Lost);
+    assert_eq!(
+        rig.try_reserve(MIB, AllocationMode::Automatic, A)
+            .unwrap_err(),
+        ReserveError::Lost
+    );
+    assert_eq!(rig.pools.usage(), PoolUsage::default());
+}
+
+#[test]
+fn dedicated_pages_are_due_once_their_points_passed() {
+    for options in [
+        MemoryOptions::default(),
+        MemoryOptions::default().isolate(true),
+    ] {
+        let mode = if options.isolate {
+            AllocationMode::Automatic
+        } else {
+            AllocationMode::Dedicated
+        };
+        let mut rig = Rig::new(options, u64::MAX);
+        let (first, _) = rig.try_reserve(KIB, mode, A).unwrap();
+        let (second, _) = rig.try_reserve(KIB, mode, A).unwrap();
+        assert!(first.page != second.page && first.bytes == KIB);
+        rig.pools.release(first, point(A, 1));
+        let (third, _) = rig.try_reserve(KIB, mode, A).unwrap();
+        assert!(
+            third.page != first.page && rig.source.pages.len() == 3,
+            "I4"
+        );
+        rig.pools.passed(A, 1);
+        assert!(rig.pools.has_due());
+        assert_eq!(
+            (rig.pools.trim(&mut rig.source), rig.source.pages.len()),
+            (KIB, 2)
+        );
+    }
+}
+
+#[test]
+fn persistent_slices_are_packed_and_their_holes_serve_their_size_only() {
+    let mut rig = rig();
+    let persistent = |rig: &mut Rig, bytes| {
+        rig.try_reserve(bytes, AllocationMode::Persistent, A)
+            .unwrap()
+            .0
+    };
+    let (first, second) = (
+        persistent(&mut rig, 1000 * 256),
+        persistent(&mut rig, 999 * 256),
+    );
+    assert_eq!(
+        (first.page, first.offset + first.bytes),
+        (second.page, second.offset)
+    );
+    rig.pools.release(first, Points::new());
+    assert_ne!(persistent(&mut rig, 998 * 256).offset, first.offset);
+    let (other, _) = rig.reserve(1000 * 256, A);
+    assert_ne!(
+        other.page, first.page,
+        "nothing short-lived shares the page"
+    );
+    assert_eq!(persistent(&mut rig, 1000 * 256), first);
+}
+
+#[test]
+fn cleanup_keeps_persistent_pages_in_use_and_returns_the_rest() {
+    let mut rig = rig();
+    let (weights, _) = rig.try_reserve(KIB, AllocationMode::Persistent, A).unwrap();
+    let (short, _) = rig.reserve(KIB, A);
+    rig.pools.release(short, Points::new());
+    assert_eq!(rig.pools.cleanup(&mut rig.source), 64 * MIB);
+    assert_eq!(
+        rig.source.pages.keys().copied().collect::<Vec<_>>(),
+        [weights.page]
+    );
+    rig.pools.release(weights, Points::new());
+    assert_eq!(rig.pools.cleanup(&mut rig.source), 64 * MIB);
+    assert_eq!((rig.source.pages.len(), rig.pools.usage().reserved), (0, 0));
+}
+
+#[test]
+fn no_more_empty_pages_are_kept_than_the_options_say() {
+    let mut rig = Rig::new(MemoryOptions::default().max_pages_cached(3), u64::MAX);
+    let large: Vec<_> = (0..10)
+        .map(|step| rig.reserve((20 + 10 * step) * MIB, A).0)
+        .collect();
+    large
+        .into_iter()
+        .for_each(|range| rig.pools.release(range, Points::new()));
+    assert!(rig.pools.has_due());
+    rig.pools.trim(&mut rig.source);
+    assert_eq!(rig.source.pages.len(), 3);
+    assert_eq!(rig.pools.usage().reserved, rig.source.used());
+}
+
+#[test]
+fn a_persistent_page_begins_anew_when_its_last_slice_is_freed() {
+    let mut rig = rig();
+    for round in 1..=20 {
+        let sizes = (1..=8).map(|step| step * round * 256 * 100);
+        let weights: Vec<_> = sizes
+            .map(|bytes| {
+                rig.try_reserve(bytes, AllocationMode::Persistent, A)
+                    .unwrap()
+                    .0
+            })
+            .collect();
+        for range in weights {
+            rig.pools.release(range, Points::new());
+        }
+    }
+    assert_eq!(
+        rig.source.pages.len(),
+        1,
+        "nothing of the rounds before is left"
+    );
+}
