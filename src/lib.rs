@@ -20,8 +20,8 @@ pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Reason};
 pub use millstream_core::handle::{Binding, Handle};
 pub use millstream_core::kernel::{Cube, ExecutionMode, Kernel, NativeArgs, Source};
 pub use millstream_core::launch::{
-    Arguments, CubeCount, LaunchArgs, Metadata, TensorMap, TensorMapFormat, bind, read, update,
-    write,
+    Argument, ArgumentCheck, ArgumentError, ArgumentWriter, Arguments, CubeCount, LaunchArgs,
+    Metadata, TensorMap, TensorMapFormat, bind, read, update, write,
 };
 pub use millstream_core::memory::{AllocationMode, MemoryOptions};
 pub use millstream_core::options::{DeviceOptions, LogLevel, Logs, Strategy};

@@ -7,7 +7,7 @@ mod metadata;
 mod tensor_map;
 
 pub use arguments::{
-    Argument, ArgumentCheck, ArgumentWriter, Arguments, Bound, LaunchArgs, bind, read, update,
+    Argument, ArgumentCheck, ArgumentError, ArgumentWriter, Arguments, Bound, LaunchArgs, bind, read, update,
     write,
 };
 pub use count::CubeCount;

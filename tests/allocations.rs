@@ -1,0 +1,208 @@
+//! I9: in the steady state a launch allocates nothing, on any thread.
+//!
+//! A binary of its own, because it counts every allocation of the process.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use millstream::{
+    ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Handle, Kernel, KernelHandle, Stream,
+    read, update, write,
+};
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is the system allocator's; counting touches no memory of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// One stream with what its launches need.
+struct Rig {
+    client: ComputeClient,
+    stream: Stream,
+    none: KernelHandle,
+    three: KernelHandle,
+    eight: KernelHandle,
+    buffers: Vec<Handle<u32>>,
+}
+
+impl Rig {
+    fn new(client: ComputeClient) -> Self {
+        let stream = client.stream();
+        let none = client
+            .kernel(Kernel::new("none").native(|_, _| {}))
+            .unwrap();
+        let three = Kernel::new("three")
+            .reads::<u32>("a")
+            .reads::<u32>("b")
+            .writes::<u32>("c");
+        let three = (0..8)
+            .fold(three, |kernel, index| {
+                kernel.scalar::<u64>(format!("s{index}"))
+            })
+            .native(|_, args| {
+                args.chunk::<u32>(2)[0] = args.read::<u32>(0)[0] + args.read::<u32>(1)[0];
+            });
+        let eight = (0..8).fold(Kernel::new("eight"), |kernel, index| {
+            kernel.updates::<u32>(format!("b{index}"))
+        });
+        let eight = (0..16)
+            .fold(eight, |kernel, index| {
+                kernel.scalar::<u64>(format!("s{index}"))
+            })
+            .native(|_, _| {});
+        let (three, eight) = (client.kernel(three).unwrap(), client.kernel(eight).unwrap());
+        let buffers = (0..8_u32)
+            .map(|value| stream.create(&[value; 16]).unwrap())
+            .collect();
+        Self {
+            client,
+            stream,
+            none,
+            three,
+            eight,
+            buffers,
+        }
+    }
+
+    fn launches(&self, rounds: usize) {
+        let b = &self.buffers;
+        for _ in 0..rounds {
+            self.stream
+                .launch(&self.none, CubeCount::single(), ())
+                .unwrap();
+            let scalars = (1_u64, 2_u64, 3_u64, 4_u64, 5_u64, 6_u64, 7_u64, 8_u64);
+            let three = (
+                read(&b[0]),
+                read(&b[1]),
+                write(&b[2]),
+                scalars.0,
+                scalars.1,
+                scalars.2,
+                scalars.3,
+                scalars.4,
+                scalars.5,
+                scalars.6,
+                scalars.7,
+            );
+            self.stream
+                .launch(&self.three, CubeCount::single(), three)
+                .unwrap();
+            // Eight bindings and 128 bytes of scalars are what a message has room for.
+            let eight = Eight(b);
+            self.stream
+                .launch(&self.eight, CubeCount::single(), &eight)
+                .unwrap();
+        }
+    }
+
+    fn buffers_come_and_go(&self, rounds: usize) {
+        for _ in 0..rounds {
+            let fresh = self.stream.empty::<u32>(256).unwrap();
+            let args = (
+                read(&self.buffers[0]),
+                read(&self.buffers[1]),
+                write(&fresh),
+                1_u64,
+                2_u64,
+                3_u64,
+                4_u64,
+                5_u64,
+                6_u64,
+                7_u64,
+                8_u64,
+            );
+            self.stream
+                .launch(&self.three, CubeCount::single(), args)
+                .unwrap();
+        }
+    }
+
+    /// What `work` allocates, when it has been done before and everything has drained.
+    fn steady(&self, work: impl Fn()) -> u64 {
+        for _ in 0..20 {
+            work();
+            self.client.sync().wait().unwrap();
+        }
+        // A sync allocates its answer, so it is counted by itself and taken off.
+        let count = |work: &dyn Fn()| {
+            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            work();
+            self.client.sync().wait().unwrap();
+            ALLOCATIONS.load(Ordering::Relaxed) - before
+        };
+        // What a thread that wakes at its own time allocates (the test harness's) is no launch's.
+        let of_sync = (0..9).map(|_| count(&|| {})).min().unwrap_or(0);
+        (0..9)
+            .map(|_| count(&work))
+            .min()
+            .unwrap_or(0)
+            .saturating_sub(of_sync)
+    }
+}
+
+/// Eight updated buffers and sixteen scalars.
+struct Eight<'a>(&'a [Handle<u32>]);
+
+impl millstream::Arguments for Eight<'_> {
+    fn check(
+        &self,
+        check: &mut millstream::ArgumentCheck<'_>,
+    ) -> Result<(), millstream::ArgumentError> {
+        use millstream::Argument;
+        self.0
+            .iter()
+            .try_for_each(|buffer| update(buffer).check(check))?;
+        (0..16_u64).try_for_each(|scalar| scalar.check(check))
+    }
+
+    fn write(&self, writer: &mut millstream::ArgumentWriter<'_>) {
+        use millstream::Argument;
+        self.0
+            .iter()
+            .for_each(|buffer| update(buffer).write(writer));
+        (0..16_u64).for_each(|scalar| scalar.write(writer));
+    }
+}
+
+#[test]
+fn launching_prepared_kernels_and_recycling_buffers_allocates_nothing() {
+    let devices = [
+        Device::open(Cpu::default().queues(1).threads(1)).unwrap(),
+        Device::open_with(
+            Cpu::default().queues(2).threads(2),
+            DeviceOptions::default().max_tasks(1),
+        )
+        .unwrap(),
+    ];
+    for device in &devices {
+        let rig = Rig::new(device.client());
+        assert_eq!(rig.steady(|| rig.launches(100)), 0, "launches allocate");
+        assert_eq!(
+            rig.steady(|| rig.buffers_come_and_go(100)),
+            0,
+            "buffers that come and go allocate"
+        );
+    }
+}
