@@ -10,13 +10,14 @@
 //! - [`probe`]: the measurements behind the rows, by name and side.
 //! - [`run`]: the parent: starts samples, alternates, takes medians.
 //! - [`measures`]: what is measured, written once for both sides over [`contender::Contender`].
-//! - [`peer`], [`reference`](mod@reference): the sides.
+//! - [`ours`], [`peer`], [`reference`](mod@reference): the sides.
 //! - [`instruments`]: allocations, processor time, affinity, callgrind.
 
 mod contender;
 mod instruments;
 mod measures;
 mod noop;
+mod ours;
 mod peer;
 mod probe;
 mod reference;

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 
 use crate::instruments::processor;
 use crate::measures::{Effort, Figures, answer, buffers, instructions, launch, upkeep};
+use crate::ours::{self, Ours};
 use crate::peer::{self, Peer};
 use crate::reference;
 
@@ -105,6 +106,10 @@ impl Probe {
         self.side(Side::Peer, measure)
     }
 
+    fn ours(self, measure: Measure) -> Self {
+        self.side(Side::Ours, measure)
+    }
+
     fn reference(self, measure: Measure) -> Self {
         self.side(Side::Reference, measure)
     }
@@ -127,101 +132,171 @@ fn launches() -> Vec<Probe> {
     vec![
         Probe::new("launch-bare")
             .peer(launch::bare::<Peer>)
+            .ours(launch::bare::<Ours>)
             .reference(reference::message),
-        Probe::new("launch-three").peer(launch::three::<Peer>),
-        Probe::new("launch-scalars").peer(launch::three_and_scalars::<Peer>),
+        Probe::new("launch-three")
+            .peer(launch::three::<Peer>)
+            .ours(launch::three::<Ours>),
+        Probe::new("launch-scalars")
+            .peer(launch::three_and_scalars::<Peer>)
+            .ours(launch::three_and_scalars::<Ours>),
         Probe::new("instructions-bare")
             .under_callgrind()
-            .peer(instructions::bare::<Peer>),
+            .peer(instructions::bare::<Peer>)
+            .ours(instructions::bare::<Ours>),
         Probe::new("instructions-scalars")
             .under_callgrind()
-            .peer(instructions::three_and_scalars::<Peer>),
-        Probe::new("replay"),
+            .peer(instructions::three_and_scalars::<Peer>)
+            .ours(instructions::three_and_scalars::<Ours>),
+        Probe::new("replay").ours(ours::replay::bare),
+        Probe::new("replay-three").ours(ours::replay::three),
         Probe::new("threads-2")
             .peer(launch::many::<Peer, 2>)
+            .ours(launch::many::<Ours, 2>)
             .reference(reference::many::<2>),
         Probe::new("threads-4")
             .peer(launch::many::<Peer, 4>)
+            .ours(launch::many::<Ours, 4>)
             .reference(reference::many::<4>),
         Probe::new("threads-8")
             .peer(launch::many::<Peer, 8>)
+            .ours(launch::many::<Ours, 8>)
             .reference(reference::many::<8>),
         Probe::new("threads-4-loaded")
             .peer(launch::many_under_load::<Peer, 4>)
+            .ours(launch::many_under_load::<Ours, 4>)
             .reference(reference::many_under_load::<4>),
         Probe::new("one-core-1")
             .on_one_core()
             .peer(launch::bare::<Peer>)
+            .ours(launch::bare::<Ours>)
             .reference(reference::message),
         Probe::new("one-core-4")
             .on_one_core()
             .peer(launch::many::<Peer, 4>)
+            .ours(launch::many::<Ours, 4>)
             .reference(reference::many::<4>),
     ]
 }
 
 fn answers() -> Vec<Probe> {
     vec![
-        Probe::new("sync-busy").peer(answer::sync_busy::<Peer>),
-        Probe::new("read-busy").peer(answer::read_busy::<Peer>),
+        Probe::new("sync-busy")
+            .peer(answer::sync_busy::<Peer>)
+            .ours(answer::sync_busy::<Ours>),
+        Probe::new("read-busy")
+            .peer(answer::read_busy::<Peer>)
+            .ours(answer::read_busy::<Ours>),
         Probe::new("sync-idle")
             .peer(answer::sync_idle::<Peer>)
+            .ours(answer::sync_idle::<Ours>)
             .reference(reference::round_trip_idle),
         Probe::new("start-parked")
             .peer(answer::start_parked::<Peer>)
+            .ours(answer::start_parked::<Ours>)
             .reference(reference::one_wake),
-        Probe::new("start-awake").peer(answer::start_awake::<Peer>),
+        Probe::new("start-awake")
+            .peer(answer::start_awake::<Peer>)
+            .ours(answer::start_awake::<Ours>),
         Probe::new("flushless-1")
             .exact()
-            .peer(answer::without_flush::<Peer, 1>),
+            .peer(answer::without_flush::<Peer, 1>)
+            .ours(answer::without_flush::<Ours, 1>),
         Probe::new("flushless-31")
             .exact()
-            .peer(answer::without_flush::<Peer, 31>),
+            .peer(answer::without_flush::<Peer, 31>)
+            .ours(answer::without_flush::<Ours, 31>),
         Probe::new("panic")
             .exact()
-            .peer(|_| peer::behaviour::panic_reports()),
+            .peer(|_| peer::behaviour::panic_reports())
+            .ours(|_| ours::behaviour::panic_reports()),
     ]
 }
 
 fn memory() -> Vec<Probe> {
     vec![
-        Probe::new("allocate-0").peer(buffers::allocate_use_drop::<Peer, 0>),
-        Probe::new("allocate-100").peer(buffers::allocate_use_drop::<Peer, 100>),
-        Probe::new("allocate-1000").peer(buffers::allocate_use_drop::<Peer, 1000>),
-        Probe::new("allocate-10000").peer(buffers::allocate_use_drop::<Peer, 10_000>),
+        Probe::new("allocate-0")
+            .peer(buffers::allocate_use_drop::<Peer, 0>)
+            .ours(buffers::allocate_use_drop::<Ours, 0>),
+        Probe::new("allocate-100")
+            .peer(buffers::allocate_use_drop::<Peer, 100>)
+            .ours(buffers::allocate_use_drop::<Ours, 100>),
+        Probe::new("allocate-1000")
+            .peer(buffers::allocate_use_drop::<Peer, 1000>)
+            .ours(buffers::allocate_use_drop::<Ours, 1000>),
+        Probe::new("allocate-10000")
+            .peer(buffers::allocate_use_drop::<Peer, 10_000>)
+            .ours(buffers::allocate_use_drop::<Ours, 10_000>),
         Probe::new("live-66000")
             .exact()
-            .peer(|_| peer::memory::unresolvable::<66_000>()),
-        Probe::new("live-1000000").exact(),
+            .peer(|_| peer::memory::unresolvable::<66_000>())
+            .ours(|_| ours::memory::unresolvable::<66_000>()),
+        Probe::new("live-1000000")
+            .exact()
+            .ours(|_| ours::memory::unresolvable::<1_000_000>()),
         Probe::new("bytes-buffer")
             .exact()
-            .peer(buffers::bytes_per_buffer::<Peer>),
-        Probe::new("bytes-stream").exact(),
-        Probe::new("bytes-task").exact(),
+            .peer(buffers::bytes_per_buffer::<Peer>)
+            .ours(buffers::bytes_per_buffer::<Ours>),
+        Probe::new("bytes-stream")
+            .exact()
+            .ours(|_| ours::memory::bytes_per_stream()),
+        Probe::new("bytes-task")
+            .exact()
+            .ours(|_| ours::memory::bytes_per_task()),
     ]
 }
 
 fn streams() -> Vec<Probe> {
+    use ours::server;
     use peer::streams::{accepted_while_held, hazards, scheduler_per_task, stale_reads};
     vec![
-        Probe::new("hazards-own-3").peer(hazards::<3, 0>),
-        Probe::new("hazards-other-1").peer(hazards::<0, 1>),
-        Probe::new("hazards-other-3").peer(hazards::<0, 3>),
-        Probe::new("held").exact().peer(|_| accepted_while_held()),
-        Probe::new("interleave-1").peer(scheduler_per_task::<1, true>),
-        Probe::new("interleave-8").peer(scheduler_per_task::<8, true>),
-        Probe::new("interleave-64").peer(scheduler_per_task::<64, true>),
-        Probe::new("sequential-1").peer(scheduler_per_task::<1, false>),
-        Probe::new("sequential-8").peer(scheduler_per_task::<8, false>),
-        Probe::new("sequential-64").peer(scheduler_per_task::<64, false>),
-        Probe::new("stale").exact().peer(|_| stale_reads()),
+        Probe::new("hazards-own-3")
+            .peer(hazards::<3, 0>)
+            .ours(server::hazards::<3, 0>),
+        Probe::new("hazards-other-1")
+            .peer(hazards::<0, 1>)
+            .ours(server::hazards::<0, 1>),
+        Probe::new("hazards-other-3")
+            .peer(hazards::<0, 3>)
+            .ours(server::hazards::<0, 3>),
+        Probe::new("held")
+            .exact()
+            .peer(|_| accepted_while_held())
+            .ours(|_| ours::behaviour::accepted_while_held()),
+        Probe::new("interleave-1")
+            .peer(scheduler_per_task::<1, true>)
+            .ours(server::scheduler_per_task::<1, true>),
+        Probe::new("interleave-8")
+            .peer(scheduler_per_task::<8, true>)
+            .ours(server::scheduler_per_task::<8, true>),
+        Probe::new("interleave-64")
+            .peer(scheduler_per_task::<64, true>)
+            .ours(server::scheduler_per_task::<64, true>),
+        Probe::new("sequential-1")
+            .peer(scheduler_per_task::<1, false>)
+            .ours(server::scheduler_per_task::<1, false>),
+        Probe::new("sequential-8")
+            .peer(scheduler_per_task::<8, false>)
+            .ours(server::scheduler_per_task::<8, false>),
+        Probe::new("sequential-64")
+            .peer(scheduler_per_task::<64, false>)
+            .ours(server::scheduler_per_task::<64, false>),
+        Probe::new("stale")
+            .exact()
+            .peer(|_| stale_reads())
+            .ours(|_| ours::behaviour::stale_reads()),
     ]
 }
 
 fn upkeep() -> Vec<Probe> {
     vec![
-        Probe::new("idle").peer(upkeep::idle::<Peer>),
-        Probe::new("thousand").peer(upkeep::thousand_a_second::<Peer>),
+        Probe::new("idle")
+            .peer(upkeep::idle::<Peer>)
+            .ours(upkeep::idle::<Ours>),
+        Probe::new("thousand")
+            .peer(upkeep::thousand_a_second::<Peer>)
+            .ours(upkeep::thousand_a_second::<Ours>),
     ]
 }
 

@@ -36,10 +36,13 @@ pub(crate) fn toggle() {
 }
 
 static RELEASED: AtomicBool = AtomicBool::new(false);
+static ARRIVED: AtomicBool = AtomicBool::new(false);
 
 /// On the device's side: waits until [`release`] was called, then switches collection on. So the
 /// whole batch behind the marker has been submitted, and nothing that follows waits for more.
 pub(crate) fn begin_when_released() {
+    // Release pairs with the Acquire in `wait_for_arrival`.
+    ARRIVED.store(true, Ordering::Release);
     // Acquire pairs with the Release in `release`; swap resets for the next batch.
     while !RELEASED.swap(false, Ordering::Acquire) {
         std::thread::yield_now();
@@ -50,4 +53,13 @@ pub(crate) fn begin_when_released() {
 /// Lets the device's side start on a batch that has been submitted completely.
 pub(crate) fn release() {
     RELEASED.store(true, Ordering::Release);
+}
+
+/// Waits until the device's side is in [`begin_when_released`]. Only for a device that begins with
+/// what it is given by itself.
+pub(crate) fn wait_for_arrival() {
+    // Acquire pairs with the Release in `begin_when_released`; swap resets for the next batch.
+    while !ARRIVED.swap(false, Ordering::Acquire) {
+        std::thread::yield_now();
+    }
 }

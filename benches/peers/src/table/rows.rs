@@ -97,6 +97,11 @@ fn launches() -> Vec<Row> {
             AtMost(20.0),
         ),
         row(
+            "launch, 3 buffers, recorded and replayed",
+            "replay-three/ns",
+            AtMost(20.0),
+        ),
+        row(
             "2 client threads, all together",
             "threads-2/million_per_s",
             AtLeast(8.0),

@@ -1,0 +1,92 @@
+//! How many buffers can live, and what the runtime keeps for each thing that does.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use millstream_actors::Device;
+use millstream_core::client::Stream;
+use millstream_core::handle::Handle;
+use millstream_core::launch::CubeCount;
+
+use super::Ours;
+use super::null::Null;
+use crate::contender::Contender;
+use crate::instruments::allocations;
+use crate::measures::Figures;
+
+/// Buffers that are read back with one answer.
+const READ_TOGETHER: usize = 1000;
+
+/// Streams whose upkeep is weighed, and tasks.
+const WEIGHED: usize = 10_000;
+
+/// Of `COUNT` live buffers, each with a number of its own in it, how many do not give it back.
+pub(crate) fn unresolvable<const COUNT: usize>() -> Figures {
+    let ours = Ours::open();
+    let live: Vec<Handle<u32>> = (0..COUNT as u32)
+        .map(|number| {
+            ours.stream
+                .create(&[number])
+                .expect("memory does not run out")
+        })
+        .collect();
+    let mut lost = 0;
+    for (chunk, buffers) in live.chunks(READ_TOGETHER).enumerate() {
+        let numbers = ours
+            .stream
+            .read_many(buffers)
+            .wait()
+            .expect("the device is open");
+        let expected = (chunk * READ_TOGETHER) as u32..;
+        lost += numbers
+            .iter()
+            .zip(expected)
+            .filter(|(numbers, expected)| numbers.as_slice() != [*expected])
+            .count();
+    }
+    vec![("buffers", lost as f64)]
+}
+
+fn runtime_bytes(ours: &Ours) -> i64 {
+    allocations::live_bytes() - ours.device_bytes() as i64
+}
+
+/// Heap bytes for each live stream that has run something, the caller's side included.
+pub(crate) fn bytes_per_stream() -> Figures {
+    let ours = Ours::open();
+    ours.sync();
+    let before = runtime_bytes(&ours);
+    let mut live: Vec<Stream> = Vec::with_capacity(WEIGHED);
+    for _ in 0..WEIGHED {
+        let stream = ours.client.stream();
+        stream
+            .launch(&ours.kernels.bare, CubeCount::single(), ())
+            .expect("the device is open");
+        live.push(stream);
+    }
+    ours.client.sync().wait().expect("the device is open");
+    let after = runtime_bytes(&ours);
+    drop(live);
+    vec![("bytes", (after - before) as f64 / WEIGHED as f64)]
+}
+
+/// Heap bytes for each launch over one buffer that a stream holds because its queue is full.
+pub(crate) fn bytes_per_task() -> Figures {
+    let withheld = Arc::new(AtomicBool::new(true));
+    let device = Device::open(Null { withheld }).expect("the null device opens");
+    let ours = Ours::on(device);
+    let buffer = ours.empty(64);
+    let launch = || {
+        for _ in 0..WEIGHED {
+            ours.launch_one(&buffer);
+        }
+        // An answer of the device itself: it has taken every message before.
+        ours.client.stats().wait().expect("the device is open");
+    };
+    launch();
+    let before = runtime_bytes(&ours);
+    launch();
+    let after = runtime_bytes(&ours);
+    std::mem::forget((ours, buffer));
+    vec![("bytes", (after - before) as f64 / WEIGHED as f64)]
+}

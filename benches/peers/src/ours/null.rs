@@ -1,0 +1,255 @@
+//! Our null device: a launch does what [`noop`](crate::noop) says, which is nothing, and is over at once.
+//!
+//! It runs on the device thread alone and has no thread of its own. Copies move real bytes between
+//! host and pages, so that reads are real; kernels see none. What a queue was given has completed
+//! when its batch ends, unless completion is withheld: then the first queue never completes, nor does
+//! any that waits for it, which is what a hung device looks like.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use millstream_core::backend::{
+    Backend, BackendKernel, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Open,
+    Place, Refused,
+};
+use millstream_core::error::{KernelError, OpenError};
+use millstream_core::id::{Cursor, Point, QueueId};
+use millstream_core::kernel::Kernel;
+use millstream_core::landing::Landing;
+use millstream_core::layout::Strided;
+use millstream_core::memory::{PageError, PageId};
+use millstream_core::message::Pattern;
+use millstream_core::properties::{DeviceProperties, Feature};
+use millstream_sync::timeline::Timeline;
+
+use crate::noop::{self, Mark};
+
+/// Queues of the device, as of a GPU whose streams overlap a little.
+const QUEUES: usize = 4;
+
+/// Every slice starts at a multiple of this.
+const ALIGNMENT: u64 = 64;
+
+/// Ends of batches: what another runtime records an event for.
+static BATCHES: AtomicU64 = AtomicU64::new(0);
+/// Waits between queues.
+static WAITS: AtomicU64 = AtomicU64::new(0);
+
+/// Batches that have ended on all null devices of the process.
+pub(super) fn batches() -> u64 {
+    // Relaxed: a figure.
+    BATCHES.load(Ordering::Relaxed)
+}
+
+/// Waits between queues on all null devices of the process.
+pub(super) fn waits() -> u64 {
+    // Relaxed: a figure.
+    WAITS.load(Ordering::Relaxed)
+}
+
+/// Adds one. A load and a store: one thread at a time drives a device, and a sample has one.
+fn count(counter: &AtomicU64) {
+    // Relaxed: a figure.
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// How the null device is opened.
+#[derive(Clone, Default)]
+pub(super) struct Null {
+    /// While this says so, the first queue does not complete.
+    pub(super) withheld: Arc<AtomicBool>,
+}
+
+/// The null device.
+pub(super) struct NullDevice {
+    properties: DeviceProperties,
+    timelines: Vec<Arc<Timeline>>,
+    /// Queues that never complete any more, because they wait for one that does not.
+    stuck: [bool; QUEUES],
+    withheld: Arc<AtomicBool>,
+    pages: Vec<Option<Vec<u8>>>,
+}
+
+impl Open for Null {
+    type Backend = NullDevice;
+
+    const NAME: &'static str = "null";
+
+    fn open(self, _: HostContext) -> Result<NullDevice, OpenError> {
+        Ok(NullDevice::new(self))
+    }
+}
+
+impl NullDevice {
+    pub(super) fn new(options: Null) -> Self {
+        Self {
+            properties: properties(),
+            timelines: (0..QUEUES).map(|_| Arc::default()).collect(),
+            stuck: [false; QUEUES],
+            withheld: options.withheld,
+            pages: Vec::new(),
+        }
+    }
+
+    fn bytes(&mut self, slice: &BoundSlice) -> &mut [u8] {
+        let page = slice
+            .page
+            .and_then(|page| self.pages.get_mut(page.0 as usize));
+        match page {
+            Some(Some(bytes)) => {
+                &mut bytes[slice.offset as usize..(slice.offset + slice.len) as usize]
+            }
+            _ => &mut [],
+        }
+    }
+
+    /// Is the queue kept from completing?
+    #[inline]
+    fn is_held(&self, queue: QueueId) -> bool {
+        // Relaxed: a switch; what is held back only has to be held back from some moment on.
+        self.stuck[queue.index()] || (queue.0 == 0 && self.withheld.load(Ordering::Relaxed))
+    }
+}
+
+fn properties() -> DeviceProperties {
+    DeviceProperties {
+        backend: Null::NAME,
+        name: "null".into(),
+        queues: QUEUES,
+        compute_units: 1,
+        alignment: ALIGNMENT,
+        pitch_alignment: ALIGNMENT,
+        memory_bytes: None,
+        max_allocation_bytes: 1 << 40,
+        max_cube_count: [u32::MAX; 3],
+        max_bindings: 32,
+        max_queue_depth: 1024,
+        features: BTreeSet::from([Feature::DynamicCubeCount]),
+    }
+}
+
+/// Turns a kernel into the mark that its name stands for.
+struct NullCompiler;
+
+impl Compiler for NullCompiler {
+    fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
+        let marks = [
+            Mark::None,
+            Mark::BeginCounting,
+            Mark::EndCounting,
+            Mark::Panic,
+        ];
+        let mark = marks
+            .into_iter()
+            .find(|mark| name_of(*mark) == &**kernel.name());
+        Ok(Arc::new(mark.unwrap_or(Mark::None)))
+    }
+}
+
+/// The name of the kernel that means `mark`.
+pub(super) fn name_of(mark: Mark) -> &'static str {
+    match mark {
+        Mark::None => "noop",
+        Mark::BeginCounting => "begin counting",
+        Mark::EndCounting => "end counting",
+        Mark::Panic => "panic",
+    }
+}
+
+impl Backend for NullDevice {
+    type Resources = ();
+
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
+
+    fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
+        &self.timelines[queue.index()]
+    }
+
+    fn compiler(&self) -> Arc<dyn Compiler> {
+        Arc::new(NullCompiler)
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
+        self.pages.push(Some(vec![0; bytes as usize]));
+        Ok(PageId(self.pages.len() as u32 - 1))
+    }
+
+    fn free(&mut self, page: PageId) {
+        self.pages[page.0 as usize] = None;
+    }
+
+    #[inline]
+    fn launch(&mut self, _: QueueId, _: Cursor, launch: &Launch<'_>) -> Result<(), Refused> {
+        for binding in launch.bindings {
+            std::hint::black_box(binding.page);
+        }
+        let mark = launch.kernel.downcast_ref::<Mark>();
+        noop::launched(mark.copied().unwrap_or(Mark::None));
+        Ok(())
+    }
+
+    fn copy_in(
+        &mut self,
+        _: Place<'_>,
+        target: &BoundSlice,
+        _: Option<&Strided>,
+        source: HostData,
+    ) -> Result<(), Refused> {
+        self.bytes(target).copy_from_slice(source.bytes());
+        Ok(())
+    }
+
+    fn copy_out(
+        &mut self,
+        _: Place<'_>,
+        source: &BoundSlice,
+        _: Option<&Strided>,
+        landing: Arc<dyn Landing>,
+    ) -> Result<(), Refused> {
+        let (target, len) = landing.target();
+        let bytes = self.bytes(source);
+        assert_eq!(bytes.len(), len, "a landing has the size of its source");
+        // SAFETY: the landing has `len` bytes, and this queue is the only one that may write there
+        // until its cursor is published, which happens later.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, len) };
+        Ok(())
+    }
+
+    fn copy(&mut self, _: Place<'_>, _: &BoundSlice, _: &BoundSlice) -> Result<(), Refused> {
+        Err(Refused::Task(
+            "nothing measured copies on the device".into(),
+        ))
+    }
+
+    fn fill(&mut self, _: Place<'_>, _: &BoundSlice, _: Pattern) -> Result<(), Refused> {
+        Err(Refused::Task("nothing measured fills".into()))
+    }
+
+    fn custom(&mut self, _: Place<'_>, _: &[BoundSlice], work: CustomWork) -> Result<(), Refused> {
+        work(&mut ());
+        Ok(())
+    }
+
+    fn resources(&mut self, _: &[BoundSlice]) -> Result<Box<()>, Refused> {
+        Ok(Box::new(()))
+    }
+
+    fn mark(&mut self, _: QueueId, _: Cursor) {}
+
+    fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
+        count(&WAITS);
+        let other = &self.timelines[point.queue.index()];
+        self.stuck[queue.index()] |= other.completed() < point.cursor;
+        Ok(())
+    }
+
+    fn flush(&mut self, queue: QueueId, cursor: Cursor) {
+        count(&BATCHES);
+        if !self.is_held(queue) {
+            self.timelines[queue.index()].publish(cursor);
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Launches that were recorded once, replayed as one message.
+
+use millstream_core::launch::{CubeCount, read, write};
+
+use super::Ours;
+use crate::contender::Contender;
+use crate::measures::{Effort, Figures, timed};
+
+/// Tasks of the recording: a batch of the size at which streams flush.
+const TASKS: u64 = 32;
+
+/// Bytes of each buffer that a launch binds.
+const BUFFER_BYTES: usize = 1024;
+
+/// A recording of launches without arguments: `ns` per task, both sides.
+pub(crate) fn bare(effort: Effort) -> Figures {
+    let ours = Ours::open();
+    let recording = ours.stream.record(|recorder| {
+        (0..TASKS).try_for_each(|_| recorder.launch(&ours.kernels.bare, CubeCount::single(), ()))
+    });
+    replays(&ours, &recording.expect("the launches fit"), effort)
+}
+
+/// A recording of launches over three buffers: `ns` per task, both sides.
+pub(crate) fn three(effort: Effort) -> Figures {
+    let ours = Ours::open();
+    let [a, b, c] = [(); 3].map(|()| ours.empty(BUFFER_BYTES));
+    let recording = ours.stream.record(|recorder| {
+        (0..TASKS).try_for_each(|_| {
+            let arguments = (read(&a), read(&b), write(&c));
+            recorder.launch(&ours.kernels.three, CubeCount::single(), arguments)
+        })
+    });
+    replays(&ours, &recording.expect("the launches fit"), effort)
+}
+
+fn replays(ours: &Ours, recording: &millstream_core::client::Recording, effort: Effort) -> Figures {
+    let ns = timed(effort, |count| {
+        for _ in 0..count {
+            recording.replay(&ours.stream).expect("the device is open");
+        }
+        ours.sync();
+    });
+    vec![("ns", ns / TASKS as f64)]
+}
