@@ -22,7 +22,9 @@ fn watched(work: impl FnOnce()) -> Figures {
     let begin = Instant::now();
     work();
     let took = begin.elapsed().as_secs_f64();
-    let time = (processor::time_of_other_threads() - time).as_secs_f64();
+    // Two clocks, read one after the other: idle threads may come out below nothing.
+    let time = processor::time_of_other_threads().saturating_sub(time);
+    let time = time.as_secs_f64();
     let wake_ups = processor::wake_ups_of_other_threads() - wake_ups;
     vec![
         ("cpu_percent", time / took * 100.0),
