@@ -12,7 +12,6 @@ use millstream_core::backend::{
 };
 use millstream_core::error::OpenError;
 use millstream_core::id::{Cursor, Point, QueueId};
-use millstream_core::kernel::NativeView;
 use millstream_core::landing::Landing;
 use millstream_core::layout::Strided;
 use millstream_core::memory::{PageError, PageId};
@@ -27,7 +26,7 @@ use crate::entry::{Count, Entry, Op, Source};
 use crate::kernel::{CpuCompiler, CpuKernel, cubes};
 use crate::options::Settings;
 use crate::pages::Pages;
-use crate::properties::{BINDINGS_MAX, properties};
+use crate::properties::properties;
 use crate::queue::{Feed, QUEUE_DEPTH_MAX, queue};
 use crate::resources::CpuResources;
 use crate::runner::{COUNT_BYTES, Runner};
@@ -40,7 +39,6 @@ pub struct CpuDevice {
     properties: DeviceProperties,
     compiler: Arc<CpuCompiler>,
     queues: Vec<Queue>,
-    scratch: Scratch,
     crew: Arc<Crew>,
     /// The queues' runners, where no thread has them.
     lanes: Option<Lanes>,
@@ -48,12 +46,6 @@ pub struct CpuDevice {
     team: Team,
     pages: ManuallyDrop<Pages>,
 }
-
-/// The memory of the bindings of the task at hand; kept so that a launch allocates nothing.
-struct Scratch(Vec<NativeView>);
-
-// SAFETY: the pointers are made and used within one call.
-unsafe impl Send for Scratch {}
 
 /// The device thread's side of a queue.
 struct Queue {
@@ -78,7 +70,6 @@ impl CpuDevice {
             properties,
             pages: ManuallyDrop::new(Pages::new(settings.memory_limit)),
             queues: Vec::with_capacity(settings.queues),
-            scratch: Scratch(Vec::with_capacity(BINDINGS_MAX + 1)),
             crew: crew.clone(),
             lanes: None,
             workers: Vec::with_capacity(settings.queues),
@@ -109,55 +100,57 @@ impl CpuDevice {
         Ok(device)
     }
 
-    /// Finds the memory of bindings; it is in `scratch` afterwards.
-    #[inline]
-    fn resolve(&mut self, bindings: &[BoundSlice]) -> Result<(), Refused> {
-        self.scratch.0.clear();
-        for binding in bindings {
-            self.scratch.0.push(self.pages.resolve(binding)?);
-        }
-        Ok(())
-    }
-
-    /// Appends a task whose bindings have just been resolved.
-    fn push_resolved(
+    /// Appends a task with these bindings. `op` runs once, and only if they all resolve.
+    fn push_task(
         &mut self,
         place: Place<'_>,
         bindings: &[BoundSlice],
-        op: impl FnOnce(Arc<str>, &mut Entry) -> Op,
+        mut op: impl FnMut(Arc<str>, &mut Entry) -> Option<Op>,
     ) -> Result<(), Refused> {
-        let (name, views) = (place.name.clone(), &self.scratch.0);
-        push(
-            &self.crew,
-            &mut self.queues,
-            place.queue,
-            place.cursor,
-            |entry| {
-                for (binding, view) in bindings.iter().zip(views) {
-                    entry.bind(*binding, *view);
-                }
-                entry.op = op(name, entry);
-            },
-        )
+        let pages = &self.pages;
+        let (crew, queues) = (&self.crew, &mut self.queues);
+        push(crew, queues, place.queue, place.cursor, |entry| {
+            bind(pages, entry, bindings)?;
+            if let Some(op) = op(place.name.clone(), entry) {
+                entry.op = op;
+            }
+            Ok(())
+        })
     }
 }
 
-/// Appends an entry to a queue.
+/// Appends what `build` makes of an empty entry to a queue, in place. If it refuses, what is left in the
+/// queue does nothing.
 #[inline]
 fn push(
     crew: &Crew,
     queues: &mut [Queue],
     queue: QueueId,
     cursor: Cursor,
-    build: impl FnOnce(&mut Entry),
+    mut build: impl FnMut(&mut Entry) -> Result<(), Refused>,
 ) -> Result<(), Refused> {
     match queues.get_mut(queue.index()) {
         Some(place) if !crew.timelines[queue.index()].has_ended() => {
-            place.feed.push(cursor, build);
-            Ok(())
+            let mut outcome = Ok(());
+            place.feed.push(cursor, |entry| {
+                if let Err(refused) = build(entry) {
+                    entry.cancel();
+                    outcome = Err(refused);
+                }
+            });
+            outcome
         }
         _ => Err(Refused::Lost(format!("the worker of {queue} is gone"))),
     }
+}
+
+/// Binds an entry to the memory of these bindings.
+#[inline]
+fn bind(pages: &Pages, entry: &mut Entry, bindings: &[BoundSlice]) -> Result<(), Refused> {
+    for binding in bindings {
+        entry.bind(*binding, pages.resolve(binding)?);
+    }
+    Ok(())
 }
 
 /// What the runner relies on and the server has checked, except for counts that overflow.
@@ -223,28 +216,22 @@ impl Backend for CpuDevice {
             return Err(refused_kernel());
         };
         check_launch(kernel, launch)?;
-        self.resolve(launch.bindings)?;
-        let count = match &launch.count {
-            BoundCount::Static(counts) => Count::Static(*counts),
-            BoundCount::Dynamic(binding) => {
-                self.scratch.0.push(self.pages.resolve(binding)?);
-                Count::Dynamic
-            }
-        };
-        let Ok(kernel) = launch.kernel.clone().downcast::<CpuKernel>() else {
-            return Err(refused_kernel());
-        };
-        let views = &self.scratch.0;
+        let pages = &self.pages;
         push(&self.crew, &mut self.queues, queue, cursor, |entry| {
-            for (binding, view) in launch.bindings.iter().zip(views) {
-                entry.bind(*binding, *view);
-            }
-            if let (BoundCount::Dynamic(binding), Some(view)) = (&launch.count, views.last()) {
-                entry.bind(*binding, *view);
-            }
+            bind(pages, entry, launch.bindings)?;
+            let count = match &launch.count {
+                BoundCount::Static(counts) => Count::Static(*counts),
+                BoundCount::Dynamic(count) => {
+                    bind(pages, entry, slice::from_ref(count))?;
+                    Count::Dynamic
+                }
+            };
             entry.set_words(launch.scalars);
             entry.set_metadata(launch.metadata);
+            let kernel = launch.kernel.clone().downcast();
+            let kernel = kernel.map_err(|_other| refused_kernel())?;
             entry.op = Op::Launch { kernel, count };
+            Ok(())
         })
     }
 
@@ -255,10 +242,9 @@ impl Backend for CpuDevice {
         layout: Option<&Strided>,
         source: HostData,
     ) -> Result<(), Refused> {
-        let layout = layout.cloned().map(Box::new);
-        self.resolve(slice::from_ref(target))?;
-        self.push_resolved(place, slice::from_ref(target), |name, entry| {
-            let source = match source {
+        let mut source = Some(source);
+        self.push_task(place, slice::from_ref(target), |name, entry| {
+            let source = match source.take()? {
                 HostData::Words { words, len } => {
                     let len = len.min(size_of_val(&words));
                     entry.set_words(&words[..len.div_ceil(size_of::<u64>())]);
@@ -266,11 +252,11 @@ impl Backend for CpuDevice {
                 }
                 HostData::Owned(owned) => Source::Owned(owned),
             };
-            Op::CopyIn {
+            Some(Op::CopyIn {
                 name,
                 source,
-                layout,
-            }
+                layout: layout.cloned().map(Box::new),
+            })
         })
     }
 
@@ -281,12 +267,12 @@ impl Backend for CpuDevice {
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused> {
-        let layout = layout.cloned().map(Box::new);
-        self.resolve(slice::from_ref(source))?;
-        self.push_resolved(place, slice::from_ref(source), |name, _| Op::CopyOut {
-            name,
-            landing,
-            layout,
+        self.push_task(place, slice::from_ref(source), |name, _| {
+            Some(Op::CopyOut {
+                name,
+                landing: landing.clone(),
+                layout: layout.cloned().map(Box::new),
+            })
         })
     }
 
@@ -302,9 +288,9 @@ impl Backend for CpuDevice {
                 "the source has {from} bytes and the target {to}"
             )));
         }
-        let bindings = [*source, *target];
-        self.resolve(&bindings)?;
-        self.push_resolved(place, &bindings, |name, _| Op::Copy { name })
+        self.push_task(place, &[*source, *target], |name, _| {
+            Some(Op::Copy { name })
+        })
     }
 
     fn fill(
@@ -319,10 +305,8 @@ impl Backend for CpuDevice {
                 "its pattern has {width} bytes, not 1, 2, 4 or 8"
             )));
         }
-        self.resolve(slice::from_ref(target))?;
-        self.push_resolved(place, slice::from_ref(target), |name, _| Op::Fill {
-            name,
-            pattern,
+        self.push_task(place, slice::from_ref(target), |name, _| {
+            Some(Op::Fill { name, pattern })
         })
     }
 
@@ -332,8 +316,13 @@ impl Backend for CpuDevice {
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
-        self.resolve(bindings)?;
-        self.push_resolved(place, bindings, |name, _| Op::Custom { name, work })
+        let mut work = Some(work);
+        self.push_task(place, bindings, |name, _| {
+            Some(Op::Custom {
+                name,
+                work: work.take()?,
+            })
+        })
     }
 
     fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<CpuResources>, Refused> {
@@ -346,12 +335,13 @@ impl Backend for CpuDevice {
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
         // Where the worker is gone, the server hears of it from the next task.
-        let _ = push(&self.crew, &mut self.queues, queue, cursor, |_| ());
+        let _ = push(&self.crew, &mut self.queues, queue, cursor, |_| Ok(()));
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
         push(&self.crew, &mut self.queues, queue, 0, |entry| {
             entry.op = Op::Wait(point);
+            Ok(())
         })
     }
 

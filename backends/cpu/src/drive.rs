@@ -66,7 +66,6 @@ impl Lane {
                 return false;
             }
             self.blocked = None;
-            self.runner.pause();
             let (runner, blocked) = (&mut self.runner, &mut self.blocked);
             let ran = self.inbox.next_with(|entry| match entry.op {
                 Op::Wait(point) => {
@@ -75,6 +74,7 @@ impl Lane {
                 }
                 _ => {
                     runner.run(entry);
+                    runner.pause();
                     true
                 }
             });

@@ -201,6 +201,13 @@ impl Entry {
             .map_or(&[], |spilled| &spilled.metadata)
     }
 
+    /// The task is refused while it is built: it has no operation yet, and must not publish.
+    #[cold]
+    pub(crate) fn cancel(&mut self) {
+        debug_assert!(matches!(self.op, Op::Mark), "the operation is set last");
+        self.cursor = 0;
+    }
+
     /// Drops what the task owns (user code may run) and leaves an entry that does nothing.
     pub(crate) fn release(&mut self) {
         let op = std::mem::replace(&mut self.op, Op::Mark);

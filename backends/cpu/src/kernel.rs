@@ -111,7 +111,7 @@ impl CpuKernel {
         &self.kernel
     }
 
-    /// Runs all cubes of a launch, which started at `start`. Blocks until all are done.
+    /// Runs all cubes of a launch. Blocks until all are done.
     ///
     /// # Errors
     /// The message of the first panic; then the remaining cubes are skipped.
@@ -122,7 +122,6 @@ impl CpuKernel {
         &self,
         seat: &mut TeamSeat,
         arguments: Arguments<'_>,
-        start: Instant,
     ) -> Result<(), String> {
         let cubes = cubes(arguments.counts).unwrap_or(0);
         let work = |range: Range<u64>| self.run_cubes(&arguments, range);
@@ -135,6 +134,7 @@ impl CpuKernel {
         let mut done = 0_u64;
         let mut asked = helpers;
         if cost != 0 && expected_ns(cost, cubes) < HELP_WORTH_NS {
+            let start = Instant::now();
             let step = (HELP_WORTH_NS / 4 * COST_UNIT / cost).max(1);
             loop {
                 let end = cubes.min(done.saturating_add(step));

@@ -12,7 +12,7 @@ use crate::queue::QUEUE_DEPTH_MAX;
 const PITCH_ALIGNMENT: u64 = 64;
 
 /// Most bindings of one launch: as many as a native cube can take chunks of.
-pub(crate) const BINDINGS_MAX: usize = 64;
+const BINDINGS_MAX: usize = 64;
 
 /// The properties of a device with these settings, whose launches run on so many `threads`.
 pub(crate) fn properties(settings: &Settings, threads: usize) -> DeviceProperties {

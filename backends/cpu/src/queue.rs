@@ -69,32 +69,25 @@ pub(crate) fn queue(capacity: usize) -> (Feed, Inbox) {
 }
 
 impl Feed {
-    /// Appends the entry that `build` makes of an empty one, and wakes the runner. Never waits.
+    /// Appends the entry that `build` makes of an empty one, and wakes the runner. `build` runs once.
+    /// Never waits.
     #[inline]
-    pub(crate) fn push(&mut self, cursor: Cursor, build: impl FnOnce(&mut Entry)) {
-        let mut build = Some(build);
+    pub(crate) fn push(&mut self, cursor: Cursor, mut build: impl FnMut(&mut Entry)) {
         // Relaxed: this thread alone sets the flag. When it was cleared, the overflow had been taken,
         // and the runner finishes what it has taken before it looks at the ring.
         if !self.overflow.any.load(Ordering::Relaxed) {
-            let write = |slot: &mut MaybeUninit<Entry>| {
-                let entry = Entry::init(slot, cursor);
-                if let Some(build) = build.take() {
-                    build(entry);
-                }
-            };
+            let write = |slot: &mut MaybeUninit<Entry>| build(Entry::init(slot, cursor));
             // SAFETY: `Entry::init` initializes the slot.
             match unsafe { self.ring.try_send_with(write) } {
                 Ok(_position) => return,
                 Err(Refused::Full | Refused::Closed) => {}
             }
         }
-        if let Some(build) = build {
-            self.push_overflow(cursor, build);
-        }
+        self.push_overflow(cursor, build);
     }
 
     #[cold]
-    fn push_overflow(&self, cursor: Cursor, build: impl FnOnce(&mut Entry)) {
+    fn push_overflow(&self, cursor: Cursor, mut build: impl FnMut(&mut Entry)) {
         let mut slot = MaybeUninit::uninit();
         build(Entry::init(&mut slot, cursor));
         let mut entries = lock(&self.overflow.entries);
@@ -105,9 +98,7 @@ impl Feed {
         drop(entries);
         self.gate.wake();
     }
-}
 
-impl Feed {
     /// Wakes the runner to look around.
     pub(crate) fn wake(&self) {
         self.gate.wake();

@@ -6,7 +6,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Instant;
 
 use millstream_core::backend::HostContext;
 use millstream_core::failure::{Failure, FailureRef, Reason};
@@ -33,8 +32,6 @@ pub(crate) struct Runner {
     table: Arc<Table>,
     seat: TeamSeat,
     spans: Arc<SpanLog>,
-    /// When the last task ended, if nothing was waited for since: then the next starts at that time.
-    resumed: Option<Instant>,
 }
 
 /// How a task ended.
@@ -54,13 +51,13 @@ impl Runner {
             table: context.table.clone(),
             seat,
             spans,
-            resumed: None,
         }
     }
 
     /// The queue waits: the time until the next task is not its own.
+    #[inline]
     pub(crate) fn pause(&mut self) {
-        self.resumed = None;
+        self.spans.pause();
     }
 
     /// Nothing of this queue will run any more.
@@ -72,16 +69,13 @@ impl Runner {
     #[inline]
     pub(crate) fn run(&mut self, entry: &mut Entry) {
         if !matches!(entry.op, Op::Mark | Op::Wait(_)) {
-            let start = self.resumed.unwrap_or_else(Instant::now);
+            let start = self.spans.start();
             let outcome = match settle::inputs(&self.table, entry.bindings()) {
-                Ok(()) => self.perform(entry, start),
+                Ok(()) => self.perform(entry),
                 Err(cause) => inherit(entry, cause),
             };
             self.settle(entry, &outcome);
-            let end = Instant::now();
-            self.resumed = Some(end);
-            self.spans
-                .note(Point::new(self.queue, entry.cursor), start, end);
+            self.spans.end(Point::new(self.queue, entry.cursor), start);
         }
         self.timeline.publish(entry.cursor);
     }
@@ -104,9 +98,9 @@ impl Runner {
     }
 
     /// Runs a task whose inputs are sound.
-    fn perform(&mut self, entry: &mut Entry, start: Instant) -> Outcome {
+    fn perform(&mut self, entry: &mut Entry) -> Outcome {
         if let Op::Launch { .. } = entry.op {
-            return self.launch(entry, start);
+            return self.launch(entry);
         }
         if let Op::Custom { .. } = entry.op {
             return self.custom(entry);
@@ -125,7 +119,7 @@ impl Runner {
         outcome
     }
 
-    fn launch(&mut self, entry: &Entry, start: Instant) -> Outcome {
+    fn launch(&mut self, entry: &Entry) -> Outcome {
         let Op::Launch { kernel, count } = &entry.op else {
             return Ok(());
         };
@@ -147,7 +141,7 @@ impl Runner {
         };
         // SAFETY: the server has checked the launch against the kernel's signature; pages are
         // initialized and live until the cursor has passed; hazards keep other tasks away (I2).
-        let ran = unsafe { kernel.run(&mut self.seat, arguments, start) };
+        let ran = unsafe { kernel.run(&mut self.seat, arguments) };
         ran.map_err(|message| Failure::panicked(kernel.name(), message))
     }
 

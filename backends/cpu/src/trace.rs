@@ -13,13 +13,22 @@ use millstream_sync::facade::{Figure, Mutex, lock};
 const SPANS_AT_FIRST: usize = 1024;
 
 /// Spans and time in use of one queue.
+///
+/// The clock is not cheap beside a small task. So time in use is measured from the first task of a burst
+/// to the queue's next pause; single tasks are timed only where spans are recorded.
 pub(crate) struct SpanLog {
     /// The backend's beginning of time.
     epoch: Instant,
     /// 0 records none.
     capacity: usize,
     spans: Mutex<Vec<Span>>,
-    busy_ns: Figure,
+    /// Time in use of the bursts that have ended.
+    ended_ns: Figure,
+    /// When the present burst began, since the epoch; 0 while the queue pauses.
+    burst_ns: Figure,
+    /// The greatest time in use that was told: it never decreases, although the two above are not
+    /// read at once.
+    told_ns: Figure,
 }
 
 impl SpanLog {
@@ -28,17 +37,44 @@ impl SpanLog {
             epoch,
             capacity,
             spans: Mutex::new(Vec::with_capacity(capacity.min(SPANS_AT_FIRST))),
-            busy_ns: Figure::new(0),
+            ended_ns: Figure::new(0),
+            burst_ns: Figure::new(0),
+            told_ns: Figure::new(0),
         }
     }
 
-    /// A task ran from `start` to `end`. Called by the queue's runner alone.
+    /// A task starts. Called by the queue's runner alone, like the next two.
     #[inline]
-    pub(crate) fn note(&self, point: Point, start: Instant, end: Instant) {
-        self.busy_ns
-            .set(self.busy_ns.get() + nanoseconds(start, end));
-        if self.capacity > 0 {
-            self.record(point, start, end);
+    pub(crate) fn start(&self) -> Option<Instant> {
+        if self.burst_ns.get() != 0 && self.capacity == 0 {
+            return None;
+        }
+        let now = Instant::now();
+        if self.burst_ns.get() == 0 {
+            self.burst_ns.set(nanoseconds(self.epoch, now).max(1));
+        }
+        Some(now)
+    }
+
+    /// A task ends that had started so.
+    #[inline]
+    pub(crate) fn end(&self, point: Point, start: Option<Instant>) {
+        if self.capacity > 0
+            && let Some(start) = start
+        {
+            self.record(point, start, Instant::now());
+        }
+    }
+
+    /// The queue has nothing to run for now.
+    #[inline]
+    pub(crate) fn pause(&self) {
+        let burst = self.burst_ns.get();
+        if burst != 0 {
+            let now = nanoseconds(self.epoch, Instant::now());
+            self.burst_ns.set(0);
+            self.ended_ns
+                .set(self.ended_ns.get() + now.saturating_sub(burst));
         }
     }
 
@@ -59,8 +95,16 @@ impl SpanLog {
         all.append(&mut lock(&self.spans));
     }
 
+    /// Time in use until now.
     pub(crate) fn busy_ns(&self) -> u64 {
-        self.busy_ns.get()
+        let now = nanoseconds(self.epoch, Instant::now());
+        let burst = match self.burst_ns.get() {
+            0 => 0,
+            began => now.saturating_sub(began),
+        };
+        let busy = self.told_ns.get().max(self.ended_ns.get() + burst);
+        self.told_ns.set(busy);
+        busy
     }
 }
 

@@ -260,28 +260,38 @@ fn blur_row(src: &[f32], taps: &[f32], dst: &mut [f32]) {
 /// How steep the picture is along the middle one of three rows.
 fn sobel_row([above, middle, below]: [&[f32]; 3], edges: &mut [f32]) {
     let width = edges.len();
-    let (above, middle, below) = (&above[..width], &middle[..width], &below[..width]);
-    let steepness = |left: usize, x: usize, right: usize| {
-        let across = (above[right] - above[left])
-            + 2.0 * (middle[right] - middle[left])
-            + (below[right] - below[left]);
-        let down = (below[left] - above[left])
-            + 2.0 * (below[x] - above[x])
-            + (below[right] - above[right]);
-        (across * across + down * down).sqrt() / 4.0
+    let Some(last) = width.checked_sub(1) else {
+        return;
     };
-    for (x, edge) in edges
-        .iter_mut()
-        .enumerate()
-        .take(width.saturating_sub(1))
-        .skip(1)
-    {
-        *edge = steepness(x - 1, x, x + 1);
+    // Slices of one length, each a pixel further right, so that the loop has no bounds to check.
+    let inner = width.saturating_sub(2);
+    let columns = |row| {
+        [
+            window(row, 0, inner),
+            window(row, 1, inner),
+            window(row, 2, inner),
+        ]
+    };
+    let ([a, b, c], [d, _, f], [g, h, i]) = (columns(above), columns(middle), columns(below));
+    for (x, edge) in edges.iter_mut().skip(1).take(inner).enumerate() {
+        *edge = steepness([a[x], d[x], g[x]], [b[x], h[x]], [c[x], f[x], i[x]]);
     }
-    if let Some(last) = width.checked_sub(1) {
-        edges[0] = steepness(0, 0, last.min(1));
-        edges[last] = steepness(last.saturating_sub(1), last, last);
-    }
+    let side = |x: usize| [above[x], middle[x], below[x]];
+    let ends = |x: usize| [above[x], below[x]];
+    edges[0] = steepness(side(0), ends(0), side(last.min(1)));
+    edges[last] = steepness(side(last.saturating_sub(1)), ends(last), side(last));
+}
+
+/// `len` pixels of a row from `start` on; none of a row that is too short.
+fn window(row: &[f32], start: usize, len: usize) -> &[f32] {
+    row.get(start..start + len).unwrap_or_default()
+}
+
+/// Sobel's answer between two columns of three pixels, with a pixel above and one below.
+fn steepness(left: [f32; 3], middle: [f32; 2], right: [f32; 3]) -> f32 {
+    let across = (right[0] - left[0]) + 2.0 * (right[1] - left[1]) + (right[2] - left[2]);
+    let down = (left[2] - left[0]) + 2.0 * (middle[1] - middle[0]) + (right[2] - right[0]);
+    (across * across + down * down).sqrt() / 4.0
 }
 
 #[cfg(test)]

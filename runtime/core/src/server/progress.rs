@@ -45,6 +45,9 @@ impl<B: Backend> Server<B> {
                 self.start_host_turns();
             }
         }
+        if self.pools.has_due() {
+            self.pools.trim(&mut Pages(&mut self.backend));
+        }
         if !self.hungry.is_empty() {
             self.feed_hungry();
         }
