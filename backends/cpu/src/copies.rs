@@ -1,20 +1,80 @@
-//! Copies and fills, dense and strided, on the thread that runs the queue.
+//! Copies and fills, dense and strided.
 //!
+//! Large dense ones are spread over the team, since one thread rarely uses all of a machine's bandwidth.
 //! Lengths and layouts come from callers and are checked here against the memory that is really there;
 //! what does not fit is refused whole. The layouts' own arithmetic is not trusted: every run is checked.
+
+use std::ops::Range;
 
 use millstream_core::kernel::NativeView;
 use millstream_core::layout::Strided;
 use millstream_core::message::Pattern;
 
+use crate::team::TeamSeat;
+
 /// Why a copy is refused, as a sentence.
 pub(crate) type Refusal = String;
+
+/// Bytes that are worth another thread's wake: they take one thread about a hundred microseconds.
+const HELP_WORTH_BYTES: usize = 2 << 20;
+
+/// Bytes that a thread takes at a time, a multiple of any pattern.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// A pointer that the threads of one copy share; each touches bytes of its own.
+#[derive(Clone, Copy)]
+struct Shared(*mut u8);
+
+// SAFETY: threads use disjoint ranges of it, within one copy.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// The byte at this offset.
+    ///
+    /// # Safety
+    /// As `pointer::add`.
+    unsafe fn at(&self, offset: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.add(offset) }
+    }
+}
+
+/// Runs `work` over disjoint ranges that make up `bytes`, by the team if that is worth it. Ranges begin
+/// at multiples of `PIECE_BYTES`. `work` must not panic.
+fn spread(seat: &mut TeamSeat, bytes: usize, work: impl Fn(Range<usize>) + Sync) {
+    let helpers = (bytes / HELP_WORTH_BYTES).min(seat.threads() - 1);
+    if helpers == 0 {
+        return work(0..bytes);
+    }
+    let pieces = bytes.div_ceil(PIECE_BYTES) as u64;
+    let shared = seat.share(0, pieces, helpers, &|range| {
+        let (start, end) = (range.start as usize, range.end as usize);
+        work(start * PIECE_BYTES..bytes.min(end * PIECE_BYTES));
+    });
+    debug_assert!(shared.is_ok(), "moving bytes does not panic");
+}
+
+/// Copies `len` bytes that do not overlap.
+///
+/// # Safety
+/// As `copy_nonoverlapping`.
+unsafe fn move_bytes(seat: &mut TeamSeat, source: *const u8, target: *mut u8, len: usize) {
+    let (source, target) = (Shared(source.cast_mut()), Shared(target));
+    spread(seat, len, |range| {
+        // SAFETY: the range lies within both sides, and is this thread's alone.
+        unsafe {
+            let from = source.at(range.start);
+            from.copy_to_nonoverlapping(target.at(range.start), range.len());
+        }
+    });
+}
 
 /// Copies dense `source` to `target`, where the layout says.
 ///
 /// # Safety
 /// The memory of `target` is this task's alone, and `source` does not overlap it.
 pub(crate) unsafe fn copy_in(
+    seat: &mut TeamSeat,
     target: NativeView,
     layout: Option<&Strided>,
     source: &[u8],
@@ -22,11 +82,7 @@ pub(crate) unsafe fn copy_in(
     check(layout, source.len() as u64, target.bytes)?;
     let Some(layout) = layout else {
         // SAFETY: as many bytes on both sides, which do not overlap.
-        unsafe {
-            source
-                .as_ptr()
-                .copy_to_nonoverlapping(target.pointer, source.len());
-        };
+        unsafe { move_bytes(seat, source.as_ptr(), target.pointer, source.len()) };
         return Ok(());
     };
     runs(
@@ -49,6 +105,7 @@ pub(crate) unsafe fn copy_in(
 /// Nobody writes the memory of `source`; `target` is valid for writing `len` bytes, this task's
 /// alone, and does not overlap it.
 pub(crate) unsafe fn copy_out(
+    seat: &mut TeamSeat,
     source: NativeView,
     layout: Option<&Strided>,
     target: *mut u8,
@@ -57,7 +114,7 @@ pub(crate) unsafe fn copy_out(
     check(layout, len as u64, source.bytes)?;
     let Some(layout) = layout else {
         // SAFETY: as many bytes on both sides, which do not overlap.
-        unsafe { source.pointer.copy_to_nonoverlapping(target, len) };
+        unsafe { move_bytes(seat, source.pointer, target, len) };
         return Ok(());
     };
     runs(layout, source.bytes, len as u64, |strided, dense, bytes| {
@@ -73,35 +130,45 @@ pub(crate) unsafe fn copy_out(
 ///
 /// # Safety
 /// The memory of `target` is this task's alone; nobody else writes that of `source`.
-pub(crate) unsafe fn copy(source: NativeView, target: NativeView) {
+pub(crate) unsafe fn copy(seat: &mut TeamSeat, source: NativeView, target: NativeView) {
     debug_assert_eq!(
         source.bytes, target.bytes,
         "checked when the copy was queued"
     );
     let bytes = source.bytes.min(target.bytes) as usize;
-    // SAFETY: both sides have that many bytes.
-    unsafe { source.pointer.copy_to(target.pointer, bytes) };
+    let apart = source.pointer.addr().abs_diff(target.pointer.addr());
+    if apart < bytes {
+        // SAFETY: both sides have that many bytes.
+        unsafe { source.pointer.copy_to(target.pointer, bytes) };
+    } else {
+        // SAFETY: both sides have that many bytes, and do not overlap.
+        unsafe { move_bytes(seat, source.pointer, target.pointer, bytes) };
+    }
 }
 
 /// Fills `target` with a pattern; a cut pattern may end it.
 ///
 /// # Safety
 /// The memory of `target` is this task's alone.
-pub(crate) unsafe fn fill(target: NativeView, pattern: Pattern) {
+pub(crate) unsafe fn fill(seat: &mut TeamSeat, target: NativeView, pattern: Pattern) {
     let width = usize::from(pattern.width).clamp(1, 8);
-    // Widths divide eight, so eight bytes of pattern begin anew at every eighth byte.
+    // Widths divide eight, so eight bytes of pattern begin anew at every eighth byte, and so with
+    // every piece.
     let value = pattern.bytes();
     let block: [u8; 8] = std::array::from_fn(|index| value[index % width]);
-    if block.iter().all(|byte| *byte == block[0]) {
-        // SAFETY: the memory is this task's and that long.
-        unsafe { target.pointer.write_bytes(block[0], target.bytes as usize) };
-        return;
-    }
-    // SAFETY: the memory is initialized, that long, and this task's alone.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(target.pointer, target.bytes as usize) };
-    let (blocks, rest) = bytes.as_chunks_mut::<8>();
-    blocks.fill(block);
-    rest.copy_from_slice(&block[..rest.len()]);
+    let uniform = block.iter().all(|byte| *byte == block[0]);
+    let start = Shared(target.pointer);
+    spread(seat, target.bytes as usize, |range| {
+        // SAFETY: the range lies within the memory, which is initialized, and is this thread's alone.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(start.at(range.start), range.len()) };
+        if uniform {
+            bytes.fill(block[0]);
+        } else {
+            let (blocks, rest) = bytes.as_chunks_mut::<8>();
+            blocks.fill(block);
+            rest.copy_from_slice(&block[..rest.len()]);
+        }
+    });
 }
 
 /// Do the dense bytes and the memory have the lengths that the layout needs?
@@ -156,6 +223,11 @@ fn runs(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::team::Team;
+
+    fn seat() -> TeamSeat {
+        Team::start(1, 1).unwrap().seat(0)
+    }
 
     fn view(bytes: &mut [u8]) -> NativeView {
         NativeView {
@@ -167,7 +239,7 @@ mod tests {
     fn filled(len: usize, pattern: Pattern) -> Vec<u8> {
         let mut bytes = vec![0xEE; len];
         // SAFETY: the memory is this test's.
-        unsafe { fill(view(&mut bytes), pattern) };
+        unsafe { fill(&mut seat(), view(&mut bytes), pattern) };
         bytes
     }
 
@@ -189,11 +261,20 @@ mod tests {
         let source: Vec<u8> = (1..=12).collect();
         let mut memory = [0; 16];
         // SAFETY: the memory is this test's.
-        unsafe { copy_in(view(&mut memory), Some(&layout), &source) }.unwrap();
+        unsafe { copy_in(&mut seat(), view(&mut memory), Some(&layout), &source) }.unwrap();
         assert_eq!(memory, [1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 9, 10, 11, 12, 0, 0]);
         let mut back = [0; 12];
         // SAFETY: as above.
-        unsafe { copy_out(view(&mut memory), Some(&layout), back.as_mut_ptr(), 12) }.unwrap();
+        unsafe {
+            copy_out(
+                &mut seat(),
+                view(&mut memory),
+                Some(&layout),
+                back.as_mut_ptr(),
+                12,
+            )
+        }
+        .unwrap();
         assert_eq!(back, source.as_slice());
     }
 
@@ -205,7 +286,7 @@ mod tests {
         crooked.strides.pop();
         let mut copy = |layout: Option<&Strided>, source: &[u8]| {
             // SAFETY: the memory is this test's.
-            unsafe { copy_in(view(&mut memory), layout, source) }
+            unsafe { copy_in(&mut seat(), view(&mut memory), layout, source) }
         };
         assert!(
             copy(Some(&layout), &[1; 12]).is_err(),
@@ -216,5 +297,41 @@ mod tests {
         assert!(copy(None, &[1; 12]).is_err());
         assert!(copy(None, &[1; 14]).is_err());
         assert_eq!(memory, [0; 13]);
+    }
+
+    #[test]
+    fn large_ones_are_spread_and_every_byte_arrives() {
+        let team = Team::start(4, 1).unwrap();
+        let mut seat = team.seat(0);
+        let len = 4 * HELP_WORTH_BYTES + 13;
+        let (mut first, mut second) = (vec![0_u8; len], vec![0_u8; len]);
+        let pattern: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
+        // SAFETY: the memory is this test's.
+        unsafe {
+            fill(
+                &mut seat,
+                view(&mut first),
+                Pattern::of(u64::from_le_bytes(pattern)),
+            );
+            copy(&mut seat, view(&mut first), view(&mut second));
+        }
+        assert!(
+            second
+                .chunks(8)
+                .all(|chunk| chunk == &pattern[..chunk.len()])
+        );
+        let mut landing = vec![0; len];
+        // SAFETY: as above.
+        unsafe {
+            copy_out(
+                &mut seat,
+                view(&mut second),
+                None,
+                landing.as_mut_ptr(),
+                len,
+            )
+        }
+        .unwrap();
+        assert!(landing == second);
     }
 }

@@ -108,7 +108,7 @@ impl Runner {
         let Some(name) = entry.op.name().cloned() else {
             return Ok(());
         };
-        let outcome = match catch_unwind(AssertUnwindSafe(|| copy(entry))) {
+        let outcome = match catch_unwind(AssertUnwindSafe(|| copy(&mut self.seat, entry))) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(why)) => Err(Failure::not_run(&name, Reason::Refused(why))),
             Err(payload) => Err(Failure::panicked(&name, message_of(payload))),
@@ -174,7 +174,7 @@ fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
 }
 
 /// A copy or fill, or why it is refused.
-fn copy(entry: &Entry) -> Result<(), copies::Refusal> {
+fn copy(seat: &mut TeamSeat, entry: &Entry) -> Result<(), copies::Refusal> {
     let (views, words) = (entry.views(), entry.words());
     let Some(first) = views.first().copied() else {
         return Ok(());
@@ -188,25 +188,25 @@ fn copy(entry: &Entry) -> Result<(), copies::Refusal> {
             };
             // SAFETY: hazards keep other tasks away from what this one writes (I2); a host's bytes
             // are no device memory.
-            unsafe { copies::copy_in(first, layout.as_deref(), bytes) }
+            unsafe { copies::copy_in(seat, first, layout.as_deref(), bytes) }
         }
         Op::CopyOut {
             landing, layout, ..
         } => {
             let (target, len) = landing.target();
             // SAFETY: hazards keep writers away (I2); the landing is this queue's until the cursor passes.
-            unsafe { copies::copy_out(first, layout.as_deref(), target, len) }
+            unsafe { copies::copy_out(seat, first, layout.as_deref(), target, len) }
         }
         Op::Copy { .. } => {
             if let Some(target) = views.get(1) {
                 // SAFETY: hazards keep other tasks away (I2).
-                unsafe { copies::copy(first, *target) };
+                unsafe { copies::copy(seat, first, *target) };
             }
             Ok(())
         }
         Op::Fill { pattern, .. } => {
             // SAFETY: as above.
-            unsafe { copies::fill(first, *pattern) };
+            unsafe { copies::fill(seat, first, *pattern) };
             Ok(())
         }
         Op::Mark | Op::Wait(_) | Op::Launch { .. } | Op::Custom { .. } => Ok(()),

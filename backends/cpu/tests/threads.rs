@@ -1,16 +1,53 @@
-//! Which threads a device has (I10). Alone in its binary, since threads are counted for the whole process.
+//! Which threads a device has (I10), and that they sleep when there is nothing to do (I11). Alone in its binary, since threads are counted for the whole process.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "rig/mod.rs"]
 mod rig;
 
 use std::path::Path;
+use std::time::Duration;
 
+use millstream_core::kernel::Kernel;
 use millstream_cpu::Cpu;
 use rig::{Q0, Q1, Rig};
 
 /// Threads of this process.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+/// How often the threads of this process other than the calling one have run so far.
+fn switches() -> u64 {
+    let own = std::fs::read_link("/proc/thread-self").unwrap();
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let others = tasks.filter(|task| Some(task.file_name().as_os_str()) != own.file_name());
+    let status = others.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    status
+        .flat_map(|text| {
+            let lines = text.lines().filter(|line| line.contains("ctxt_switches"));
+            let counts =
+                lines.filter_map(|line| line.split_whitespace().last()?.parse::<u64>().ok());
+            counts.collect::<Vec<_>>()
+        })
+        .sum()
+}
+
+/// I11: nothing polls. What polls would run again within each interval, so none would be quiet.
+fn an_idle_device_sleeps(rig: &mut Rig) {
+    const INTERVAL: Duration = Duration::from_millis(50);
+    let kernel = rig.prepare(Kernel::new("cubes").native(|_, _| ()));
+    let point = rig.launch(Q0, &kernel, 1000, &[], &[]);
+    rig.wait(point).unwrap();
+    let quiet = |_: &u32| {
+        let before = switches();
+        std::thread::sleep(INTERVAL);
+        switches() == before
+    };
+    assert!(
+        (0..100).find(quiet).is_some(),
+        "its threads run although there is nothing to run"
+    );
 }
 
 #[test]
@@ -28,6 +65,7 @@ fn a_device_starts_its_threads_when_it_is_opened_and_a_driven_one_none() {
         rig.wait(point).unwrap();
     }
     assert_eq!(threads(), before + 2 + 3, "a worker makes one of the team");
+    an_idle_device_sleeps(&mut rig);
     drop(rig);
     // A joined thread may be listed for a moment more.
     while threads() > before {

@@ -1,6 +1,6 @@
 //! Queues overlap, and wait for each other where they are told to (I1).
 
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use millstream_core::id::Point;
@@ -121,4 +121,40 @@ fn dropping_a_device_joins_its_threads() {
     rig.wait(point).unwrap();
     drop(rig);
     assert!(dropped.recv_timeout(Duration::ZERO).is_err());
+}
+
+#[test]
+fn dropping_a_device_on_one_of_its_own_threads_does_not_hang() {
+    let (give, given) = mpsc::channel::<Rig>();
+    let (done, is_done) = mpsc::channel();
+    let mut rig = Rig::new(Cpu::default().queues(2).threads(3));
+    rig.custom(Q0, &[], move |_| {
+        drop(given.recv());
+        done.send(()).unwrap();
+    });
+    give.send(rig).unwrap();
+    is_done.recv().unwrap();
+
+    // The same from a cube, which may run on a member of the team.
+    let holder = Arc::new(Mutex::new(None::<Rig>));
+    let (cubes, count) = mpsc::channel();
+    let mut rig = Rig::new(Cpu::default().queues(1).threads(3));
+    let taken = holder.clone();
+    let kernel = rig.prepare(Kernel::new("drop").native(move |cube, _| {
+        if cube.index() == 40 {
+            while taken.lock().unwrap().take().is_none() {
+                std::thread::yield_now();
+            }
+        }
+        cubes.send(cube.index()).unwrap();
+    }));
+    rig.launch(Q0, &kernel, 64, &[], &[]);
+    *holder.lock().unwrap() = Some(rig);
+    let mut seen: Vec<_> = count.iter().take(64).collect();
+    seen.sort_unstable();
+    assert_eq!(
+        seen,
+        (0..64).collect::<Vec<_>>(),
+        "the task that it is in ends as it should"
+    );
 }
