@@ -3,6 +3,7 @@
 //! Pure data: nothing here opens a device or touches a file. Every number has a range, so that
 //! what reaches the commands is usable as it is.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -108,6 +109,15 @@ pub(crate) enum Order {
     Interleave,
     /// Stream after stream.
     Sequential,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Interleave => "interleave",
+            Self::Sequential => "sequential",
+        })
+    }
 }
 
 fn demo_after_help() -> String {

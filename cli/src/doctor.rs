@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::args::DoctorArgs;
 use crate::demo::bytes;
-use crate::exit::Exit;
+use crate::exit::{CommandError, Exit};
 use crate::output;
 
 #[derive(Debug, Serialize)]
@@ -43,7 +43,7 @@ struct Facts {
 }
 
 /// Opens a device of every kind, closes it again, and prints what was found.
-pub(crate) fn run(args: &DoctorArgs) -> Exit {
+pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
     let backends = vec![Finding {
         backend: "cpu",
         state: examine(Device::open(Cpu::default())),
@@ -62,11 +62,11 @@ pub(crate) fn run(args: &DoctorArgs) -> Exit {
         backends,
     };
     if args.json {
-        output::json(&diagnosis);
+        output::json(&diagnosis)?;
     } else {
-        output::text(&render(&diagnosis));
+        output::text(&render(&diagnosis))?;
     }
-    exit
+    Ok(exit)
 }
 
 fn examine(opened: Result<Device, millstream::OpenError>) -> State {

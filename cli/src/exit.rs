@@ -41,6 +41,8 @@ pub(crate) enum CommandError {
     OutputIsInput { path: PathBuf },
     #[error("`{}` cannot be written", path.display())]
     OutputUnwritable { path: PathBuf, source: io::Error },
+    #[error("the report could not be printed")]
+    Stdout { source: io::Error },
     #[error("a picture could not be encoded")]
     Encoding { source: image::ImageError },
     #[error("the device could not be opened")]
@@ -84,6 +86,7 @@ impl CommandError {
             Self::OutputUnwritable { .. } => {
                 "name a folder that you can write to, with room on its disk, with --output"
             }
+            Self::Stdout { .. } => "check where standard output goes; the files are written",
             Self::Encoding { .. } => {
                 "try again with another folder of photographs; if it stays, report it with the message above"
             }

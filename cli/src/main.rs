@@ -20,7 +20,7 @@ use args::{Cli, Command};
 fn main() -> ExitCode {
     let (result, as_json) = match Cli::parse().command {
         Command::Demo(args) => (demo::run(&args), args.json),
-        Command::Doctor(args) => (Ok(doctor::run(&args)), args.json),
+        Command::Doctor(args) => (doctor::run(&args), args.json),
     };
     let exit = result.unwrap_or_else(|error| {
         output::error(&error, as_json);

@@ -1,29 +1,35 @@
-//! Standard output and standard error. A reader that went away (`| head`) is no error, so the
-//! results of writing are let go here, and nowhere else.
+//! Standard output and standard error: where every word that the program says is written.
+//!
+//! What cannot be said on standard error is let go: there is nobody left to tell.
 
 use std::error::Error;
-use std::io::{Write, stderr, stdout};
+use std::io::{ErrorKind, Write, stderr, stdout};
 
 use serde::Serialize;
 
 use crate::exit::CommandError;
 
-/// Prints text on standard output.
-pub(crate) fn text(text: &str) {
-    let _ = stdout().write_all(text.as_bytes());
-    let _ = stdout().flush();
+/// Prints text on standard output. A reader that went away (`| head`) is no error.
+pub(crate) fn text(text: &str) -> Result<(), CommandError> {
+    let mut stdout = stdout().lock();
+    match stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+    {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(CommandError::Stdout { source: error })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Prints one JSON object on standard output.
-pub(crate) fn json(value: &impl Serialize) {
+pub(crate) fn json(value: &impl Serialize) -> Result<(), CommandError> {
     match serde_json::to_string_pretty(value) {
         Ok(json) => text(&(json + "\n")),
-        Err(error) => {
-            let _ = writeln!(
-                stderr(),
-                "error: the report could not be written as JSON: {error}"
-            );
-        }
+        Err(error) => Err(CommandError::Stdout {
+            source: error.into(),
+        }),
     }
 }
 
@@ -36,7 +42,7 @@ pub(crate) fn error(error: &CommandError, as_json: bool) {
         cause = source.source();
     }
     if as_json {
-        json(&serde_json::json!({
+        let _ = json(&serde_json::json!({
             "exit_code": error.exit().code(),
             "error": reason,
             "next_step": error.next_step(),

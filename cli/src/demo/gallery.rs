@@ -33,14 +33,14 @@ impl Gallery {
             contact_sheet: output.join("contact-sheet.png"),
             timeline: output.join("timeline.svg"),
         };
-        fs::create_dir_all(&files.drawings)
-            .map_err(|source| unwritable(&files.drawings, source))?;
         let same = |a: &Path, b: &Path| matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
         if same(output, input) || same(&files.drawings, input) {
             return Err(CommandError::OutputIsInput {
                 path: output.to_owned(),
             });
         }
+        fs::create_dir_all(&files.drawings)
+            .map_err(|source| unwritable(&files.drawings, source))?;
         for folder in [output, &files.drawings] {
             let probe = folder.join(format!(".writable-{}", std::process::id()));
             fs::write(&probe, b"")
@@ -167,7 +167,13 @@ mod tests {
             Gallery::new(scratch.path(), scratch.path()),
             Err(CommandError::OutputIsInput { .. })
         ));
+        assert_eq!(
+            fs::read_dir(scratch.path()).unwrap().count(),
+            0,
+            "a folder was made there"
+        );
         let inner = scratch.path().join("photos");
+        fs::create_dir(&inner).unwrap();
         assert!(matches!(
             Gallery::new(scratch.path(), &inner),
             Err(CommandError::OutputIsInput { .. })

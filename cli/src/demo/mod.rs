@@ -11,7 +11,7 @@
 //! | `check` | holds results against the reference |
 //! | `gallery` | writes the drawings and gathers the contact sheet |
 //! | `sheet`, `lettering` | the contact sheet |
-//! | `timeline` | the timeline picture |
+//! | `timeline`, `svg`, `units` | the timeline picture |
 //! | `report`, `table` | what the run has to say, as data and as text |
 //! | `progress` | the bar |
 
@@ -30,6 +30,7 @@ mod sheet;
 mod svg;
 mod table;
 mod timeline;
+mod units;
 mod workers;
 
 use crate::args::DemoArgs;
@@ -42,9 +43,9 @@ pub(crate) use table::{bytes, counted};
 pub(crate) fn run(args: &DemoArgs) -> Result<Exit, CommandError> {
     let report = session::run(args)?;
     if args.json {
-        output::json(&report);
+        output::json(&report)?;
     } else {
-        output::text(&table::render(&report));
+        output::text(&table::render(&report))?;
     }
     Ok(report.exit())
 }

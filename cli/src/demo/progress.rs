@@ -4,8 +4,7 @@ use std::io::{IsTerminal, stderr};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-const TEMPLATE: &str =
-    "  {msg:<24} {bar:36.cyan/black.bright} {pos:>5}/{len}  {per_sec:>9}  {eta:>4} left";
+const TEMPLATE: &str = "  {msg:<24} {bar:36.cyan/black.bright} {pos:>5}/{len}  {eta:>4} left";
 
 /// A bar that many threads may step; hidden where standard error is no terminal.
 pub(crate) struct Progress(ProgressBar);

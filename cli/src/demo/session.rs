@@ -18,11 +18,13 @@ use super::report::{
     DeviceFacts, Files, PhotoFacts, QueueFacts, Report, RunFacts, RuntimeFacts, Settings,
     TeardownFacts, ThreadFacts, percentile_ms, ratio,
 };
-use super::timeline::{self, Span};
+use super::timeline::{self, Caption, Span};
 use super::workers::{self, Prepared, Run};
 use crate::args::{Backend, DemoArgs, Order};
 use crate::exit::CommandError;
 
+/// Spans that the device keeps: those of twenty thousand photographs.
+const TRACE_SPANS_MAX: usize = 200_000;
 /// How long the device may take to close: by then every result has been read back.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -79,7 +81,15 @@ pub(crate) fn run(args: &DemoArgs) -> Result<Report, CommandError> {
     };
     let spans = spans(&device)?;
     let (title, subtitle) = captions(&settings, &facts, &tally);
-    let timeline = timeline::draw(&spans, facts.queues as u32, &title, &subtitle);
+    let timeline = timeline::draw(
+        &spans,
+        &Caption {
+            title: &title,
+            subtitle: &subtitle,
+            queues: facts.queues as u32,
+            tasks: stats.tasks,
+        },
+    );
     gallery.finish(&subtitle, &timeline)?;
     // Handles and streams go first, so that the device can say whether anything was left.
     drop((pipeline, streams, client));
@@ -108,7 +118,7 @@ fn open(args: &DemoArgs) -> Result<Device, CommandError> {
     };
     let options = DeviceOptions::default()
         .strategy(strategy)
-        .trace(timeline::MAX_SPANS);
+        .trace(TRACE_SPANS_MAX);
     match args.backend {
         Backend::Cpu => Device::open_with(Cpu::default().queues(args.queues as usize), options)
             .map_err(|source| CommandError::Open { source }),
@@ -135,11 +145,12 @@ fn spans(device: &Device) -> Result<Vec<Span>, CommandError> {
 fn captions(settings: &Settings, device: &DeviceFacts, tally: &Tally) -> (String, String) {
     let title = format!("{}, one device", counted(settings.threads, "thread"));
     let subtitle = format!(
-        "{} on {} · {} · {} · upload, luma, blur, Sobel, tone curve, histogram, readback",
+        "{} on {} · {} · {} · {} · upload, luma, blur, Sobel, tone curve, histogram, readback",
         counted(tally.photos.len(), "photograph"),
         device.name,
         counted(settings.threads, "thread"),
         counted(device.queues, "queue"),
+        settings.strategy,
     );
     (title, subtitle)
 }

@@ -40,7 +40,7 @@ fn headline(text: &mut String, report: &Report) {
         report.device.name,
         counted(settings.threads, "thread"),
         counted(report.device.queues, "queue"),
-        format!("{:?}", settings.strategy).to_lowercase(),
+        settings.strategy,
     );
     let equal = match run.different + run.failed {
         0 => "every image and histogram equals the reference".to_owned(),

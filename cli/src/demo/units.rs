@@ -1,0 +1,59 @@
+//! Times as people read them: round ticks for an axis, and durations with a fitting unit.
+
+/// A round distance between two ticks: 1, 2 or 5 times a power of ten, eight to sixteen of them.
+pub(crate) fn tick_step(length_ns: u64) -> u64 {
+    let mut decade = 1;
+    loop {
+        for factor in [1, 2, 5] {
+            if length_ns / (decade * factor) < 16 {
+                return decade * factor;
+            }
+        }
+        decade *= 10;
+    }
+}
+
+/// The unit of an axis of this length, and how many nanoseconds it has.
+pub(crate) fn unit(length_ns: u64) -> (&'static str, u64) {
+    match length_ns {
+        0..10_000 => ("ns", 1),
+        10_000..10_000_000 => ("µs", 1_000),
+        10_000_000..10_000_000_000 => ("ms", 1_000_000),
+        _ => ("s", 1_000_000_000),
+    }
+}
+
+/// A duration in the unit that leaves it short.
+pub(crate) fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", ns as f64 / 1e6),
+        _ => format!("{:.3} s", ns as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_few_at_every_length() {
+        let mut length = 1u64;
+        while length < 1 << 50 {
+            let step = tick_step(length);
+            assert!(length / step < 16, "{length} in steps of {step}");
+            assert!(
+                length < 16 || length / step >= 6,
+                "{length} in steps of {step}"
+            );
+            length = length * 3 + 1;
+        }
+    }
+
+    #[test]
+    fn durations_take_the_unit_that_fits() {
+        let said: Vec<_> = [7, 1_500, 2_345_678, 3_000_000_000].map(duration).into();
+        assert_eq!(said, ["7 ns", "1.5 µs", "2.35 ms", "3.000 s"]);
+    }
+}
