@@ -18,7 +18,7 @@ use millstream_core::memory::{PageError, PageId};
 use millstream_core::message::Pattern;
 use millstream_core::properties::DeviceProperties;
 use millstream_sync::facade::atomic::AtomicBool;
-use millstream_sync::facade::thread::{self, JoinHandle};
+use millstream_sync::facade::thread::JoinHandle;
 use millstream_sync::timeline::Timeline;
 
 use crate::drive::{Lane, Lanes};
@@ -373,9 +373,7 @@ impl Drop for CpuDevice {
     fn drop(&mut self) {
         self.crew.stop();
         self.queues.iter().for_each(|queue| queue.feed.wake());
-        let own = thread::current().id();
-        let is_own = |thread: &JoinHandle<()>| thread.thread().id() == own;
-        if self.workers.iter().any(is_own) || self.team.threads().iter().any(is_own) {
+        if self.team.has_current_thread() {
             self.team.detach();
             return;
         }

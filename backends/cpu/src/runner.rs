@@ -54,6 +54,11 @@ impl Runner {
         }
     }
 
+    /// The calling thread runs this queue, and nothing else.
+    pub(crate) fn take_thread(&self) {
+        self.seat.take_thread();
+    }
+
     /// The queue waits: the time until the next task is not its own.
     #[inline]
     pub(crate) fn pause(&mut self) {

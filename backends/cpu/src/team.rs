@@ -13,8 +13,10 @@
 //! 4. Whoever finds the counter used up closes the slot before he leaves it.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
 use std::sync::Arc;
 
 use millstream_core::channel::mark_runtime_thread;
@@ -72,6 +74,11 @@ struct Board {
     stop: AtomicBool,
 }
 
+thread_local! {
+    /// The board of the device that the calling thread works for; only compared, never followed.
+    static BOARD: Cell<*const Board> = const { Cell::new(ptr::null()) };
+}
+
 /// A fixed team of threads. The worker that posts a job counts as one of them.
 pub(crate) struct Team {
     board: Arc<Board>,
@@ -101,6 +108,7 @@ impl Team {
         for member in 0..team.board.members.len() {
             let board = team.board.clone();
             let started = thread::spawn_named(&format!("ms-cpu-cube-{member}"), move || {
+                BOARD.set(Arc::as_ptr(&board));
                 board.serve(member);
             });
             match started {
@@ -122,9 +130,9 @@ impl Team {
 }
 
 impl Team {
-    /// The members' threads.
-    pub(crate) fn threads(&self) -> &[JoinHandle<()>] {
-        &self.threads
+    /// Does the calling thread work for this team's device, as a member or as a queue's worker?
+    pub(crate) fn has_current_thread(&self) -> bool {
+        BOARD.get() == Arc::as_ptr(&self.board)
     }
 
     /// Lets the members end by themselves, after what they are in.
@@ -147,6 +155,11 @@ impl Drop for Team {
 }
 
 impl TeamSeat {
+    /// The calling thread, which never does anything else, works for this team's device.
+    pub(crate) fn take_thread(&self) {
+        BOARD.set(Arc::as_ptr(&self.board));
+    }
+
     /// Threads that may share a job, the caller among them.
     #[inline]
     pub(crate) fn threads(&self) -> usize {

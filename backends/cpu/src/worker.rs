@@ -73,6 +73,7 @@ impl Worker {
     fn serve(&mut self) {
         let _mark = mark_runtime_thread();
         self.inbox.attach();
+        self.runner.take_thread();
         let mut spin = Spinner::default();
         while !self.crew.is_stopping() {
             let Self {
