@@ -39,27 +39,26 @@ impl Plane {
 
 /// The tone of every pixel, row by row.
 pub(crate) fn tones(photo: &Photo) -> Vec<f32> {
-    let (width, height) = (photo.width as usize, photo.height as usize);
-    let grey = luma(photo);
+    let blurred = blur(&luma(photo));
+    let mut tones = Vec::with_capacity(blurred.values.len());
+    for y in 0..blurred.height as isize {
+        for x in 0..blurred.width as isize {
+            tones.push(tone(blurred.at(x, y), edge(&blurred, x, y)) as f32);
+        }
+    }
+    tones
+}
+
+/// Along the rows, then along the columns.
+fn blur(plane: &Plane) -> Plane {
     let taps = taps();
-    let radius = RADIUS as isize;
-    let across = Plane::from_fn(width, height, |x, y| {
-        (-radius..=radius)
-            .map(|k| taps[(k + radius) as usize] * grey.at(x + k, y))
-            .sum()
+    let steps = || taps.iter().zip(-(RADIUS as isize)..);
+    let across = Plane::from_fn(plane.width, plane.height, |x, y| {
+        steps().map(|(tap, k)| tap * plane.at(x + k, y)).sum()
     });
-    let blurred = Plane::from_fn(width, height, |x, y| {
-        (-radius..=radius)
-            .map(|k| taps[(k + radius) as usize] * across.at(x, y + k))
-            .sum()
-    });
-    Plane::from_fn(width, height, |x, y| {
-        tone(blurred.at(x, y), edge(&blurred, x, y))
+    Plane::from_fn(plane.width, plane.height, |x, y| {
+        steps().map(|(tap, k)| tap * across.at(x, y + k)).sum()
     })
-    .values
-    .into_iter()
-    .map(|tone| tone as f32)
-    .collect()
 }
 
 fn luma(photo: &Photo) -> Plane {

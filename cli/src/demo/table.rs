@@ -9,6 +9,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
 use super::report::{Report, ThreadFacts};
+use super::units::duration;
 
 /// Threads and queues that a table shows one by one.
 const MAX_ROWS: usize = 16;
@@ -102,7 +103,7 @@ fn device(report: &Report) -> Table {
     let mut table = new_table(["device", ""]);
     table.add_row(["photos/s", &figure(run.photos_per_second, 1)]);
     table.add_row(["megapixels/s", &figure(run.megapixels_per_second, 1)]);
-    table.add_row(["time", &format!("{:.2} s", run.seconds)]);
+    table.add_row(["time", &duration((run.seconds * 1e9) as u64)]);
     table.add_row(["tasks", &runtime.tasks.to_string()]);
     let batches = format!(
         "{} ({} tasks each)",

@@ -1,4 +1,4 @@
-//! Times as people read them: round ticks for an axis, and durations with a fitting unit.
+//! Times as people read them: round ticks for an axis, durations in a unit that fits.
 
 /// A round distance between two ticks: 1, 2 or 5 times a power of ten, eight to sixteen of them.
 pub(crate) fn tick_step(length_ns: u64) -> u64 {
