@@ -72,7 +72,7 @@ impl<B: Backend> DeviceActor<B> {
         while taken < self.burst
             && self
                 .receiver
-                .try_recv_with(|task| server.admit(task))
+                .try_recv_emptied(|task| server.admit(task))
                 .is_some()
         {
             taken += 1;
@@ -96,7 +96,7 @@ impl<B: Backend> DeviceActor<B> {
             }
         }
         worked |= self.server.progress();
-        if self.server.can_issue() {
+        if self.server.can_flush() {
             self.server.flush_all();
             worked = true;
         }

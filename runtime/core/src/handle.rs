@@ -216,12 +216,7 @@ impl<T: Element> Handle<T> {
     /// The view as an argument.
     #[inline]
     pub fn binding(&self, access: Access) -> Binding {
-        Binding {
-            slice: self.id(),
-            offset: self.offset_start,
-            len: self.size(),
-            access,
-        }
+        Binding::new(self.id(), self.offset_start, self.size(), access)
     }
 }
 
@@ -275,9 +270,26 @@ pub struct Binding {
     pub len: u64,
     /// How the task touches them.
     pub access: Access,
+    /// The slice's key, once the device thread has looked it up; [`Binding::UNRESOLVED`] before.
+    pub(crate) key: u32,
 }
 
 impl Binding {
+    /// The key of a slice that nobody has looked up.
+    pub(crate) const UNRESOLVED: u32 = u32::MAX;
+
+    /// A part of a slice as an argument.
+    #[inline]
+    pub fn new(slice: SliceId, offset: u64, len: u64, access: Access) -> Self {
+        Self {
+            slice,
+            offset,
+            len,
+            access,
+            key: Self::UNRESOLVED,
+        }
+    }
+
     /// Do the two share a byte?
     #[inline]
     pub fn overlaps(&self, other: &Binding) -> bool {

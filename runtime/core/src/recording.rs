@@ -132,12 +132,12 @@ impl Parameters {
 pub(crate) fn overlapping_task(tasks: &[RecordedTask], parameters: &[Binding]) -> Option<usize> {
     let bound = |binding: &RecordedBinding| {
         let parameter = parameters[binding.parameter as usize];
-        Binding {
-            slice: parameter.slice,
-            offset: parameter.offset + binding.offset,
-            len: binding.len,
-            access: binding.access,
-        }
+        Binding::new(
+            parameter.slice,
+            parameter.offset + binding.offset,
+            binding.len,
+            binding.access,
+        )
     };
     tasks.iter().position(|task| {
         let checked = matches!(task.op, RecordedOp::Launch { aliases: false, .. });

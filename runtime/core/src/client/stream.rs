@@ -378,12 +378,7 @@ impl Stream {
                 })?;
             charge(&hold, limit, bytes);
         }
-        let binding = Binding {
-            slice: SliceId(hold.id()),
-            offset: 0,
-            len: bytes,
-            access: Access::Write,
-        };
+        let binding = Binding::new(SliceId(hold.id()), 0, bytes, Access::Write);
         let stream = self.known()?;
         self.pay(wait)?;
         let mut build = |slot: &mut MaybeUninit<Task>| {

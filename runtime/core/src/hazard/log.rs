@@ -130,6 +130,31 @@ impl AccessLog {
         }
     }
 
+    /// As [`AccessLog::conflicts`], then [`AccessLog::admit`], in one pass over the log where that can
+    /// be.
+    #[inline]
+    pub fn touch(
+        &mut self,
+        range: Range<u64>,
+        access: Access,
+        used: Use,
+        mut conflict: impl FnMut(Use),
+    ) {
+        // Most slices are touched whole, always the same way.
+        if let [segment] = self.segments.as_mut_slice()
+            && segment.start == range.start
+            && segment.end == range.end
+        {
+            segment.writes.iter().for_each(|used| conflict(*used));
+            if access.writes() {
+                segment.reads.iter().for_each(|used| conflict(*used));
+            }
+            return enter(segment, access, used);
+        }
+        self.conflicts(range.clone(), access, conflict);
+        self.admit(range, access, used);
+    }
+
     /// Enters a task with this access to `range`, after its conflicts were taken.
     #[inline]
     pub fn admit(&mut self, range: Range<u64>, access: Access, used: Use) {
@@ -271,8 +296,12 @@ impl AccessLog {
 fn enter(segment: &mut Segment, access: Access, used: Use) {
     if access.writes() {
         segment.reads.clear();
-        segment.writes.clear();
-        segment.writes.push(used);
+        if let [only] = segment.writes.as_mut_slice() {
+            *only = used;
+        } else {
+            segment.writes.clear();
+            segment.writes.push(used);
+        }
     } else {
         add(&mut segment.reads, used);
     }

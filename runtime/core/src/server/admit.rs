@@ -2,14 +2,14 @@
 
 use crate::backend::Backend;
 use crate::handle::Binding;
-use crate::hazard::log::{AccessLog, Use};
-use crate::id::{Point, StreamId};
-use crate::memory::{AllocationMode, ReserveError};
+use crate::hazard::log::Use;
+use crate::id::{Point, QueueId, StreamId};
 use crate::message::{Op, Reply, Task};
-use crate::slice::Memory;
 use crate::stream::actor::{HeldTask, Waiter};
+use crate::stream::queue::QueueState;
 
 use super::Server;
+use super::reserve::Patience;
 
 /// Why a stream is flushed, for the logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,15 +20,6 @@ pub(super) enum Why {
     Conflict,
     /// Somebody waits for an answer.
     Asked,
-}
-
-/// Whether a reservation has waited.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Patience {
-    /// Its slice has just become known: nobody else has named it.
-    Fresh,
-    /// It was parked; tasks of other streams may wait for it.
-    Parked,
 }
 
 impl<B: Backend> Server<B> {
@@ -58,24 +49,25 @@ impl<B: Backend> Server<B> {
             };
             let slice = self.insert_slice(&binding, client);
             if self.reserve(slice, stream, mode, Patience::Fresh).is_ok() {
-                self.streams[stream as usize].credit.release(1);
+                self.streams[stream as usize].release_credit();
                 return;
             }
         }
-        self.hold_objects(message);
+        let asked = matches!(message.op, Op::CopyOut(_) | Op::Answer(_) | Op::Host(_));
+        if self.passes_through(stream, &message.op) {
+            return self.pass_through(stream, message, paid, asked);
+        }
         let mut held = self.spare.pop().unwrap_or_else(HeldTask::empty);
         held.task.take_from(message);
         held.paid = paid;
+        held.object = self.hold_object(&held.task.op);
         self.admit_hazards(stream, &mut held);
         let actor = &mut self.streams[stream as usize];
         actor.held.push_back(held);
+        self.tasks_held += 1;
         let (holds, sequence) = (actor.held.len(), actor.issued + actor.held.len() as u64);
         self.join_turn(stream);
-        let task = self.streams[stream as usize]
-            .held
-            .back()
-            .map(|held| &held.task.op);
-        if matches!(task, Some(Op::CopyOut(_) | Op::Answer(_) | Op::Host(_))) {
+        if asked {
             self.flush_prefix(stream, sequence, Why::Asked);
         } else if holds >= self.options.max_tasks {
             self.flush_prefix(stream, sequence, Why::Full);
@@ -113,79 +105,106 @@ impl<B: Backend> Server<B> {
     #[inline]
     fn settle_queue(&mut self, stream: u32) {
         let actor = &self.streams[stream as usize];
-        let queue = &self.queues[actor.queue.index()];
-        if self.queues.len() == 1
-            || queue.in_flight() == 0
-            || !actor.held.is_empty()
-            || actor.last > queue.completed
+        if self.queues.len() > 1
+            && actor.held.is_empty()
+            && self.queues[actor.queue.index()].in_flight() > 0
         {
+            self.move_if_idle(stream);
+        }
+    }
+
+    fn move_if_idle(&mut self, stream: u32) {
+        // What has completed since the last look must not count as load.
+        for queue in &mut self.queues {
+            queue.look();
+        }
+        let (current, last) = (
+            self.streams[stream as usize].queue,
+            self.streams[stream as usize].last,
+        );
+        if last > self.queues[current.index()].completed {
             return;
         }
-        let load =
-            |queue: &crate::stream::queue::QueueState| queue.in_flight() + queue.turn.len() as u64;
-        let Some((least, _)) = self
+        let load = |queue: &QueueState| queue.in_flight() + queue.turn.len() as u64;
+        let least = self
             .queues
             .iter()
             .enumerate()
-            .min_by_key(|(_, queue)| load(queue))
+            .min_by_key(|(_, queue)| load(queue));
+        let Some((least, _)) =
+            least.filter(|(_, least)| load(least) < load(&self.queues[current.index()]))
         else {
             return;
         };
-        let current = actor.queue;
-        if load(&self.queues[least]) < load(&self.queues[current.index()]) {
-            self.queues[current.index()].streams -= 1;
-            self.queues[least].streams += 1;
-            let actor = &mut self.streams[stream as usize];
-            actor.queue = crate::id::QueueId(least as u8);
-            actor.last = 0;
-        }
+        self.queues[current.index()].streams -= 1;
+        self.queues[least].streams += 1;
+        let actor = &mut self.streams[stream as usize];
+        actor.queue = QueueId(least as u8);
+        actor.last = 0;
     }
 
     /// Enters the task's accesses and notes what it must come after.
     fn admit_hazards(&mut self, stream: u32, held: &mut HeldTask) {
         let sequence = self.streams[stream as usize].next_sequence();
         let me = Use::Held { stream, sequence };
+        let on_host = matches!(held.task.op, Op::Host(_));
+        // All flushing comes first: what is issued from here on would not find the waiting task.
         for index in 0.. {
-            let Some(binding) = binding_at(&held.task, index) else {
+            let Some(binding) = binding_at_mut(&mut held.task, index) else {
                 break;
             };
             let Some(slice) = self.links.slice(binding.slice) else {
                 continue;
             };
+            binding.key = slice;
+            let binding = *binding;
             self.slices[slice as usize].held_tasks += 1;
-            let range = binding.offset..binding.offset + binding.len;
-            self.flush_conflicts(stream, slice, &binding);
-            let queue = self.streams[stream as usize].queue;
+            if self.tasks_held > 0 {
+                self.flush_conflicts(stream, slice, &binding);
+            }
+        }
+        let queue = self.streams[stream as usize].queue;
+        for index in 0.. {
+            let Some(binding) = binding_at(&held.task, index) else {
+                break;
+            };
+            let slice = binding.key;
+            if slice == Binding::UNRESOLVED {
+                continue;
+            }
             let (mut implied, mut unissued) = (0, 0);
             let (slices, queues, streams) = (&mut self.slices, &self.queues, &mut self.streams);
-            let log = &mut slices[slice as usize].log;
-            log.conflicts(range.clone(), binding.access, |used| match used {
-                Use::Held {
-                    stream: other,
-                    sequence: theirs,
-                } if other != stream => {
-                    let waiter = Waiter {
+            let range = binding.offset..binding.offset + binding.len;
+            slices[slice as usize]
+                .log
+                .touch(range, binding.access, me, |used| match used {
+                    // A host function is on no queue: only what has completed comes before it.
+                    Use::Issued(point) if on_host => {
+                        if queues[point.queue.index()].completed < point.cursor {
+                            held.come_after(point);
+                        }
+                    }
+                    Use::Issued(point) if point.queue == queue => {}
+                    Use::Issued(point) => match needs_wait(queues, queue, point) {
+                        true => held.come_after(point),
+                        false => implied += u64::from(point.cursor > 0),
+                    },
+                    Use::Held {
+                        stream: other,
                         sequence: theirs,
-                        stream,
-                        task: sequence,
-                    };
-                    if !streams[other as usize].waiters.contains(&waiter) {
-                        streams[other as usize].waiters.push(waiter);
-                        unissued += 1;
+                    } if other != stream => {
+                        let waiter = Waiter {
+                            sequence: theirs,
+                            stream,
+                            task: sequence,
+                        };
+                        if !streams[other as usize].waiters.contains(&waiter) {
+                            streams[other as usize].waiters.push(waiter);
+                            unissued += 1;
+                        }
                     }
-                }
-                Use::Held { .. } => {}
-                Use::Issued(point) if point.queue == queue => {}
-                Use::Issued(point) => {
-                    let passed = queues[point.queue.index()].completed >= point.cursor;
-                    if passed || queues[queue.index()].clock.covers(point) {
-                        implied += u64::from(point.cursor > 0);
-                    } else {
-                        held.come_after(point);
-                    }
-                }
-            });
-            log.admit(range, binding.access, me);
+                    Use::Held { .. } => {}
+                });
             held.unissued += unissued;
             self.counters.waits_implied += implied;
             self.counters.tasks_parked += u64::from(unissued > 0);
@@ -212,66 +231,14 @@ impl<B: Backend> Server<B> {
         }
         let mut foreign = std::mem::take(&mut self.foreign);
         for (other, sequence) in foreign.drain(..) {
+            // A dropped stream is gone with its last task.
+            if !self.streams.contains(other as usize) {
+                continue;
+            }
             self.log_conflict(stream, other, binding);
             self.flush_prefix(other, sequence, Why::Conflict);
         }
         self.foreign = foreign;
-    }
-
-    /// Gives a slice its memory, or says that there is none now.
-    ///
-    /// A stream that is hungry already goes first: later reservations may only take what was clean
-    /// when it began to wait, never what has come back since.
-    ///
-    /// A fresh slice may take a range that is still used where its stream's queue comes after that use
-    /// anyway, and inherits it. One that waited takes only clean memory: its log has entries already.
-    pub(super) fn reserve(
-        &mut self,
-        slice: u32,
-        stream: u32,
-        mode: Option<AllocationMode>,
-        patience: Patience,
-    ) -> Result<(), ReserveError> {
-        let (bytes, id) = (
-            self.slices[slice as usize].bytes,
-            self.slices[slice as usize].id,
-        );
-        let Some(mode) = mode.filter(|_| bytes > 0) else {
-            self.slices[slice as usize].memory = Memory::None;
-            return Ok(());
-        };
-        if self.hungry.front().is_some_and(|first| *first != stream) && bytes > self.hungry_budget {
-            return Err(ReserveError::OutOfMemory {
-                asked: bytes,
-                reserved: 0,
-                free: None,
-                waiting: 0,
-            });
-        }
-        let queue = self.streams[stream as usize].queue;
-        let state = &self.queues;
-        let covered = |point: Point| {
-            state[point.queue.index()].completed >= point.cursor
-                || (patience == Patience::Fresh
-                    && (point.queue == queue || state[queue.index()].clock.covers(point)))
-        };
-        let mut pages = super::progress::Pages(&mut self.backend);
-        let (reservation, residue) = self
-            .pools
-            .reserve(&mut pages, bytes, mode, queue, &covered)?;
-        if !self.hungry.is_empty() {
-            self.hungry_budget = self.hungry_budget.saturating_sub(reservation.bytes);
-        }
-        self.backend
-            .slice_reserved(id, Some(reservation.page), reservation.offset, bytes);
-        self.log_memory("reserved", reservation.bytes);
-        let slice = &mut self.slices[slice as usize];
-        self.accounts.charge(slice.client, reservation.bytes);
-        if patience == Patience::Fresh {
-            slice.log = AccessLog::with_residue(bytes, &residue);
-        }
-        slice.memory = Memory::Reserved(reservation);
-        Ok(())
     }
 
     /// A stream whose first task can be tried is in its queue's turn.
@@ -293,6 +260,23 @@ impl<B: Backend> Server<B> {
             }
         }
     }
+}
+
+/// Must what is issued to `queue` from now on wait for `point` of another queue?
+#[inline]
+pub(super) fn needs_wait(queues: &[QueueState], queue: QueueId, point: Point) -> bool {
+    queues[point.queue.index()].completed < point.cursor
+        && !queues[queue.index()].clock.covers(point)
+}
+
+/// Binding `index` of a task, to be resolved.
+#[inline]
+pub(super) fn binding_at_mut(task: &mut Task, index: usize) -> Option<&mut Binding> {
+    let inline = task.bindings.len();
+    if index < inline {
+        return Some(&mut task.bindings[index]);
+    }
+    task.extra.as_mut()?.bindings.get_mut(index - inline)
 }
 
 /// Binding `index` of a task, inline ones first.

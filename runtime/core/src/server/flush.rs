@@ -40,6 +40,9 @@ impl<B: Backend> Server<B> {
     /// Issues what all streams hold, as far as it can go: queue after queue, by strategy. What one
     /// queue sets free on another is taken up in the same call.
     pub fn flush_all(&mut self) {
+        for index in 0..self.queues.len() {
+            self.end_batch(QueueId(index as u8));
+        }
         loop {
             let mut moved = false;
             for index in 0..self.queues.len() {
@@ -74,9 +77,14 @@ impl<B: Backend> Server<B> {
                 Issued::Yes if !self.streams.contains(stream as usize) => {}
                 Issued::Yes => self.join_turn(stream),
                 Issued::Full => {
-                    // It keeps its place in the turn.
-                    self.streams[stream as usize].in_turn = true;
-                    self.queues[queue.index()].turn.push_front(stream);
+                    // It keeps its place in the turn, and has only one: what it did in software may
+                    // have given it another.
+                    let state = &mut self.queues[queue.index()];
+                    let actor = &mut self.streams[stream as usize];
+                    if std::mem::replace(&mut actor.in_turn, true) {
+                        state.turn.retain(|other| *other != stream);
+                    }
+                    state.turn.push_front(stream);
                     break;
                 }
                 Issued::Parked | Issued::Empty => {}

@@ -10,7 +10,11 @@
 //! | --- | --- |
 //! | `admit` | what a new task must come after, and when its stream is flushed |
 //! | `flush` | in which order held tasks go, by strategy and depth |
-//! | `issue` | how one task becomes calls of the backend |
+//! | `issue` | how the first held task goes to its queue |
+//! | `pass` | the short way of a task that has nothing to be ordered with |
+//! | `host` | user code: waits in software, runs elsewhere |
+//! | `call` | the backend's calls for one task, and what follows from their outcome |
+//! | `reserve` | who gets memory, who waits for it |
 //! | `replay` | the same for a recording |
 //! | `progress` | what completions set free: memory, parked tasks, slots |
 //! | `objects` | what a slot of the shared table stands for |
@@ -22,11 +26,15 @@
 
 mod admit;
 mod asks;
+mod call;
 mod flush;
+mod host;
 mod issue;
 mod objects;
+mod pass;
 mod progress;
 mod replay;
+mod reserve;
 
 #[cfg(test)]
 mod tests;
@@ -129,6 +137,8 @@ pub struct Server<B: Backend> {
     bound: Vec<BoundSlice>,
     inner: Vec<BoundSlice>,
     foreign: Vec<(u32, u64)>,
+    /// Tasks that streams hold.
+    tasks_held: u64,
     streams_made: u64,
     trace: VecDeque<(Point, u64, Arc<str>)>,
     names: OpNames,
@@ -181,6 +191,7 @@ impl<B: Backend> Server<B> {
             bound: Vec::new(),
             inner: Vec::new(),
             foreign: Vec::new(),
+            tasks_held: 0,
             streams_made: 0,
             trace: VecDeque::new(),
             names: OpNames {
@@ -247,10 +258,7 @@ impl<B: Backend> Server<B> {
 
     /// Tasks that streams hold.
     pub fn tasks_held(&self) -> u64 {
-        self.streams
-            .iter()
-            .map(|(_, stream)| stream.held.len() as u64)
-            .sum()
+        self.tasks_held
     }
 
     /// Slices that live.

@@ -13,10 +13,10 @@ use crate::hazard::log::AccessLog;
 use crate::hazard::points::Points;
 use crate::id::{ClientId, KernelId, Point, QueueId, RecordingId, SliceId, StreamId};
 use crate::kernel::Kernel;
-use crate::message::{Registration, Task};
+use crate::message::{Op, Registration};
 use crate::recording::RecordedTask;
 use crate::slice::{Memory, Slice};
-use crate::stream::actor::{Parked, StreamActor};
+use crate::stream::actor::{NO_OBJECT, Parked, StreamActor};
 use crate::stream::queue::Retiring;
 
 use super::{Effect, Server};
@@ -173,6 +173,7 @@ impl<B: Backend> Server<B> {
                     last: 0,
                     parked: Parked::No,
                     in_turn: false,
+                    unreleased: 0,
                     waiters: Vec::new(),
                     dropped: false,
                 }) as u32;
@@ -215,21 +216,34 @@ impl<B: Backend> Server<B> {
         key
     }
 
-    /// The counts that keep what a held task names: up at admission, down when it is issued.
-    pub(super) fn hold_objects(&mut self, task: &Task) {
-        use crate::message::Op;
-        match &task.op {
-            Op::Launch { kernel, .. } => {
-                if let Some(key) = self.links.kernel(*kernel) {
+    /// Keeps the kernel or recording that a held task names, until the task is issued, and tells its key.
+    pub(super) fn hold_object(&mut self, op: &Op) -> u32 {
+        match op {
+            Op::Launch { kernel, .. } => match self.links.kernel(*kernel) {
+                Some(key) => {
                     self.kernels[key as usize].held_tasks += 1;
+                    key
                 }
-            }
-            Op::Replay(recording) => {
-                if let Some(key) = self.links.recording(*recording) {
+                None => NO_OBJECT,
+            },
+            Op::Replay(recording) => match self.links.recording(*recording) {
+                Some(key) => {
                     self.recordings[key as usize].held_tasks += 1;
+                    key
                 }
-            }
-            _ => {}
+                None => NO_OBJECT,
+            },
+            _ => NO_OBJECT,
+        }
+    }
+
+    /// The key of the kernel or recording that a task names, which no count keeps.
+    #[inline]
+    pub(super) fn object_of(&self, op: &Op) -> u32 {
+        match op {
+            Op::Launch { kernel, .. } => self.links.kernel(*kernel).unwrap_or(NO_OBJECT),
+            Op::Replay(recording) => self.links.recording(*recording).unwrap_or(NO_OBJECT),
+            _ => NO_OBJECT,
         }
     }
 

@@ -5,10 +5,7 @@ use crate::failure::{Failure, Reason};
 use crate::id::{Point, QueueId};
 use crate::memory::{PageError, PageId, PageSource};
 use crate::message::Op;
-use crate::slice::Memory;
-use crate::stream::actor::Parked;
 
-use super::issue::Issued;
 use super::{Effect, Server};
 
 /// A backend as the source of pages.
@@ -30,8 +27,14 @@ impl<B: Backend> Server<B> {
     pub fn progress(&mut self) -> bool {
         let mut moved = false;
         for queue in &mut self.queues {
-            moved |= queue.look();
-            queue.full = false;
+            queue.look();
+            // Others look too, when a queue is full or a host function waits; what they saw is taken
+            // up here all the same.
+            if queue.completed > queue.taken_up {
+                queue.taken_up = queue.completed;
+                queue.full = false;
+                moved = true;
+            }
         }
         if moved {
             self.retire_passed();
@@ -54,78 +57,11 @@ impl<B: Backend> Server<B> {
         moved
     }
 
-    /// Tries the streams that wait for memory, oldest first. The oldest fails only once nothing that
-    /// came before can free memory any more.
-    fn feed_hungry(&mut self) {
-        while let Some(stream) = self.hungry.front().copied() {
-            if !self.streams.contains(stream as usize) {
-                self.hungry.pop_front();
-                continue;
-            }
-            self.streams[stream as usize].parked = Parked::No;
-            match self.issue_first(stream) {
-                Issued::Parked if self.streams[stream as usize].parked == Parked::Memory => {
-                    if self.memory_may_return() {
-                        return;
-                    }
-                    self.starve(stream);
-                }
-                Issued::Full => {
-                    self.streams[stream as usize].parked = Parked::Memory;
-                    return;
-                }
-                _ => {}
-            }
-            self.hungry.pop_front();
-            self.hungry_budget = self.clean_bytes();
-            if self.streams.contains(stream as usize) {
-                self.join_turn(stream);
-            }
-        }
-    }
-
-    /// Can anything that was admitted already free memory without its user doing more?
-    fn memory_may_return(&self) -> bool {
-        self.pools.has_busy()
-            || self.dropped_in_use > 0
-            || !self.early_drops.is_empty()
-            || self.table.has_dropped()
-    }
-
-    /// The reservation that a stream waits for fails.
-    fn starve(&mut self, stream: u32) {
-        let Some(held) = self.streams[stream as usize].held.front() else {
-            return;
-        };
-        let (Op::Reserve { .. }, Some(binding)) =
-            (&held.task.op, held.task.bindings.first().copied())
-        else {
-            return;
-        };
-        let Some(slice) = self.links.slice(binding.slice) else {
-            return;
-        };
-        let asked = self.slices[slice as usize].bytes;
-        let free = self
-            .backend
-            .properties()
-            .memory_bytes
-            .map(|all| all.saturating_sub(self.pools.usage().reserved));
-        self.log_memory("not to be had", asked);
-        let reason = Reason::OutOfMemory { asked, free };
-        self.slices[slice as usize].memory =
-            Memory::Failed(Failure::not_run(&self.names.reserve, reason));
-        self.counters.failures += 1;
-        self.finish_in_software(stream);
-    }
-
-    /// Bytes that are free for anybody.
-    pub(super) fn clean_bytes(&self) -> u64 {
-        let usage = self.pools.usage();
-        let limit = self.backend.properties().memory_bytes.unwrap_or(u64::MAX);
-        limit
-            .saturating_sub(usage.in_use)
-            .saturating_sub(usage.busy)
+    /// Is there anything to flush?
+    pub fn can_flush(&self) -> bool {
+        self.queues
+            .iter()
+            .any(|queue| queue.issued > queue.flushed || (!queue.full && !queue.turn.is_empty()))
     }
 
     /// Can anything be issued right now?

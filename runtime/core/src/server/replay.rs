@@ -8,20 +8,19 @@ use crate::access::Access;
 use crate::backend::{Backend, BoundCount, BoundSlice, Launch, Place};
 use crate::failure::{Failure, FailureRef};
 use crate::handle::Binding;
-use crate::id::{Point, RecordingId};
+use crate::id::Point;
 use crate::message::{LaunchCount, Task};
 use crate::recording::{RecordedBinding, RecordedOp, RecordedTask};
 
-use super::issue::refusal;
+use super::call::refusal;
 use super::{OpNames, Server};
 
 impl<B: Backend> Server<B> {
-    pub(super) fn replay(&mut self, recording: RecordingId, task: &mut Task, point: Point) {
-        let Some(key) = self.links.recording(recording) else {
-            self.backend.mark(point.queue, point.cursor);
-            return;
-        };
-        let faulty = match self.bind_parameters(task) {
+    pub(super) fn replay(&mut self, key: u32, task: &mut Task, point: Point) {
+        if !self.recordings.contains(key as usize) {
+            return self.backend.mark(point.queue, point.cursor);
+        }
+        let mut faulty = match self.bind_parameters(task) {
             Ok(faulty) => faulty,
             Err(failure) => {
                 self.backend.mark(point.queue, point.cursor);
@@ -49,6 +48,7 @@ impl<B: Backend> Server<B> {
             } else if let Err(failure) = self.replay_one(key, index, recorded, &inner, here) {
                 self.backend.mark(here.queue, here.cursor);
                 self.fail_recorded(&inner, &failure);
+                faulty = true;
             }
         }
         self.inner = inner;

@@ -11,6 +11,9 @@ use smallvec::SmallVec;
 use crate::id::{ClientId, Cursor, Point, QueueId, StreamId};
 use crate::message::{Op, Task};
 
+/// The key of no kernel and no recording.
+pub(crate) const NO_OBJECT: u32 = u32::MAX;
+
 /// A task that a stream holds.
 pub(crate) struct HeldTask {
     pub(crate) task: Task,
@@ -19,6 +22,8 @@ pub(crate) struct HeldTask {
     /// Tasks of other streams that it must come after and that are not issued yet. They will turn
     /// into points. Each edge leads to an earlier mailbox position, so there is no cycle.
     pub(crate) unissued: u32,
+    /// The key of the kernel or recording that it names, if it names one.
+    pub(crate) object: u32,
     /// Did its sender take credit of the stream for it?
     pub(crate) paid: bool,
 }
@@ -29,6 +34,7 @@ impl HeldTask {
             task: Task::new(None, Op::Taken),
             after: SmallVec::new(),
             unissued: 0,
+            object: NO_OBJECT,
             paid: true,
         })
     }
@@ -60,6 +66,9 @@ pub(crate) enum Parked {
     HostRuns,
 }
 
+/// Issued tasks whose credit is given back together.
+const CREDIT_CHUNK: u64 = 32;
+
 /// A task of another stream that waits for one of ours to be issued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Waiter {
@@ -90,6 +99,8 @@ pub(crate) struct StreamActor {
     /// Is it in its queue's turn?
     pub(crate) in_turn: bool,
     pub(crate) waiters: Vec<Waiter>,
+    /// Credit of issued tasks that is not given back yet.
+    pub(crate) unreleased: u64,
     /// The last handle is gone.
     pub(crate) dropped: bool,
 }
@@ -106,6 +117,17 @@ impl StreamActor {
     pub(crate) fn held_mut(&mut self, sequence: u64) -> Option<&mut HeldTask> {
         let index = usize::try_from(sequence.checked_sub(self.issued + 1)?).ok()?;
         self.held.get_mut(index).map(|held| &mut **held)
+    }
+
+    /// One task more was issued: gives credit back, some tasks at a time. What is kept back is less
+    /// than a quarter of the limit, so it holds nobody up.
+    #[inline]
+    pub(crate) fn release_credit(&mut self) {
+        self.unreleased += 1;
+        if self.unreleased >= CREDIT_CHUNK.min(self.credit.limit() / 4) {
+            self.credit.release(self.unreleased);
+            self.unreleased = 0;
+        }
     }
 
     /// Can its first held task be tried?

@@ -27,6 +27,10 @@ pub(crate) struct QueueState {
     pub(crate) flushed: Cursor,
     /// Progress, as of the last look.
     pub(crate) completed: Cursor,
+    /// Progress whose consequences were taken up.
+    told: Cursor,
+    /// Progress whose consequences (memory, slots, host functions) were drawn.
+    pub(crate) taken_up: Cursor,
     pub(crate) clock: QueueClock,
     /// Streams with a task that can be tried.
     pub(crate) turn: VecDeque<u32>,
@@ -46,6 +50,8 @@ impl QueueState {
             issued: 0,
             flushed: 0,
             completed: 0,
+            told: 0,
+            taken_up: 0,
             clock: QueueClock::default(),
             turn: VecDeque::new(),
             streams: 0,
@@ -61,15 +67,22 @@ impl QueueState {
         self.issued - self.completed
     }
 
-    /// Looks at the progress again and says whether there was any.
+    /// Looks at the progress again.
     #[inline]
-    pub(crate) fn look(&mut self) -> bool {
+    pub(crate) fn look(&mut self) {
         let completed = self.timeline.completed().min(self.issued);
-        let moved = completed > self.completed;
-        if moved {
+        if completed > self.completed {
             self.completed = completed;
             self.clock.prune(completed);
         }
-        moved
+    }
+
+    /// Looks again and tells, once, of progress since the last time that it was told.
+    #[inline]
+    pub(crate) fn has_news(&mut self) -> bool {
+        self.look();
+        let news = self.completed > self.told;
+        self.told = self.completed;
+        news
     }
 }

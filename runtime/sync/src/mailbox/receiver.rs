@@ -34,6 +34,13 @@ impl<T> Receiver<T> {
         self.ring.take_with(&mut self.cursor, f)
     }
 
+    /// As [`Self::try_recv_with`], for an `f` that takes everything out of the message that is to be
+    /// dropped: what it leaves is leaked. Saves the check of an emptied message.
+    #[inline]
+    pub fn try_recv_emptied<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.ring.take_emptied(&mut self.cursor, f)
+    }
+
     /// Moves the next message out, if there is one.
     #[inline]
     pub fn try_recv(&mut self) -> Option<T> {

@@ -210,6 +210,31 @@ impl<T> Ring<T> {
         Some(out)
     }
 
+    /// Lets `f` empty the next message in place and frees its slot, also when `f` unwinds. What `f` leaves
+    /// in the message is not dropped.
+    #[inline]
+    pub(super) fn take_emptied<R>(
+        &self,
+        cursor: &mut Cursor,
+        f: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
+        if !self.is_published(cursor.head) {
+            if cursor.unreported != 0 {
+                self.look_for_waiting(cursor);
+            }
+            return None;
+        }
+        let freed = Freed { ring: self, cursor };
+        let slot = self.slot(freed.cursor.head);
+        // SAFETY: published and not yet freed, so the value is initialized and the receiver's alone. It is
+        // not touched again after `freed` goes; not dropping it leaks at most.
+        let out = slot
+            .value
+            .with_mut(|value| f(unsafe { (*value).assume_init_mut() }));
+        drop(freed);
+        Some(out)
+    }
+
     /// Moves the next message out.
     #[inline]
     pub(super) fn take(&self, cursor: &mut Cursor) -> Option<T> {
@@ -305,6 +330,19 @@ impl<T> Ring<T> {
     }
 }
 
+/// Frees the slot at the cursor when dropped.
+struct Freed<'a, T> {
+    ring: &'a Ring<T>,
+    cursor: &'a mut Cursor,
+}
+
+impl<T> Drop for Freed<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.ring.free(self.cursor);
+    }
+}
+
 /// A message in the receiver's hands: dropped in place and its slot freed when this goes.
 struct Taken<'a, T> {
     ring: &'a Ring<T>,
@@ -314,16 +352,12 @@ struct Taken<'a, T> {
 impl<T> Drop for Taken<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        /// Frees the slot also when dropping the message unwinds.
-        struct Freed<'a, T>(&'a Ring<T>, &'a mut Cursor);
-        impl<T> Drop for Freed<'_, T> {
-            #[inline]
-            fn drop(&mut self) {
-                self.0.free(self.1);
-            }
-        }
-        let freed = Freed(self.ring, self.cursor);
-        let slot = freed.0.slot(freed.1.head);
+        // Frees the slot also when dropping the message unwinds.
+        let freed = Freed {
+            ring: self.ring,
+            cursor: self.cursor,
+        };
+        let slot = freed.ring.slot(freed.cursor.head);
         // SAFETY: the value is initialized and the receiver's alone until `freed` goes.
         slot.value
             .with_mut(|value| unsafe { (*value).assume_init_drop() });

@@ -1,0 +1,287 @@
+//! The calls of the backend for one task, and what follows from their outcome: data healed or poisoned,
+//! askers answered.
+
+use std::sync::Arc;
+
+use crate::access::Access;
+use crate::backend::{Backend, BoundCount, HostData, Launch, Place, Refused};
+use crate::error::Error;
+use crate::failure::{Failure, FailureRef, Reason};
+use crate::id::Point;
+use crate::message::{HostSource, LaunchCount, Op, Task, Ticket};
+
+use super::admit::binding_at;
+use super::{Effect, Server};
+
+impl<B: Backend> Server<B> {
+    /// The backend's call for a task whose bindings are resolved.
+    pub(super) fn call(&mut self, task: &mut Task, object: u32, point: Point) -> Result<(), FailureRef> {
+        let (queue, cursor) = (point.queue, point.cursor);
+        let refused = match &mut task.op {
+            Op::Launch { count, .. } => {
+                let Some(prepared) = self.kernels.get(object as usize) else {
+                    return Err(Failure::not_run(&self.names.other, Reason::Lost));
+                };
+                let declared = prepared
+                    .kernel
+                    .signature()
+                    .bindings()
+                    .len()
+                    .min(self.bound.len());
+                let (bindings, rest) = self.bound.split_at(declared);
+                let count = match (count, rest.first()) {
+                    (LaunchCount::Static(count), _) => BoundCount::Static(*count),
+                    (LaunchCount::Dynamic, Some(count)) => BoundCount::Dynamic(*count),
+                    (LaunchCount::Dynamic, None) => BoundCount::Static([0; 3]),
+                };
+                let extra = task.extra.as_deref();
+                let launch = Launch {
+                    name: prepared.kernel.name(),
+                    kernel: &prepared.code,
+                    count,
+                    bindings,
+                    scalars: match extra {
+                        Some(extra) if !extra.words.is_empty() => &extra.words,
+                        _ => &task.words,
+                    },
+                    metadata: extra.map_or(&[], |extra| &extra.metadata),
+                    tensor_maps: extra.map_or(&[], |extra| &extra.tensor_maps),
+                };
+                self.counters.launches += 1;
+                let outcome = self.backend.launch(queue, cursor, &launch);
+                outcome.map_err(|refused| (prepared.kernel.name().clone(), refused))
+            }
+            Op::CopyIn(_) => self.call_copy_in(task, point),
+            Op::CopyOut(_) => self.call_copy_out(task, point),
+            Op::Copy => {
+                let place = Place {
+                    queue,
+                    cursor,
+                    name: &self.names.copy,
+                };
+                match self.bound.as_slice() {
+                    [source, target, ..] => self.backend.copy(place, source, target),
+                    _ => {
+                        self.backend.mark(queue, cursor);
+                        Ok(())
+                    }
+                }
+                .map_err(|refused| (self.names.copy.clone(), refused))
+            }
+            Op::Fill(pattern) => {
+                let place = Place {
+                    queue,
+                    cursor,
+                    name: &self.names.fill,
+                };
+                match self.bound.as_slice() {
+                    [target, ..] => self.backend.fill(place, target, *pattern),
+                    _ => {
+                        self.backend.mark(queue, cursor);
+                        Ok(())
+                    }
+                }
+                .map_err(|refused| (self.names.fill.clone(), refused))
+            }
+            Op::Custom(_) => match std::mem::replace(&mut task.op, Op::Taken) {
+                Op::Custom(custom) => {
+                    let place = Place {
+                        queue,
+                        cursor,
+                        name: &custom.name,
+                    };
+                    let outcome = self.backend.custom(place, &self.bound, custom.work);
+                    outcome.map_err(|refused| (custom.name.clone(), refused))
+                }
+                _ => Ok(()),
+            },
+            _ => {
+                self.backend.mark(queue, cursor);
+                Ok(())
+            }
+        };
+        refused.map_err(|(name, refused)| refusal(&name, refused))
+    }
+
+    /// One copy for each binding. All but the last are part of the same point: a backend sees one
+    /// cursor for each of them, so they take cursors of their own.
+    fn call_copy_in(&mut self, task: &mut Task, point: Point) -> Result<(), (Arc<str>, Refused)> {
+        let name = self.names.copy_in.clone();
+        let place = Place {
+            queue: point.queue,
+            cursor: point.cursor,
+            name: &name,
+        };
+        let layouts = task
+            .extra
+            .as_mut()
+            .map(|extra| std::mem::take(&mut extra.layouts))
+            .unwrap_or_default();
+        let layout = layouts.first().and_then(Option::as_ref);
+        let Some(target) = self.bound.first() else {
+            self.backend.mark(point.queue, point.cursor);
+            return Ok(());
+        };
+        let source = match std::mem::replace(&mut task.op, Op::Taken) {
+            Op::CopyIn(HostSource::Words(len)) => {
+                let mut words = [0; crate::launch::INLINE_WORDS];
+                words[..task.words.len()].copy_from_slice(&task.words);
+                HostData::Words {
+                    words,
+                    len: len as usize,
+                }
+            }
+            Op::CopyIn(HostSource::Owned(owned)) => HostData::Owned(owned),
+            _ => {
+                self.backend.mark(point.queue, point.cursor);
+                return Ok(());
+            }
+        };
+        self.backend
+            .copy_in(place, target, layout, source)
+            .map_err(|refused| (name.clone(), refused))
+    }
+
+    /// The copies of one answer. Each takes a cursor; the answer waits for the last.
+    fn call_copy_out(&mut self, task: &mut Task, point: Point) -> Result<(), (Arc<str>, Refused)> {
+        let name = self.names.copy_out.clone();
+        let Op::CopyOut(copy) = &task.op else {
+            return Ok(());
+        };
+        let layouts = task
+            .extra
+            .as_deref()
+            .map_or(&[][..], |extra| &extra.layouts);
+        let mut cursor = point.cursor;
+        for (index, (source, landing)) in self.bound.iter().zip(&copy.landings).enumerate() {
+            if index > 0 {
+                let state = &mut self.queues[point.queue.index()];
+                state.issued += 1;
+                cursor = state.issued;
+            }
+            let place = Place {
+                queue: point.queue,
+                cursor,
+                name: &name,
+            };
+            let layout = layouts.get(index).and_then(Option::as_ref);
+            if let Err(refused) = self
+                .backend
+                .copy_out(place, source, layout, landing.clone())
+            {
+                if index > 0 {
+                    self.backend.mark(point.queue, cursor);
+                    landing.fail(refusal(&name, refused));
+                    continue;
+                }
+                return Err((name, refused));
+            }
+        }
+        if copy.landings.is_empty() {
+            self.backend.mark(point.queue, cursor);
+        }
+        Ok(())
+    }
+
+    /// What a task writes whole is data again.
+    #[inline]
+    pub(super) fn heal(&mut self, task: &Task) {
+        for binding in task
+            .all_bindings()
+            .filter(|binding| binding.access == Access::Write)
+        {
+            if let Some(slice) = self.slices.get_mut(binding.key as usize) {
+                let faults = &mut slice.faults;
+                if !faults.is_clean() {
+                    faults.clear(&(binding.offset..binding.offset + binding.len));
+                }
+            }
+        }
+    }
+
+    /// Poisons what the task would have written and answers who waits for it (I7).
+    pub(super) fn fail(&mut self, task: &mut Task, failure: FailureRef) {
+        self.counters.failures += 1;
+        for index in 0.. {
+            let Some(binding) = binding_at(task, index) else {
+                break;
+            };
+            if binding.access.writes()
+                && let Some(slice) = self.slices.get_mut(binding.key as usize)
+            {
+                let range = binding.offset..binding.offset + binding.len;
+                slice.faults.mark(range, failure.clone());
+            }
+        }
+        if matches!(task.op, Op::CopyOut(_))
+            && let Op::CopyOut(copy) = std::mem::replace(&mut task.op, Op::Taken)
+        {
+            // The asker is told of the data's failure, not that a copy of it did not run.
+            let told = failure.cause.clone().unwrap_or(failure);
+            copy.reply.send(Err(Error::Failed(told)));
+        }
+    }
+
+    /// Tells who waits for this task where it is.
+    #[inline]
+    pub(super) fn answer(&mut self, task: &mut Task, point: Point) {
+        let reply = match std::mem::replace(&mut task.op, Op::Taken) {
+            Op::CopyOut(copy) => copy.reply,
+            Op::Answer(reply) => reply,
+            Op::DropAfter(value) => {
+                let mut after = crate::hazard::points::Points::default();
+                after.insert(point);
+                return self.effects.push_back(Effect::Collect { value, after });
+            }
+            op => {
+                task.op = op;
+                return;
+            }
+        };
+        let last = self.queues[point.queue.index()].issued;
+        let mut ticket = Ticket::default();
+        ticket.points.push(Point::new(point.queue, last));
+        reply.send(Ok(ticket));
+    }
+
+    /// The task's name, for failures.
+    pub(super) fn name_of(&self, task: &Task) -> Arc<str> {
+        match &task.op {
+            Op::Launch { kernel, .. } => match self.links.kernel(*kernel) {
+                Some(key) => self.kernels[key as usize].kernel.name().clone(),
+                None => self.names.other.clone(),
+            },
+            Op::Custom(custom) => custom.name.clone(),
+            Op::Host(work) => work.name.clone(),
+            Op::CopyIn(_) => self.names.copy_in.clone(),
+            Op::CopyOut(_) => self.names.copy_out.clone(),
+            Op::Copy => self.names.copy.clone(),
+            Op::Fill(_) => self.names.fill.clone(),
+            Op::Reserve { .. } => self.names.reserve.clone(),
+            Op::Replay(_) => self.names.replay.clone(),
+            _ => self.names.other.clone(),
+        }
+    }
+
+    /// Remembers whose task is where, for the timeline.
+    #[inline]
+    pub(super) fn note_trace(&mut self, stream: u32, task: &Task, point: Point) {
+        if self.options.trace_capacity == 0 {
+            return;
+        }
+        if self.trace.len() == self.options.trace_capacity {
+            self.trace.pop_front();
+        }
+        let name = self.name_of(task);
+        self.trace
+            .push_back((point, self.streams[stream as usize].number, name));
+    }
+}
+
+/// A refusal as a failure.
+pub(super) fn refusal(name: &Arc<str>, refused: Refused) -> FailureRef {
+    match refused {
+        Refused::Task(why) => Failure::not_run(name, Reason::Refused(why)),
+        Refused::Lost(_) => Failure::not_run(name, Reason::Lost),
+    }
+}

@@ -1,0 +1,234 @@
+//! Reserving: who gets memory, who waits for it, and who is told that there is none.
+//!
+//! A stream that waits (is *hungry*) goes first: later reservations may only take what was clean when
+//! it began to wait, never what has come back since. The oldest fails only once nothing that came
+//! before can free memory any more (I6).
+
+use std::collections::{HashMap, HashSet};
+
+use crate::backend::Backend;
+use crate::failure::{Failure, Reason};
+use crate::hazard::log::AccessLog;
+use crate::id::Point;
+use crate::memory::{AllocationMode, ReserveError};
+use crate::message::Op;
+use crate::slice::Memory;
+use crate::stream::actor::Parked;
+
+use super::Server;
+use super::issue::Issued;
+use super::progress::Pages;
+
+/// Whether a reservation has waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Patience {
+    /// Its slice has just become known: nobody else has named it.
+    Fresh,
+    /// It was parked; tasks of other streams may wait for it.
+    Parked,
+}
+
+impl<B: Backend> Server<B> {
+    /// Gives a slice its memory, or says that there is none now.
+    ///
+    /// A stream that is hungry already goes first: later reservations may only take what was clean
+    /// when it began to wait, never what has come back since.
+    ///
+    /// A fresh slice may take a range that is still used where its stream's queue comes after that use
+    /// anyway, and inherits it. One that waited takes only clean memory: its log has entries already.
+    pub(super) fn reserve(
+        &mut self,
+        slice: u32,
+        stream: u32,
+        mode: Option<AllocationMode>,
+        patience: Patience,
+    ) -> Result<(), ReserveError> {
+        let (bytes, id) = (
+            self.slices[slice as usize].bytes,
+            self.slices[slice as usize].id,
+        );
+        let Some(mode) = mode.filter(|_| bytes > 0) else {
+            self.slices[slice as usize].memory = Memory::None;
+            return Ok(());
+        };
+        if self.hungry.front().is_some_and(|first| *first != stream) && bytes > self.hungry_budget {
+            return Err(ReserveError::OutOfMemory {
+                asked: bytes,
+                reserved: 0,
+                free: None,
+                waiting: 0,
+            });
+        }
+        let queue = self.streams[stream as usize].queue;
+        let state = &self.queues;
+        let covered = |point: Point| {
+            state[point.queue.index()].completed >= point.cursor
+                || (patience == Patience::Fresh
+                    && (point.queue == queue || state[queue.index()].clock.covers(point)))
+        };
+        let mut pages = Pages(&mut self.backend);
+        let (reservation, residue) = self
+            .pools
+            .reserve(&mut pages, bytes, mode, queue, &covered)?;
+        if !self.hungry.is_empty() {
+            self.hungry_budget = self.hungry_budget.saturating_sub(reservation.bytes);
+        }
+        self.backend
+            .slice_reserved(id, Some(reservation.page), reservation.offset, bytes);
+        self.log_memory("reserved", reservation.bytes);
+        let slice = &mut self.slices[slice as usize];
+        self.accounts.charge(slice.client, reservation.bytes);
+        if patience == Patience::Fresh {
+            slice.log = AccessLog::with_residue(bytes, &residue);
+        }
+        slice.memory = Memory::Reserved(reservation);
+        Ok(())
+    }
+
+    /// Tries a reservation that had to wait.
+    pub(super) fn issue_reserve(&mut self, stream: u32) -> Issued {
+        let Some(held) = self.streams[stream as usize].held.front() else {
+            return Issued::Empty;
+        };
+        let (Op::Reserve { mode, .. }, Some(binding)) =
+            (&held.task.op, held.task.bindings.first().copied())
+        else {
+            return Issued::Empty;
+        };
+        let mode = *mode;
+        let Some(slice) = self.links.slice(binding.slice) else {
+            return Issued::Empty;
+        };
+        match self.reserve(slice, stream, mode, Patience::Parked) {
+            Ok(()) => {}
+            Err(ReserveError::OutOfMemory { .. }) => {
+                self.streams[stream as usize].parked = Parked::Memory;
+                if !self.hungry.contains(&stream) {
+                    if self.hungry.is_empty() {
+                        self.hungry_budget = self.clean_bytes();
+                    }
+                    self.hungry.push_back(stream);
+                    self.counters.tasks_parked += 1;
+                }
+                return Issued::Parked;
+            }
+            Err(error) => {
+                let failure =
+                    Failure::not_run(&self.names.reserve, Reason::Refused(error.to_string()));
+                self.slices[slice as usize].memory = Memory::Failed(failure);
+                self.counters.failures += 1;
+            }
+        }
+        self.finish_in_software(stream);
+        Issued::Yes
+    }
+
+    /// Tries the streams that wait for memory, oldest first. The oldest fails only once nothing that
+    /// came before can free memory any more.
+    pub(super) fn feed_hungry(&mut self) {
+        while let Some(stream) = self.hungry.front().copied() {
+            if !self.streams.contains(stream as usize) {
+                self.hungry.pop_front();
+                continue;
+            }
+            self.streams[stream as usize].parked = Parked::No;
+            match self.issue_first(stream) {
+                Issued::Parked if self.streams[stream as usize].parked == Parked::Memory => {
+                    if self.memory_may_return() {
+                        return;
+                    }
+                    self.starve(stream);
+                }
+                Issued::Full => {
+                    self.streams[stream as usize].parked = Parked::Memory;
+                    return;
+                }
+                _ => {}
+            }
+            self.hungry.pop_front();
+            self.hungry_budget = self.clean_bytes();
+            if self.streams.contains(stream as usize) {
+                self.join_turn(stream);
+            }
+        }
+    }
+
+    /// Can anything that was admitted already free memory without its user doing more?
+    fn memory_may_return(&self) -> bool {
+        self.pools.has_busy()
+            || !self.early_drops.is_empty()
+            || self.table.has_dropped()
+            || (self.dropped_in_use > 0 && self.dropped_in_use > self.dropped_and_stuck())
+    }
+
+    /// How many dropped slices are held by tasks that wait, themselves or through others, for memory:
+    /// they come back only after it does.
+    fn dropped_and_stuck(&self) -> usize {
+        // The first stuck sequence of each stream that has one.
+        let mut stuck: HashMap<u32, u64> = HashMap::new();
+        let mut open: Vec<(u32, u64)> = self
+            .hungry
+            .iter()
+            .filter_map(|key| Some((*key, self.streams.get(*key as usize)?.issued + 1)))
+            .collect();
+        while let Some((key, first)) = open.pop() {
+            let known = stuck.entry(key).or_insert(u64::MAX);
+            if *known <= first {
+                continue;
+            }
+            *known = first;
+            let waiters = &self.streams[key as usize].waiters;
+            let behind = waiters.iter().filter(|waiter| waiter.sequence >= first);
+            open.extend(behind.map(|waiter| (waiter.stream, waiter.task)));
+        }
+        let mut dropped: HashSet<u32> = HashSet::new();
+        for (key, first) in stuck {
+            let actor = &self.streams[key as usize];
+            let before = (first - actor.issued - 1) as usize;
+            let bindings = actor
+                .held
+                .iter()
+                .skip(before)
+                .flat_map(|held| held.task.all_bindings());
+            let slices = bindings.filter_map(|binding| self.links.slice(binding.slice));
+            dropped.extend(slices.filter(|slice| self.slices[*slice as usize].dropped));
+        }
+        dropped.len()
+    }
+
+    /// The reservation that a stream waits for fails.
+    fn starve(&mut self, stream: u32) {
+        let Some(held) = self.streams[stream as usize].held.front() else {
+            return;
+        };
+        let (Op::Reserve { .. }, Some(binding)) =
+            (&held.task.op, held.task.bindings.first().copied())
+        else {
+            return;
+        };
+        let Some(slice) = self.links.slice(binding.slice) else {
+            return;
+        };
+        let asked = self.slices[slice as usize].bytes;
+        let free = self
+            .backend
+            .properties()
+            .memory_bytes
+            .map(|all| all.saturating_sub(self.pools.usage().reserved));
+        self.log_memory("not to be had", asked);
+        let reason = Reason::OutOfMemory { asked, free };
+        self.slices[slice as usize].memory =
+            Memory::Failed(Failure::not_run(&self.names.reserve, reason));
+        self.counters.failures += 1;
+        self.finish_in_software(stream);
+    }
+
+    /// Bytes that are free for anybody.
+    pub(super) fn clean_bytes(&self) -> u64 {
+        let usage = self.pools.usage();
+        let limit = self.backend.properties().memory_bytes.unwrap_or(u64::MAX);
+        limit
+            .saturating_sub(usage.in_use)
+            .saturating_sub(usage.busy)
+    }
+}
