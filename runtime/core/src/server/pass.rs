@@ -53,7 +53,7 @@ impl<B: Backend> Server<B> {
             let queues = &self.queues;
             self.slices[key as usize].log.touch(range, binding.access, Use::Issued(point), |used| match used {
                 Use::Issued(other) if other.queue == queue => {}
-                Use::Issued(other) if needs_wait(queues, queue, other) => after.push(other),
+                Use::Issued(other) if needs_wait(queues, queue, other) => join(&mut after, other),
                 Use::Issued(other) => implied += u64::from(other.cursor > 0),
                 Use::Held { .. } => debug_assert!(false, "a log has an entry of a held task, but none is held"),
             });
@@ -88,5 +88,13 @@ impl<B: Backend> Server<B> {
         if asked || state.issued - state.flushed >= self.options.max_tasks as u64 {
             self.end_batch(queue);
         }
+    }
+}
+
+/// One more point to come after: the latest of each queue stands for the earlier ones (I3).
+fn join(after: &mut SmallVec<[Point; 4]>, point: Point) {
+    match after.iter_mut().find(|other| other.queue == point.queue) {
+        Some(other) => other.cursor = other.cursor.max(point.cursor),
+        None => after.push(point),
     }
 }

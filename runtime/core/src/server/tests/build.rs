@@ -1,0 +1,348 @@
+//! Tasks built by hand, as the client builds them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use millstream_sync::credit::Credit;
+use millstream_sync::reply::{ReplyReceiver, reply};
+
+use crate::access::Access;
+use crate::error::Error;
+use crate::handle::{Binding, Hold};
+use crate::id::{ClientId, KernelId, RecordingId, SliceId, StreamId};
+use crate::kernel::Kernel;
+use crate::landing::{Landing, VecLanding};
+use crate::memory::AllocationMode;
+use crate::message::{
+    CopyOut, HostSource, HostWork, LaunchCount, Op, Pattern, Registration, Task, Ticket,
+};
+use crate::recording::{Parameters, RecordedOp, RecordedTask};
+use crate::report::{Ask, Scope};
+
+use super::ledger::Effect;
+use super::rig::Rig;
+use super::script::HeldBytes;
+
+pub(super) const CLIENT: ClientId = ClientId(0);
+
+/// A stream as a client has it.
+pub(super) struct Stream {
+    pub(super) hold: Hold,
+    pub(super) credit: Arc<Credit>,
+}
+
+/// A slice as a client has it.
+pub(super) struct Slice {
+    pub(super) hold: Hold,
+    pub(super) bytes: u64,
+}
+
+impl Slice {
+    pub(super) fn id(&self) -> SliceId {
+        SliceId(self.hold.id())
+    }
+
+    pub(super) fn all(&self, access: Access) -> Binding {
+        self.part(0..self.bytes, access)
+    }
+
+    pub(super) fn part(&self, range: Range<u64>, access: Access) -> Binding {
+        Binding::new(self.id(), range.start, range.end - range.start, access)
+    }
+
+    pub(super) fn read(&self) -> Binding {
+        self.all(Access::Read)
+    }
+
+    pub(super) fn write(&self) -> Binding {
+        self.all(Access::Write)
+    }
+
+    pub(super) fn update(&self) -> Binding {
+        self.all(Access::ReadWrite)
+    }
+}
+
+/// An answer that is waited for.
+pub(super) struct Answer {
+    receiver: ReplyReceiver<Result<Ticket, Error>>,
+    taken: Option<Result<Ticket, Error>>,
+    landings: Vec<Arc<VecLanding<u8>>>,
+}
+
+/// A recording as a client has it.
+pub(super) struct Recording {
+    pub(super) hold: Hold,
+    pub(super) parameters: Vec<Binding>,
+    pub(super) tasks: Arc<[RecordedTask]>,
+}
+
+impl Answer {
+    /// The bytes, the error, or that it is not there yet.
+    pub(super) fn look(&mut self, rig: &Rig) -> Option<Result<Vec<Vec<u8>>, Error>> {
+        if self.taken.is_none() {
+            let answer = self.receiver.try_take()?;
+            self.taken = Some(answer.unwrap_or(Err(Error::Closed)));
+        }
+        match self.taken.as_ref()? {
+            Err(error) => Some(Err(error.clone())),
+            Ok(ticket) if ticket.points.iter().all(|point| rig.has_passed(*point)) => {
+                // SAFETY: the copies' points have passed, and the landings leave `self` here.
+                let take = |landing: Arc<VecLanding<u8>>| unsafe { landing.take() };
+                let bytes: Result<_, _> = self.landings.drain(..).map(take).collect();
+                Some(bytes.map_err(Error::Failed))
+            }
+            Ok(_) => None,
+        }
+    }
+}
+
+impl Stream {
+    pub(super) fn id(&self) -> StreamId {
+        StreamId(self.hold.id())
+    }
+}
+
+/// Sending, as `Stream`'s methods do.
+impl Rig {
+    pub(super) fn stream(&mut self) -> Stream {
+        let hold = self.table.acquire().unwrap();
+        let credit = Arc::new(Credit::new(1 << 20));
+        let id = StreamId(hold.id());
+        self.register(Registration::Stream {
+            id,
+            client: CLIENT,
+            credit: credit.clone(),
+        });
+        Stream { hold, credit }
+    }
+
+    /// A kernel whose launches may have any number of bindings.
+    pub(super) fn kernel(&mut self) -> Hold {
+        let kernel = (0..8).fold(Kernel::new("run"), |kernel, index| {
+            kernel.updates::<u8>(format!("binding {index}"))
+        });
+        let kernel = Arc::new(kernel);
+        let hold = self.table.acquire().unwrap();
+        let id = KernelId(hold.id());
+        self.register(Registration::Kernel {
+            id,
+            kernel: kernel.clone(),
+            code: kernel,
+        });
+        hold
+    }
+
+    pub(super) fn register(&mut self, registration: Registration) {
+        self.send(Task::new(None, Op::Register(Box::new(registration))));
+    }
+
+    /// Sends a task that its stream has paid for.
+    pub(super) fn submit(&mut self, stream: &Stream, op: Op, bindings: &[Binding]) {
+        stream.credit.try_acquire(1).unwrap();
+        let mut task = Task::new(Some(stream.id()), op);
+        bindings
+            .iter()
+            .for_each(|binding| task.push_binding(*binding));
+        self.send(task);
+    }
+
+    pub(super) fn slice(&mut self, stream: &Stream, bytes: u64) -> Slice {
+        self.slice_with(stream, bytes, Some(AllocationMode::Automatic))
+    }
+
+    pub(super) fn slice_with(
+        &mut self,
+        stream: &Stream,
+        bytes: u64,
+        mode: Option<AllocationMode>,
+    ) -> Slice {
+        let slice = Slice {
+            hold: self.table.acquire().unwrap(),
+            bytes,
+        };
+        let op = Op::Reserve {
+            client: CLIENT,
+            mode,
+        };
+        self.submit(stream, op, &[slice.write()]);
+        slice
+    }
+
+    pub(super) fn launch(
+        &mut self,
+        stream: &Stream,
+        kernel: &Hold,
+        number: u64,
+        bindings: &[Binding],
+    ) {
+        stream.credit.try_acquire(1).unwrap();
+        let count = LaunchCount::Static([1; 3]);
+        let kernel = KernelId(kernel.id());
+        let mut task = Task::new(Some(stream.id()), Op::Launch { kernel, count });
+        bindings
+            .iter()
+            .for_each(|binding| task.push_binding(*binding));
+        task.words.push(number).unwrap();
+        self.send(task);
+    }
+
+    pub(super) fn fill(&mut self, stream: &Stream, number: u64, target: Binding) {
+        let pattern = Pattern {
+            value: number,
+            width: 8,
+        };
+        self.submit(stream, Op::Fill(pattern), &[target]);
+    }
+
+    pub(super) fn copy_in(&mut self, stream: &Stream, bytes: Vec<u8>, target: Binding) {
+        self.submit(
+            stream,
+            Op::CopyIn(HostSource::Owned(Box::new(bytes))),
+            &[target],
+        );
+    }
+
+    pub(super) fn copy_out(&mut self, stream: &Stream, sources: &[Binding]) -> Answer {
+        let (sender, receiver) = reply();
+        let landings: Vec<_> = sources
+            .iter()
+            .map(|source| VecLanding::<u8>::new(source.len as usize))
+            .collect();
+        let copy = CopyOut {
+            landings: landings
+                .iter()
+                .map(|landing| landing.clone() as Arc<dyn Landing>)
+                .collect(),
+            reply: sender,
+        };
+        self.submit(stream, Op::CopyOut(Box::new(copy)), sources);
+        Answer {
+            receiver,
+            taken: None,
+            landings,
+        }
+    }
+
+    pub(super) fn sync(&mut self, stream: &Stream) -> Answer {
+        let (sender, receiver) = reply();
+        self.submit(stream, Op::Answer(sender), &[]);
+        Answer {
+            receiver,
+            taken: None,
+            landings: Vec::new(),
+        }
+    }
+
+    pub(super) fn sync_all(&mut self, scope: Scope) -> Answer {
+        let (sender, receiver) = reply();
+        let ask = Ask::Sync {
+            scope,
+            reply: sender,
+        };
+        self.send(Task::new(None, Op::Ask(Box::new(ask))));
+        Answer {
+            receiver,
+            taken: None,
+            landings: Vec::new(),
+        }
+    }
+
+    pub(super) fn flush(&mut self, stream: &Stream) {
+        self.send(Task::new(Some(stream.id()), Op::Flush));
+    }
+
+    /// A host function that does to its bindings what a launch of that number does, or fails.
+    pub(super) fn host(
+        &mut self,
+        stream: &Stream,
+        number: u64,
+        bindings: &[Binding],
+        outcome: Result<(), &'static str>,
+    ) {
+        let run = move |done: crate::message::HostDone,
+                        resources: Option<Box<dyn std::any::Any + Send>>| {
+            let held: Option<Box<HeldBytes>> =
+                resources.and_then(|resources| resources.downcast().ok());
+            if let Some(held) = held {
+                held.end(match outcome {
+                    Ok(()) => Effect::Compute(number),
+                    Err(_) => Effect::None,
+                });
+            }
+            if let Err(message) = outcome {
+                done.fail(message.into());
+            }
+        };
+        let work = HostWork {
+            name: "host".into(),
+            resources: true,
+            run: Box::new(run),
+        };
+        self.submit(stream, Op::Host(Box::new(work)), bindings);
+    }
+
+    pub(super) fn point(&mut self, stream: &Stream) -> Slice {
+        let point = self.slice_with(stream, 1, None);
+        self.submit(stream, Op::Mark, &[point.write()]);
+        point
+    }
+
+    pub(super) fn wait_for(&mut self, stream: &Stream, point: &Slice) {
+        self.submit(stream, Op::Mark, &[point.read()]);
+    }
+
+    /// A recording of launches, each a number and bindings.
+    pub(super) fn record(&mut self, kernel: &Hold, launches: &[(u64, Vec<Binding>)]) -> Recording {
+        let mut parameters = Parameters::default();
+        launches
+            .iter()
+            .flat_map(|(_, bindings)| bindings)
+            .for_each(|binding| parameters.add(binding));
+        let tasks: Arc<[RecordedTask]> = launches
+            .iter()
+            .map(|(number, bindings)| RecordedTask {
+                op: RecordedOp::Launch {
+                    kernel: KernelId(kernel.id()),
+                    count: LaunchCount::Static([1; 3]),
+                    aliases: false,
+                },
+                bindings: bindings
+                    .iter()
+                    .map(|binding| parameters.relative(binding))
+                    .collect(),
+                scalars: [*number].into(),
+                metadata: Vec::new(),
+                tensor_maps: Vec::new(),
+            })
+            .collect();
+        let hold = self.table.acquire().unwrap();
+        let id = RecordingId(hold.id());
+        self.register(Registration::Recording {
+            id,
+            tasks: tasks.clone(),
+        });
+        Recording {
+            hold,
+            parameters: parameters
+                .list
+                .iter()
+                .map(|parameter| parameter.binding)
+                .collect(),
+            tasks,
+        }
+    }
+
+    pub(super) fn replay(
+        &mut self,
+        stream: &Stream,
+        recording: &Recording,
+        parameters: &[Binding],
+    ) {
+        self.submit(
+            stream,
+            Op::Replay(RecordingId(recording.hold.id())),
+            parameters,
+        );
+    }
+}

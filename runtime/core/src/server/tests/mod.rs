@@ -1,0 +1,22 @@
+//! The server, driven on one thread with a scripted backend.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `ledger` | what the backend was told, and the checks of it by vector clocks |
+//! | `script` | the backend: completes only what a test says |
+//! | `rig` | the device actor's loop without a thread: it sleeps whenever the actor would |
+//! | `build` | tasks built by hand |
+//! | `order`, `hazards`, `memory`, `failures`, `progress` | facts |
+//! | `program`, `oracle` | random programs, and what they must compute |
+
+mod build;
+mod failures;
+mod hazards;
+mod ledger;
+mod memory;
+mod oracle;
+mod order;
+mod program;
+mod progress;
+mod rig;
+mod script;
