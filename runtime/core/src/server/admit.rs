@@ -136,6 +136,12 @@ impl<B: Backend> Server<B> {
         else {
             return;
         };
+        if std::mem::take(&mut self.streams[stream as usize].in_turn) {
+            // It was flushed by itself and kept its place in the turn.
+            self.queues[current.index()]
+                .turn
+                .retain(|other| *other != stream);
+        }
         self.queues[current.index()].streams -= 1;
         self.queues[least].streams += 1;
         let actor = &mut self.streams[stream as usize];

@@ -27,8 +27,6 @@ pub(crate) struct QueueState {
     pub(crate) flushed: Cursor,
     /// Progress, as of the last look.
     pub(crate) completed: Cursor,
-    /// Progress whose consequences were taken up.
-    told: Cursor,
     /// Progress whose consequences (memory, slots, host functions) were drawn.
     pub(crate) taken_up: Cursor,
     pub(crate) clock: QueueClock,
@@ -50,7 +48,6 @@ impl QueueState {
             issued: 0,
             flushed: 0,
             completed: 0,
-            told: 0,
             taken_up: 0,
             clock: QueueClock::default(),
             turn: VecDeque::new(),
@@ -75,14 +72,5 @@ impl QueueState {
             self.completed = completed;
             self.clock.prune(completed);
         }
-    }
-
-    /// Looks again and tells, once, of progress since the last time that it was told.
-    #[inline]
-    pub(crate) fn has_news(&mut self) -> bool {
-        self.look();
-        let news = self.completed > self.told;
-        self.told = self.completed;
-        news
     }
 }
