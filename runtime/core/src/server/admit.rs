@@ -64,6 +64,7 @@ impl<B: Backend> Server<B> {
         self.admit_hazards(stream, &mut held);
         let actor = &mut self.streams[stream as usize];
         actor.held.push_back(held);
+        self.queues[actor.queue.index()].held += 1;
         self.tasks_held += 1;
         let (holds, sequence) = (actor.held.len(), actor.issued + actor.held.len() as u64);
         self.join_turn(stream);
@@ -125,7 +126,7 @@ impl<B: Backend> Server<B> {
         if last > self.queues[current.index()].completed {
             return;
         }
-        let load = |queue: &QueueState| queue.in_flight() + queue.turn.len() as u64;
+        let load = |queue: &QueueState| queue.in_flight() + queue.held;
         let least = self
             .queues
             .iter()

@@ -89,6 +89,8 @@ impl<B: Backend> Server<B> {
             if point.queue == queue {
                 continue;
             }
+            // A look costs a load, a wait a call: it may have completed since the last look.
+            self.queues[point.queue.index()].look();
             if !needs_wait(&self.queues, queue, *point) {
                 self.counters.waits_implied += 1;
                 continue;
@@ -205,6 +207,7 @@ impl<B: Backend> Server<B> {
         };
         let last = Point::new(point.queue, cursor);
         self.tasks_held -= 1;
+        self.queues[point.queue.index()].held -= 1;
         let actor = &mut self.streams[stream as usize];
         actor.issued += 1;
         actor.last = actor.last.max(cursor);

@@ -30,7 +30,10 @@ pub(crate) struct QueueState {
     /// Progress whose consequences (memory, slots, host functions) were drawn.
     pub(crate) taken_up: Cursor,
     pub(crate) clock: QueueClock,
-    /// Streams with a task that can be tried.
+    /// Tasks that streams which sit here hold.
+    pub(crate) held: u64,
+    /// Streams that may have a task that can be tried. One that was flushed by itself meanwhile keeps its
+    /// place and is passed over.
     pub(crate) turn: VecDeque<u32>,
     /// Streams that sit here.
     pub(crate) streams: u32,
@@ -50,6 +53,7 @@ impl QueueState {
             completed: 0,
             taken_up: 0,
             clock: QueueClock::default(),
+            held: 0,
             turn: VecDeque::new(),
             streams: 0,
             full: false,
