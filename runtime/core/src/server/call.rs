@@ -238,6 +238,8 @@ impl<B: Backend> Server<B> {
                 return;
             }
         };
+        // The batch first: whoever is told of the point finds it on its way, or passed.
+        self.end_batch(point.queue);
         let last = self.queues[point.queue.index()].issued;
         let mut ticket = Ticket::default();
         ticket.points.push(Point::new(point.queue, last));
