@@ -15,7 +15,7 @@ use crate::message::{HostDone, HostWork, Task};
 use crate::options::DeviceOptions;
 use crate::server::{Effect, HostToken, Server};
 
-use super::ledger::Ledger;
+use super::ledger::{Call, Ledger};
 use super::script::{Script, Shared};
 
 /// Turns without anything coming from outside, after which a loop is said never to rest.
@@ -271,5 +271,45 @@ impl Rig {
     pub(super) fn queue_of(&self, stream: crate::id::StreamId) -> QueueId {
         let key = self.server.links.stream(stream).unwrap();
         self.server.streams[key as usize].queue
+    }
+}
+
+/// What the backend was told so far.
+impl Rig {
+    pub(super) fn calls(&self) -> Vec<Call> {
+        self.ledger.get().calls.clone()
+    }
+
+    /// The numbers of what ran on a queue, in order.
+    pub(super) fn order(&self, queue: u8) -> Vec<u64> {
+        let number = |call: Call| match call {
+            Call::Run(on, number) if on == queue => Some(number),
+            _ => None,
+        };
+        self.calls().into_iter().filter_map(number).collect()
+    }
+
+    /// Waits: which queue, for which, for what cursor.
+    pub(super) fn waits(&self) -> Vec<(u8, u8, u64)> {
+        let wait = |call: Call| match call {
+            Call::Wait(queue, on, cursor) => Some((queue, on, cursor)),
+            _ => None,
+        };
+        self.calls().into_iter().filter_map(wait).collect()
+    }
+
+    /// The cursors at which batches of a queue ended.
+    pub(super) fn flushes(&self, queue: u8) -> Vec<u64> {
+        let flush = |call: Call| match call {
+            Call::Flush(on, cursor) if on == queue => Some(cursor),
+            _ => None,
+        };
+        self.calls().into_iter().filter_map(flush).collect()
+    }
+
+    /// The queue of a stream whose registration may still be in the mailbox.
+    pub(super) fn queue_of_new(&mut self, stream: &super::build::Stream) -> QueueId {
+        self.admit();
+        self.queue_of(stream.id())
     }
 }
