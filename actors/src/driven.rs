@@ -59,7 +59,7 @@ impl Outside for Inline {
             }
             Effect::Collect { value, after } => {
                 self.gc.take(Handover {
-                    after: after.iter().collect(),
+                    after,
                     then: Then::Drop(value),
                 });
             }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use millstream_core::channel::mark_runtime_thread;
+use millstream_core::hazard::points::Points;
 use millstream_core::id::Point;
 use millstream_sync::channel;
 use millstream_sync::facade::{SpinPolicy, Spinner, thread};
@@ -22,7 +23,7 @@ const HANDOVER_CAPACITY: usize = 1_024;
 
 /// A hand-over: points to wait for, then something to do.
 pub(crate) struct Handover {
-    pub(crate) after: Vec<Point>,
+    pub(crate) after: Points,
     pub(crate) then: Then,
 }
 
@@ -30,8 +31,8 @@ pub(crate) struct Handover {
 pub(crate) enum Then {
     /// Drop this.
     Drop(Box<dyn Any + Send>),
-    /// Wake the device thread: memory has become free.
-    WakeDevice,
+    /// Wake the device thread: memory that waited for this point has become free.
+    WakeDevice(Point),
 }
 
 /// An entry that waits.
@@ -74,7 +75,7 @@ impl Gc {
             waiting
                 .handover
                 .after
-                .retain(|point| timelines[point.queue.index()].completed() < point.cursor);
+                .retain_open(|point| timelines[point.queue.index()].completed() >= point.cursor);
             if !waiting.handover.after.is_empty() {
                 index += 1;
                 continue;
@@ -83,7 +84,7 @@ impl Gc {
             match self.waiting.swap_remove(index).handover.then {
                 // A panic of a user's destructor ends here.
                 Then::Drop(value) => drop(catch_unwind(AssertUnwindSafe(|| drop(value)))),
-                Then::WakeDevice => self.device.wake(),
+                Then::WakeDevice(_) => self.device.wake(),
             }
         }
         worked
@@ -93,7 +94,7 @@ impl Gc {
     /// became due meanwhile.
     fn watch(&mut self, waker: &Waker) -> bool {
         for waiting in &mut self.waiting {
-            let Some(point) = waiting.handover.after.first().copied() else {
+            let Some(point) = waiting.handover.after.iter().next() else {
                 return true;
             };
             if waiting.watch.is_some_and(|(watched, _)| watched == point) {
@@ -109,11 +110,10 @@ impl Gc {
     }
 
     fn is_due(&self) -> bool {
-        let passed =
-            |point: &Point| self.timelines[point.queue.index()].completed() >= point.cursor;
+        let passed = |point: Point| self.timelines[point.queue.index()].completed() >= point.cursor;
         self.waiting
             .iter()
-            .any(|waiting| waiting.handover.after.first().is_none_or(passed))
+            .any(|waiting| waiting.handover.after.iter().next().is_none_or(passed))
     }
 
     /// Values that are still waited for; they are leaked.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
 use millstream_core::channel::{Build, ComputeChannel, Job, Refusal, mark_runtime_thread};
+use millstream_core::hazard::points::Points;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_core::server::Effect;
@@ -78,36 +79,37 @@ impl Outside for Threads {
                 resources,
                 token,
             } => {
-                self.host.execute(host_job(
+                let job = host_job(
                     work,
                     resources,
                     token,
                     self.control.clone(),
                     self.gate.clone(),
-                ));
+                );
+                self.host.execute(job);
                 return Ok(());
             }
             Effect::Collect { value, after } => Handover {
-                after: after.iter().collect(),
+                after,
                 then: Then::Drop(value),
             },
-            Effect::Watch(point) => Handover {
-                after: vec![point],
-                then: Then::WakeDevice,
-            },
+            Effect::Watch(point) => {
+                let mut after = Points::new();
+                after.insert(point);
+                Handover {
+                    after,
+                    then: Then::WakeDevice(point),
+                }
+            }
         };
         self.gc
             .hand_over(handover)
             .map_err(|handover| match handover.then {
-                Then::Drop(value) => {
-                    let mut after = millstream_core::hazard::points::Points::default();
-                    handover
-                        .after
-                        .into_iter()
-                        .for_each(|point| after.insert(point));
-                    Effect::Collect { value, after }
-                }
-                Then::WakeDevice => Effect::Watch(handover.after[0]),
+                Then::Drop(value) => Effect::Collect {
+                    value,
+                    after: handover.after,
+                },
+                Then::WakeDevice(point) => Effect::Watch(point),
             })
     }
 }
