@@ -11,8 +11,9 @@ pub use millstream_core::access::Access;
 pub use millstream_core::backend;
 pub use millstream_core::channel::ComputeChannel;
 pub use millstream_core::client::{
-    ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Recorder, Recording,
-    ResourceGuard, Stream, StreamPoint, Tensor, TensorSpec,
+    ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Readback, ReadbackSender,
+    Readbacks, Recorder, Recording, ResourceGuard, Stream, StreamPoint, Tensor, TensorSpec,
+    readbacks,
 };
 pub use millstream_core::element::Element;
 pub use millstream_core::error::{Error, KernelError, LaunchError, MemoryError, OpenError};

@@ -390,3 +390,35 @@ fn every_cube_runs_once_and_knows_its_place(#[case] on: On) {
         .collect();
     assert_eq!(stream.read(&out).wait().unwrap(), expected);
 }
+
+/// A sequence of readbacks with tags: bounded, in order, async or not (I5, I12).
+#[apply(every_device)]
+fn readbacks_come_as_a_bounded_sequence_with_their_tags(#[case] on: On) {
+    let mut rig = on.open();
+    let stream = rig.client().stream();
+    let values = stream.create(&[0_u32]).unwrap();
+    let (sender, sequence) = millstream::readbacks::<u32, u32>(3);
+    for frame in 0..3 {
+        stream.write(&values, &[frame * 10]).unwrap();
+        sender.read(&stream, &values, frame).unwrap();
+    }
+    assert!(matches!(
+        sender.read(&stream, &values, 9),
+        Err(Error::Busy { depth: 3, .. })
+    ));
+    if let Some(driver) = &mut rig.driver {
+        while driver.pump(Duration::from_millis(1)) {}
+    }
+    let first = pollster::block_on(sequence.next()).unwrap();
+    assert_eq!((first.tag, first.elements.unwrap()), (0, vec![0]));
+    sender.read(&stream, &values, 3).unwrap();
+    drop(sender);
+    if let Some(driver) = &mut rig.driver {
+        while driver.pump(Duration::from_millis(1)) {}
+    }
+    let rest: Vec<_> = std::iter::from_fn(|| sequence.wait_next())
+        .map(|readback| (readback.tag, readback.elements.unwrap()))
+        .collect();
+    assert_eq!(rest, [(1, vec![10]), (2, vec![20]), (3, vec![20])]);
+    assert!(sequence.try_next().is_none());
+}
