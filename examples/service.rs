@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 match serve(&client, squares, &vec![2.0; len]) {
                     Ok(sum) => println!("tenant {tenant}: {sum}"),
                     Err(Error::Memory(error @ MemoryError::Limit { .. })) => {
-                        println!("tenant {tenant}: refused, {error}")
+                        println!("tenant {tenant}: refused, {error}");
                     }
                     Err(error) => println!("tenant {tenant}: {error}"),
                 }

@@ -1,6 +1,7 @@
 //! I9: in the steady state a launch allocates nothing, on any thread.
 //!
 //! A binary of its own, because it counts every allocation of the process.
+#![allow(clippy::unwrap_used, reason = "a test says what it expects by unwrapping")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
