@@ -7,8 +7,8 @@ mod metadata;
 mod tensor_map;
 
 pub use arguments::{
-    Argument, ArgumentCheck, ArgumentError, ArgumentWriter, Arguments, Bound, LaunchArgs, bind, read, update,
-    write,
+    Argument, ArgumentCheck, ArgumentError, ArgumentWriter, Arguments, Bound, LaunchArgs, bind,
+    read, update, write,
 };
 pub use count::CubeCount;
 pub use inline::Inline;

@@ -15,7 +15,12 @@ use super::{Effect, Server};
 
 impl<B: Backend> Server<B> {
     /// The backend's call for a task whose bindings are resolved.
-    pub(super) fn call(&mut self, task: &mut Task, object: u32, point: Point) -> Result<(), FailureRef> {
+    pub(super) fn call(
+        &mut self,
+        task: &mut Task,
+        object: u32,
+        point: Point,
+    ) -> Result<(), FailureRef> {
         let (queue, cursor) = (point.queue, point.cursor);
         let refused = match &mut task.op {
             Op::Launch { count, .. } => {

@@ -76,8 +76,7 @@ impl<B: Backend> Server<B> {
                 let resources = wanted
                     .then(|| self.backend.resources(&self.bound))
                     .and_then(Result::ok);
-                let resources =
-                    resources.map(|resources| resources as Box<dyn Any + Send>);
+                let resources = resources.map(|resources| resources as Box<dyn Any + Send>);
                 self.effects.push_back(Effect::Host {
                     work: *work,
                     resources,

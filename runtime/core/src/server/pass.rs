@@ -43,7 +43,9 @@ impl<B: Backend> Server<B> {
         let mut implied = 0;
         self.bound.clear();
         for index in 0.. {
-            let Some(binding) = binding_at_mut(task, index) else { break };
+            let Some(binding) = binding_at_mut(task, index) else {
+                break;
+            };
             let Some(key) = self.links.slice(binding.slice) else {
                 resolved = Err(Failure::not_run(&self.names.other, Reason::Lost));
                 continue;
@@ -51,12 +53,21 @@ impl<B: Backend> Server<B> {
             binding.key = key;
             let range = binding.offset..binding.offset + binding.len;
             let queues = &self.queues;
-            self.slices[key as usize].log.touch(range, binding.access, Use::Issued(point), |used| match used {
-                Use::Issued(other) if other.queue == queue => {}
-                Use::Issued(other) if needs_wait(queues, queue, other) => join(&mut after, other),
-                Use::Issued(other) => implied += u64::from(other.cursor > 0),
-                Use::Held { .. } => debug_assert!(false, "a log has an entry of a held task, but none is held"),
-            });
+            self.slices[key as usize].log.touch(
+                range,
+                binding.access,
+                Use::Issued(point),
+                |used| match used {
+                    Use::Issued(other) if other.queue == queue => {}
+                    Use::Issued(other) if needs_wait(queues, queue, other) => {
+                        join(&mut after, other)
+                    }
+                    Use::Issued(other) => implied += u64::from(other.cursor > 0),
+                    Use::Held { .. } => {
+                        debug_assert!(false, "a log has an entry of a held task, but none is held")
+                    }
+                },
+            );
             match self.bind(binding) {
                 Ok(bound) => self.bound.push(bound),
                 Err(failure) if resolved.is_ok() => resolved = Err(failure),
