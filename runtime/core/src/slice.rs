@@ -16,6 +16,8 @@ pub(crate) struct Slice {
     /// Bytes that were asked for.
     pub(crate) bytes: u64,
     pub(crate) client: ClientId,
+    /// The mailbox position of its reservation: who asked first gets memory first.
+    pub(crate) asked_at: u64,
     pub(crate) memory: Memory,
     pub(crate) log: AccessLog,
     pub(crate) faults: Faults,

@@ -53,6 +53,7 @@ impl<B: Backend> Server<B> {
                 return;
             }
         }
+        let reserves = matches!(message.op, Op::Reserve { .. });
         let asked = matches!(message.op, Op::CopyOut(_) | Op::Answer(_) | Op::Host(_));
         if self.passes_through(stream, &message.op) {
             return self.pass_through(stream, message, paid, asked);
@@ -68,7 +69,10 @@ impl<B: Backend> Server<B> {
         self.tasks_held += 1;
         let (holds, sequence) = (actor.held.len(), actor.issued + actor.held.len() as u64);
         self.join_turn(stream);
-        if asked {
+        if reserves && holds == 1 {
+            // It waits for memory from now on, before whoever asks later.
+            self.issue_first(stream);
+        } else if asked {
             self.flush_prefix(stream, sequence, Why::Asked);
         } else if holds >= self.options.max_tasks {
             self.flush_prefix(stream, sequence, Why::Full);

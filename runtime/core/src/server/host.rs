@@ -107,7 +107,13 @@ impl<B: Backend> Server<B> {
             return;
         };
         match outcome {
-            Ok(()) => self.heal(&held.task),
+            Ok(()) => {
+                // What was bound for writing is data again, whenever its failure became known.
+                if self.resolve(&held.task).is_ok() {
+                    crate::settle::outputs(&self.table, &self.bound, &Ok(()));
+                }
+                self.heal(&held.task);
+            }
             Err(message) => {
                 let failure = Failure::panicked(&Arc::from("host function"), message);
                 self.fail(&mut held.task, failure);

@@ -205,6 +205,7 @@ impl<B: Backend> Server<B> {
             id,
             bytes: binding.len,
             client,
+            asked_at: self.messages,
             memory: Memory::Pending,
             log: AccessLog::default(),
             faults: Default::default(),

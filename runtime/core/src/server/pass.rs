@@ -60,11 +60,11 @@ impl<B: Backend> Server<B> {
                 |used| match used {
                     Use::Issued(other) if other.queue == queue => {}
                     Use::Issued(other) if needs_wait(queues, queue, other) => {
-                        join(&mut after, other)
+                        join(&mut after, other);
                     }
                     Use::Issued(other) => implied += u64::from(other.cursor > 0),
                     Use::Held { .. } => {
-                        debug_assert!(false, "a log has an entry of a held task, but none is held")
+                        debug_assert!(false, "a log has an entry of a held task, but none is held");
                     }
                 },
             );

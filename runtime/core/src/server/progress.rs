@@ -142,6 +142,8 @@ impl<B: Backend> Server<B> {
         let mut left = 0;
         let keys: Vec<u32> = self.streams.iter().map(|(key, _)| key as u32).collect();
         for stream in keys {
+            // Whoever waits for room in the stream waits no longer (I5).
+            self.streams[stream as usize].credit.end();
             while let Some(mut held) = self.streams[stream as usize].held.pop_front() {
                 left += 1;
                 let failure = Failure::not_run(&self.name_of(&held.task), Reason::Lost);

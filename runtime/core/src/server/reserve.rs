@@ -51,7 +51,8 @@ impl<B: Backend> Server<B> {
             self.slices[slice as usize].memory = Memory::None;
             return Ok(());
         };
-        if self.hungry.front().is_some_and(|first| *first != stream) && bytes > self.hungry_budget {
+        let goes_first = patience == Patience::Parked && self.hungry.front() == Some(&stream);
+        if !self.hungry.is_empty() && !goes_first && bytes > self.hungry_budget {
             return Err(ReserveError::OutOfMemory {
                 asked: bytes,
                 reserved: 0,
@@ -103,13 +104,7 @@ impl<B: Backend> Server<B> {
             Ok(()) => {}
             Err(ReserveError::OutOfMemory { .. }) => {
                 self.streams[stream as usize].parked = Parked::Memory;
-                if !self.hungry.contains(&stream) {
-                    if self.hungry.is_empty() {
-                        self.hungry_budget = self.clean_bytes();
-                    }
-                    self.hungry.push_back(stream);
-                    self.counters.tasks_parked += 1;
-                }
+                self.wait_for_memory(stream);
                 return Issued::Parked;
             }
             Err(error) => {
@@ -121,6 +116,33 @@ impl<B: Backend> Server<B> {
         }
         self.finish_in_software(stream);
         Issued::Yes
+    }
+
+    /// The stream waits for memory, behind those that asked before it, whenever they came to wait.
+    fn wait_for_memory(&mut self, stream: u32) {
+        if self.hungry.contains(&stream) {
+            return;
+        }
+        if self.hungry.is_empty() {
+            self.hungry_budget = self.clean_bytes();
+        }
+        let asked_at = self.asked_at(stream);
+        let place = self
+            .hungry
+            .iter()
+            .take_while(|other| self.asked_at(**other) < asked_at)
+            .count();
+        self.hungry.insert(place, stream);
+        self.counters.tasks_parked += 1;
+    }
+
+    /// The mailbox position of the reservation that a stream waits for.
+    fn asked_at(&self, stream: u32) -> u64 {
+        self.streams
+            .get(stream as usize)
+            .and_then(|actor| actor.held.front()?.task.bindings.first().copied())
+            .and_then(|binding| self.links.slice(binding.slice))
+            .map_or(0, |slice| self.slices[slice as usize].asked_at)
     }
 
     /// Tries the streams that wait for memory, oldest first. The oldest fails only once nothing that

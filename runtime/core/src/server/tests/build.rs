@@ -19,7 +19,7 @@ use crate::message::{
 use crate::recording::{Parameters, RecordedOp, RecordedTask};
 use crate::report::{Ask, Scope};
 
-use super::ledger::Effect;
+use super::bytes::Effect;
 use super::rig::Rig;
 use super::script::HeldBytes;
 

@@ -6,7 +6,7 @@
 //! cursors go up by one; pages and slices are live. Not checked here: that the order is the mailbox's,
 //! which is the oracle's part.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,8 +14,10 @@ use millstream_sync::timeline::Timeline;
 
 use crate::access::Access;
 use crate::backend::BoundSlice;
-use crate::id::{Cursor, MAX_QUEUES, Point, QueueId, SliceId};
-use crate::memory::{PageError, PageId};
+use crate::id::{Cursor, MAX_QUEUES, Point, QueueId};
+use crate::memory::PageId;
+
+use super::bytes::{Effect, Memory};
 
 /// For every queue, the greatest cursor that is known to come before.
 pub(super) type Clock = [Cursor; MAX_QUEUES];
@@ -76,37 +78,13 @@ impl Issue {
     }
 }
 
-/// A slice that is live for the backend.
-struct Live {
-    page: PageId,
-    start: u64,
-    len: u64,
-}
-
-/// What a task does with bytes.
-pub(super) enum Effect {
-    /// Nothing.
-    None,
-    /// See [`compute`].
-    Compute(u64),
-    /// The first binding's bytes go to the second.
-    Copy,
-    /// These bytes go to the first binding.
-    Store(Vec<u8>),
-}
-
 pub(super) struct Ledger {
     lanes: Vec<Lane>,
     open: Vec<Touch>,
-    pages: BTreeMap<PageId, Vec<u8>>,
-    pages_made: u32,
-    memory_bytes: u64,
-    slices: HashMap<SliceId, Live>,
+    pub(super) memory: Memory,
     hosts: u64,
     pub(super) calls: Vec<Call>,
     pub(super) issues: HashMap<u64, Issue>,
-    /// Slices that ever had memory.
-    pub(super) reserved: HashSet<SliceId>,
     /// Numbers of launches and fills to refuse.
     pub(super) refused: HashSet<u64>,
     /// Which call of a copy to refuse, counted down.
@@ -131,14 +109,10 @@ impl Ledger {
         Self {
             lanes: (0..queues).map(lane).collect(),
             open: Vec::new(),
-            pages: BTreeMap::new(),
-            pages_made: 0,
-            memory_bytes,
-            slices: HashMap::new(),
+            memory: Memory::new(memory_bytes),
             hosts: 0,
             calls: Vec::new(),
             issues: HashMap::new(),
-            reserved: HashSet::new(),
             refused: HashSet::new(),
             refuse_copy: None,
             dice: (1, 0),
@@ -152,11 +126,6 @@ impl Ledger {
 
     pub(super) fn timeline(&self, queue: QueueId) -> Arc<Timeline> {
         self.lanes[queue.index()].timeline.clone()
-    }
-
-    /// Pages and slices that live.
-    pub(super) fn live(&self) -> (usize, usize) {
-        (self.pages.len(), self.slices.len())
     }
 
     /// Tasks of `queue` that were issued and have not completed.
@@ -263,7 +232,7 @@ impl Ledger {
         lane.clocks.push(lane.now);
         let clock = lane.now;
         for bound in bindings.iter().filter(|bound| bound.len > 0) {
-            let page = self.check_live(bound);
+            let page = self.memory.page_of(bound);
             let range = bound.offset..bound.offset + bound.len;
             for touch in &self.open {
                 let ordered = match touch.by {
@@ -290,7 +259,7 @@ impl Ledger {
             })
         });
         self.open.extend(touches);
-        self.apply(bindings, effect);
+        self.memory.apply(bindings, effect);
     }
 
     /// Notes a numbered task that was taken.
@@ -333,7 +302,7 @@ impl Ledger {
         self.hosts += 1;
         let by = By::Host(self.hosts);
         for bound in bindings.iter().filter(|bound| bound.len > 0) {
-            let page = self.check_live(bound);
+            let page = self.memory.page_of(bound);
             let range = bound.offset..bound.offset + bound.len;
             if let Some(touch) = self
                 .open
@@ -357,126 +326,14 @@ impl Ledger {
 
     pub(super) fn host_ends(&mut self, host: u64, bindings: &[BoundSlice], effect: Effect) {
         self.open.retain(|touch| touch.by != By::Host(host));
-        self.apply(bindings, effect);
+        self.memory.apply(bindings, effect);
     }
 
-    pub(super) fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        let used: u64 = self.pages.values().map(|page| page.len() as u64).sum();
-        let free = self.memory_bytes - used;
-        if bytes > free {
-            return Err(PageError::OutOfMemory { free: Some(free) });
-        }
-        let page = PageId(self.pages_made);
-        self.pages_made += 1;
-        self.pages.insert(page, vec![0xCD; bytes as usize]);
-        Ok(page)
-    }
-
+    /// A page goes back: nothing uses it any more.
     pub(super) fn free(&mut self, page: PageId) {
-        if self.trace {
-            eprintln!("free {page}");
-        }
-        assert!(
-            self.open.iter().all(|touch| touch.page != page),
-            "{page} is freed in use (I4)"
-        );
-        assert!(
-            self.slices.values().all(|slice| slice.page != page),
-            "{page} is freed with a slice on it"
-        );
-        assert!(self.pages.remove(&page).is_some(), "{page} is freed twice");
-    }
-
-    pub(super) fn reserve(&mut self, slice: SliceId, page: PageId, start: u64, len: u64) {
-        if self.trace {
-            eprintln!("reserve {slice} {page} {start} {len}");
-        }
-        let bytes = self
-            .pages
-            .get_mut(&page)
-            .expect("a slice lies in a live page");
-        bytes[start as usize..(start + len) as usize].fill(0);
-        let overlaps = |other: &Live| {
-            other.page == page && other.start < start + len && start < other.start + other.len
-        };
-        assert!(
-            !self.slices.values().any(overlaps),
-            "{slice} overlaps a live one (I4)"
-        );
-        assert!(
-            self.slices
-                .insert(slice, Live { page, start, len })
-                .is_none(),
-            "{slice} is reserved twice"
-        );
-        self.reserved.insert(slice);
-    }
-
-    pub(super) fn release(&mut self, slice: SliceId) {
-        if self.trace {
-            eprintln!("release {slice}");
-        }
-        assert!(
-            self.slices.remove(&slice).is_some(),
-            "{slice} is released without being live"
-        );
-    }
-
-    /// The page of a binding, which lies in its live slice.
-    fn check_live(&self, bound: &BoundSlice) -> PageId {
-        let live = &self.slices[&bound.slice];
-        assert_eq!(
-            Some(live.page),
-            bound.page,
-            "{} lies elsewhere",
-            bound.slice
-        );
-        assert_eq!(live.start + bound.slice_offset, bound.offset);
-        assert!(
-            bound.slice_offset + bound.len <= live.len,
-            "beyond {}",
-            bound.slice
-        );
-        live.page
-    }
-
-    /// The bytes of a binding.
-    pub(super) fn bytes(&self, bound: &BoundSlice) -> &[u8] {
-        match bound.page {
-            Some(page) => {
-                &self.pages[&page][bound.offset as usize..(bound.offset + bound.len) as usize]
-            }
-            None => &[],
-        }
-    }
-
-    fn store(&mut self, bound: &BoundSlice, bytes: &[u8]) {
-        if let Some(page) = bound.page.and_then(|page| self.pages.get_mut(&page)) {
-            page[bound.offset as usize..(bound.offset + bound.len) as usize].copy_from_slice(bytes);
-        }
-    }
-
-    fn apply(&mut self, bindings: &[BoundSlice], effect: Effect) {
-        match effect {
-            Effect::None => {}
-            Effect::Store(bytes) => self.store(&bindings[0], &bytes),
-            Effect::Copy => {
-                let bytes = self.bytes(&bindings[0]).to_vec();
-                self.store(&bindings[1], &bytes);
-            }
-            Effect::Compute(number) => {
-                let mut views: Vec<_> = bindings
-                    .iter()
-                    .map(|bound| (bound.access, self.bytes(bound).to_vec()))
-                    .collect();
-                compute(number, &mut views);
-                for (bound, (access, bytes)) in bindings.iter().zip(&views) {
-                    if access.writes() {
-                        self.store(bound, bytes);
-                    }
-                }
-            }
-        }
+        let in_use = |touch: &Touch| touch.page == page;
+        assert!(!self.open.iter().any(in_use), "{page} is freed in use (I4)");
+        self.memory.free(page);
     }
 }
 
@@ -485,25 +342,4 @@ fn conflict(touch: &Touch, page: PageId, range: &Range<u64>, access: Access) -> 
         && touch.range.start < range.end
         && range.start < touch.range.end
         && (touch.access.writes() || access.writes())
-}
-
-/// What launch `number` does: every byte that it writes depends on its number and on all it reads.
-pub(super) fn compute(number: u64, views: &mut [(Access, Vec<u8>)]) {
-    let mut hash = number ^ 0xcbf2_9ce4_8422_2325;
-    for byte in views
-        .iter()
-        .filter(|(access, _)| access.reads())
-        .flat_map(|(_, bytes)| bytes)
-    {
-        hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    for (access, bytes) in views.iter_mut().filter(|(access, _)| access.writes()) {
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            let fresh = (hash >> (index % 7 * 8)) as u8;
-            *byte = match access {
-                Access::ReadWrite => byte.wrapping_mul(3) ^ fresh,
-                _ => fresh,
-            };
-        }
-    }
 }

@@ -1,1 +1,251 @@
-//! todo
+//! Memory under pressure: who waits, who goes first, who is told that there is none (I4, I6).
+
+use crate::error::Error;
+use crate::failure::Reason;
+use crate::memory::MemoryOptions;
+use crate::options::DeviceOptions;
+
+use super::build::Answer;
+use super::rig::Rig;
+
+/// A device with room for four slices of 1024 bytes, each on a page of its own.
+fn rig(queues: usize) -> Rig {
+    let memory = MemoryOptions::default()
+        .page_bytes(4096)
+        .isolate(true)
+        .max_pages_cached(0);
+    let options = DeviceOptions::default().memory(memory).max_tasks(100);
+    Rig::with_memory(queues, 4096, options)
+}
+
+fn out_of_memory(rig: &Rig, answer: &mut Answer) -> bool {
+    match answer.look(rig) {
+        Some(Err(Error::Failed(failure))) => {
+            matches!(failure.root().reason, Reason::OutOfMemory { .. })
+        }
+        _ => false,
+    }
+}
+
+/// I4: what streams hold keeps its slices.
+#[test]
+fn a_dropped_slice_is_freed_only_after_the_tasks_that_streams_hold_on_it() {
+    let mut rig = rig(1);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let (x, y) = (rig.slice(&a, 1024), rig.slice(&b, 1024));
+    rig.host(&a, 1, &[y.read()], Ok(()));
+    rig.launch(&a, &kernel, 2, &[x.update()]);
+    rig.rest();
+    drop(x);
+    rig.rest();
+    assert_eq!(
+        (rig.server.live_slices(), rig.ledger.get().memory.live().1),
+        (1, 2)
+    );
+    rig.run_host(0);
+    rig.rest();
+    // Its task is issued and not complete: the slice is gone, its page is not (the ledger checks).
+    assert_eq!(
+        (rig.order(0), rig.ledger.get().memory.live()),
+        (vec![2], (2, 1))
+    );
+    rig.drain();
+    rig.server.free_pages();
+    assert_eq!(rig.ledger.get().memory.live(), (1, 1));
+}
+
+/// A reservation that is too early waits for what is on its way back.
+#[test]
+fn a_reservation_waits_for_memory_that_tasks_still_use() {
+    let mut rig = rig(2);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let x = rig.slice(&a, 4096);
+    rig.launch(&a, &kernel, 1, &[x.update()]);
+    drop(x);
+    let y = rig.slice(&b, 4096);
+    rig.launch(&b, &kernel, 2, &[y.write()]);
+    let mut answer = rig.copy_out(&b, &[y.read()]);
+    rig.rest();
+    assert_eq!((rig.order(1), rig.held()), (vec![], 3));
+    assert!(answer.look(&rig).is_none());
+    rig.drain();
+    assert_eq!(rig.order(1), [2]);
+    assert!(answer.look(&rig).unwrap().is_ok());
+}
+
+#[test]
+fn a_parked_reservation_keeps_its_place_before_later_ones() {
+    let mut rig = rig(2);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let (x, _live) = (rig.slice(&a, 3072), rig.slice(&a, 1024));
+    rig.launch(&a, &kernel, 1, &[x.update()]);
+    drop(x);
+    rig.rest();
+    // The first wants all that comes back; the second would fit into a part of it.
+    let first = rig.slice(&b, 3072);
+    let mut first_read = rig.copy_out(&b, &[first.read()]);
+    let second = rig.slice(&a, 1024);
+    let mut second_read = rig.copy_out(&a, &[second.read()]);
+    rig.rest();
+    rig.step(0);
+    rig.rest();
+    assert_eq!(
+        (rig.has_memory(&first), rig.has_memory(&second)),
+        (true, false)
+    );
+    rig.drain();
+    assert!(first_read.look(&rig).unwrap().is_ok());
+    assert!(out_of_memory(&rig, &mut second_read));
+}
+
+#[test]
+fn later_small_reservations_may_take_what_was_clean() {
+    let mut rig = rig(2);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let x = rig.slice(&a, 3072);
+    rig.launch(&a, &kernel, 1, &[x.update()]);
+    drop(x);
+    rig.rest();
+    let first = rig.slice(&b, 3072);
+    let second = rig.slice(&a, 1024);
+    let third = rig.slice(&a, 1024);
+    rig.rest();
+    let has = |rig: &Rig| {
+        (
+            rig.has_memory(&first),
+            rig.has_memory(&second),
+            rig.has_memory(&third),
+        )
+    };
+    assert_eq!(has(&rig), (false, true, false));
+    rig.drain();
+    assert_eq!(has(&rig), (true, true, false));
+}
+
+/// A stream that waits for memory is no exception to the rule for those behind it.
+#[test]
+fn a_hungry_streams_own_later_reservations_wait_behind_its_first() {
+    let options = MemoryOptions::default().page_bytes(4096).small_max(0);
+    let options = DeviceOptions::default().memory(options).max_tasks(100);
+    let mut rig = Rig::with_memory(2, 4096, options);
+    let kernel = rig.kernel();
+    let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
+    for number in 1..=4 {
+        let quarter = rig.slice(&a, 1024);
+        rig.launch(&a, &kernel, number, &[quarter.update()]);
+    }
+    let point = rig.point(&c);
+    rig.rest();
+    let first = rig.slice(&b, 4096);
+    rig.rest();
+    rig.step(0);
+    // The device looks where to put this one, sees the first completion, and has a quarter again.
+    rig.wait_for(&c, &point);
+    let second = rig.slice(&b, 1024);
+    rig.admit();
+    assert!(!rig.has_memory(&second));
+    rig.drain();
+    assert!(rig.has_memory(&first));
+}
+
+/// Who waits first is who asked first, not whose queue is looked at first.
+#[test]
+fn the_oldest_reservation_is_served_first_whatever_its_queue() {
+    let mut rig = rig(2);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let x = rig.slice(&a, 4096);
+    rig.launch(&a, &kernel, 1, &[x.update()]);
+    drop(x);
+    rig.host(&b, 2, &[], Ok(()));
+    let first = rig.slice(&b, 3072);
+    let second = rig.slice(&a, 2048);
+    rig.rest();
+    rig.run_host(0);
+    rig.rest();
+    rig.drain();
+    assert_eq!(
+        (rig.has_memory(&first), rig.has_memory(&second)),
+        (true, false)
+    );
+}
+
+/// I6: nothing can come back, so it fails, and so does what needs it; nothing else does.
+#[test]
+fn out_of_memory_fails_only_when_nothing_can_return() {
+    let mut rig = rig(2);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let x = rig.slice(&a, 3072);
+    rig.launch(&a, &kernel, 1, &[x.update()]);
+    let y = rig.slice(&b, 2048);
+    let mut refused = rig.copy_out(&b, &[y.read()]);
+    let mut fine = rig.copy_out(&a, &[x.read()]);
+    rig.rest();
+    assert!(out_of_memory(&rig, &mut refused), "x is live");
+    rig.drain();
+    assert!(fine.look(&rig).unwrap().is_ok());
+    // The same with x on its way back waits instead.
+    rig.launch(&a, &kernel, 2, &[x.update()]);
+    drop(x);
+    let z = rig.slice(&b, 4096);
+    let mut waits = rig.copy_out(&b, &[z.read()]);
+    rig.rest();
+    assert!(waits.look(&rig).is_none());
+    rig.drain();
+    assert!(waits.look(&rig).unwrap().is_ok());
+}
+
+/// I5: a slice that comes back only after the memory does, does not come back.
+#[test]
+fn a_reservation_fails_when_only_tasks_behind_it_hold_dropped_slices() {
+    let mut rig = rig(1);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let x = rig.slice(&a, 3072);
+    let y = rig.slice(&a, 2048);
+    rig.launch(&a, &kernel, 1, &[x.read(), y.write()]);
+    // Another stream waits for the one that waits.
+    rig.launch(&b, &kernel, 2, &[x.update()]);
+    let mut answer = rig.copy_out(&a, &[y.read()]);
+    drop((x, y));
+    rig.drain();
+    assert!(out_of_memory(&rig, &mut answer));
+    assert_eq!((rig.held(), rig.order(0)), (0, vec![2]));
+}
+
+#[test]
+fn a_reservation_that_was_dropped_while_it_waits_ends() {
+    let mut rig = rig(1);
+    let (a, b) = (rig.stream(), rig.stream());
+    let _x = rig.slice(&a, 3072);
+    drop(rig.slice(&b, 2048));
+    let mut answer = rig.sync(&b);
+    rig.drain();
+    assert!(answer.look(&rig).unwrap().is_ok());
+    assert_eq!((rig.held(), rig.server.live_slices()), (0, 1));
+}
+
+/// A reservation needs no place in a queue.
+#[test]
+fn a_parked_reservation_goes_on_while_its_queue_is_full() {
+    let memory = MemoryOptions::default()
+        .page_bytes(4096)
+        .isolate(true)
+        .max_pages_cached(0);
+    let options = DeviceOptions::default().memory(memory).max_in_flight(1);
+    let mut rig = Rig::with_memory(2, 4096, options);
+    let kernel = rig.kernel();
+    let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
+    let (x, y) = (rig.slice(&a, 2048), rig.slice(&b, 2048));
+    rig.launch(&b, &kernel, 1, &[y.update()]);
+    rig.launch(&a, &kernel, 2, &[x.update()]);
+    rig.rest();
+    let queue_of_y = rig.queue_of(b.id()).index();
+    drop(y);
+    let z = rig.slice(&c, 2048);
+    rig.rest();
+    assert!(!rig.has_memory(&z));
+    rig.step(queue_of_y);
+    rig.rest();
+    assert!(rig.has_memory(&z));
+    assert_eq!(rig.in_flight(1 - queue_of_y), 1);
+    rig.drain();
+}

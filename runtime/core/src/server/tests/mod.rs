@@ -3,13 +3,17 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `ledger` | what the backend was told, and the checks of it by vector clocks |
+//! | `bytes` | its pages and slices, and what tasks do to them |
 //! | `script` | the backend: completes only what a test says |
 //! | `rig` | the device actor's loop without a thread: it sleeps whenever the actor would |
 //! | `build` | tasks built by hand |
 //! | `order`, `hazards`, `memory`, `failures`, `progress` | facts |
-//! | `program`, `oracle` | random programs, and what they must compute |
+//! | `program`, `steps`, `checks` | random programs |
+//! | `oracle` | what a program must compute |
 
 mod build;
+mod bytes;
+mod checks;
 mod failures;
 mod hazards;
 mod ledger;
@@ -20,3 +24,4 @@ mod program;
 mod progress;
 mod rig;
 mod script;
+mod steps;

@@ -13,7 +13,7 @@ use crate::handle::Binding;
 use crate::id::SliceId;
 use crate::recording::RecordedTask;
 
-use super::ledger::compute;
+use super::bytes::compute;
 
 /// A message, as the oracle needs it.
 pub(super) enum Sent {
@@ -130,8 +130,8 @@ impl Oracle {
             return true;
         }
         let slice = &self.slices[&binding.slice];
-        !slice.no_memory
-            && !(binding.access.reads() && slice.failed[range(binding)].contains(&true))
+        let failed = binding.access.reads() && slice.failed[range(binding)].contains(&true);
+        !failed && !slice.no_memory
     }
 
     fn task(

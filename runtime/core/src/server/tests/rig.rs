@@ -212,11 +212,6 @@ impl Rig {
         self.hosts.len()
     }
 
-    /// A value given to the device ended by other means: the device looks.
-    pub(super) fn wake(&mut self) {
-        self.awake = true;
-    }
-
     /// Turns until the device sleeps.
     pub(super) fn rest(&mut self) {
         let mut turns = 0;
@@ -311,5 +306,18 @@ impl Rig {
     pub(super) fn queue_of_new(&mut self, stream: &super::build::Stream) -> QueueId {
         self.admit();
         self.queue_of(stream.id())
+    }
+}
+
+/// How it ends.
+impl Rig {
+    /// Has the slice memory?
+    pub(super) fn has_memory(&self, slice: &super::build::Slice) -> bool {
+        self.ledger.get().memory.reserved.contains(&slice.id())
+    }
+
+    /// Host functions that will not be run.
+    pub(super) fn forget_hosts(&mut self) {
+        self.hosts.clear();
     }
 }

@@ -19,7 +19,8 @@ use crate::memory::{PageError, PageId};
 use crate::message::Pattern;
 use crate::properties::DeviceProperties;
 
-use super::ledger::{Effect, Ledger};
+use super::bytes::Effect;
+use super::ledger::Ledger;
 
 /// The ledger, shared with the test.
 #[derive(Clone)]
@@ -149,7 +150,7 @@ impl Backend for Script {
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        self.ledger.get().allocate(bytes)
+        self.ledger.get().memory.allocate(bytes)
     }
 
     fn free(&mut self, page: PageId) {
@@ -200,7 +201,7 @@ impl Backend for Script {
         if self.refuses_copy() {
             return refused();
         }
-        let bytes = self.ledger.get().bytes(source).to_vec();
+        let bytes = self.ledger.get().memory.bytes(source).to_vec();
         let (target, len) = landing.target();
         assert_eq!(len, bytes.len());
         // SAFETY: the landing has room for `len` bytes, and nobody reads them before the cursor passes.
@@ -270,12 +271,12 @@ impl Backend for Script {
 
     fn slice_reserved(&mut self, slice: SliceId, page: Option<PageId>, offset: u64, len: u64) {
         if let Some(page) = page {
-            self.ledger.get().reserve(slice, page, offset, len);
+            self.ledger.get().memory.reserve(slice, page, offset, len);
         }
     }
 
     fn slice_released(&mut self, slice: SliceId) {
-        self.ledger.get().release(slice);
+        self.ledger.get().memory.release(slice);
     }
 }
 
