@@ -118,12 +118,7 @@ impl Bench {
 
 /// All of a slice as one argument.
 fn whole(slice: SliceId, access: Access) -> Binding {
-    Binding {
-        slice,
-        offset: 0,
-        len: SLICE_BYTES,
-        access,
-    }
+    Binding::new(slice, 0, SLICE_BYTES, access)
 }
 
 /// What a task's `own` bindings of its own queue and its `others` of a queue that has synced already
