@@ -109,27 +109,25 @@ impl<B: Backend> Server<B> {
     /// its queue's order.
     #[inline]
     fn settle_queue(&mut self, stream: u32) {
+        let several = self.queues.len() > 1;
         let actor = &self.streams[stream as usize];
-        if self.queues.len() > 1
-            && actor.held.is_empty()
-            && self.queues[actor.queue.index()].in_flight() > 0
-        {
-            self.move_if_idle(stream);
+        let queue = &mut self.queues[actor.queue.index()];
+        if several && actor.held.is_empty() && queue.in_flight() > 0 {
+            queue.look();
+            if actor.last <= queue.completed && queue.in_flight() > 0 {
+                self.move_if_idle(stream);
+            }
         }
     }
 
+    /// The stream is idle, and its queue has work of others.
+    #[cold]
     fn move_if_idle(&mut self, stream: u32) {
         // What has completed since the last look must not count as load.
         for queue in &mut self.queues {
             queue.look();
         }
-        let (current, last) = (
-            self.streams[stream as usize].queue,
-            self.streams[stream as usize].last,
-        );
-        if last > self.queues[current.index()].completed {
-            return;
-        }
+        let current = self.streams[stream as usize].queue;
         let load = |queue: &QueueState| queue.in_flight() + queue.held;
         let least = self
             .queues

@@ -273,9 +273,13 @@ impl<B: Backend> Server<B> {
     /// Remembers whose task is where, for the timeline.
     #[inline]
     pub(super) fn note_trace(&mut self, stream: u32, task: &Task, point: Point) {
-        if self.options.trace_capacity == 0 {
-            return;
+        if self.options.trace_capacity > 0 {
+            self.trace(stream, task, point);
         }
+    }
+
+    #[cold]
+    fn trace(&mut self, stream: u32, task: &Task, point: Point) {
         if self.trace.len() == self.options.trace_capacity {
             self.trace.pop_front();
         }
