@@ -24,7 +24,7 @@ use crate::actor::{Control, DeviceActor};
 use crate::driven::{DirectChannel, Driver};
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
-use crate::mailbox::{Deadline, MailboxChannel, Threads, run};
+use crate::mailbox::{End, MailboxChannel, Threads, run};
 
 /// A device: one GPU, or the CPU. Opened once, a value; two may live in one process and do not meet.
 ///
@@ -35,7 +35,7 @@ pub struct Device {
     shared: Arc<DeviceShared>,
     control: channel::Sender<Control>,
     gate: Arc<Gate>,
-    deadline: Deadline,
+    end: End,
     thread: Mutex<Option<thread::JoinHandle<Report>>>,
 }
 
@@ -108,22 +108,22 @@ impl Device {
         let no_thread = |error: std::io::Error| OpenError::Thread(error.to_string());
         let host = HostThreads::new();
         let channel = Box::new(MailboxChannel::new(parts.sender, host.clone()));
-        let shared = Self::share(&parts.actor, channel, parts.table, options.clone());
+        let end = End::default();
+        let shared = Self::share(&parts.actor, channel, parts.table, options.clone(), &end);
         let threads = Threads {
             gc: GcThread::start(parts.gc).map_err(no_thread)?,
             host,
             control: parts.control.clone(),
             gate: parts.gate.clone(),
         };
-        let deadline = Deadline::default();
-        let (actor, limit) = (parts.actor, deadline.clone());
+        let (actor, limit) = (parts.actor, end.clone());
         let body = move || run(actor, threads, options.spin_policy(), &limit);
         let thread = thread::spawn_named("millstream-device", body).map_err(no_thread)?;
         Ok(Self {
             shared,
             control: parts.control,
             gate: parts.gate,
-            deadline,
+            end,
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -145,21 +145,22 @@ impl Device {
             parts.gc,
             gate.clone(),
         );
+        let end = End::default();
         let shared = channel.with_actor(|actor| {
             Self::share(
                 actor,
                 Box::new(channel.clone()) as Box<dyn ComputeChannel>,
                 parts.table,
                 options,
+                &end,
             )
         });
-        let deadline = Deadline::default();
         Ok((
             Self {
                 shared,
                 control,
                 gate,
-                deadline,
+                end,
                 thread: Mutex::new(None),
             },
             driver,
@@ -171,8 +172,15 @@ impl Device {
         channel: Box<dyn ComputeChannel>,
         table: Arc<Table>,
         options: DeviceOptions,
+        end: &End,
     ) -> Arc<DeviceShared> {
-        DeviceShared::new(actor.server.backend(), channel, table, options)
+        DeviceShared::new(
+            actor.server.backend(),
+            channel,
+            table,
+            options,
+            end.lost.clone(),
+        )
     }
 
     /// A client with the defaults.
@@ -227,7 +235,11 @@ impl Device {
     /// Closing again, or on a driven device, reports nothing.
     pub fn close(&self, timeout: Duration) -> Report {
         let started = Instant::now();
-        *lock(&self.deadline) = Some(started + timeout);
+        *lock(&self.end.deadline) = Some(
+            started
+                .checked_add(timeout)
+                .unwrap_or(started + DROP_PATIENCE),
+        );
         // A device thread that is gone has closed already.
         let _ = self.control.send(Control::Close);
         self.gate.wake();

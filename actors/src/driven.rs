@@ -4,6 +4,7 @@
 //! the owner pumps, when the mailbox is full, or when somebody waits. User code (host functions,
 //! callbacks) runs on the pumping thread, outside the device's lock, so that it may submit.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -122,6 +123,23 @@ impl<B: Backend> DirectChannel<B> {
         }
     }
 
+    /// Pushes the message if there is room; else it stays.
+    fn try_push(&self, message: &mut Option<Build<'_>>) -> Result<(), Refusal> {
+        // SAFETY: a `Build` initializes the slot and does not panic, by its constructor's contract. It is
+        // there: only an accepted call takes it, and that ends the sending.
+        let sent = unsafe {
+            self.sender.try_send_with(|slot| {
+                if let Some(message) = message.take() {
+                    message.into_slot(slot);
+                }
+            })
+        };
+        sent.map(drop).map_err(|refused| match refused {
+            Refused::Full => Refusal::Full,
+            Refused::Closed => Refusal::Closed,
+        })
+    }
+
     /// One turn of everything. Says whether anything was done.
     fn step(&self, budget: Duration) -> bool {
         let mut worked = false;
@@ -133,6 +151,7 @@ impl<B: Backend> DirectChannel<B> {
                 Err(std::sync::TryLockError::WouldBlock) => return false,
             };
             let _mark = mark_runtime_thread();
+            let _stepping = Stepping::enter();
             let Core { actor, inline } = &mut *core;
             if let Some(actor) = actor {
                 worked |= actor.turn(inline);
@@ -165,6 +184,10 @@ impl<B: Backend> DirectChannel<B> {
             drop(actor);
             lock(&self.core).inline.gc.leak();
         }
+        // Callbacks of what was answered just now.
+        while let Some(job) = { lock(&self.jobs).pop_front() } {
+            run_job(job);
+        }
         report.took = started.elapsed();
         report
     }
@@ -172,23 +195,24 @@ impl<B: Backend> DirectChannel<B> {
 
 impl<B: Backend> ComputeChannel for DirectChannel<B> {
     fn send(&self, message: Build<'_>) -> Result<(), Refusal> {
-        // Room is made by driving: the message is built once, when there is some.
-        while self.sender.depth() >= self.sender.capacity() && !self.sender.is_closed() {
-            self.step(DRIVE_BUDGET);
+        let mut message = Some(message);
+        loop {
+            match self.try_push(&mut message) {
+                // Room is made by driving.
+                Err(Refusal::Full) if STEPPING.get() => return Err(Refusal::WouldDeadlock),
+                Err(Refusal::Full) => {
+                    if !self.step(DRIVE_BUDGET) {
+                        // Somebody else pumps, or what is in flight needs time.
+                        std::thread::yield_now();
+                    }
+                }
+                outcome => return outcome,
+            }
         }
-        // SAFETY: a `Build` initializes the slot and does not panic, by its constructor's contract.
-        // Another sender may have taken the room; then this waits for the thread that pumps.
-        let sent = unsafe { self.sender.send_with(|slot| message.into_slot(slot)) };
-        sent.map(drop).map_err(|_closed| Refusal::Closed)
     }
 
     fn try_send(&self, message: Build<'_>) -> Result<(), Refusal> {
-        // SAFETY: as in `send`.
-        let sent = unsafe { self.sender.try_send_with(|slot| message.into_slot(slot)) };
-        sent.map(drop).map_err(|refused| match refused {
-            Refused::Full => Refusal::Full,
-            Refused::Closed => Refusal::Closed,
-        })
+        self.try_push(&mut Some(message))
     }
 
     fn depth(&self) -> usize {
@@ -200,7 +224,32 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
     }
 
     fn execute(&self, job: Job) {
+        if self.sender.is_closed() {
+            // Nobody pumps any more: the caller is as good a thread as any.
+            return run_job(job);
+        }
         lock(&self.jobs).push_back(job);
+    }
+}
+
+thread_local! {
+    /// Is the thread inside the device, under its lock?
+    static STEPPING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks the thread as inside the device.
+struct Stepping;
+
+impl Stepping {
+    fn enter() -> Self {
+        STEPPING.set(true);
+        Self
+    }
+}
+
+impl Drop for Stepping {
+    fn drop(&mut self) {
+        STEPPING.set(false);
     }
 }
 
@@ -229,12 +278,13 @@ impl Driver {
     /// Runs the device on the calling thread until there is nothing to do or about `budget` is over,
     /// and says whether there may be more to do. A kernel that has started is not interrupted.
     pub fn pump(&mut self, budget: Duration) -> bool {
-        let end = Instant::now() + budget;
+        let end = Instant::now().checked_add(budget);
         loop {
-            let worked = self
-                .device
-                .step(end.saturating_duration_since(Instant::now()));
-            if !worked || Instant::now() >= end {
+            let left = end.map_or(Duration::MAX, |end| {
+                end.saturating_duration_since(Instant::now())
+            });
+            let worked = self.device.step(left);
+            if !worked || left.is_zero() {
                 return worked;
             }
         }

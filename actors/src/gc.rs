@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
+use std::time::Instant;
 
 use millstream_core::channel::mark_runtime_thread;
 use millstream_core::hazard::points::Points;
@@ -17,6 +18,8 @@ use millstream_sync::channel;
 use millstream_sync::facade::{SpinPolicy, Spinner, thread};
 use millstream_sync::gate::Gate;
 use millstream_sync::timeline::{Timeline, WaitKey};
+
+use crate::host::join_until;
 
 /// Hand-overs that may wait for the GC actor. Beyond them the device keeps its list.
 const HANDOVER_CAPACITY: usize = 1_024;
@@ -164,15 +167,14 @@ impl GcThread {
         }
     }
 
-    /// Waits until the actor has done what it can and ended.
-    pub(crate) fn join(&mut self) {
+    /// Waits until the actor has done what it can and ended, and says whether it did in time.
+    pub(crate) fn join(&mut self, deadline: Instant) -> bool {
         // Release: the actor that sees it also sees every hand-over before it.
         self.closed.store(true, Ordering::Release);
         self.gate.wake();
-        if let Some(thread) = self.thread.take() {
-            // The actor catches panics of user code; its own would have nobody to go to.
-            drop(thread.join());
-        }
+        self.thread
+            .take()
+            .is_none_or(|thread| join_until(thread, deadline))
     }
 }
 

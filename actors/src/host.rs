@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use millstream_core::channel::{Job, mark_runtime_thread};
 use millstream_core::message::{HostDone, HostWork};
@@ -41,10 +42,13 @@ impl HostThreads {
         })
     }
 
-    /// Runs a job on one of the threads. After the close it is dropped.
+    /// Runs a job on one of the threads; after the close on the caller's, which no device needs any more.
     pub(crate) fn execute(&self, job: Job) {
         let jobs = lock(&self.jobs);
-        let Some(sender) = &*jobs else { return };
+        let Some(sender) = &*jobs else {
+            drop(jobs);
+            return run_job(job);
+        };
         // Relaxed: a guess that is at most one thread off; every job is in the channel either way.
         let claimed = self
             .idle
@@ -77,14 +81,32 @@ impl HostThreads {
         }
     }
 
-    /// Takes no more jobs, runs those there are, ends the threads.
-    pub(crate) fn join(&self) {
+    /// Takes no more jobs, runs those there are, ends the threads. Says how many were still in user code
+    /// when the time was up and are left to themselves.
+    pub(crate) fn join(&self, deadline: Instant) -> u64 {
         lock(&self.jobs).take();
         let threads = std::mem::take(&mut *lock(&self.threads));
-        for thread in threads {
-            drop(thread.join());
-        }
+        threads
+            .into_iter()
+            .map(|thread| u64::from(!join_until(thread, deadline)))
+            .sum()
     }
+}
+
+/// How often a joining thread looks whether the other has ended. There is no join with a deadline.
+const JOIN_NAP: Duration = Duration::from_micros(200);
+
+/// Joins a thread if it ends in time, and says whether it did.
+pub(crate) fn join_until(thread: thread::JoinHandle<()>, deadline: Instant) -> bool {
+    while !thread.is_finished() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(JOIN_NAP);
+    }
+    // What panicked there has nobody to go to: panics of user code end where they are caught.
+    drop(thread.join());
+    true
 }
 
 /// Runs a job; a panic ends with it.

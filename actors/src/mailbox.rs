@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -114,7 +115,16 @@ impl Outside for Threads {
     }
 }
 
-/// When a closing device gives up, shared between who closes and the device thread.
+/// How a device ends, shared between who closes it and its thread.
+#[derive(Clone, Default)]
+pub(crate) struct End {
+    /// When a closing device gives up.
+    pub(crate) deadline: Deadline,
+    /// Its thread panicked.
+    pub(crate) lost: Arc<AtomicBool>,
+}
+
+/// When a closing device gives up.
 pub(crate) type Deadline = Arc<Mutex<Option<Instant>>>;
 
 /// The device thread: turns while there is something to do, else spins briefly, then sleeps.
@@ -122,14 +132,18 @@ pub(crate) fn run<B: Backend>(
     mut actor: DeviceActor<B>,
     mut threads: Threads,
     spin: &SpinPolicy,
-    deadline: &Deadline,
+    end: &End,
 ) -> Report {
     let _mark = mark_runtime_thread();
     // A panic of ours or of a backend must not leave anybody waiting (I5).
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        turns(&mut actor, &mut threads, spin, deadline)
+        turns(&mut actor, &mut threads, spin, &end.deadline)
     }));
-    shut_down(actor, threads, matches!(outcome, Ok(true)))
+    if outcome.is_err() {
+        // Release: pairs with the Acquire of whoever asks why nothing answers.
+        end.lost.store(true, Ordering::Release);
+    }
+    shut_down(actor, threads, matches!(outcome, Ok(true)), end)
 }
 
 /// Turns until the device is closed; says whether it drained.
@@ -170,7 +184,12 @@ fn turns<B: Backend>(
 }
 
 /// Fails what is left, frees what can be freed, ends the threads.
-fn shut_down<B: Backend>(mut actor: DeviceActor<B>, mut threads: Threads, drained: bool) -> Report {
+fn shut_down<B: Backend>(
+    mut actor: DeviceActor<B>,
+    mut threads: Threads,
+    drained: bool,
+    end: &End,
+) -> Report {
     let mut report = Report::default();
     report.drained = drained;
     report.slices_held = actor.server.live_slices();
@@ -178,8 +197,8 @@ fn shut_down<B: Backend>(mut actor: DeviceActor<B>, mut threads: Threads, draine
     if drained {
         report.bytes_freed = actor.server.free_pages();
         drop(actor);
-        threads.gc.join();
-        threads.host.join();
+        let deadline = lock(&end.deadline).unwrap_or_else(Instant::now);
+        report.threads_left = u64::from(!threads.gc.join(deadline)) + threads.host.join(deadline);
     } else {
         // Something still runs and cannot be interrupted: what it uses is left to it.
         report.threads_left = actor.leak();

@@ -188,3 +188,62 @@ fn handles_beyond_the_limit_are_an_error(#[case] on: On) {
     stream.sync().wait().unwrap();
     assert!(stream.empty::<u8>(1).is_ok());
 }
+
+/// I5: user code that does not end cannot hold up a close beyond its time.
+#[test]
+fn a_callback_that_does_not_end_is_left_behind_by_a_close() {
+    let rig = On::Cpu.open();
+    let stream = rig.client().stream();
+    let values = stream.create(&[0_u32]).unwrap();
+    let valve = Valve::new();
+    let held = valve.clone();
+    stream.read(&values).on_ready(move |_| held.pass());
+    valve.wait_for_arrivals(1);
+    let report = rig.device.close(Duration::from_millis(20));
+    assert!(report.threads_left == 1, "{report:?}");
+    valve.open();
+}
+
+/// I5: an answer asked of a closed device still reaches its callback.
+#[apply(every_device)]
+fn a_callback_is_called_even_after_the_close(#[case] on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let values = stream.create(&[0_u32]).unwrap();
+    match rig.driver {
+        Some(driver) => drop(driver.close()),
+        None => drop(rig.device.close(Duration::from_secs(60))),
+    }
+    let (sender, receiver) = std::sync::mpsc::channel();
+    stream
+        .read(&values)
+        .on_ready(move |answer| sender.send(answer).unwrap());
+    assert!(matches!(receiver.recv().unwrap(), Err(Error::Closed)));
+}
+
+/// A waker is foreign code on a thread of the runtime: its panic stays with it.
+#[test]
+fn a_waker_that_panics_harms_nobody() {
+    struct Bad;
+    impl std::task::Wake for Bad {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new("bad waker"));
+        }
+    }
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let valve = Valve::new();
+    let (held, stream) = (held(&client, &valve), client.stream());
+    let values = stream.create(&[0_u32]).unwrap();
+    launch_update(&stream, &held, &values).unwrap();
+    valve.wait_for_arrivals(1);
+    let mut answer = stream.read(&values);
+    let waker = std::task::Waker::from(Arc::new(Bad));
+    let mut context = std::task::Context::from_waker(&waker);
+    while answer.try_take().is_none()
+        && std::future::Future::poll(std::pin::Pin::new(&mut answer), &mut context).is_pending()
+    {
+        valve.open();
+    }
+    assert_eq!(stream.read(&values).wait().unwrap(), [1]);
+}

@@ -172,3 +172,29 @@ fn a_recording_keeps_its_handles_and_kernels(#[case] on: On) {
     drop(step);
     assert_eq!(stream.read(&out).wait().unwrap(), [77]);
 }
+
+/// A handle that lies otherwise than the recorded one would misalign the elements of some launch.
+#[apply(every_device)]
+fn a_rebound_handle_must_be_aligned_as_the_recorded_one_was(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, add_one) = (client.stream(), add_one(&client));
+    let values = stream.create(&[1_u32; 8]).unwrap();
+    let step = stream
+        .record(|recorder| recorder.launch(&add_one, one(), (update(&values),)))
+        .unwrap();
+    let bytes = stream.create(&[0_u8; 64]).unwrap();
+    let refused = step.replay_with(&stream, &[(0, &bytes.slice(1..33).unwrap())]);
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("starts at byte 1")
+    );
+    step.replay_with(&stream, &[(0, &bytes.slice(4..36).unwrap())])
+        .unwrap();
+    assert_eq!(
+        stream.read(&bytes).wait().unwrap()[..8],
+        [0, 0, 0, 0, 1, 0, 0, 0]
+    );
+}

@@ -422,3 +422,93 @@ fn readbacks_come_as_a_bounded_sequence_with_their_tags(#[case] on: On) {
     assert_eq!(rest, [(1, vec![10]), (2, vec![20]), (3, vec![20])]);
     assert!(sequence.try_next().is_none());
 }
+
+/// `may_alias` is about pointers and atomics: two references of which one writes stay impossible.
+#[apply(every_device)]
+fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_bytes(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let values = stream.create(&[1_u32; 8]).unwrap();
+    let references = Kernel::new("references")
+        .reads::<u32>("a")
+        .updates::<u32>("b")
+        .may_alias()
+        .native(|_, _| {});
+    let references = client.kernel(references).unwrap();
+    let refused = stream.launch(&references, one(), (read(&values), update(&values)));
+    assert!(matches!(launch_error(refused), LaunchError::Overlap { .. }));
+    let atomics = Kernel::new("atomics")
+        .updates_atomically::<u32>("a")
+        .updates_atomically::<u32>("b")
+        .may_alias();
+    let atomics = atomics.native(|_, args| {
+        args.atomics::<u32>(0)[0].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        args.atomics::<u32>(1)[0].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    });
+    let atomics = client.kernel(atomics).unwrap();
+    stream
+        .launch(&atomics, one(), (update(&values), update(&values)))
+        .unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap()[0], 3);
+}
+
+/// I5: on a driven device a kernel that submits into a full mailbox is told, it does not hang.
+#[test]
+fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() {
+    let rig = On::CpuDriven.open_with(millstream::DeviceOptions::default().mailbox_capacity(4));
+    let client = rig.client();
+    let stream = client.stream();
+    let (inner, values) = (client.stream(), stream.create(&[0_u32]).unwrap());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let mine = values.clone();
+    let submits = Kernel::new("submits")
+        .updates::<u32>("v")
+        .native(move |_, _| {
+            let refused = (0..100).find_map(|value| inner.fill(&mine, value).err());
+            sender.send(refused).unwrap();
+        });
+    let submits = client.kernel(submits).unwrap();
+    launch_update(&stream, &submits, &values).unwrap();
+    stream.sync().wait().unwrap();
+    assert!(matches!(
+        receiver.recv().unwrap(),
+        Some(Error::WouldDeadlock)
+    ));
+}
+
+/// I8: through `nowait` every call answers `Busy` instead of waiting.
+#[test]
+fn calls_through_nowait_never_wait() {
+    let rig = On::CpuDriven.open_with(millstream::DeviceOptions::default().mailbox_capacity(8));
+    let stream = rig.client().stream();
+    let values = stream.create(&[0_u32]).unwrap();
+    let busy = loop {
+        if let Err(error) = stream.nowait().fill(&values, 1) {
+            break error;
+        }
+    };
+    assert!(matches!(busy, Error::Busy { .. }));
+    assert!(matches!(stream.nowait().point(), Err(Error::Busy { .. })));
+    assert!(matches!(
+        stream.nowait().read(&values).wait(),
+        Err(Error::Busy { .. })
+    ));
+    assert_eq!(stream.read(&values).wait().unwrap(), [1]);
+}
+
+/// Timeouts that reach beyond the end of time are none.
+#[apply(every_device)]
+fn the_longest_timeout_is_no_timeout(#[case] on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let values = stream.create(&[5_u32]).unwrap();
+    assert_eq!(
+        stream.read(&values).wait_timeout(Duration::MAX).unwrap(),
+        [5]
+    );
+    match rig.driver {
+        Some(mut driver) => while driver.pump(Duration::MAX) {},
+        None => assert!(rig.device.close(Duration::MAX).drained),
+    }
+}

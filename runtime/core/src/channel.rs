@@ -36,6 +36,8 @@ pub enum Refusal {
     Full,
     /// The device is closed.
     Closed,
+    /// Making room would need the calling thread, which is inside the device.
+    WouldDeadlock,
 }
 
 /// A piece of user code for a thread that is not the device's.

@@ -22,6 +22,8 @@ pub struct RecordedBinding {
     pub len: u64,
     /// How the task touches them.
     pub access: Access,
+    /// May it overlap with another such binding of the task?
+    pub aliases: bool,
 }
 
 /// What a recorded task does.
@@ -33,8 +35,6 @@ pub enum RecordedOp {
         kernel: KernelId,
         /// Its cubes.
         count: LaunchCount,
-        /// May its bindings overlap with a writer among them?
-        aliases: bool,
     },
     /// Copies the first binding to the second.
     Copy,
@@ -72,6 +72,9 @@ impl RecordedTask {
 pub struct Parameter {
     /// The binding that it was recorded with: everything that the recording touches of the slice.
     pub binding: Binding,
+    /// The greatest alignment that a task needs within it, in bytes. A handle that takes its place
+    /// must lie the same way relative to it.
+    pub align: u64,
 }
 
 /// The parameters of a recording while it is made.
@@ -85,14 +88,18 @@ impl Parameters {
     ///
     /// A parameter that is first written whole needs nothing of what was there: it stays a `Write`.
     /// Parts written before the rest is read make it a `ReadWrite`, which is always right.
-    pub(crate) fn add(&mut self, binding: &Binding) {
+    pub(crate) fn add(&mut self, binding: &Binding, align: u64) {
         match self
             .list
             .iter_mut()
             .find(|parameter| parameter.binding.slice == binding.slice)
         {
-            None => self.list.push(Parameter { binding: *binding }),
+            None => self.list.push(Parameter {
+                binding: *binding,
+                align,
+            }),
             Some(parameter) => {
+                parameter.align = parameter.align.max(align);
                 let known = &mut parameter.binding;
                 let end = (known.offset + known.len).max(binding.offset + binding.len);
                 let start = known.offset.min(binding.offset);
@@ -108,7 +115,7 @@ impl Parameters {
     }
 
     /// A binding as a part of its parameter.
-    pub(crate) fn relative(&self, binding: &Binding) -> RecordedBinding {
+    pub(crate) fn relative(&self, binding: &Binding, aliases: bool) -> RecordedBinding {
         let position = self
             .list
             .iter()
@@ -123,6 +130,7 @@ impl Parameters {
             offset: binding.offset - start,
             len: binding.len,
             access: binding.access,
+            aliases,
         }
     }
 }
@@ -140,12 +148,11 @@ pub(crate) fn overlapping_task(tasks: &[RecordedTask], parameters: &[Binding]) -
         )
     };
     tasks.iter().position(|task| {
-        let checked = matches!(task.op, RecordedOp::Launch { aliases: false, .. });
-        checked
+        matches!(task.op, RecordedOp::Launch { .. })
             && task.bindings.iter().enumerate().any(|(index, first)| {
-                task.bindings[index + 1..]
-                    .iter()
-                    .any(|second| bound(first).conflicts(&bound(second)))
+                task.bindings[index + 1..].iter().any(|second| {
+                    !(first.aliases && second.aliases) && bound(first).conflicts(&bound(second))
+                })
             })
     })
 }

@@ -1,6 +1,7 @@
 //! Whom to wake: a parked thread, or an async task's waker. Waking either too often does no harm.
 
 use crate::facade::thread::Thread;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 #[derive(Debug)]
@@ -13,7 +14,9 @@ impl Waiter {
     pub(crate) fn wake(self) {
         match self {
             Self::Thread(thread) => thread.unpark(),
-            Self::Task(waker) => waker.wake(),
+            // A waker is foreign code on the thread of whoever publishes: its panic must reach neither that
+            // thread nor those that are still to be woken.
+            Self::Task(waker) => drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
         }
     }
 }

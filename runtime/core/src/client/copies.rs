@@ -47,18 +47,19 @@ impl Stream {
     /// # Errors
     /// As [`Stream::empty`].
     pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
-        let handle = self.reserve(true, data.len(), AllocationMode::Automatic)?;
+        let handle = self.reserve(self.waits(), data.len(), AllocationMode::Automatic)?;
         self.write(&handle, data)?;
         Ok(handle)
     }
 
-    /// A slice with `data`, which is copied straight to the device and dropped there.
+    /// A slice with `data`, which is copied straight to the device and dropped there. May wait as
+    /// [`Stream::create`].
     ///
     /// # Errors
     /// As [`Stream::create`].
     pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Error> {
-        let handle = self.reserve(true, data.len(), AllocationMode::Automatic)?;
-        self.upload(true, handle.binding(Access::Write), None, data)?;
+        let handle = self.reserve(self.waits(), data.len(), AllocationMode::Automatic)?;
+        self.upload(self.waits(), handle.binding(Access::Write), None, data)?;
         Ok(handle)
     }
 
@@ -68,7 +69,7 @@ impl Stream {
     /// # Errors
     /// [`Error::Launch`] when the lengths differ, [`Error::Foreign`], [`Error::Closed`].
     pub fn write<T: Element>(&self, target: &Handle<T>, data: &[T]) -> Result<(), Error> {
-        self.write_with(true, target, data)
+        self.write_with(self.waits(), target, data)
     }
 
     /// As [`Stream::write`], but never waits.
@@ -152,11 +153,11 @@ impl Stream {
         credit
             .acquire(amount, device.spin())
             .map_err(|error| match error {
-                AcquireError::Ended | AcquireError::TooLarge { .. } => Error::Closed,
+                AcquireError::Ended | AcquireError::TooLarge { .. } => device.gone(),
             })
     }
 
-    /// Copies `source` to `target`, which must have as many bytes.
+    /// Copies `source` to `target`, which must have as many bytes. May wait for room in the mailbox.
     ///
     /// # Errors
     /// [`Error::Launch`] when the lengths differ or the two overlap, [`Error::Foreign`], [`Error::Closed`].
@@ -175,25 +176,26 @@ impl Stream {
                 source: overlap,
             });
         }
-        self.submit(true, Op::Copy, |task| {
+        self.submit(self.waits(), Op::Copy, |task| {
             task.push_binding(from);
             task.push_binding(to);
         })
     }
 
-    /// Fills `target` with `value`, again and again.
+    /// Fills `target` with `value`, again and again. May wait for room in the mailbox.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`].
     pub fn fill<T: Element>(&self, target: &Handle<T>, value: T) -> Result<(), Error> {
         self.own(target)?;
         let binding = target.binding(Access::Write);
-        self.submit(true, Op::Fill(Pattern::of(value)), |task| {
+        self.submit(self.waits(), Op::Fill(Pattern::of(value)), |task| {
             task.push_binding(binding);
         })
     }
 
-    /// The elements of `source`, once everything before has run. Returns at once.
+    /// The elements of `source`, once everything before has run. Asking may wait for room in the mailbox,
+    /// never for the device's work.
     pub fn read<T: Element>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
         let landing = VecLanding::<T>::new(source.len());
         let taken = landing.clone();
@@ -206,7 +208,7 @@ impl Stream {
         }
     }
 
-    /// The elements of several handles, in one answer.
+    /// The elements of several handles, in one answer. Asking may wait for room in the mailbox.
     pub fn read_many<'a, T: Element>(
         &self,
         sources: impl IntoIterator<Item = &'a Handle<T>>,
@@ -254,7 +256,7 @@ impl Stream {
         }
         let (sender, receiver) = reply();
         self.submit(
-            true,
+            self.waits(),
             Op::CopyOut(Box::new(CopyOut {
                 landings,
                 reply: sender,

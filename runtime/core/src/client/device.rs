@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::reply::reply;
@@ -29,6 +29,8 @@ pub struct DeviceShared {
     backend: TypeId,
     options: DeviceOptions,
     clients: AtomicU32,
+    /// The device's thread panicked: what was in flight is gone.
+    lost: Arc<AtomicBool>,
 }
 
 impl DeviceShared {
@@ -38,6 +40,7 @@ impl DeviceShared {
         channel: Box<dyn ComputeChannel>,
         table: Arc<Table>,
         options: DeviceOptions,
+        lost: Arc<AtomicBool>,
     ) -> Arc<Self> {
         let properties = backend.properties().clone();
         let queues = 0..properties.queues;
@@ -52,6 +55,7 @@ impl DeviceShared {
             backend: TypeId::of::<B>(),
             options,
             clients: AtomicU32::new(0),
+            lost,
         })
     }
 
@@ -63,6 +67,17 @@ impl DeviceShared {
     /// How it was opened.
     pub fn options(&self) -> &DeviceOptions {
         &self.options
+    }
+
+    /// Why nothing answers any more.
+    #[cold]
+    pub(crate) fn gone(&self) -> Error {
+        // Acquire: pairs with the Release of the thread that panicked; nothing else is read after it.
+        if self.lost.load(Ordering::Acquire) {
+            Error::DeviceLost { epoch: 0 }
+        } else {
+            Error::Closed
+        }
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
@@ -135,7 +150,8 @@ impl DeviceShared {
     #[cold]
     pub(crate) fn refused(&self, refusal: Refusal) -> Error {
         match refusal {
-            Refusal::Closed => Error::Closed,
+            Refusal::Closed => self.gone(),
+            Refusal::WouldDeadlock => Error::WouldDeadlock,
             Refusal::Full => self.busy(self.channel.depth()),
         }
     }

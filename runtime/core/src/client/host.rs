@@ -13,8 +13,13 @@ use crate::handle::{Binding, Handle, Table};
 use crate::launch::Bound;
 use crate::message::{Custom, HostDone, HostWork, Op};
 
-/// Bindings of a task that runs user code: a tuple of bound handles.
-pub trait IntoBindings {
+mod sealed {
+    /// Bindings come from handles alone.
+    pub trait Sealed {}
+}
+
+/// Bindings of a task that runs user code: a tuple of bound handles, or a list. Sealed.
+pub trait IntoBindings: sealed::Sealed {
     /// The bindings, if all are of the device with this table.
     fn bindings(&self, table: &Arc<Table>) -> Option<Vec<Binding>>;
 }
@@ -28,6 +33,8 @@ impl<T: Element> Bound<'_, T> {
 
 macro_rules! tuple_bindings {
     ($(($($name:ident $index:tt),*))*) => {$(
+        impl<$($name: Element),*> sealed::Sealed for ($(Bound<'_, $name>,)*) {}
+
         impl<$($name: Element),*> IntoBindings for ($(Bound<'_, $name>,)*) {
             fn bindings(&self, _table: &Arc<Table>) -> Option<Vec<Binding>> {
                 Some(vec![$(self.$index.of(_table)?),*])
@@ -47,6 +54,8 @@ tuple_bindings! {
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
 }
+
+impl<T: Element> sealed::Sealed for &[(&Handle<T>, Access)] {}
 
 impl<T: Element> IntoBindings for &[(&Handle<T>, Access)] {
     fn bindings(&self, table: &Arc<Table>) -> Option<Vec<Binding>> {
@@ -81,6 +90,7 @@ impl<O: Open> std::ops::DerefMut for ResourceGuard<O> {
 impl Stream {
     /// Runs `function` on a thread for user code, after everything added to the stream so far, and
     /// before anything that is added later. Other streams go on meanwhile, unless they touch `bindings`.
+    /// May wait for room in the mailbox.
     ///
     /// A panic poisons what is bound for writing. A blocking call of this library inside answers
     /// [`Error::WouldDeadlock`].
@@ -108,7 +118,7 @@ impl Stream {
         let bindings = bindings
             .bindings(self.device().table())
             .ok_or(Error::Foreign { what: "handle" })?;
-        self.submit(true, Op::Host(Box::new(work)), |task| {
+        self.submit(self.waits(), Op::Host(Box::new(work)), |task| {
             bindings
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
@@ -126,7 +136,8 @@ impl Stream {
     }
 
     /// Runs `work` on the stream's queue with the backend's own resources for `bindings`: a task like
-    /// any other. It must end by itself; it stands in the way of what follows on its queue.
+    /// any other. It must end by itself; it stands in the way of what follows on its queue. May wait for
+    /// room in the mailbox.
     ///
     /// # Errors
     /// [`Error::WrongBackend`] on another kind of device, [`Error::Foreign`], [`Error::Closed`].
@@ -146,7 +157,7 @@ impl Stream {
             }
         });
         self.submit(
-            true,
+            self.waits(),
             Op::Custom(Box::new(Custom {
                 name: "with resource".into(),
                 work,
@@ -160,7 +171,7 @@ impl Stream {
     }
 
     /// Access to the backend's own resources for `bindings`, once everything before has completed.
-    /// The guard holds back what conflicts with it.
+    /// The guard holds back what conflicts with it. Asking may wait for room in the mailbox.
     pub fn get_resource<O: Open>(&self, bindings: impl IntoBindings) -> Pending<ResourceGuard<O>> {
         let device = self.device().clone();
         if let Err(error) = self.check_backend::<O>() {

@@ -111,7 +111,7 @@ impl<T: Send + 'static> Pending<T> {
     /// As [`Pending::wait`]; [`Error::TimedOut`] when the time is up, and then the answer can still be
     /// taken later.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<T, Error> {
-        match self.wait_until(Some(Instant::now() + timeout)) {
+        match self.wait_until(Instant::now().checked_add(timeout)) {
             Some(answer) => answer,
             None => Err(Error::TimedOut { waited: timeout }),
         }
@@ -159,7 +159,7 @@ impl<T: Send + 'static> Pending<T> {
                     Some(deadline) => receiver.wait_deadline(spin, deadline)?,
                 };
                 self.state = State::Taken;
-                return Some(answer.unwrap_or(Err(Error::Closed)));
+                return Some(answer.unwrap_or_else(|_| Err(self.device.gone())));
             }
             _ => {}
         }
@@ -172,7 +172,7 @@ impl<T: Send + 'static> Pending<T> {
                 };
                 if passed.is_err() {
                     self.state = State::Taken;
-                    return Some(Err(Error::Closed));
+                    return Some(Err(self.device.gone()));
                 }
             }
         }
@@ -201,7 +201,7 @@ impl<T: Send + 'static> Pending<T> {
         self.state = match (state, answer) {
             (State::Asked(_, finish), Ok(Ok(ticket))) => State::Issued(ticket, finish),
             (_, Ok(Err(error))) => State::Failed(error),
-            (_, Err(_closed)) => State::Failed(Error::Closed),
+            (_, Err(_closed)) => State::Failed(self.device.gone()),
             (state, _) => state,
         };
     }
@@ -222,7 +222,7 @@ impl<T: Send + 'static> Pending<T> {
                 if let Some(point) = open {
                     if device.timeline(*point).has_ended() {
                         self.state = State::Taken;
-                        return Some(Err(Error::Closed));
+                        return Some(Err(self.device.gone()));
                     }
                     return None;
                 }
@@ -234,7 +234,7 @@ impl<T: Send + 'static> Pending<T> {
             State::Value(receiver) => {
                 let answer = receiver.try_take()?;
                 self.state = State::Taken;
-                Some(answer.unwrap_or(Err(Error::Closed)))
+                Some(answer.unwrap_or_else(|_| Err(self.device.gone())))
             }
             State::Failed(_) => match std::mem::replace(&mut self.state, State::Taken) {
                 State::Failed(error) => Some(Err(error)),
@@ -256,7 +256,7 @@ impl<T: Send + 'static> Pending<T> {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(answer) => {
                         self.state = State::Taken;
-                        return Poll::Ready(answer.unwrap_or(Err(Error::Closed)));
+                        return Poll::Ready(answer.unwrap_or_else(|_| Err(self.device.gone())));
                     }
                 },
                 State::Issued(ticket, _) => {

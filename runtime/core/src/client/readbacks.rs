@@ -1,14 +1,19 @@
 //! A sequence of readbacks, for a consumer that takes them as they come: the frames of a renderer, the
 //! batches of a service. Delivered through flume, so that the consumer may be async or not.
+//!
+//! Answers come from several threads and may overtake each other; the sequence puts them back into the
+//! order in which they were asked.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::client::Stream;
+use millstream_sync::credit::Credit;
+
+use crate::channel::is_runtime_thread;
+use crate::client::{DeviceShared, Stream};
 use crate::element::Element;
 use crate::error::Error;
 use crate::handle::Handle;
-
-use millstream_sync::credit::Credit;
 
 /// One readback with the tag that it was asked with.
 #[derive(Debug)]
@@ -19,60 +24,119 @@ pub struct Readback<T, Tag> {
     pub elements: Result<Vec<T>, Error>,
 }
 
-/// Asks for readbacks. Cheap to clone.
-pub struct ReadbackSender<T, Tag> {
-    sender: flume::Sender<Readback<T, Tag>>,
+/// What askers and answers share.
+struct Sequence<T, Tag> {
     room: Arc<Credit>,
+    /// The device of the first readback, for a consumer that must drive it.
+    device: Arc<OnceLock<Arc<DeviceShared>>>,
+    order: Mutex<Order<T, Tag>>,
 }
 
-/// Takes readbacks, in the order in which they complete: for one stream that is the order in which they
-/// were asked.
+struct Order<T, Tag> {
+    sender: flume::Sender<Readback<T, Tag>>,
+    asked: u64,
+    delivered: u64,
+    /// Answers that overtook an earlier one; at most as many as the sequence holds.
+    early: BTreeMap<u64, Readback<T, Tag>>,
+}
+
+impl<T, Tag> Sequence<T, Tag> {
+    fn deliver(&self, number: u64, readback: Readback<T, Tag>) {
+        let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        order.early.insert(number, readback);
+        loop {
+            let next = order.delivered;
+            let Some(readback) = order.early.remove(&next) else {
+                return;
+            };
+            order.delivered += 1;
+            // There is room: the credit bounds what was asked. A consumer that is gone wants nothing.
+            let _ = order.sender.try_send(readback);
+        }
+    }
+}
+
+/// Asks for readbacks. Cheap to clone.
+pub struct ReadbackSender<T, Tag>(Arc<Sequence<T, Tag>>);
+
+/// Takes readbacks, in the order in which they were asked.
 pub struct Readbacks<T, Tag> {
     receiver: flume::Receiver<Readback<T, Tag>>,
     room: Arc<Credit>,
+    device: Arc<OnceLock<Arc<DeviceShared>>>,
 }
 
 /// A sequence of at most `capacity` readbacks that were asked and not taken (at least one).
+///
+/// ```
+/// # fn frames(stream: &millstream_core::client::Stream, image: &millstream_core::handle::Handle<u8>) -> Result<(), millstream_core::error::Error> {
+/// let (sender, frames) = millstream_core::client::readbacks::<u8, u32>(3);
+/// sender.read(stream, image, 1)?; // the image as of frame 1
+/// if let Some(frame) = frames.try_next() {
+///     println!("frame {} has {} bytes", frame.tag, frame.elements?.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub fn readbacks<T: Element, Tag: Send + 'static>(
     capacity: usize,
 ) -> (ReadbackSender<T, Tag>, Readbacks<T, Tag>) {
     let capacity = capacity.max(1);
-    let room = Arc::new(Credit::new(capacity as u64));
-    // The credit bounds it: there is room for everything that was asked.
+    let (room, device) = (
+        Arc::new(Credit::new(capacity as u64)),
+        Arc::new(OnceLock::new()),
+    );
     let (sender, receiver) = flume::bounded(capacity);
+    let order = Mutex::new(Order {
+        sender,
+        asked: 0,
+        delivered: 0,
+        early: BTreeMap::new(),
+    });
+    let sequence = Sequence {
+        room: room.clone(),
+        device: device.clone(),
+        order,
+    };
     (
-        ReadbackSender {
-            sender,
-            room: room.clone(),
+        ReadbackSender(Arc::new(sequence)),
+        Readbacks {
+            receiver,
+            room,
+            device,
         },
-        Readbacks { receiver, room },
     )
 }
 
 impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
-    /// Asks for the elements of `source` as of this place in `stream`. Never waits for the consumer.
+    /// Asks for the elements of `source` as of this place in `stream`. Never waits for the consumer; may
+    /// wait for room in the mailbox.
     ///
     /// # Errors
     /// [`Error::Busy`] when as many are asked and not taken as the sequence holds.
     pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Error> {
-        if self.room.try_acquire(1).is_err() {
-            return Err(stream.device().busy(self.room.in_use() as usize));
+        let sequence = self.0.clone();
+        if sequence.room.try_acquire(1).is_err() {
+            return Err(stream.device().busy(sequence.room.in_use() as usize));
         }
-        let sender = self.sender.clone();
-        stream.read(source).on_ready(move |elements| {
-            // A consumer that is gone wants nothing.
-            let _ = sender.try_send(Readback { tag, elements });
-        });
+        sequence.device.get_or_init(|| stream.device().clone());
+        // The number and the place in the stream are taken together: that is the order.
+        let (number, answer) = {
+            let mut order = sequence
+                .order
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            order.asked += 1;
+            (order.asked - 1, stream.read(source))
+        };
+        answer.on_ready(move |elements| sequence.deliver(number, Readback { tag, elements }));
         Ok(())
     }
 }
 
 impl<T, Tag> Clone for ReadbackSender<T, Tag> {
     fn clone(&self) -> Self {
-        Self {
-            sender: self.sender.clone(),
-            room: self.room.clone(),
-        }
+        Self(self.0.clone())
     }
 }
 
@@ -85,12 +149,32 @@ impl<T, Tag> Readbacks<T, Tag> {
             .inspect(|_| self.room.release(1))
     }
 
-    /// The next readback. Blocks until there is one; `None` when every sender is gone and all were taken.
+    /// The next readback. Blocks until there is one, and drives a driven device meanwhile; `None` when
+    /// every sender is gone and all were taken, and on a thread that the device needs.
     pub fn wait_next(&self) -> Option<Readback<T, Tag>> {
+        if is_runtime_thread() {
+            return self.try_next();
+        }
+        while let Some(worked) = self
+            .device
+            .get()
+            .and_then(|device| device.channel().drive())
+        {
+            if let Some(readback) = self.try_next() {
+                return Some(readback);
+            }
+            if self.receiver.is_disconnected() && self.receiver.is_empty() {
+                return None;
+            }
+            if !worked {
+                std::thread::yield_now();
+            }
+        }
         self.receiver.recv().ok().inspect(|_| self.room.release(1))
     }
 
-    /// The next readback, for async code. `None` as for [`Readbacks::wait_next`].
+    /// The next readback, for async code. `None` as for [`Readbacks::wait_next`]. A driven device must be
+    /// pumped by somebody else.
     pub async fn next(&self) -> Option<Readback<T, Tag>> {
         self.receiver
             .recv_async()

@@ -8,18 +8,27 @@ use crate::element::Element;
 use crate::error::{Error, LaunchError};
 use crate::handle::{Binding, Handle, Hold};
 use crate::id::RecordingId;
+use crate::kernel::BindingSpec;
 use crate::launch::{ArgumentCheck, ArgumentWriter, Arguments, CubeCount};
 use crate::message::{LaunchCount, Op, Pattern, Registration, Task};
-use crate::recording::{Parameters, RecordedOp, RecordedTask, overlapping_task};
+use crate::recording::{Parameter, Parameters, RecordedOp, RecordedTask, overlapping_task};
 
 /// Takes down tasks instead of submitting them.
 pub struct Recorder<'a> {
     stream: &'a Stream,
     parameters: Parameters,
-    tasks: Vec<(RecordedOp, Task)>,
+    tasks: Vec<(RecordedOp, Task, Vec<Shape>)>,
     kernels: Vec<KernelHandle>,
     /// Holds on what was recorded, in the order of the parameters.
     holds: Vec<Hold>,
+}
+
+/// What a recording must know of a binding beside the binding: its alignment, and whether it may
+/// overlap others of its kind.
+#[derive(Clone, Copy)]
+struct Shape {
+    align: u64,
+    aliases: bool,
 }
 
 /// Tasks that were checked and resolved once.
@@ -33,7 +42,7 @@ pub struct Recording {
 
 struct RecordingShared {
     hold: Hold,
-    parameters: Vec<Binding>,
+    parameters: Vec<Parameter>,
     tasks: Arc<[RecordedTask]>,
     /// Keeps the recorded slices and kernels alive.
     _holds: Vec<Hold>,
@@ -96,13 +105,18 @@ impl Recorder<'_> {
             }
         };
         self.kernels.push(kernel.clone());
+        let shape = |spec: &BindingSpec| Shape {
+            align: spec.dtype.size() as u64,
+            aliases: signature.aliases() && spec.share.is_shared_by_pointer(),
+        };
+        let shapes = signature.bindings().iter().map(shape).collect();
         self.take_down(
             RecordedOp::Launch {
                 kernel: kernel.id(),
                 count,
-                aliases: signature.aliases(),
             },
             task,
+            shapes,
         );
         Ok(())
     }
@@ -133,7 +147,7 @@ impl Recorder<'_> {
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(source.binding(Access::Read));
         task.push_binding(target.binding(Access::Write));
-        self.take_down(RecordedOp::Copy, task);
+        self.take_down(RecordedOp::Copy, task, Vec::new());
         Ok(())
     }
 
@@ -146,7 +160,7 @@ impl Recorder<'_> {
         self.holds.push(target.hold().clone());
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(target.binding(Access::Write));
-        self.take_down(RecordedOp::Fill(Pattern::of(value)), task);
+        self.take_down(RecordedOp::Fill(Pattern::of(value)), task, Vec::new());
         Ok(())
     }
 
@@ -161,28 +175,37 @@ impl Recorder<'_> {
         Ok(handle)
     }
 
-    fn take_down(&mut self, op: RecordedOp, task: Task) {
-        for binding in task.all_bindings() {
-            self.parameters.add(binding);
+    /// Bindings without a shape (copies, counts) need the alignment of a count and overlap nothing.
+    fn take_down(&mut self, op: RecordedOp, task: Task, mut shapes: Vec<Shape>) {
+        let align = if matches!(op, RecordedOp::Launch { .. }) {
+            size_of::<u32>() as u64
+        } else {
+            1
+        };
+        shapes.resize(
+            task.all_bindings().count(),
+            Shape {
+                align,
+                aliases: false,
+            },
+        );
+        for (binding, shape) in task.all_bindings().zip(&shapes) {
+            self.parameters.add(binding, shape.align);
         }
-        self.tasks.push((op, task));
+        self.tasks.push((op, task, shapes));
     }
 
     fn finish(mut self) -> Result<Recording, Error> {
-        let parameters: Vec<Binding> = self
-            .parameters
-            .list
-            .iter()
-            .map(|parameter| parameter.binding)
-            .collect();
+        let parameters = self.parameters.list.clone();
         let tasks: Arc<[RecordedTask]> = self
             .tasks
             .drain(..)
-            .map(|(op, task)| RecordedTask {
+            .map(|(op, task, shapes)| RecordedTask {
                 op,
                 bindings: task
                     .all_bindings()
-                    .map(|binding| self.parameters.relative(binding))
+                    .zip(&shapes)
+                    .map(|(binding, shape)| self.parameters.relative(binding, shape.aliases))
                     .collect(),
                 scalars: task.scalars().into(),
                 metadata: task
@@ -233,16 +256,24 @@ impl Recording {
         self.shared.tasks.is_empty()
     }
 
-    /// Runs the recording on `stream`, with what it was recorded with. One message.
+    /// Runs the recording on `stream`, with what it was recorded with. One message; may wait for room in
+    /// the mailbox.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`].
     pub fn replay(&self, stream: &Stream) -> Result<(), Error> {
-        self.submit(stream, &self.shared.parameters)
+        self.submit(
+            stream,
+            self.shared
+                .parameters
+                .iter()
+                .map(|parameter| parameter.binding),
+        )
     }
 
-    /// Runs the recording with other handles in place of some parameters: `(index, handle)`. A handle
-    /// needs at least the bytes that the recording touches of its parameter; it keeps its own start.
+    /// Runs the recording with other handles in place of some parameters: `(index, handle)`. May wait for
+    /// room in the mailbox. A handle
+    /// needs at least the bytes that the recording touches of its parameter, aligned as those were; it keeps its own start.
     ///
     /// # Errors
     /// [`Error::Launch`] when a handle is too small, an index does not exist, or the handles overlap so
@@ -252,7 +283,12 @@ impl Recording {
         stream: &Stream,
         rebound: &[(usize, &Handle<T>)],
     ) -> Result<(), Error> {
-        let mut parameters = self.shared.parameters.clone();
+        let mut parameters: Vec<Binding> = self
+            .shared
+            .parameters
+            .iter()
+            .map(|parameter| parameter.binding)
+            .collect();
         for (index, handle) in rebound {
             stream.own(handle)?;
             let refuse = |source| Error::Launch {
@@ -268,6 +304,15 @@ impl Recording {
             if handle.size() < parameter.len {
                 let (start, end, size) = (0, parameter.len, handle.size());
                 return Err(refuse(LaunchError::OutOfBounds { start, end, size }));
+            }
+            let align = self.shared.parameters[*index].align;
+            if handle.start() % align != parameter.offset % align {
+                let name = "a parameter".into();
+                return Err(refuse(LaunchError::Misaligned {
+                    name,
+                    offset: handle.start(),
+                    align,
+                }));
             }
             *parameter = Binding {
                 len: parameter.len,
@@ -290,20 +335,22 @@ impl Recording {
                 source: overlap,
             });
         }
-        self.submit(stream, &parameters)
+        self.submit(stream, parameters.into_iter())
     }
 
-    fn submit(&self, stream: &Stream, parameters: &[Binding]) -> Result<(), Error> {
+    fn submit(
+        &self,
+        stream: &Stream,
+        parameters: impl Iterator<Item = Binding>,
+    ) -> Result<(), Error> {
         if !Arc::ptr_eq(self.shared.hold.table(), stream.device().table()) {
             return Err(Error::Foreign { what: "recording" });
         }
         stream.submit(
-            true,
+            stream.waits(),
             Op::Replay(RecordingId(self.shared.hold.id())),
             |task| {
-                parameters
-                    .iter()
-                    .for_each(|parameter| task.push_binding(*parameter));
+                parameters.for_each(|parameter| task.push_binding(parameter));
             },
         )
     }

@@ -32,6 +32,8 @@ struct StreamShared {
 #[derive(Clone)]
 pub struct Stream {
     shared: Arc<StreamShared>,
+    /// Do calls wait for room?
+    waits: bool,
 }
 
 /// A moment of a stream, for other streams to wait for.
@@ -59,7 +61,31 @@ impl Stream {
                 credit,
                 hold,
             }),
+            waits: true,
         }
+    }
+
+    /// The same stream, with calls that never wait: where there is no room they answer
+    /// [`Error::Busy`], and nothing was submitted. This is the `try_` twin of every call.
+    ///
+    /// ```
+    /// # fn f(stream: &millstream_core::client::Stream, values: &millstream_core::handle::Handle<u32>) {
+    /// if let Err(busy) = stream.nowait().fill(values, 0) {
+    ///     println!("not now: {busy}");
+    /// }
+    /// # }
+    /// ```
+    pub fn nowait(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            waits: false,
+        }
+    }
+
+    /// Do calls wait for room?
+    #[inline]
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
     }
 
     /// The client that made it.
@@ -106,7 +132,7 @@ impl Stream {
         arguments: impl Arguments,
     ) -> Result<(), Error> {
         self.check_launch(kernel, &count, &arguments)?;
-        self.submit_launch(true, kernel, &count, &arguments)
+        self.submit_launch(self.waits, kernel, &count, &arguments)
     }
 
     /// As [`Stream::launch`], but never waits.
@@ -138,7 +164,7 @@ impl Stream {
         count: CubeCount,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        self.submit_launch(true, kernel, &count, &arguments)
+        self.submit_launch(self.waits, kernel, &count, &arguments)
     }
 
     #[inline]
@@ -261,7 +287,7 @@ impl Stream {
             .credit
             .acquire(1, device.spin())
             .map_err(|error| match error {
-                AcquireError::Ended | AcquireError::TooLarge { .. } => Error::Closed,
+                AcquireError::Ended | AcquireError::TooLarge { .. } => device.gone(),
             })
     }
 
@@ -306,7 +332,7 @@ impl Stream {
     /// [`Error::Memory`] for what is known at once: overflow, a client's hard limit, more than the
     /// device ever gives. The device's own lack of memory reaches whoever reads the slice.
     pub fn empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
-        self.reserve(true, len, AllocationMode::Automatic)
+        self.reserve(self.waits, len, AllocationMode::Automatic)
     }
 
     /// As [`Stream::empty`], but never waits.
@@ -326,7 +352,7 @@ impl Stream {
         len: usize,
         mode: AllocationMode,
     ) -> Result<Handle<T>, Error> {
-        self.reserve(true, len, mode)
+        self.reserve(self.waits, len, mode)
     }
 
     pub(crate) fn reserve<T: Element>(
@@ -400,52 +426,55 @@ impl Stream {
         Ok(hold)
     }
 
-    /// A point that passes once everything added to the stream so far has completed.
+    /// A point that passes once everything added to the stream so far has completed. May wait for room in
+    /// the mailbox.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub fn point(&self) -> Result<StreamPoint, Error> {
         // A point is a slice of one byte without memory that the stream writes: hazards do the rest.
-        let handle = Handle::<u8>::whole(self.reserve_bytes(true, 1, None)?, 1);
+        let handle = Handle::<u8>::whole(self.reserve_bytes(self.waits, 1, None)?, 1);
         let binding = handle.binding(Access::Write);
-        self.submit(true, Op::Mark, |task| task.push_binding(binding))?;
+        self.submit(self.waits, Op::Mark, |task| task.push_binding(binding))?;
         Ok(StreamPoint { handle })
     }
 
     /// Everything added to this stream from here on comes after `point`. Costs nothing where the
-    /// order is known already.
+    /// order is known already. May wait for room in the mailbox.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`].
     pub fn wait_for(&self, point: &StreamPoint) -> Result<(), Error> {
         self.own(&point.handle)?;
         let binding = point.handle.binding(Access::Read);
-        self.submit(true, Op::Mark, |task| task.push_binding(binding))
+        self.submit(self.waits, Op::Mark, |task| task.push_binding(binding))
     }
 
-    /// Drops `value`, on the GC thread, once everything added to the stream so far has completed.
+    /// Drops `value`, on the GC thread, once everything added to the stream so far has completed. May wait
+    /// for room in the mailbox.
     ///
     /// # Errors
     /// [`Error::Closed`]; the value is dropped at once then.
     pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Error> {
-        self.submit(true, Op::DropAfter(Box::new(value)), |_| {})
+        self.submit(self.waits, Op::DropAfter(Box::new(value)), |_| {})
     }
 
     /// Submits what the stream holds. A stream flushes by itself when the device has nothing better
-    /// to do; this only says not to wait for more.
+    /// to do; this only says not to wait for more. May wait for room in the mailbox.
     ///
     /// # Errors
     /// [`Error::Closed`].
     pub fn flush(&self) -> Result<(), Error> {
         let stream = self.known()?;
-        self.device().send(true, Task::new(Some(stream), Op::Flush))
+        self.device()
+            .send(self.waits, Task::new(Some(stream), Op::Flush))
     }
 
     /// When everything added to the stream so far has completed. Failures of tasks travel with the
-    /// data that they would have written, not with this answer.
+    /// data that they would have written, not with this answer. Asking may wait for room in the mailbox.
     pub fn sync(&self) -> Pending<()> {
         let (sender, receiver) = reply();
-        match self.submit(true, Op::Answer(sender), |_| {}) {
+        match self.submit(self.waits, Op::Answer(sender), |_| {}) {
             Ok(()) => Pending::ticket(self.device().clone(), receiver, Box::new(|| Ok(()))),
             Err(error) => Pending::failed(self.device().clone(), error),
         }

@@ -74,7 +74,7 @@ impl<T: Element> Tensor<T> {
 }
 
 impl Stream {
-    /// Memory for tensors. Their strides tell how they are pitched.
+    /// Memory for tensors. Their strides tell how they are pitched. May wait for room in the mailbox.
     ///
     /// # Errors
     /// As [`Stream::empty`].
@@ -91,11 +91,11 @@ impl Stream {
         };
         let layout = Strided::pitched(&spec.shape, element_bytes, alignment).map_err(refused)?;
         let len = (layout.extent_bytes() / element_bytes) as usize;
-        let handle = self.reserve(true, len, AllocationMode::Automatic)?;
+        let handle = self.reserve(self.waits(), len, AllocationMode::Automatic)?;
         Ok(Tensor { handle, layout })
     }
 
-    /// Tensors with copies of dense data.
+    /// Tensors with copies of dense data. May wait as [`Stream::create`].
     ///
     /// # Errors
     /// As [`Stream::create`]; [`Error::Launch`] when data and shape differ in length.
@@ -111,7 +111,8 @@ impl Stream {
         specs.iter().map(create).collect()
     }
 
-    /// Overwrites a tensor with dense data. Bytes between its rows stay as they are.
+    /// Overwrites a tensor with dense data. Bytes between its rows stay as they are. May wait as
+    /// [`Stream::create`].
     ///
     /// # Errors
     /// As [`Stream::write`].
@@ -135,14 +136,14 @@ impl Stream {
         let mut binding = tensor.handle.binding(access);
         binding.len = tensor.layout.extent_bytes();
         self.upload(
-            true,
+            self.waits(),
             binding,
             (!dense).then(|| tensor.layout.clone()),
             data.to_vec(),
         )
     }
 
-    /// The elements of tensors, dense, in one answer.
+    /// The elements of tensors, dense, in one answer. Asking may wait for room in the mailbox.
     pub fn read_tensors<'a, T: Element>(
         &self,
         tensors: impl IntoIterator<Item = &'a Tensor<T>>,

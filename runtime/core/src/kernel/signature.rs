@@ -21,6 +21,13 @@ pub enum Share {
     Raw,
 }
 
+impl Share {
+    /// Can bindings that overlap be shared so without making two references of which one writes?
+    pub fn is_shared_by_pointer(self) -> bool {
+        matches!(self, Share::Atomic | Share::Raw)
+    }
+}
+
 /// One declared binding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BindingSpec {

@@ -99,7 +99,7 @@ impl<'a> ArgumentCheck<'a> {
     /// # Errors
     /// What does not fit the signature.
     #[inline]
-    pub fn binding<T: Element>(
+    pub(crate) fn binding<T: Element>(
         &mut self,
         handle: &Handle<T>,
         access: Access,
@@ -142,21 +142,15 @@ impl<'a> ArgumentCheck<'a> {
     /// Refuses a binding that overlaps an earlier one where one of them is written.
     #[inline]
     fn see(&mut self, binding: Binding) -> Result<(), ArgumentError> {
-        if self.signature.aliases() {
-            return Ok(());
-        }
-        if let Some(index) = self
-            .seen
-            .iter()
-            .chain(&self.seen_more)
-            .position(|earlier| earlier.conflicts(&binding))
-        {
-            let name = |index: usize| self.signature.bindings()[index].name.clone();
-            return Err(LaunchError::Overlap {
-                first: name(index),
-                second: name(self.bindings - 1),
+        let specs = self.signature.bindings();
+        let aliases =
+            |index: usize| self.signature.aliases() && specs[index].share.is_shared_by_pointer();
+        let mine = self.bindings - 1;
+        for (index, earlier) in self.seen.iter().chain(&self.seen_more).enumerate() {
+            if earlier.conflicts(&binding) && !(aliases(index) && aliases(mine)) {
+                let (first, second) = (specs[index].name.clone(), specs[mine].name.clone());
+                return Err(LaunchError::Overlap { first, second }.into());
             }
-            .into());
         }
         if let Err(binding) = self.seen.push(binding) {
             self.seen_more.push(binding);
@@ -169,7 +163,7 @@ impl<'a> ArgumentCheck<'a> {
     /// # Errors
     /// What does not fit the signature.
     #[inline]
-    pub fn scalar(&mut self, dtype: DType) -> Result<(), ArgumentError> {
+    pub(crate) fn scalar(&mut self, dtype: DType) -> Result<(), ArgumentError> {
         let declared = self.signature.scalars().get(self.scalars);
         self.scalars += 1;
         match declared {
@@ -257,13 +251,13 @@ impl<'a> ArgumentWriter<'a> {
 
     /// Writes the next binding.
     #[inline]
-    pub fn binding(&mut self, binding: Binding) {
+    pub(crate) fn binding(&mut self, binding: Binding) {
         self.task.push_binding(binding);
     }
 
     /// Writes the next scalar at its packed place.
     #[inline]
-    pub fn scalar(&mut self, bytes: &[u8]) {
+    pub(crate) fn scalar(&mut self, bytes: &[u8]) {
         let words: &mut [u64] = match &mut self.task.extra {
             Some(extra) if !extra.words.is_empty() => &mut extra.words,
             _ => &mut self.task.words,
@@ -278,18 +272,25 @@ impl<'a> ArgumentWriter<'a> {
     }
 
     /// Writes metadata words.
-    pub fn metadata(&mut self, metadata: &Metadata) {
+    pub(crate) fn metadata(&mut self, metadata: &Metadata) {
         self.task.extra.get_or_insert_default().metadata = metadata.words();
     }
 
     /// Writes tensor maps.
-    pub fn tensor_maps(&mut self, maps: &[TensorMap]) {
+    pub(crate) fn tensor_maps(&mut self, maps: &[TensorMap]) {
         self.task.extra.get_or_insert_default().tensor_maps = maps.to_vec();
     }
 }
 
-/// One argument: a bound handle, or a scalar.
-pub trait Argument {
+mod sealed {
+    /// What is checked and what is written must be the same, so the traits of arguments are closed.
+    pub trait Sealed {}
+}
+
+use sealed::Sealed;
+
+/// One argument: a bound handle, a scalar, or an array of such. Sealed.
+pub trait Argument: Sealed {
     /// Checks it against what comes next in the signature.
     ///
     /// # Errors
@@ -299,6 +300,8 @@ pub trait Argument {
     /// Writes it into the task.
     fn write(&self, writer: &mut ArgumentWriter<'_>);
 }
+
+impl<T: Element> Sealed for Bound<'_, T> {}
 
 impl<T: Element> Argument for Bound<'_, T> {
     #[inline]
@@ -311,6 +314,23 @@ impl<T: Element> Argument for Bound<'_, T> {
         writer.binding(self.handle.binding(self.access));
     }
 }
+
+impl<T: Element> Sealed for &Handle<T> {}
+
+/// Several arguments of one kind, one after the other.
+impl<A: Argument, const N: usize> Argument for [A; N] {
+    #[inline]
+    fn check(&self, check: &mut ArgumentCheck<'_>) -> Result<(), ArgumentError> {
+        self.iter().try_for_each(|argument| argument.check(check))
+    }
+
+    #[inline]
+    fn write(&self, writer: &mut ArgumentWriter<'_>) {
+        self.iter().for_each(|argument| argument.write(writer));
+    }
+}
+
+impl<A: Argument, const N: usize> Sealed for [A; N] {}
 
 /// A handle without an access is read and written.
 impl<T: Element> Argument for &Handle<T> {
@@ -327,6 +347,8 @@ impl<T: Element> Argument for &Handle<T> {
 
 macro_rules! scalar_arguments {
     ($($rust:ty),*) => {$(
+        impl Sealed for $rust {}
+
         impl Argument for $rust {
             #[inline]
             fn check(&self, check: &mut ArgumentCheck<'_>) -> Result<(), ArgumentError> {
@@ -343,8 +365,9 @@ macro_rules! scalar_arguments {
 
 scalar_arguments! { f64, i64, u64, f32, i32, u32, i16, u16, i8, u8 }
 
-/// All arguments of a launch: bindings first, then scalars, both in declared order.
-pub trait Arguments {
+/// All arguments of a launch: bindings first, then scalars, both in declared order. A tuple, or
+/// [`LaunchArgs`]. Sealed.
+pub trait Arguments: Sealed {
     /// Checks them against the signature.
     ///
     /// # Errors
@@ -357,6 +380,8 @@ pub trait Arguments {
 
 macro_rules! tuple_arguments {
     ($(($($name:ident $index:tt),*))*) => {$(
+        impl<$($name: Argument),*> Sealed for ($($name,)*) {}
+
         impl<$($name: Argument),*> Arguments for ($($name,)*) {
             #[inline]
             fn check(&self, _check: &mut ArgumentCheck<'_>) -> Result<(), ArgumentError> {
@@ -432,6 +457,8 @@ impl<'a> LaunchArgs<'a> {
     }
 }
 
+impl Sealed for LaunchArgs<'_> {}
+
 impl Arguments for LaunchArgs<'_> {
     fn check(&self, check: &mut ArgumentCheck<'_>) -> Result<(), ArgumentError> {
         self.arguments
@@ -461,6 +488,8 @@ impl Arguments for LaunchArgs<'_> {
     }
 }
 
+impl<A: Arguments + ?Sized> Sealed for &A {}
+
 impl<A: Arguments + ?Sized> Arguments for &A {
     fn check(&self, check: &mut ArgumentCheck<'_>) -> Result<(), ArgumentError> {
         (**self).check(check)
@@ -470,6 +499,8 @@ impl<A: Arguments + ?Sized> Arguments for &A {
         (**self).write(writer);
     }
 }
+
+impl Sealed for Box<dyn Argument + '_> {}
 
 impl Argument for Box<dyn Argument + '_> {
     fn check(&self, check: &mut ArgumentCheck<'_>) -> Result<(), ArgumentError> {

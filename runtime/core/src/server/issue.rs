@@ -178,6 +178,11 @@ impl<B: Backend> Server<B> {
         {
             return Err(failure.clone());
         }
+        if binding.offset.saturating_add(binding.len) > slice.bytes {
+            // Clients check this; a hand-made message may not have.
+            let why = format!("it asks for bytes up to {} of {}", binding.offset.saturating_add(binding.len), slice.bytes);
+            return Err(Failure::not_run(&self.names.other, Reason::Refused(why)));
+        }
         let (page, base) = match &slice.memory {
             Memory::Reserved(reservation) => (Some(reservation.page), reservation.offset),
             Memory::None => (None, 0),

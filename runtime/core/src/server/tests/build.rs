@@ -298,18 +298,17 @@ impl Rig {
         launches
             .iter()
             .flat_map(|(_, bindings)| bindings)
-            .for_each(|binding| parameters.add(binding));
+            .for_each(|binding| parameters.add(binding, 1));
         let tasks: Arc<[RecordedTask]> = launches
             .iter()
             .map(|(number, bindings)| RecordedTask {
                 op: RecordedOp::Launch {
                     kernel: KernelId(kernel.id()),
                     count: LaunchCount::Static([1; 3]),
-                    aliases: false,
                 },
                 bindings: bindings
                     .iter()
-                    .map(|binding| parameters.relative(binding))
+                    .map(|binding| parameters.relative(binding, false))
                     .collect(),
                 scalars: [*number].into(),
                 metadata: Vec::new(),
