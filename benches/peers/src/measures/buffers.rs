@@ -7,8 +7,10 @@ use crate::instruments::allocations;
 /// Bytes of each buffer that is allocated and dropped.
 const BUFFER_BYTES: usize = 1024;
 
-/// Live buffers whose upkeep is weighed, and the bytes of each.
-const WEIGHED: usize = 10_000;
+/// Live buffers whose upkeep is weighed: just below a power of two, so that what shows is what a buffer
+/// needs, and not how full a table happens to be that doubles.
+const WEIGHED: usize = 16_000;
+/// Bytes of each.
 const WEIGHED_BYTES: usize = 32;
 
 /// A buffer is allocated, used in a launch and dropped while `LIVE` others live: `ns` of both

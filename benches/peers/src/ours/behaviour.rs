@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use millstream_actors::Device;
-use millstream_core::client::Stream;
 use millstream_core::error::Error;
 use millstream_core::kernel::Kernel;
 use millstream_core::launch::{CubeCount, update, write};
@@ -20,11 +19,6 @@ use crate::noop::PANIC_MESSAGE;
 /// How long a stream that nothing holds up may take to answer.
 const UNAFFECTED: Duration = Duration::from_secs(1);
 
-/// A stream on another queue than `other`s: waits between queues only matter there.
-fn stream_of(ours: &Ours) -> Stream {
-    ours.client.stream()
-}
-
 /// How many cross-stream launches are accepted while what they wait for does not complete, and how
 /// many `others` answer meanwhile: streams that have nothing to do with it.
 pub(crate) fn accepted_while_held() -> Figures {
@@ -32,7 +26,7 @@ pub(crate) fn accepted_while_held() -> Figures {
     let device = Device::open(Null { withheld }).expect("the null device opens");
     // The first stream sits on the first queue, which does not complete; the next ones on others.
     let producer = Ours::on(device);
-    let (consumer, other) = (stream_of(&producer), stream_of(&producer));
+    let (consumer, other) = (producer.client.stream(), producer.client.stream());
     let buffer = producer.empty(64);
     producer.launch_one(&buffer);
     let accepted = Arc::new(AtomicU64::new(0));

@@ -19,7 +19,8 @@ use millstream_sync::mailbox::{Receiver, mailbox};
 use millstream_sync::slots::Slots;
 
 use super::null::{self, Null, NullDevice};
-use crate::measures::{Effort, Figures, timed};
+use crate::measures::{Effort, Figures, calibrate, timed, took};
+use crate::stats::median;
 
 /// Bytes of every slice.
 const SLICE_BYTES: u64 = 64;
@@ -134,7 +135,6 @@ pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> 
     for _ in 0..OTHERS {
         bindings.push(whole(bench.slice(&producer), Access::Read));
     }
-    let without = timed(effort, |count| bench.marks(&consumer, &[], count));
     let count_events = |bench: &mut Bench, bindings: &[Binding]| {
         let (batches, waits) = (null::batches(), null::waits());
         bench.marks(&consumer, bindings, COUNTED);
@@ -142,11 +142,26 @@ pub(crate) fn hazards<const OWN: usize, const OTHERS: usize>(effort: Effort) -> 
     };
     let (own_batches, _) = count_events(&mut bench, &[]);
     let (batches, waits) = count_events(&mut bench, &bindings);
-    let with = timed(effort, |count| bench.marks(&consumer, &bindings, count));
+    // With and without in turns, so that drift hits both.
+    let count = calibrate(effort, BURST, |count| {
+        bench.marks(&consumer, &bindings, count);
+    });
+    let mut part = |bindings: &[Binding]| {
+        took(|| bench.marks(&consumer, bindings, count)).as_nanos() as f64 / count as f64
+    };
+    let (mut tasks, mut added) = (Vec::new(), Vec::new());
+    for _ in 0..effort.repeats() {
+        let (without, with) = (part(&[]), part(&bindings));
+        tasks.push(with);
+        added.push(with - without);
+    }
     vec![
-        ("ns", with - without),
-        ("task_ns", with),
-        ("recorded", (batches - own_batches) as f64 / COUNTED as f64),
+        ("ns", median(&added)),
+        ("task_ns", median(&tasks)),
+        (
+            "recorded",
+            batches.saturating_sub(own_batches) as f64 / COUNTED as f64,
+        ),
         ("waited", waits as f64 / COUNTED as f64),
     ]
 }
