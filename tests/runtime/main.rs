@@ -12,6 +12,7 @@ mod failure;
 mod lifetime;
 mod memory;
 mod ordering;
+mod programs;
 mod recordings;
 mod requests;
 mod scheduling;
