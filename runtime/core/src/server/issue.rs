@@ -1,5 +1,7 @@
 //! Issuing: how the first task that a stream holds goes to its queue.
 
+use std::cmp::Reverse;
+
 use crate::backend::{Backend, BoundSlice};
 use crate::failure::{Failure, FailureRef, Reason};
 use crate::handle::Binding;
@@ -91,7 +93,9 @@ impl<B: Backend> Server<B> {
             }
             // A look costs a load, a wait a call: it may have completed since the last look.
             self.queues[point.queue.index()].look();
-            if !needs_wait(&self.queues, queue, *point) {
+            if !needs_wait(&self.queues, queue, *point)
+                || (after.len() > 1 && self.another_implies(queue, after, *point))
+            {
                 self.counters.waits_implied += 1;
                 continue;
             }
@@ -107,6 +111,19 @@ impl<B: Backend> Server<B> {
                 self.counters.waits_issued += 1;
             }
         }
+    }
+
+    /// Does another point, which is waited for as well, come after this one anyway (I3)?
+    fn another_implies(&self, queue: QueueId, after: &[Point], point: Point) -> bool {
+        after.iter().any(|other| {
+            other.queue != queue
+                && other.queue != point.queue
+                && needs_wait(&self.queues, queue, *other)
+                && self.queues[other.queue.index()]
+                    .clock
+                    .at(other.cursor)
+                    .covers(point)
+        })
     }
 
     /// Hands a task to the backend, or poisons what it would have written.
@@ -180,7 +197,11 @@ impl<B: Backend> Server<B> {
         }
         if binding.offset.saturating_add(binding.len) > slice.bytes {
             // Clients check this; a hand-made message may not have.
-            let why = format!("it asks for bytes up to {} of {}", binding.offset.saturating_add(binding.len), slice.bytes);
+            let why = format!(
+                "it asks for bytes up to {} of {}",
+                binding.offset.saturating_add(binding.len),
+                slice.bytes
+            );
             return Err(Failure::not_run(&self.names.other, Reason::Refused(why)));
         }
         let (page, base) = match &slice.memory {
@@ -257,11 +278,16 @@ impl<B: Backend> Server<B> {
 
     /// Tasks that waited for this one to be issued come after its point now.
     fn wake_waiters(&mut self, stream: u32, sequence: u64, point: Point) {
-        let mut waiters = std::mem::take(&mut self.streams[stream as usize].waiters);
-        waiters.retain(|waiter| {
-            if waiter.sequence > sequence {
-                return true;
-            }
+        loop {
+            let waiters = &mut self.streams[stream as usize].waiters;
+            let Some(Reverse(waiter)) = waiters
+                .peek()
+                .copied()
+                .filter(|first| first.0.sequence <= sequence)
+            else {
+                return;
+            };
+            waiters.pop();
             if let Some(actor) = self.streams.get_mut(waiter.stream as usize)
                 && let Some(held) = actor.held_mut(waiter.task)
             {
@@ -269,9 +295,7 @@ impl<B: Backend> Server<B> {
                 held.come_after(point);
                 self.join_turn(waiter.stream);
             }
-            false
-        });
-        self.streams[stream as usize].waiters = waiters;
+        }
     }
 
     /// The first task of a stream is done without a queue: who waits for it waits for nothing.

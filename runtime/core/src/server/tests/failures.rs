@@ -155,7 +155,7 @@ fn a_failed_host_function_poisons_what_it_would_have_written() {
     let sentence = read(&mut rig, &a, &x).unwrap();
     assert_eq!(
         sentence,
-        "`host function` failed: panicked with \"no luck\""
+        "`host` failed: panicked with \"no luck\""
     );
     assert_eq!(read(&mut rig, &a, &y), None);
 }

@@ -90,6 +90,21 @@ fn what_a_waited_point_had_waited_for_needs_no_wait_of_its_own() {
     rig.drain();
 }
 
+/// I3, among the waits of one task, whatever their order.
+#[test]
+fn of_two_points_that_one_task_needs_only_the_one_that_implies_the_other_is_waited_for() {
+    let mut rig = rig(3);
+    let kernel = rig.kernel();
+    let (a, b, c) = (rig.stream(), rig.stream(), rig.stream());
+    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
+    rig.launch(&a, &kernel, 1, &[x.write()]);
+    rig.launch(&b, &kernel, 2, &[x.read(), y.write()]);
+    rig.launch(&c, &kernel, 3, &[x.read(), y.read()]);
+    rig.rest();
+    assert_eq!(rig.waits(), [(1, 0, 1), (2, 1, 1)]);
+    rig.drain();
+}
+
 /// A point has the clock of its own moment: what its queue waited for later is not implied.
 #[test]
 fn what_a_queue_waited_for_after_a_point_is_waited_for_again() {
