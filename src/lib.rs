@@ -19,16 +19,21 @@ pub use millstream_core::element::Element;
 pub use millstream_core::error::{Error, KernelError, LaunchError, MemoryError, OpenError};
 pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Reason};
 pub use millstream_core::handle::{Binding, Handle};
-pub use millstream_core::kernel::{Cube, ExecutionMode, Kernel, NativeArgs, Source};
-pub use millstream_core::launch::{
-    Argument, ArgumentCheck, ArgumentError, ArgumentWriter, Arguments, CubeCount, LaunchArgs,
-    Metadata, TensorMap, TensorMapFormat, bind, read, update, write,
+pub use millstream_core::id::{ClientId, QueueId, SliceId, StreamId};
+pub use millstream_core::kernel::{
+    AtomicElement, BindingSpec, Cube, ExecutionMode, Kernel, NativeArgs, Share, Signature, Source,
 };
-pub use millstream_core::memory::{AllocationMode, MemoryOptions};
+pub use millstream_core::launch::{
+    Argument, ArgumentCheck, ArgumentError, ArgumentWriter, Arguments, Bound, CubeCount, Im2colMap,
+    Interleave, LaunchArgs, Metadata, OutOfBoundsFill, Prefetch, Swizzle, TensorMap,
+    TensorMapFormat, bind, read, update, write,
+};
+pub use millstream_core::memory::{AllocationMode, MemoryOptions, PageError};
 pub use millstream_core::options::{DeviceOptions, LogLevel, Logs, Strategy};
 pub use millstream_core::properties::{DeviceProperties, Feature};
 pub use millstream_core::report::{
     MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan,
 };
-pub use millstream_cpu::{Cpu, CpuResources};
+pub use millstream_cpu::{Cpu, CpuResources, ResourceError};
 pub use millstream_ir::DType;
+pub use millstream_sync::facade::SpinPolicy;

@@ -3,6 +3,7 @@
 //!
 //! It never waits. Who runs it, and what happens between turns, is `mailbox`'s or `driven`'s.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -89,10 +90,7 @@ impl<B: Backend> DeviceActor<B> {
             worked = true;
             match control {
                 Control::HostFinished(token, outcome) => self.server.host_finished(token, outcome),
-                Control::Close => {
-                    self.closing = true;
-                    self.receiver.close();
-                }
+                Control::Close => self.close(),
             }
         }
         worked |= self.server.progress();
@@ -113,6 +111,12 @@ impl<B: Backend> DeviceActor<B> {
             worked = true;
         }
         worked
+    }
+
+    /// Accepts nothing more.
+    pub(crate) fn close(&mut self) {
+        self.closing = true;
+        self.receiver.close();
     }
 
     /// Is the device closing, and everything done?
@@ -171,9 +175,13 @@ impl<B: Backend> DeviceActor<B> {
     /// Nothing will run any more: fails what is held, refuses what comes, wakes who waits.
     pub(crate) fn abandon(&mut self) -> u64 {
         self.receiver.close();
-        let left = self.server.abandon();
         for timeline in &self.timelines {
             timeline.end();
+        }
+        // Dropping what users gave is running their code; what it panics with ends here.
+        let mut left = 0;
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| left += self.server.abandon())) {
+            std::mem::forget(panic);
         }
         left
     }

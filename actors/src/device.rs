@@ -30,7 +30,8 @@ use crate::mailbox::{End, MailboxChannel, Threads, run};
 ///
 /// The value owns the lifetime. Dropping it drains, joins its threads and frees its memory, and may
 /// block as long as work in flight takes; on a thread of the runtime it only starts that.
-/// [`Device::close`] does the same with a limit and a report. A device in a `static` is never dropped: close it.
+/// A guard ([`Stream::get_resource`](millstream_core::client::Stream::get_resource)) is work in flight: drop it
+/// first. [`Device::close`] does the same with a limit and a report. A device in a `static` is never dropped: close it.
 pub struct Device {
     shared: Arc<DeviceShared>,
     control: channel::Sender<Control>,
@@ -137,6 +138,7 @@ impl Device {
         options: DeviceOptions,
     ) -> Result<(Self, Driver), OpenError> {
         let parts = parts(kind, &options, true)?;
+        let end = End::default();
         let (control, gate) = (parts.control.clone(), parts.gate.clone());
         let (channel, driver) = DirectChannel::new(
             parts.actor,
@@ -144,8 +146,8 @@ impl Device {
             parts.control,
             parts.gc,
             gate.clone(),
+            end.gone.clone(),
         );
-        let end = End::default();
         let shared = channel.with_actor(|actor| {
             Self::share(
                 actor,
@@ -179,7 +181,7 @@ impl Device {
             channel,
             table,
             options,
-            end.lost.clone(),
+            end.gone.clone(),
         )
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
 use millstream_core::channel::{Build, ComputeChannel, Job, Refusal, mark_runtime_thread};
+use millstream_core::client::Gone;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_core::server::Effect;
@@ -76,6 +77,7 @@ pub(crate) struct DirectChannel<B: Backend> {
     core: Arc<Mutex<Core<B>>>,
     sender: Sender<Task>,
     jobs: Arc<Mutex<VecDeque<Job>>>,
+    gone: Arc<Gone>,
 }
 
 impl<B: Backend> Clone for DirectChannel<B> {
@@ -84,6 +86,7 @@ impl<B: Backend> Clone for DirectChannel<B> {
             core: self.core.clone(),
             sender: self.sender.clone(),
             jobs: self.jobs.clone(),
+            gone: self.gone.clone(),
         }
     }
 }
@@ -95,6 +98,7 @@ impl<B: Backend> DirectChannel<B> {
         control: channel::Sender<Control>,
         gc: Gc,
         gate: Arc<Gate>,
+        gone: Arc<Gone>,
     ) -> (Self, Driver) {
         let jobs = Arc::new(Mutex::new(VecDeque::new()));
         let inline = Inline {
@@ -107,7 +111,12 @@ impl<B: Backend> DirectChannel<B> {
             actor: Some(actor),
             inline,
         }));
-        let channel = Self { core, sender, jobs };
+        let channel = Self {
+            core,
+            sender,
+            jobs,
+            gone,
+        };
         let driver = Driver {
             device: Box::new(channel.clone()),
         };
@@ -141,13 +150,15 @@ impl<B: Backend> DirectChannel<B> {
     }
 
     /// One turn of everything. Says whether anything was done.
-    fn step(&self, budget: Duration) -> bool {
+    ///
+    /// Where somebody else pumps, it is left to them, unless `patient`.
+    fn step_as(&self, budget: Duration, patient: bool) -> bool {
         let mut worked = false;
         {
-            // Somebody else pumps: what is to be done is being done.
             let mut core = match self.core.try_lock() {
                 Ok(core) => core,
                 Err(std::sync::TryLockError::Poisoned(core)) => PoisonError::into_inner(core),
+                Err(std::sync::TryLockError::WouldBlock) if patient => lock(&self.core),
                 Err(std::sync::TryLockError::WouldBlock) => return false,
             };
             let _mark = mark_runtime_thread();
@@ -170,18 +181,31 @@ impl<B: Backend> DirectChannel<B> {
         worked
     }
 
+    fn step(&self, budget: Duration) -> bool {
+        self.step_as(budget, false)
+    }
+
     fn shut_down(&self) -> Report {
         let started = Instant::now();
         let mut report = Report::default();
-        // What can end by itself does; held consumers of guards that live on cannot.
-        while self.step(DRIVE_BUDGET) {}
+        // Nothing more is accepted. What can end by itself does; what a guard holds back cannot.
+        if let Some(actor) = &mut lock(&self.core).actor {
+            actor.close();
+        }
+        while self.step_as(DRIVE_BUDGET, true) {}
         let actor = lock(&self.core).actor.take();
         if let Some(mut actor) = actor {
             report.drained = actor.server.is_drained();
             report.slices_held = actor.server.live_slices();
             report.tasks_left = actor.abandon();
-            report.bytes_freed = actor.server.free_pages();
-            drop(actor);
+            self.gone.end_credits();
+            if report.drained {
+                report.bytes_freed = actor.server.free_pages();
+                drop(actor);
+            } else {
+                // A guard may still be looking at the memory.
+                report.threads_left = actor.leak();
+            }
             lock(&self.core).inline.gc.leak();
         }
         // Callbacks of what was answered just now.

@@ -19,7 +19,7 @@ use millstream_sync::facade::{SpinPolicy, Spinner, thread};
 use millstream_sync::gate::Gate;
 use millstream_sync::timeline::{Timeline, WaitKey};
 
-use crate::host::join_until;
+use crate::host::{forget_panic, join_until};
 
 /// Hand-overs that may wait for the GC actor. Beyond them the device keeps its list.
 const HANDOVER_CAPACITY: usize = 1_024;
@@ -86,7 +86,7 @@ impl Gc {
             worked = true;
             match self.waiting.swap_remove(index).handover.then {
                 // A panic of a user's destructor ends here.
-                Then::Drop(value) => drop(catch_unwind(AssertUnwindSafe(|| drop(value)))),
+                Then::Drop(value) => forget_panic(catch_unwind(AssertUnwindSafe(|| drop(value)))),
                 Then::WakeDevice(_) => self.device.wake(),
             }
         }

@@ -109,9 +109,16 @@ pub(crate) fn join_until(thread: thread::JoinHandle<()>, deadline: Instant) -> b
     true
 }
 
+/// Ends a panic of user code. What it carries is leaked: dropping it might panic again.
+pub(crate) fn forget_panic(outcome: std::thread::Result<()>) {
+    if let Err(panic) = outcome {
+        std::mem::forget(panic);
+    }
+}
+
 /// Runs a job; a panic ends with it.
 pub(crate) fn run_job(job: Job) {
-    drop(catch_unwind(AssertUnwindSafe(job)));
+    forget_panic(catch_unwind(AssertUnwindSafe(job)));
 }
 
 thread_local! {

@@ -2,12 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
 use millstream_core::channel::{Build, ComputeChannel, Job, Refusal, mark_runtime_thread};
+use millstream_core::client::Gone;
 use millstream_core::hazard::points::Points;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
@@ -120,8 +120,8 @@ impl Outside for Threads {
 pub(crate) struct End {
     /// When a closing device gives up.
     pub(crate) deadline: Deadline,
-    /// Its thread panicked.
-    pub(crate) lost: Arc<AtomicBool>,
+    /// How those who wait for room are told.
+    pub(crate) gone: Arc<Gone>,
 }
 
 /// When a closing device gives up.
@@ -140,8 +140,7 @@ pub(crate) fn run<B: Backend>(
         turns(&mut actor, &mut threads, spin, &end.deadline)
     }));
     if outcome.is_err() {
-        // Release: pairs with the Acquire of whoever asks why nothing answers.
-        end.lost.store(true, Ordering::Release);
+        end.gone.set_lost();
     }
     shut_down(actor, threads, matches!(outcome, Ok(true)), end)
 }
@@ -194,6 +193,7 @@ fn shut_down<B: Backend>(
     report.drained = drained;
     report.slices_held = actor.server.live_slices();
     report.tasks_left = actor.abandon();
+    end.gone.end_credits();
     if drained {
         report.bytes_freed = actor.server.free_pages();
         drop(actor);

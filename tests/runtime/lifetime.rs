@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use millstream::{Cpu, Device, DeviceOptions, Error, Kernel, OpenError, update};
+use millstream::{Cpu, Device, DeviceOptions, Error, Kernel, OpenError, read, update};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -246,4 +246,19 @@ fn a_waker_that_panics_harms_nobody() {
         valve.open();
     }
     assert_eq!(stream.read(&values).wait().unwrap(), [1]);
+}
+
+/// I4: a guard that outlives a close still has its memory; what it held back is reported as left.
+#[apply(every_device)]
+fn a_guard_that_outlives_the_device_keeps_its_memory(#[case] on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let values = stream.create(&[7_u32; 1_000]).unwrap();
+    let guard = stream.get_resource::<Cpu>((read(&values),)).wait().unwrap();
+    let report = match rig.driver {
+        Some(driver) => driver.close(),
+        None => rig.device.close(Duration::from_millis(20)),
+    };
+    assert!(!report.drained && report.tasks_left == 1, "{report:?}");
+    assert_eq!(guard.read::<u32>(0), [7; 1_000]);
 }

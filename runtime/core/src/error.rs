@@ -149,7 +149,7 @@ pub enum LaunchError {
     },
     /// Two bindings overlap and one of them is written.
     #[error(
-        "bindings `{first}` and `{second}` overlap and one of them is written; copy one, or declare `may_alias`"
+        "bindings `{first}` and `{second}` overlap and one of them is written; copy one of them first"
     )]
     Overlap {
         /// One binding.

@@ -294,6 +294,8 @@ impl Binding {
     #[inline]
     pub fn overlaps(&self, other: &Binding) -> bool {
         self.slice == other.slice
+            && self.len > 0
+            && other.len > 0
             && self.offset < other.offset + other.len
             && other.offset < self.offset + self.len
     }

@@ -5,6 +5,12 @@ use millstream_sync::facade::SpinPolicy;
 use crate::error::OpenError;
 use crate::memory::MemoryOptions;
 
+/// Most messages of a mailbox: half a gigabyte of slots, far beyond what hides any latency.
+const MAILBOX_CAPACITY_MAX: usize = 1 << 20;
+
+/// Most handles: what an index and its tag leave room for.
+const HANDLES_MAX: u32 = (1 << 28) - 1;
+
 /// In which order the streams that sit on one queue are submitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strategy {
@@ -167,13 +173,29 @@ impl DeviceOptions {
             ("flush_every", self.flush_every as u64),
             ("max_handles", u64::from(self.max_handles)),
         ];
-        match positive.into_iter().find(|(_, value)| *value == 0) {
-            Some((option, value)) => Err(OpenError::Option {
+        if let Some((option, value)) = positive.into_iter().find(|(_, value)| *value == 0) {
+            return Err(OpenError::Option {
                 option,
                 given: value.to_string(),
                 must: "at least 1",
-            }),
-            None => Ok(()),
+            });
         }
+        let (given, most) = (self.mailbox_capacity.to_string(), MAILBOX_CAPACITY_MAX);
+        if self.mailbox_capacity > most {
+            return Err(OpenError::Option {
+                option: "mailbox_capacity",
+                given,
+                must: "at most 1,048,576",
+            });
+        }
+        if self.max_handles > HANDLES_MAX {
+            let given = self.max_handles.to_string();
+            return Err(OpenError::Option {
+                option: "max_handles",
+                given,
+                must: "at most 268,435,455",
+            });
+        }
+        Ok(())
     }
 }

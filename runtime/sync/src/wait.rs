@@ -16,7 +16,11 @@ impl Waiter {
             Self::Thread(thread) => thread.unpark(),
             // A waker is foreign code on the thread of whoever publishes: its panic must reach neither that
             // thread nor those that are still to be woken.
-            Self::Task(waker) => drop(catch_unwind(AssertUnwindSafe(|| waker.wake()))),
+            Self::Task(waker) => {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                    std::mem::forget(panic); // Dropping it might panic again.
+                }
+            }
         }
     }
 }

@@ -67,7 +67,7 @@ impl ClientBuilder {
     /// The client.
     pub fn build(self) -> ComputeClient {
         let id = self.device.next_client();
-        let uploads = Arc::new(Credit::new(self.device.options().max_upload_bytes));
+        let uploads = self.device.upload_credit();
         let shared = ClientShared {
             id,
             name: self
@@ -138,7 +138,8 @@ impl ComputeClient {
         Ok(KernelHandle { hold, kernel })
     }
 
-    /// When everything that this client's streams were given has completed.
+    /// When everything that this client's streams were given has completed. It waits for whole queues, so
+    /// what other clients were given before may hold it up; a stream's own `sync` waits for less.
     pub fn sync(&self) -> Pending<()> {
         self.shared.device.sync(Scope::Client(self.shared.id))
     }

@@ -162,24 +162,31 @@ impl Stream {
     /// # Errors
     /// [`Error::Launch`] when the lengths differ or the two overlap, [`Error::Foreign`], [`Error::Closed`].
     pub fn copy<T: Element>(&self, source: &Handle<T>, target: &Handle<T>) -> Result<(), Error> {
+        let (from, to) = self.check_copy(source, target)?;
+        self.submit(self.waits(), Op::Copy, |task| {
+            task.push_binding(from);
+            task.push_binding(to);
+        })
+    }
+
+    /// The bindings of a copy, if it can be made.
+    pub(crate) fn check_copy<T: Element>(
+        &self,
+        source: &Handle<T>,
+        target: &Handle<T>,
+    ) -> Result<(Binding, Binding), Error> {
         self.own(source)?;
         self.own(target)?;
         same_length("copy", source.size(), target.size())?;
         let (from, to) = (source.binding(Access::Read), target.binding(Access::Write));
         if from.overlaps(&to) {
-            let overlap = LaunchError::Overlap {
-                first: "source".into(),
-                second: "target".into(),
-            };
+            let (first, second) = ("source".into(), "target".into());
             return Err(Error::Launch {
                 task: "copy".into(),
-                source: overlap,
+                source: LaunchError::Overlap { first, second },
             });
         }
-        self.submit(self.waits(), Op::Copy, |task| {
-            task.push_binding(from);
-            task.push_binding(to);
-        })
+        Ok((from, to))
     }
 
     /// Fills `target` with `value`, again and again. May wait for room in the mailbox.

@@ -1,9 +1,10 @@
 //! What all clients of a device share.
 
 use std::any::TypeId;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use millstream_sync::credit::Credit;
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::reply::reply;
 use millstream_sync::timeline::Timeline;
@@ -19,6 +20,41 @@ use crate::options::DeviceOptions;
 use crate::properties::DeviceProperties;
 use crate::report::{Ask, MemoryReport, Scope, Stats, TraceSpan};
 
+/// How the end of a device reaches those who wait for room. Shared by its clients and its thread.
+#[derive(Default)]
+pub struct Gone {
+    /// The device's thread panicked: what was in flight is gone.
+    lost: AtomicBool,
+    /// The upload credits of its clients.
+    uploads: Mutex<Vec<Weak<Credit>>>,
+}
+
+impl Gone {
+    /// The device's thread panicked.
+    pub fn set_lost(&self) {
+        // Release: pairs with the Acquire in `error`.
+        self.lost.store(true, Ordering::Release);
+    }
+
+    /// Nothing makes room any more: who waits for it is told.
+    pub fn end_credits(&self) {
+        let mut uploads = self.uploads.lock().unwrap_or_else(PoisonError::into_inner);
+        uploads
+            .drain(..)
+            .filter_map(|credit| credit.upgrade())
+            .for_each(|credit| credit.end());
+    }
+
+    fn error(&self) -> Error {
+        // Acquire: pairs with the Release in `set_lost`; nothing else is read after it.
+        if self.lost.load(Ordering::Acquire) {
+            Error::DeviceLost { epoch: 0 }
+        } else {
+            Error::Closed
+        }
+    }
+}
+
 /// A device as its clients see it: a channel, a table, timelines.
 pub struct DeviceShared {
     channel: Box<dyn ComputeChannel>,
@@ -29,8 +65,7 @@ pub struct DeviceShared {
     backend: TypeId,
     options: DeviceOptions,
     clients: AtomicU32,
-    /// The device's thread panicked: what was in flight is gone.
-    lost: Arc<AtomicBool>,
+    gone: Arc<Gone>,
 }
 
 impl DeviceShared {
@@ -40,7 +75,7 @@ impl DeviceShared {
         channel: Box<dyn ComputeChannel>,
         table: Arc<Table>,
         options: DeviceOptions,
-        lost: Arc<AtomicBool>,
+        gone: Arc<Gone>,
     ) -> Arc<Self> {
         let properties = backend.properties().clone();
         let queues = 0..properties.queues;
@@ -55,7 +90,7 @@ impl DeviceShared {
             backend: TypeId::of::<B>(),
             options,
             clients: AtomicU32::new(0),
-            lost,
+            gone,
         })
     }
 
@@ -72,12 +107,21 @@ impl DeviceShared {
     /// Why nothing answers any more.
     #[cold]
     pub(crate) fn gone(&self) -> Error {
-        // Acquire: pairs with the Release of the thread that panicked; nothing else is read after it.
-        if self.lost.load(Ordering::Acquire) {
-            Error::DeviceLost { epoch: 0 }
-        } else {
-            Error::Closed
-        }
+        self.gone.error()
+    }
+
+    /// A client's credit for uploads, which ends with the device.
+    pub(crate) fn upload_credit(&self) -> Arc<Credit> {
+        let credit = Arc::new(Credit::new(self.options.max_upload_bytes));
+        let mut uploads = self
+            .gone
+            .uploads
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // Clients come and go: forget those that went.
+        uploads.retain(|credit| credit.strong_count() > 0);
+        uploads.push(Arc::downgrade(&credit));
+        credit
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use millstream_sync::credit::Credit;
 
 pub use compute::{ClientBuilder, ComputeClient};
-pub use device::DeviceShared;
+pub use device::{DeviceShared, Gone};
 pub use host::{IntoBindings, ResourceGuard};
 pub use kernel::KernelHandle;
 pub use pending::Pending;

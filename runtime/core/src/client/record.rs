@@ -130,23 +130,12 @@ impl Recorder<'_> {
         source: &Handle<T>,
         target: &Handle<T>,
     ) -> Result<(), Error> {
-        self.stream.own(source)?;
-        self.stream.own(target)?;
-        if source.size() != target.size() {
-            let source = LaunchError::Length {
-                source_bytes: source.size(),
-                destination_bytes: target.size(),
-            };
-            return Err(Error::Launch {
-                task: "copy".into(),
-                source,
-            });
-        }
+        let (from, to) = self.stream.check_copy(source, target)?;
         self.holds
             .extend([source.hold().clone(), target.hold().clone()]);
         let mut task = Task::new(None, Op::Taken);
-        task.push_binding(source.binding(Access::Read));
-        task.push_binding(target.binding(Access::Write));
+        task.push_binding(from);
+        task.push_binding(to);
         self.take_down(RecordedOp::Copy, task, Vec::new());
         Ok(())
     }

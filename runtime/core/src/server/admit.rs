@@ -1,5 +1,9 @@
 //! Admission: what a new task must come after, and when its stream is flushed.
 
+use std::cmp::Reverse;
+
+use smallvec::SmallVec;
+
 use crate::backend::Backend;
 use crate::handle::Binding;
 use crate::hazard::log::Use;
@@ -156,6 +160,7 @@ impl<B: Backend> Server<B> {
     fn admit_hazards(&mut self, stream: u32, held: &mut HeldTask) {
         let sequence = self.streams[stream as usize].next_sequence();
         let me = Use::Held { stream, sequence };
+        let mut waited: SmallVec<[(u32, u64); 4]> = SmallVec::new();
         let on_host = matches!(held.task.op, Op::Host(_));
         // All flushing comes first: what is issued from here on would not find the waiting task.
         for index in 0.. {
@@ -207,8 +212,10 @@ impl<B: Backend> Server<B> {
                             stream,
                             task: sequence,
                         };
-                        if !streams[other as usize].waiters.contains(&waiter) {
-                            streams[other as usize].waiters.push(waiter);
+                        // One edge a task: two bindings may conflict with the same one.
+                        if !waited.contains(&(other, theirs)) {
+                            waited.push((other, theirs));
+                            streams[other as usize].waiters.push(Reverse(waiter));
                             unissued += 1;
                         }
                     }

@@ -108,8 +108,7 @@ impl<B: Backend> Server<B> {
         refused.map_err(|(name, refused)| refusal(&name, refused))
     }
 
-    /// One copy for each binding. All but the last are part of the same point: a backend sees one
-    /// cursor for each of them, so they take cursors of their own.
+    /// The copy into the first binding.
     fn call_copy_in(&mut self, task: &mut Task, point: Point) -> Result<(), (Arc<str>, Refused)> {
         let name = self.names.copy_in.clone();
         let place = Place {
@@ -147,7 +146,7 @@ impl<B: Backend> Server<B> {
             .map_err(|refused| (name.clone(), refused))
     }
 
-    /// The copies of one answer. Each takes a cursor; the answer waits for the last.
+    /// The copies of one answer, one for each binding. Each takes a cursor; the answer waits for the last.
     fn call_copy_out(&mut self, task: &mut Task, point: Point) -> Result<(), (Arc<str>, Refused)> {
         let name = self.names.copy_out.clone();
         let Op::CopyOut(copy) = &task.op else {

@@ -2,7 +2,6 @@
 //! runs on a thread for such. So it never stands in the way of other streams of its queue.
 
 use std::any::Any;
-use std::sync::Arc;
 
 use crate::backend::Backend;
 use crate::failure::Failure;
@@ -72,6 +71,7 @@ impl<B: Backend> Server<B> {
         let failed = outcome.is_err();
         match (op, outcome) {
             (Op::Host(work), Ok(())) => {
+                self.host_names.insert(stream, work.name.clone());
                 let wanted = work.resources;
                 let resources = wanted
                     .then(|| self.backend.resources(&self.bound))
@@ -86,6 +86,11 @@ impl<B: Backend> Server<B> {
             (Op::Host(work), Err(cause)) => {
                 let failure = Failure::input(&work.name, cause);
                 self.fail(&mut held.task, failure);
+                // Dropping user code is running user code: not on this thread.
+                self.effects.push_back(Effect::Collect {
+                    value: Box::new(work),
+                    after: Default::default(),
+                });
             }
             _ => {}
         }
@@ -108,6 +113,7 @@ impl<B: Backend> Server<B> {
         };
         match outcome {
             Ok(()) => {
+                self.host_names.remove(&token.stream);
                 // What was bound for writing is data again, whenever its failure became known.
                 if self.resolve(&held.task).is_ok() {
                     crate::settle::outputs(&self.table, &self.bound, &Ok(()));
@@ -115,7 +121,11 @@ impl<B: Backend> Server<B> {
                 self.heal(&held.task);
             }
             Err(message) => {
-                let failure = Failure::panicked(&Arc::from("host function"), message);
+                let name = self
+                    .host_names
+                    .remove(&token.stream)
+                    .unwrap_or_else(|| self.names.other.clone());
+                let failure = Failure::panicked(&name, message);
                 self.fail(&mut held.task, failure);
             }
         }

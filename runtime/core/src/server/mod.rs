@@ -40,7 +40,7 @@ mod reserve;
 mod tests;
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use slab::Slab;
@@ -119,6 +119,8 @@ pub struct Server<B: Backend> {
     hungry_budget: u64,
     /// Streams whose first task is a host function that waits for its predecessors.
     host_turns: Vec<u32>,
+    /// Names of the host functions that run, by stream.
+    host_names: HashMap<u32, Arc<str>>,
     /// Dropped slices that streams still hold tasks on.
     dropped_in_use: usize,
     /// Messages admitted: the position up to which drops can be honoured.
@@ -163,6 +165,9 @@ impl<B: Backend> Server<B> {
     /// The server of an opened backend.
     pub fn new(backend: B, options: DeviceOptions, table: Arc<Table>) -> Self {
         let properties = backend.properties();
+        let mut options = options;
+        // Deeper than the driver takes without blocking would block the device thread.
+        options.max_in_flight = options.max_in_flight.min(properties.max_queue_depth);
         let queues = properties.queues;
         let pools = Pools::new(options.memory.clone(), properties.alignment);
         let queues = (0..queues)
@@ -183,6 +188,7 @@ impl<B: Backend> Server<B> {
             hungry: VecDeque::new(),
             hungry_budget: 0,
             host_turns: Vec::new(),
+            host_names: HashMap::new(),
             dropped_in_use: 0,
             messages: 0,
             early_drops: VecDeque::new(),

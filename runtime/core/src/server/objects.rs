@@ -174,7 +174,7 @@ impl<B: Backend> Server<B> {
                     parked: Parked::No,
                     in_turn: false,
                     unreleased: 0,
-                    waiters: Vec::new(),
+                    waiters: Default::default(),
                     dropped: false,
                 }) as u32;
                 self.links

@@ -4,6 +4,7 @@
 //! it began to wait, never what has come back since. The oldest fails only once nothing that came
 //! before can free memory any more (I6).
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use crate::backend::Backend;
@@ -200,7 +201,10 @@ impl<B: Backend> Server<B> {
             }
             *known = first;
             let waiters = &self.streams[key as usize].waiters;
-            let behind = waiters.iter().filter(|waiter| waiter.sequence >= first);
+            let behind = waiters
+                .iter()
+                .map(|Reverse(waiter)| waiter)
+                .filter(|waiter| waiter.sequence >= first);
             open.extend(behind.map(|waiter| (waiter.stream, waiter.task)));
         }
         let mut dropped: HashSet<u32> = HashSet::new();

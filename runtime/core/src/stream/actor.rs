@@ -2,7 +2,8 @@
 //!
 //! Streams are state machines on the device thread; thousands of them cost no thread.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use millstream_sync::credit::Credit;
@@ -70,7 +71,7 @@ pub(crate) enum Parked {
 const CREDIT_CHUNK: u64 = 32;
 
 /// A task of another stream that waits for one of ours to be issued.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Waiter {
     /// Our task.
     pub(crate) sequence: u64,
@@ -98,7 +99,8 @@ pub(crate) struct StreamActor {
     pub(crate) parked: Parked,
     /// Is it in its queue's turn?
     pub(crate) in_turn: bool,
-    pub(crate) waiters: Vec<Waiter>,
+    /// Who waits for a held task to be issued, the earliest task first.
+    pub(crate) waiters: BinaryHeap<Reverse<Waiter>>,
     /// Credit of issued tasks that is not given back yet.
     pub(crate) unreleased: u64,
     /// The last handle is gone.
