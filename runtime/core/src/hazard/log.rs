@@ -292,7 +292,7 @@ impl AccessLog {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn enter(segment: &mut Segment, access: Access, used: Use) {
     if access.writes() {
         segment.reads.clear();

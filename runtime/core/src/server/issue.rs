@@ -7,7 +7,7 @@ use crate::failure::{Failure, FailureRef, Reason};
 use crate::handle::Binding;
 use crate::id::{Point, QueueId};
 use crate::message::{Op, Task};
-use crate::slice::Memory;
+use crate::slice::{Memory, Slice};
 use crate::stream::actor::{HeldTask, NO_OBJECT, Parked};
 
 use super::admit::{binding_at, needs_wait};
@@ -72,10 +72,11 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub(super) fn is_full(&mut self, queue: QueueId) -> bool {
         let limit = self.options.max_in_flight as u64;
-        let state = &mut self.queues[queue.index()];
-        if state.in_flight() < limit {
-            return false;
-        }
+        self.queues[queue.index()].in_flight() >= limit && self.is_full_still(queue, limit)
+    }
+
+    #[cold]
+    fn is_full_still(&mut self, queue: QueueId, limit: u64) -> bool {
         // What is issued must be on its way, or it would never complete.
         self.end_batch(queue);
         let state = &mut self.queues[queue.index()];
@@ -308,5 +309,26 @@ impl<B: Backend> Server<B> {
         if self.streams.contains(stream as usize) {
             self.join_turn(stream);
         }
+    }
+}
+
+/// A binding of a slice that has memory, no failed ranges, and the bytes: nearly every one.
+#[inline]
+pub(super) fn bind_whole(slice: &Slice, binding: &Binding) -> Option<BoundSlice> {
+    match &slice.memory {
+        Memory::Reserved(reservation)
+            if slice.faults.is_clean()
+                && binding.offset.saturating_add(binding.len) <= slice.bytes =>
+        {
+            Some(BoundSlice {
+                page: Some(reservation.page),
+                offset: reservation.offset + binding.offset,
+                len: binding.len,
+                access: binding.access,
+                slice: binding.slice,
+                slice_offset: binding.offset,
+            })
+        }
+        _ => None,
     }
 }

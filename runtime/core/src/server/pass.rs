@@ -15,6 +15,7 @@ use crate::message::{Op, Task};
 
 use super::Server;
 use super::admit::{binding_at_mut, needs_wait};
+use super::issue::bind_whole;
 
 impl<B: Backend> Server<B> {
     /// Can a task of this stream go at once?
@@ -53,7 +54,8 @@ impl<B: Backend> Server<B> {
             binding.key = key;
             let range = binding.offset..binding.offset + binding.len;
             let queues = &self.queues;
-            self.slices[key as usize].log.touch(
+            let slice = &mut self.slices[key as usize];
+            slice.log.touch(
                 range,
                 binding.access,
                 Use::Issued(point),
@@ -68,10 +70,13 @@ impl<B: Backend> Server<B> {
                     }
                 },
             );
-            match self.bind(binding) {
-                Ok(bound) => self.bound.push(bound),
-                Err(failure) if resolved.is_ok() => resolved = Err(failure),
-                Err(_) => {}
+            match bind_whole(slice, binding) {
+                Some(bound) => self.bound.push(bound),
+                None => match self.bind(binding) {
+                    Ok(bound) => self.bound.push(bound),
+                    Err(failure) if resolved.is_ok() => resolved = Err(failure),
+                    Err(_) => {}
+                },
             }
         }
         self.counters.waits_implied += implied;

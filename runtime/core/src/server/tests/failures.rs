@@ -153,10 +153,7 @@ fn a_failed_host_function_poisons_what_it_would_have_written() {
     let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
     rig.host(&a, 1, &[x.update(), y.read()], Err("no luck"));
     let sentence = read(&mut rig, &a, &x).unwrap();
-    assert_eq!(
-        sentence,
-        "`host` failed: panicked with \"no luck\""
-    );
+    assert_eq!(sentence, "`host` failed: panicked with \"no luck\"");
     assert_eq!(read(&mut rig, &a, &y), None);
 }
 
