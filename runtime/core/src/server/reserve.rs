@@ -125,7 +125,7 @@ impl<B: Backend> Server<B> {
             return;
         }
         if self.hungry.is_empty() {
-            self.hungry_budget = self.clean_bytes();
+            self.hungry_budget = self.spare_bytes(stream);
         }
         let asked_at = self.asked_at(stream);
         let place = self
@@ -137,12 +137,15 @@ impl<B: Backend> Server<B> {
         self.counters.tasks_parked += 1;
     }
 
+    /// The slice whose reservation a stream waits for.
+    fn awaited_slice(&self, stream: u32) -> Option<u32> {
+        let held = self.streams.get(stream as usize)?.held.front()?;
+        self.links.slice(held.task.bindings.first()?.slice)
+    }
+
     /// The mailbox position of the reservation that a stream waits for.
     fn asked_at(&self, stream: u32) -> u64 {
-        self.streams
-            .get(stream as usize)
-            .and_then(|actor| actor.held.front()?.task.bindings.first().copied())
-            .and_then(|binding| self.links.slice(binding.slice))
+        self.awaited_slice(stream)
             .map_or(0, |slice| self.slices[slice as usize].asked_at)
     }
 
@@ -169,7 +172,10 @@ impl<B: Backend> Server<B> {
                 _ => {}
             }
             self.hungry.pop_front();
-            self.hungry_budget = self.clean_bytes();
+            self.hungry_budget = self
+                .hungry
+                .front()
+                .map_or(0, |next| self.spare_bytes(*next));
             if self.streams.contains(stream as usize) {
                 self.join_turn(stream);
             }
@@ -249,12 +255,17 @@ impl<B: Backend> Server<B> {
         self.finish_in_software(stream);
     }
 
-    /// Bytes that are free for anybody.
-    pub(super) fn clean_bytes(&self) -> u64 {
+    /// Bytes that are free and that the oldest hungry stream does not need: what it asks is taken from what
+    /// will return first, the rest of it from what is free now.
+    fn spare_bytes(&self, oldest: u32) -> u64 {
         let usage = self.pools.usage();
         let limit = self.backend.properties().memory_bytes.unwrap_or(u64::MAX);
-        limit
+        let free = limit
             .saturating_sub(usage.in_use)
-            .saturating_sub(usage.busy)
+            .saturating_sub(usage.busy);
+        let asked = self
+            .awaited_slice(oldest)
+            .map_or(0, |slice| self.slices[slice as usize].bytes);
+        free.saturating_sub(asked.saturating_sub(usage.busy))
     }
 }

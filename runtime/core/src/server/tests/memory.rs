@@ -122,6 +122,24 @@ fn later_small_reservations_may_take_what_was_clean() {
     assert_eq!(has(&rig), (true, true, false));
 }
 
+/// What the oldest needs beside what returns is not spare.
+#[test]
+fn later_reservations_leave_what_the_oldest_needs_beside_what_returns() {
+    let mut rig = rig(2);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let x = rig.slice(&a, 2048);
+    rig.launch(&a, &kernel, 1, &[x.update()]);
+    drop(x);
+    rig.rest();
+    let first = rig.slice(&b, 3072);
+    let (second, third) = (rig.slice(&b, 1024), rig.slice(&a, 2048));
+    rig.rest();
+    assert!(!rig.has_memory(&first) && !rig.has_memory(&third));
+    rig.drain();
+    assert!(rig.has_memory(&first), "it had a claim to what returned and to what was left");
+    drop((second, third));
+}
+
 /// A stream that waits for memory is no exception to the rule for those behind it.
 #[test]
 fn a_hungry_streams_own_later_reservations_wait_behind_its_first() {
