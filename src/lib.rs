@@ -24,9 +24,9 @@ pub use millstream_core::kernel::{
     AtomicElement, BindingSpec, Cube, ExecutionMode, Kernel, NativeArgs, Share, Signature, Source,
 };
 pub use millstream_core::launch::{
-    Argument, ArgumentCheck, ArgumentError, ArgumentWriter, Arguments, Bound, CubeCount, Im2colMap,
-    Interleave, LaunchArgs, Metadata, OutOfBoundsFill, Prefetch, Swizzle, TensorMap,
-    TensorMapFormat, bind, read, update, write,
+    Argument, ArgumentError, ArgumentWriter, Arguments, Bound, CubeCount, Im2colMap, Interleave,
+    LaunchArgs, Metadata, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat, bind,
+    read, update, write,
 };
 pub use millstream_core::memory::{AllocationMode, MemoryOptions, PageError};
 pub use millstream_core::options::{DeviceOptions, LogLevel, Logs, Strategy};

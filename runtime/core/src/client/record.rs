@@ -9,7 +9,7 @@ use crate::error::{Error, LaunchError};
 use crate::handle::{Binding, Handle, Hold};
 use crate::id::RecordingId;
 use crate::kernel::BindingSpec;
-use crate::launch::{ArgumentCheck, ArgumentWriter, Arguments, CubeCount};
+use crate::launch::{ArgumentWriter, Arguments, CubeCount, Packed};
 use crate::message::{LaunchCount, Op, Pattern, Registration, Task};
 use crate::recording::{Parameter, Parameters, RecordedOp, RecordedTask, overlapping_task};
 
@@ -88,14 +88,14 @@ impl Recorder<'_> {
             return Err(Error::Foreign { what: "kernel" });
         }
         let signature = kernel.kernel.signature();
-        let mut check = ArgumentCheck::new(signature, device.table()).keeping();
-        let fits = arguments.check(&mut check);
-        self.holds.append(&mut check.take_kept());
-        fits.and_then(|()| check.finish())
-            .map_err(|error| error.of(kernel.name()))?;
+        let mut packed = Packed::new();
+        let writer = ArgumentWriter::new(signature, device.table(), &mut packed);
+        let mut writer = writer.keeping(&mut self.holds);
+        let fits = arguments.write(&mut writer).and_then(|()| writer.finish());
+        fits.map_err(|error| error.of(kernel.name()))?;
         self.stream.check_count(kernel, &count)?;
         let mut task = Task::new(None, Op::Taken);
-        arguments.write(&mut ArgumentWriter::new(signature, &mut task));
+        packed.move_to(&mut task);
         let count = match &count {
             CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
             CubeCount::Dynamic(handle) => {

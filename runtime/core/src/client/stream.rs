@@ -12,7 +12,7 @@ use crate::element::Element;
 use crate::error::{Error, LaunchError, MemoryError};
 use crate::handle::{Binding, Handle, Hold};
 use crate::id::{SliceId, StreamId};
-use crate::launch::{ArgumentCheck, ArgumentWriter, Arguments, CubeCount};
+use crate::launch::{ArgumentWriter, Arguments, CubeCount, Packed};
 use crate::memory::AllocationMode;
 use crate::message::{LaunchCount, Op, Registration, Task};
 
@@ -131,8 +131,9 @@ impl Stream {
         count: CubeCount,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        self.check_launch(kernel, &count, &arguments)?;
-        self.submit_launch(self.waits, kernel, &count, &arguments)
+        let mut packed = Packed::new();
+        self.pack(kernel, &count, &arguments, &mut packed)?;
+        self.submit_launch(self.waits, kernel, &count, &mut packed)
     }
 
     /// As [`Stream::launch`], but never waits.
@@ -146,8 +147,9 @@ impl Stream {
         count: CubeCount,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        self.check_launch(kernel, &count, &arguments)?;
-        self.submit_launch(false, kernel, &count, &arguments)
+        let mut packed = Packed::new();
+        self.pack(kernel, &count, &arguments, &mut packed)?;
+        self.submit_launch(false, kernel, &count, &mut packed)
     }
 
     /// As [`Stream::launch`], without checking the arguments against the signature.
@@ -164,22 +166,34 @@ impl Stream {
         count: CubeCount,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        self.submit_launch(self.waits, kernel, &count, &arguments)
+        let signature = kernel.kernel.signature();
+        let mut packed = Packed::new();
+        let table = self.device().table();
+        let mut writer = ArgumentWriter::new(signature, table, &mut packed).unchecked();
+        arguments
+            .write(&mut writer)
+            .map_err(|error| error.of(kernel.name()))?;
+        self.submit_launch(self.waits, kernel, &count, &mut packed)
     }
 
-    #[inline]
-    fn check_launch(
+    /// Checks a launch and packs its arguments.
+    #[inline(always)]
+    fn pack(
         &self,
         kernel: &KernelHandle,
         count: &CubeCount,
         arguments: &impl Arguments,
+        packed: &mut Packed,
     ) -> Result<(), Error> {
         let device = self.device();
         if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
             return Err(Error::Foreign { what: "kernel" });
         }
-        let mut check = ArgumentCheck::new(kernel.kernel.signature(), device.table());
-        let fits = arguments.check(&mut check).and_then(|()| check.finish());
+        let mut writer = ArgumentWriter::new(kernel.kernel.signature(), device.table(), packed);
+        let fits = match arguments.write(&mut writer) {
+            Ok(()) => writer.finish(),
+            misfit => misfit,
+        };
         if let Err(error) = fits {
             return Err(error.of(kernel.name()));
         }
@@ -200,19 +214,18 @@ impl Stream {
         };
         match count {
             CubeCount::Static(x, y, z) => {
-                let limits = self.device().properties().max_cube_count;
-                let over = [*x, *y, *z]
-                    .into_iter()
-                    .zip(limits)
-                    .position(|(given, limit)| given > limit);
-                match over {
-                    Some(axis) => refuse(LaunchError::TooManyCubes {
-                        axis,
-                        given: [*x, *y, *z][axis],
-                        limit: limits[axis],
-                    }),
-                    None => Ok(()),
+                let limits = &self.device().properties().max_cube_count;
+                if *x <= limits[0] && *y <= limits[1] && *z <= limits[2] {
+                    return Ok(());
                 }
+                let given = [*x, *y, *z];
+                let over = (0..3).find(|axis| given[*axis] > limits[*axis]);
+                let axis = over.unwrap_or(0);
+                refuse(LaunchError::TooManyCubes {
+                    axis,
+                    given: given[axis],
+                    limit: limits[axis],
+                })
             }
             CubeCount::Dynamic(handle) => {
                 self.own(handle)?;
@@ -226,36 +239,36 @@ impl Stream {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn submit_launch(
         &self,
         wait: bool,
         kernel: &KernelHandle,
         count: &CubeCount,
-        arguments: &impl Arguments,
+        packed: &mut Packed,
     ) -> Result<(), Error> {
-        let stream = self.known()?;
+        let Some(stream) = self.id() else {
+            return self.known().map(drop);
+        };
         let launch_count = match count {
             CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
             CubeCount::Dynamic(_) => LaunchCount::Dynamic,
         };
         self.pay(wait)?;
-        let signature = kernel.kernel.signature();
+        let kernel = kernel.id();
         let mut build = |slot: &mut MaybeUninit<Task>| {
-            let task = slot.write(Task::new(
-                Some(stream),
-                Op::Launch {
-                    kernel: kernel.id(),
-                    count: launch_count,
-                },
-            ));
-            arguments.write(&mut ArgumentWriter::new(signature, task));
+            let op = Op::Launch {
+                kernel,
+                count: launch_count,
+            };
+            let task = slot.write(Task::new(Some(stream), op));
+            packed.move_to(task);
             if let CubeCount::Dynamic(handle) = count {
                 task.push_binding(handle.binding(Access::Read));
             }
         };
-        // SAFETY: the closure writes the slot first thing; writing arguments copies numbers and
-        // panics only if memory for a long list cannot be had, which aborts.
+        // SAFETY: the closure writes the slot first thing; it copies numbers and panics only if memory
+        // for a long list cannot be had, which aborts.
         let sent = unsafe { self.device().send_with(wait, &mut build) };
         self.refund_unless(sent)
     }

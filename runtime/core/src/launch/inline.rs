@@ -44,9 +44,27 @@ impl<T: Copy, const N: usize> Inline<T, N> {
     /// Makes this list equal to `other`, copying only what is in use.
     #[inline]
     pub fn copy_from(&mut self, other: &Self) {
-        let len = other.len as usize;
-        self.items[..len].copy_from_slice(&other.items[..len]);
-        self.len = other.len;
+        self.copy_first(other, other.len as usize);
+    }
+
+    /// Makes this list equal to the first `len` items of `other`.
+    #[inline]
+    pub fn copy_first(&mut self, other: &Self, len: usize) {
+        let len = len.min(other.len as usize);
+        self.len = len as u32;
+        if len > 0 {
+            self.items[..len].copy_from_slice(&other.items[..len]);
+        }
+    }
+
+    /// All `N` items, if there are as many.
+    #[inline]
+    pub fn as_full_mut(&mut self) -> Option<&mut [T; N]> {
+        if self.len as usize != N {
+            return None;
+        }
+        // SAFETY: the first `len` items are initialized, as in `deref`, and these are all.
+        Some(unsafe { &mut *self.items.as_mut_ptr().cast::<[T; N]>() })
     }
 
     /// Makes the list `len` times `item`.

@@ -4,15 +4,15 @@ mod arguments;
 mod count;
 mod inline;
 mod metadata;
+mod pack;
 mod tensor_map;
 
-pub use arguments::{
-    Argument, ArgumentCheck, ArgumentError, ArgumentWriter, Arguments, Bound, LaunchArgs, bind,
-    read, update, write,
-};
+pub use arguments::{Argument, Arguments, Bound, LaunchArgs, bind, read, update, write};
 pub use count::CubeCount;
 pub use inline::Inline;
 pub use metadata::{Metadata, StaticMetadata};
+pub(crate) use pack::Packed;
+pub use pack::{ArgumentError, ArgumentWriter};
 pub use tensor_map::{
     Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
 };
