@@ -136,7 +136,10 @@ fn later_reservations_leave_what_the_oldest_needs_beside_what_returns() {
     rig.rest();
     assert!(!rig.has_memory(&first) && !rig.has_memory(&third));
     rig.drain();
-    assert!(rig.has_memory(&first), "it had a claim to what returned and to what was left");
+    assert!(
+        rig.has_memory(&first),
+        "it had a claim to what returned and to what was left"
+    );
     drop((second, third));
 }
 
