@@ -143,6 +143,30 @@ impl Rig {
         }
     }
 
+    /// One stream writes what several others read, again and again.
+    fn shared_buffers_are_passed_around(&self, readers: &[Stream], rounds: usize) {
+        let b = &self.buffers;
+        let scalars = [1_u64; 8];
+        for _ in 0..rounds {
+            self.stream
+                .launch(
+                    &self.three,
+                    CubeCount::single(),
+                    (read(&b[0]), read(&b[1]), write(&b[2]), scalars),
+                )
+                .unwrap();
+            for (index, reader) in readers.iter().enumerate() {
+                reader
+                    .launch(
+                        &self.three,
+                        CubeCount::single(),
+                        (read(&b[2]), read(&b[0]), write(&b[3 + index]), scalars),
+                    )
+                    .unwrap();
+            }
+        }
+    }
+
     /// What `work` allocates, when it has been done before and everything has drained.
     fn steady(&self, work: impl Fn()) -> u64 {
         for _ in 0..20 {
@@ -179,6 +203,12 @@ fn launching_prepared_kernels_and_recycling_buffers_allocates_nothing() {
     for device in &devices {
         let rig = Rig::new(device.client());
         assert_eq!(rig.steady(|| rig.launches(100)), 0, "launches allocate");
+        let readers: Vec<Stream> = (0..3).map(|_| rig.client.stream()).collect();
+        assert_eq!(
+            rig.steady(|| rig.shared_buffers_are_passed_around(&readers, 50)),
+            0,
+            "buffers that several streams use allocate"
+        );
         assert_eq!(
             rig.steady(|| rig.buffers_come_and_go(100)),
             0,

@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::access::Access;
 use crate::hazard::points::Points;
+use crate::hazard::uses::Uses;
 use crate::id::Point;
 
 /// Most segments of one log.
@@ -38,9 +39,9 @@ struct Segment {
     start: u64,
     end: u64,
     /// The last write; more than one only after a merge, or where a fresh slice inherits residue.
-    writes: SmallVec<[Use; 1]>,
+    writes: Uses,
     /// Reads since that write.
-    reads: SmallVec<[Use; 2]>,
+    reads: Uses,
 }
 
 impl Segment {
@@ -48,52 +49,14 @@ impl Segment {
         Self {
             start: range.start,
             end: range.end,
-            writes: SmallVec::new(),
-            reads: SmallVec::new(),
+            writes: Uses::new(),
+            reads: Uses::new(),
         }
     }
 
     #[inline]
     fn overlaps(&self, range: &Range<u64>) -> bool {
         self.start < range.end && range.start < self.end
-    }
-}
-
-/// Adds a use, keeping the greatest per queue and per stream.
-#[inline]
-fn add<A: smallvec::Array<Item = Use>>(uses: &mut SmallVec<A>, new: Use) {
-    for old in uses.iter_mut() {
-        match (&mut *old, new) {
-            (Use::Issued(old), Use::Issued(new)) if old.queue == new.queue => {
-                old.cursor = old.cursor.max(new.cursor);
-                return;
-            }
-            (
-                Use::Held { stream, sequence },
-                Use::Held {
-                    stream: same,
-                    sequence: later,
-                },
-            ) if *stream == same => {
-                *sequence = (*sequence).max(later);
-                return;
-            }
-            _ => {}
-        }
-    }
-    uses.push(new);
-}
-
-/// Turns the use by a held task into one by `point`.
-#[inline]
-fn issue_in<A: smallvec::Array<Item = Use>>(uses: &mut SmallVec<A>, held: Use, point: Point) {
-    if let Some(index) = uses.iter().position(|old| *old == held) {
-        if uses.len() == 1 {
-            uses[0] = Use::Issued(point);
-        } else {
-            uses.swap_remove(index);
-            add(uses, Use::Issued(point));
-        }
     }
 }
 
@@ -111,7 +74,9 @@ impl AccessLog {
         let mut log = Self::default();
         if !residue.is_empty() && bytes > 0 {
             let mut segment = Segment::new(0..bytes);
-            segment.writes.extend(residue.iter().map(Use::Issued));
+            residue
+                .iter()
+                .for_each(|point| segment.writes.add(Use::Issued(point)));
             log.segments.push(segment);
         }
         log
@@ -122,9 +87,9 @@ impl AccessLog {
     pub fn conflicts(&self, range: Range<u64>, access: Access, mut conflict: impl FnMut(Use)) {
         for segment in &self.segments {
             if segment.overlaps(&range) {
-                segment.writes.iter().for_each(|used| conflict(*used));
+                segment.writes.for_each(&mut conflict);
                 if access.writes() {
-                    segment.reads.iter().for_each(|used| conflict(*used));
+                    segment.reads.for_each(&mut conflict);
                 }
             }
         }
@@ -132,7 +97,7 @@ impl AccessLog {
 
     /// As [`AccessLog::conflicts`], then [`AccessLog::admit`], in one pass over the log where that can
     /// be.
-    #[inline]
+    #[inline(always)]
     pub fn touch(
         &mut self,
         range: Range<u64>,
@@ -145,9 +110,9 @@ impl AccessLog {
             && segment.start == range.start
             && segment.end == range.end
         {
-            segment.writes.iter().for_each(|used| conflict(*used));
+            segment.writes.for_each(&mut conflict);
             if access.writes() {
-                segment.reads.iter().for_each(|used| conflict(*used));
+                segment.reads.for_each(&mut conflict);
             }
             return enter(segment, access, used);
         }
@@ -244,14 +209,8 @@ impl AccessLog {
             let right = self.segments.remove(index + 1);
             let left = &mut self.segments[index];
             left.end = right.end;
-            right
-                .writes
-                .iter()
-                .for_each(|used| add(&mut left.writes, *used));
-            right
-                .reads
-                .iter()
-                .for_each(|used| add(&mut left.reads, *used));
+            right.writes.for_each(|used| left.writes.add(used));
+            right.reads.for_each(|used| left.reads.add(used));
         }
     }
 
@@ -259,29 +218,26 @@ impl AccessLog {
     /// spread the task's entry beyond what it touches.
     #[inline]
     pub fn issue(&mut self, stream: u32, sequence: u64, point: Point) {
-        let held = Use::Held { stream, sequence };
         for segment in &mut self.segments {
-            issue_in(&mut segment.writes, held, point);
-            issue_in(&mut segment.reads, held, point);
+            segment.writes.issue(stream, sequence, point);
+            segment.reads.issue(stream, sequence, point);
         }
     }
 
     /// The points that still use the slice.
     pub fn points(&self, passed: impl Fn(Point) -> bool) -> Points {
         let mut points = Points::default();
-        for used in self
-            .segments
-            .iter()
-            .flat_map(|segment| segment.writes.iter().chain(&segment.reads))
-        {
-            match used {
-                Use::Issued(point) if !passed(*point) => points.insert(*point),
-                Use::Issued(_) => {}
-                Use::Held { .. } => debug_assert!(
-                    false,
-                    "a slice is freed while a stream holds a task on it (I4)"
-                ),
-            }
+        let mut note = |used| match used {
+            Use::Issued(point) if !passed(point) => points.insert(point),
+            Use::Issued(_) => {}
+            Use::Held { .. } => debug_assert!(
+                false,
+                "a slice is freed while a stream holds a task on it (I4)"
+            ),
+        };
+        for segment in &self.segments {
+            segment.writes.for_each(&mut note);
+            segment.reads.for_each(&mut note);
         }
         points
     }
@@ -296,13 +252,8 @@ impl AccessLog {
 fn enter(segment: &mut Segment, access: Access, used: Use) {
     if access.writes() {
         segment.reads.clear();
-        if let [only] = segment.writes.as_mut_slice() {
-            *only = used;
-        } else {
-            segment.writes.clear();
-            segment.writes.push(used);
-        }
+        segment.writes.set(used);
     } else {
-        add(&mut segment.reads, used);
+        segment.reads.add(used);
     }
 }

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod faults;
 pub mod log;
 pub mod points;
+mod uses;
 
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ pub(crate) const NO_OBJECT: u32 = u32::MAX;
 pub(crate) struct HeldTask {
     pub(crate) task: Task,
     /// Points on other queues that it must come after, at most one a queue.
-    pub(crate) after: SmallVec<[Point; 2]>,
+    pub(crate) after: SmallVec<[Point; 1]>,
     /// Tasks of other streams that it must come after and that are not issued yet. They will turn
     /// into points. Each edge leads to an earlier mailbox position, so there is no cycle.
     pub(crate) unissued: u32,
