@@ -134,10 +134,8 @@ impl Op {
 pub enum HostSource {
     /// In the task's words: this many bytes.
     Words(u32),
-    /// Owned elsewhere; handed to the queue, which drops it when it has been copied. One source per binding.
+    /// Owned elsewhere; handed to the queue, which drops it when it has been copied.
     Owned(Box<dyn HostBytes>),
-    /// One source per binding.
-    Many(Vec<Box<dyn HostBytes>>),
 }
 
 /// Owned bytes of the host that a queue copies from.

@@ -64,13 +64,6 @@ impl<B: Backend> Server<B> {
             .any(|queue| queue.issued > queue.flushed || (!queue.full && !queue.turn.is_empty()))
     }
 
-    /// Can anything be issued right now?
-    pub fn can_issue(&self) -> bool {
-        self.queues
-            .iter()
-            .any(|queue| !queue.full && !queue.turn.is_empty())
-    }
-
     /// The points whose passing lets the server go on: for each queue at most one. A device thread
     /// that has nothing else to do is to be woken by them.
     pub fn wanted(&self) -> impl Iterator<Item = Point> {

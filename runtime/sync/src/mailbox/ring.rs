@@ -187,6 +187,16 @@ impl<T> Ring<T> {
         self.slot(pos).turn.load(acquire) == pos + 1
     }
 
+    /// Is there a next message? Where there is none, producers that wait for room are told of what was freed.
+    #[inline]
+    fn has_arrived(&self, cursor: &mut Cursor) -> bool {
+        let arrived = self.is_published(cursor.head);
+        if !arrived && cursor.unreported != 0 {
+            self.look_for_waiting(cursor);
+        }
+        arrived
+    }
+
     /// Lets `f` consume the next message in place, then drops it and frees its slot, also when `f` unwinds.
     #[inline]
     pub(super) fn take_with<R>(
@@ -194,10 +204,7 @@ impl<T> Ring<T> {
         cursor: &mut Cursor,
         f: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        if !self.is_published(cursor.head) {
-            if cursor.unreported != 0 {
-                self.look_for_waiting(cursor);
-            }
+        if !self.has_arrived(cursor) {
             return None;
         }
         let taken = Taken { ring: self, cursor };
@@ -218,19 +225,16 @@ impl<T> Ring<T> {
         cursor: &mut Cursor,
         f: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        if !self.is_published(cursor.head) {
-            if cursor.unreported != 0 {
-                self.look_for_waiting(cursor);
-            }
+        if !self.has_arrived(cursor) {
             return None;
         }
         let freed = Freed { ring: self, cursor };
         let slot = self.slot(freed.cursor.head);
-        // SAFETY: published and not yet freed, so the value is initialized and the receiver's alone. It is
-        // not touched again after `freed` goes; not dropping it leaks at most.
-        let out = slot
-            .value
-            .with_mut(|value| f(unsafe { (*value).assume_init_mut() }));
+        let out = slot.value.with_mut(|value| {
+            // SAFETY: published and not yet freed, so the value is initialized and the receiver's alone. It
+            // is not touched again after `freed` goes; not dropping it leaks at most.
+            f(unsafe { (*value).assume_init_mut() })
+        });
         drop(freed);
         Some(out)
     }
@@ -238,10 +242,7 @@ impl<T> Ring<T> {
     /// Moves the next message out.
     #[inline]
     pub(super) fn take(&self, cursor: &mut Cursor) -> Option<T> {
-        if !self.is_published(cursor.head) {
-            if cursor.unreported != 0 {
-                self.look_for_waiting(cursor);
-            }
+        if !self.has_arrived(cursor) {
             return None;
         }
         let slot = self.slot(cursor.head);
