@@ -13,6 +13,11 @@ use crate::wait::Waiter;
 use std::fmt;
 use std::task::Waker;
 use std::time::Instant;
+use waiters::Waiters;
+
+pub use waiters::WaitKey;
+
+mod waiters;
 
 /// In `next_target`: nobody waits.
 const NOBODY: u64 = u64::MAX;
@@ -31,14 +36,6 @@ impl fmt::Display for Ended {
 
 impl std::error::Error for Ended {}
 
-/// A place in a timeline's list, to be cancelled or replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[must_use = "cancel the registration when it is not needed any more"]
-pub struct WaitKey {
-    target: u64,
-    ticket: u64,
-}
-
 /// A queue's published progress.
 pub struct Timeline {
     cursor: Padded<AtomicU64>,
@@ -46,36 +43,6 @@ pub struct Timeline {
     next_target: AtomicU64,
     ended: AtomicBool,
     waiters: Mutex<Waiters>,
-}
-
-#[derive(Default)]
-struct Waiters {
-    next_ticket: u64,
-    /// Sorted, the next to be woken last.
-    list: Vec<(WaitKey, Waiter)>,
-}
-
-impl Waiters {
-    fn find(&self, key: WaitKey) -> Result<usize, usize> {
-        let order = |key: WaitKey| (key.target, key.ticket);
-        self.list
-            .binary_search_by(|(other, _)| order(key).cmp(&order(*other)))
-    }
-
-    fn insert(&mut self, target: u64, waiter: Waiter) -> WaitKey {
-        let key = WaitKey {
-            target,
-            ticket: self.next_ticket,
-        };
-        self.next_ticket += 1;
-        let (Ok(at) | Err(at)) = self.find(key);
-        self.list.insert(at, (key, waiter));
-        key
-    }
-
-    fn next_target(&self) -> u64 {
-        self.list.last().map_or(NOBODY, |(key, _)| key.target)
-    }
 }
 
 impl Timeline {
@@ -141,21 +108,12 @@ impl Timeline {
             let mut woken = [const { None }; WAKES_PER_LOCK];
             let mut waiters = lock(&self.waiters);
             for place in &mut woken {
-                if waiters
-                    .list
-                    .last()
-                    .is_some_and(|(key, _)| key.target <= cursor)
-                {
-                    *place = waiters.list.pop();
-                }
+                *place = waiters.pop_reached(cursor);
             }
             self.set_next_target(&waiters);
             drop(waiters);
             let full = woken[WAKES_PER_LOCK - 1].is_some();
-            woken
-                .into_iter()
-                .flatten()
-                .for_each(|(_, waiter)| waiter.wake());
+            woken.into_iter().flatten().for_each(Waiter::wake);
             if !full {
                 return;
             }
@@ -165,7 +123,7 @@ impl Timeline {
     fn set_next_target(&self, waiters: &Waiters) {
         // Relaxed: written under the lock; the publisher's look is ordered by fences.
         self.next_target
-            .store(waiters.next_target(), Ordering::Relaxed);
+            .store(waiters.next_target().unwrap_or(NOBODY), Ordering::Relaxed);
     }
 
     /// What a wait for `cursor` would answer by now.
@@ -256,15 +214,12 @@ impl Timeline {
     /// Replaces a waker that has not been woken yet. False: it has been woken, look again.
     pub fn replace(&self, key: WaitKey, waker: &Waker) -> bool {
         let mut waiters = lock(&self.waiters);
-        let Ok(at) = waiters.find(key) else {
+        let Some(place) = waiters.get_mut(key) else {
             return false;
         };
-        let old = match &waiters.list[at].1 {
+        let old = match place {
             Waiter::Task(kept) if kept.will_wake(waker) => None,
-            _ => Some(std::mem::replace(
-                &mut waiters.list[at].1,
-                Waiter::Task(waker.clone()),
-            )),
+            _ => Some(std::mem::replace(place, Waiter::Task(waker.clone()))),
         };
         drop(waiters);
         drop(old);
@@ -274,14 +229,11 @@ impl Timeline {
     /// Removes a waker that has not been woken yet. False: it has been.
     pub fn cancel(&self, key: WaitKey) -> bool {
         let mut waiters = lock(&self.waiters);
-        let Ok(at) = waiters.find(key) else {
-            return false;
-        };
-        let removed = waiters.list.remove(at);
+        let removed = waiters.remove(key);
         self.set_next_target(&waiters);
         drop(waiters);
-        drop(removed);
-        true
+        // A waker is foreign code, its drop too: after the lock.
+        removed.is_some()
     }
 }
 
