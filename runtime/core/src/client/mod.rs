@@ -8,9 +8,12 @@ mod copies;
 mod device;
 mod host;
 mod kernel;
+mod launch;
 mod pending;
+mod points;
 mod readbacks;
 mod record;
+mod reserve;
 mod stream;
 mod tensors;
 
@@ -23,9 +26,10 @@ pub use device::{DeviceShared, Gone};
 pub use host::{IntoBindings, ResourceGuard};
 pub use kernel::KernelHandle;
 pub use pending::Pending;
+pub use points::StreamPoint;
 pub use readbacks::{Readback, ReadbackSender, Readbacks, readbacks};
 pub use record::{Recorder, Recording};
-pub use stream::{Stream, StreamPoint};
+pub use stream::Stream;
 pub use tensors::{Tensor, TensorSpec};
 
 use crate::handle::{Hold, Shared};

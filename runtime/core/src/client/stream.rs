@@ -1,20 +1,16 @@
 //! A stream: a logical order of tasks that any thread may add to.
 
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use millstream_sync::credit::{AcquireError, Credit};
 use millstream_sync::reply::reply;
 
-use crate::access::Access;
-use crate::client::{ComputeClient, DeviceShared, KernelHandle, Pending, charge};
+use crate::client::{ComputeClient, DeviceShared, Pending};
 use crate::element::Element;
-use crate::error::{Error, LaunchError, MemoryError};
-use crate::handle::{Binding, Handle, Hold};
-use crate::id::{SliceId, StreamId};
-use crate::launch::{ArgumentWriter, Arguments, CubeCount, Packed};
-use crate::memory::AllocationMode;
-use crate::message::{LaunchCount, Op, Registration, Task};
+use crate::error::Error;
+use crate::handle::{Handle, Hold};
+use crate::id::StreamId;
+use crate::message::{Op, Registration, Task};
 
 /// What clones of a stream share.
 struct StreamShared {
@@ -34,12 +30,6 @@ pub struct Stream {
     shared: Arc<StreamShared>,
     /// Do calls wait for room?
     waits: bool,
-}
-
-/// A moment of a stream, for other streams to wait for.
-#[derive(Clone, Debug)]
-pub struct StreamPoint {
-    pub(crate) handle: Handle<u8>,
 }
 
 impl Stream {
@@ -109,168 +99,11 @@ impl Stream {
     }
 
     #[inline]
-    fn known(&self) -> Result<StreamId, Error> {
+    pub(crate) fn known(&self) -> Result<StreamId, Error> {
         match &self.shared.hold {
             Ok(hold) => Ok(StreamId(hold.id())),
             Err(error) => Err(error.clone()),
         }
-    }
-
-    /// Runs a kernel with `count` cubes. Returns as soon as the task is in the mailbox; may wait for
-    /// room there ([`Stream::try_launch`] does not).
-    ///
-    /// Arguments are a tuple of bindings, in declared order, and then scalars.
-    ///
-    /// # Errors
-    /// [`Error::Launch`] when the arguments do not fit the kernel's signature, [`Error::Foreign`],
-    /// [`Error::Closed`]. What goes wrong later reaches whoever reads what the launch writes.
-    #[inline]
-    pub fn launch(
-        &self,
-        kernel: &KernelHandle,
-        count: CubeCount,
-        arguments: impl Arguments,
-    ) -> Result<(), Error> {
-        let mut packed = Packed::new();
-        self.pack(kernel, &count, &arguments, &mut packed)?;
-        self.submit_launch(self.waits, kernel, &count, &mut packed)
-    }
-
-    /// As [`Stream::launch`], but never waits.
-    ///
-    /// # Errors
-    /// Also [`Error::Busy`] when there is no room; nothing was submitted then.
-    #[inline]
-    pub fn try_launch(
-        &self,
-        kernel: &KernelHandle,
-        count: CubeCount,
-        arguments: impl Arguments,
-    ) -> Result<(), Error> {
-        let mut packed = Packed::new();
-        self.pack(kernel, &count, &arguments, &mut packed)?;
-        self.submit_launch(false, kernel, &count, &mut packed)
-    }
-
-    /// As [`Stream::launch`], without checking the arguments against the signature.
-    ///
-    /// # Safety
-    /// The arguments fit the signature (number, order, element types, alignment, accesses), belong to
-    /// this device, and do not overlap where one of them is written.
-    ///
-    /// # Errors
-    /// [`Error::Closed`].
-    pub unsafe fn launch_unchecked(
-        &self,
-        kernel: &KernelHandle,
-        count: CubeCount,
-        arguments: impl Arguments,
-    ) -> Result<(), Error> {
-        let signature = kernel.kernel.signature();
-        let mut packed = Packed::new();
-        let table = self.device().table();
-        let mut writer = ArgumentWriter::new(signature, table, &mut packed).unchecked();
-        arguments
-            .write(&mut writer)
-            .map_err(|error| error.of(kernel.name()))?;
-        self.submit_launch(self.waits, kernel, &count, &mut packed)
-    }
-
-    /// Checks a launch and packs its arguments.
-    #[inline(always)]
-    fn pack(
-        &self,
-        kernel: &KernelHandle,
-        count: &CubeCount,
-        arguments: &impl Arguments,
-        packed: &mut Packed,
-    ) -> Result<(), Error> {
-        let device = self.device();
-        if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
-            return Err(Error::Foreign { what: "kernel" });
-        }
-        let mut writer = ArgumentWriter::new(kernel.kernel.signature(), device.table(), packed);
-        let fits = match arguments.write(&mut writer) {
-            Ok(()) => writer.finish(),
-            misfit => misfit,
-        };
-        if let Err(error) = fits {
-            return Err(error.of(kernel.name()));
-        }
-        self.check_count(kernel, count)
-    }
-
-    #[inline]
-    pub(crate) fn check_count(
-        &self,
-        kernel: &KernelHandle,
-        count: &CubeCount,
-    ) -> Result<(), Error> {
-        let refuse = |source| {
-            Err(Error::Launch {
-                task: kernel.name().clone(),
-                source,
-            })
-        };
-        match count {
-            CubeCount::Static(x, y, z) => {
-                let limits = &self.device().properties().max_cube_count;
-                if *x <= limits[0] && *y <= limits[1] && *z <= limits[2] {
-                    return Ok(());
-                }
-                let given = [*x, *y, *z];
-                let over = (0..3).find(|axis| given[*axis] > limits[*axis]);
-                let axis = over.unwrap_or(0);
-                refuse(LaunchError::TooManyCubes {
-                    axis,
-                    given: given[axis],
-                    limit: limits[axis],
-                })
-            }
-            CubeCount::Dynamic(handle) => {
-                self.own(handle)?;
-                if handle.len() != 3 {
-                    return refuse(LaunchError::DynamicCount {
-                        elements: handle.len(),
-                    });
-                }
-                Ok(())
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn submit_launch(
-        &self,
-        wait: bool,
-        kernel: &KernelHandle,
-        count: &CubeCount,
-        packed: &mut Packed,
-    ) -> Result<(), Error> {
-        let Some(stream) = self.id() else {
-            return self.known().map(drop);
-        };
-        let launch_count = match count {
-            CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
-            CubeCount::Dynamic(_) => LaunchCount::Dynamic,
-        };
-        self.pay(wait)?;
-        let kernel = kernel.id();
-        let mut build = |slot: &mut MaybeUninit<Task>| {
-            let op = Op::Launch {
-                kernel,
-                count: launch_count,
-            };
-            let task = slot.write(Task::new(Some(stream), op));
-            packed.move_to(task);
-            if let CubeCount::Dynamic(handle) = count {
-                task.push_binding(handle.binding(Access::Read));
-            }
-        };
-        // SAFETY: the closure writes the slot first thing; it copies numbers and panics only if memory
-        // for a long list cannot be had, which aborts.
-        let sent = unsafe { self.device().send_with(wait, &mut build) };
-        self.refund_unless(sent)
     }
 
     /// Takes credit for one more task that is not issued.
@@ -336,140 +169,6 @@ impl Stream {
         } else {
             Err(Error::Foreign { what: "handle" })
         }
-    }
-
-    /// Memory for `len` elements, with undefined contents. Returns at once: the device reserves it
-    /// when it meets the task. May wait for room in the mailbox.
-    ///
-    /// # Errors
-    /// [`Error::Memory`] for what is known at once: overflow, a client's hard limit, more than the
-    /// device ever gives. The device's own lack of memory reaches whoever reads the slice.
-    pub fn empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
-        self.reserve(self.waits, len, AllocationMode::Automatic)
-    }
-
-    /// As [`Stream::empty`], but never waits.
-    ///
-    /// # Errors
-    /// Also [`Error::Busy`].
-    pub fn try_empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
-        self.reserve(false, len, AllocationMode::Automatic)
-    }
-
-    /// As [`Stream::empty`], with a say in where the memory comes from.
-    ///
-    /// # Errors
-    /// As [`Stream::empty`].
-    pub fn empty_with<T: Element>(
-        &self,
-        len: usize,
-        mode: AllocationMode,
-    ) -> Result<Handle<T>, Error> {
-        self.reserve(self.waits, len, mode)
-    }
-
-    pub(crate) fn reserve<T: Element>(
-        &self,
-        wait: bool,
-        len: usize,
-        mode: AllocationMode,
-    ) -> Result<Handle<T>, Error> {
-        let element_bytes = size_of::<T>() as u64;
-        let bytes = (len as u64)
-            .checked_mul(element_bytes)
-            .ok_or(MemoryError::SizeOverflow {
-                elements: len as u64,
-                element_bytes,
-            })?;
-        let limit = self.device().properties().max_allocation_bytes;
-        if bytes > limit {
-            return Err(MemoryError::TooLarge {
-                asked: bytes,
-                limit,
-            }
-            .into());
-        }
-        self.reserve_bytes(wait, bytes, Some(mode))
-            .map(|hold| Handle::whole(hold, bytes))
-    }
-
-    /// A fresh slot with a message that makes it a slice of `bytes`.
-    fn reserve_bytes(
-        &self,
-        wait: bool,
-        bytes: u64,
-        mode: Option<AllocationMode>,
-    ) -> Result<Hold, Error> {
-        let client = &self.shared.client.shared;
-        let hold = self.device().slot()?;
-        if let Some(limit) = client
-            .limit
-            .as_ref()
-            .filter(|_| bytes > 0 && mode.is_some())
-        {
-            limit
-                .try_acquire(bytes)
-                .map_err(|full| MemoryError::Limit {
-                    client: client.name.clone(),
-                    asked: bytes,
-                    in_use: full.in_use,
-                    limit: full.limit,
-                })?;
-            charge(&hold, limit, bytes);
-        }
-        let binding = Binding::new(SliceId(hold.id()), 0, bytes, Access::Write);
-        let stream = self.known()?;
-        self.pay(wait)?;
-        let mut build = |slot: &mut MaybeUninit<Task>| {
-            slot.write(Task::new(
-                Some(stream),
-                Op::Reserve {
-                    client: client.id,
-                    mode,
-                },
-            ))
-            .push_binding(binding);
-        };
-        // SAFETY: the closure writes the slot and copies plain numbers.
-        let sent = unsafe { self.device().send_with(wait, &mut build) };
-        if let Err(error) = self.refund_unless(sent) {
-            crate::client::credit_charge(&hold);
-            return Err(error);
-        }
-        Ok(hold)
-    }
-
-    /// A point that passes once everything added to the stream so far has completed. May wait for room in
-    /// the mailbox.
-    ///
-    /// # Errors
-    /// [`Error::Closed`].
-    pub fn point(&self) -> Result<StreamPoint, Error> {
-        // A point is a slice of one byte without memory that the stream writes: hazards do the rest.
-        let handle = Handle::<u8>::whole(self.reserve_bytes(self.waits, 1, None)?, 1);
-        let binding = handle.binding(Access::Write);
-        self.submit(self.waits, Op::Mark, |task| task.push_binding(binding))?;
-        Ok(StreamPoint { handle })
-    }
-
-    /// Everything added to this stream from here on comes after `point`. Costs nothing where the
-    /// order is known already. May wait for room in the mailbox.
-    ///
-    /// # Errors
-    /// [`Error::Foreign`], [`Error::Closed`].
-    pub fn wait_for(&self, point: &StreamPoint) -> Result<(), Error> {
-        self.own(&point.handle)?;
-        let binding = point.handle.binding(Access::Read);
-        self.submit(self.waits, Op::Mark, |task| task.push_binding(binding))
-    }
-
-    /// Drops `value`, on the GC thread, once everything added to the stream so far has completed. May wait
-    /// for room in the mailbox.
-    ///
-    /// # Errors
-    /// [`Error::Closed`]; the value is dropped at once then.
-    pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Error> {
-        self.submit(self.waits, Op::DropAfter(Box::new(value)), |_| {})
     }
 
     /// Submits what the stream holds. A stream flushes by itself when the device has nothing better

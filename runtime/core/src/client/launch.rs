@@ -1,0 +1,171 @@
+//! Launching: arguments are checked and packed on the caller's stack, and moved into the mailbox slot.
+//!
+//! This is the hot path of a client: no heap, no counts, one credit and one message a launch (I9).
+
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use crate::access::Access;
+use crate::client::{KernelHandle, Stream};
+use crate::error::{Error, LaunchError};
+use crate::launch::{ArgumentWriter, Arguments, CubeCount, Packed};
+use crate::message::{LaunchCount, Op, Task};
+
+impl Stream {
+    /// Runs a kernel with `count` cubes. Returns as soon as the task is in the mailbox; may wait for
+    /// room there ([`Stream::try_launch`] does not).
+    ///
+    /// Arguments are a tuple of bindings, in declared order, and then scalars.
+    ///
+    /// # Errors
+    /// [`Error::Launch`] when the arguments do not fit the kernel's signature, [`Error::Foreign`],
+    /// [`Error::Closed`]. What goes wrong later reaches whoever reads what the launch writes.
+    #[inline]
+    pub fn launch(
+        &self,
+        kernel: &KernelHandle,
+        count: CubeCount,
+        arguments: impl Arguments,
+    ) -> Result<(), Error> {
+        let mut packed = Packed::new();
+        self.pack(kernel, &count, &arguments, &mut packed)?;
+        self.submit_launch(self.waits(), kernel, &count, &mut packed)
+    }
+
+    /// As [`Stream::launch`], but never waits.
+    ///
+    /// # Errors
+    /// Also [`Error::Busy`] when there is no room; nothing was submitted then.
+    #[inline]
+    pub fn try_launch(
+        &self,
+        kernel: &KernelHandle,
+        count: CubeCount,
+        arguments: impl Arguments,
+    ) -> Result<(), Error> {
+        let mut packed = Packed::new();
+        self.pack(kernel, &count, &arguments, &mut packed)?;
+        self.submit_launch(false, kernel, &count, &mut packed)
+    }
+
+    /// As [`Stream::launch`], without checking the arguments against the signature.
+    ///
+    /// # Safety
+    /// The arguments fit the signature (number, order, element types, alignment, accesses), belong to
+    /// this device, and do not overlap where one of them is written.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub unsafe fn launch_unchecked(
+        &self,
+        kernel: &KernelHandle,
+        count: CubeCount,
+        arguments: impl Arguments,
+    ) -> Result<(), Error> {
+        let signature = kernel.kernel.signature();
+        let mut packed = Packed::new();
+        let table = self.device().table();
+        let mut writer = ArgumentWriter::new(signature, table, &mut packed).unchecked();
+        arguments
+            .write(&mut writer)
+            .map_err(|error| error.of(kernel.name()))?;
+        self.submit_launch(self.waits(), kernel, &count, &mut packed)
+    }
+
+    /// Checks a launch and packs its arguments.
+    #[inline(always)]
+    fn pack(
+        &self,
+        kernel: &KernelHandle,
+        count: &CubeCount,
+        arguments: &impl Arguments,
+        packed: &mut Packed,
+    ) -> Result<(), Error> {
+        let device = self.device();
+        if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
+            return Err(Error::Foreign { what: "kernel" });
+        }
+        let mut writer = ArgumentWriter::new(kernel.kernel.signature(), device.table(), packed);
+        let fits = match arguments.write(&mut writer) {
+            Ok(()) => writer.finish(),
+            misfit => misfit,
+        };
+        if let Err(error) = fits {
+            return Err(error.of(kernel.name()));
+        }
+        self.check_count(kernel, count)
+    }
+
+    #[inline]
+    pub(crate) fn check_count(
+        &self,
+        kernel: &KernelHandle,
+        count: &CubeCount,
+    ) -> Result<(), Error> {
+        let refuse = |source| {
+            Err(Error::Launch {
+                task: kernel.name().clone(),
+                source,
+            })
+        };
+        match count {
+            CubeCount::Static(x, y, z) => {
+                let limits = &self.device().properties().max_cube_count;
+                if *x <= limits[0] && *y <= limits[1] && *z <= limits[2] {
+                    return Ok(());
+                }
+                let given = [*x, *y, *z];
+                let over = (0..3).find(|axis| given[*axis] > limits[*axis]);
+                let axis = over.unwrap_or(0);
+                refuse(LaunchError::TooManyCubes {
+                    axis,
+                    given: given[axis],
+                    limit: limits[axis],
+                })
+            }
+            CubeCount::Dynamic(handle) => {
+                self.own(handle)?;
+                if handle.len() != 3 {
+                    return refuse(LaunchError::DynamicCount {
+                        elements: handle.len(),
+                    });
+                }
+                Ok(())
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn submit_launch(
+        &self,
+        wait: bool,
+        kernel: &KernelHandle,
+        count: &CubeCount,
+        packed: &mut Packed,
+    ) -> Result<(), Error> {
+        let Some(stream) = self.id() else {
+            return self.known().map(drop);
+        };
+        let launch_count = match count {
+            CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
+            CubeCount::Dynamic(_) => LaunchCount::Dynamic,
+        };
+        self.pay(wait)?;
+        let kernel = kernel.id();
+        let mut build = |slot: &mut MaybeUninit<Task>| {
+            let op = Op::Launch {
+                kernel,
+                count: launch_count,
+            };
+            let task = slot.write(Task::new(Some(stream), op));
+            packed.move_to(task);
+            if let CubeCount::Dynamic(handle) = count {
+                task.push_binding(handle.binding(Access::Read));
+            }
+        };
+        // SAFETY: the closure writes the slot first thing; it copies numbers and panics only if memory
+        // for a long list cannot be had, which aborts.
+        let sent = unsafe { self.device().send_with(wait, &mut build) };
+        self.refund_unless(sent)
+    }
+}

@@ -1,0 +1,115 @@
+//! Fresh memory: a slot that is taken at once, and a message that makes it a slice.
+
+use std::mem::MaybeUninit;
+
+use crate::access::Access;
+use crate::client::{Stream, charge, credit_charge};
+use crate::element::Element;
+use crate::error::{Error, MemoryError};
+use crate::handle::{Binding, Handle, Hold};
+use crate::id::SliceId;
+use crate::memory::AllocationMode;
+use crate::message::{Op, Task};
+
+impl Stream {
+    /// Memory for `len` elements, with undefined contents. Returns at once: the device reserves it
+    /// when it meets the task. May wait for room in the mailbox.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] for what is known at once: overflow, a client's hard limit, more than the
+    /// device ever gives. The device's own lack of memory reaches whoever reads the slice.
+    pub fn empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
+        self.reserve(self.waits(), len, AllocationMode::Automatic)
+    }
+
+    /// As [`Stream::empty`], but never waits.
+    ///
+    /// # Errors
+    /// Also [`Error::Busy`].
+    pub fn try_empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
+        self.reserve(false, len, AllocationMode::Automatic)
+    }
+
+    /// As [`Stream::empty`], with a say in where the memory comes from.
+    ///
+    /// # Errors
+    /// As [`Stream::empty`].
+    pub fn empty_with<T: Element>(
+        &self,
+        len: usize,
+        mode: AllocationMode,
+    ) -> Result<Handle<T>, Error> {
+        self.reserve(self.waits(), len, mode)
+    }
+
+    pub(crate) fn reserve<T: Element>(
+        &self,
+        wait: bool,
+        len: usize,
+        mode: AllocationMode,
+    ) -> Result<Handle<T>, Error> {
+        let element_bytes = size_of::<T>() as u64;
+        let bytes = (len as u64)
+            .checked_mul(element_bytes)
+            .ok_or(MemoryError::SizeOverflow {
+                elements: len as u64,
+                element_bytes,
+            })?;
+        let limit = self.device().properties().max_allocation_bytes;
+        if bytes > limit {
+            return Err(MemoryError::TooLarge {
+                asked: bytes,
+                limit,
+            }
+            .into());
+        }
+        self.reserve_bytes(wait, bytes, Some(mode))
+            .map(|hold| Handle::whole(hold, bytes))
+    }
+
+    /// A fresh slot with a message that makes it a slice of `bytes`.
+    pub(crate) fn reserve_bytes(
+        &self,
+        wait: bool,
+        bytes: u64,
+        mode: Option<AllocationMode>,
+    ) -> Result<Hold, Error> {
+        let client = &self.client().shared;
+        let hold = self.device().slot()?;
+        if let Some(limit) = client
+            .limit
+            .as_ref()
+            .filter(|_| bytes > 0 && mode.is_some())
+        {
+            limit
+                .try_acquire(bytes)
+                .map_err(|full| MemoryError::Limit {
+                    client: client.name.clone(),
+                    asked: bytes,
+                    in_use: full.in_use,
+                    limit: full.limit,
+                })?;
+            charge(&hold, limit, bytes);
+        }
+        let binding = Binding::new(SliceId(hold.id()), 0, bytes, Access::Write);
+        let stream = self.known()?;
+        self.pay(wait)?;
+        let mut build = |slot: &mut MaybeUninit<Task>| {
+            slot.write(Task::new(
+                Some(stream),
+                Op::Reserve {
+                    client: client.id,
+                    mode,
+                },
+            ))
+            .push_binding(binding);
+        };
+        // SAFETY: the closure writes the slot and copies plain numbers.
+        let sent = unsafe { self.device().send_with(wait, &mut build) };
+        if let Err(error) = self.refund_unless(sent) {
+            credit_charge(&hold);
+            return Err(error);
+        }
+        Ok(hold)
+    }
+}
