@@ -46,6 +46,13 @@ pub const fn caught_by(bug: Bug) -> &'static str {
         }
         Bug::CreditNoBaton => "credit::one_release_serves_two",
         Bug::CreditEndSilent => "credit::the_end_is_an_answer",
+        Bug::TeamOpenRelaxed
+        | Bug::TeamEnterRelaxed
+        | Bug::TeamExitRelaxed
+        | Bug::TeamDoneRelaxed
+        | Bug::TeamExitSilent => "team::each_piece_runs_once_and_is_seen",
+        Bug::TeamEnterClosed => "team::a_late_member_leaves_the_next_job_alone",
+        Bug::TeamStopSilent => "team::the_stop_ends_a_member",
         Bug::ChannelDropSilent => "channel::a_hand_over_ends_with_its_last_sender",
     }
 }

@@ -11,6 +11,7 @@ mod mailbox;
 mod poison;
 mod reply;
 mod slots;
+mod team;
 mod timeline;
 
 use millstream_sync::facade::{SpinPolicy, Spinner};

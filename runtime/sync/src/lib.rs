@@ -14,6 +14,7 @@
 //! | [`slots`] | counted slots, the free list, the dropped list |
 //! | [`poison`] | failed byte ranges of a slice |
 //! | [`credit`] | a bounded budget in flight, first come, first served |
+//! | [`team`] | threads that share the pieces of jobs |
 //! | [`channel`] | the control plane's channel |
 
 pub mod channel;
@@ -25,5 +26,6 @@ pub mod planted;
 pub mod poison;
 pub mod reply;
 pub mod slots;
+pub mod team;
 pub mod timeline;
 mod wait;

@@ -99,6 +99,20 @@ bugs! {
     CreditNoBaton = "credit_no_baton",
     /// `Credit::end` wakes nobody.
     CreditEndSilent = "credit_end_silent",
+    /// A job is posted without release.
+    TeamOpenRelaxed = "team_open_relaxed",
+    /// A member enters without acquire.
+    TeamEnterRelaxed = "team_enter_relaxed",
+    /// A member stays in a slot that it has found closed.
+    TeamEnterClosed = "team_enter_closed",
+    /// A member leaves without release.
+    TeamExitRelaxed = "team_exit_relaxed",
+    /// The last member to leave wakes nobody.
+    TeamExitSilent = "team_exit_silent",
+    /// The seat looks without acquire whether everybody has left.
+    TeamDoneRelaxed = "team_done_relaxed",
+    /// `Team::stop` wakes nobody.
+    TeamStopSilent = "team_stop_silent",
     /// The model channel's last sender wakes nobody.
     ChannelDropSilent = "channel_drop_silent",
 }

@@ -1,0 +1,108 @@
+//! Team: every piece once, the job outlives every look, and the stop ends everybody.
+
+use super::SPIN;
+use millstream_loom::{Bound, Payload, check};
+use millstream_sync::team::{Member, Seat, Team, team};
+
+/// A team of one member and one seat.
+fn pair() -> (Team, Member, Seat) {
+    let (team, mut members, mut seats) = team(1, 1, SPIN);
+    (team, members.pop().unwrap(), seats.pop().unwrap())
+}
+
+/// Posts a job of as many pieces as there are cells and finds that each was run once. What the pieces wrote
+/// is seen without any synchronization but the team's, and the cells are gone before the next job.
+fn share<const PIECES: usize>(seat: &mut Seat) {
+    let cells = [(); PIECES].map(|()| Payload::new(0));
+    let work = |range: std::ops::Range<u64>| {
+        for piece in range {
+            let cell = &cells[piece as usize];
+            cell.set(cell.get() + 1);
+        }
+    };
+    let own = seat.share(0, PIECES as u64, 1, &work);
+    assert!(own.is_ok_and(|own| own <= PIECES as u64));
+    cells.iter().for_each(|cell| assert_eq!(cell.get(), 1));
+}
+
+#[test]
+fn the_stop_ends_a_member() {
+    check("team: the stop against a member", Bound::None, |sides| {
+        let (team, member, _seat) = pair();
+        sides.run(move || team.stop(), move || member.serve());
+    });
+}
+
+#[test]
+fn each_piece_runs_once_and_is_seen() {
+    check("team: one job of two pieces", Bound::TwoThreads, |sides| {
+        let (team, member, mut seat) = pair();
+        let post = move || {
+            share::<2>(&mut seat);
+            team.stop();
+        };
+        sides.run(post, move || member.serve());
+    });
+}
+
+#[test]
+fn a_late_member_leaves_the_next_job_alone() {
+    check("team: two jobs in a row", Bound::TwoThreads, |sides| {
+        let (team, member, mut seat) = pair();
+        let post = move || {
+            share::<1>(&mut seat);
+            share::<1>(&mut seat);
+            team.stop();
+        };
+        sides.run(post, move || member.serve());
+    });
+}
+
+#[test]
+fn a_panic_is_told_once_everybody_is_out() {
+    check("team: a piece that panics", Bound::TwoThreads, |sides| {
+        let (team, member, mut seat) = pair();
+        let post = move || {
+            let cell = Payload::new(0);
+            let told = seat.share(0, 1, 1, &|_| {
+                cell.set(1);
+                std::panic::resume_unwind(Box::new(()));
+            });
+            assert!(told.is_err_and(|panic| panic.is::<()>()));
+            assert_eq!(cell.get(), 1);
+            team.stop();
+        };
+        sides.run(post, move || member.serve());
+    });
+}
+
+#[test]
+fn two_seats_share_one_member() {
+    check("team: two seats, one member", Bound::ThreeThreads, |sides| {
+        let (team, mut members, mut seats) = team(1, 2, SPIN);
+        let (member, mut second, mut first) = (
+            members.pop().unwrap(),
+            seats.pop().unwrap(),
+            seats.pop().unwrap(),
+        );
+        // The seats may end in either order; the later one stops the team.
+        let team = std::sync::Arc::new((team, std::sync::atomic::AtomicU32::new(0)));
+        let other = team.clone();
+        let stop_last = |team: &(Team, std::sync::atomic::AtomicU32)| {
+            if team.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1 {
+                team.0.stop();
+            }
+        };
+        sides.run_three(
+            move || {
+                share::<1>(&mut first);
+                stop_last(&team);
+            },
+            move || {
+                share::<1>(&mut second);
+                stop_last(&other);
+            },
+            move || member.serve(),
+        );
+    });
+}

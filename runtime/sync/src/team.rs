@@ -1,0 +1,361 @@
+//! A fixed team of threads that share the pieces of jobs.
+//!
+//! ```text
+//!   seat:   job, counter --OPEN--> takes chunks -> closes -> waits until nobody is inside
+//!   member: sleeps ... finds OPEN -> enters -> takes chunks -> closes -> leaves, the last wakes the seat
+//! ```
+//! Each seat has a slot of its own and runs one job at a time. Whoever sits there posts a job, takes chunks
+//! of it like everybody else, and goes on once nobody is inside the slot. Members that find no open slot
+//! sleep (I11). Nothing here starts a thread.
+//!
+//! Invariants
+//! 1. `state` is OPEN while there may be chunks left; its other bits count the members inside.
+//! 2. A member may look at the job only between an entry that found OPEN and its exit. It may enter a
+//!    closed slot by mistake, and then leaves at once.
+//! 3. Only the slot's seat opens it, and only after it has seen it closed with nobody who may look; so
+//!    the job, which lies on the seat's stack, outlives every look.
+//! 4. Whoever finds the counter used up closes the slot before he leaves it.
+
+use crate::facade::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::facade::cell::UnsafeCell;
+use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock};
+use crate::gate::Gate;
+use crate::planted::{Bug, on, weaken};
+use std::any::Any;
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+/// In a slot's `state`: there may be chunks left.
+const OPEN: u32 = 1 << 31;
+
+/// Chunks that each thread of the team takes of one job, on average: enough to even out pieces of
+/// unequal cost, few enough that the shared counter costs nothing.
+const CHUNKS_PER_THREAD: u64 = 8;
+
+/// Most pieces of one job. The counter may run over by a chunk for each thread, and must not wrap.
+pub const PIECES_MAX: u64 = 1 << 62;
+
+/// Runs a range of pieces of a job.
+pub type Work<'a> = dyn Fn(Range<u64>) + Sync + 'a;
+
+/// What a piece of work panicked with.
+pub type Panic = Box<dyn Any + Send>;
+
+/// A job in a slot. It belongs to the slot's seat while the slot is closed and empty.
+struct Job {
+    work: *const Work<'static>,
+    pieces: u64,
+    chunk: u64,
+}
+
+struct Slot {
+    /// OPEN, and how many members are inside.
+    state: Padded<AtomicU32>,
+    /// The next piece of the job.
+    next: Padded<AtomicU64>,
+    job: UnsafeCell<Job>,
+    /// The first panic of the job.
+    panic: Mutex<Option<Panic>>,
+    /// Where the seat waits for the last member to leave.
+    done: Gate,
+}
+
+// SAFETY: the job is written by the slot's seat alone, while nobody looks (invariant 3), and its work is
+// `Sync`.
+unsafe impl Send for Slot {}
+// SAFETY: as above.
+unsafe impl Sync for Slot {}
+
+struct Board {
+    slots: Box<[Slot]>,
+    /// Where each member sleeps.
+    members: Box<[Gate]>,
+    /// The member that is woken first by the next job, so that jobs spread. It decides nothing, and is
+    /// std's in every face so that it adds no state to a model.
+    first: AtomicUsize,
+    stop: AtomicBool,
+    spin: SpinPolicy,
+}
+
+/// What ends a team.
+pub struct Team {
+    board: Arc<Board>,
+}
+
+/// What one thread of the team serves with.
+pub struct Member {
+    board: Arc<Board>,
+    index: usize,
+}
+
+/// A place at which jobs are posted, one after the other.
+pub struct Seat {
+    board: Arc<Board>,
+    slot: usize,
+    spin: Spinner,
+}
+
+/// A team of `members` that serve `seats` seats and wait as `spin` says.
+pub fn team(members: usize, seats: usize, spin: SpinPolicy) -> (Team, Vec<Member>, Vec<Seat>) {
+    let board = Arc::new(Board {
+        slots: (0..seats).map(|_| Slot::new()).collect(),
+        members: (0..members).map(|_| Gate::new()).collect(),
+        first: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+        spin,
+    });
+    let member = |index| Member {
+        board: board.clone(),
+        index,
+    };
+    let seat = |slot| Seat {
+        board: board.clone(),
+        slot,
+        spin: Spinner::new(spin),
+    };
+    let members = (0..members).map(member).collect();
+    let seats = (0..seats).map(seat).collect();
+    (Team { board }, members, seats)
+}
+
+impl Team {
+    /// Ends the members after what they are in. A job that is posted later is its seat's own.
+    pub fn stop(&self) {
+        // Relaxed: the gates' fences order it before the members' last look.
+        self.board.stop.store(true, Ordering::Relaxed);
+        if !on(Bug::TeamStopSilent) {
+            self.board.members.iter().for_each(Gate::wake);
+        }
+    }
+}
+
+impl Member {
+    /// Helps with job after job until the team is stopped. Blocks until then.
+    pub fn serve(self) {
+        let Self { board, index } = self;
+        let mut spin = Spinner::new(board.spin);
+        loop {
+            let found = board.members[index].wait_until(&mut spin, || {
+                // Relaxed: the gate's fence orders it.
+                if board.stop.load(Ordering::Relaxed) {
+                    return Some(None);
+                }
+                board.enter_any(index).map(Some)
+            });
+            match found {
+                None => return,
+                Some(slot) => {
+                    slot.take_chunks();
+                    slot.close();
+                    slot.exit();
+                }
+            }
+        }
+    }
+}
+
+impl Seat {
+    /// Threads that may share a job, the caller among them.
+    #[inline]
+    pub fn threads(&self) -> usize {
+        self.board.members.len() + 1
+    }
+
+    /// Runs the pieces `from..pieces` on the calling thread and up to `helpers` others, each piece exactly
+    /// once, and answers how many pieces the caller ran itself. `pieces` is at most [`PIECES_MAX`]. After a
+    /// panic the remaining pieces are skipped. Blocks until nobody works on them any more.
+    ///
+    /// # Errors
+    /// The first panic. Dropping it runs the code of whoever panicked. Others of the same job are leaked.
+    pub fn share(
+        &mut self,
+        from: u64,
+        pieces: u64,
+        helpers: usize,
+        work: &Work<'_>,
+    ) -> Result<u64, Panic> {
+        debug_assert!(pieces <= PIECES_MAX, "the counter must not wrap");
+        let slot = &self.board.slots[self.slot];
+        let share = pieces.saturating_sub(from) / (self.threads() as u64 * CHUNKS_PER_THREAD);
+        // SAFETY: the lifetime is erased only in the slot, and nobody looks there any more when this
+        // function returns (invariant 3); nothing below unwinds before that.
+        let work = unsafe { std::mem::transmute::<*const Work<'_>, *const Work<'static>>(work) };
+        slot.open(
+            Job {
+                work,
+                pieces,
+                chunk: share.max(1),
+            },
+            from,
+        );
+        self.board.call(helpers);
+
+        let own = slot.take_chunks();
+        slot.close();
+        slot.done
+            .wait_until(&mut self.spin, || slot.is_empty().then_some(()));
+        match lock(&slot.panic).take() {
+            None => Ok(own),
+            Some(panic) => Err(panic),
+        }
+    }
+}
+
+impl Board {
+    /// Wakes up to `helpers` members that sleep.
+    fn call(&self, helpers: usize) {
+        let members = self.members.len();
+        let helpers = helpers.min(members);
+        if helpers == 0 {
+            return;
+        }
+        // Relaxed: it spreads the work and decides nothing.
+        let first = self.first.fetch_add(helpers, Ordering::Relaxed);
+        for offset in 0..helpers {
+            self.members[first.wrapping_add(offset) % members].wake();
+        }
+    }
+
+    /// Enters an open slot, if there is one. Members start their search at different slots.
+    fn enter_any(&self, member: usize) -> Option<&Slot> {
+        let slots = self.slots.len();
+        (0..slots)
+            .map(|offset| &self.slots[(member + offset) % slots])
+            .find(|slot| slot.enter())
+    }
+}
+
+impl Slot {
+    fn new() -> Self {
+        fn nothing(_: Range<u64>) {}
+        Self {
+            state: Padded(AtomicU32::new(0)),
+            next: Padded(AtomicU64::new(0)),
+            job: UnsafeCell::new(Job {
+                work: &nothing,
+                pieces: 0,
+                chunk: 1,
+            }),
+            panic: Mutex::new(None),
+            done: Gate::new(),
+        }
+    }
+
+    /// Posts a job. To be called by the slot's seat, which has seen the slot closed and empty.
+    fn open(&self, job: Job, from: u64) {
+        self.job.with_mut(|place| {
+            // SAFETY: the slot is closed and nobody looks, so the job is the seat's (invariant 3).
+            unsafe { *place = job }
+        });
+        // Relaxed: handed over by the opening.
+        self.next.store(from, Ordering::Relaxed);
+        // Release: pairs with the Acquire of an entry; whoever finds OPEN finds the job.
+        self.state
+            .fetch_or(OPEN, weaken(Bug::TeamOpenRelaxed, Ordering::Release));
+    }
+
+    /// Enters if the slot is open. A look first, so that idle members leave the line alone.
+    fn enter(&self) -> bool {
+        // Relaxed: only a hint, the entry below decides.
+        if self.state.load(Ordering::Relaxed) & OPEN == 0 {
+            return false;
+        }
+        // Acquire: pairs with the opening's Release.
+        let before = self
+            .state
+            .fetch_add(1, weaken(Bug::TeamEnterRelaxed, Ordering::Acquire));
+        if before & OPEN != 0 || on(Bug::TeamEnterClosed) {
+            return true;
+        }
+        self.exit();
+        false
+    }
+
+    /// Leaves. The last one to leave a closed slot wakes its seat.
+    fn exit(&self) {
+        // Release: pairs with the seat's Acquire; it sees what was written inside.
+        let before = self
+            .state
+            .fetch_sub(1, weaken(Bug::TeamExitRelaxed, Ordering::Release));
+        if before == 1 && !on(Bug::TeamExitSilent) {
+            self.done.wake();
+        }
+    }
+
+    /// Says that the counter is used up.
+    fn close(&self) {
+        // Relaxed: nothing is handed over by closing.
+        self.state.fetch_and(!OPEN, Ordering::Relaxed);
+    }
+
+    /// Is the slot closed, and everybody out who was in?
+    fn is_empty(&self) -> bool {
+        // Acquire: pairs with the Release of an exit; what members wrote is seen.
+        let order = weaken(Bug::TeamDoneRelaxed, Ordering::Acquire);
+        self.state.load(order) == 0
+    }
+
+    /// Takes chunks until none is left; answers how many pieces were run here. To be called inside.
+    fn take_chunks(&self) -> u64 {
+        // SAFETY: inside an open slot, or the slot's own seat (invariants 2 and 3).
+        let (work, pieces, chunk) = self
+            .job
+            .with(|job| unsafe { (&*(*job).work, (*job).pieces, (*job).chunk) });
+        let mut own = 0;
+        loop {
+            // Relaxed: the counter only tells pieces apart.
+            let start = self.next.fetch_add(chunk, Ordering::Relaxed);
+            if start >= pieces {
+                return own;
+            }
+            let end = pieces.min(start + chunk);
+            match catch_unwind(AssertUnwindSafe(|| work(start..end))) {
+                Ok(()) => own += end - start,
+                Err(panic) => {
+                    self.keep_first(panic);
+                    // Relaxed: as above. What others have taken they finish.
+                    self.next.fetch_max(pieces, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn keep_first(&self, panic: Panic) {
+        let mut first = lock(&self.panic);
+        if first.is_none() {
+            *first = Some(panic);
+        } else {
+            std::mem::forget(panic); // Dropping it might panic again.
+        }
+    }
+}
+
+impl fmt::Debug for Team {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Team");
+        out.field("members", &self.board.members.len())
+            .field("seats", &self.board.slots.len())
+            .field("spin", &self.board.spin);
+        out.finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Member").field(&self.index).finish()
+    }
+}
+
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Seat").field(&self.slot).finish()
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+#[path = "team_tests.rs"]
+mod tests;

@@ -1,0 +1,40 @@
+//! The team with real threads: what the models are too small for.
+
+use super::*;
+
+/// Runs `f` with the seats of a team whose members serve meanwhile.
+fn with_team(members: usize, seats: usize, f: impl FnOnce(Vec<Seat>)) {
+    let (team, members, seats) = team(members, seats, SpinPolicy::default());
+    std::thread::scope(|scope| {
+        members
+            .into_iter()
+            .for_each(|member| _ = scope.spawn(|| member.serve()));
+        f(seats);
+        team.stop();
+    });
+}
+
+#[test]
+fn what_is_posted_after_the_stop_is_run_by_its_seat() {
+    let (team, members, mut seats) = team(1, 1, SpinPolicy::never());
+    team.stop();
+    members.into_iter().for_each(Member::serve);
+    assert_eq!(seats[0].share(2, 10, 1, &|_| ()).unwrap(), 8);
+}
+
+#[test]
+fn only_the_first_panic_of_a_job_is_handed_over_and_no_other_is_dropped() {
+    struct Rude;
+    impl Drop for Rude {
+        fn drop(&mut self) {
+            panic!("a payload that panics when it is dropped");
+        }
+    }
+    with_team(3, 1, |mut seats| {
+        for _ in 0..200 {
+            let told = seats[0].share(0, 64, 3, &|_| std::panic::panic_any(Rude));
+            std::mem::forget(told.unwrap_err());
+        }
+        assert_eq!(seats[0].share(0, 9, 0, &|_| ()).unwrap_or(0), 9);
+    });
+}
