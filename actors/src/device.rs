@@ -64,6 +64,7 @@ pub(crate) fn parts<O: Open>(
         driven,
         table: table.clone(),
         trace_capacity: options.trace_spans(),
+        spin: *options.spin_policy(),
     };
     let backend = kind.open(context)?;
     let queues = 0..backend.properties().queues;

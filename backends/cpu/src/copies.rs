@@ -224,9 +224,15 @@ fn runs(
 mod tests {
     use super::*;
     use crate::team::Team;
+    use millstream_sync::facade::SpinPolicy;
+
+    fn team(threads: usize) -> (Team, TeamSeat) {
+        let (team, mut seats) = Team::start(threads, 1, SpinPolicy::default()).unwrap();
+        (team, seats.remove(0))
+    }
 
     fn seat() -> TeamSeat {
-        Team::start(1, 1).unwrap().seat(0)
+        team(1).1
     }
 
     fn view(bytes: &mut [u8]) -> NativeView {
@@ -301,8 +307,7 @@ mod tests {
 
     #[test]
     fn large_ones_are_spread_and_every_byte_arrives() {
-        let team = Team::start(4, 1).unwrap();
-        let mut seat = team.seat(0);
+        let (_team, mut seat) = team(4);
         let len = 4 * HELP_WORTH_BYTES + 13;
         let (mut first, mut second) = (vec![0_u8; len], vec![0_u8; len]);
         let pattern: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];

@@ -57,11 +57,12 @@ impl CpuDevice {
     pub(crate) fn open(settings: Settings, context: HostContext) -> Result<Self, OpenError> {
         let epoch = Instant::now();
         let threads = if context.driven { 1 } else { settings.threads };
-        let team = Team::start(threads, settings.queues)?;
+        let (team, seats) = Team::start(threads, settings.queues, context.spin)?;
         let properties = properties(&settings, threads);
         let crew = Arc::new(Crew {
             timelines: (0..settings.queues).map(|_| Arc::default()).collect(),
             stop: AtomicBool::new(false),
+            spin: context.spin,
         });
         let mut device = Self {
             compiler: Arc::new(CpuCompiler {
@@ -76,10 +77,9 @@ impl CpuDevice {
             team,
         };
         let mut lanes = Vec::new();
-        for (index, timeline) in crew.timelines.iter().enumerate() {
+        for (index, (timeline, seat)) in crew.timelines.iter().zip(seats).enumerate() {
             let id = QueueId(index as u8);
             let spans = Arc::new(SpanLog::new(epoch, context.trace_capacity));
-            let seat = device.team.seat(index);
             let runner = Runner::new(id, timeline.clone(), &context, seat, spans.clone());
             let (feed, inbox) = queue(QUEUE_DEPTH_MAX);
             device.queues.push(Queue { feed, spans });

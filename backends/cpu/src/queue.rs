@@ -164,6 +164,7 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_sync::facade::SpinPolicy;
 
     /// Runs what is there and tells the cursors.
     fn drain(inbox: &mut Inbox) -> Vec<Cursor> {
@@ -192,7 +193,7 @@ mod tests {
         let (mut feed, mut inbox) = queue(8);
         let runner = std::thread::spawn(move || {
             inbox.attach();
-            let mut spin = Spinner::default();
+            let mut spin = Spinner::new(SpinPolicy::default());
             let mut last = 0;
             while last < ENTRIES {
                 match inbox.next_with(|entry| entry.cursor) {

@@ -1,14 +1,22 @@
 //! The team under contention: every piece once, panics told, nobody left inside.
 
 use super::*;
+use millstream_sync::facade::atomic::AtomicU32;
+use millstream_sync::facade::{Mutex, lock};
 use proptest::prelude::*;
+use std::ops::Range;
+
+/// A team that serves one queue.
+fn one_seat(threads: usize) -> (Team, TeamSeat) {
+    let (team, mut seats) = Team::start(threads, 1, SpinPolicy::default()).unwrap();
+    (team, seats.remove(0))
+}
 
 /// Shares jobs of these sizes on each of `queues` seats at the same time and counts each piece.
 fn share_everywhere(threads: usize, queues: usize, jobs: &[u64]) {
-    let team = Team::start(threads, queues).unwrap();
+    let (_team, seats) = Team::start(threads, queues, SpinPolicy::default()).unwrap();
     std::thread::scope(|scope| {
-        for queue in 0..queues {
-            let mut seat = team.seat(queue);
+        for mut seat in seats {
             scope.spawn(move || {
                 for pieces in jobs {
                     let counts: Vec<AtomicU32> = (0..*pieces).map(|_| AtomicU32::new(0)).collect();
@@ -51,10 +59,10 @@ fn thousands_of_short_jobs_leave_nobody_inside() {
 
 #[test]
 fn a_job_may_begin_after_its_first_pieces() {
-    let team = Team::start(2, 1).unwrap();
+    let (_team, mut seat) = one_seat(2);
     let ran = Mutex::new(Vec::new());
     let work = |range: Range<u64>| lock(&ran).extend(range);
-    team.seat(0).share(3, 9, 1, &work).unwrap();
+    seat.share(3, 9, 1, &work).unwrap();
     let mut ran = lock(&ran).clone();
     ran.sort_unstable();
     assert_eq!(ran, (3..9).collect::<Vec<_>>());
@@ -62,8 +70,7 @@ fn a_job_may_begin_after_its_first_pieces() {
 
 #[test]
 fn the_first_panic_is_told_and_the_next_job_is_unharmed() {
-    let team = Team::start(3, 1).unwrap();
-    let mut seat = team.seat(0);
+    let (_team, mut seat) = one_seat(3);
     for round in 0..50 {
         let told = seat.share(0, 1000, 2, &|range| {
             assert!(!range.contains(&500), "round {round}");
@@ -81,9 +88,7 @@ fn a_panic_with_a_payload_that_panics_is_told() {
             panic!("even here");
         }
     }
-    let team = Team::start(1, 1).unwrap();
-    let told = team
-        .seat(0)
-        .share(0, 1, 0, &|_| std::panic::panic_any(Rude));
+    let (_team, mut seat) = one_seat(1);
+    let told = seat.share(0, 1, 0, &|_| std::panic::panic_any(Rude));
     assert_eq!(told, Err("a value that is not text".to_owned()));
 }

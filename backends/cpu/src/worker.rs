@@ -20,6 +20,8 @@ pub(crate) struct Crew {
     pub(crate) timelines: Box<[Arc<Timeline>]>,
     /// The device goes away: workers end after the task that they are in.
     pub(crate) stop: AtomicBool,
+    /// How long workers spin before they park.
+    pub(crate) spin: SpinPolicy,
 }
 
 impl Crew {
@@ -74,7 +76,7 @@ impl Worker {
         let _mark = mark_runtime_thread();
         self.inbox.attach();
         self.runner.take_thread();
-        let mut spin = Spinner::default();
+        let mut spin = Spinner::new(self.crew.spin);
         while !self.crew.is_stopping() {
             let Self {
                 crew,
@@ -109,7 +111,7 @@ fn step(crew: &Crew, runner: &mut Runner, entry: &mut Entry) {
     }
     runner.pause();
     let timeline = &crew.timelines[point.queue.index()];
-    if timeline.wait(point.cursor, &SpinPolicy::default()).is_err() {
+    if timeline.wait(point.cursor, &crew.spin).is_err() {
         crew.stop();
     }
 }

@@ -17,6 +17,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_sync::facade::SpinPolicy;
 use millstream_sync::timeline::Timeline;
 
 use crate::access::Access;
@@ -298,6 +299,8 @@ pub struct HostContext {
     pub table: Arc<Table>,
     /// Spans to keep; 0 records none.
     pub trace_capacity: usize,
+    /// How long the backend's own threads spin before they park.
+    pub spin: SpinPolicy,
 }
 
 /// Options of a device kind, and how it is opened.

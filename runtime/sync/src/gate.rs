@@ -192,7 +192,8 @@ mod tests {
     fn a_deadline_ends_the_wait() {
         let gate = Gate::new();
         let until = Instant::now() + Duration::from_millis(2);
-        let none: Option<()> = gate.wait_until_deadline(&mut Spinner::default(), until, || None);
+        let none: Option<()> =
+            gate.wait_until_deadline(&mut Spinner::new(SpinPolicy::default()), until, || None);
         assert!(none.is_none() && Instant::now() >= until);
     }
 

@@ -8,6 +8,7 @@ use millstream_core::kernel::Kernel;
 use millstream_core::memory::PageError;
 use millstream_core::properties::Feature;
 use millstream_cpu::Cpu;
+use millstream_sync::facade::SpinPolicy;
 
 use crate::rig::{Q0, Q1, Rig, table};
 
@@ -16,6 +17,7 @@ fn refused(options: Cpu) -> &'static str {
         driven: false,
         table: table().0,
         trace_capacity: 0,
+        spin: SpinPolicy::default(),
     };
     match options.open(context) {
         Err(OpenError::Option { option, .. }) => option,

@@ -97,6 +97,7 @@ impl Rig {
             driven,
             table: table.clone(),
             trace_capacity,
+            spin: SpinPolicy::default(),
         };
         Self {
             device: options.open(context).unwrap(),

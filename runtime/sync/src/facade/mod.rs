@@ -21,7 +21,7 @@ mod spin;
 pub(crate) use face::Condvar;
 pub(crate) use face::IN_MODEL;
 pub use face::{Arc, Mutex, MutexGuard, atomic, cell, relax, thread};
-pub use spin::{SpinPolicy, Spinner, set_spinner_limit};
+pub use spin::{SpinPolicy, Spinner, set_spinner_limit, spins_begun};
 
 use std::sync::PoisonError;
 

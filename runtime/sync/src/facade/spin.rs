@@ -9,7 +9,7 @@
 use super::IN_MODEL;
 use std::cell::Cell;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Two wakes cost about this much.
@@ -27,8 +27,11 @@ const VAIN_SPINS_MAX: u8 = 4;
 const VAIN_SHARE: u32 = 4;
 const WINDOW: Duration = Duration::from_millis(10);
 
-/// Threads that spin at this moment, in the whole process.
-static SPINNERS: AtomicU32 = AtomicU32::new(0);
+/// Of the whole process, in one word so that taking a seat is one step: in the low half the threads that
+/// spin at this moment, in the high half how many seats have been taken so far.
+static SEATS: AtomicU64 = AtomicU64::new(0);
+/// One seat taken, in `SEATS`.
+const TAKEN: u64 = 1 << 32;
 /// The limit set by [`set_spinner_limit`]; `u32::MAX` means: as many as there are cores, less one.
 static SPINNERS_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
 
@@ -37,6 +40,13 @@ static SPINNERS_MAX: AtomicU32 = AtomicU32::new(u32::MAX);
 pub fn set_spinner_limit(limit: Option<u32>) {
     // Relaxed: a setting, seen when it is seen.
     SPINNERS_MAX.store(limit.unwrap_or(u32::MAX), Relaxed);
+}
+
+/// How often threads of this process have begun to spin for longer than a look or two. Where every policy
+/// is [`SpinPolicy::never`] it stays as it is. It wraps.
+pub fn spins_begun() -> u32 {
+    // Relaxed: it orders nothing.
+    (SEATS.load(Relaxed) / TAKEN) as u32
 }
 
 fn spinners_max() -> u32 {
@@ -57,8 +67,9 @@ struct Seat;
 impl Seat {
     fn take() -> Option<Self> {
         // Relaxed: the count orders nothing, it only bounds.
-        if SPINNERS.fetch_add(1, Relaxed) >= spinners_max() {
-            SPINNERS.fetch_sub(1, Relaxed);
+        let before = SEATS.fetch_add(TAKEN + 1, Relaxed);
+        if before as u32 >= spinners_max() {
+            SEATS.fetch_sub(TAKEN + 1, Relaxed);
             return None;
         }
         Some(Self)
@@ -68,7 +79,7 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         // Relaxed: see `take`.
-        SPINNERS.fetch_sub(1, Relaxed);
+        SEATS.fetch_sub(1, Relaxed);
     }
 }
 
@@ -128,7 +139,8 @@ thread_local! {
     static HISTORY: Cell<History> = const { Cell::new(History::NEW) };
 }
 
-/// A sleeper's adaptive state: a policy, and how it has fared.
+/// A sleeper's adaptive state: a policy, and how it has fared. There is no default one: who sleeps says
+/// whose policy it follows.
 #[derive(Debug)]
 pub struct Spinner {
     policy: SpinPolicy,
@@ -220,12 +232,6 @@ impl Spinner {
         if began.is_some_and(|at| at.elapsed() < self.policy.budget() * 2) {
             self.history.vain = self.history.vain.saturating_sub(1);
         }
-    }
-}
-
-impl Default for Spinner {
-    fn default() -> Self {
-        Self::new(SpinPolicy::default())
     }
 }
 

@@ -44,7 +44,7 @@ fn the_last_sender_closes_and_what_was_accepted_is_received() {
     drop(probe.upgrade().unwrap());
     drop(other);
     assert!(probe.upgrade().is_none());
-    let spin = &mut Spinner::default();
+    let spin = &mut Spinner::new(SpinPolicy::default());
     assert_eq!(
         (rx.recv(spin), rx.recv(spin), rx.recv(spin)),
         (Some(1), Some(2), None)
@@ -139,7 +139,7 @@ fn each_senders_messages_arrive_once_and_in_order() {
         drop(tx);
         rx.attach();
         let mut next = [0; SENDERS];
-        let mut spin = Spinner::default();
+        let mut spin = Spinner::new(SpinPolicy::default());
         while let Some((who, i)) = rx.recv(&mut spin) {
             assert_eq!(next[who], i);
             next[who] += 1;

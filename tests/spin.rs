@@ -1,0 +1,46 @@
+//! I11: where the policy says never, no thread of a device spins. A binary of its own, because spins are
+//! counted for the whole process.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what it expects by unwrapping"
+)]
+
+use millstream::{Cpu, CubeCount, Device, DeviceOptions, Kernel, SpinPolicy, update};
+use millstream_sync::facade::{set_spinner_limit, spins_begun};
+
+/// Opens a device, makes each of its threads wait more than once, and closes it, so that what they do has
+/// been done. Says how many spins that took.
+fn spins_of_a_device(policy: SpinPolicy) -> u32 {
+    let before = spins_begun();
+    let options = DeviceOptions::default().spin(policy);
+    let device = Device::open_with(Cpu::default().queues(2).threads(3), options).unwrap();
+    let client = device.client();
+    let add = Kernel::new("add").updates::<u32>("data").native(|_, args| {
+        args.chunk::<u32>(0)
+            .iter_mut()
+            .for_each(|value| *value += 1);
+    });
+    let add = client.kernel(add).unwrap();
+    for round in 1..=20_u32 {
+        let (first, second) = (client.stream(), client.stream());
+        let data = first.create(&[round; 4096]).unwrap();
+        for stream in [&first, &second] {
+            stream
+                .launch(&add, CubeCount::d1(64), (update(&data),))
+                .unwrap();
+        }
+        let read = second.read(&data).wait().unwrap();
+        assert!(read.iter().all(|value| *value == round + 2));
+    }
+    drop(client);
+    assert!(device.close(std::time::Duration::from_secs(60)).drained);
+    spins_begun().wrapping_sub(before)
+}
+
+#[test]
+fn no_thread_of_a_device_spins_where_the_policy_is_never() {
+    set_spinner_limit(Some(1_000)); // However few cores there are.
+    assert_eq!(spins_of_a_device(SpinPolicy::never()), 0);
+    // The same with a policy that allows it: the count can rise.
+    assert_ne!(spins_of_a_device(SpinPolicy::for_us(20)), 0);
+}
