@@ -193,7 +193,7 @@ impl Device {
 
     /// A client with a name, or limits.
     pub fn client_builder(&self) -> ClientBuilder {
-        ClientBuilder::new(self.shared.clone())
+        self.shared.client_builder()
     }
 
     /// What the device is.

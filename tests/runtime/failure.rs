@@ -1,7 +1,7 @@
 //! What goes wrong, how far it reaches, and how it is told (I5, I6, I7).
 
 use crate::support::*;
-use millstream::{Error, Kernel, Reason, update, write};
+use millstream::{Cpu, Error, Kernel, Reason, read, update, write};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -138,4 +138,37 @@ fn a_blocking_call_in_user_code_of_the_runtime_is_an_error(#[case] on: On) {
         receiver.recv().unwrap(),
         Err(Error::WouldDeadlock)
     ));
+}
+
+/// I6, I7: what a guard is asked for has failed; that is the answer, not a device that is closed.
+#[apply(every_device)]
+fn a_guard_of_failed_data_answers_with_the_failure(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let values = stream.create(&[1_u32]).unwrap();
+    launch_update(&stream, &boom(&client), &values).unwrap();
+    let asked = stream.get_resource::<Cpu>((read(&values),)).wait();
+    assert_eq!(
+        asked.err().unwrap().to_string(),
+        "`boom` failed: panicked with \"boom\""
+    );
+}
+
+/// I7: a task that uses a backend's own resources is called as its author says.
+#[apply(every_device)]
+fn a_panic_in_custom_work_poisons_what_it_was_bound_to_under_its_name(#[case] on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let values = stream.create(&[1_u32]).unwrap();
+    let out_of_bounds = |resources: &mut millstream::CpuResources| {
+        resources.write::<u32>(1)[0] = 1;
+    };
+    stream
+        .with_resource::<Cpu>("denoise", (update(&values),), out_of_bounds)
+        .unwrap();
+    assert_eq!(
+        sentence(stream.read(&values).wait()),
+        "`denoise` failed: panicked with \"binding 1 of 1 was asked for\""
+    );
 }

@@ -197,7 +197,7 @@ fn a_callback_that_does_not_end_is_left_behind_by_a_close() {
     let values = stream.create(&[0_u32]).unwrap();
     let valve = Valve::new();
     let held = valve.clone();
-    stream.read(&values).on_ready(move |_| held.pass());
+    stream.read(&values).on_ready(move |_| held.pass()).unwrap();
     valve.wait_for_arrivals(1);
     let report = rig.device.close(Duration::from_millis(20));
     assert!(report.threads_left == 1, "{report:?}");
@@ -217,7 +217,8 @@ fn a_callback_is_called_even_after_the_close(#[case] on: On) {
     let (sender, receiver) = std::sync::mpsc::channel();
     stream
         .read(&values)
-        .on_ready(move |answer| sender.send(answer).unwrap());
+        .on_ready(move |answer| sender.send(answer).unwrap())
+        .unwrap();
     assert!(matches!(receiver.recv().unwrap(), Err(Error::Closed)));
 }
 

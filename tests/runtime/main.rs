@@ -15,4 +15,5 @@ mod ordering;
 mod programs;
 mod recordings;
 mod requests;
+mod room;
 mod scheduling;

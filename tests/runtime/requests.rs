@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use millstream::{
-    CubeCount, Error, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, TensorMap, read,
-    update, write,
+    CubeCount, Error, Full, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, TensorMap,
+    read, update, write,
 };
 use rstest::rstest;
 use rstest_reuse::apply;
@@ -238,7 +238,8 @@ fn an_answer_can_be_waited_for_polled_awaited_and_called_back(#[case] on: On) {
     let (sender, receiver) = std::sync::mpsc::channel();
     stream
         .read(&values)
-        .on_ready(move |answer| sender.send(answer).unwrap());
+        .on_ready(move |answer| sender.send(answer).unwrap())
+        .unwrap();
     match &mut rig.driver {
         None => assert_eq!(pollster::block_on(stream.read(&values)).unwrap(), [4]),
         Some(driver) => while driver.pump(Duration::from_millis(1)) {},
@@ -322,7 +323,7 @@ fn resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts(#[case] 
     let values = stream.create(&[1_u32, 2]).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
     stream
-        .with_resource::<millstream::Cpu>((update(&values),), |resources| {
+        .with_resource::<millstream::Cpu>("times ten", (update(&values),), |resources| {
             resources
                 .write::<u32>(0)
                 .iter_mut()
@@ -404,7 +405,9 @@ fn readbacks_come_as_a_bounded_sequence_with_their_tags(#[case] on: On) {
     }
     assert!(matches!(
         sender.read(&stream, &values, 9),
-        Err(Error::Busy { depth: 3, .. })
+        Err(Error::Busy {
+            what: Full::Readbacks { asked: 3 }
+        })
     ));
     if let Some(driver) = &mut rig.driver {
         while driver.pump(Duration::from_millis(1)) {}
@@ -475,26 +478,6 @@ fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() 
         receiver.recv().unwrap(),
         Some(Error::WouldDeadlock)
     ));
-}
-
-/// I8: through `nowait` every call answers `Busy` instead of waiting.
-#[test]
-fn calls_through_nowait_never_wait() {
-    let rig = On::CpuDriven.open_with(millstream::DeviceOptions::default().mailbox_capacity(8));
-    let stream = rig.client().stream();
-    let values = stream.create(&[0_u32]).unwrap();
-    let busy = loop {
-        if let Err(error) = stream.nowait().fill(&values, 1) {
-            break error;
-        }
-    };
-    assert!(matches!(busy, Error::Busy { .. }));
-    assert!(matches!(stream.nowait().point(), Err(Error::Busy { .. })));
-    assert!(matches!(
-        stream.nowait().read(&values).wait(),
-        Err(Error::Busy { .. })
-    ));
-    assert_eq!(stream.read(&values).wait().unwrap(), [1]);
 }
 
 /// Timeouts that reach beyond the end of time are none.

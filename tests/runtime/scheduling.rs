@@ -1,7 +1,7 @@
 //! When what runs: batches, flushes, fairness (I5, I6, I12).
 
 use crate::support::*;
-use millstream::{DeviceOptions, Error, Strategy, write};
+use millstream::{DeviceOptions, Error, Full, Strategy, write};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -124,7 +124,12 @@ fn a_full_mailbox_gives_busy_and_loses_nothing() {
         }
     };
     assert!(
-        matches!(refused, Error::Busy { depth, .. } if depth == 16),
+        matches!(
+            refused,
+            Error::Busy {
+                what: Full::Mailbox { messages: 16 }
+            }
+        ),
         "{refused}"
     );
     // A drop needs no room in the mailbox and does not wait.
@@ -154,6 +159,16 @@ fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on() {
         accepted += 1;
     }
     assert!(accepted >= 8);
+    let refused = behind.try_empty::<u32>(1).unwrap_err();
+    assert!(
+        matches!(
+            refused,
+            Error::Busy {
+                what: Full::Stream { held: 8, limit: 8 }
+            }
+        ),
+        "{refused}"
+    );
     let values = free.create(&[1_u32]).unwrap();
     launch_update(&free, &add_one, &values).unwrap();
     assert_eq!(free.read(&values).wait().unwrap(), [2]);

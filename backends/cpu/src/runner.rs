@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use millstream_core::backend::HostContext;
+use millstream_core::backend::{HostContext, Refused};
 use millstream_core::failure::{Failure, FailureRef, Reason};
 use millstream_core::handle::Table;
 use millstream_core::id::{Point, QueueId};
@@ -157,8 +157,12 @@ impl Runner {
         let Op::Custom { name, work } = std::mem::replace(&mut entry.op, Op::Mark) else {
             return Ok(());
         };
-        catch_unwind(AssertUnwindSafe(move || work(&mut resources)))
-            .map_err(|payload| Failure::panicked(&name, message_of(payload)))
+        match catch_unwind(AssertUnwindSafe(move || work(&mut resources))) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(Refused::Task(why))) => Err(Failure::not_run(&name, Reason::Refused(why))),
+            Ok(Err(_)) => Err(Failure::not_run(&name, Reason::Lost)),
+            Err(payload) => Err(Failure::panicked(&name, message_of(payload))),
+        }
     }
 }
 
@@ -170,7 +174,8 @@ fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
     };
     let failure = settle::inherited(&name, cause.clone());
     match std::mem::replace(&mut entry.op, Op::Mark) {
-        Op::Custom { work, .. } => quietly(move || work(&mut cause)),
+        // It is told of the failure; what it makes of that changes nothing.
+        Op::Custom { work, .. } => quietly(move || drop(work(&mut cause))),
         // What was asked for is the data, so its failure is the answer.
         Op::CopyOut { landing, .. } => quietly(move || landing.fail(cause)),
         op => entry.op = op,

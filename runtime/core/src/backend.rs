@@ -37,8 +37,8 @@ use crate::properties::DeviceProperties;
 pub type BackendKernel = Arc<dyn Any + Send + Sync>;
 
 /// User code for a queue. The value is the backend's own resources (`&mut B::Resources`), or the
-/// failure of what the task reads.
-pub type CustomWork = Box<dyn FnOnce(&mut dyn Any) + Send>;
+/// failure of what the task reads. If it refuses, it has not run: the task fails with its reason.
+pub type CustomWork = Box<dyn FnOnce(&mut dyn Any) -> Result<(), Refused> + Send>;
 
 /// A range of device memory as one argument of one task.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,7 @@
 //! `error` has what is known when a call is made; what becomes known when a task runs is a
 //! [`Failure`](crate::failure::Failure), which reaches callers as [`Error::Failed`].
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,15 +35,11 @@ pub enum Error {
     /// A kernel cannot be prepared.
     #[error(transparent)]
     Kernel(#[from] KernelError),
-    /// The device has no room for another task right now; nothing was submitted.
-    #[error(
-        "the device is busy with {depth} tasks waiting, try again in {retry_after:?} or use the call that waits"
-    )]
+    /// There is no room for this right now; nothing was submitted.
+    #[error("{what}, try again later")]
     Busy {
-        /// Tasks that wait in the mailbox.
-        depth: usize,
-        /// A guess when there may be room.
-        retry_after: Duration,
+        /// What is full.
+        what: Full,
     },
     /// A handle, stream or kernel of another device was used.
     #[error("the {what} belongs to another device; create it with a client of this one")]
@@ -91,6 +88,85 @@ impl Error {
         match self {
             Error::Failed(failure) => Some(failure),
             _ => None,
+        }
+    }
+}
+
+/// What has no room (I12). Its sentence has the figures, and the limit's name where one can be set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Full {
+    /// The device's mailbox.
+    Mailbox {
+        /// Messages that wait in it.
+        messages: usize,
+    },
+    /// The tasks that a stream has accepted and not issued.
+    Stream {
+        /// How many there are.
+        held: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// The bytes of a client's uploads that are on their way.
+    Uploads {
+        /// Bytes of the upload that found no room.
+        asked: u64,
+        /// Bytes on their way.
+        in_use: u64,
+        /// Bytes that may be.
+        limit: u64,
+    },
+    /// The host functions, callbacks and values to drop of a client that are on their way.
+    Jobs {
+        /// How many there are.
+        in_use: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// The readbacks of a sequence that were asked and not taken.
+    Readbacks {
+        /// How many there are, which is all that the sequence holds.
+        asked: u64,
+    },
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Full::Mailbox { messages } => {
+                write!(
+                    f,
+                    "the mailbox is full with {messages} messages (`mailbox_capacity`)"
+                )
+            }
+            Full::Stream { held, limit } => {
+                write!(
+                    f,
+                    "the stream holds {held} of at most {limit} tasks (`max_held`)"
+                )
+            }
+            Full::Uploads {
+                asked,
+                in_use,
+                limit,
+            } => write!(
+                f,
+                "an upload of {} finds {} of at most {} on their way (`max_upload_bytes`)",
+                Bytes(*asked),
+                Bytes(*in_use),
+                Bytes(*limit)
+            ),
+            Full::Jobs { in_use, limit } => write!(
+                f,
+                "the client has {in_use} of at most {limit} host functions, callbacks and values to drop on their way (`max_jobs`)"
+            ),
+            Full::Readbacks { asked } => {
+                write!(
+                    f,
+                    "the sequence is full with {asked} readbacks that nobody has taken"
+                )
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use millstream_sync::reply::ReplySender;
 
 use crate::backend::{BackendKernel, CustomWork};
 use crate::error::Error;
+use crate::failure::FailureRef;
 use crate::handle::Binding;
 use crate::id::{ClientId, KernelId, Point, RecordingId, StreamId};
 use crate::kernel::Kernel;
@@ -214,10 +215,15 @@ pub struct HostWork {
     pub resources: bool,
     /// The code. Dropping the [`HostDone`] ends the task, at once or later (a guard).
     pub run: HostFn,
+    /// Who is told, on the device thread, of what keeps it from running.
+    pub told: Option<FailFn>,
 }
 
 /// User code for a host thread: with the resources of its bindings, if it asked for them.
 pub type HostFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) + Send>;
+
+/// Tells of the failure of the data that was asked for.
+pub type FailFn = Box<dyn FnOnce(FailureRef) + Send>;
 
 /// What is told of the end of a host function: nothing, or its panic's message.
 type FinishFn = Box<dyn FnOnce(Result<(), String>) + Send>;

@@ -59,6 +59,7 @@ pub struct DeviceOptions {
     pub(crate) max_in_flight: usize,
     pub(crate) max_held: u64,
     pub(crate) max_upload_bytes: u64,
+    pub(crate) max_jobs: u64,
     pub(crate) flush_every: usize,
     pub(crate) max_handles: u32,
     pub(crate) trace_capacity: usize,
@@ -76,6 +77,7 @@ impl Default for DeviceOptions {
             max_in_flight: 512,
             max_held: 65_536,
             max_upload_bytes: 1 << 30,
+            max_jobs: 65_536,
             flush_every: 256,
             max_handles: 1 << 24,
             trace_capacity: 0,
@@ -115,6 +117,10 @@ impl DeviceOptions {
         /// Bytes of one client's uploads that may be on their way; beyond it callers wait or get
         /// `Busy`. Default 1 GiB.
         max_upload_bytes: u64;
+        /// Host functions, callbacks and values to drop of one client that may be on their way; beyond it
+        /// callers wait or get `Busy`. Default 65,536, as many as tasks of a stream: what a closure
+        /// costs is a few hundred bytes, so that is some tens of megabytes.
+        max_jobs: u64;
         /// After at most this many messages everything held is flushed, so that a busy client cannot
         /// keep another's lone task from starting. Default 256.
         flush_every: usize;
@@ -170,6 +176,7 @@ impl DeviceOptions {
             ("max_in_flight", self.max_in_flight as u64),
             ("max_held", self.max_held),
             ("max_upload_bytes", self.max_upload_bytes),
+            ("max_jobs", self.max_jobs),
             ("flush_every", self.flush_every as u64),
             ("max_handles", u64::from(self.max_handles)),
         ];

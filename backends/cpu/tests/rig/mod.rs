@@ -195,6 +195,7 @@ impl Rig {
                 Some(failure) => work(Err(failure.clone())),
                 None => work(Ok(value.downcast_mut().unwrap())),
             }
+            Ok(())
         });
         self.device.custom(place, bindings, work).unwrap();
         point

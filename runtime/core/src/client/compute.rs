@@ -23,6 +23,8 @@ pub(crate) struct ClientShared {
     pub(crate) limit: Option<Arc<Credit>>,
     /// Bytes of its uploads that are on their way.
     pub(crate) uploads: Arc<Credit>,
+    /// Its host functions, callbacks and values to drop that are on their way.
+    pub(crate) jobs: Arc<Credit>,
 }
 
 /// A user of a device: cheap to clone, `Send + Sync`, the same type for every backend.
@@ -43,7 +45,7 @@ pub struct ClientBuilder {
 
 impl ClientBuilder {
     /// A client of `device` with the defaults: no limit.
-    pub fn new(device: Arc<DeviceShared>) -> Self {
+    pub(crate) fn new(device: Arc<DeviceShared>) -> Self {
         Self {
             device,
             name: None,
@@ -67,7 +69,7 @@ impl ClientBuilder {
     /// The client.
     pub fn build(self) -> ComputeClient {
         let id = self.device.next_client();
-        let uploads = self.device.upload_credit();
+        let (uploads, jobs) = self.device.client_credits();
         let shared = ClientShared {
             id,
             name: self
@@ -75,6 +77,7 @@ impl ClientBuilder {
                 .unwrap_or_else(|| format!("client {}", id.0).into()),
             limit: self.hard_limit.map(|bytes| Arc::new(Credit::new(bytes))),
             uploads,
+            jobs,
             device: self.device,
         };
         ComputeClient {

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use millstream_sync::credit::{AcquireError, Credit};
 use millstream_sync::reply::reply;
 
 use crate::access::Access;
-use crate::client::{Pending, Stream};
+use crate::client::{Pending, Room, Stream};
 use crate::element::Element;
-use crate::error::{Error, LaunchError};
+use crate::error::{Error, Full, LaunchError};
 use crate::handle::{Binding, Handle};
 use crate::landing::{Landing, VecLanding};
 use crate::launch::INLINE_WORDS;
@@ -19,22 +18,15 @@ use crate::message::{CopyOut, HostBytes, HostSource, Op, Pattern, Task};
 /// Bytes that travel inside a message.
 const INLINE_BYTES: usize = INLINE_WORDS * 8;
 
-/// Bytes on their way to the device, with the credit that they take.
+/// Bytes on their way to the device, with the room that they take.
 struct Upload<H: HostBytes> {
     data: H,
-    credit: Arc<Credit>,
-    amount: u64,
+    _room: Room,
 }
 
 impl<H: HostBytes> HostBytes for Upload<H> {
     fn bytes(&self) -> &[u8] {
         self.data.bytes()
-    }
-}
-
-impl<H: HostBytes> Drop for Upload<H> {
-    fn drop(&mut self) {
-        self.credit.release(self.amount);
     }
 }
 
@@ -59,7 +51,8 @@ impl Stream {
     /// As [`Stream::create`].
     pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Error> {
         let handle = self.reserve(self.waits(), data.len(), AllocationMode::Automatic)?;
-        self.upload(self.waits(), handle.binding(Access::Write), None, data)?;
+        let (target, bytes) = (handle.binding(Access::Write), size_of_val(data.as_slice()));
+        self.upload(self.waits(), target, None, bytes, || data)?;
         Ok(handle)
     }
 
@@ -91,7 +84,7 @@ impl Stream {
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let binding = target.binding(Access::Write);
         if bytes.len() > INLINE_BYTES {
-            return self.upload(wait, binding, None, data.to_vec());
+            return self.upload(wait, binding, None, bytes.len(), || data.to_vec());
         }
         self.submit(
             wait,
@@ -105,56 +98,36 @@ impl Stream {
         )
     }
 
-    /// Sends owned bytes, within the client's credit for uploads.
-    pub(crate) fn upload(
+    /// Sends so many owned bytes, within the client's room for uploads. They are made when there is room:
+    /// who is told to try again has copied nothing.
+    pub(crate) fn upload<H: HostBytes>(
         &self,
         wait: bool,
         target: Binding,
         layout: Option<Strided>,
-        data: impl HostBytes,
+        bytes: usize,
+        data: impl FnOnce() -> H,
     ) -> Result<(), Error> {
         let credit = &self.client().shared.uploads;
+        let asked = bytes as u64;
         // What is larger than the whole credit goes alone.
-        let amount = (data.bytes().len() as u64).min(credit.limit());
-        self.pay_upload(wait, credit, amount)?;
-        let upload = Upload {
-            data,
-            credit: credit.clone(),
-            amount,
-        };
-        self.submit(
-            wait,
-            Op::CopyIn(HostSource::Owned(Box::new(upload))),
-            |task| {
-                task.push_binding(target);
-                if layout.is_some() {
-                    task.extra.get_or_insert_default().layouts.push(layout);
-                }
-            },
-        )
-    }
-
-    fn pay_upload(&self, wait: bool, credit: &Credit, amount: u64) -> Result<(), Error> {
-        if credit.try_acquire(amount).is_ok() {
-            return Ok(());
-        }
-        let device = self.device();
-        if !wait {
-            return Err(device.busy(device.channel().depth()));
-        }
-        if crate::channel::is_runtime_thread() {
-            return Err(Error::WouldDeadlock);
-        }
-        while device.channel().drive().is_some() {
-            if credit.try_acquire(amount).is_ok() {
-                return Ok(());
+        let amount = asked.min(credit.limit());
+        let room = self.device().room(wait, credit, amount, || Full::Uploads {
+            asked,
+            in_use: credit.in_use(),
+            limit: credit.limit(),
+        })?;
+        self.submit_with(wait, |task| {
+            let upload = Upload {
+                data: data(),
+                _room: room,
+            };
+            task.op = Op::CopyIn(HostSource::Owned(Box::new(upload)));
+            task.push_binding(target);
+            if layout.is_some() {
+                task.extra.get_or_insert_default().layouts.push(layout);
             }
-        }
-        credit
-            .acquire(amount, device.spin())
-            .map_err(|error| match error {
-                AcquireError::Ended | AcquireError::TooLarge { .. } => device.gone(),
-            })
+        })
     }
 
     /// Copies `source` to `target`, which must have as many bytes. May wait for room in the mailbox.
@@ -211,7 +184,7 @@ impl Stream {
         let wanted = [(source, None)];
         match self.copy_out(&wanted, vec![landing], finish) {
             Ok(pending) => pending,
-            Err(error) => Pending::failed(self.device().clone(), error),
+            Err(error) => Pending::failed(self.home(), error),
         }
     }
 
@@ -248,7 +221,7 @@ impl Stream {
         let finish = Box::new(move || typed.iter().map(take).collect());
         match self.copy_out(wanted, landings, finish) {
             Ok(pending) => pending,
-            Err(error) => Pending::failed(self.device().clone(), error),
+            Err(error) => Pending::failed(self.home(), error),
         }
     }
 
@@ -283,7 +256,7 @@ impl Stream {
                 }
             },
         )?;
-        Ok(Pending::ticket(self.device().clone(), receiver, finish))
+        Ok(Pending::ticket(self.home(), receiver, finish))
     }
 }
 

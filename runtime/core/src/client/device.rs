@@ -11,8 +11,8 @@ use millstream_sync::timeline::Timeline;
 
 use crate::backend::{Backend, Compiler};
 use crate::channel::{Build, ComputeChannel, Refusal};
-use crate::client::Pending;
-use crate::error::{Error, MemoryError};
+use crate::client::{ClientBuilder, Home, Pending};
+use crate::error::{Error, Full, MemoryError};
 use crate::handle::{Hold, Table};
 use crate::id::{ClientId, Point};
 use crate::message::{Op, Registration, Task};
@@ -25,8 +25,8 @@ use crate::report::{Ask, MemoryReport, Scope, Stats, TraceSpan};
 pub struct Gone {
     /// The device's thread panicked: what was in flight is gone.
     lost: AtomicBool,
-    /// The upload credits of its clients.
-    uploads: Mutex<Vec<Weak<Credit>>>,
+    /// The credits of its clients.
+    credits: Mutex<Vec<Weak<Credit>>>,
 }
 
 impl Gone {
@@ -38,11 +38,21 @@ impl Gone {
 
     /// Nothing makes room any more: who waits for it is told.
     pub fn end_credits(&self) {
-        let mut uploads = self.uploads.lock().unwrap_or_else(PoisonError::into_inner);
-        uploads
+        let mut credits = self.credits.lock().unwrap_or_else(PoisonError::into_inner);
+        credits
             .drain(..)
             .filter_map(|credit| credit.upgrade())
             .for_each(|credit| credit.end());
+    }
+
+    /// A credit that ends with the device.
+    fn credit(&self, limit: u64) -> Arc<Credit> {
+        let credit = Arc::new(Credit::new(limit));
+        let mut credits = self.credits.lock().unwrap_or_else(PoisonError::into_inner);
+        // Clients come and go: forget those that went.
+        credits.retain(|credit| credit.strong_count() > 0);
+        credits.push(Arc::downgrade(&credit));
+        credit
     }
 
     fn error(&self) -> Error {
@@ -65,6 +75,7 @@ pub struct DeviceShared {
     backend: TypeId,
     options: DeviceOptions,
     clients: AtomicU32,
+    jobs: Arc<Credit>,
     gone: Arc<Gone>,
 }
 
@@ -88,10 +99,16 @@ impl DeviceShared {
             properties,
             compiler: backend.compiler(),
             backend: TypeId::of::<B>(),
-            options,
             clients: AtomicU32::new(0),
+            jobs: gone.credit(options.max_jobs),
+            options,
             gone,
         })
+    }
+
+    /// A client, to be given a name or limits.
+    pub fn client_builder(self: &Arc<Self>) -> ClientBuilder {
+        ClientBuilder::new(self.clone())
     }
 
     /// What the device is.
@@ -110,18 +127,18 @@ impl DeviceShared {
         self.gone.error()
     }
 
-    /// A client's credit for uploads, which ends with the device.
-    pub(crate) fn upload_credit(&self) -> Arc<Credit> {
-        let credit = Arc::new(Credit::new(self.options.max_upload_bytes));
-        let mut uploads = self
-            .gone
-            .uploads
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        // Clients come and go: forget those that went.
-        uploads.retain(|credit| credit.strong_count() > 0);
-        uploads.push(Arc::downgrade(&credit));
-        credit
+    /// A client's credits for uploads and for jobs, which end with the device.
+    pub(crate) fn client_credits(&self) -> (Arc<Credit>, Arc<Credit>) {
+        let options = &self.options;
+        (
+            self.gone.credit(options.max_upload_bytes),
+            self.gone.credit(options.max_jobs),
+        )
+    }
+
+    /// Callbacks of what is asked of the device itself.
+    pub(crate) fn jobs(&self) -> &Arc<Credit> {
+        &self.jobs
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
@@ -196,17 +213,11 @@ impl DeviceShared {
         match refusal {
             Refusal::Closed => self.gone(),
             Refusal::WouldDeadlock => Error::WouldDeadlock,
-            Refusal::Full => self.busy(self.channel.depth()),
-        }
-    }
-
-    /// The answer of a `try_` call that found no room. The guess is the time that so many messages
-    /// take the device at a microsecond each: far above what they cost, far below a poll that hurts.
-    #[cold]
-    pub(crate) fn busy(&self, depth: usize) -> Error {
-        Error::Busy {
-            depth,
-            retry_after: std::time::Duration::from_micros(depth.max(1) as u64),
+            Refusal::Full => Error::Busy {
+                what: Full::Mailbox {
+                    messages: self.channel.depth(),
+                },
+            },
         }
     }
 
@@ -222,8 +233,8 @@ impl DeviceShared {
     ) -> Pending<T> {
         let (sender, receiver) = reply();
         match self.send(true, Task::new(None, Op::Ask(Box::new(ask(sender))))) {
-            Ok(()) => Pending::value(self.clone(), receiver),
-            Err(error) => Pending::failed(self.clone(), error),
+            Ok(()) => Pending::value(Home::Device(self.clone()), receiver),
+            Err(error) => Pending::failed(Home::Device(self.clone()), error),
         }
     }
 
@@ -235,8 +246,8 @@ impl DeviceShared {
             reply: sender,
         };
         match self.send(true, Task::new(None, Op::Ask(Box::new(ask)))) {
-            Ok(()) => Pending::ticket(self.clone(), receiver, Box::new(|| Ok(()))),
-            Err(error) => Pending::failed(self.clone(), error),
+            Ok(()) => Pending::ticket(Home::Device(self.clone()), receiver, Box::new(|| Ok(()))),
+            Err(error) => Pending::failed(Home::Device(self.clone()), error),
         }
     }
 

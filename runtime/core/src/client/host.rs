@@ -1,14 +1,16 @@
 //! User code in a stream's order: host functions, and access to a backend's own resources.
 
-use std::sync::Arc;
+use std::any::{Any, type_name};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use millstream_sync::reply::reply;
+use millstream_sync::reply::{ReplySender, reply};
 
 use crate::access::Access;
-use crate::backend::{Backend, Open};
-use crate::client::{Pending, Stream};
+use crate::backend::{Backend, CustomWork, Open, Refused};
+use crate::client::{Pending, Room, Stream};
 use crate::element::Element;
 use crate::error::Error;
+use crate::failure::{Failure, Reason};
 use crate::handle::{Binding, Handle, Table};
 use crate::launch::Bound;
 use crate::message::{Custom, HostDone, HostWork, Op};
@@ -90,39 +92,51 @@ impl<O: Open> std::ops::DerefMut for ResourceGuard<O> {
 impl Stream {
     /// Runs `function` on a thread for user code, after everything added to the stream so far, and
     /// before anything that is added later. Other streams go on meanwhile, unless they touch `bindings`.
-    /// May wait for room in the mailbox.
     ///
-    /// A panic poisons what is bound for writing. A blocking call of this library inside answers
+    /// May wait for room in the mailbox, or while the client has
+    /// [`max_jobs`](crate::options::DeviceOptions::max_jobs) host functions, callbacks and values to drop on
+    /// their way. A panic poisons what is bound for writing. A blocking call of this library inside answers
     /// [`Error::WouldDeadlock`].
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Closed`].
+    /// [`Error::Foreign`], [`Error::Closed`]; `function` is dropped then, uncalled.
     pub fn host(
         &self,
         name: &str,
         bindings: impl IntoBindings,
         function: impl FnOnce() + Send + 'static,
     ) -> Result<(), Error> {
-        let run = Box::new(move |_done: HostDone, _resources| function());
-        self.submit_host(
-            HostWork {
-                name: name.into(),
-                resources: false,
-                run,
-            },
-            &bindings,
-        )
+        self.submit_host(&bindings, |room| HostWork {
+            name: name.into(),
+            resources: false,
+            run: Box::new(move |_done, _resources| {
+                // Given back when the function has returned, or panicked.
+                let _room = room;
+                function();
+            }),
+            told: None,
+        })
     }
 
-    fn submit_host(&self, work: HostWork, bindings: &impl IntoBindings) -> Result<(), Error> {
-        let bindings = bindings
-            .bindings(self.device().table())
-            .ok_or(Error::Foreign { what: "handle" })?;
-        self.submit(self.waits(), Op::Host(Box::new(work)), |task| {
+    fn submit_host(
+        &self,
+        bindings: &impl IntoBindings,
+        work: impl FnOnce(Room) -> HostWork,
+    ) -> Result<(), Error> {
+        let bindings = self.own_bindings(bindings)?;
+        let room = self.home().job_room(self.waits())?;
+        self.submit_with(self.waits(), |task| {
+            task.op = Op::Host(Box::new(work(room)));
             bindings
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
         })
+    }
+
+    fn own_bindings(&self, bindings: &impl IntoBindings) -> Result<Vec<Binding>, Error> {
+        bindings
+            .bindings(self.device().table())
+            .ok_or(Error::Foreign { what: "handle" })
     }
 
     fn check_backend<O: Open>(&self) -> Result<(), Error> {
@@ -136,70 +150,126 @@ impl Stream {
     }
 
     /// Runs `work` on the stream's queue with the backend's own resources for `bindings`: a task like
-    /// any other. It must end by itself; it stands in the way of what follows on its queue. May wait for
-    /// room in the mailbox.
+    /// any other, which failures and timelines call `name`. It must end by itself; it stands in the way of
+    /// what follows on its queue. May wait for room in the mailbox.
+    ///
+    /// A panic, or a device that refuses its resources, poisons what is bound for writing.
     ///
     /// # Errors
     /// [`Error::WrongBackend`] on another kind of device, [`Error::Foreign`], [`Error::Closed`].
     pub fn with_resource<O: Open>(
         &self,
+        name: &str,
         bindings: impl IntoBindings,
         work: impl FnOnce(&mut <O::Backend as Backend>::Resources) + Send + 'static,
     ) -> Result<(), Error> {
         self.check_backend::<O>()?;
-        let bindings = bindings
-            .bindings(self.device().table())
-            .ok_or(Error::Foreign { what: "handle" })?;
-        let work = Box::new(move |resources: &mut dyn std::any::Any| {
-            if let Some(resources) = resources.downcast_mut::<<O::Backend as Backend>::Resources>()
-            {
-                work(resources);
-            }
-        });
-        self.submit(
-            self.waits(),
-            Op::Custom(Box::new(Custom {
-                name: "with resource".into(),
-                work,
-            })),
-            |task| {
-                bindings
-                    .into_iter()
-                    .for_each(|binding| task.push_binding(binding));
-            },
-        )
+        let bindings = self.own_bindings(&bindings)?;
+        self.submit_with(self.waits(), |task| {
+            task.op = Op::Custom(Box::new(Custom {
+                name: name.into(),
+                work: on_resources(work),
+            }));
+            bindings
+                .into_iter()
+                .for_each(|binding| task.push_binding(binding));
+        })
     }
 
     /// Access to the backend's own resources for `bindings`, once everything before has completed.
-    /// The guard holds back what conflicts with it. Asking may wait for room in the mailbox.
+    /// The guard holds back what conflicts with it. Asking may wait as [`Stream::host`].
+    ///
+    /// The answer is the failure of what is bound for reading, or of a device that refuses its resources.
     pub fn get_resource<O: Open>(&self, bindings: impl IntoBindings) -> Pending<ResourceGuard<O>> {
-        let device = self.device().clone();
+        let home = self.home();
         if let Err(error) = self.check_backend::<O>() {
-            return Pending::failed(device, error);
+            return Pending::failed(home, error);
         }
         let (sender, receiver) = reply();
-        let run = Box::new(
-            move |done: HostDone, resources: Option<Box<dyn std::any::Any + Send>>| {
-                let resources = resources.and_then(|resources| resources.downcast().ok());
-                sender.send(match resources {
-                    Some(resources) => Ok(ResourceGuard {
-                        resources,
-                        _done: done,
-                    }),
-                    None => Err(Error::Closed),
-                });
-            },
-        );
-        match self.submit_host(
+        let asked = self.submit_host(&bindings, |room| {
+            let answer = Arc::new(Mutex::new(Some(sender)));
+            let failed = answer.clone();
             HostWork {
                 name: "get resource".into(),
                 resources: true,
-                run,
-            },
-            &bindings,
-        ) {
-            Ok(()) => Pending::value(device, receiver),
-            Err(error) => Pending::failed(device, error),
+                run: Box::new(move |done, resources| {
+                    let _room = room;
+                    give_guard::<O>(&answer, done, resources);
+                }),
+                told: Some(Box::new(move |failure| {
+                    send_once(&failed, Err(Error::Failed(failure)));
+                })),
+            }
+        });
+        match asked {
+            Ok(()) => Pending::value(home, receiver),
+            Err(error) => Pending::failed(home, error),
         }
+    }
+}
+
+/// User code for a queue, which fails where it is not given the resources that it is for.
+fn on_resources<R: Any>(work: impl FnOnce(&mut R) + Send + 'static) -> CustomWork {
+    Box::new(move |given| match given.downcast_mut::<R>() {
+        Some(resources) => {
+            work(resources);
+            Ok(())
+        }
+        None => Err(Refused::Task(foreign_resources::<R>())),
+    })
+}
+
+#[cold]
+fn foreign_resources<R>() -> String {
+    format!("its backend did not give it {}", type_name::<R>())
+}
+
+/// The answer of a guard's asker, until it is sent.
+type GuardReply<O> = Mutex<Option<ReplySender<Result<ResourceGuard<O>, Error>>>>;
+
+fn give_guard<O: Open>(
+    answer: &GuardReply<O>,
+    done: HostDone,
+    resources: Option<Box<dyn Any + Send>>,
+) {
+    match resources.and_then(|resources| resources.downcast().ok()) {
+        Some(resources) => {
+            let guard = ResourceGuard {
+                resources,
+                _done: done,
+            };
+            send_once(answer, Ok(guard));
+        }
+        None => {
+            let why = foreign_resources::<<O::Backend as Backend>::Resources>();
+            let failure = Failure::not_run(&"get resource".into(), Reason::Refused(why.clone()));
+            done.fail(why);
+            send_once(answer, Err(Error::Failed(failure)));
+        }
+    }
+}
+
+fn send_once<O: Open>(answer: &GuardReply<O>, outcome: Result<ResourceGuard<O>, Error>) {
+    let sender = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(sender) = sender {
+        sender.send(outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I6: a closure that is not given its resources does not pass as one that ran.
+    #[test]
+    fn custom_work_that_is_given_something_else_is_refused_and_does_not_run() {
+        let work = on_resources(|_: &mut u32| panic!("it ran"));
+        assert_eq!(
+            work(&mut "no number"),
+            Err(Refused::Task("its backend did not give it u32".into()))
+        );
+        let work = on_resources(|number: &mut u32| *number += 1);
+        let mut number = 1_u32;
+        assert_eq!((work(&mut number), number), (Ok(()), 2));
     }
 }

@@ -14,6 +14,7 @@ mod points;
 mod readbacks;
 mod record;
 mod reserve;
+mod room;
 mod stream;
 mod tensors;
 
@@ -26,11 +27,15 @@ pub use device::{DeviceShared, Gone};
 pub use host::{IntoBindings, ResourceGuard};
 pub use kernel::KernelHandle;
 pub use pending::Pending;
-pub use points::StreamPoint;
+pub use points::{Returned, StreamPoint};
 pub use readbacks::{Readback, ReadbackSender, Readbacks, readbacks};
 pub use record::{Recorder, Recording};
 pub use stream::Stream;
 pub use tensors::{Tensor, TensorSpec};
+
+pub(crate) use compute::ClientShared;
+pub(crate) use pending::DRIVEN_NAP;
+pub(crate) use room::{Home, Room};
 
 use crate::handle::{Hold, Shared};
 

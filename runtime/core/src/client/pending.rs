@@ -14,7 +14,7 @@ use millstream_sync::reply::ReplyReceiver;
 use millstream_sync::timeline::WaitKey;
 
 use crate::channel::is_runtime_thread;
-use crate::client::DeviceShared;
+use crate::client::{DeviceShared, Home, Room};
 use crate::error::Error;
 use crate::failure::FailureRef;
 use crate::id::Point;
@@ -41,7 +41,7 @@ enum State<T> {
 /// Dropping it withdraws the answer, not the work.
 #[must_use = "dropping an answer does not wait for it"]
 pub struct Pending<T> {
-    device: Arc<DeviceShared>,
+    home: Home,
     state: State<T>,
     /// Where the last poll left its waker.
     woken_by: Option<(Point, WaitKey)>,
@@ -50,7 +50,7 @@ pub struct Pending<T> {
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
         if let Some((point, key)) = self.woken_by.take() {
-            self.device.timeline(point).cancel(key);
+            self.home.device().timeline(point).cancel(key);
         }
     }
 }
@@ -59,35 +59,32 @@ impl<T> Unpin for Pending<T> {}
 
 /// How long a driven device's waiter sleeps when there is nothing for it to do: what it waits for
 /// happens on other threads (a host function), which have no way to wake it.
-const DRIVEN_NAP: Duration = Duration::from_micros(50);
+pub(crate) const DRIVEN_NAP: Duration = Duration::from_micros(50);
 
 impl<T: Send + 'static> Pending<T> {
     pub(crate) fn ticket(
-        device: Arc<DeviceShared>,
+        home: Home,
         receiver: ReplyReceiver<Result<Ticket, Error>>,
         finish: Finish<T>,
     ) -> Self {
         Self {
-            device,
+            home,
             state: State::Asked(receiver, finish),
             woken_by: None,
         }
     }
 
-    pub(crate) fn value(
-        device: Arc<DeviceShared>,
-        receiver: ReplyReceiver<Result<T, Error>>,
-    ) -> Self {
+    pub(crate) fn value(home: Home, receiver: ReplyReceiver<Result<T, Error>>) -> Self {
         Self {
-            device,
+            home,
             state: State::Value(receiver),
             woken_by: None,
         }
     }
 
-    pub(crate) fn failed(device: Arc<DeviceShared>, error: Error) -> Self {
+    pub(crate) fn failed(home: Home, error: Error) -> Self {
         Self {
-            device,
+            home,
             state: State::Failed(error),
             woken_by: None,
         }
@@ -124,12 +121,61 @@ impl<T: Send + 'static> Pending<T> {
 
     /// Calls `callback` with the answer, on a thread for user code: never the device's. A blocking
     /// call in it answers [`Error::WouldDeadlock`].
-    pub fn on_ready(self, callback: impl FnOnce(Result<T, Error>) + Send + 'static) {
+    ///
+    /// May wait while the client has [`max_jobs`](crate::options::DeviceOptions::max_jobs) callbacks, host
+    /// functions and values to drop on their way; [`Pending::try_on_ready`] does not.
+    ///
+    /// # Errors
+    /// [`Error::WouldDeadlock`] where it would wait on a thread that the device needs; [`Error::Closed`].
+    /// The callback is dropped then, uncalled.
+    pub fn on_ready(
+        self,
+        callback: impl FnOnce(Result<T, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let room = self.home.job_room(true)?;
+        self.call_back(Some(room), callback);
+        Ok(())
+    }
+
+    /// As [`Pending::on_ready`], but never waits. The answer goes to the callback; without room it stays
+    /// here.
+    ///
+    /// # Errors
+    /// [`Error::Busy`]; the callback is dropped then, uncalled.
+    pub fn try_on_ready(
+        &mut self,
+        callback: impl FnOnce(Result<T, Error>) + Send + 'static,
+    ) -> Result<(), Error> {
+        let room = self.home.job_room(false)?;
+        let taken = Pending {
+            home: self.home.clone(),
+            state: State::Taken,
+            woken_by: None,
+        };
+        std::mem::replace(self, taken).call_back(Some(room), callback);
+        Ok(())
+    }
+
+    /// Calls `callback` with the answer; then the room, if it takes any, is free again.
+    pub(crate) fn call_back(
+        self,
+        room: Option<Room>,
+        callback: impl FnOnce(Result<T, Error>) + Send + 'static,
+    ) {
+        let callback = Box::new(move |answer| {
+            // Given back when the callback has returned, or panicked.
+            let _room = room;
+            callback(answer);
+        });
         let task = Arc::new(Callback {
-            device: self.device.clone(),
-            slot: Mutex::new(Some((self, Box::new(callback)))),
+            home: self.home.clone(),
+            slot: Mutex::new(Some((self, callback))),
         });
         task.step();
+    }
+
+    fn device(&self) -> &DeviceShared {
+        self.home.device()
     }
 
     fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
@@ -140,10 +186,11 @@ impl<T: Send + 'static> Pending<T> {
         if let Some(answer) = self.advance() {
             return Some(answer);
         }
-        if self.device.channel().drive().is_some() {
+        if self.device().channel().drive().is_some() {
             return self.drive_until(deadline);
         }
-        let device = self.device.clone();
+        let home = self.home.clone();
+        let device = home.device();
         let spin = device.spin();
         match &mut self.state {
             State::Asked(receiver, _) => {
@@ -159,7 +206,7 @@ impl<T: Send + 'static> Pending<T> {
                     Some(deadline) => receiver.wait_deadline(spin, deadline)?,
                 };
                 self.state = State::Taken;
-                return Some(answer.unwrap_or_else(|_| Err(self.device.gone())));
+                return Some(answer.unwrap_or_else(|_| Err(self.device().gone())));
             }
             _ => {}
         }
@@ -172,7 +219,7 @@ impl<T: Send + 'static> Pending<T> {
                 };
                 if passed.is_err() {
                     self.state = State::Taken;
-                    return Some(Err(self.device.gone()));
+                    return Some(Err(self.device().gone()));
                 }
             }
         }
@@ -182,7 +229,7 @@ impl<T: Send + 'static> Pending<T> {
     /// Waiting on a driven device is driving it.
     fn drive_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
         loop {
-            let worked = self.device.channel().drive().unwrap_or(false);
+            let worked = self.device().channel().drive().unwrap_or(false);
             if let Some(answer) = self.advance() {
                 return Some(answer);
             }
@@ -201,7 +248,7 @@ impl<T: Send + 'static> Pending<T> {
         self.state = match (state, answer) {
             (State::Asked(_, finish), Ok(Ok(ticket))) => State::Issued(ticket, finish),
             (_, Ok(Err(error))) => State::Failed(error),
-            (_, Err(_closed)) => State::Failed(self.device.gone()),
+            (_, Err(_closed)) => State::Failed(self.device().gone()),
             (state, _) => state,
         };
     }
@@ -214,7 +261,7 @@ impl<T: Send + 'static> Pending<T> {
         }
         match &mut self.state {
             State::Issued(ticket, _) => {
-                let device = &self.device;
+                let device = self.home.device();
                 let open = ticket
                     .points
                     .iter()
@@ -222,7 +269,7 @@ impl<T: Send + 'static> Pending<T> {
                 if let Some(point) = open {
                     if device.timeline(*point).has_ended() {
                         self.state = State::Taken;
-                        return Some(Err(self.device.gone()));
+                        return Some(Err(self.device().gone()));
                     }
                     return None;
                 }
@@ -234,7 +281,7 @@ impl<T: Send + 'static> Pending<T> {
             State::Value(receiver) => {
                 let answer = receiver.try_take()?;
                 self.state = State::Taken;
-                Some(answer.unwrap_or_else(|_| Err(self.device.gone())))
+                Some(answer.unwrap_or_else(|_| Err(self.device().gone())))
             }
             State::Failed(_) => match std::mem::replace(&mut self.state, State::Taken) {
                 State::Failed(error) => Some(Err(error)),
@@ -256,18 +303,23 @@ impl<T: Send + 'static> Pending<T> {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(answer) => {
                         self.state = State::Taken;
-                        return Poll::Ready(answer.unwrap_or_else(|_| Err(self.device.gone())));
+                        return Poll::Ready(answer.unwrap_or_else(|_| Err(self.device().gone())));
                     }
                 },
                 State::Issued(ticket, _) => {
                     if let Some((point, key)) = self.woken_by
-                        && self.device.timeline(point).replace(key, context.waker())
+                        && self
+                            .home
+                            .device()
+                            .timeline(point)
+                            .replace(key, context.waker())
                     {
                         return Poll::Pending;
                     }
                     self.woken_by = ticket.points.iter().find_map(|point| {
                         let key = self
-                            .device
+                            .home
+                            .device()
                             .timeline(*point)
                             .register(point.cursor, context.waker())?;
                         Some((*point, key))
@@ -302,7 +354,7 @@ type CallbackFn<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
 /// An answer with a callback: a task of a tiny executor whose thread is the one for user code.
 struct Callback<T> {
-    device: Arc<DeviceShared>,
+    home: Home,
     slot: Mutex<Option<(Pending<T>, CallbackFn<T>)>>,
 }
 
@@ -317,7 +369,8 @@ impl<T: Send + 'static> Callback<T> {
         match pending.poll_answer(&mut Context::from_waker(&waker)) {
             Poll::Pending => *slot = Some((pending, callback)),
             Poll::Ready(answer) => self
-                .device
+                .home
+                .device()
                 .channel()
                 .execute(Box::new(move || callback(answer))),
         }
@@ -328,6 +381,7 @@ impl<T: Send + 'static> Wake for Callback<T> {
     fn wake(self: Arc<Self>) {
         // The waker may run on the device thread or inside a queue: the polling happens elsewhere.
         let task = self.clone();
-        self.device.channel().execute(Box::new(move || task.step()));
+        let channel = self.home.device().channel();
+        channel.execute(Box::new(move || task.step()));
     }
 }

@@ -1,10 +1,13 @@
 //! Moments of a stream: points that other streams wait for, and values that are dropped then.
 
+use std::fmt;
+use std::mem::MaybeUninit;
+
 use crate::access::Access;
-use crate::client::Stream;
+use crate::client::{Room, Stream};
 use crate::error::Error;
 use crate::handle::Handle;
-use crate::message::Op;
+use crate::message::{Op, Task};
 
 /// A moment of a stream, for other streams to wait for.
 #[derive(Clone, Debug)]
@@ -38,11 +41,72 @@ impl Stream {
     }
 
     /// Drops `value`, on the GC thread, once everything added to the stream so far has completed. May wait
-    /// for room in the mailbox.
+    /// for room in the mailbox, or while the client has
+    /// [`max_jobs`](crate::options::DeviceOptions::max_jobs) values, host functions and callbacks on their way.
     ///
     /// # Errors
-    /// [`Error::Closed`]; the value is dropped at once then.
-    pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Error> {
-        self.submit(self.waits(), Op::DropAfter(Box::new(value)), |_| {})
+    /// [`Error::Closed`], [`Error::WouldDeadlock`]; through [`Stream::nowait`] also [`Error::Busy`]. The
+    /// value comes back with it: it was not dropped.
+    pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Returned<V>> {
+        let wait = self.waits();
+        let (stream, room) = match self.known().and_then(|stream| {
+            let room = self.home().job_room(wait)?;
+            self.pay(wait).map(|()| (stream, room))
+        }) {
+            Ok(accepted) => accepted,
+            Err(error) => return Err(Returned { value, error }),
+        };
+        let mut kept = Some(Box::new(Kept { value, _room: room }));
+        let mut build = |slot: &mut MaybeUninit<Task>| {
+            let op = kept.take().map_or(Op::Taken, |kept| Op::DropAfter(kept));
+            slot.write(Task::new(Some(stream), op));
+        };
+        // SAFETY: the closure writes the slot and does not panic.
+        let sent = unsafe { self.device().send_with(wait, &mut build) };
+        match (self.refund_unless(sent), kept) {
+            // A message that was refused was not built: the value is still here.
+            (Err(error), Some(kept)) => Err(Returned {
+                value: kept.value,
+                error,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A value that is to be dropped, and then the room that it takes.
+struct Kept<V> {
+    value: V,
+    _room: Room,
+}
+
+/// A value that was not taken, and why.
+pub struct Returned<V> {
+    /// The value.
+    pub value: V,
+    /// Why it was not taken.
+    pub error: Error,
+}
+
+impl<V> fmt::Debug for Returned<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Returned")
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<V> fmt::Display for Returned<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<V> std::error::Error for Returned<V> {}
+
+/// For `?`: the value is dropped.
+impl<V> From<Returned<V>> for Error {
+    fn from(returned: Returned<V>) -> Self {
+        returned.error
     }
 }

@@ -12,7 +12,7 @@ use millstream_sync::credit::Credit;
 use crate::channel::is_runtime_thread;
 use crate::client::{DeviceShared, Stream};
 use crate::element::Element;
-use crate::error::Error;
+use crate::error::{Error, Full};
 use crate::handle::Handle;
 
 /// One readback with the tag that it was asked with.
@@ -117,7 +117,10 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
     pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Error> {
         let sequence = self.0.clone();
         if sequence.room.try_acquire(1).is_err() {
-            return Err(stream.device().busy(sequence.room.in_use() as usize));
+            let asked = sequence.room.in_use();
+            return Err(Error::Busy {
+                what: Full::Readbacks { asked },
+            });
         }
         sequence.device.get_or_init(|| stream.device().clone());
         // The number and the place in the stream are taken together: that is the order.
@@ -129,7 +132,10 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
             order.asked += 1;
             (order.asked - 1, stream.read(source))
         };
-        answer.on_ready(move |elements| sequence.deliver(number, Readback { tag, elements }));
+        // The sequence's own room bounds its callbacks.
+        answer.call_back(None, move |elements| {
+            sequence.deliver(number, Readback { tag, elements });
+        });
         Ok(())
     }
 }

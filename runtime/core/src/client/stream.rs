@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use millstream_sync::credit::{AcquireError, Credit};
+use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
-use crate::client::{ComputeClient, DeviceShared, Pending};
+use crate::client::{ComputeClient, DeviceShared, Home, Pending};
 use crate::element::Element;
-use crate::error::Error;
+use crate::error::{Error, Full};
 use crate::handle::{Handle, Hold};
 use crate::id::StreamId;
 use crate::message::{Op, Registration, Task};
@@ -88,6 +88,12 @@ impl Stream {
         &self.shared.client.shared.device
     }
 
+    /// Whose answers its answers are.
+    #[inline]
+    pub(crate) fn home(&self) -> Home {
+        Home::Client(self.shared.client.shared.clone())
+    }
+
     /// Its place in the device's table, if it has one.
     #[inline]
     pub fn id(&self) -> Option<StreamId> {
@@ -117,23 +123,11 @@ impl Stream {
 
     #[cold]
     fn pay_slowly(&self, wait: bool) -> Result<(), Error> {
-        let device = self.device();
-        if !wait {
-            return Err(device.busy(device.channel().depth()));
-        }
-        if crate::channel::is_runtime_thread() {
-            return Err(Error::WouldDeadlock);
-        }
-        while device.channel().drive().is_some() {
-            if self.shared.credit.try_acquire(1).is_ok() {
-                return Ok(());
-            }
-        }
-        self.shared
-            .credit
-            .acquire(1, device.spin())
-            .map_err(|error| match error {
-                AcquireError::Ended | AcquireError::TooLarge { .. } => device.gone(),
+        let credit = &self.shared.credit;
+        self.device()
+            .wait_for_credit(wait, credit, 1, || Full::Stream {
+                held: credit.in_use(),
+                limit: credit.limit(),
             })
     }
 
@@ -153,10 +147,22 @@ impl Stream {
         op: Op,
         fill: impl FnOnce(&mut Task),
     ) -> Result<(), Error> {
+        self.submit_with(wait, |task| {
+            task.op = op;
+            fill(task);
+        })
+    }
+
+    /// Sends a task of this stream, which is built when the stream has room for it. May wait for room.
+    pub(crate) fn submit_with(
+        &self,
+        wait: bool,
+        build: impl FnOnce(&mut Task),
+    ) -> Result<(), Error> {
         let stream = self.known()?;
         self.pay(wait)?;
-        let mut task = Task::new(Some(stream), op);
-        fill(&mut task);
+        let mut task = Task::new(Some(stream), Op::Taken);
+        build(&mut task);
         let sent = self.device().send(wait, task);
         self.refund_unless(sent)
     }
@@ -187,8 +193,8 @@ impl Stream {
     pub fn sync(&self) -> Pending<()> {
         let (sender, receiver) = reply();
         match self.submit(self.waits, Op::Answer(sender), |_| {}) {
-            Ok(()) => Pending::ticket(self.device().clone(), receiver, Box::new(|| Ok(()))),
-            Err(error) => Pending::failed(self.device().clone(), error),
+            Ok(()) => Pending::ticket(self.home(), receiver, Box::new(|| Ok(()))),
+            Err(error) => Pending::failed(self.home(), error),
         }
     }
 }

@@ -139,7 +139,8 @@ impl Stream {
             self.waits(),
             binding,
             (!dense).then(|| tensor.layout.clone()),
-            data.to_vec(),
+            size_of_val(data),
+            || data.to_vec(),
         )
     }
 

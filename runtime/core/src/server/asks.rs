@@ -94,6 +94,7 @@ impl<B: Backend> Server<B> {
                 name: self.names.other.clone(),
                 resources: false,
                 run: part_of(shared.clone()),
+                told: None,
             }));
             self.admit_unpaid(&mut part);
         }

@@ -4,11 +4,12 @@
 use std::any::Any;
 
 use crate::backend::Backend;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureRef};
 use crate::id::Point;
-use crate::message::Op;
+use crate::message::{HostWork, Op, Task};
 use crate::stream::actor::Parked;
 
+use super::call::refusal;
 use super::issue::Issued;
 use super::{Effect, HostToken, Server};
 
@@ -64,39 +65,55 @@ impl<B: Backend> Server<B> {
         let Some(mut held) = actor.held.pop_front() else {
             return;
         };
-        let outcome = self
-            .resolve(&held.task)
-            .and_then(|()| crate::settle::inputs(&self.table, &self.bound));
-        let op = std::mem::replace(&mut held.task.op, Op::Taken);
+        let Op::Host(mut work) = std::mem::replace(&mut held.task.op, Op::Taken) else {
+            debug_assert!(false, "only a host function has a turn");
+            return self.streams[stream as usize].held.push_front(held);
+        };
+        let outcome = self.host_resources(&held.task, &work);
         let failed = outcome.is_err();
-        match (op, outcome) {
-            (Op::Host(work), Ok(())) => {
+        match outcome {
+            Ok(resources) => {
                 self.host_names.insert(stream, work.name.clone());
-                let wanted = work.resources;
-                let resources = wanted
-                    .then(|| self.backend.resources(&self.bound))
-                    .and_then(Result::ok);
-                let resources = resources.map(|resources| resources as Box<dyn Any + Send>);
                 self.effects.push_back(Effect::Host {
                     work: *work,
                     resources,
                     token,
                 });
             }
-            (Op::Host(work), Err(cause)) => {
-                let failure = Failure::input(&work.name, cause);
+            Err(failure) => {
+                if let Some(told) = work.told.take() {
+                    // The asker is told of the data's failure, not that the asking did not run.
+                    told(failure.cause.clone().unwrap_or_else(|| failure.clone()));
+                }
                 self.fail(&mut held.task, failure);
                 // Dropping user code is running user code: not on this thread.
                 self.effects.push_back(Effect::Collect {
-                    value: Box::new(work),
+                    value: work,
                     after: Default::default(),
                 });
             }
-            _ => {}
         }
         self.streams[stream as usize].held.push_front(held);
         if failed {
             self.finish_in_software(stream);
+        }
+    }
+
+    /// The resources of a host function that may run now, if it asks for any, or why it cannot run.
+    fn host_resources(
+        &mut self,
+        task: &Task,
+        work: &HostWork,
+    ) -> Result<Option<Box<dyn Any + Send>>, FailureRef> {
+        self.resolve(task)
+            .and_then(|()| crate::settle::inputs(&self.table, &self.bound))
+            .map_err(|cause| Failure::input(&work.name, cause))?;
+        if !work.resources {
+            return Ok(None);
+        }
+        match self.backend.resources(&self.bound) {
+            Ok(resources) => Ok(Some(resources)),
+            Err(refused) => Err(refusal(&work.name, refused)),
         }
     }
 

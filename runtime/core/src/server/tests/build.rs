@@ -278,6 +278,7 @@ impl Rig {
             name: "host".into(),
             resources: true,
             run: Box::new(run),
+            told: None,
         };
         self.submit(stream, Op::Host(Box::new(work)), bindings);
     }

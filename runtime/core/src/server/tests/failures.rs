@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::failure::Failure;
+use crate::message::{HostWork, Op};
 use crate::options::DeviceOptions;
 
 use super::build::{Answer, Slice, Stream};
@@ -74,6 +75,32 @@ fn failures_travel_along_reads_and_stop_at_whole_writes() {
     assert_eq!(read(&mut rig, &a, &z), None);
     assert!(read(&mut rig, &a, &y).is_some());
     assert_eq!(rig.order(0), [5]);
+}
+
+/// I6: a host function without its resources does not run, and whoever asked is told.
+#[test]
+fn a_host_function_whose_resources_are_refused_poisons_what_it_would_have_written() {
+    let mut rig = rig(1);
+    let (a, _b) = (rig.stream(), rig.stream());
+    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
+    rig.ledger.get().refuse_resources = true;
+    let (sender, told) = std::sync::mpsc::channel();
+    let work = HostWork {
+        name: "guard".into(),
+        resources: true,
+        run: Box::new(|_, _| panic!("it ran")),
+        told: Some(Box::new(move |failure| sender.send(failure).unwrap())),
+    };
+    rig.submit(&a, Op::Host(Box::new(work)), &[x.update(), y.read()]);
+    rig.rest();
+    let sentence = "`guard` failed: the device refused it, scripted";
+    assert_eq!(told.try_recv().unwrap().to_string(), sentence);
+    assert_eq!(read(&mut rig, &a, &x).unwrap(), sentence);
+    assert_eq!(
+        read(&mut rig, &a, &y),
+        None,
+        "only what it would have written"
+    );
 }
 
 #[test]

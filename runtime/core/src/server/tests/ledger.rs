@@ -89,6 +89,8 @@ pub(super) struct Ledger {
     pub(super) refused: HashSet<u64>,
     /// Which call of a copy to refuse, counted down.
     pub(super) refuse_copy: Option<u32>,
+    /// No host function gets its resources.
+    pub(super) refuse_resources: bool,
     /// Completes tasks in the middle of calls, as a device does: state of the dice, and how often of 256.
     pub(super) dice: (u64, u8),
     /// Say what happens, for debugging a failure.
@@ -115,6 +117,7 @@ impl Ledger {
             issues: HashMap::new(),
             refused: HashSet::new(),
             refuse_copy: None,
+            refuse_resources: false,
             dice: (1, 0),
             trace: std::env::var_os("MILLSTREAM_TRACE").is_some(),
         }

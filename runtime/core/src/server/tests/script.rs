@@ -244,6 +244,9 @@ impl Backend for Script {
     }
 
     fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<HeldBytes>, Refused> {
+        if self.ledger.get().refuse_resources {
+            return Err(Refused::Task("scripted".into()));
+        }
         let host = self.ledger.get().host_begins(bindings);
         Ok(Box::new(HeldBytes {
             ledger: self.ledger.clone(),

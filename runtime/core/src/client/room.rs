@@ -1,0 +1,99 @@
+//! Room: credit that calls take for what is on its way, and how they wait for it (I8, I12).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use millstream_sync::credit::{AcquireError, Credit};
+use millstream_sync::facade::SpinPolicy;
+
+use crate::channel::is_runtime_thread;
+use crate::client::{ClientShared, DRIVEN_NAP, DeviceShared};
+use crate::error::{Error, Full};
+
+/// Credit taken by a thing on its way. It travels with the thing and is given back with it.
+pub(crate) struct Room {
+    credit: Arc<Credit>,
+    amount: u64,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.credit.release(self.amount);
+    }
+}
+
+/// Who asked, and so whose room is taken: a client, or somebody who asks the device itself.
+#[derive(Clone)]
+pub(crate) enum Home {
+    Client(Arc<ClientShared>),
+    Device(Arc<DeviceShared>),
+}
+
+impl Home {
+    #[inline]
+    pub(crate) fn device(&self) -> &Arc<DeviceShared> {
+        match self {
+            Home::Client(client) => &client.device,
+            Home::Device(device) => device,
+        }
+    }
+
+    /// Room for one more host function, callback or value that is to be dropped.
+    pub(crate) fn job_room(&self, wait: bool) -> Result<Room, Error> {
+        let jobs = match self {
+            Home::Client(client) => &client.jobs,
+            Home::Device(device) => device.jobs(),
+        };
+        self.device().room(wait, jobs, 1, || Full::Jobs {
+            in_use: jobs.in_use(),
+            limit: jobs.limit(),
+        })
+    }
+}
+
+impl DeviceShared {
+    /// Takes `amount` of `credit` until the room is dropped. Waits for it if `wait`.
+    pub(crate) fn room(
+        &self,
+        wait: bool,
+        credit: &Arc<Credit>,
+        amount: u64,
+        full: impl FnOnce() -> Full,
+    ) -> Result<Room, Error> {
+        if credit.try_acquire(amount).is_err() {
+            self.wait_for_credit(wait, credit, amount, full)?;
+        }
+        Ok(Room {
+            credit: credit.clone(),
+            amount,
+        })
+    }
+
+    /// Takes `amount` of `credit` once there is so much, or says what is `full` unless `wait`. Waiting on
+    /// a driven device is driving it.
+    #[cold]
+    pub(crate) fn wait_for_credit(
+        &self,
+        wait: bool,
+        credit: &Credit,
+        amount: u64,
+        full: impl FnOnce() -> Full,
+    ) -> Result<(), Error> {
+        if !wait {
+            return Err(Error::Busy { what: full() });
+        }
+        if is_runtime_thread() {
+            return Err(Error::WouldDeadlock);
+        }
+        let told = |outcome: Result<(), AcquireError>| outcome.map_err(|_| self.gone());
+        while let Some(worked) = self.channel().drive() {
+            let now = Instant::now();
+            // A device that is driven elsewhere, or has ended, tells by the credit.
+            let until = if worked { now } else { now + DRIVEN_NAP };
+            if let Some(outcome) = credit.acquire_deadline(amount, &SpinPolicy::never(), until) {
+                return told(outcome);
+            }
+        }
+        told(credit.acquire(amount, self.spin()))
+    }
+}

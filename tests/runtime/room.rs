@@ -1,0 +1,165 @@
+//! Room: what is full is said with figures, nothing is lost by it, and who waits for it is told (I5, I8,
+//! I12). The mailbox and a stream's backlog are `scheduling`'s.
+
+use std::sync::mpsc;
+
+use millstream::{Cpu, DeviceOptions, Error, Full, update};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::support::*;
+
+/// I8: through `nowait` every call answers `Busy` instead of waiting.
+#[test]
+fn calls_through_nowait_never_wait() {
+    let rig = On::CpuDriven.open_with(millstream::DeviceOptions::default().mailbox_capacity(8));
+    let stream = rig.client().stream();
+    let values = stream.create(&[0_u32]).unwrap();
+    let busy = loop {
+        if let Err(error) = stream.nowait().fill(&values, 1) {
+            break error;
+        }
+    };
+    assert!(matches!(busy, Error::Busy { .. }));
+    assert!(matches!(stream.nowait().point(), Err(Error::Busy { .. })));
+    assert!(matches!(
+        stream.nowait().read(&values).wait(),
+        Err(Error::Busy { .. })
+    ));
+    assert_eq!(stream.read(&values).wait().unwrap(), [1]);
+}
+
+/// Tells when it is dropped.
+struct Tell(mpsc::Sender<&'static str>);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        // A test that has failed listens no more.
+        let _ = self.0.send("dropped");
+    }
+}
+
+fn full<T: std::fmt::Debug>(answer: Result<T, impl Into<Error>>) -> Full {
+    match answer.map_err(Into::into).unwrap_err() {
+        Error::Busy { what } => what,
+        error => panic!("{error}"),
+    }
+}
+
+/// I12: what a client has on its way of user code and values to drop is bounded; beyond the bound nothing
+/// is lost, and other clients do not feel it.
+#[apply(every_threaded_device)]
+fn host_functions_callbacks_and_values_to_drop_have_a_bound(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_jobs(3));
+    let client = rig.client();
+    let stream = client.stream();
+    let values = stream.create(&[5_u32]).unwrap();
+    let (valve, (sender, told)) = (Valve::new(), mpsc::channel());
+    let held = valve.clone();
+    stream.host("held", (), move || held.pass()).unwrap();
+    valve.wait_for_arrivals(1);
+    stream.drop_after(Tell(sender.clone())).unwrap();
+    let called = sender.clone();
+    stream
+        .read(&values)
+        .on_ready(move |answer| {
+            called
+                .send(if answer.is_ok() { "called" } else { "failed" })
+                .unwrap();
+        })
+        .unwrap();
+    let jobs = Full::Jobs {
+        in_use: 3,
+        limit: 3,
+    };
+    let refused = stream
+        .nowait()
+        .drop_after(Tell(sender.clone()))
+        .unwrap_err();
+    assert!(told.try_recv().is_err(), "the value comes back");
+    std::mem::forget(refused.value);
+    assert_eq!(full(Err::<(), _>(refused.error)), jobs);
+    assert_eq!(full(stream.nowait().host("no", (), || ())), jobs);
+    let mut answer = stream.read(&values);
+    assert_eq!(full(answer.try_on_ready(|_| ())), jobs);
+    let other = rig.client().stream();
+    other.nowait().host("free", (), || ()).unwrap();
+    other.sync().wait().unwrap();
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| stream.host("late", (), move || sender.send("ran").unwrap()));
+        valve.open();
+        late.join().unwrap().unwrap();
+    });
+    let mut all: Vec<_> = told.iter().take(3).collect();
+    all.sort_unstable();
+    assert_eq!(all, ["called", "dropped", "ran"]);
+    assert_eq!(answer.wait().unwrap(), [5]);
+    // Everything is given back: as many again find room.
+    for _ in 0..10 {
+        stream.host("more", (), || ()).unwrap();
+    }
+    stream.sync().wait().unwrap();
+}
+
+/// I5: user code of the runtime is told where it would wait for room, and only there.
+#[apply(every_device)]
+fn a_host_function_that_would_wait_for_room_is_told(#[case] on: On) {
+    for (limit, fits) in [(1, false), (2, true)] {
+        let rig = on.open_with(DeviceOptions::default().max_jobs(limit));
+        let client = rig.client();
+        let (stream, inner) = (client.stream(), client.stream());
+        let (sender, told) = mpsc::channel();
+        stream
+            .host("outer", (), move || {
+                sender.send(inner.host("inner", (), || ())).unwrap();
+            })
+            .unwrap();
+        client.sync().wait().unwrap();
+        match told.recv().unwrap() {
+            Ok(()) => assert!(fits),
+            Err(error) => assert!(!fits && matches!(error, Error::WouldDeadlock), "{error}"),
+        }
+    }
+}
+
+/// I12: uploads beyond the bound say how far.
+#[apply(every_threaded_device)]
+fn uploads_beyond_the_bound_give_busy_with_the_figures(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_upload_bytes(1_024));
+    let client = rig.client();
+    let (stream, valve) = (client.stream(), Valve::new());
+    let values = stream.create(&[0_u32; 256]).unwrap();
+    stream.sync().wait().unwrap();
+    launch_update(&stream, &held(&client, &valve), &values).unwrap();
+    valve.wait_for_arrivals(1);
+    stream.try_write(&values, &[1; 256]).unwrap();
+    let refused = stream.try_write(&values, &[2; 256]).unwrap_err();
+    valve.open();
+    assert_eq!(
+        refused.to_string(),
+        "an upload of 1.0 KiB finds 1.0 KiB of at most 1.0 KiB on their way (`max_upload_bytes`), try again later"
+    );
+    assert_eq!(stream.read(&values).wait().unwrap(), [1; 256]);
+    stream.write(&values, &[2; 256]).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [2; 256]);
+}
+
+/// I5: on a driven device who waits for room is told when the driver goes.
+#[test]
+fn a_caller_that_waits_for_room_is_told_when_the_driver_goes() {
+    let mut rig = On::CpuDriven.open_with(DeviceOptions::default().max_held(2));
+    let client = rig.client();
+    let (owner, behind) = (client.stream(), client.stream());
+    let contested = owner.create(&[0_u32]).unwrap();
+    let guard = owner
+        .get_resource::<Cpu>((update(&contested),))
+        .wait()
+        .unwrap();
+    while behind.nowait().fill(&contested, 1).is_ok() {}
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| behind.fill(&contested, 2));
+        drop(rig.driver.take());
+        assert!(matches!(waits.join().unwrap(), Err(Error::Closed)));
+    });
+    drop(guard);
+}
