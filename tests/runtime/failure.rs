@@ -1,7 +1,7 @@
 //! What goes wrong, how far it reaches, and how it is told (I5, I6, I7).
 
 use crate::support::*;
-use millstream::{Cpu, Error, Kernel, Reason, read, update, write};
+use millstream::{Cpu, CubeCount, Error, Kernel, NativeArgs, Reason, read, update, write};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -170,5 +170,120 @@ fn a_panic_in_custom_work_poisons_what_it_was_bound_to_under_its_name(#[case] on
     assert_eq!(
         sentence(stream.read(&values).wait()),
         "`denoise` failed: panicked with \"binding 1 of 1 was asked for\""
+    );
+}
+
+/// I7: a checked kernel that does not use its arguments as declared fails, and its reader is told what its
+/// author must do.
+#[apply(every_device)]
+fn a_kernel_that_misuses_its_arguments_fails_with_what_its_author_must_do(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let told = |misuse: fn(&NativeArgs<'_>)| {
+        let kernel = Kernel::new("wrong")
+            .reads::<u32>("src")
+            .writes::<u32>("dst")
+            .updates_atomically::<u32>("sum")
+            .native(move |_, args| misuse(args));
+        let kernel = client.kernel(kernel).unwrap();
+        let [src, dst, sum] = [0_u32, 1, 2].map(|value| stream.create(&[value]).unwrap());
+        stream
+            .launch(&kernel, one(), (read(&src), write(&dst), update(&sum)))
+            .unwrap();
+        assert_eq!(stream.read(&src).wait().unwrap(), [0], "it is only read");
+        let told = sentence(stream.read(&dst).wait());
+        told.trim_start_matches("`wrong` failed: panicked with ")
+            .to_owned()
+    };
+    assert_eq!(
+        told(|args| args.chunk::<u32>(0)[0] = 1),
+        "\"binding 0 `src` is declared as read: take `args.read(0)`\""
+    );
+    assert_eq!(
+        told(|args| {
+            let _ = args.read::<u32>(1)[0];
+        }),
+        "\"binding 1 `dst` is declared as written: take `args.chunk(1)`\""
+    );
+    assert_eq!(
+        told(|args| args.chunk::<u32>(2)[0] = 1),
+        "\"binding 2 `sum` is declared as updated atomically: take `args.atomics(2)`\""
+    );
+    assert_eq!(
+        told(|args| args.chunk::<f32>(1)[0] = 1.0),
+        "\"binding 1 `dst` is declared as u32, not f32\""
+    );
+    assert_eq!(
+        told(|args| {
+            let _ = args.read::<u32>(3)[0];
+        }),
+        "\"binding 3 is not declared, the kernel has 3\""
+    );
+    assert_eq!(
+        told(|args| {
+            args.chunk::<u32>(1)[0] = 1;
+            args.chunk::<u32>(1)[0] = 2;
+        }),
+        "\"the chunk of binding 1 `dst` was taken twice by one cube: keep the first\""
+    );
+}
+
+/// Nothing is guarded in a launch that says so, and only in that: the same kernel takes its chunk twice,
+/// one after the other.
+#[apply(every_device)]
+fn only_an_unchecked_launch_leaves_the_guards_out(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let twice = Kernel::new("twice")
+        .updates::<u32>("values")
+        .scalar::<u32>("by")
+        .native(|_, args| {
+            for _ in 0..2 {
+                args.chunk::<u32>(0)
+                    .iter_mut()
+                    .for_each(|value| *value += args.scalar::<u32>(0));
+            }
+        });
+    let twice = client.kernel(twice).unwrap();
+    let values = stream.create(&[1_u32; 64]).unwrap();
+    // SAFETY: the arguments fit, and a cube's first chunk is gone when it takes the second.
+    unsafe { stream.launch_unchecked(&twice, CubeCount::d1(8), (update(&values), 10_u32)) }
+        .unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [21; 64]);
+    stream
+        .launch(&twice, CubeCount::d1(8), (update(&values), 10_u32))
+        .unwrap();
+    assert!(sentence(stream.read(&values).wait()).contains("taken twice"));
+}
+
+/// What a checked launch computes, an unchecked one computes.
+#[apply(every_device)]
+fn an_unchecked_launch_of_fitting_arguments_computes_the_same(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, transfer, set) = (client.stream(), transfer(&client), set(&client));
+    let (source, checked, unchecked) = (
+        stream.empty::<u32>(100).unwrap(),
+        stream.empty::<u32>(100).unwrap(),
+        stream.empty::<u32>(100).unwrap(),
+    );
+    let count = || CubeCount::d1(7);
+    // SAFETY: the arguments fit, and the kernels of these tests use them as they declare them.
+    unsafe {
+        stream
+            .launch_unchecked(&set, count(), (write(&source), 9_u32))
+            .unwrap();
+        stream
+            .launch_unchecked(&transfer, count(), (read(&source), write(&unchecked)))
+            .unwrap();
+    }
+    stream
+        .launch(&transfer, count(), (read(&source), write(&checked)))
+        .unwrap();
+    assert_eq!(
+        stream.read(&unchecked).wait().unwrap(),
+        stream.read(&checked).wait().unwrap()
     );
 }

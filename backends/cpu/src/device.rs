@@ -230,7 +230,11 @@ impl Backend for CpuDevice {
             entry.set_metadata(launch.metadata);
             let kernel = launch.kernel.clone().downcast();
             let kernel = kernel.map_err(|_other| refused_kernel())?;
-            entry.op = Op::Launch { kernel, count };
+            entry.op = Op::Launch {
+                kernel,
+                count,
+                mode: launch.mode,
+            };
             Ok(())
         })
     }

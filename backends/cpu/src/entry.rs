@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use millstream_core::backend::{BoundSlice, CustomWork};
 use millstream_core::id::{Cursor, Point};
-use millstream_core::kernel::NativeView;
+use millstream_core::kernel::{ExecutionMode, NativeView};
 use millstream_core::landing::Landing;
 use millstream_core::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline};
 use millstream_core::layout::Strided;
@@ -31,6 +31,7 @@ pub(crate) enum Op {
     Launch {
         kernel: Arc<CpuKernel>,
         count: Count,
+        mode: ExecutionMode,
     },
     /// Copies from the host to the binding.
     CopyIn {

@@ -11,7 +11,9 @@ use std::time::Instant;
 
 use millstream_core::backend::{BackendKernel, Compiler};
 use millstream_core::error::KernelError;
-use millstream_core::kernel::{Cube, Kernel, NativeArgs, NativeKernel, NativeView, Source};
+use millstream_core::kernel::{
+    Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView, Source,
+};
 use millstream_core::properties::DeviceProperties;
 use millstream_sync::facade::Figure;
 
@@ -89,6 +91,7 @@ pub(crate) struct Arguments<'a> {
     pub(crate) scalars: &'a [u64],
     pub(crate) metadata: &'a [u32],
     pub(crate) counts: [u32; 3],
+    pub(crate) mode: ExecutionMode,
 }
 
 // SAFETY: the pointers of the views are used as `NativeArgs` allows, which cubes may do at once.
@@ -117,7 +120,8 @@ impl CpuKernel {
     /// The message of the first panic; then the remaining cubes are skipped.
     ///
     /// # Safety
-    /// As [`NativeArgs::new`] says of views and scalars, for as long as this runs.
+    /// As [`NativeArgs::new`] says of views and scalars, for as long as this runs; for an unchecked launch
+    /// also as [`NativeArgs::unguarded`] says of the kernel.
     pub(crate) unsafe fn run(
         &self,
         seat: &mut TeamSeat,
@@ -177,7 +181,7 @@ impl CpuKernel {
 
     #[inline]
     fn run_cubes(&self, arguments: &Arguments<'_>, range: Range<u64>) {
-        let signature = self.kernel.signature();
+        let (signature, mode) = (self.kernel.signature(), arguments.mode);
         for index in range {
             let cube = Cube::new(index, arguments.counts);
             // SAFETY: the caller of `run` promises what is said of views and scalars; each index is
@@ -190,6 +194,11 @@ impl CpuKernel {
                     arguments.metadata,
                     cube,
                 )
+            };
+            let arguments = match mode {
+                ExecutionMode::Checked => arguments,
+                // SAFETY: the caller of `run` promises that of the kernel.
+                ExecutionMode::Unchecked => unsafe { arguments.unguarded() },
             };
             (self.native)(&cube, &arguments);
         }

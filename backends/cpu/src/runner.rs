@@ -125,7 +125,12 @@ impl Runner {
     }
 
     fn launch(&mut self, entry: &Entry) -> Outcome {
-        let Op::Launch { kernel, count } = &entry.op else {
+        let Op::Launch {
+            kernel,
+            count,
+            mode,
+        } = &entry.op
+        else {
             return Ok(());
         };
         let (views, counts) = match (count, entry.views().split_last()) {
@@ -143,9 +148,11 @@ impl Runner {
             scalars: entry.words(),
             metadata: entry.metadata(),
             counts,
+            mode: *mode,
         };
-        // SAFETY: the server has checked the launch against the kernel's signature; pages are
-        // initialized and live until the cursor has passed; hazards keep other tasks away (I2).
+        // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it
+        // and for the kernel; pages are initialized and live until the cursor has passed; hazards keep
+        // other tasks away (I2).
         let ran = unsafe { kernel.run(&mut self.seat, arguments) };
         ran.map_err(|message| Failure::panicked(kernel.name(), message))
     }

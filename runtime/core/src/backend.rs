@@ -25,7 +25,7 @@ use crate::error::{KernelError, OpenError};
 use crate::failure::FailureRef;
 use crate::handle::Table;
 use crate::id::{Cursor, Point, QueueId, SliceId};
-use crate::kernel::Kernel;
+use crate::kernel::{ExecutionMode, Kernel};
 use crate::landing::Landing;
 use crate::launch::TensorMap;
 use crate::layout::Strided;
@@ -75,6 +75,8 @@ pub struct Launch<'a> {
     pub kernel: &'a BackendKernel,
     /// Its cubes.
     pub count: BoundCount,
+    /// Is it guarded? What is not was launched by an `unsafe` call, whose caller vouches for the kernel.
+    pub mode: ExecutionMode,
     /// Its bindings, in declared order.
     pub bindings: &'a [BoundSlice],
     /// Its packed scalars.

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::failure::FailureRef;
 use crate::handle::Binding;
 use crate::id::{ClientId, KernelId, Point, RecordingId, StreamId};
-use crate::kernel::Kernel;
+use crate::kernel::{ExecutionMode, Kernel};
 use crate::landing::Landing;
 use crate::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, TensorMap};
 use crate::layout::Strided;
@@ -27,6 +27,8 @@ use crate::report::{Ask, TraceSpan};
 pub struct Task {
     /// The stream whose order it is in; `None` for asks of the device itself.
     pub stream: Option<StreamId>,
+    /// Is it guarded, if it is a launch? Here it fills a gap: within `Op` it would cost eight bytes.
+    pub mode: ExecutionMode,
     /// What it does.
     pub op: Op,
     /// What is rare.
@@ -36,6 +38,10 @@ pub struct Task {
     /// Packed scalars of a launch, or the bytes of a small copy in.
     pub words: Inline<u64, INLINE_WORDS>,
 }
+
+// What every task needs lies before its bindings, within one cache line.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(std::mem::offset_of!(Task, bindings) <= 48);
 
 /// What a task carries beyond the inline room.
 #[derive(Default)]
@@ -300,6 +306,7 @@ impl Task {
     pub fn new(stream: Option<StreamId>, op: Op) -> Self {
         Self {
             stream,
+            mode: ExecutionMode::Checked,
             op,
             extra: None,
             bindings: Inline::new(),
@@ -338,6 +345,7 @@ impl Task {
     #[inline]
     pub fn take_from(&mut self, other: &mut Task) {
         self.stream = other.stream;
+        self.mode = other.mode;
         self.op = std::mem::replace(&mut other.op, Op::Taken);
         self.extra = other.extra.take();
         self.bindings.copy_from(&other.bindings);

@@ -13,7 +13,7 @@ use millstream_core::backend::{
 use millstream_core::failure::FailureRef;
 use millstream_core::handle::{Hold, Outlet, Table};
 use millstream_core::id::{Point, QueueId, SliceId};
-use millstream_core::kernel::Kernel;
+use millstream_core::kernel::{ExecutionMode, Kernel};
 use millstream_core::landing::Landing;
 use millstream_core::layout::Strided;
 use millstream_core::memory::PageId;
@@ -166,6 +166,7 @@ impl Rig {
             name: kernel.kernel.name(),
             kernel: &kernel.code,
             count,
+            mode: ExecutionMode::Checked,
             bindings,
             scalars,
             metadata: &[],

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::access::Access;
 use crate::client::{KernelHandle, Stream};
 use crate::error::{Error, LaunchError};
+use crate::kernel::ExecutionMode;
 use crate::launch::{ArgumentWriter, Arguments, CubeCount, Packed};
 use crate::message::{LaunchCount, Op, Task};
 
@@ -29,7 +30,13 @@ impl Stream {
     ) -> Result<(), Error> {
         let mut packed = Packed::new();
         self.pack(kernel, &count, &arguments, &mut packed)?;
-        self.submit_launch(self.waits(), kernel, &count, &mut packed)
+        self.submit_launch(
+            self.waits(),
+            kernel,
+            &count,
+            ExecutionMode::Checked,
+            &mut packed,
+        )
     }
 
     /// As [`Stream::launch`], but never waits.
@@ -45,17 +52,23 @@ impl Stream {
     ) -> Result<(), Error> {
         let mut packed = Packed::new();
         self.pack(kernel, &count, &arguments, &mut packed)?;
-        self.submit_launch(false, kernel, &count, &mut packed)
+        self.submit_launch(false, kernel, &count, ExecutionMode::Checked, &mut packed)
     }
 
-    /// As [`Stream::launch`], without checking the arguments against the signature.
+    /// As [`Stream::launch`], with nothing checked: neither that the arguments fit, nor, while it runs,
+    /// that a native kernel asks for them as they are declared
+    /// ([`ExecutionMode::Unchecked`](crate::kernel::ExecutionMode)).
     ///
     /// # Safety
-    /// The arguments fit the signature (number, order, element types, alignment, accesses), belong to
-    /// this device, and do not overlap where one of them is written.
+    /// - The kernel and all handles belong to this device, and the cubes are within its limit.
+    /// - The arguments fit the signature: number, order, element types, alignment, accesses. They do not
+    ///   overlap where one of them is written.
+    /// - The kernel uses them as declared: every index exists, the element types are those of the
+    ///   signature, bindings are taken as they are shared (`read`, `chunk`, `atomics`), and no cube holds
+    ///   its chunk of a binding twice at a time.
     ///
     /// # Errors
-    /// [`Error::Closed`].
+    /// [`Error::Closed`]; [`Error::Launch`] for a scalar or a tensor map that has no place.
     pub unsafe fn launch_unchecked(
         &self,
         kernel: &KernelHandle,
@@ -69,7 +82,13 @@ impl Stream {
         arguments
             .write(&mut writer)
             .map_err(|error| error.of(kernel.name()))?;
-        self.submit_launch(self.waits(), kernel, &count, &mut packed)
+        self.submit_launch(
+            self.waits(),
+            kernel,
+            &count,
+            ExecutionMode::Unchecked,
+            &mut packed,
+        )
     }
 
     /// Checks a launch and packs its arguments.
@@ -141,6 +160,7 @@ impl Stream {
         wait: bool,
         kernel: &KernelHandle,
         count: &CubeCount,
+        mode: ExecutionMode,
         packed: &mut Packed,
     ) -> Result<(), Error> {
         let Some(stream) = self.id() else {
@@ -158,6 +178,7 @@ impl Stream {
                 count: launch_count,
             };
             let task = slot.write(Task::new(Some(stream), op));
+            task.mode = mode;
             packed.move_to(task);
             if let CubeCount::Dynamic(handle) = count {
                 task.push_binding(handle.binding(Access::Read));

@@ -59,10 +59,12 @@ impl fmt::Debug for Source {
 /// Whether a launch is guarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ExecutionMode {
-    /// Native and IR accesses are bounds-checked; for opaque sources the arguments are validated.
+    /// The arguments were checked against the signature, and a native or IR kernel's accesses are checked
+    /// while it runs. Opaque sources (CUDA C, PTX, ..) are guarded by their arguments alone.
     #[default]
     Checked,
-    /// Nothing is checked. Launching so is `unsafe`.
+    /// Nothing is checked. Only an `unsafe` call
+    /// ([`Stream::launch_unchecked`](crate::client::Stream::launch_unchecked)) launches so.
     Unchecked,
 }
 

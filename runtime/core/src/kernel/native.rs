@@ -6,13 +6,19 @@
 //! 3. a `Whole` binding is only read, an `Atomic` one only touched through atomics,
 //! 4. a `Chunks` binding is cut at places that depend on the launch alone, each cube can take just its
 //!    own chunk, and can take it once.
+//!
+//! Points 3 and 4 are guarded at each access. An unguarded launch leaves that out: its caller has promised,
+//! in an `unsafe` call, that the kernel keeps them by itself.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
+use millstream_ir::DType;
+
+use crate::access::Access;
 use crate::element::Element;
-use crate::kernel::signature::{Share, Signature};
+use crate::kernel::signature::{BindingSpec, Share, Signature};
 
 /// Which cube of the launch a call is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,13 +103,16 @@ const MAX_TRACKED_BINDINGS: usize = 64;
 /// The arguments of one cube of a native launch.
 ///
 /// Asking for a binding that the signature does not declare so is a mistake in the kernel: it
-/// panics with a sentence, which poisons the launch's outputs like any other panic.
+/// panics with a sentence, which poisons the launch's outputs like any other panic. Only a launch that is
+/// [`ExecutionMode::Unchecked`](crate::kernel::ExecutionMode) is not guarded so.
 pub struct NativeArgs<'a> {
     signature: &'a Signature,
     views: &'a [NativeView],
     scalars: &'a [u64],
     metadata: &'a [u32],
     cube: Cube,
+    /// Is each access checked against the signature?
+    guarded: bool,
     /// One bit per binding whose chunk this cube has taken.
     taken: Cell<u64>,
     /// Not `Sync`: chunks are taken on one thread.
@@ -132,9 +141,21 @@ impl<'a> NativeArgs<'a> {
             scalars,
             metadata,
             cube,
+            guarded: true,
             taken: Cell::new(0),
             _thread: PhantomData,
         }
+    }
+
+    /// The same arguments, with no access checked.
+    ///
+    /// # Safety
+    /// The kernel uses them as the signature declares: every index exists, element types are right,
+    /// bindings are taken as they are shared, and no cube holds its chunk of a binding twice at a time.
+    #[inline]
+    pub unsafe fn unguarded(mut self) -> Self {
+        self.guarded = false;
+        self
     }
 
     /// All of binding `index`, which the signature declares as read.
@@ -154,19 +175,13 @@ impl<'a> NativeArgs<'a> {
     #[inline]
     pub fn chunk<T: Element>(&self, index: usize) -> &'a mut [T] {
         let view = self.view::<T>(index, Share::Chunks);
-        assert!(
-            index < MAX_TRACKED_BINDINGS,
-            "binding {index} is beyond the {MAX_TRACKED_BINDINGS} whose chunks are tracked"
-        );
-        let bit = 1_u64 << index;
-        assert!(
-            self.taken.get() & bit == 0,
-            "chunk of binding {index} taken twice by one cube"
-        );
-        self.taken.set(self.taken.get() | bit);
+        if self.guarded {
+            self.take(index);
+        }
         let (start, end) = self.bounds(Self::elements::<T>(view));
         // SAFETY: start..end lies in the view. Chunks of different cubes are disjoint because their
-        // bounds depend only on the cube's index, and this one was not taken before (point 4).
+        // bounds depend only on the cube's index, and this one was not taken before (point 4), or is not
+        // held any more (the promise of `unguarded`).
         unsafe { std::slice::from_raw_parts_mut(view.pointer.cast::<T>().add(start), end - start) }
     }
 
@@ -195,6 +210,7 @@ impl<'a> NativeArgs<'a> {
     /// signature declares as written, and holds no safe view of the same elements.
     #[inline]
     pub unsafe fn raw<T: Element>(&self, index: usize) -> (*mut T, usize) {
+        self.spec(index);
         let view = self.views[index];
         (view.pointer.cast::<T>(), Self::elements::<T>(view))
     }
@@ -202,13 +218,8 @@ impl<'a> NativeArgs<'a> {
     /// Length of binding `index` in elements of its declared type.
     #[inline]
     pub fn len(&self, index: usize) -> usize {
-        self.views[index].bytes as usize / self.spec(index).dtype.size()
-    }
-
-    /// Has the launch no bindings?
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.views.is_empty()
+        let size = self.spec(index).dtype.size();
+        self.views[index].bytes as usize / size
     }
 
     /// Scalar `index`, in declared order.
@@ -220,13 +231,14 @@ impl<'a> NativeArgs<'a> {
                 self.signature.scalars().len()
             );
         };
-        assert!(
-            spec.dtype == T::DTYPE,
-            "scalar `{}` is declared as {}, not {}",
-            spec.name,
-            spec.dtype,
-            T::DTYPE
-        );
+        if self.guarded && spec.dtype != T::DTYPE {
+            panic!(
+                "scalar `{}` is declared as {}, not {}",
+                spec.name,
+                spec.dtype,
+                T::DTYPE
+            );
+        }
         let bytes: &[u8] = bytemuck::cast_slice(self.scalars);
         bytemuck::pod_read_unaligned(&bytes[spec.offset..spec.offset + size_of::<T>()])
     }
@@ -254,34 +266,74 @@ impl<'a> NativeArgs<'a> {
     }
 
     #[inline]
-    fn spec(&self, index: usize) -> &'a crate::kernel::BindingSpec {
+    fn spec(&self, index: usize) -> &'a BindingSpec {
         match self.signature.bindings().get(index) {
             Some(spec) => spec,
-            None => panic!(
-                "binding {index} is not declared, the kernel has {}",
-                self.signature.bindings().len()
-            ),
+            None => undeclared(index, self.signature.bindings().len()),
         }
     }
 
+    /// The memory of a binding that is asked for in this way.
     #[inline]
     fn view<T: Element>(&self, index: usize, share: Share) -> NativeView {
-        let spec = self.spec(index);
-        assert!(
-            spec.dtype == T::DTYPE,
-            "binding `{}` is declared as {}, not {}",
-            spec.name,
-            spec.dtype,
-            T::DTYPE
+        if self.guarded {
+            let spec = self.spec(index);
+            if spec.dtype != T::DTYPE || spec.share != share {
+                misused(spec, index, T::DTYPE);
+            }
+            return self.views[index];
+        }
+        debug_assert!(
+            index < self.views.len(),
+            "an unguarded kernel keeps its promise"
         );
-        assert!(
-            spec.share == share,
-            "binding `{}` is shared as {:?}, asked for {share:?}",
-            spec.name,
-            spec.share
-        );
-        self.views[index]
+        // SAFETY: every index that the kernel uses exists, by the promise of `unguarded`.
+        unsafe { *self.views.get_unchecked(index) }
     }
+
+    /// Notes that this cube takes its chunk of binding `index`.
+    #[inline]
+    fn take(&self, index: usize) {
+        assert!(
+            index < MAX_TRACKED_BINDINGS,
+            "binding {index} is beyond the {MAX_TRACKED_BINDINGS} whose chunks are tracked"
+        );
+        let bit = 1_u64 << index;
+        if self.taken.get() & bit != 0 {
+            taken_twice(self.spec(index), index);
+        }
+        self.taken.set(self.taken.get() | bit);
+    }
+}
+
+#[cold]
+fn undeclared(index: usize, declared: usize) -> ! {
+    panic!("binding {index} is not declared, the kernel has {declared}")
+}
+
+#[cold]
+fn taken_twice(spec: &BindingSpec, index: usize) -> ! {
+    panic!(
+        "the chunk of binding {index} `{}` was taken twice by one cube: keep the first",
+        spec.name
+    )
+}
+
+/// The kernel asks for a binding otherwise than it declares it: says what its author must do.
+#[cold]
+fn misused(spec: &BindingSpec, index: usize, asked: DType) -> ! {
+    let BindingSpec { name, dtype, .. } = spec;
+    let (declared, take) = match (spec.share, spec.access) {
+        (Share::Whole, _) => ("read", "read"),
+        (Share::Chunks, Access::Write) => ("written", "chunk"),
+        (Share::Chunks, _) => ("updated", "chunk"),
+        (Share::Atomic, _) => ("updated atomically", "atomics"),
+        (Share::Raw, _) => ("raw", "raw"),
+    };
+    if *dtype != asked {
+        panic!("binding {index} `{name}` is declared as {dtype}, not {asked}");
+    }
+    panic!("binding {index} `{name}` is declared as {declared}: take `args.{take}({index})`");
 }
 
 #[cfg(test)]
@@ -326,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "is shared as Whole")]
+    #[should_panic(expected = "binding 0 `in` is declared as read: take `args.read(0)`")]
     fn a_read_binding_cannot_be_written() {
         let kernel = Kernel::new("k").reads::<u32>("in");
         let mut data = [0_u32; 4];

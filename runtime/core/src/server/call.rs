@@ -44,6 +44,7 @@ impl<B: Backend> Server<B> {
                     name: prepared.kernel.name(),
                     kernel: &prepared.code,
                     count,
+                    mode: task.mode,
                     bindings,
                     scalars: match extra {
                         Some(extra) if !extra.words.is_empty() => &extra.words,

@@ -9,6 +9,7 @@ use crate::backend::{Backend, BoundCount, BoundSlice, Launch, Place};
 use crate::failure::{Failure, FailureRef};
 use crate::handle::Binding;
 use crate::id::Point;
+use crate::kernel::ExecutionMode;
 use crate::message::{LaunchCount, Task};
 use crate::recording::{RecordedBinding, RecordedOp, RecordedTask};
 
@@ -118,6 +119,8 @@ impl<B: Backend> Server<B> {
                     name,
                     kernel: code,
                     count,
+                    // Nothing is recorded that was not checked.
+                    mode: ExecutionMode::Checked,
                     bindings,
                     scalars: &recorded.scalars,
                     metadata: &recorded.metadata,
