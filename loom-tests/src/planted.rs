@@ -8,6 +8,8 @@ pub const fn caught_by(bug: Bug) -> &'static str {
         Bug::GateNoFence | Bug::GateSleeperNoFence | Bug::GateNoSecondLook => {
             "gate::no_wake_is_lost"
         }
+        Bug::BellNoFence | Bug::BellSleeperNoFence => "bell::no_ring_is_lost",
+        Bug::GateArmNoFence => "gate::an_armed_gate_rings",
         Bug::MailboxPublishRelaxed | Bug::MailboxReceiveRelaxed => {
             "mailbox::two_messages_of_one_sender"
         }

@@ -2,6 +2,7 @@
 
 use super::{gate, spinner};
 use millstream_loom::{Bound, check};
+use millstream_sync::bell::Bell;
 use millstream_sync::facade::Arc;
 use millstream_sync::facade::atomic::{AtomicU32, Ordering};
 use millstream_sync::gate::Gate;
@@ -62,5 +63,28 @@ fn two_sleeps_in_a_row_through_a_waker() {
                 }
             },
         );
+    });
+}
+
+#[test]
+fn an_armed_gate_rings() {
+    check("gate: armed with a bell", Bound::TwoThreads, |sides| {
+        let (gate, posted) = (gate(), Arc::new(AtomicU32::new(0)));
+        let (waking, post) = (gate.clone(), posted.clone());
+        let sleep = move || {
+            let bell = std::sync::Arc::new(Bell::new());
+            loop {
+                let heard = bell.heard();
+                gate.arm(&Waker::from(bell.clone()));
+                if posted.load(Ordering::Acquire) == 1 {
+                    return;
+                }
+                bell.sleep(heard, None);
+            }
+        };
+        sides.run(sleep, move || {
+            post.store(1, Ordering::Release);
+            waking.wake();
+        });
     });
 }

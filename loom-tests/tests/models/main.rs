@@ -3,6 +3,7 @@
 #![cfg(all(loom, feature = "loom"))]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod bell;
 mod channel;
 mod credit;
 mod gate;

@@ -78,31 +78,35 @@ fn a_panic_is_told_once_everybody_is_out() {
 
 #[test]
 fn two_seats_share_one_member() {
-    check("team: two seats, one member", Bound::ThreeThreads, |sides| {
-        let (team, mut members, mut seats) = team(1, 2, SPIN);
-        let (member, mut second, mut first) = (
-            members.pop().unwrap(),
-            seats.pop().unwrap(),
-            seats.pop().unwrap(),
-        );
-        // The seats may end in either order; the later one stops the team.
-        let team = std::sync::Arc::new((team, std::sync::atomic::AtomicU32::new(0)));
-        let other = team.clone();
-        let stop_last = |team: &(Team, std::sync::atomic::AtomicU32)| {
-            if team.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1 {
-                team.0.stop();
-            }
-        };
-        sides.run_three(
-            move || {
-                share::<1>(&mut first);
-                stop_last(&team);
-            },
-            move || {
-                share::<1>(&mut second);
-                stop_last(&other);
-            },
-            move || member.serve(),
-        );
-    });
+    check(
+        "team: two seats, one member",
+        Bound::ThreeThreads,
+        |sides| {
+            let (team, mut members, mut seats) = team(1, 2, SPIN);
+            let (member, mut second, mut first) = (
+                members.pop().unwrap(),
+                seats.pop().unwrap(),
+                seats.pop().unwrap(),
+            );
+            // The seats may end in either order; the later one stops the team.
+            let team = std::sync::Arc::new((team, std::sync::atomic::AtomicU32::new(0)));
+            let other = team.clone();
+            let stop_last = |team: &(Team, std::sync::atomic::AtomicU32)| {
+                if team.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 1 {
+                    team.0.stop();
+                }
+            };
+            sides.run_three(
+                move || {
+                    share::<1>(&mut first);
+                    stop_last(&team);
+                },
+                move || {
+                    share::<1>(&mut second);
+                    stop_last(&other);
+                },
+                move || member.serve(),
+            );
+        },
+    );
 }

@@ -8,11 +8,12 @@
 //! not sleep at one gate at the same time; one of them might not be woken.
 
 use crate::facade::atomic::{AtomicU32, Ordering, fence};
-use crate::facade::thread::{self, Thread};
+use crate::facade::thread;
 use crate::facade::{Mutex, Spinner, lock};
 use crate::planted::{Bug, on};
+use crate::wait::Waiter;
 use std::sync::Arc;
-use std::task::Wake;
+use std::task::{Wake, Waker};
 use std::time::Instant;
 
 const AWAKE: u32 = 0;
@@ -25,7 +26,7 @@ pub struct Gate {
     /// `ASLEEP` from before the sleeper's last look until somebody takes it upon himself to wake it.
     asleep: AtomicU32,
     /// Whom to wake. Written before `asleep` is set.
-    owner: Mutex<Option<Thread>>,
+    owner: Mutex<Option<Waiter>>,
 }
 
 impl Gate {
@@ -39,7 +40,19 @@ impl Gate {
 
     /// Names the calling thread as the sleeper. Going to sleep does so too.
     pub fn attach(&self) {
-        *lock(&self.owner) = Some(thread::current());
+        *lock(&self.owner) = Some(Waiter::Thread(thread::current()));
+    }
+
+    /// Lets the next wake wake `waker`, once, as if it slept here. The caller looks for work once more, and
+    /// leaves the gate to the waker then. Not at a gate at which a thread sleeps.
+    pub fn arm(&self, waker: &Waker) {
+        *lock(&self.owner) = Some(Waiter::Task(waker.clone()));
+        // Release: as in `sleep`.
+        self.asleep.swap(ASLEEP, Ordering::Release);
+        if !on(Bug::GateArmNoFence) {
+            // SeqCst: pairs with the fence in `wake`.
+            fence(Ordering::SeqCst);
+        }
     }
 
     /// Wakes the sleeper if it sleeps. Call it after publishing work.
@@ -61,8 +74,8 @@ impl Gate {
         // hands what was published to the sleeper, which reads `asleep` with Acquire.
         if self.asleep.swap(AWAKE, Ordering::AcqRel) != AWAKE {
             let owner = lock(&self.owner).clone();
-            if let Some(thread) = owner {
-                thread.unpark();
+            if let Some(owner) = owner {
+                owner.wake();
             }
         }
     }

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`facade`] | atomics, `Arc`, `Mutex`, cells, threads, and how long to spin before parking |
 //! | [`gate`] | one sleeper, many wakers |
+//! | [`bell`] | many sleepers, many ringers |
 //! | [`mailbox`] | bounded ring, many producers, one consumer; messages live in the slots |
 //! | [`reply`] | one value, one waiter; dropping either side is an answer |
 //! | [`timeline`] | a queue's published progress |
@@ -17,6 +18,7 @@
 //! | [`team`] | threads that share the pieces of jobs |
 //! | [`channel`] | the control plane's channel |
 
+pub mod bell;
 pub mod channel;
 pub mod credit;
 pub mod facade;

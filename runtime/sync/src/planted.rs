@@ -27,6 +27,12 @@ bugs! {
     GateSleeperNoFence = "gate_sleeper_no_fence",
     /// The gate's sleeper does not look again after it has said that it sleeps.
     GateNoSecondLook = "gate_no_second_look",
+    /// `Bell::ring` looks for sleepers without the fence before it.
+    BellNoFence = "bell_no_fence",
+    /// Who goes to sleep listens again without the fence before it.
+    BellSleeperNoFence = "bell_sleeper_no_fence",
+    /// Arming a gate does not fence before the caller's last look.
+    GateArmNoFence = "gate_arm_no_fence",
     /// A message is published with a relaxed store.
     MailboxPublishRelaxed = "mailbox_publish_relaxed",
     /// The receiver looks for a message with a relaxed load.

@@ -4,7 +4,7 @@ use crate::facade::thread::Thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Waiter {
     Thread(Thread),
     Task(Waker),

@@ -1,0 +1,49 @@
+//! Bell: no ring is lost, whoever sleeps.
+
+use millstream_loom::{Bound, check};
+use millstream_sync::bell::Bell;
+use millstream_sync::facade::Arc;
+use millstream_sync::facade::atomic::{AtomicU32, Ordering};
+
+/// Sleeps until `posted` is there.
+fn sleep_until(bell: &Bell, posted: &AtomicU32) {
+    loop {
+        let heard = bell.heard();
+        // Relaxed: the bell orders it.
+        if posted.load(Ordering::Relaxed) == 1 {
+            return;
+        }
+        bell.sleep(heard, None);
+    }
+}
+
+#[test]
+fn no_ring_is_lost() {
+    check("bell: one sleeper", Bound::None, |sides| {
+        let shared = Arc::new((Bell::new(), AtomicU32::new(0)));
+        let sleeper = shared.clone();
+        sides.run(
+            move || sleep_until(&sleeper.0, &sleeper.1),
+            move || {
+                shared.1.store(1, Ordering::Relaxed);
+                shared.0.ring();
+            },
+        );
+    });
+}
+
+#[test]
+fn a_ring_wakes_everybody() {
+    check("bell: two sleepers", Bound::ThreeThreads, |sides| {
+        let shared = Arc::new((Bell::new(), AtomicU32::new(0)));
+        let (one, two) = (shared.clone(), shared.clone());
+        sides.run_three(
+            move || sleep_until(&one.0, &one.1),
+            move || sleep_until(&two.0, &two.1),
+            move || {
+                shared.1.store(1, Ordering::Relaxed);
+                shared.0.ring();
+            },
+        );
+    });
+}
