@@ -12,11 +12,13 @@ pub use millstream_core::backend;
 pub use millstream_core::channel::ComputeChannel;
 pub use millstream_core::client::{
     ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Readback, ReadbackSender,
-    Readbacks, Recorder, Recording, ResourceGuard, Returned, Stream, StreamPoint, Tensor, TensorSpec,
-    readbacks,
+    Readbacks, Recorder, Recording, ResourceGuard, Returned, Stream, StreamPoint, Tensor,
+    TensorSpec, readbacks,
 };
 pub use millstream_core::element::Element;
-pub use millstream_core::error::{Error, Full, KernelError, LaunchError, MemoryError, OpenError};
+pub use millstream_core::error::{
+    Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMisfit,
+};
 pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Reason};
 pub use millstream_core::handle::{Binding, Handle};
 pub use millstream_core::id::{ClientId, QueueId, SliceId, StreamId};

@@ -13,7 +13,7 @@ use crate::support::*;
 
 fn launch_error<T: std::fmt::Debug>(answer: Result<T, Error>) -> LaunchError {
     match answer.unwrap_err() {
-        Error::Launch { source, .. } => source,
+        Error::Launch { why, .. } => why,
         error => panic!("{error}"),
     }
 }

@@ -135,9 +135,20 @@ impl Parameters {
     }
 }
 
-/// Do two bindings of some task overlap, with these handles as parameters, where one is written and
-/// the kernel does not say that they may? Then the index of that task.
-pub(crate) fn overlapping_task(tasks: &[RecordedTask], parameters: &[Binding]) -> Option<usize> {
+/// Two parameters that overlap where a task writes one of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Overlapping {
+    pub(crate) task: usize,
+    pub(crate) first: usize,
+    pub(crate) second: usize,
+}
+
+/// The first launch of which two bindings overlap, with these handles as parameters, where one is
+/// written and the kernel does not say that they may.
+pub(crate) fn overlapping_task(
+    tasks: &[RecordedTask],
+    parameters: &[Binding],
+) -> Option<Overlapping> {
     let bound = |binding: &RecordedBinding| {
         let parameter = parameters[binding.parameter as usize];
         Binding::new(
@@ -147,12 +158,23 @@ pub(crate) fn overlapping_task(tasks: &[RecordedTask], parameters: &[Binding]) -
             binding.access,
         )
     };
-    tasks.iter().position(|task| {
-        matches!(task.op, RecordedOp::Launch { .. })
-            && task.bindings.iter().enumerate().any(|(index, first)| {
-                task.bindings[index + 1..].iter().any(|second| {
-                    !(first.aliases && second.aliases) && bound(first).conflicts(&bound(second))
-                })
-            })
-    })
+    let launches = tasks
+        .iter()
+        .enumerate()
+        .filter(|(_, task)| matches!(task.op, RecordedOp::Launch { .. }));
+    for (task, recorded) in launches {
+        for (index, first) in recorded.bindings.iter().enumerate() {
+            let conflicts = |second: &&RecordedBinding| {
+                !(first.aliases && second.aliases) && bound(first).conflicts(&bound(second))
+            };
+            if let Some(second) = recorded.bindings[index + 1..].iter().find(conflicts) {
+                return Some(Overlapping {
+                    task,
+                    first: first.parameter as usize,
+                    second: second.parameter as usize,
+                });
+            }
+        }
+    }
+    None
 }

@@ -156,7 +156,7 @@ impl Stream {
             let (first, second) = ("source".into(), "target".into());
             return Err(Error::Launch {
                 task: "copy".into(),
-                source: LaunchError::Overlap { first, second },
+                why: LaunchError::Overlap { first, second },
             });
         }
         Ok((from, to))
@@ -266,7 +266,7 @@ fn same_length(task: &str, source_bytes: u64, destination_bytes: u64) -> Result<
     }
     Err(Error::Launch {
         task: task.into(),
-        source: LaunchError::Length {
+        why: LaunchError::Length {
             source_bytes,
             destination_bytes,
         },

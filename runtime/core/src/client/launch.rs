@@ -121,10 +121,10 @@ impl Stream {
         kernel: &KernelHandle,
         count: &CubeCount,
     ) -> Result<(), Error> {
-        let refuse = |source| {
+        let refuse = |why| {
             Err(Error::Launch {
                 task: kernel.name().clone(),
-                source,
+                why,
             })
         };
         match count {

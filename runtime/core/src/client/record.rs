@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::access::Access;
 use crate::client::{KernelHandle, Stream};
 use crate::element::Element;
-use crate::error::{Error, LaunchError};
+use crate::error::{Error, LaunchError, ParameterMisfit};
 use crate::handle::{Binding, Handle, Hold};
 use crate::id::RecordingId;
 use crate::kernel::BindingSpec;
@@ -261,12 +261,13 @@ impl Recording {
     }
 
     /// Runs the recording with other handles in place of some parameters: `(index, handle)`. May wait for
-    /// room in the mailbox. A handle
-    /// needs at least the bytes that the recording touches of its parameter, aligned as those were; it keeps its own start.
+    /// room in the mailbox. A handle needs at least the bytes that the recording touches of its parameter,
+    /// aligned as those were; it keeps its own start.
     ///
     /// # Errors
-    /// [`Error::Launch`] when a handle is too small, an index does not exist, or the handles overlap so
-    /// that a launch would read what it writes where its kernel does not allow that.
+    /// [`Error::Launch`] with [`LaunchError::Parameter`] when an index does not exist, a handle is too small
+    /// or aligned otherwise, or the handles overlap so that a launch would read what it writes where its
+    /// kernel does not allow that.
     pub fn replay_with<T: Element>(
         &self,
         stream: &Stream,
@@ -280,28 +281,26 @@ impl Recording {
             .collect();
         for (index, handle) in rebound {
             stream.own(handle)?;
-            let refuse = |source| Error::Launch {
-                task: "replay".into(),
-                source,
-            };
             let Some(parameter) = parameters.get_mut(*index) else {
-                return Err(refuse(LaunchError::BindingCount {
-                    expected: self.parameters(),
-                    given: *index + 1,
-                }));
+                let parameters = self.parameters();
+                return Err(misfit(*index, ParameterMisfit::Missing { parameters }));
             };
             if handle.size() < parameter.len {
-                let (start, end, size) = (0, parameter.len, handle.size());
-                return Err(refuse(LaunchError::OutOfBounds { start, end, size }));
+                let (recorded, given) = (parameter.len, handle.size());
+                return Err(misfit(
+                    *index,
+                    ParameterMisfit::TooSmall { recorded, given },
+                ));
             }
+            let (recorded, given) = (parameter.offset, handle.start());
             let align = self.shared.parameters[*index].align;
-            if handle.start() % align != parameter.offset % align {
-                let name = "a parameter".into();
-                return Err(refuse(LaunchError::Misaligned {
-                    name,
-                    offset: handle.start(),
+            if given % align != recorded % align {
+                let misaligned = ParameterMisfit::Misaligned {
                     align,
-                }));
+                    recorded,
+                    given,
+                };
+                return Err(misfit(*index, misaligned));
             }
             *parameter = Binding {
                 len: parameter.len,
@@ -314,15 +313,12 @@ impl Recording {
                 .iter()
                 .any(|second| first.overlaps(second))
         });
-        if aliased && overlapping_task(&self.shared.tasks, &parameters).is_some() {
-            let overlap = LaunchError::Overlap {
-                first: "a parameter".into(),
-                second: "another".into(),
-            };
-            return Err(Error::Launch {
-                task: "replay".into(),
-                source: overlap,
-            });
+        if aliased && let Some(overlap) = overlapping_task(&self.shared.tasks, &parameters) {
+            let (other, task) = (overlap.first, overlap.task);
+            return Err(misfit(
+                overlap.second,
+                ParameterMisfit::Overlap { other, task },
+            ));
         }
         self.submit(stream, parameters.into_iter())
     }
@@ -342,5 +338,13 @@ impl Recording {
                 parameters.for_each(|parameter| task.push_binding(parameter));
             },
         )
+    }
+}
+
+#[cold]
+fn misfit(index: usize, misfit: ParameterMisfit) -> Error {
+    Error::Launch {
+        task: "replay".into(),
+        why: LaunchError::Parameter { index, misfit },
     }
 }

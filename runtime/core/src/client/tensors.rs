@@ -157,9 +157,9 @@ impl Stream {
     }
 }
 
-fn refused(source: LaunchError) -> Error {
+fn refused(why: LaunchError) -> Error {
     Error::Launch {
         task: "tensor".into(),
-        source,
+        why,
     }
 }

@@ -368,9 +368,9 @@ impl ArgumentError {
     #[cold]
     pub(crate) fn of(self, task: &Arc<str>) -> Error {
         match *self.0 {
-            Misfit::Launch(source) => Error::Launch {
+            Misfit::Launch(why) => Error::Launch {
                 task: task.clone(),
-                source,
+                why,
             },
             Misfit::Foreign => Error::Foreign { what: "handle" },
         }

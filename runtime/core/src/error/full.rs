@@ -1,0 +1,84 @@
+//! What has no room when a call is told to try again.
+
+use std::fmt;
+
+use crate::failure::Bytes;
+
+/// What has no room (I12). Its sentence has the figures, and the limit's name where one can be set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Full {
+    /// The device's mailbox.
+    Mailbox {
+        /// Messages that wait in it.
+        messages: usize,
+    },
+    /// The tasks that a stream has accepted and not issued.
+    Stream {
+        /// How many there are.
+        held: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// The bytes of a client's uploads that are on their way.
+    Uploads {
+        /// Bytes of the upload that found no room.
+        asked: u64,
+        /// Bytes on their way.
+        in_use: u64,
+        /// Bytes that may be.
+        limit: u64,
+    },
+    /// The host functions, callbacks and values to drop of a client that are on their way.
+    Jobs {
+        /// How many there are.
+        in_use: u64,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// The readbacks of a sequence that were asked and not taken.
+    Readbacks {
+        /// How many there are, which is all that the sequence holds.
+        asked: u64,
+    },
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Full::Mailbox { messages } => {
+                write!(
+                    f,
+                    "the mailbox is full with {messages} messages (`mailbox_capacity`)"
+                )
+            }
+            Full::Stream { held, limit } => {
+                write!(
+                    f,
+                    "the stream holds {held} of at most {limit} tasks (`max_held`)"
+                )
+            }
+            Full::Uploads {
+                asked,
+                in_use,
+                limit,
+            } => write!(
+                f,
+                "an upload of {} finds {} of at most {} on their way (`max_upload_bytes`)",
+                Bytes(*asked),
+                Bytes(*in_use),
+                Bytes(*limit)
+            ),
+            Full::Jobs { in_use, limit } => write!(
+                f,
+                "the client has {in_use} of at most {limit} host functions, callbacks and values to drop on their way (`max_jobs`)"
+            ),
+            Full::Readbacks { asked } => {
+                write!(
+                    f,
+                    "the sequence is full with {asked} readbacks that nobody has taken"
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! What does not fit when a task is made: its arguments, lengths, and the parameters of a replay.
+
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_ir::DType;
+
+use crate::access::Access;
+
+/// What does not fit in the arguments of a task.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// Too few or too many bindings.
+    #[error("it takes {expected} bindings, {given} were given")]
+    BindingCount {
+        /// Declared by the signature.
+        expected: usize,
+        /// Given by the call.
+        given: usize,
+    },
+    /// Too few or too many scalars.
+    #[error("it takes {expected} scalars, {given} were given")]
+    ScalarCount {
+        /// Declared by the signature.
+        expected: usize,
+        /// Given by the call.
+        given: usize,
+    },
+    /// A binding is used otherwise than declared.
+    #[error("binding `{name}` is declared as {declared}, the call says {given}")]
+    Access {
+        /// The binding.
+        name: Arc<str>,
+        /// Declared by the signature.
+        declared: Access,
+        /// Given by the call.
+        given: Access,
+    },
+    /// An argument has another element type than declared.
+    #[error("`{name}` is declared as {declared}, the call gives {given}")]
+    ElementType {
+        /// The binding or scalar.
+        name: Arc<str>,
+        /// Declared by the signature.
+        declared: DType,
+        /// Given by the call.
+        given: DType,
+    },
+    /// A binding does not start at a multiple of its element's size.
+    #[error(
+        "binding `{name}` starts at byte {offset}, which is no multiple of its element's {align} bytes"
+    )]
+    Misaligned {
+        /// The binding.
+        name: Arc<str>,
+        /// Where it starts in its slice.
+        offset: u64,
+        /// The element's size.
+        align: u64,
+    },
+    /// Two bindings overlap and one of them is written.
+    #[error(
+        "bindings `{first}` and `{second}` overlap and one of them is written; copy one of them first"
+    )]
+    Overlap {
+        /// One binding.
+        first: Arc<str>,
+        /// The other.
+        second: Arc<str>,
+    },
+    /// A range ends past its slice.
+    #[error("bytes {start}..{end} are not within the {size} of the slice")]
+    OutOfBounds {
+        /// First byte.
+        start: u64,
+        /// One past the last byte.
+        end: u64,
+        /// The slice's length.
+        size: u64,
+    },
+    /// Source and destination have different lengths.
+    #[error("the source has {source_bytes} bytes and the destination {destination_bytes}")]
+    Length {
+        /// Bytes of the source.
+        source_bytes: u64,
+        /// Bytes of the destination.
+        destination_bytes: u64,
+    },
+    /// A length does not fit.
+    #[error("{elements} elements of {element_bytes} bytes overflow the address space")]
+    SizeOverflow {
+        /// Elements asked for.
+        elements: u64,
+        /// Bytes of one.
+        element_bytes: u64,
+    },
+    /// The bytes of a view do not divide into its elements.
+    #[error("{bytes} bytes do not divide into elements of {element_bytes}")]
+    Indivisible {
+        /// Bytes of the view.
+        bytes: u64,
+        /// Bytes of an element.
+        element_bytes: u64,
+    },
+    /// More cubes than the device runs.
+    #[error("{given} cubes in axis {axis}, the device runs at most {limit}")]
+    TooManyCubes {
+        /// 0 for x, 1 for y, 2 for z.
+        axis: usize,
+        /// Cubes asked for.
+        given: u32,
+        /// The device's limit.
+        limit: u32,
+    },
+    /// More bindings than the device takes.
+    #[error("{given} bindings, the device takes at most {limit}")]
+    TooManyBindings {
+        /// Bindings given.
+        given: usize,
+        /// The device's limit.
+        limit: usize,
+    },
+    /// A dynamic count is not three `u32`.
+    #[error("a dynamic cube count is three u32, the handle has {elements}")]
+    DynamicCount {
+        /// Elements of the handle.
+        elements: usize,
+    },
+    /// Shape and strides differ in rank.
+    #[error("the shape has {shape} axes and the strides have {strides}")]
+    Rank {
+        /// Axes of the shape.
+        shape: usize,
+        /// Axes of the strides.
+        strides: usize,
+    },
+    /// A length, shape or stride does not fit a metadata word.
+    #[error("{value} does not fit the 32 bits of a metadata word")]
+    MetadataRange {
+        /// The value.
+        value: u64,
+    },
+    /// A handle cannot take the place of a recording's parameter.
+    #[error("parameter {index} of the recording {misfit}")]
+    Parameter {
+        /// The parameter, in order of first use.
+        index: usize,
+        /// Why not.
+        misfit: ParameterMisfit,
+    },
+    /// A tensor map names a binding that the launch does not have.
+    #[error("a tensor map covers binding {binding}, the launch has {bindings}")]
+    TensorMapBinding {
+        /// The index it names.
+        binding: usize,
+        /// Bindings of the launch.
+        bindings: usize,
+    },
+}
+
+/// Why a handle cannot take the place of a recording's parameter: what was recorded, and what was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ParameterMisfit {
+    /// There is no such parameter.
+    Missing {
+        /// How many there are.
+        parameters: usize,
+    },
+    /// The handle is too small.
+    TooSmall {
+        /// Bytes that the recording touches.
+        recorded: u64,
+        /// Bytes of the handle.
+        given: u64,
+    },
+    /// The handle starts elsewhere relative to what a kernel needs aligned.
+    Misaligned {
+        /// The alignment, in bytes.
+        align: u64,
+        /// First byte of the recorded handle.
+        recorded: u64,
+        /// First byte of the given one.
+        given: u64,
+    },
+    /// The handle overlaps that of another parameter, and one task writes one of them.
+    Overlap {
+        /// The other parameter.
+        other: usize,
+        /// The task, in recorded order.
+        task: usize,
+    },
+}
+
+impl fmt::Display for ParameterMisfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { parameters } => {
+                write!(f, "does not exist, there are {parameters}")
+            }
+            Self::TooSmall { recorded, given } => {
+                write!(f, "needs {recorded} bytes, the handle has {given}")
+            }
+            Self::Misaligned {
+                align,
+                recorded,
+                given,
+            } => write!(
+                f,
+                "was recorded at byte {recorded}, the handle starts at byte {given}: both must lie alike within {align} bytes"
+            ),
+            Self::Overlap { other, task } => write!(
+                f,
+                "overlaps parameter {other} where task {task} writes one of them; copy one of them first"
+            ),
+        }
+    }
+}

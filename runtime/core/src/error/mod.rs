@@ -1,0 +1,208 @@
+//! What callers are told: one enum per layer, each a sentence with what is needed to act on it.
+//!
+//! A sentence tells its causes itself, typed ones are fields; so no error here has a `source`, and whoever
+//! prints a chain of errors says nothing twice.
+//!
+//! `error` has what is known when a call is made; what becomes known when a task runs is a
+//! [`Failure`](crate::failure::Failure), which reaches callers as [`Error::Failed`].
+
+mod full;
+mod launch;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use full::Full;
+pub use launch::{LaunchError, ParameterMisfit};
+
+use crate::failure::{Bytes, FailureRef};
+use crate::properties::Feature;
+
+/// Why a call or an answer failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A task failed, or what it needed had failed; the sentence has the whole chain.
+    #[error("{0}")]
+    Failed(FailureRef),
+    /// The arguments of a task do not fit.
+    #[error("`{task}` was not accepted: {why}")]
+    Launch {
+        /// The kernel or operation.
+        task: Arc<str>,
+        /// What does not fit.
+        why: LaunchError,
+    },
+    /// Memory cannot be had.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A kernel cannot be prepared.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// There is no room for this right now; nothing was submitted.
+    #[error("{what}, try again later")]
+    Busy {
+        /// What is full.
+        what: Full,
+    },
+    /// A handle, stream or kernel of another device was used.
+    #[error("the {what} belongs to another device; create it with a client of this one")]
+    Foreign {
+        /// What it was.
+        what: &'static str,
+    },
+    /// The device was closed.
+    #[error("the device is closed; open another one")]
+    Closed,
+    /// The device was lost: its thread or its context died.
+    #[error(
+        "the device was lost (epoch {epoch}); what was in flight is gone, open the device again"
+    )]
+    DeviceLost {
+        /// How often the device had been opened before.
+        epoch: u64,
+    },
+    /// A blocking call was made on a thread that the device needs to make progress.
+    #[error(
+        "waiting here would wait for ever: this thread belongs to the runtime; use `try_take`, a callback or `.await`"
+    )]
+    WouldDeadlock,
+    /// What is special to one backend was asked of another.
+    #[error("this device is `{actual}`, the call is for `{asked}`")]
+    WrongBackend {
+        /// The backend that was asked for.
+        asked: &'static str,
+        /// The backend of the device.
+        actual: &'static str,
+    },
+    /// The answer was already taken.
+    #[error("the answer of this request was already taken")]
+    Taken,
+    /// The time was up before the answer came.
+    #[error("no answer within {waited:?}; the request goes on")]
+    TimedOut {
+        /// How long was waited.
+        waited: Duration,
+    },
+}
+
+impl Error {
+    /// The failure of a task, if that is what this is.
+    pub fn failure(&self) -> Option<&FailureRef> {
+        match self {
+            Error::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+/// Why memory cannot be had.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The client's hard limit would be passed.
+    #[error("client `{client}` asked {}, has {} of its hard limit of {}", Bytes(*.asked), Bytes(*.in_use), Bytes(*.limit))]
+    Limit {
+        /// The client's name.
+        client: Arc<str>,
+        /// Bytes asked for.
+        asked: u64,
+        /// Bytes that the client has.
+        in_use: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// More than the device ever gives in one piece.
+    #[error("asked {}, the device gives at most {} in one piece", Bytes(*.asked), Bytes(*.limit))]
+    TooLarge {
+        /// Bytes asked for.
+        asked: u64,
+        /// The device's limit.
+        limit: u64,
+    },
+    /// A length overflowed.
+    #[error("{elements} elements of {element_bytes} bytes overflow the address space")]
+    SizeOverflow {
+        /// Elements asked for.
+        elements: u64,
+        /// Bytes of one.
+        element_bytes: u64,
+    },
+    /// More live handles than the device counts.
+    #[error("{limit} slices, kernels and streams live, which is the device's limit")]
+    TooManyHandles {
+        /// The limit.
+        limit: u32,
+    },
+}
+
+/// Why a kernel cannot be prepared.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelError {
+    /// No source that the device understands.
+    #[error("kernel `{kernel}` has no source for `{backend}`, only {available}; add one")]
+    NoSource {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// The device's backend.
+        backend: &'static str,
+        /// The kinds of source that it has.
+        available: String,
+    },
+    /// The device lacks a feature that the kernel requires.
+    #[error("kernel `{kernel}` requires {feature}, which this device does not have")]
+    Feature {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// What it requires.
+        feature: Feature,
+    },
+    /// The compiler refused the source.
+    #[error("kernel `{kernel}` does not compile: {log}")]
+    Compile {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// What the compiler said.
+        log: String,
+    },
+    /// More bindings than the device takes.
+    #[error("kernel `{kernel}` declares {declared} bindings, the device takes at most {limit}")]
+    TooManyBindings {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// Declared bindings.
+        declared: usize,
+        /// The device's limit.
+        limit: usize,
+    },
+}
+
+/// Why a device cannot be opened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// An option has a value that cannot be.
+    #[error("option `{option}` is {given}, it must be {must}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// What was given.
+        given: String,
+        /// What it must be.
+        must: &'static str,
+    },
+    /// The system gave no thread.
+    #[error("no thread could be started: {0}")]
+    Thread(String),
+    /// The backend cannot be opened here.
+    #[error("`{backend}` cannot be opened: {why}")]
+    Unavailable {
+        /// The kind of backend.
+        backend: &'static str,
+        /// What is missing and what to do.
+        why: String,
+    },
+}
