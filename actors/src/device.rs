@@ -250,12 +250,39 @@ impl Device {
             return Report::default();
         }
         let thread = lock(&self.thread).take();
+        if let Some(thread) = &thread {
+            self.break_silence(thread, started + SILENCE_MAX);
+        }
         match thread.map(thread::JoinHandle::join) {
             Some(Ok(mut report)) => {
                 report.took = started.elapsed();
                 report
             }
             Some(Err(_)) | None => Report::default(),
+        }
+    }
+}
+
+/// A device that closes for longer than this says so: its owner may have forgotten a guard.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
+
+impl Device {
+    /// Waits until the device's thread has ended or the time is up, and then tells the log what the close
+    /// goes on waiting for.
+    fn break_silence(&self, thread: &thread::JoinHandle<Report>, until: Instant) {
+        let mut nap = Duration::from_micros(10);
+        while !thread.is_finished() {
+            if Instant::now() >= until {
+                tracing::warn!(
+                    target: "millstream::device",
+                    device = %self.properties().name,
+                    "closing waits for work in flight: a kernel or host function that still runs, or a guard \
+                     of `get_resource` that is still held; `Device::close` waits no longer than it is told"
+                );
+                return;
+            }
+            std::thread::sleep(nap);
+            nap = (nap * 2).min(Duration::from_millis(10));
         }
     }
 }
