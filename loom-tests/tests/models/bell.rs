@@ -5,12 +5,12 @@ use millstream_sync::bell::Bell;
 use millstream_sync::facade::Arc;
 use millstream_sync::facade::atomic::{AtomicU32, Ordering};
 
-/// Sleeps until `posted` is there.
-fn sleep_until(bell: &Bell, posted: &AtomicU32) {
+/// Sleeps until `round` is posted.
+fn sleep_until(bell: &Bell, posted: &AtomicU32, round: u32) {
     loop {
         let heard = bell.heard();
         // Relaxed: the bell orders it.
-        if posted.load(Ordering::Relaxed) == 1 {
+        if posted.load(Ordering::Relaxed) == round {
             return;
         }
         bell.sleep(heard, None);
@@ -23,10 +23,27 @@ fn no_ring_is_lost() {
         let shared = Arc::new((Bell::new(), AtomicU32::new(0)));
         let sleeper = shared.clone();
         sides.run(
-            move || sleep_until(&sleeper.0, &sleeper.1),
+            move || sleep_until(&sleeper.0, &sleeper.1, 1),
             move || {
                 shared.1.store(1, Ordering::Relaxed);
                 shared.0.ring();
+            },
+        );
+    });
+}
+
+#[test]
+fn a_late_ring_does_not_hide_the_next() {
+    check("bell: two rings", Bound::TwoThreads, |sides| {
+        let shared = Arc::new((Bell::new(), AtomicU32::new(0)));
+        let sleeper = shared.clone();
+        sides.run(
+            move || sleep_until(&sleeper.0, &sleeper.1, 2),
+            move || {
+                for round in 1..=2 {
+                    shared.1.store(round, Ordering::Relaxed);
+                    shared.0.ring();
+                }
             },
         );
     });
@@ -38,8 +55,8 @@ fn a_ring_wakes_everybody() {
         let shared = Arc::new((Bell::new(), AtomicU32::new(0)));
         let (one, two) = (shared.clone(), shared.clone());
         sides.run_three(
-            move || sleep_until(&one.0, &one.1),
-            move || sleep_until(&two.0, &two.1),
+            move || sleep_until(&one.0, &one.1, 1),
+            move || sleep_until(&two.0, &two.1, 1),
             move || {
                 shared.1.store(1, Ordering::Relaxed);
                 shared.0.ring();

@@ -74,15 +74,24 @@ impl Bell {
     /// Sleeps until it has rung since `heard`, and says so, or until the deadline has passed. Blocks. In a
     /// model no deadline comes.
     pub fn sleep(&self, heard: Heard, deadline: Option<Instant>) -> bool {
-        let ticket = self.enter();
-        if !on(Bug::BellSleeperNoFence) {
-            // SeqCst: pairs with the fence in `ring`.
-            fence(Ordering::SeqCst);
-        }
-        let mut rung = self.heard() != heard;
-        while !rung && thread::park_until(deadline) {
-            rung = self.heard() != heard;
-        }
+        let mut ticket = self.enter();
+        let rung = loop {
+            if !on(Bug::BellSleeperNoFence) {
+                // SeqCst: pairs with the fence in `ring`.
+                fence(Ordering::SeqCst);
+            }
+            if self.heard() != heard {
+                break true;
+            }
+            if !thread::park_until(deadline) {
+                break self.heard() != heard;
+            }
+            // A ring that had been heard before may have come late to the list, and taken us off.
+            if !on(Bug::BellLateRing) {
+                self.leave(ticket);
+                ticket = self.enter();
+            }
+        };
         self.leave(ticket);
         rung
     }

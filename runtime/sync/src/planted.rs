@@ -31,6 +31,8 @@ bugs! {
     BellNoFence = "bell_no_fence",
     /// Who goes to sleep listens again without the fence before it.
     BellSleeperNoFence = "bell_sleeper_no_fence",
+    /// Who is woken by a ring that he had heard sleeps on without entering the list again.
+    BellLateRing = "bell_late_ring",
     /// Arming a gate does not fence before the caller's last look.
     GateArmNoFence = "gate_arm_no_fence",
     /// A message is published with a relaxed store.
