@@ -21,7 +21,7 @@ use millstream_sync::mailbox::{Sender, mailbox};
 use millstream_sync::slots::Slots;
 
 use crate::actor::{Control, DeviceActor};
-use crate::driven::{DirectChannel, Driver};
+use crate::driven::{DirectChannel, Driven, Driver};
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
 use crate::mailbox::{End, MailboxChannel, Threads, run};
@@ -32,12 +32,21 @@ use crate::mailbox::{End, MailboxChannel, Threads, run};
 /// block as long as work in flight takes; on a thread of the runtime it only starts that.
 /// A guard ([`Stream::get_resource`](millstream_core::client::Stream::get_resource)) is work in flight: drop it
 /// first. [`Device::close`] does the same with a limit and a report. A device in a `static` is never dropped: close it.
+///
+/// # On its own threads
+/// Host functions, callbacks, native kernels, custom tasks, and destructors of values that were given away run
+/// on threads that the device may need. There nothing blocks: a call that waits for an answer always answers
+/// [`Error::WouldDeadlock`], even where the answer is there already, so that the mistake shows the first time.
+/// A call that submits answers so only where it would have to wait for room; its
+/// [`nowait`](millstream_core::client::Stream::nowait) twin says [`Error::Busy`] there, as everywhere.
 pub struct Device {
     shared: Arc<DeviceShared>,
     control: channel::Sender<Control>,
     gate: Arc<Gate>,
     end: End,
     thread: Mutex<Option<thread::JoinHandle<Report>>>,
+    /// A device without a thread, to be closed by whoever closes it.
+    pub(crate) driven: Option<Box<dyn Driven>>,
 }
 
 /// The parts of a device before it has a channel.
@@ -127,6 +136,7 @@ impl Device {
             gate: parts.gate,
             end,
             thread: Mutex::new(Some(thread)),
+            driven: None,
         })
     }
 
@@ -165,6 +175,7 @@ impl Device {
                 gate,
                 end,
                 thread: Mutex::new(None),
+                driven: Some(Box::new(channel)),
             },
             driver,
         ))
@@ -235,19 +246,24 @@ impl Device {
     /// Blocks until then, but not much longer than `timeout`; what has not ended by then is left to
     /// itself, and the report says so.
     ///
-    /// Closing again, or on a driven device, reports nothing.
+    /// A driven device is closed by the calling thread, as by [`Driver::close`], which reports nothing then. What
+    /// somebody pumps at the moment is waited for, and what a guard holds back is not.
+    ///
+    /// Closing again reports nothing, and so does closing on a thread of the runtime, which only starts it.
     pub fn close(&self, timeout: Duration) -> Report {
         let started = Instant::now();
-        *lock(&self.end.deadline) = Some(
-            started
-                .checked_add(timeout)
-                .unwrap_or(started + DROP_PATIENCE),
-        );
+        let deadline = started
+            .checked_add(timeout)
+            .unwrap_or(started + DROP_PATIENCE);
+        *lock(&self.end.deadline) = Some(deadline);
         // A device thread that is gone has closed already.
         let _ = self.control.send(Control::Close);
         self.gate.wake();
         if is_runtime_thread() {
             return Report::default();
+        }
+        if let Some(driven) = &self.driven {
+            return driven.shut_down(Some(deadline));
         }
         let thread = lock(&self.thread).take();
         if let Some(thread) = &thread {

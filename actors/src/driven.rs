@@ -1,28 +1,38 @@
 //! A device that its owner runs: no thread is started.
 //!
 //! Messages go through the same mailbox, so both channels keep one total order; they are taken when
-//! the owner pumps, when the mailbox is full, or when somebody waits. User code (host functions,
+//! the owner pumps, when the mailbox is full, or when somebody waits. Whoever waits and finds nothing to
+//! do sleeps at a bell (I11): it rings when a step did something, and when the device's gate is woken. User code (host functions,
 //! callbacks) runs on the pumping thread, outside the device's lock, so that it may submit.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
-use millstream_core::channel::{Build, ComputeChannel, Job, Refusal, mark_runtime_thread};
+use millstream_core::channel::{
+    Build, ComputeChannel, Job, Refusal, is_runtime_thread, mark_runtime_thread,
+};
 use millstream_core::client::Gone;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
-use millstream_core::server::Effect;
 use millstream_sync::channel;
-use millstream_sync::facade::{Mutex, lock};
+use millstream_sync::facade::atomic::{Ordering, fence};
+use millstream_sync::facade::{Mutex, MutexGuard, lock};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Refused, Sender};
 
-use crate::actor::{Control, DeviceActor, Outside};
-use crate::gc::{Gc, Handover, Then};
-use crate::host::{host_job, run_job};
+use crate::actor::{Control, DeviceActor};
+use crate::gc::Gc;
+use crate::host::run_job;
+
+mod inline;
+#[cfg(test)]
+mod tests;
+
+use inline::{Idle, Inline};
 
 /// How long one drive of a waiting thread lets the backend run before it looks for its answer.
 const DRIVE_BUDGET: Duration = Duration::from_micros(200);
@@ -34,47 +44,24 @@ struct Core<B: Backend> {
     inline: Inline,
 }
 
-/// Effects without threads.
-struct Inline {
-    gc: Gc,
-    jobs: Arc<Mutex<VecDeque<Job>>>,
-    control: channel::Sender<Control>,
-    gate: Arc<Gate>,
-}
-
-impl Outside for Inline {
-    fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
-        match effect {
-            Effect::Host {
-                work,
-                resources,
-                token,
-            } => {
-                let job = host_job(
-                    work,
-                    resources,
-                    token,
-                    self.control.clone(),
-                    self.gate.clone(),
-                );
-                lock(&self.jobs).push_back(job);
-            }
-            Effect::Collect { value, after } => {
-                self.gc.take(Handover {
-                    after,
-                    then: Then::Drop(value),
-                });
-            }
-            // Whoever pumps looks at the queues anyway.
-            Effect::Watch(_) => {}
-        }
-        Ok(())
+impl<B: Backend> Core<B> {
+    /// One turn of everything. Says whether anything was done.
+    fn turn(&mut self, budget: Duration) -> bool {
+        let _mark = mark_runtime_thread();
+        let _stepping = Stepping::enter();
+        let Self { actor, inline } = self;
+        let Some(actor) = actor else { return false };
+        let mut worked = actor.turn(inline);
+        worked |= actor.server.backend_mut().pump(budget);
+        worked |= actor.turn(inline);
+        worked | inline.gc.collect()
     }
 }
 
 /// The direct channel of a driven device.
 pub(crate) struct DirectChannel<B: Backend> {
     core: Arc<Mutex<Core<B>>>,
+    idle: Arc<Idle>,
     sender: Sender<Task>,
     jobs: Arc<Mutex<VecDeque<Job>>>,
     gone: Arc<Gone>,
@@ -84,6 +71,7 @@ impl<B: Backend> Clone for DirectChannel<B> {
     fn clone(&self) -> Self {
         Self {
             core: self.core.clone(),
+            idle: self.idle.clone(),
             sender: self.sender.clone(),
             jobs: self.jobs.clone(),
             gone: self.gone.clone(),
@@ -105,7 +93,7 @@ impl<B: Backend> DirectChannel<B> {
             gc,
             jobs: jobs.clone(),
             control,
-            gate,
+            gate: gate.clone(),
         };
         let core = Arc::new(Mutex::new(Core {
             actor: Some(actor),
@@ -113,6 +101,7 @@ impl<B: Backend> DirectChannel<B> {
         }));
         let channel = Self {
             core,
+            idle: Idle::new(gate),
             sender,
             jobs,
             gone,
@@ -149,34 +138,63 @@ impl<B: Backend> DirectChannel<B> {
         })
     }
 
-    /// One turn of everything. Says whether anything was done.
-    ///
-    /// Where somebody else pumps, it is left to them, unless `patient`.
-    fn step_as(&self, budget: Duration, patient: bool) -> bool {
+    /// The device, or `None` where somebody else is inside, who will look around once more then.
+    fn enter(&self) -> Option<MutexGuard<'_, Core<B>>> {
+        let try_lock = || match self.core.try_lock() {
+            Ok(core) => Some(core),
+            Err(TryLockError::Poisoned(core)) => Some(PoisonError::into_inner(core)),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        try_lock().or_else(|| {
+            // Relaxed: ordered by the fences.
+            self.idle.again.store(true, Ordering::Relaxed);
+            // SeqCst: pairs with the fence in `leave`; either he sees the wish, or we see him gone.
+            fence(Ordering::SeqCst);
+            try_lock()
+        })
+    }
+
+    /// Leaves the device and says whether somebody found it busy meanwhile.
+    fn leave(&self, core: MutexGuard<'_, Core<B>>) -> bool {
+        drop(core);
+        // SeqCst: pairs with the fence in `enter`.
+        fence(Ordering::SeqCst);
+        // Relaxed: ordered by the fences. A look first: the flag is seldom set.
+        self.idle.again.load(Ordering::Relaxed) && self.idle.again.swap(false, Ordering::Relaxed)
+    }
+
+    /// One turn of everything, and one more for each who found the device busy. Says whether anything was
+    /// done. Where somebody else is inside, it is left to them, unless `patient`.
+    fn step_as(&self, mut budget: Duration, patient: bool) -> bool {
         let mut worked = false;
-        {
-            let mut core = match self.core.try_lock() {
-                Ok(core) => core,
-                Err(std::sync::TryLockError::Poisoned(core)) => PoisonError::into_inner(core),
-                Err(std::sync::TryLockError::WouldBlock) if patient => lock(&self.core),
-                Err(std::sync::TryLockError::WouldBlock) => return false,
-            };
-            let _mark = mark_runtime_thread();
-            let _stepping = Stepping::enter();
-            let Core { actor, inline } = &mut *core;
-            if let Some(actor) = actor {
-                worked |= actor.turn(inline);
-                worked |= actor.server.backend_mut().pump(budget);
-                worked |= actor.turn(inline);
-                worked |= inline.gc.collect();
-            }
-        }
-        let _mark = mark_runtime_thread();
         loop {
-            let job = lock(&self.jobs).pop_front();
-            let Some(job) = job else { break };
+            let core = match patient {
+                true => Some(lock(&self.core)),
+                false => self.enter(),
+            };
+            let Some(mut core) = core else { break };
+            worked |= core.turn(budget);
+            if !self.leave(core) {
+                break;
+            }
+            budget = Duration::ZERO;
+        }
+        if worked {
+            self.idle.bell.ring();
+        }
+        worked | self.run_jobs()
+    }
+
+    /// Runs the user code that has become due, outside the device.
+    fn run_jobs(&self) -> bool {
+        let _mark = mark_runtime_thread();
+        let mut worked = false;
+        while let Some(job) = { lock(&self.jobs).pop_front() } {
             run_job(job);
             worked = true;
+        }
+        if worked {
+            self.idle.bell.ring();
         }
         worked
     }
@@ -185,14 +203,15 @@ impl<B: Backend> DirectChannel<B> {
         self.step_as(budget, false)
     }
 
-    fn shut_down(&self) -> Report {
+    fn shut_down(&self, deadline: Option<Instant>) -> Report {
         let started = Instant::now();
         let mut report = Report::default();
         // Nothing more is accepted. What can end by itself does; what a guard holds back cannot.
         if let Some(actor) = &mut lock(&self.core).actor {
             actor.close();
         }
-        while self.step_as(DRIVE_BUDGET, true) {}
+        let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
+        while self.step_as(DRIVE_BUDGET, true) && in_time() {}
         let actor = lock(&self.core).actor.take();
         if let Some(mut actor) = actor {
             report.drained = actor.server.is_drained();
@@ -209,9 +228,8 @@ impl<B: Backend> DirectChannel<B> {
             lock(&self.core).inline.gc.leak();
         }
         // Callbacks of what was answered just now.
-        while let Some(job) = { lock(&self.jobs).pop_front() } {
-            run_job(job);
-        }
+        self.run_jobs();
+        self.idle.bell.ring();
         report.took = started.elapsed();
         report
     }
@@ -224,10 +242,17 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
             match self.try_push(&mut message) {
                 // Room is made by driving.
                 Err(Refusal::Full) if STEPPING.get() => return Err(Refusal::WouldDeadlock),
+                Err(Refusal::Full) if self.step(DRIVE_BUDGET) => {}
+                // Somebody else is inside, and will take what is there.
+                Err(Refusal::Full) if is_runtime_thread() => return Err(Refusal::WouldDeadlock),
                 Err(Refusal::Full) => {
-                    if !self.step(DRIVE_BUDGET) {
-                        // Somebody else pumps, or what is in flight needs time.
-                        std::thread::yield_now();
+                    let mut outcome = Err(Refusal::Full);
+                    self.rest(None, &mut |_| {
+                        outcome = self.try_push(&mut message);
+                        outcome != Err(Refusal::Full)
+                    });
+                    if outcome != Err(Refusal::Full) {
+                        return outcome;
                     }
                 }
                 outcome => return outcome,
@@ -245,6 +270,18 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
 
     fn drive(&self) -> Option<bool> {
         Some(self.step(DRIVE_BUDGET))
+    }
+
+    fn rest(&self, deadline: Option<Instant>, ready: &mut dyn FnMut(&Waker) -> bool) {
+        let Idle {
+            bell, waker, gate, ..
+        } = &*self.idle;
+        // What happens from here on rings.
+        let heard = bell.heard();
+        gate.arm(waker);
+        if !self.step(DRIVE_BUDGET) && !ready(waker) {
+            bell.sleep(heard, deadline);
+        }
     }
 
     fn execute(&self, job: Job) {
@@ -278,9 +315,15 @@ impl Drop for Stepping {
 }
 
 /// What a driver needs of its device, whatever the backend.
-trait Driven: Send {
+pub(crate) trait Driven: Send + Sync {
     fn step(&self, budget: Duration) -> bool;
-    fn shut_down(&self) -> Report;
+
+    /// Closes the device: finishes what can be finished until the deadline, answers everything, and says
+    /// what was left. To be called outside the device. Says nothing where it has been closed already.
+    fn shut_down(&self, deadline: Option<Instant>) -> Report;
+
+    #[cfg(test)]
+    fn idle(&self) -> &Idle;
 }
 
 impl<B: Backend> Driven for DirectChannel<B> {
@@ -288,8 +331,13 @@ impl<B: Backend> Driven for DirectChannel<B> {
         DirectChannel::step(self, budget)
     }
 
-    fn shut_down(&self) -> Report {
-        DirectChannel::shut_down(self)
+    fn shut_down(&self, deadline: Option<Instant>) -> Report {
+        DirectChannel::shut_down(self, deadline)
+    }
+
+    #[cfg(test)]
+    fn idle(&self) -> &Idle {
+        &self.idle
     }
 }
 
@@ -314,14 +362,15 @@ impl Driver {
         }
     }
 
-    /// Finishes what can be finished, closes the device and says what was left.
+    /// Finishes what can be finished, closes the device and says what was left. Where the device has been
+    /// closed by [`Device::close`](crate::Device::close) already, it reports nothing.
     pub fn close(self) -> Report {
-        self.device.shut_down()
+        self.device.shut_down(None)
     }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.device.shut_down();
+        self.device.shut_down(None);
     }
 }

@@ -6,7 +6,9 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
-use millstream_core::channel::{Build, ComputeChannel, Job, Refusal, mark_runtime_thread};
+use millstream_core::channel::{
+    Build, ComputeChannel, Job, Refusal, is_runtime_thread, mark_runtime_thread,
+};
 use millstream_core::client::Gone;
 use millstream_core::hazard::points::Points;
 use millstream_core::message::Task;
@@ -36,6 +38,13 @@ impl MailboxChannel {
 impl ComputeChannel for MailboxChannel {
     #[inline]
     fn send(&self, message: Build<'_>) -> Result<(), Refusal> {
+        if is_runtime_thread() {
+            // The device may need this thread to make the room.
+            return self.try_send(message).map_err(|refusal| match refusal {
+                Refusal::Full => Refusal::WouldDeadlock,
+                other => other,
+            });
+        }
         // SAFETY: a `Build` initializes the slot and does not panic, by its constructor's contract.
         let sent = unsafe { self.sender.send_with(|slot| message.into_slot(slot)) };
         sent.map(drop).map_err(|_closed| Refusal::Closed)
@@ -58,6 +67,8 @@ impl ComputeChannel for MailboxChannel {
     fn drive(&self) -> Option<bool> {
         None
     }
+
+    fn rest(&self, _: Option<Instant>, _: &mut dyn FnMut(&Waker) -> bool) {}
 
     fn execute(&self, job: Job) {
         self.host.execute(job);

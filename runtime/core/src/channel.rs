@@ -6,6 +6,8 @@
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
+use std::task::Waker;
+use std::time::Instant;
 
 use crate::message::Task;
 
@@ -36,7 +38,7 @@ pub enum Refusal {
     Full,
     /// The device is closed.
     Closed,
-    /// Making room would need the calling thread, which is inside the device.
+    /// There is no room now, and the calling thread, which the device may need, must not wait for it.
     WouldDeadlock,
 }
 
@@ -45,10 +47,10 @@ pub type Job = Box<dyn FnOnce() + Send>;
 
 /// What carries messages to a device.
 pub trait ComputeChannel: Send + Sync + 'static {
-    /// Sends a message. May wait for room.
+    /// Sends a message. May wait for room, but never on a runtime thread.
     ///
     /// # Errors
-    /// [`Refusal::Closed`].
+    /// [`Refusal::Closed`]; [`Refusal::WouldDeadlock`] where it would have to wait on a runtime thread.
     fn send(&self, message: Build<'_>) -> Result<(), Refusal>;
 
     /// Sends a message if there is room right now.
@@ -63,6 +65,12 @@ pub trait ComputeChannel: Send + Sync + 'static {
     /// Runs the device on the calling thread, if it needs that: a driven device. Says whether it did
     /// anything; `None` from a device that runs by itself.
     fn drive(&self) -> Option<bool>;
+
+    /// Sleeps, after a drive that did nothing, until another one may do something, `ready`'s waker is woken, or
+    /// the deadline has passed; may return early. `ready` says whether the caller need not wait any longer. It is
+    /// asked after the caller is sure to be woken, and what it waits for may keep the waker. Blocks. A device
+    /// that runs by itself returns at once: nobody drives it.
+    fn rest(&self, deadline: Option<Instant>, ready: &mut dyn FnMut(&Waker) -> bool);
 
     /// Runs user code on a thread for such, never the device's.
     fn execute(&self, job: Job);

@@ -57,8 +57,8 @@ impl<T> Drop for Pending<T> {
 
 impl<T> Unpin for Pending<T> {}
 
-/// How long a driven device's waiter sleeps when there is nothing for it to do: what it waits for
-/// happens on other threads (a host function), which have no way to wake it.
+/// How long who waits for credit of a driven device sleeps when there is nothing to drive: what gives the
+/// credit back need not ring.
 pub(crate) const DRIVEN_NAP: Duration = Duration::from_micros(50);
 
 impl<T: Send + 'static> Pending<T> {
@@ -237,7 +237,17 @@ impl<T: Send + 'static> Pending<T> {
                 return None;
             }
             if !worked {
-                std::thread::sleep(DRIVEN_NAP);
+                let (home, mut answer) = (self.home.clone(), None);
+                home.device().channel().rest(deadline, &mut |waker| {
+                    match self.poll_answer(&mut Context::from_waker(waker)) {
+                        Poll::Ready(ready) => answer = Some(ready),
+                        Poll::Pending => {}
+                    }
+                    answer.is_some()
+                });
+                if answer.is_some() {
+                    return answer;
+                }
             }
         }
     }

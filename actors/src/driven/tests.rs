@@ -1,0 +1,171 @@
+//! Who waits on a driven device drives it, and sleeps when there is nothing to drive.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc;
+
+use millstream_core::access::Access;
+use millstream_core::client::Stream;
+use millstream_core::error::Error;
+use millstream_core::kernel::Kernel;
+use millstream_core::launch::CubeCount;
+use millstream_core::options::DeviceOptions;
+use millstream_cpu::Cpu;
+
+use super::*;
+use crate::Device;
+
+/// Far longer than anything here takes: a test that is about to hang fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn open() -> (Device, Driver) {
+    Device::open_driven(Cpu::default().queues(2), DeviceOptions::default()).unwrap()
+}
+
+/// Until so many threads sleep because there is nothing to drive.
+fn until_asleep(device: &Device, threads: usize) {
+    let idle = device.driven.as_ref().unwrap().idle();
+    let start = Instant::now();
+    while idle.bell.sleepers() != threads {
+        assert!(start.elapsed() < PATIENCE, "they do not sleep");
+        std::thread::yield_now();
+    }
+}
+
+/// Launches a kernel that ends when something is sent, on memory of its own.
+fn launch_a_valve(device: &Device, stream: &Stream) -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
+    let (open, opened) = mpsc::channel();
+    let (start, started) = mpsc::channel();
+    let opened = Mutex::new(opened);
+    let valve = Kernel::new("valve").native(move |_, _| {
+        start.send(()).unwrap();
+        lock(&opened).recv_timeout(PATIENCE).unwrap();
+    });
+    let valve = device.client().kernel(valve).unwrap();
+    stream.launch(&valve, CubeCount::single(), ()).unwrap();
+    (open, started)
+}
+
+/// I11, I5: nobody polls, and nobody who sleeps is forgotten.
+#[test]
+fn who_waits_for_a_guard_of_another_thread_sleeps_until_it_is_dropped() {
+    let (device, driver) = open();
+    let stream = device.client().stream();
+    let data = stream.create(&[7_u32; 4]).unwrap();
+    let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
+    let guard = guard.wait().unwrap();
+    std::thread::scope(|scope| {
+        let waiters: Vec<_> = (0..3)
+            .map(|_| scope.spawn(|| stream.read(&data).wait_timeout(PATIENCE)))
+            .collect();
+        until_asleep(&device, 3);
+        drop(guard);
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap().unwrap(), [7; 4]);
+        }
+    });
+    until_asleep(&device, 0);
+    assert!(driver.close().drained);
+}
+
+/// I11: a thread that somebody else's kernel keeps out sleeps too.
+#[test]
+fn who_finds_the_device_busy_sleeps_until_it_is_left() {
+    let (device, mut driver) = open();
+    let client = device.client();
+    let (busy, other) = (client.stream(), client.stream());
+    let (open, started) = launch_a_valve(&device, &busy);
+    std::thread::scope(|scope| {
+        let pump = scope.spawn(|| driver.pump(Duration::ZERO));
+        started.recv_timeout(PATIENCE).unwrap();
+        let waiter = scope.spawn(|| {
+            let data = other.create(&[3_u32]).unwrap();
+            other.read(&data).wait_timeout(PATIENCE)
+        });
+        until_asleep(&device, 1);
+        open.send(()).unwrap();
+        assert_eq!(waiter.join().unwrap().unwrap(), [3]);
+        pump.join().unwrap();
+    });
+    assert!(driver.close().drained);
+}
+
+/// I5: with a limit, a sleep ends in time.
+#[test]
+fn a_time_limit_ends_the_sleep() {
+    let (device, _driver) = open();
+    let stream = device.client().stream();
+    let data = stream.create(&[7_u32; 4]).unwrap();
+    let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
+    let _guard = guard.wait().unwrap();
+    let told = stream.read(&data).wait_timeout(Duration::from_millis(1));
+    assert!(matches!(told, Err(Error::TimedOut { .. })));
+    until_asleep(&device, 0);
+}
+
+/// I10: the device itself says what was left, whoever drives it; once.
+#[test]
+fn closing_a_driven_device_reports_what_was_left() {
+    let (device, driver) = open();
+    let stream = device.client().stream();
+    let data = stream.create(&[7_u32; 4]).unwrap();
+    let report = device.close(PATIENCE);
+    assert_eq!(
+        (report.drained, report.slices_held, report.tasks_left),
+        (true, 1, 0)
+    );
+    assert!(!device.close(PATIENCE).drained && !driver.close().drained);
+    assert!(matches!(stream.read(&data).wait(), Err(Error::Closed)));
+}
+
+/// I5, I10: closing a driven device from its own host function starts it, and does not wait for itself.
+#[test]
+fn a_host_function_may_close_its_device() {
+    let (device, mut driver) = open();
+    let device = Arc::new(device);
+    let stream = device.client().stream();
+    let own = device.clone();
+    let close = move || assert!(!own.close(PATIENCE).drained);
+    stream.host("close", (), close).unwrap();
+    while driver.pump(Duration::ZERO) {}
+    assert!(matches!(stream.create(&[1_u32]), Err(Error::Closed)));
+    assert!(driver.close().drained);
+}
+
+/// I5, I6, I10: closing from two sides while others pump and wait: one close reports, every answer comes.
+#[test]
+fn a_contended_close_reports_once_and_answers_everybody() {
+    for _ in 0..50 {
+        let (device, mut driver) = open();
+        let client = device.client();
+        let answers = AtomicUsize::new(0);
+        let reports = std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let stream = client.stream();
+                    // Until the device is closed.
+                    while let Ok(data) = stream.create(&[5_u32; 64]) {
+                        match stream.read(&data).wait_timeout(PATIENCE) {
+                            Ok(elements) => assert_eq!(elements, [5; 64]),
+                            Err(Error::Closed | Error::Failed(_)) => {}
+                            Err(error) => panic!("{error}"),
+                        }
+                        answers.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            while answers.load(Ordering::Relaxed) < 10 {
+                driver.pump(Duration::ZERO);
+            }
+            let device = &device;
+            let closes = [
+                scope.spawn(move || driver.close()),
+                scope.spawn(move || device.close(PATIENCE)),
+            ];
+            closes.map(|close| close.join().unwrap())
+        });
+        let drained = reports.iter().filter(|report| report.drained).count();
+        assert_eq!(drained, 1, "{reports:?}");
+    }
+}
