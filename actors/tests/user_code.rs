@@ -1,0 +1,197 @@
+//! User code on the device's threads: what it may do there, and that nothing of it ends them.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::future::Future;
+use std::panic::panic_any;
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use millstream_actors::{Device, Driver};
+use millstream_core::access::Access;
+use millstream_core::error::{Error, Full};
+use millstream_core::kernel::Kernel;
+use millstream_core::launch::CubeCount;
+use millstream_core::options::DeviceOptions;
+use millstream_cpu::Cpu;
+
+/// Far longer than anything here takes: a test that is about to hang fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn cpu() -> Cpu {
+    Cpu::default().queues(2).threads(2)
+}
+
+/// A waker that keeps the device thread until it is let go.
+struct Keeper {
+    kept: mpsc::Sender<()>,
+    go: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Wake for Keeper {
+    fn wake(self: Arc<Self>) {
+        // A test that has failed listens no more.
+        let _ = self.kept.send(());
+        let _ = self.go.lock().unwrap().recv_timeout(PATIENCE);
+    }
+}
+
+/// I8: nobody makes room while the device thread is kept, and a kernel that submits does not wait for it.
+#[test]
+fn a_submission_that_would_wait_on_a_thread_of_the_runtime_is_an_error() {
+    let options = DeviceOptions::default().mailbox_capacity(4);
+    let device = Device::open_with(cpu(), options).unwrap();
+    let client = device.client();
+    let (stream, own) = (client.stream(), client.stream());
+    let (start, started) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let started = Mutex::new(started);
+    let submits = Kernel::new("submits").native(move |_, _| {
+        started.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        let errors = (0..1_000).find_map(|_| own.flush().err());
+        let busy = own.nowait().flush().err();
+        tell.send((errors, busy)).unwrap();
+    });
+    let submits = client.kernel(submits).unwrap();
+    stream.launch(&submits, CubeCount::single(), ()).unwrap();
+    stream.flush().unwrap();
+
+    let (kept, is_kept) = mpsc::channel();
+    let (go, going) = mpsc::channel();
+    let keeper = Waker::from(Arc::new(Keeper {
+        kept,
+        go: Mutex::new(going),
+    }));
+    // The device thread itself tells where the work is, which on an idle stream is the answer, and wakes who
+    // asked, unless it was quicker than the poll.
+    let idle = client.stream();
+    let asked = (0..10_000).find_map(|_| {
+        let mut answer = Box::pin(idle.sync());
+        let polled = answer.as_mut().poll(&mut Context::from_waker(&keeper));
+        polled.is_pending().then_some(answer)
+    });
+    assert!(asked.is_some(), "the device thread is always quicker");
+    is_kept.recv_timeout(PATIENCE).unwrap();
+    start.send(()).unwrap();
+    let (error, busy) = told.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(error, Some(Error::WouldDeadlock)), "{error:?}");
+    assert!(
+        matches!(
+            busy,
+            Some(Error::Busy {
+                what: Full::Mailbox { .. }
+            })
+        ),
+        "{busy:?}"
+    );
+    go.send(()).unwrap();
+    drop(go);
+    assert!(device.close(PATIENCE).drained);
+}
+
+/// What a rude panic carries: it panics again when it is dropped, and again.
+struct Rude(u32);
+
+impl Drop for Rude {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            panic_any(Rude(self.0 - 1));
+        }
+    }
+}
+
+/// Runs everything there is on a driven device.
+fn pump(driver: &mut Option<Driver>) {
+    if let Some(driver) = driver {
+        while driver.pump(Duration::ZERO) {}
+    }
+}
+
+fn panics_that_panic_when_dropped_end_where_they_began(
+    device: &Device,
+    mut driver: Option<Driver>,
+) {
+    let client = device.client();
+    let stream = client.stream();
+    let kernel = Kernel::new("rude").updates::<u32>("data");
+    let kernel = kernel.native(|_, _| panic_any(Rude(2)));
+    let kernel = client.kernel(kernel).unwrap();
+    for _ in 0..20 {
+        let data = stream.create(&[1_u32; 8]).unwrap();
+        let other = stream.create(&[2_u32; 8]).unwrap();
+        let bound = || [(&data, Access::ReadWrite)];
+        stream
+            .host("rude", &bound()[..], || panic_any(Rude(2)))
+            .unwrap();
+        assert!(matches!(stream.read(&data).wait(), Err(Error::Failed(_))));
+        stream.write(&data, &[3; 8]).unwrap();
+        let one = (millstream_core::launch::update(&data),);
+        stream.launch(&kernel, CubeCount::d1(8), one).unwrap();
+        assert!(matches!(stream.read(&data).wait(), Err(Error::Failed(_))));
+        let called = stream.sync().on_ready(|_| panic_any(Rude(2)));
+        assert!(called.is_ok());
+        pump(&mut driver);
+        assert_eq!(stream.read(&other).wait().unwrap(), [2; 8]);
+    }
+    drop((stream, client));
+    let report = match driver {
+        Some(driver) => driver.close(),
+        None => device.close(PATIENCE),
+    };
+    assert!(report.drained && report.threads_left == 0, "{report:?}");
+}
+
+/// I7, I10: no thread of ours dies of it, nor a driver.
+#[test]
+fn a_panic_that_panics_when_it_is_dropped_ends_no_thread() {
+    let device = Device::open(cpu()).unwrap();
+    panics_that_panic_when_dropped_end_where_they_began(&device, None);
+}
+
+#[test]
+fn a_panic_that_panics_when_it_is_dropped_does_not_reach_who_pumps() {
+    let (device, driver) = Device::open_driven(cpu(), DeviceOptions::default()).unwrap();
+    panics_that_panic_when_dropped_end_where_they_began(&device, Some(driver));
+}
+
+/// I5, I12: the close gives back the room of uploads that never went, and answers who waits for it.
+fn an_undrained_close_gives_back_room(device: &Device, close: impl FnOnce() -> bool) {
+    let client = device.client();
+    let (stream, other) = (client.stream(), client.stream());
+    let data = stream.create(&[0_u8; 1_024]).unwrap();
+    let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
+    let guard = guard.wait().unwrap();
+    // Waits behind the guard, with all the room there is.
+    stream.write(&data, &[1; 1_024]).unwrap();
+    let upload = || other.nowait().create(&[2_u8; 1_024]).err();
+    assert!(matches!(
+        upload(),
+        Some(Error::Busy {
+            what: Full::Uploads { .. }
+        })
+    ));
+    let waiter = {
+        let waiting = client.stream();
+        std::thread::spawn(move || waiting.create(&[3_u8; 1_024]).err())
+    };
+    assert!(!close(), "the guard is still there");
+    assert!(matches!(waiter.join().unwrap(), Some(Error::Closed)));
+    // Without room it would still be busy.
+    assert!(matches!(upload(), Some(Error::Closed)), "{:?}", upload());
+    drop(guard);
+}
+
+#[test]
+fn a_close_that_does_not_drain_gives_back_the_room_of_uploads() {
+    let options = DeviceOptions::default().max_upload_bytes(1_024);
+    let device = Device::open_with(cpu(), options).unwrap();
+    an_undrained_close_gives_back_room(&device, || device.close(Duration::from_millis(20)).drained);
+}
+
+#[test]
+fn a_driven_close_that_does_not_drain_gives_back_the_room_of_uploads() {
+    let options = DeviceOptions::default().max_upload_bytes(1_024);
+    let (device, driver) = Device::open_driven(cpu(), options).unwrap();
+    an_undrained_close_gives_back_room(&device, || driver.close().drained);
+}
