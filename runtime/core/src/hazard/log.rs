@@ -95,27 +95,32 @@ impl AccessLog {
         }
     }
 
-    /// As [`AccessLog::conflicts`], then [`AccessLog::admit`], in one pass over the log where that can
-    /// be.
+    /// Enters a task at `point` that conflicts at most with its own queue. Says no, having done nothing,
+    /// where that is not plain to see: then it is for [`AccessLog::conflicts`] and [`AccessLog::admit`].
     #[inline(always)]
+    pub fn enter_own(&mut self, start: u64, end: u64, access: Access, point: Point) -> bool {
+        // Most slices are touched whole, always the same way.
+        let [segment] = self.segments.as_mut_slice() else {
+            return false;
+        };
+        let own = segment.start == start
+            && segment.end == end
+            && segment.writes.only_of(point.queue)
+            && (!access.writes() || segment.reads.only_of(point.queue));
+        if own {
+            enter(segment, access, Use::Issued(point));
+        }
+        own
+    }
+
+    /// As [`AccessLog::conflicts`], then [`AccessLog::admit`].
     pub fn touch(
         &mut self,
         range: Range<u64>,
         access: Access,
         used: Use,
-        mut conflict: impl FnMut(Use),
+        conflict: impl FnMut(Use),
     ) {
-        // Most slices are touched whole, always the same way.
-        if let [segment] = self.segments.as_mut_slice()
-            && segment.start == range.start
-            && segment.end == range.end
-        {
-            segment.writes.for_each(&mut conflict);
-            if access.writes() {
-                segment.reads.for_each(&mut conflict);
-            }
-            return enter(segment, access, used);
-        }
         self.conflicts(range.clone(), access, conflict);
         self.admit(range, access, used);
     }

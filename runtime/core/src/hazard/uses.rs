@@ -65,6 +65,13 @@ impl Uses {
         }
     }
 
+    /// Is there no use but of `queue`?
+    #[inline(always)]
+    pub(super) fn only_of(&self, queue: QueueId) -> bool {
+        let own = QUEUE | u32::from(queue.0);
+        (self.first.who == own || self.first.who == NOBODY) && self.more.is_none()
+    }
+
     /// Calls `f` for each.
     #[inline(always)]
     pub(super) fn for_each(&self, mut f: impl FnMut(Use)) {

@@ -113,14 +113,11 @@ impl<B: Backend> Server<B> {
     /// its queue's order.
     #[inline]
     fn settle_queue(&mut self, stream: u32) {
-        let several = self.queues.len() > 1;
         let actor = &self.streams[stream as usize];
-        let queue = &mut self.queues[actor.queue.index()];
-        if several && actor.held.is_empty() && queue.in_flight() > 0 {
-            queue.look();
-            if actor.last <= queue.completed && queue.in_flight() > 0 {
-                self.move_if_idle(stream);
-            }
+        let queue = &self.queues[actor.queue.index()];
+        // As of the last look, which every burst begins with.
+        if actor.last <= queue.completed && queue.in_flight() > 0 && actor.held.is_empty() {
+            self.move_if_idle(stream);
         }
     }
 

@@ -23,40 +23,7 @@ impl<B: Backend> Server<B> {
     ) -> Result<(), FailureRef> {
         let (queue, cursor) = (point.queue, point.cursor);
         let refused = match &mut task.op {
-            Op::Launch { count, .. } => {
-                let Some(prepared) = self.kernels.get(object as usize) else {
-                    return Err(Failure::not_run(&self.names.other, Reason::Lost));
-                };
-                let declared = prepared
-                    .kernel
-                    .signature()
-                    .bindings()
-                    .len()
-                    .min(self.bound.len());
-                let (bindings, rest) = self.bound.split_at(declared);
-                let count = match (count, rest.first()) {
-                    (LaunchCount::Static(count), _) => BoundCount::Static(*count),
-                    (LaunchCount::Dynamic, Some(count)) => BoundCount::Dynamic(*count),
-                    (LaunchCount::Dynamic, None) => BoundCount::Static([0; 3]),
-                };
-                let extra = task.extra.as_deref();
-                let launch = Launch {
-                    name: prepared.kernel.name(),
-                    kernel: &prepared.code,
-                    count,
-                    mode: task.mode,
-                    bindings,
-                    scalars: match extra {
-                        Some(extra) if !extra.words.is_empty() => &extra.words,
-                        _ => &task.words,
-                    },
-                    metadata: extra.map_or(&[], |extra| &extra.metadata),
-                    tensor_maps: extra.map_or(&[], |extra| &extra.tensor_maps),
-                };
-                self.counters.launches += 1;
-                let outcome = self.backend.launch(queue, cursor, &launch);
-                outcome.map_err(|refused| (prepared.kernel.name().clone(), refused))
-            }
+            Op::Launch { .. } => return self.launch(task, object, point),
             Op::CopyIn(_) => self.call_copy_in(task, point),
             Op::CopyOut(_) => self.call_copy_out(task, point),
             Op::Copy => {
@@ -107,6 +74,43 @@ impl<B: Backend> Server<B> {
             }
         };
         refused.map_err(|(name, refused)| refusal(&name, refused))
+    }
+
+    /// The call for a launch whose bindings are resolved.
+    #[inline]
+    pub(super) fn launch(
+        &mut self,
+        task: &Task,
+        object: u32,
+        point: Point,
+    ) -> Result<(), FailureRef> {
+        let (Op::Launch { count, .. }, Some(prepared)) =
+            (&task.op, self.kernels.get(object as usize))
+        else {
+            return Err(Failure::not_run(&self.names.other, Reason::Lost));
+        };
+        let (count, bindings) = match (count, self.bound.as_slice()) {
+            (LaunchCount::Static(count), bindings) => (BoundCount::Static(*count), bindings),
+            (LaunchCount::Dynamic, [bindings @ .., count]) => {
+                (BoundCount::Dynamic(*count), bindings)
+            }
+            (LaunchCount::Dynamic, []) => (BoundCount::Static([0; 3]), &[][..]),
+        };
+        let extra = task.extra.as_deref();
+        let launch = Launch {
+            name: prepared.kernel.name(),
+            kernel: &prepared.code,
+            count,
+            mode: task.mode,
+            bindings,
+            scalars: task.scalars(),
+            metadata: extra.map_or(&[], |extra| &extra.metadata),
+            tensor_maps: extra.map_or(&[], |extra| &extra.tensor_maps),
+        };
+        self.counters.launches += 1;
+        self.backend
+            .launch(point.queue, point.cursor, &launch)
+            .map_err(|refused| refusal(prepared.kernel.name(), refused))
     }
 
     /// The copy into the first binding.
@@ -290,6 +294,7 @@ impl<B: Backend> Server<B> {
 }
 
 /// A refusal as a failure.
+#[cold]
 pub(super) fn refusal(name: &Arc<str>, refused: Refused) -> FailureRef {
     match refused {
         Refused::Task(why) => Failure::not_run(name, Reason::Refused(why)),

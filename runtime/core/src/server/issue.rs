@@ -173,7 +173,10 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub(super) fn bind(&self, binding: &Binding) -> Result<BoundSlice, FailureRef> {
         let Some(slice) = self.slices.get(binding.key as usize) else {
-            debug_assert!(false, "a task names a slice that is gone (I4)");
+            debug_assert!(
+                binding.key == Binding::UNRESOLVED,
+                "a task names a slice that is gone (I4)"
+            );
             return Err(Failure::not_run(&self.names.other, Reason::Lost));
         };
         debug_assert!(slice.id == binding.slice, "a key outlived its slice (I4)");

@@ -134,8 +134,9 @@ pub struct Server<B: Backend> {
         reason = "blocks move between streams without being copied"
     )]
     spare: Vec<Box<HeldTask>>,
-    /// Scratch: the bindings of the task being issued, those of one recorded task, and foreign
-    /// streams to flush.
+    /// Scratch: points that a task passing through comes after, the bindings of the task being
+    /// issued, those of one recorded task, and foreign streams to flush.
+    after: Vec<Point>,
     bound: Vec<BoundSlice>,
     inner: Vec<BoundSlice>,
     foreign: Vec<(u32, u64)>,
@@ -194,6 +195,7 @@ impl<B: Backend> Server<B> {
             early_drops: VecDeque::new(),
             effects: VecDeque::new(),
             spare: Vec::new(),
+            after: Vec::new(),
             bound: Vec::new(),
             inner: Vec::new(),
             foreign: Vec::new(),
@@ -217,6 +219,11 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub fn admit(&mut self, message: &mut Task) {
         match &message.op {
+            Op::Launch { .. } => {
+                if !self.pass_launch(message) {
+                    self.admit_task(message);
+                }
+            }
             Op::Taken => {}
             Op::Ask(_) | Op::Register(_) | Op::Flush => self.admit_order(message),
             _ => self.admit_task(message),

@@ -5,21 +5,71 @@
 //! anywhere needs neither: its task is issued from the mailbox slot, without being moved. It is still
 //! part of a batch: the backend is flushed as it would be otherwise.
 
-use smallvec::SmallVec;
-
 use crate::backend::Backend;
-use crate::failure::{Failure, Reason};
+use crate::failure::FailureRef;
+use crate::handle::Binding;
 use crate::hazard::log::Use;
-use crate::id::Point;
+use crate::id::{Point, QueueId};
 use crate::message::{Op, Task};
+use crate::stream::actor::NO_OBJECT;
 
 use super::Server;
-use super::admit::{binding_at_mut, needs_wait};
+use super::admit::needs_wait;
 use super::issue::bind_whole;
 
 impl<B: Backend> Server<B> {
-    /// Can a task of this stream go at once?
+    /// Issues a launch of a lone stream straight from its message. Says no, having done nothing, where it
+    /// is to go another way.
+    ///
+    /// This is the way of nearly every message of a busy device, so it looks up everything once.
     #[inline]
+    pub(super) fn pass_launch(&mut self, task: &mut Task) -> bool {
+        let Some(stream) = task.stream.and_then(|id| self.links.stream(id)) else {
+            return false;
+        };
+        let Op::Launch { kernel, .. } = task.op else {
+            return false;
+        };
+        let queue = self.streams[stream as usize].queue;
+        let state = &self.queues[queue.index()];
+        let idle = self.streams[stream as usize].last <= state.completed;
+        let lone = self.tasks_held == 0 && state.streams == 1 && task.extra.is_none();
+        // One that is idle behind others may sit down elsewhere.
+        let seated = !idle || state.in_flight() == 0;
+        if !lone || !seated || state.in_flight() >= self.options.max_in_flight as u64 {
+            return false;
+        }
+        let next = Point::new(queue, state.issued + 1);
+        self.bound.clear();
+        let sound = task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, next);
+        if !self.after.is_empty() {
+            self.issue_waits_after(queue);
+        }
+        let point = self.next_point(queue);
+        self.note_trace(stream, task, point);
+        let kernel = self.links.kernel(kernel).unwrap_or(NO_OBJECT);
+        let outcome = if sound {
+            // Sound bindings have no failed ranges: nothing is to be healed.
+            self.launch(task, kernel, point)
+        } else {
+            self.run_unsound(task, kernel, point);
+            Ok(())
+        };
+        if let Err(failure) = outcome {
+            self.fail_at(task, failure, point);
+        }
+        let actor = &mut self.streams[stream as usize];
+        actor.issued += 1;
+        actor.last = point.cursor;
+        actor.release_credit();
+        let state = &self.queues[queue.index()];
+        if state.issued - state.flushed >= self.options.max_tasks as u64 {
+            self.end_batch(queue);
+        }
+        true
+    }
+
+    /// Can a task of this stream go at once?
     pub(super) fn passes_through(&mut self, stream: u32, op: &Op) -> bool {
         let queue = self.streams[stream as usize].queue;
         self.tasks_held == 0
@@ -38,77 +88,112 @@ impl<B: Backend> Server<B> {
     /// nothing to flush and nothing to wait for in software.
     pub(super) fn pass_through(&mut self, stream: u32, task: &mut Task, paid: bool, asked: bool) {
         let queue = self.streams[stream as usize].queue;
-        let point = Point::new(queue, self.queues[queue.index()].issued + 1);
-        let mut after: SmallVec<[Point; 4]> = SmallVec::new();
-        let mut resolved = Ok(());
-        let mut implied = 0;
+        let next = Point::new(queue, self.queues[queue.index()].issued + 1);
         self.bound.clear();
-        for index in 0.. {
-            let Some(binding) = binding_at_mut(task, index) else {
-                break;
-            };
-            let Some(key) = self.links.slice(binding.slice) else {
-                resolved = Err(Failure::not_run(&self.names.other, Reason::Lost));
-                continue;
-            };
-            binding.key = key;
-            let range = binding.offset..binding.offset + binding.len;
-            let queues = &self.queues;
-            let slice = &mut self.slices[key as usize];
-            slice.log.touch(
-                range,
-                binding.access,
-                Use::Issued(point),
-                |used| match used {
-                    Use::Issued(other) if other.queue == queue => {}
-                    Use::Issued(other) if needs_wait(queues, queue, other) => {
-                        join(&mut after, other);
-                    }
-                    Use::Issued(other) => implied += u64::from(other.cursor > 0),
-                    Use::Held { .. } => {
-                        debug_assert!(false, "a log has an entry of a held task, but none is held");
-                    }
-                },
-            );
-            match bind_whole(slice, binding) {
-                Some(bound) => self.bound.push(bound),
-                None => match self.bind(binding) {
-                    Ok(bound) => self.bound.push(bound),
-                    Err(failure) if resolved.is_ok() => resolved = Err(failure),
-                    Err(_) => {}
-                },
-            }
+        let mut sound = self.enter_bindings(&mut task.bindings, next);
+        if let Some(extra) = &mut task.extra {
+            sound &= self.enter_bindings(&mut extra.bindings, next);
         }
-        self.counters.waits_implied += implied;
-        if !after.is_empty() {
-            self.issue_waits(queue, &after);
+        if !self.after.is_empty() {
+            self.issue_waits_after(queue);
         }
         let point = self.next_point(queue);
         self.note_trace(stream, task, point);
         let object = self.object_of(&task.op);
+        let resolved = if sound { Ok(()) } else { self.resolve(task) };
         self.run(task, object, resolved, point);
+        // What the backend did not take of the message is dropped here: the mailbox does not.
+        task.op = Op::Taken;
+        task.extra = None;
         let actor = &mut self.streams[stream as usize];
         actor.issued += 1;
         actor.last = point.cursor;
         if paid {
             actor.release_credit();
         }
-        // What the backend did not take of the message is dropped here: the mailbox does not.
-        if !matches!(task.op, Op::Launch { .. }) {
-            task.op = Op::Taken;
-        }
-        if task.extra.is_some() {
-            task.extra = None;
-        }
         let state = &self.queues[queue.index()];
         if asked || state.issued - state.flushed >= self.options.max_tasks as u64 {
             self.end_batch(queue);
         }
     }
+
+    /// Enters bindings of a task that is to be at `point` in the access logs, notes in `after` what it
+    /// must come after, and binds them. Says whether each is of a slice with memory and without
+    /// failures; where one is not, what is bound is of no use.
+    fn enter_bindings(&mut self, bindings: &mut [Binding], point: Point) -> bool {
+        let mut sound = true;
+        for binding in bindings {
+            let Some((key, slice)) = self.links.slice(binding.slice).and_then(|key| {
+                let slice = self.slices.get_mut(key as usize)?;
+                Some((key, slice))
+            }) else {
+                sound = false;
+                continue;
+            };
+            binding.key = key;
+            let end = binding.offset + binding.len;
+            let own = slice
+                .log
+                .enter_own(binding.offset, end, binding.access, point);
+            match bind_whole(slice, binding) {
+                Some(whole) => self.bound.push(whole),
+                None => sound = false,
+            }
+            if !own {
+                self.enter_shared(binding, point);
+            }
+        }
+        sound
+    }
+
+    /// Enters a binding whose bytes others than the task's own queue may use.
+    #[inline(never)]
+    fn enter_shared(&mut self, binding: &Binding, point: Point) {
+        let (queues, after) = (&self.queues, &mut self.after);
+        let mut implied = 0;
+        let conflict = |used| match used {
+            Use::Issued(other) if other.queue == point.queue => {}
+            Use::Issued(other) if needs_wait(queues, point.queue, other) => join(after, other),
+            Use::Issued(other) => implied += u64::from(other.cursor > 0),
+            Use::Held { .. } => {
+                debug_assert!(false, "a log has an entry of a held task, but none is held");
+            }
+        };
+        let range = binding.offset..binding.offset + binding.len;
+        let slice = &mut self.slices[binding.key as usize];
+        slice
+            .log
+            .touch(range, binding.access, Use::Issued(point), conflict);
+        self.counters.waits_implied += implied;
+    }
+
+    /// A launch over a binding that has no memory, or failed ranges.
+    #[cold]
+    fn run_unsound(&mut self, task: &mut Task, kernel: u32, point: Point) {
+        let resolved = self.resolve(task);
+        self.run(task, kernel, resolved, point);
+    }
+
+    /// Issues the waits that were noted.
+    #[cold]
+    fn issue_waits_after(&mut self, queue: QueueId) {
+        let mut after = std::mem::take(&mut self.after);
+        self.issue_waits(queue, &after);
+        after.clear();
+        self.after = after;
+    }
+
+    /// A task that was to run at `point` failed: its place there stays empty.
+    #[cold]
+    fn fail_at(&mut self, task: &mut Task, failure: FailureRef, point: Point) {
+        self.backend.mark(point.queue, point.cursor);
+        self.fail(task, failure);
+    }
 }
 
 /// One more point to come after: the latest of each queue stands for the earlier ones (I3).
-fn join(after: &mut SmallVec<[Point; 4]>, point: Point) {
+#[cold]
+fn join(after: &mut Vec<Point>, point: Point) {
     match after.iter_mut().find(|other| other.queue == point.queue) {
         Some(other) => other.cursor = other.cursor.max(point.cursor),
         None => after.push(point),
