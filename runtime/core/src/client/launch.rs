@@ -78,7 +78,8 @@ impl Stream {
         let signature = kernel.kernel.signature();
         let mut packed = Packed::new();
         let table = self.device().table();
-        let mut writer = ArgumentWriter::new(signature, table, &mut packed).unchecked();
+        let given = arguments.count();
+        let mut writer = ArgumentWriter::unchecked(signature, table, &mut packed, given);
         arguments
             .write(&mut writer)
             .map_err(|error| error.of(kernel.name()))?;
@@ -104,11 +105,9 @@ impl Stream {
         if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
             return Err(Error::Foreign { what: "kernel" });
         }
-        let mut writer = ArgumentWriter::new(kernel.kernel.signature(), device.table(), packed);
-        let fits = match arguments.write(&mut writer) {
-            Ok(()) => writer.finish(),
-            misfit => misfit,
-        };
+        let (signature, table) = (kernel.kernel.signature(), device.table());
+        let fits = ArgumentWriter::new(signature, table, packed, arguments.count())
+            .and_then(|mut writer| arguments.write(&mut writer));
         if let Err(error) = fits {
             return Err(error.of(kernel.name()));
         }

@@ -89,9 +89,9 @@ impl Recorder<'_> {
         }
         let signature = kernel.kernel.signature();
         let mut packed = Packed::new();
-        let writer = ArgumentWriter::new(signature, device.table(), &mut packed);
-        let mut writer = writer.keeping(&mut self.holds);
-        let fits = arguments.write(&mut writer).and_then(|()| writer.finish());
+        let given = arguments.count();
+        let fits = ArgumentWriter::new(signature, device.table(), &mut packed, given)
+            .and_then(|writer| arguments.write(&mut writer.keeping(&mut self.holds)));
         fits.map_err(|error| error.of(kernel.name()))?;
         self.stream.check_count(kernel, &count)?;
         let mut task = Task::new(None, Op::Taken);

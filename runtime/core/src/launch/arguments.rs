@@ -57,8 +57,43 @@ mod sealed {
 
 use sealed::Sealed;
 
+/// How many arguments there are of each kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ArgumentCount {
+    /// Bindings.
+    pub bindings: usize,
+    /// Scalars.
+    pub scalars: usize,
+}
+
+impl ArgumentCount {
+    const NONE: Self = Self {
+        bindings: 0,
+        scalars: 0,
+    };
+    const BINDING: Self = Self {
+        bindings: 1,
+        ..Self::NONE
+    };
+    const SCALAR: Self = Self {
+        scalars: 1,
+        ..Self::NONE
+    };
+
+    #[inline(always)]
+    fn and(self, more: Self) -> Self {
+        Self {
+            bindings: self.bindings + more.bindings,
+            scalars: self.scalars + more.scalars,
+        }
+    }
+}
+
 /// One argument: a bound handle, a scalar, or an array of such. Sealed.
 pub trait Argument: Sealed {
+    /// How many arguments it is.
+    fn count(&self) -> ArgumentCount;
+
     /// Checks it against what comes next in the signature, and packs it.
     ///
     /// # Errors
@@ -70,6 +105,11 @@ impl<T: Element> Sealed for Bound<'_, T> {}
 
 impl<T: Element> Argument for Bound<'_, T> {
     #[inline(always)]
+    fn count(&self) -> ArgumentCount {
+        ArgumentCount::BINDING
+    }
+
+    #[inline(always)]
     fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
         writer.binding(self.handle, self.access)
     }
@@ -79,6 +119,11 @@ impl<T: Element> Sealed for &Handle<T> {}
 
 /// Several arguments of one kind, one after the other.
 impl<A: Argument, const N: usize> Argument for [A; N] {
+    #[inline(always)]
+    fn count(&self) -> ArgumentCount {
+        sum(self.iter().map(Argument::count))
+    }
+
     #[inline(always)]
     fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
         self.iter().try_for_each(|argument| argument.write(writer))
@@ -90,6 +135,11 @@ impl<A: Argument, const N: usize> Sealed for [A; N] {}
 /// A handle without an access is read and written.
 impl<T: Element> Argument for &Handle<T> {
     #[inline(always)]
+    fn count(&self) -> ArgumentCount {
+        ArgumentCount::BINDING
+    }
+
+    #[inline(always)]
     fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
         writer.binding(self, Access::ReadWrite)
     }
@@ -100,6 +150,11 @@ macro_rules! scalar_arguments {
         impl Sealed for $rust {}
 
         impl Argument for $rust {
+            #[inline(always)]
+            fn count(&self) -> ArgumentCount {
+                ArgumentCount::SCALAR
+            }
+
             #[inline(always)]
             fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
                 writer.scalar(*self)
@@ -113,6 +168,9 @@ scalar_arguments! { f64, i64, u64, f32, i32, u32, i16, u16, i8, u8 }
 /// All arguments of a launch: bindings first, then scalars, both in declared order. A tuple, or
 /// [`LaunchArgs`]. Sealed.
 pub trait Arguments: Sealed {
+    /// How many there are: known when compiling, for a tuple.
+    fn count(&self) -> ArgumentCount;
+
     /// Checks them against the signature, and packs them.
     ///
     /// # Errors
@@ -120,11 +178,22 @@ pub trait Arguments: Sealed {
     fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError>;
 }
 
+/// All of them together.
+#[inline(always)]
+fn sum(counts: impl Iterator<Item = ArgumentCount>) -> ArgumentCount {
+    counts.fold(ArgumentCount::NONE, ArgumentCount::and)
+}
+
 macro_rules! tuple_arguments {
     ($(($($name:ident $index:tt),*))*) => {$(
         impl<$($name: Argument),*> Sealed for ($($name,)*) {}
 
         impl<$($name: Argument),*> Arguments for ($($name,)*) {
+            #[inline(always)]
+            fn count(&self) -> ArgumentCount {
+                ArgumentCount::NONE$(.and(self.$index.count()))*
+            }
+
             #[inline(always)]
             fn write(&self, _writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
                 $(self.$index.write(_writer)?;)*
@@ -197,6 +266,10 @@ impl<'a> LaunchArgs<'a> {
 impl Sealed for LaunchArgs<'_> {}
 
 impl Arguments for LaunchArgs<'_> {
+    fn count(&self) -> ArgumentCount {
+        sum(self.arguments.iter().map(Argument::count))
+    }
+
     fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
         self.arguments
             .iter()
@@ -214,6 +287,10 @@ impl Arguments for LaunchArgs<'_> {
 impl<A: Arguments + ?Sized> Sealed for &A {}
 
 impl<A: Arguments + ?Sized> Arguments for &A {
+    fn count(&self) -> ArgumentCount {
+        (**self).count()
+    }
+
     fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
         (**self).write(writer)
     }
@@ -222,6 +299,10 @@ impl<A: Arguments + ?Sized> Arguments for &A {
 impl Sealed for Box<dyn Argument + '_> {}
 
 impl Argument for Box<dyn Argument + '_> {
+    fn count(&self) -> ArgumentCount {
+        (**self).count()
+    }
+
     fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
         (**self).write(writer)
     }

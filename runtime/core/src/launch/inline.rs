@@ -58,7 +58,7 @@ impl<T: Copy, const N: usize> Inline<T, N> {
     }
 
     /// All `N` items, if there are as many.
-    #[inline]
+    #[inline(always)]
     pub fn as_full_mut(&mut self) -> Option<&mut [T; N]> {
         if self.len as usize != N {
             return None;

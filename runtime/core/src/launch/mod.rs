@@ -7,7 +7,9 @@ mod metadata;
 mod pack;
 mod tensor_map;
 
-pub use arguments::{Argument, Arguments, Bound, LaunchArgs, bind, read, update, write};
+pub use arguments::{
+    Argument, ArgumentCount, Arguments, Bound, LaunchArgs, bind, read, update, write,
+};
 pub use count::CubeCount;
 pub use inline::Inline;
 pub use metadata::{Metadata, StaticMetadata};

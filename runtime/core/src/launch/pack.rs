@@ -5,6 +5,7 @@
 //! inline) is in cold functions of its own.
 
 use std::mem::ManuallyDrop;
+use std::slice;
 use std::sync::Arc;
 
 use millstream_ir::DType;
@@ -13,8 +14,8 @@ use crate::access::Access;
 use crate::element::Element;
 use crate::error::{Error, LaunchError};
 use crate::handle::{Binding, Handle, Hold, Table};
-use crate::kernel::{BindingSpec, Share, Signature};
-use crate::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, TensorMap};
+use crate::kernel::{BindingSpec, ScalarSpec, Share, Signature};
+use crate::launch::{ArgumentCount, INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, TensorMap};
 use crate::message::{Extra, Task};
 
 /// Arguments on their way into a task: each is checked against what comes next in the signature and
@@ -23,9 +24,9 @@ pub struct ArgumentWriter<'a> {
     signature: &'a Signature,
     table: &'a Arc<Table>,
     checked: bool,
-    /// Arguments given so far.
-    bindings: usize,
-    scalars: usize,
+    /// What is still to be given: as much as will be, which is counted first.
+    bindings: slice::Iter<'a, BindingSpec>,
+    scalars: slice::Iter<'a, ScalarSpec>,
     /// Does a binding so far write?
     writes: bool,
     packed: &'a mut Packed,
@@ -37,6 +38,7 @@ pub struct ArgumentWriter<'a> {
 pub(crate) struct Packed {
     bindings: Inline<Binding, INLINE_BINDINGS>,
     /// Full if there are any, so that scalars find their places without counting; `word_count` are in use.
+    /// Of more words than that these are the first.
     words: Inline<u64, INLINE_WORDS>,
     word_count: usize,
     /// Nearly always none: see the `Drop`.
@@ -69,8 +71,11 @@ impl Packed {
     pub(crate) fn move_to(&mut self, task: &mut Task) {
         task.bindings.copy_from(&self.bindings);
         task.words.copy_first(&self.words, self.word_count);
-        if self.extra.is_some() {
-            task.extra = self.extra.take();
+        if let Some(mut extra) = self.extra.take() {
+            if !extra.words.is_empty() {
+                extra.words[..INLINE_WORDS].copy_from_slice(&self.words);
+            }
+            task.extra = Some(extra);
         }
     }
 
@@ -86,11 +91,14 @@ impl Packed {
         self.extra.get_or_insert_default().words = vec![0; words];
     }
 
+    /// Puts a scalar beyond the inline words.
     #[cold]
-    fn more_words(&mut self) -> &mut [u64] {
-        match &mut *self.extra {
-            Some(extra) => &mut extra.words,
-            None => &mut [],
+    fn put_further(&mut self, offset: usize, value: &[u8]) {
+        if let Some(extra) = &mut *self.extra
+            && let Some(room) =
+                bytemuck::cast_slice_mut(&mut extra.words).get_mut(offset..offset + value.len())
+        {
+            room.copy_from_slice(value);
         }
     }
 
@@ -135,35 +143,53 @@ impl Packed {
 }
 
 impl<'a> ArgumentWriter<'a> {
+    /// A writer of as many arguments as will be given.
+    ///
+    /// # Errors
+    /// When the signature declares more or fewer.
     #[inline(always)]
     pub(crate) fn new(
         signature: &'a Signature,
         table: &'a Arc<Table>,
         packed: &'a mut Packed,
+        given: ArgumentCount,
+    ) -> Result<Self, ArgumentError> {
+        let (bindings, scalars) = (signature.bindings(), signature.scalars());
+        if bindings.len() != given.bindings || scalars.len() != given.scalars {
+            return Err(miscounted(signature, given));
+        }
+        Ok(Self {
+            checked: true,
+            ..Self::unchecked(signature, table, packed, given)
+        })
+    }
+
+    /// A writer that takes arguments as they are.
+    #[inline(always)]
+    pub(crate) fn unchecked(
+        signature: &'a Signature,
+        table: &'a Arc<Table>,
+        packed: &'a mut Packed,
+        given: ArgumentCount,
     ) -> Self {
-        let words = signature.scalar_words();
-        if words > INLINE_WORDS {
-            packed.make_room(words);
-        } else if words > 0 {
+        if given.scalars > 0 {
+            let words = signature.scalar_words();
             packed.words.fill(INLINE_WORDS, 0);
             packed.word_count = words;
+            if words > INLINE_WORDS {
+                packed.make_room(words);
+            }
         }
         Self {
             signature,
             table,
-            checked: true,
-            bindings: 0,
-            scalars: 0,
+            checked: false,
+            bindings: signature.bindings().iter(),
+            scalars: signature.scalars().iter(),
             writes: false,
             packed,
             kept: None,
         }
-    }
-
-    /// Takes the arguments as they are.
-    pub(crate) fn unchecked(mut self) -> Self {
-        self.checked = false;
-        self
     }
 
     /// Keeps a hold on every handle.
@@ -184,8 +210,7 @@ impl<'a> ArgumentWriter<'a> {
     ) -> Result<(), ArgumentError> {
         let binding = handle.binding(access);
         if self.checked {
-            let Some(spec) = self.signature.bindings().get(self.bindings) else {
-                self.bindings += 1; // Counted on: the sentence tells how many were given.
+            let Some(spec) = self.bindings.next() else {
                 return Ok(());
             };
             let fits = Arc::ptr_eq(handle.hold().table(), self.table)
@@ -200,13 +225,13 @@ impl<'a> ArgumentWriter<'a> {
                 && self.packed.conflicts(&binding)
                 && let Some(earlier) = self.packed.conflicting(self.signature, &binding)
             {
-                return Err(overlap(self.signature, earlier, self.bindings));
+                let mine = self.signature.bindings().len() - self.bindings.len() - 1;
+                return Err(overlap(self.signature, earlier, mine));
             }
         }
         if let Some(kept) = &mut self.kept {
             kept.push(handle.hold().clone());
         }
-        self.bindings += 1;
         self.packed.push(binding);
         Ok(())
     }
@@ -217,24 +242,20 @@ impl<'a> ArgumentWriter<'a> {
     /// What does not fit the signature.
     #[inline(always)]
     pub(crate) fn scalar<T: Element>(&mut self, value: T) -> Result<(), ArgumentError> {
-        let Some(spec) = self.signature.scalars().get(self.scalars) else {
-            self.scalars += 1; // Counted on, as above.
+        let Some(spec) = self.scalars.next() else {
             return Ok(());
         };
         if spec.dtype != T::DTYPE {
             return Err(element_type(&spec.name, spec.dtype, T::DTYPE));
         }
-        self.scalars += 1;
-        // Scalars are packed by type, so an offset is a multiple of the size.
-        let place = spec.offset / size_of::<T>();
-        if let Some(words) = self.packed.words.as_full_mut() {
-            if let Some(place) = bytemuck::cast_slice_mut::<u64, T>(words).get_mut(place) {
-                *place = value;
+        let value = bytemuck::bytes_of(&value);
+        match self.packed.words.as_full_mut() {
+            // Scalars do not straddle words, so one that begins inline ends there.
+            Some(words) if spec.offset <= size_of_val(words) - size_of::<T>() => {
+                let bytes: &mut [u8; INLINE_WORDS * 8] = bytemuck::cast_mut(words);
+                bytes[spec.offset..][..size_of::<T>()].copy_from_slice(value);
             }
-        } else if let Some(place) =
-            bytemuck::cast_slice_mut(self.packed.more_words()).get_mut(place)
-        {
-            *place = value;
+            _ => self.packed.put_further(spec.offset, value),
         }
         Ok(())
     }
@@ -255,17 +276,6 @@ impl<'a> ArgumentWriter<'a> {
             return Err(LaunchError::TensorMapBinding { binding, bindings }.into());
         }
         self.packed.extra.get_or_insert_default().tensor_maps = maps.to_vec();
-        Ok(())
-    }
-
-    /// Were all arguments given, and no more?
-    #[inline(always)]
-    pub(crate) fn finish(self) -> Result<(), ArgumentError> {
-        let bindings = self.signature.bindings().len();
-        let scalars = self.signature.scalars().len();
-        if self.checked && (bindings != self.bindings || scalars != self.scalars) {
-            return Err(miscounted(bindings, self.bindings, scalars, self.scalars));
-        }
         Ok(())
     }
 }
@@ -314,17 +324,13 @@ fn overlap(signature: &Signature, first: usize, second: usize) -> ArgumentError 
 }
 
 #[cold]
-fn miscounted(
-    bindings: usize,
-    given: usize,
-    scalars: usize,
-    scalars_given: usize,
-) -> ArgumentError {
-    if bindings != given {
-        let expected = bindings;
+fn miscounted(signature: &Signature, given: ArgumentCount) -> ArgumentError {
+    let expected = signature.bindings().len();
+    if given.bindings != expected {
+        let given = given.bindings;
         return LaunchError::BindingCount { expected, given }.into();
     }
-    let (expected, given) = (scalars, scalars_given);
+    let (expected, given) = (signature.scalars().len(), given.scalars);
     LaunchError::ScalarCount { expected, given }.into()
 }
 

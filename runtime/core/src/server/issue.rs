@@ -50,8 +50,8 @@ impl<B: Backend> Server<B> {
         let Some(mut held) = self.streams[stream as usize].held.pop_front() else {
             return Issued::Empty;
         };
-        self.issue_waits(queue, &held.after);
         let point = self.next_point(queue);
+        self.issue_waits(point, &held.after);
         self.note_trace(stream, &held.task, point);
         let resolved = self.resolve(&held.task);
         self.run(&mut held.task, held.object, resolved, point);
@@ -85,9 +85,10 @@ impl<B: Backend> Server<B> {
         state.full
     }
 
-    /// Issues the waits that no clock implies.
+    /// Issues the waits that no clock implies, before the task that is to be at `place`.
     #[inline]
-    pub(super) fn issue_waits(&mut self, queue: QueueId, after: &[Point]) {
+    pub(super) fn issue_waits(&mut self, place: Point, after: &[Point]) {
+        let queue = place.queue;
         for point in after {
             if point.queue == queue {
                 continue;
@@ -108,7 +109,7 @@ impl<B: Backend> Server<B> {
             self.log_wait(queue, *point);
             if self.backend.queue_wait(queue, *point).is_ok() {
                 let state = &mut self.queues[queue.index()];
-                state.clock.wait(state.issued + 1, *point, clock);
+                state.clock.wait(place.cursor, *point, clock);
                 self.counters.waits_issued += 1;
             }
         }
@@ -315,14 +316,11 @@ impl<B: Backend> Server<B> {
     }
 }
 
-/// A binding of a slice that has memory, no failed ranges, and the bytes: nearly every one.
-#[inline]
-pub(super) fn bind_whole(slice: &Slice, binding: &Binding) -> Option<BoundSlice> {
+/// A binding, up to `end`, of a slice that has memory, no failed ranges, and the bytes: nearly every one.
+#[inline(always)]
+pub(super) fn bind_whole(slice: &Slice, binding: &Binding, end: u64) -> Option<BoundSlice> {
     match &slice.memory {
-        Memory::Reserved(reservation)
-            if slice.faults.is_clean()
-                && binding.offset.saturating_add(binding.len) <= slice.bytes =>
-        {
+        Memory::Reserved(reservation) if slice.faults.is_clean() && end <= slice.bytes => {
             Some(BoundSlice {
                 page: Some(reservation.page),
                 offset: reservation.offset + binding.offset,

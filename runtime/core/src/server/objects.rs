@@ -16,7 +16,7 @@ use crate::kernel::Kernel;
 use crate::message::{Op, Registration};
 use crate::recording::RecordedTask;
 use crate::slice::{Memory, Slice};
-use crate::stream::actor::{NO_OBJECT, Parked, StreamActor};
+use crate::stream::actor::{NO_OBJECT, Parked, StreamActor, credit_chunk};
 use crate::stream::queue::Retiring;
 
 use super::{Effect, Server};
@@ -159,6 +159,7 @@ impl<B: Backend> Server<B> {
             }
             Registration::Stream { id, client, credit } => {
                 let queue = self.fewest_streams();
+                let credit_chunk = credit_chunk(credit.limit());
                 self.queues[queue.index()].streams += 1;
                 let number = self.streams_made;
                 self.streams_made += 1;
@@ -174,6 +175,7 @@ impl<B: Backend> Server<B> {
                     parked: Parked::No,
                     in_turn: false,
                     unreleased: 0,
+                    credit_chunk,
                     waiters: Default::default(),
                     dropped: false,
                 }) as u32;

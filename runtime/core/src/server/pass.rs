@@ -9,7 +9,7 @@ use crate::backend::Backend;
 use crate::failure::FailureRef;
 use crate::handle::Binding;
 use crate::hazard::log::Use;
-use crate::id::{Point, QueueId};
+use crate::id::Point;
 use crate::message::{Op, Task};
 use crate::stream::actor::NO_OBJECT;
 
@@ -39,13 +39,12 @@ impl<B: Backend> Server<B> {
         if !lone || !seated || state.in_flight() >= self.options.max_in_flight as u64 {
             return false;
         }
-        let next = Point::new(queue, state.issued + 1);
-        self.bound.clear();
-        let sound = task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, next);
-        if !self.after.is_empty() {
-            self.issue_waits_after(queue);
-        }
         let point = self.next_point(queue);
+        self.bound.clear();
+        let sound = task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, point);
+        if !self.after.is_empty() {
+            self.issue_waits_after(point);
+        }
         self.note_trace(stream, task, point);
         let kernel = self.links.kernel(kernel).unwrap_or(NO_OBJECT);
         let outcome = if sound {
@@ -88,16 +87,15 @@ impl<B: Backend> Server<B> {
     /// nothing to flush and nothing to wait for in software.
     pub(super) fn pass_through(&mut self, stream: u32, task: &mut Task, paid: bool, asked: bool) {
         let queue = self.streams[stream as usize].queue;
-        let next = Point::new(queue, self.queues[queue.index()].issued + 1);
+        let point = self.next_point(queue);
         self.bound.clear();
-        let mut sound = self.enter_bindings(&mut task.bindings, next);
+        let mut sound = self.enter_bindings(&mut task.bindings, point);
         if let Some(extra) = &mut task.extra {
-            sound &= self.enter_bindings(&mut extra.bindings, next);
+            sound &= self.enter_bindings(&mut extra.bindings, point);
         }
         if !self.after.is_empty() {
-            self.issue_waits_after(queue);
+            self.issue_waits_after(point);
         }
-        let point = self.next_point(queue);
         self.note_trace(stream, task, point);
         let object = self.object_of(&task.op);
         let resolved = if sound { Ok(()) } else { self.resolve(task) };
@@ -131,11 +129,11 @@ impl<B: Backend> Server<B> {
                 continue;
             };
             binding.key = key;
-            let end = binding.offset + binding.len;
+            let end = binding.offset.saturating_add(binding.len);
             let own = slice
                 .log
                 .enter_own(binding.offset, end, binding.access, point);
-            match bind_whole(slice, binding) {
+            match bind_whole(slice, binding, end) {
                 Some(whole) => self.bound.push(whole),
                 None => sound = false,
             }
@@ -174,11 +172,11 @@ impl<B: Backend> Server<B> {
         self.run(task, kernel, resolved, point);
     }
 
-    /// Issues the waits that were noted.
+    /// Issues the waits that were noted for the task that is to be at `place`.
     #[cold]
-    fn issue_waits_after(&mut self, queue: QueueId) {
+    fn issue_waits_after(&mut self, place: Point) {
         let mut after = std::mem::take(&mut self.after);
-        self.issue_waits(queue, &after);
+        self.issue_waits(place, &after);
         after.clear();
         self.after = after;
     }

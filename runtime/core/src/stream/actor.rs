@@ -67,8 +67,13 @@ pub(crate) enum Parked {
     HostRuns,
 }
 
-/// Issued tasks whose credit is given back together.
-const CREDIT_CHUNK: u64 = 32;
+/// Most issued tasks whose credit is given back together.
+const CREDIT_CHUNK_MAX: u64 = 32;
+
+/// Issued tasks whose credit is given back together, of a stream that may hold `limit`.
+pub(crate) fn credit_chunk(limit: u64) -> u64 {
+    CREDIT_CHUNK_MAX.min(limit / 4)
+}
 
 /// A task of another stream that waits for one of ours to be issued.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -103,6 +108,8 @@ pub(crate) struct StreamActor {
     pub(crate) waiters: BinaryHeap<Reverse<Waiter>>,
     /// Credit of issued tasks that is not given back yet.
     pub(crate) unreleased: u64,
+    /// Issued tasks whose credit is given back together.
+    pub(crate) credit_chunk: u64,
     /// The last handle is gone.
     pub(crate) dropped: bool,
 }
@@ -123,13 +130,18 @@ impl StreamActor {
 
     /// One task more was issued: gives credit back, some tasks at a time. What is kept back is less
     /// than a quarter of the limit, so it holds nobody up.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release_credit(&mut self) {
         self.unreleased += 1;
-        if self.unreleased >= CREDIT_CHUNK.min(self.credit.limit() / 4) {
-            self.credit.release(self.unreleased);
-            self.unreleased = 0;
+        if self.unreleased >= self.credit_chunk {
+            self.give_credit_back();
         }
+    }
+
+    #[cold]
+    fn give_credit_back(&mut self) {
+        self.credit.release(self.unreleased);
+        self.unreleased = 0;
     }
 
     /// Can its first held task be tried?

@@ -187,14 +187,20 @@ impl<T> Ring<T> {
         self.slot(pos).turn.load(acquire) == pos + 1
     }
 
-    /// Is there a next message? Where there is none, producers that wait for room are told of what was freed.
+    /// The slot of the next message, if there is one. Where there is none, producers that wait for room are
+    /// told of what was freed.
     #[inline]
-    fn has_arrived(&self, cursor: &mut Cursor) -> bool {
-        let arrived = self.is_published(cursor.head);
-        if !arrived && cursor.unreported != 0 {
+    fn arrived(&self, cursor: &mut Cursor) -> Option<&Slot<T>> {
+        let slot = self.slot(cursor.head);
+        // Acquire: pairs with the producer's Release in `fill`.
+        let acquire = weaken(Bug::MailboxReceiveRelaxed, Ordering::Acquire);
+        if slot.turn.load(acquire) == cursor.head + 1 {
+            return Some(slot);
+        }
+        if cursor.unreported != 0 {
             self.look_for_waiting(cursor);
         }
-        arrived
+        None
     }
 
     /// Lets `f` consume the next message in place, then drops it and frees its slot, also when `f` unwinds.
@@ -204,11 +210,12 @@ impl<T> Ring<T> {
         cursor: &mut Cursor,
         f: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        if !self.has_arrived(cursor) {
-            return None;
-        }
-        let taken = Taken { ring: self, cursor };
-        let slot = self.slot(taken.cursor.head);
+        let slot = self.arrived(cursor)?;
+        let taken = Taken(Freed {
+            ring: self,
+            slot,
+            cursor,
+        });
         // SAFETY: published and not yet freed, so the value is initialized and the receiver's alone.
         let out = slot
             .value
@@ -225,11 +232,12 @@ impl<T> Ring<T> {
         cursor: &mut Cursor,
         f: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
-        if !self.has_arrived(cursor) {
-            return None;
-        }
-        let freed = Freed { ring: self, cursor };
-        let slot = self.slot(freed.cursor.head);
+        let slot = self.arrived(cursor)?;
+        let freed = Freed {
+            ring: self,
+            slot,
+            cursor,
+        };
         let out = slot.value.with_mut(|value| {
             // SAFETY: published and not yet freed, so the value is initialized and the receiver's alone. It
             // is not touched again after `freed` goes; not dropping it leaks at most.
@@ -242,26 +250,21 @@ impl<T> Ring<T> {
     /// Moves the next message out.
     #[inline]
     pub(super) fn take(&self, cursor: &mut Cursor) -> Option<T> {
-        if !self.has_arrived(cursor) {
-            return None;
-        }
-        let slot = self.slot(cursor.head);
+        let slot = self.arrived(cursor)?;
         // SAFETY: published and not yet freed; the slot is freed right after, so the value is read once.
         let value = slot
             .value
             .with_mut(|value| unsafe { (*value).assume_init_read() });
-        self.free(cursor);
+        self.free(slot, cursor);
         Some(value)
     }
 
-    /// Gives the slot at the head back to the producers; its value is gone.
+    /// Gives `slot`, the one at the head, back to the producers; its value is gone.
     #[inline]
-    fn free(&self, cursor: &mut Cursor) {
+    fn free(&self, slot: &Slot<T>, cursor: &mut Cursor) {
         // Release: pairs with the producers' Acquire in `claim`.
         let release = weaken(Bug::MailboxFreeRelaxed, Ordering::Release);
-        self.slot(cursor.head)
-            .turn
-            .store(cursor.head + self.mask + 1, release);
+        slot.turn.store(cursor.head + self.mask + 1, release);
         cursor.head += 1;
         cursor.unreported += 1;
         self.taken.set(cursor.head);
@@ -334,33 +337,28 @@ impl<T> Ring<T> {
 /// Frees the slot at the cursor when dropped.
 struct Freed<'a, T> {
     ring: &'a Ring<T>,
+    slot: &'a Slot<T>,
     cursor: &'a mut Cursor,
 }
 
 impl<T> Drop for Freed<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.ring.free(self.cursor);
+        self.ring.free(self.slot, self.cursor);
     }
 }
 
-/// A message in the receiver's hands: dropped in place and its slot freed when this goes.
-struct Taken<'a, T> {
-    ring: &'a Ring<T>,
-    cursor: &'a mut Cursor,
-}
+/// A message in the receiver's hands: dropped in place when this goes, and then its slot is freed, also
+/// when dropping the message unwinds.
+struct Taken<'a, T>(Freed<'a, T>);
 
 impl<T> Drop for Taken<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Frees the slot also when dropping the message unwinds.
-        let freed = Freed {
-            ring: self.ring,
-            cursor: self.cursor,
-        };
-        let slot = freed.ring.slot(freed.cursor.head);
-        // SAFETY: the value is initialized and the receiver's alone until `freed` goes.
-        slot.value
+        // SAFETY: the value is initialized and the receiver's alone until the slot is freed.
+        self.0
+            .slot
+            .value
             .with_mut(|value| unsafe { (*value).assume_init_drop() });
     }
 }
