@@ -303,6 +303,8 @@ impl Binding {
     /// Do the two share a byte that one of them writes?
     #[inline]
     pub fn conflicts(&self, other: &Binding) -> bool {
-        (self.access.writes() || other.access.writes()) && self.overlaps(other)
+        self.slice == other.slice
+            && (self.access.writes() || other.access.writes())
+            && self.overlaps(other)
     }
 }

@@ -44,27 +44,21 @@ impl<T: Copy, const N: usize> Inline<T, N> {
     /// Makes this list equal to `other`, copying only what is in use.
     #[inline]
     pub fn copy_from(&mut self, other: &Self) {
-        self.copy_first(other, other.len as usize);
+        self.set(other);
     }
 
-    /// Makes this list equal to the first `len` items of `other`.
+    /// Makes this list equal to `items`, of which those beyond `N` are left out.
     #[inline]
-    pub fn copy_first(&mut self, other: &Self, len: usize) {
-        let len = len.min(other.len as usize);
+    pub fn set(&mut self, items: &[T]) {
+        let len = items.len().min(N);
         self.len = len as u32;
         if len > 0 {
-            self.items[..len].copy_from_slice(&other.items[..len]);
+            // SAFETY: `len` is within both; initialized values of a plain type are copied.
+            unsafe {
+                let target = self.items.as_mut_ptr().cast::<T>();
+                std::ptr::copy_nonoverlapping(items.as_ptr(), target, len);
+            }
         }
-    }
-
-    /// All `N` items, if there are as many.
-    #[inline(always)]
-    pub fn as_full_mut(&mut self) -> Option<&mut [T; N]> {
-        if self.len as usize != N {
-            return None;
-        }
-        // SAFETY: the first `len` items are initialized, as in `deref`, and these are all.
-        Some(unsafe { &mut *self.items.as_mut_ptr().cast::<[T; N]>() })
     }
 
     /// Makes the list `len` times `item`.

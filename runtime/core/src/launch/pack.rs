@@ -4,7 +4,7 @@
 //! A launch of a few arguments is a straight line of code here: what is rare (errors, more than fits
 //! inline) is in cold functions of its own.
 
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::slice;
 use std::sync::Arc;
 
@@ -29,7 +29,9 @@ pub struct ArgumentWriter<'a> {
     scalars: slice::Iter<'a, ScalarSpec>,
     /// Does a binding so far write?
     writes: bool,
-    packed: &'a mut Packed,
+    packed: &'a mut Inline<Binding, INLINE_BINDINGS>,
+    words: Option<&'a mut [u64; INLINE_WORDS]>,
+    extra: &'a mut Option<Box<Extra>>,
     /// Where holds on the handles go, if they are to be kept: by a recording.
     kept: Option<&'a mut Vec<Hold>>,
 }
@@ -37,9 +39,9 @@ pub struct ArgumentWriter<'a> {
 /// Packed arguments of one task.
 pub(crate) struct Packed {
     bindings: Inline<Binding, INLINE_BINDINGS>,
-    /// Full if there are any, so that scalars find their places without counting; `word_count` are in use.
-    /// Of more words than that these are the first.
-    words: Inline<u64, INLINE_WORDS>,
+    /// The first `word_count` are in use; of more than there is room for, these are the first. Written
+    /// if any are in use.
+    words: MaybeUninit<[u64; INLINE_WORDS]>,
     word_count: usize,
     /// Nearly always none: see the `Drop`.
     extra: ManuallyDrop<Option<Box<Extra>>>,
@@ -60,7 +62,7 @@ impl Packed {
     pub(crate) fn new() -> Self {
         Self {
             bindings: Inline::new(),
-            words: Inline::new(),
+            words: MaybeUninit::uninit(),
             word_count: 0,
             extra: ManuallyDrop::new(None),
         }
@@ -70,35 +72,28 @@ impl Packed {
     #[inline]
     pub(crate) fn move_to(&mut self, task: &mut Task) {
         task.bindings.copy_from(&self.bindings);
-        task.words.copy_first(&self.words, self.word_count);
-        if let Some(mut extra) = self.extra.take() {
-            if !extra.words.is_empty() {
-                extra.words[..INLINE_WORDS].copy_from_slice(&self.words);
+        if self.word_count > 0 {
+            // SAFETY: words that are in use were written.
+            let words = unsafe { self.words.assume_init_ref() };
+            task.words.set(&words[..self.word_count.min(INLINE_WORDS)]);
+            if let Some(extra) = &mut *self.extra
+                && !extra.words.is_empty()
+            {
+                extra.words[..INLINE_WORDS].copy_from_slice(words);
             }
-            task.extra = Some(extra);
+        }
+        if self.extra.is_some() {
+            task.extra = self.extra.take();
         }
     }
+}
 
+/// Where bindings are packed.
+impl ArgumentWriter<'_> {
     #[inline]
     fn push(&mut self, binding: Binding) {
-        if let Err(binding) = self.bindings.push(binding) {
+        if let Err(binding) = self.packed.push(binding) {
             self.push_more(binding);
-        }
-    }
-
-    #[cold]
-    fn make_room(&mut self, words: usize) {
-        self.extra.get_or_insert_default().words = vec![0; words];
-    }
-
-    /// Puts a scalar beyond the inline words.
-    #[cold]
-    fn put_further(&mut self, offset: usize, value: &[u8]) {
-        if let Some(extra) = &mut *self.extra
-            && let Some(room) =
-                bytemuck::cast_slice_mut(&mut extra.words).get_mut(offset..offset + value.len())
-        {
-            room.copy_from_slice(value);
         }
     }
 
@@ -108,17 +103,16 @@ impl Packed {
     }
 
     /// Shares an earlier binding a byte with `binding` where one of them is written?
-    #[inline]
+    #[inline(always)]
     fn conflicts(&self, binding: &Binding) -> bool {
-        self.bindings
-            .iter()
-            .any(|earlier| earlier.conflicts(binding))
-            || self.extra.as_ref().is_some_and(|extra| {
-                extra
-                    .bindings
+        let conflicts = |earlier: &Binding| earlier.conflicts(binding);
+        self.packed.iter().any(conflicts)
+            || (self.extra.is_some()
+                && self
+                    .extra
                     .iter()
-                    .any(|earlier| earlier.conflicts(binding))
-            })
+                    .flat_map(|extra| &extra.bindings)
+                    .any(conflicts))
     }
 
     /// The first earlier binding that shares a byte with `binding`, the next one, where one of them is
@@ -126,7 +120,7 @@ impl Packed {
     #[cold]
     fn conflicting(&self, signature: &Signature, binding: &Binding) -> Option<usize> {
         let more: &[Binding] = self.extra.as_ref().map_or(&[], |extra| &extra.bindings);
-        let mine = self.bindings.len() + more.len();
+        let mine = self.packed.len() + more.len();
         let aliases = |index: usize| {
             let share = signature.bindings().get(index).map(|spec| spec.share);
             signature.aliases() && share.is_some_and(Share::is_shared_by_pointer)
@@ -134,7 +128,7 @@ impl Packed {
         let conflicts = |(index, earlier): (usize, &Binding)| {
             earlier.conflicts(binding) && !(aliases(index) && aliases(mine))
         };
-        self.bindings
+        self.packed
             .iter()
             .chain(more)
             .enumerate()
@@ -172,14 +166,20 @@ impl<'a> ArgumentWriter<'a> {
         packed: &'a mut Packed,
         given: ArgumentCount,
     ) -> Self {
-        if given.scalars > 0 {
-            let words = signature.scalar_words();
-            packed.words.fill(INLINE_WORDS, 0);
-            packed.word_count = words;
-            if words > INLINE_WORDS {
-                packed.make_room(words);
+        let Packed {
+            bindings,
+            words,
+            word_count,
+            extra,
+        } = packed;
+        let extra: &mut Option<Box<Extra>> = extra;
+        let words = (given.scalars > 0).then(|| {
+            *word_count = signature.scalar_words();
+            if *word_count > INLINE_WORDS {
+                make_room(extra, *word_count);
             }
-        }
+            words.write([0; INLINE_WORDS])
+        });
         Self {
             signature,
             table,
@@ -187,7 +187,9 @@ impl<'a> ArgumentWriter<'a> {
             bindings: signature.bindings().iter(),
             scalars: signature.scalars().iter(),
             writes: false,
-            packed,
+            packed: bindings,
+            words,
+            extra,
             kept: None,
         }
     }
@@ -222,8 +224,8 @@ impl<'a> ArgumentWriter<'a> {
             }
             self.writes |= access.writes();
             if self.writes
-                && self.packed.conflicts(&binding)
-                && let Some(earlier) = self.packed.conflicting(self.signature, &binding)
+                && self.conflicts(&binding)
+                && let Some(earlier) = self.conflicting(self.signature, &binding)
             {
                 let mine = self.signature.bindings().len() - self.bindings.len() - 1;
                 return Err(overlap(self.signature, earlier, mine));
@@ -232,7 +234,7 @@ impl<'a> ArgumentWriter<'a> {
         if let Some(kept) = &mut self.kept {
             kept.push(handle.hold().clone());
         }
-        self.packed.push(binding);
+        self.push(binding);
         Ok(())
     }
 
@@ -249,20 +251,20 @@ impl<'a> ArgumentWriter<'a> {
             return Err(element_type(&spec.name, spec.dtype, T::DTYPE));
         }
         let value = bytemuck::bytes_of(&value);
-        match self.packed.words.as_full_mut() {
+        match &mut self.words {
             // Scalars do not straddle words, so one that begins inline ends there.
-            Some(words) if spec.offset <= size_of_val(words) - size_of::<T>() => {
-                let bytes: &mut [u8; INLINE_WORDS * 8] = bytemuck::cast_mut(words);
+            Some(words) if spec.offset <= INLINE_WORDS * 8 - size_of::<T>() => {
+                let bytes: &mut [u8; INLINE_WORDS * 8] = bytemuck::cast_mut(*words);
                 bytes[spec.offset..][..size_of::<T>()].copy_from_slice(value);
             }
-            _ => self.packed.put_further(spec.offset, value),
+            _ => put_further(self.extra, spec.offset, value),
         }
         Ok(())
     }
 
     /// Takes metadata words.
     pub(crate) fn metadata(&mut self, metadata: &Metadata) {
-        self.packed.extra.get_or_insert_default().metadata = metadata.words();
+        self.extra.get_or_insert_default().metadata = metadata.words();
     }
 
     /// Takes tensor maps over bindings of the launch.
@@ -275,8 +277,25 @@ impl<'a> ArgumentWriter<'a> {
             let binding = map.binding;
             return Err(LaunchError::TensorMapBinding { binding, bindings }.into());
         }
-        self.packed.extra.get_or_insert_default().tensor_maps = maps.to_vec();
+        self.extra.get_or_insert_default().tensor_maps = maps.to_vec();
         Ok(())
+    }
+}
+
+/// Makes room for more scalars than fit inline.
+#[cold]
+fn make_room(extra: &mut Option<Box<Extra>>, words: usize) {
+    extra.get_or_insert_default().words = vec![0; words];
+}
+
+/// Puts a scalar beyond the inline words.
+#[cold]
+fn put_further(extra: &mut Option<Box<Extra>>, offset: usize, value: &[u8]) {
+    if let Some(extra) = extra
+        && let Some(room) =
+            bytemuck::cast_slice_mut(&mut extra.words).get_mut(offset..offset + value.len())
+    {
+        room.copy_from_slice(value);
     }
 }
 

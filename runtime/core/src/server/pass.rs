@@ -5,13 +5,17 @@
 //! anywhere needs neither: its task is issued from the mailbox slot, without being moved. It is still
 //! part of a batch: the backend is flushed as it would be otherwise.
 
+use std::ops::Range;
+
+use crate::access::Access;
 use crate::backend::Backend;
 use crate::failure::FailureRef;
 use crate::handle::Binding;
-use crate::hazard::log::Use;
+use crate::hazard::log::{AccessLog, Use};
 use crate::id::Point;
 use crate::message::{Op, Task};
 use crate::stream::actor::NO_OBJECT;
+use crate::stream::queue::QueueState;
 
 use super::Server;
 use super::admit::needs_wait;
@@ -119,50 +123,36 @@ impl<B: Backend> Server<B> {
     /// must come after, and binds them. Says whether each is of a slice with memory and without
     /// failures; where one is not, what is bound is of no use.
     fn enter_bindings(&mut self, bindings: &mut [Binding], point: Point) -> bool {
-        let mut sound = true;
+        let Self {
+            links,
+            slices,
+            queues,
+            bound,
+            after,
+            counters,
+            ..
+        } = self;
+        let all = bound.len() + bindings.len();
         for binding in bindings {
-            let Some((key, slice)) = self.links.slice(binding.slice).and_then(|key| {
-                let slice = self.slices.get_mut(key as usize)?;
-                Some((key, slice))
-            }) else {
-                sound = false;
+            let Some(key) = links.slice(binding.slice) else {
+                continue;
+            };
+            let Some(slice) = slices.get_mut(key as usize) else {
                 continue;
             };
             binding.key = key;
-            let end = binding.offset.saturating_add(binding.len);
-            let own = slice
-                .log
-                .enter_own(binding.offset, end, binding.access, point);
-            match bind_whole(slice, binding, end) {
-                Some(whole) => self.bound.push(whole),
-                None => sound = false,
+            let (start, access) = (binding.offset, binding.access);
+            let end = start.saturating_add(binding.len);
+            if !slice.log.enter_own(start, end, access, point) {
+                let implied =
+                    enter_shared(&mut slice.log, start..end, access, point, queues, after);
+                counters.waits_implied += implied;
             }
-            if !own {
-                self.enter_shared(binding, point);
+            if let Some(whole) = bind_whole(slice, binding, end) {
+                bound.push(whole);
             }
         }
-        sound
-    }
-
-    /// Enters a binding whose bytes others than the task's own queue may use.
-    #[inline(never)]
-    fn enter_shared(&mut self, binding: &Binding, point: Point) {
-        let (queues, after) = (&self.queues, &mut self.after);
-        let mut implied = 0;
-        let conflict = |used| match used {
-            Use::Issued(other) if other.queue == point.queue => {}
-            Use::Issued(other) if needs_wait(queues, point.queue, other) => join(after, other),
-            Use::Issued(other) => implied += u64::from(other.cursor > 0),
-            Use::Held { .. } => {
-                debug_assert!(false, "a log has an entry of a held task, but none is held");
-            }
-        };
-        let range = binding.offset..binding.offset + binding.len;
-        let slice = &mut self.slices[binding.key as usize];
-        slice
-            .log
-            .touch(range, binding.access, Use::Issued(point), conflict);
-        self.counters.waits_implied += implied;
+        bound.len() == all
     }
 
     /// A launch over a binding that has no memory, or failed ranges.
@@ -187,6 +177,30 @@ impl<B: Backend> Server<B> {
         self.backend.mark(point.queue, point.cursor);
         self.fail(task, failure);
     }
+}
+
+/// Enters a use of bytes that others than the queue of `point` may use, notes in `after` what it must come
+/// after, and tells how many uses on other queues it comes after anyway.
+#[inline(never)]
+fn enter_shared(
+    log: &mut AccessLog,
+    range: Range<u64>,
+    access: Access,
+    point: Point,
+    queues: &[QueueState],
+    after: &mut Vec<Point>,
+) -> u64 {
+    let mut implied = 0;
+    let conflict = |used| match used {
+        Use::Issued(other) if other.queue == point.queue => {}
+        Use::Issued(other) if needs_wait(queues, point.queue, other) => join(after, other),
+        Use::Issued(other) => implied += u64::from(other.cursor > 0),
+        Use::Held { .. } => {
+            debug_assert!(false, "a log has an entry of a held task, but none is held");
+        }
+    };
+    log.touch(range, access, Use::Issued(point), conflict);
+    implied
 }
 
 /// One more point to come after: the latest of each queue stands for the earlier ones (I3).
