@@ -4,6 +4,7 @@
 //! A task here is a mark: it does nothing on its queue. What its bindings add to it, from admission
 //! over the entry in the access logs to the bound arguments, is what rows call hazards.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use millstream_core::access::Access;
@@ -63,8 +64,11 @@ impl Bench {
         id
     }
 
+    /// Admits a message as the device thread does: the server empties it where it lies, and what is left of
+    /// it is not dropped.
+    #[inline]
     fn admit(&mut self, stream: Option<StreamId>, op: Op, bindings: &[Binding]) {
-        let mut task = Task::new(stream, op);
+        let mut task = ManuallyDrop::new(Task::new(stream, op));
         bindings
             .iter()
             .for_each(|binding| task.push_binding(*binding));

@@ -219,8 +219,8 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub fn admit(&mut self, message: &mut Task) {
         match &message.op {
-            Op::Launch { .. } => {
-                if !self.pass_launch(message) {
+            Op::Launch { .. } | Op::Mark => {
+                if !self.pass_plain(message) {
                     self.admit_task(message);
                 }
             }

@@ -22,16 +22,13 @@ use super::admit::needs_wait;
 use super::issue::bind_whole;
 
 impl<B: Backend> Server<B> {
-    /// Issues a launch of a lone stream straight from its message. Says no, having done nothing, where it
-    /// is to go another way.
+    /// Issues a launch or mark of a lone stream straight from its message, of which nothing needs to be
+    /// dropped. Says no, having done nothing, where it is to go another way.
     ///
     /// This is the way of nearly every message of a busy device, so it looks up everything once.
     #[inline]
-    pub(super) fn pass_launch(&mut self, task: &mut Task) -> bool {
+    pub(super) fn pass_plain(&mut self, task: &mut Task) -> bool {
         let Some(stream) = task.stream.and_then(|id| self.links.stream(id)) else {
-            return false;
-        };
-        let Op::Launch { kernel, .. } = task.op else {
             return false;
         };
         let queue = self.streams[stream as usize].queue;
@@ -50,16 +47,19 @@ impl<B: Backend> Server<B> {
             self.issue_waits_after(point);
         }
         self.note_trace(stream, task, point);
-        let kernel = self.links.kernel(kernel).unwrap_or(NO_OBJECT);
-        let outcome = if sound {
-            // Sound bindings have no failed ranges: nothing is to be healed.
-            self.launch(task, kernel, point)
-        } else {
-            self.run_unsound(task, kernel, point);
-            Ok(())
+        let kernel = match task.op {
+            Op::Launch { kernel, .. } => self.links.kernel(kernel).unwrap_or(NO_OBJECT),
+            _ => NO_OBJECT,
         };
-        if let Err(failure) = outcome {
-            self.fail_at(task, failure, point);
+        // Sound bindings have no failed ranges: nothing is to be healed.
+        match task.op {
+            Op::Launch { .. } if sound => {
+                if let Err(failure) = self.launch(task, kernel, point) {
+                    self.fail_at(task, failure, point);
+                }
+            }
+            Op::Mark if sound => self.backend.mark(point.queue, point.cursor),
+            _ => self.run_unsound(task, kernel, point),
         }
         let actor = &mut self.streams[stream as usize];
         actor.issued += 1;
@@ -155,7 +155,7 @@ impl<B: Backend> Server<B> {
         bound.len() == all
     }
 
-    /// A launch over a binding that has no memory, or failed ranges.
+    /// A task over a binding that has no memory, or failed ranges.
     #[cold]
     fn run_unsound(&mut self, task: &mut Task, kernel: u32, point: Point) {
         let resolved = self.resolve(task);
