@@ -66,7 +66,7 @@ impl Bench {
 
     /// Admits a message as the device thread does: the server empties it where it lies, and what is left of
     /// it is not dropped.
-    #[inline]
+    #[inline(always)]
     fn admit(&mut self, stream: Option<StreamId>, op: Op, bindings: &[Binding]) {
         let mut task = ManuallyDrop::new(Task::new(stream, op));
         bindings
