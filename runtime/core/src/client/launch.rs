@@ -165,16 +165,19 @@ impl Stream {
         let Some(stream) = self.id() else {
             return self.known().map(drop);
         };
-        let launch_count = match count {
-            CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
-            CubeCount::Dynamic(_) => LaunchCount::Dynamic,
-        };
         self.pay(wait)?;
         let kernel = kernel.id();
         let mut build = |slot: &mut MaybeUninit<Task>| {
-            let op = Op::Launch {
-                kernel,
-                count: launch_count,
+            // Each arm writes its fields straight into the slot.
+            let op = match count {
+                CubeCount::Static(x, y, z) => Op::Launch {
+                    kernel,
+                    count: LaunchCount::Static([*x, *y, *z]),
+                },
+                CubeCount::Dynamic(_) => Op::Launch {
+                    kernel,
+                    count: LaunchCount::Dynamic,
+                },
             };
             let task = slot.write(Task::new(Some(stream), op));
             task.mode = mode;
