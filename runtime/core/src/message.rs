@@ -5,6 +5,7 @@
 //! and scalars follow in the order in which they are used up. What is rare or large is boxed.
 
 use std::any::Any;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use millstream_sync::reply::ReplySender;
@@ -29,17 +30,21 @@ pub struct Task {
     pub stream: Option<StreamId>,
     /// Is it guarded, if it is a launch? Here it fills a gap: within `Op` it would cost eight bytes.
     pub mode: ExecutionMode,
+    /// Words in use: here, so that a task without any touches one cache line less.
+    word_count: u8,
     /// What it does.
     pub op: Op,
     /// What is rare.
     pub extra: Option<Box<Extra>>,
     /// What it touches.
     pub bindings: Inline<Binding, INLINE_BINDINGS>,
-    /// Packed scalars of a launch, or the bytes of a small copy in.
-    pub words: Inline<u64, INLINE_WORDS>,
+    /// Packed scalars of a launch, or the bytes of a small copy in. The first `word_count` are
+    /// initialized.
+    words: [MaybeUninit<u64>; INLINE_WORDS],
 }
 
-// What every task needs lies before its bindings, within one cache line.
+// What every task needs lies before its bindings: with their count and the turn of its slot within one cache
+// line, which is all that travels between the cores for a launch without arguments.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(std::mem::offset_of!(Task, bindings) <= 48);
 
@@ -310,8 +315,28 @@ impl Task {
             op,
             extra: None,
             bindings: Inline::new(),
-            words: Inline::new(),
+            word_count: 0,
+            words: [const { MaybeUninit::uninit() }; INLINE_WORDS],
         }
+    }
+
+    /// The inline words.
+    #[inline]
+    pub fn words(&self) -> &[u64] {
+        // SAFETY: the first `word_count` are initialized.
+        unsafe {
+            std::slice::from_raw_parts(self.words.as_ptr().cast(), usize::from(self.word_count))
+        }
+    }
+
+    /// Makes `words` the inline words; those beyond [`INLINE_WORDS`] are left out.
+    #[inline]
+    pub fn set_words(&mut self, words: &[u64]) {
+        let count = words.len().min(INLINE_WORDS);
+        for (place, word) in self.words.iter_mut().zip(words) {
+            place.write(*word);
+        }
+        self.word_count = count as u8;
     }
 
     /// Adds a binding, on the heap when the inline room is full.
@@ -337,7 +362,7 @@ impl Task {
     pub fn scalars(&self) -> &[u64] {
         match &self.extra {
             Some(extra) if !extra.words.is_empty() => &extra.words,
-            _ => &self.words,
+            _ => self.words(),
         }
     }
 
@@ -349,7 +374,7 @@ impl Task {
         self.op = std::mem::replace(&mut other.op, Op::Taken);
         self.extra = other.extra.take();
         self.bindings.copy_from(&other.bindings);
-        self.words.copy_from(&other.words);
+        self.set_words(other.words());
     }
 }
 

@@ -91,9 +91,9 @@ impl Stream {
             Op::CopyIn(HostSource::Words(bytes.len() as u32)),
             |task: &mut Task| {
                 task.push_binding(binding);
-                task.words.fill(bytes.len().div_ceil(8), 0);
-                bytemuck::cast_slice_mut::<u64, u8>(&mut task.words)[..bytes.len()]
-                    .copy_from_slice(bytes);
+                let mut words = [0_u64; INLINE_WORDS];
+                bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
+                task.set_words(&words[..bytes.len().div_ceil(8)]);
             },
         )
     }

@@ -60,18 +60,6 @@ impl<T: Copy, const N: usize> Inline<T, N> {
             }
         }
     }
-
-    /// Makes the list `len` times `item`.
-    ///
-    /// `len` beyond `N` is cut to `N`.
-    #[inline]
-    pub fn fill(&mut self, len: usize, item: T) {
-        let len = len.min(N);
-        for place in &mut self.items[..len] {
-            place.write(item);
-        }
-        self.len = len as u32;
-    }
 }
 
 impl<T: Copy, const N: usize> Default for Inline<T, N> {
@@ -85,7 +73,7 @@ impl<T: Copy, const N: usize> Deref for Inline<T, N> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the first `len` items are initialized, by `push`, `fill` and `copy_from`.
+        // SAFETY: the first `len` items are initialized, by `push` and `set`.
         unsafe { std::slice::from_raw_parts(self.items.as_ptr().cast::<T>(), self.len as usize) }
     }
 }
@@ -120,8 +108,8 @@ mod tests {
         let mut copy = Inline::new();
         copy.copy_from(&list);
         assert_eq!(&*copy, [1, 2]);
-        copy.fill(9, 7);
-        assert_eq!(&*copy, [7, 7]);
+        copy.set(&[7, 8, 9]);
+        assert_eq!(&*copy, [7, 8]);
         copy.clear();
         assert!(copy.is_empty());
     }

@@ -75,7 +75,7 @@ impl Packed {
         if self.word_count > 0 {
             // SAFETY: words that are in use were written.
             let words = unsafe { self.words.assume_init_ref() };
-            task.words.set(&words[..self.word_count.min(INLINE_WORDS)]);
+            task.set_words(&words[..self.word_count.min(INLINE_WORDS)]);
             if let Some(extra) = &mut *self.extra
                 && !extra.words.is_empty()
             {

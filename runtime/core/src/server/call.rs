@@ -134,7 +134,7 @@ impl<B: Backend> Server<B> {
         let source = match std::mem::replace(&mut task.op, Op::Taken) {
             Op::CopyIn(HostSource::Words(len)) => {
                 let mut words = [0; crate::launch::INLINE_WORDS];
-                words[..task.words.len()].copy_from_slice(&task.words);
+                words[..task.words().len()].copy_from_slice(task.words());
                 HostData::Words {
                     words,
                     len: len as usize,

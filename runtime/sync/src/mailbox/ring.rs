@@ -15,7 +15,9 @@ use std::sync::Arc;
 /// In `tail`: nothing more is accepted. The other bits count accepted messages.
 const CLOSED: u64 = 1 << 63;
 
-#[repr(align(64))]
+/// The turn lies in front, in one cache line with the first bytes of the message: what a short message
+/// needs travels between the cores as one line.
+#[repr(C, align(64))]
 struct Slot<T> {
     turn: AtomicU64,
     value: UnsafeCell<MaybeUninit<T>>,

@@ -183,7 +183,7 @@ impl Rig {
         bindings
             .iter()
             .for_each(|binding| task.push_binding(*binding));
-        task.words.push(number).unwrap();
+        task.set_words(&[number]);
         self.send(task);
     }
 
