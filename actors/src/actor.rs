@@ -39,6 +39,8 @@ pub(crate) struct DeviceActor<B: Backend> {
     timelines: Vec<Arc<Timeline>>,
     burst: usize,
     closing: bool,
+    /// The last effect found no room outside: the server keeps it, and those after it.
+    outside_full: bool,
     /// Points that wake us, registered while idle.
     watches: Vec<(QueueId, WaitKey)>,
     wanted: Vec<Point>,
@@ -61,6 +63,7 @@ impl<B: Backend> DeviceActor<B> {
             timelines,
             burst,
             closing: false,
+            outside_full: false,
             watches: Vec::new(),
             wanted: Vec::new(),
         }
@@ -103,9 +106,11 @@ impl<B: Backend> DeviceActor<B> {
 
     fn carry_out(&mut self, outside: &mut impl Outside) -> bool {
         let mut worked = false;
+        self.outside_full = false;
         while let Some(effect) = self.server.take_effect() {
             if let Err(effect) = outside.carry_out(effect) {
                 self.server.return_effect(effect);
+                self.outside_full = true;
                 break;
             }
             worked = true;
@@ -144,8 +149,12 @@ impl<B: Backend> DeviceActor<B> {
     /// Before going idle: arranges to be woken by every point whose passing lets the server go on, and
     /// for the GC actor to watch what only frees memory. Says whether there is something to do at once.
     pub(crate) fn prepare_idle(&mut self, waker: &Waker, outside: &mut impl Outside) -> bool {
-        self.server.watch_freed();
         self.carry_out(outside);
+        // Where there is no room, the watches would pile up (I12). Whoever makes room wakes us.
+        if !self.outside_full {
+            self.server.watch_freed();
+            self.carry_out(outside);
+        }
         self.wanted.clear();
         self.wanted.extend(self.server.wanted());
         for point in &self.wanted {

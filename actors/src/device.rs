@@ -181,7 +181,7 @@ impl Device {
         ))
     }
 
-    fn share<B: Backend>(
+    pub(crate) fn share<B: Backend>(
         actor: &DeviceActor<B>,
         channel: Box<dyn ComputeChannel>,
         table: Arc<Table>,

@@ -11,10 +11,14 @@ use millstream_core::error::Error;
 use millstream_core::kernel::Kernel;
 use millstream_core::launch::CubeCount;
 use millstream_core::options::DeviceOptions;
+use millstream_core::server::Effect;
 use millstream_cpu::Cpu;
 
 use super::*;
 use crate::Device;
+use crate::actor::Outside;
+use crate::device::parts;
+use crate::mailbox::End;
 
 /// Far longer than anything here takes: a test that is about to hang fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -45,6 +49,45 @@ fn launch_a_valve(device: &Device, stream: &Stream) -> (mpsc::Sender<()>, mpsc::
     let valve = device.client().kernel(valve).unwrap();
     stream.launch(&valve, CubeCount::single(), ()).unwrap();
     (open, started)
+}
+
+/// A GC actor that has no room.
+struct Full;
+
+impl Outside for Full {
+    fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
+        Err(effect)
+    }
+}
+
+/// I12: what waits for room at the GC actor is bounded, however often the device idles meanwhile.
+#[test]
+fn watches_do_not_pile_up_where_there_is_no_room_for_them() {
+    let options = DeviceOptions::default();
+    let parts = parts(Cpu::default().queues(1), &options, true).unwrap();
+    let end = End::default();
+    let (channel, _driver) = DirectChannel::new(
+        parts.actor,
+        parts.sender,
+        parts.control,
+        parts.gc,
+        parts.gate,
+        end.gone.clone(),
+    );
+    let face = Box::new(channel.clone());
+    let shared = channel.with_actor(|actor| Device::share(actor, face, parts.table, options, &end));
+    let stream = shared.client_builder().build().stream();
+    let mut core = lock(&channel.core);
+    let actor = core.actor.as_mut().unwrap();
+    for _ in 0..100 {
+        // Issued, dropped, and never run: memory that waits for another point each time.
+        drop(stream.create(&[1_u32; 1_024]).unwrap());
+        while actor.turn(&mut Full) {}
+        actor.prepare_idle(Waker::noop(), &mut Full);
+        actor.end_idle();
+    }
+    let kept = std::iter::from_fn(|| actor.server.take_effect()).count();
+    assert!(kept <= 2, "{kept} effects are kept");
 }
 
 /// I11, I5: nobody polls, and nobody who sleeps is forgotten.
