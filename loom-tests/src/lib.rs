@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo test -p millstream-loom                     the CI set: every model, walk and planted bug
-//! cargo test -p millstream-loom -- --ignored        the deep run as well: larger models, minutes
+//! cargo test -p millstream-loom -- --ignored        the deep run: larger models, minutes
 //! cargo test -p millstream-loom -- --nocapture      with bounds, iterations and times
 //! ```
 //! Those commands need no flags: `tests/ci.rs`, an ordinary test, builds `tests/models` with `--cfg loom`
@@ -16,6 +16,8 @@
 //! RUSTFLAGS="--cfg loom" cargo test --release -p millstream-loom --features loom \
 //!     --target-dir target/loom --test models -- --nocapture gate::
 //! ```
+//! The deep run is three models of three threads, some 2.6 million executions in all.
+//!
 //! Models are small: at most three threads, two messages each, and each is explored with either side first
 //! (`Sides` says why). Preemptions are bounded, by three with two threads and by two with three;
 //! `LOOM_MAX_PREEMPTIONS` overrides that.
