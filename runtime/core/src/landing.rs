@@ -21,6 +21,15 @@ pub trait Landing: Send + Sync + 'static {
     fn fail(&self, failure: FailureRef);
 }
 
+/// A landing as its client sees it.
+pub(crate) trait Landed<T>: Send + Sync {
+    /// The failure, or what landed.
+    ///
+    /// # Safety
+    /// The copy's cursor has been seen to pass (or the copy will never run), and this is called once.
+    unsafe fn take(&self) -> Result<T, FailureRef>;
+}
+
 /// A landing for elements of `T`.
 pub(crate) struct VecLanding<T: Element> {
     elements: UnsafeCell<Vec<T>>,
@@ -47,12 +56,10 @@ impl<T: Element> VecLanding<T> {
             failure: OnceLock::new(),
         })
     }
+}
 
-    /// The failure, or the elements.
-    ///
-    /// # Safety
-    /// The copy's cursor has been seen to pass (or the copy will never run), and this is called once.
-    pub(crate) unsafe fn take(&self) -> Result<Vec<T>, FailureRef> {
+impl<T: Element> Landed<Vec<T>> for VecLanding<T> {
+    unsafe fn take(&self) -> Result<Vec<T>, FailureRef> {
         match self.failure.get() {
             Some(failure) => Err(failure.clone()),
             // SAFETY: the queue is done with the room (the caller's promise), nobody else takes it.

@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use millstream_sync::reply::ReplySender;
+use smallvec::SmallVec;
 
 use crate::backend::{BackendKernel, CustomWork};
 use crate::error::Error;
@@ -204,7 +205,7 @@ impl Pattern {
 #[derive(Clone, Default, Debug)]
 pub struct Ticket {
     /// What must pass, at most one point a queue.
-    pub points: smallvec::SmallVec<[Point; 2]>,
+    pub points: SmallVec<[Point; 2]>,
 }
 
 /// The sender of a ticket.
@@ -213,7 +214,7 @@ pub type Reply = ReplySender<Result<Ticket, Error>>;
 /// A copy to the host.
 pub struct CopyOut {
     /// Where the bytes land, one per binding.
-    pub landings: Vec<Arc<dyn Landing>>,
+    pub landings: SmallVec<[Arc<dyn Landing>; 1]>,
     /// Who is told.
     pub reply: Reply,
 }

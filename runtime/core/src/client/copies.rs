@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use millstream_sync::reply::reply;
+use smallvec::SmallVec;
 
 use crate::access::Access;
-use crate::client::{Pending, Room, Stream};
+use crate::client::{Finish, Pending, Room, Stream};
 use crate::element::Element;
 use crate::error::{Error, Full, LaunchError};
 use crate::handle::{Binding, Handle};
-use crate::landing::{Landing, VecLanding};
+use crate::landing::{Landed, Landing, VecLanding};
 use crate::launch::INLINE_WORDS;
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
@@ -178,11 +179,10 @@ impl Stream {
     /// never for the device's work.
     pub fn read<T: Element>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
         let landing = VecLanding::<T>::new(source.len());
-        let taken = landing.clone();
-        // SAFETY: the answer calls this once, after the copy's point has passed.
-        let finish = Box::new(move || unsafe { taken.take() });
-        let wanted = [(source, None)];
-        match self.copy_out(&wanted, vec![landing], finish) {
+        let finish = Finish::Landed(landing.clone());
+        let mut landings: SmallVec<[Arc<dyn Landing>; 1]> = SmallVec::new();
+        landings.push(landing);
+        match self.copy_out(&[(source, None)], landings, finish) {
             Ok(pending) => pending,
             Err(error) => Pending::failed(self.home(), error),
         }
@@ -218,7 +218,7 @@ impl Stream {
             // SAFETY: the answer calls this once, after the copies' point has passed.
             unsafe { landing.take() }
         };
-        let finish = Box::new(move || typed.iter().map(take).collect());
+        let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
         match self.copy_out(wanted, landings, finish) {
             Ok(pending) => pending,
             Err(error) => Pending::failed(self.home(), error),
@@ -228,8 +228,8 @@ impl Stream {
     fn copy_out<T: Element, V: Send + 'static>(
         &self,
         wanted: &[(&Handle<T>, Option<Strided>)],
-        landings: Vec<Arc<dyn Landing>>,
-        finish: Box<dyn FnOnce() -> Result<V, crate::failure::FailureRef> + Send>,
+        landings: SmallVec<[Arc<dyn Landing>; 1]>,
+        finish: Finish<V>,
     ) -> Result<Pending<V>, Error> {
         for (source, _) in wanted {
             self.own(source)?;

@@ -11,7 +11,7 @@ use millstream_sync::timeline::Timeline;
 
 use crate::backend::{Backend, Compiler};
 use crate::channel::{Build, ComputeChannel, Refusal};
-use crate::client::{ClientBuilder, Home, Pending};
+use crate::client::{ClientBuilder, Finish, Home, Pending};
 use crate::error::{Error, Full, MemoryError};
 use crate::handle::{Hold, Table};
 use crate::id::{ClientId, Point};
@@ -246,7 +246,7 @@ impl DeviceShared {
             reply: sender,
         };
         match self.send(true, Task::new(None, Op::Ask(Box::new(ask)))) {
-            Ok(()) => Pending::ticket(Home::Device(self.clone()), receiver, Box::new(|| Ok(()))),
+            Ok(()) => Pending::ticket(Home::Device(self.clone()), receiver, Finish::Value(())),
             Err(error) => Pending::failed(Home::Device(self.clone()), error),
         }
     }

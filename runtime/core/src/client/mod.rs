@@ -34,7 +34,7 @@ pub use stream::Stream;
 pub use tensors::{Tensor, TensorSpec};
 
 pub(crate) use compute::ClientShared;
-pub(crate) use pending::DRIVEN_NAP;
+pub(crate) use pending::{DRIVEN_NAP, Finish};
 pub(crate) use room::{Home, Room};
 
 use crate::handle::{Hold, Shared};

@@ -18,10 +18,33 @@ use crate::client::{DeviceShared, Home, Room};
 use crate::error::Error;
 use crate::failure::FailureRef;
 use crate::id::Point;
+use crate::landing::Landed;
 use crate::message::Ticket;
 
-/// Makes the value once the work is done.
-pub(crate) type Finish<T> = Box<dyn FnOnce() -> Result<T, FailureRef> + Send>;
+/// Where the value comes from once the work is done.
+pub(crate) enum Finish<T> {
+    /// It is there.
+    Value(T),
+    /// It lies where a copy landed.
+    Landed(Arc<dyn Landed<T>>),
+    /// It is made of several.
+    Made(Box<dyn FnOnce() -> Result<T, FailureRef> + Send>),
+}
+
+impl<T> Finish<T> {
+    /// The value.
+    ///
+    /// # Safety
+    /// The work's points have passed.
+    unsafe fn take(self) -> Result<T, FailureRef> {
+        match self {
+            Finish::Value(value) => Ok(value),
+            // SAFETY: the caller's promise; `self` is used up, so this is the one time.
+            Finish::Landed(landed) => unsafe { landed.take() },
+            Finish::Made(make) => make(),
+        }
+    }
+}
 
 enum State<T> {
     /// The device will say where the work is.
@@ -284,7 +307,10 @@ impl<T: Send + 'static> Pending<T> {
                     return None;
                 }
                 match std::mem::replace(&mut self.state, State::Taken) {
-                    State::Issued(_, finish) => Some(finish().map_err(Error::Failed)),
+                    State::Issued(_, finish) => {
+                        // SAFETY: all points have passed.
+                        Some(unsafe { finish.take() }.map_err(Error::Failed))
+                    }
                     _ => None,
                 }
             }

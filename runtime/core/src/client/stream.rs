@@ -1,11 +1,12 @@
 //! A stream: a logical order of tasks that any thread may add to.
 
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
-use crate::client::{ComputeClient, DeviceShared, Home, Pending};
+use crate::client::{ComputeClient, DeviceShared, Finish, Home, Pending};
 use crate::element::Element;
 use crate::error::{Error, Full};
 use crate::handle::{Handle, Hold};
@@ -147,13 +148,26 @@ impl Stream {
         op: Op,
         fill: impl FnOnce(&mut Task),
     ) -> Result<(), Error> {
-        self.submit_with(wait, |task| {
-            task.op = op;
-            fill(task);
-        })
+        let stream = self.known()?;
+        self.pay(wait)?;
+        let mut parts = Some((op, fill));
+        let mut build = |slot: &mut MaybeUninit<Task>| {
+            let (op, fill) = match parts.take() {
+                Some((op, fill)) => (op, Some(fill)),
+                None => (Op::Taken, None),
+            };
+            let task = slot.write(Task::new(Some(stream), op));
+            if let Some(fill) = fill {
+                fill(task);
+            }
+        };
+        // SAFETY: the closure writes the slot first thing. Those who submit fill it with bindings and layouts,
+        // which panics only if memory for them cannot be had, which aborts.
+        let sent = unsafe { self.device().send_with(wait, &mut build) };
+        self.refund_unless(sent)
     }
 
-    /// Sends a task of this stream, which is built when the stream has room for it. May wait for room.
+    /// As [`Stream::submit`], for what is built when the stream has room for it, by a closure that may panic.
     pub(crate) fn submit_with(
         &self,
         wait: bool,
@@ -193,7 +207,7 @@ impl Stream {
     pub fn sync(&self) -> Pending<()> {
         let (sender, receiver) = reply();
         match self.submit(self.waits, Op::Answer(sender), |_| {}) {
-            Ok(()) => Pending::ticket(self.home(), receiver, Box::new(|| Ok(()))),
+            Ok(()) => Pending::ticket(self.home(), receiver, Finish::Value(())),
             Err(error) => Pending::failed(self.home(), error),
         }
     }

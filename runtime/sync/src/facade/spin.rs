@@ -14,8 +14,11 @@ use std::time::{Duration, Instant};
 
 /// Two wakes cost about this much.
 const DEFAULT_SPIN_US: u32 = 20;
-/// Pauses between two polls: often enough for the latency, rarely enough to leave the line alone.
+/// Pauses between two polls of a sleeper with much traffic: often enough for the latency, rarely enough to
+/// leave the line to its writers, who come one after the other.
 const PAUSES_PER_POLL: u32 = 8;
+/// Pauses between two polls of who waits for one answer: its line is written once, so looking costs little.
+const PAUSES_PER_LOOK: u32 = 2;
 /// Polls before a seat is taken and the clock is read, about a microsecond: a quick answer should pay for
 /// neither, and two threads that answer each other on two cores hand one seat to and fro.
 const POLLS_BEFORE_SEAT: u32 = 8;
@@ -144,6 +147,7 @@ thread_local! {
 #[derive(Debug)]
 pub struct Spinner {
     policy: SpinPolicy,
+    pauses: u32,
     history: History,
 }
 
@@ -152,6 +156,7 @@ impl Spinner {
     pub const fn new(policy: SpinPolicy) -> Self {
         Self {
             policy,
+            pauses: PAUSES_PER_POLL,
             history: History::NEW,
         }
     }
@@ -163,7 +168,11 @@ impl Spinner {
         }
         // A thread that is being torn down has no history any more.
         let history = HISTORY.try_with(Cell::get).unwrap_or(History::NEW);
-        let mut spinner = Self { policy, history };
+        let mut spinner = Self {
+            policy,
+            pauses: PAUSES_PER_LOOK,
+            history,
+        };
         let out = f(&mut spinner);
         let _ = HISTORY.try_with(|kept| kept.set(spinner.history));
         out
@@ -184,9 +193,11 @@ impl Spinner {
     }
 
     fn spin_on<R>(&mut self, poll: &mut impl FnMut() -> Option<R>) -> Option<R> {
+        let pauses = self.pauses;
+        let looks = PAUSES_PER_POLL / pauses;
         let mut polls = |n: u32| {
-            (0..n).find_map(|_| {
-                (0..PAUSES_PER_POLL).for_each(|_| std::hint::spin_loop());
+            (0..n * looks).find_map(|_| {
+                (0..pauses).for_each(|_| std::hint::spin_loop());
                 poll()
             })
         };

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::handle::{Binding, Hold};
 use crate::id::{ClientId, KernelId, RecordingId, SliceId, StreamId};
 use crate::kernel::Kernel;
-use crate::landing::{Landing, VecLanding};
+use crate::landing::{Landed, Landing, VecLanding};
 use crate::memory::AllocationMode;
 use crate::message::{
     CopyOut, HostSource, HostWork, LaunchCount, Op, Pattern, Registration, Task, Ticket,
