@@ -90,6 +90,8 @@ pub enum Op {
         client: ClientId,
         /// How it is to be reserved; not at all for a point, which is a slice without memory.
         mode: Option<AllocationMode>,
+        /// Its place in the mailbox, once the device has met it.
+        position: u64,
     },
     /// Copies from the host into the bindings.
     CopyIn(HostSource),

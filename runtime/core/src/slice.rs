@@ -13,11 +13,7 @@ use crate::memory::Reservation;
 /// then returns to the pool with the points that still use it, its slot once those have passed.
 pub(crate) struct Slice {
     pub(crate) id: SliceId,
-    /// Bytes that were asked for.
-    pub(crate) bytes: u64,
     pub(crate) client: ClientId,
-    /// The mailbox position of its reservation: who asked first gets memory first.
-    pub(crate) asked_at: u64,
     pub(crate) memory: Memory,
     pub(crate) log: AccessLog,
     pub(crate) faults: Faults,
@@ -27,14 +23,24 @@ pub(crate) struct Slice {
     pub(crate) dropped: bool,
 }
 
-/// What is behind a slice.
+/// What is behind a slice. Each state knows the bytes that were asked for.
 pub(crate) enum Memory {
     /// Nothing yet: its reservation waits in a stream.
-    Pending,
+    Pending(u64),
     /// A range of a page.
     Reserved(Reservation),
     /// No memory at all: a point, or a slice of no bytes.
-    None,
+    None(u64),
     /// Nothing, for ever: the reservation failed.
-    Failed(FailureRef),
+    Failed(u64, FailureRef),
+}
+
+impl Slice {
+    /// Bytes that were asked for.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.memory {
+            Memory::Reserved(reservation) => reservation.asked,
+            Memory::Pending(bytes) | Memory::None(bytes) | Memory::Failed(bytes, _) => *bytes,
+        }
+    }
 }

@@ -93,6 +93,7 @@ impl Bench {
         let reserve = Op::Reserve {
             client: ClientId(0),
             mode: Some(AllocationMode::Automatic),
+            position: 0,
         };
         owner.credit.try_acquire(2).expect("credit has no end");
         self.admit(Some(owner.id), reserve, &[whole(id, Access::Write)]);

@@ -100,6 +100,7 @@ impl Stream {
                 Op::Reserve {
                     client: client.id,
                     mode,
+                    position: 0,
                 },
             ))
             .push_binding(binding);

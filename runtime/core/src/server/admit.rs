@@ -47,7 +47,14 @@ impl<B: Backend> Server<B> {
             self.honour_drops();
         }
         self.settle_queue(stream);
-        if let Op::Reserve { client, mode } = message.op {
+        if let Op::Reserve {
+            client,
+            mode,
+            position,
+        } = &mut message.op
+        {
+            *position = self.messages;
+            let (client, mode) = (*client, *mode);
             let Some(binding) = message.bindings.first().copied() else {
                 return;
             };

@@ -200,20 +200,20 @@ impl<B: Backend> Server<B> {
         {
             return Err(failure.clone());
         }
-        if binding.offset.saturating_add(binding.len) > slice.bytes {
+        if binding.offset.saturating_add(binding.len) > slice.bytes() {
             // Clients check this; a hand-made message may not have.
             let why = format!(
                 "it asks for bytes up to {} of {}",
                 binding.offset.saturating_add(binding.len),
-                slice.bytes
+                slice.bytes()
             );
             return Err(Failure::not_run(&self.names.other, Reason::Refused(why)));
         }
         let (page, base) = match &slice.memory {
             Memory::Reserved(reservation) => (Some(reservation.page), reservation.offset),
-            Memory::None => (None, 0),
-            Memory::Failed(failure) => return Err(failure.clone()),
-            Memory::Pending => {
+            Memory::None(_) => (None, 0),
+            Memory::Failed(_, failure) => return Err(failure.clone()),
+            Memory::Pending(_) => {
                 debug_assert!(false, "a task goes before its slice has memory");
                 return Err(Failure::not_run(&self.names.reserve, Reason::Lost));
             }
@@ -320,7 +320,7 @@ impl<B: Backend> Server<B> {
 #[inline(always)]
 pub(super) fn bind_whole(slice: &Slice, binding: &Binding, end: u64) -> Option<BoundSlice> {
     match &slice.memory {
-        Memory::Reserved(reservation) if slice.faults.is_clean() && end <= slice.bytes => {
+        Memory::Reserved(reservation) if slice.faults.is_clean() && end <= reservation.asked => {
             Some(BoundSlice {
                 page: Some(reservation.page),
                 offset: reservation.offset + binding.offset,

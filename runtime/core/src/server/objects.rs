@@ -21,87 +21,103 @@ use crate::stream::queue::Retiring;
 
 use super::{Effect, Server};
 
-/// What kind of thing a slot stands for, and its key.
+/// What kind of thing a slot stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Object {
-    Slice(u32),
-    Kernel(u32),
-    Recording(u32),
-    Stream(u32),
+pub(super) enum Kind {
+    Slice = 1,
+    Kernel = 2,
+    Recording = 3,
+    Stream = 4,
+}
+
+/// Low bits of a link that are the key: as many as handles need, of which there are fewer than 2^28.
+const KEY_BITS: u32 = 28;
+const KEY_MASK: u64 = (1 << KEY_BITS) - 1;
+
+/// Where a slot leads: from high to low its generation, a kind and a key, so that one comparison tells
+/// whether it is what was asked for. Zero leads nowhere.
+#[derive(Clone, Copy, Default)]
+struct Link(u64);
+
+impl Link {
+    /// A link without its key.
+    #[inline(always)]
+    fn head(generation: u32, kind: Kind) -> u64 {
+        u64::from(generation) << 4 | kind as u64
+    }
+
+    fn new(generation: u32, kind: Kind, key: u32) -> Self {
+        debug_assert!(u64::from(key) <= KEY_MASK, "a key has {KEY_BITS} bits");
+        Self(Self::head(generation, kind) << KEY_BITS | u64::from(key))
+    }
+
+    #[inline(always)]
+    fn key(self) -> u32 {
+        (self.0 & KEY_MASK) as u32
+    }
+
+    fn kind(self) -> Option<Kind> {
+        let kinds = [Kind::Slice, Kind::Kernel, Kind::Recording, Kind::Stream];
+        let code = self.0 >> KEY_BITS & 0xf;
+        kinds.into_iter().find(|kind| *kind as u64 == code)
+    }
 }
 
 /// From slots to objects.
 #[derive(Default)]
 pub(super) struct Links {
-    /// By slot index: generation and object.
-    links: Vec<Option<(u32, Object)>>,
+    /// By slot index.
+    links: Vec<Link>,
 }
 
 impl Links {
-    fn set(&mut self, index: u32, generation: u32, object: Object) {
+    fn set(&mut self, index: u32, generation: u32, kind: Kind, key: u32) {
         let index = index as usize;
         if self.links.len() <= index {
-            self.links.resize(index + 1, None);
+            self.links.resize(index + 1, Link::default());
         }
-        self.links[index] = Some((generation, object));
+        self.links[index] = Link::new(generation, kind, key);
     }
 
-    #[inline]
-    fn get(&self, index: u32, generation: u32) -> Option<Object> {
-        match self.links.get(index as usize) {
-            Some(Some((found, object))) if *found == generation => Some(*object),
-            _ => None,
-        }
+    #[inline(always)]
+    fn get(&self, index: u32, generation: u32, kind: Kind) -> Option<u32> {
+        let link = *self.links.get(index as usize)?;
+        (link.0 >> KEY_BITS == Link::head(generation, kind)).then(|| link.key())
     }
 
-    fn at(&self, index: u32) -> Option<Object> {
-        self.links
-            .get(index as usize)
-            .copied()
-            .flatten()
-            .map(|(_, object)| object)
+    fn at(&self, index: u32) -> Option<(Kind, u32)> {
+        let link = *self.links.get(index as usize)?;
+        Some((link.kind()?, link.key()))
     }
 
     fn take(&mut self, index: u32) {
         if let Some(link) = self.links.get_mut(index as usize) {
-            *link = None;
+            *link = Link::default();
         }
     }
 
     /// The key of a slice.
     #[inline]
     pub(super) fn slice(&self, id: SliceId) -> Option<u32> {
-        match self.get(id.index(), id.generation()) {
-            Some(Object::Slice(key)) => Some(key),
-            _ => None,
-        }
+        self.get(id.index(), id.generation(), Kind::Slice)
     }
 
     /// The key of a stream.
     #[inline]
     pub(super) fn stream(&self, id: StreamId) -> Option<u32> {
-        match self.get(id.index(), id.generation()) {
-            Some(Object::Stream(key)) => Some(key),
-            _ => None,
-        }
+        self.get(id.index(), id.generation(), Kind::Stream)
     }
 
     /// The key of a kernel.
     #[inline]
     pub(super) fn kernel(&self, id: KernelId) -> Option<u32> {
-        match self.get(id.index(), id.generation()) {
-            Some(Object::Kernel(key)) => Some(key),
-            _ => None,
-        }
+        self.get(id.index(), id.generation(), Kind::Kernel)
     }
 
     /// The key of a recording.
     #[inline]
     pub(super) fn recording(&self, id: RecordingId) -> Option<u32> {
-        match self.get(id.index(), id.generation()) {
-            Some(Object::Recording(key)) => Some(key),
-            _ => None,
-        }
+        self.get(id.index(), id.generation(), Kind::Recording)
     }
 }
 
@@ -139,7 +155,7 @@ impl<B: Backend> Server<B> {
                 };
                 let key = self.kernels.insert(prepared) as u32;
                 self.links
-                    .set(id.index(), id.generation(), Object::Kernel(key));
+                    .set(id.index(), id.generation(), Kind::Kernel, key);
             }
             Registration::Recording { id, tasks } => {
                 let kernels = tasks
@@ -155,7 +171,7 @@ impl<B: Backend> Server<B> {
                 };
                 let key = self.recordings.insert(stored) as u32;
                 self.links
-                    .set(id.index(), id.generation(), Object::Recording(key));
+                    .set(id.index(), id.generation(), Kind::Recording, key);
             }
             Registration::Stream { id, client, credit } => {
                 let queue = self.fewest_streams();
@@ -180,7 +196,7 @@ impl<B: Backend> Server<B> {
                     dropped: false,
                 }) as u32;
                 self.links
-                    .set(id.index(), id.generation(), Object::Stream(key));
+                    .set(id.index(), id.generation(), Kind::Stream, key);
             }
         }
     }
@@ -205,17 +221,15 @@ impl<B: Backend> Server<B> {
         let id = binding.slice;
         let key = self.slices.insert(Slice {
             id,
-            bytes: binding.len,
             client,
-            asked_at: self.messages,
-            memory: Memory::Pending,
+            memory: Memory::Pending(binding.len),
             log: AccessLog::default(),
             faults: Default::default(),
             held_tasks: 0,
             dropped: false,
         }) as u32;
         self.links
-            .set(id.index(), id.generation(), Object::Slice(key));
+            .set(id.index(), id.generation(), Kind::Slice, key);
         key
     }
 
@@ -300,7 +314,7 @@ impl<B: Backend> Server<B> {
     /// still hold tasks on stays linked until those are issued.
     fn honour_drop(&mut self, slot: u32) {
         match self.links.at(slot) {
-            Some(Object::Slice(key)) => {
+            Some((Kind::Slice, key)) => {
                 let slice = &mut self.slices[key as usize];
                 slice.dropped = true;
                 if slice.held_tasks == 0 {
@@ -309,15 +323,15 @@ impl<B: Backend> Server<B> {
                     self.dropped_in_use += 1;
                 }
             }
-            Some(Object::Kernel(key)) => {
+            Some((Kind::Kernel, key)) => {
                 self.kernels[key as usize].dropped = true;
                 self.remove_kernel_if_done(key);
             }
-            Some(Object::Recording(key)) => {
+            Some((Kind::Recording, key)) => {
                 self.recordings[key as usize].dropped = true;
                 self.remove_recording_if_done(key);
             }
-            Some(Object::Stream(key)) => {
+            Some((Kind::Stream, key)) => {
                 self.streams[key as usize].dropped = true;
                 self.remove_stream_if_done(key);
             }

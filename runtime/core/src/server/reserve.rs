@@ -45,11 +45,11 @@ impl<B: Backend> Server<B> {
         patience: Patience,
     ) -> Result<(), ReserveError> {
         let (bytes, id) = (
-            self.slices[slice as usize].bytes,
+            self.slices[slice as usize].bytes(),
             self.slices[slice as usize].id,
         );
         let Some(mode) = mode.filter(|_| bytes > 0) else {
-            self.slices[slice as usize].memory = Memory::None;
+            self.slices[slice as usize].memory = Memory::None(bytes);
             return Ok(());
         };
         let goes_first = patience == Patience::Parked && self.hungry.front() == Some(&stream);
@@ -111,7 +111,8 @@ impl<B: Backend> Server<B> {
             Err(error) => {
                 let failure =
                     Failure::not_run(&self.names.reserve, Reason::Refused(error.to_string()));
-                self.slices[slice as usize].memory = Memory::Failed(failure);
+                let slice = &mut self.slices[slice as usize];
+                slice.memory = Memory::Failed(slice.bytes(), failure);
                 self.counters.failures += 1;
             }
         }
@@ -143,10 +144,16 @@ impl<B: Backend> Server<B> {
         self.links.slice(held.task.bindings.first()?.slice)
     }
 
-    /// The mailbox position of the reservation that a stream waits for.
+    /// The mailbox position of the reservation that a stream waits for: who asked first gets memory first.
     fn asked_at(&self, stream: u32) -> u64 {
-        self.awaited_slice(stream)
-            .map_or(0, |slice| self.slices[slice as usize].asked_at)
+        let actor = self.streams.get(stream as usize);
+        match actor
+            .and_then(|actor| actor.held.front())
+            .map(|held| &held.task.op)
+        {
+            Some(Op::Reserve { position, .. }) => *position,
+            _ => 0,
+        }
     }
 
     /// Tries the streams that wait for memory, oldest first. The oldest fails only once nothing that
@@ -241,7 +248,7 @@ impl<B: Backend> Server<B> {
         let Some(slice) = self.links.slice(binding.slice) else {
             return;
         };
-        let asked = self.slices[slice as usize].bytes;
+        let asked = self.slices[slice as usize].bytes();
         let free = self
             .backend
             .properties()
@@ -250,7 +257,7 @@ impl<B: Backend> Server<B> {
         self.log_memory("not to be had", asked);
         let reason = Reason::OutOfMemory { asked, free };
         self.slices[slice as usize].memory =
-            Memory::Failed(Failure::not_run(&self.names.reserve, reason));
+            Memory::Failed(asked, Failure::not_run(&self.names.reserve, reason));
         self.counters.failures += 1;
         self.finish_in_software(stream);
     }
@@ -265,7 +272,7 @@ impl<B: Backend> Server<B> {
             .saturating_sub(usage.busy);
         let asked = self
             .awaited_slice(oldest)
-            .map_or(0, |slice| self.slices[slice as usize].bytes);
+            .map_or(0, |slice| self.slices[slice as usize].bytes());
         free.saturating_sub(asked.saturating_sub(usage.busy))
     }
 }

@@ -164,6 +164,7 @@ impl Rig {
         let op = Op::Reserve {
             client: CLIENT,
             mode,
+            position: 0,
         };
         self.submit(stream, op, &[slice.write()]);
         slice
