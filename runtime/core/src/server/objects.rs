@@ -137,6 +137,8 @@ pub(super) struct StoredRecording {
     pub(super) tasks: Arc<[RecordedTask]>,
     /// What launches run, in the order of `tasks`; nothing for copies and fills.
     pub(super) kernels: Vec<Option<(Arc<str>, BackendKernel)>>,
+    /// How many of the tasks are launches.
+    pub(super) launches: u64,
     pub(super) held_tasks: u32,
     pub(super) dropped: bool,
 }
@@ -158,14 +160,16 @@ impl<B: Backend> Server<B> {
                     .set(id.index(), id.generation(), Kind::Kernel, key);
             }
             Registration::Recording { id, tasks } => {
-                let kernels = tasks
+                let kernels: Vec<_> = tasks
                     .iter()
                     .map(|task| self.recorded_kernel(task))
                     .collect();
+                let launches = tasks.iter().filter(|task| task.kernel().is_some()).count();
                 let stored = StoredRecording {
                     slot: id.index(),
                     tasks,
                     kernels,
+                    launches: launches as u64,
                     held_tasks: 0,
                     dropped: false,
                 };

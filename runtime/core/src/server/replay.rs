@@ -4,9 +4,11 @@
 //! by themselves. The whole replay is one task to the hazards. Failures stay exact: where a
 //! parameter has failed ranges, each inner task is looked at by itself (I7).
 
+use std::sync::Arc;
+
 use crate::access::Access;
-use crate::backend::{Backend, BoundCount, BoundSlice, Launch, Place};
-use crate::failure::{Failure, FailureRef};
+use crate::backend::{Backend, BackendKernel, BoundCount, BoundSlice, Launch, Place};
+use crate::failure::{Failure, FailureRef, Reason};
 use crate::handle::Binding;
 use crate::id::Point;
 use crate::kernel::ExecutionMode;
@@ -21,48 +23,84 @@ impl<B: Backend> Server<B> {
         if !self.recordings.contains(key as usize) {
             return self.backend.mark(point.queue, point.cursor);
         }
-        let mut faulty = match self.bind_parameters(task) {
+        let faulty = match self.bind_parameters(task) {
             Ok(faulty) => faulty,
             Err(failure) => {
                 self.backend.mark(point.queue, point.cursor);
                 return self.fail(task, Failure::input(&self.names.replay, failure));
             }
         };
-        let stored = &self.recordings[key as usize];
-        let tasks = stored.tasks.clone();
-        if tasks.is_empty() {
-            self.backend.mark(point.queue, point.cursor);
+        if self.recordings[key as usize].tasks.is_empty() {
+            return self.backend.mark(point.queue, point.cursor);
         }
         let mut inner: Vec<BoundSlice> = std::mem::take(&mut self.inner);
-        for (index, recorded) in tasks.iter().enumerate() {
-            let cursor = self.next_cursor(point, index);
-            inner.clear();
-            inner.extend(
-                recorded
-                    .bindings
-                    .iter()
-                    .map(|binding| part(&self.bound, binding)),
-            );
-            let here = Point::new(point.queue, cursor);
-            if faulty {
-                self.replay_checked(key, index, recorded, &inner, here);
-            } else if let Err(failure) = self.replay_one(key, index, recorded, &inner, here) {
-                self.backend.mark(here.queue, here.cursor);
-                self.fail_recorded(&inner, &failure);
-                faulty = true;
+        let mut begun = 0;
+        if !faulty {
+            match self.replay_sound(key, point, &mut inner) {
+                Ok(tasks) => begun = tasks,
+                Err((index, failure)) => {
+                    self.fail_recorded(&inner, &failure);
+                    begun = index + 1;
+                }
             }
         }
+        self.replay_faulty(key, point, begun, &mut inner);
         self.inner = inner;
     }
 
-    /// The first inner task has the replay's cursor, the others take the next ones.
-    fn next_cursor(&mut self, point: Point, index: usize) -> u64 {
-        let state = &mut self.queues[point.queue.index()];
-        if index > 0 {
-            state.issued += 1;
-            self.counters.tasks += 1;
+    /// Runs the tasks of a recording whose parameters have no failed ranges, and tells how many there are.
+    ///
+    /// # Errors
+    /// Which one failed, and why; its bindings are in `inner`.
+    fn replay_sound(
+        &mut self,
+        key: u32,
+        point: Point,
+        inner: &mut Vec<BoundSlice>,
+    ) -> Result<usize, (usize, FailureRef)> {
+        let Self {
+            recordings,
+            backend,
+            queues,
+            bound,
+            counters,
+            names,
+            ..
+        } = self;
+        let stored = &recordings[key as usize];
+        let state = &mut queues[point.queue.index()];
+        // The replay has the cursor of its first task already.
+        let (first, task_count) = (state.issued, stored.tasks.len());
+        let tasks = stored.tasks.iter().zip(&stored.kernels);
+        for (index, (recorded, kernel)) in tasks.enumerate() {
+            bind_parts(bound, recorded, inner);
+            let here = Point::new(point.queue, first + index as u64);
+            if let Err(failure) = run_recorded(backend, names, recorded, kernel, inner, here) {
+                backend.mark(here.queue, here.cursor);
+                state.issued += index as u64;
+                counters.tasks += index as u64;
+                return Err((index, failure));
+            }
         }
-        state.issued
+        state.issued += task_count as u64 - 1;
+        counters.tasks += task_count as u64 - 1;
+        counters.launches += stored.launches;
+        Ok(task_count)
+    }
+
+    /// Runs the tasks of a recording from `begun` on, each looked at by itself.
+    fn replay_faulty(&mut self, key: u32, point: Point, begun: usize, inner: &mut Vec<BoundSlice>) {
+        for index in begun..self.recordings[key as usize].tasks.len() {
+            let state = &mut self.queues[point.queue.index()];
+            if index > 0 {
+                state.issued += 1;
+                self.counters.tasks += 1;
+            }
+            let here = Point::new(point.queue, state.issued);
+            let recorded = &self.recordings[key as usize].tasks[index];
+            bind_parts(&self.bound, recorded, inner);
+            self.replay_checked(key, index, inner, here);
+        }
     }
 
     /// Resolves the parameters and says whether any has failed ranges.
@@ -85,77 +123,9 @@ impl<B: Backend> Server<B> {
         Ok(faulty)
     }
 
-    #[inline]
-    fn replay_one(
-        &mut self,
-        key: u32,
-        index: usize,
-        recorded: &RecordedTask,
-        inner: &[BoundSlice],
-        point: Point,
-    ) -> Result<(), FailureRef> {
-        let names: &OpNames = &self.names;
-        let place = |name| Place {
-            queue: point.queue,
-            cursor: point.cursor,
-            name,
-        };
-        match (&recorded.op, inner) {
-            (RecordedOp::Launch { count, .. }, _) => {
-                let Some((name, code)) = &self.recordings[key as usize].kernels[index] else {
-                    return Err(Failure::not_run(
-                        &names.replay,
-                        crate::failure::Reason::Lost,
-                    ));
-                };
-                let (bindings, count) = match (count, inner.split_last()) {
-                    (LaunchCount::Static(count), _) => (inner, BoundCount::Static(*count)),
-                    (LaunchCount::Dynamic, Some((count, bindings))) => {
-                        (bindings, BoundCount::Dynamic(*count))
-                    }
-                    (LaunchCount::Dynamic, None) => (inner, BoundCount::Static([0; 3])),
-                };
-                let launch = Launch {
-                    name,
-                    kernel: code,
-                    count,
-                    // Nothing is recorded that was not checked.
-                    mode: ExecutionMode::Checked,
-                    bindings,
-                    scalars: &recorded.scalars,
-                    metadata: &recorded.metadata,
-                    tensor_maps: &recorded.tensor_maps,
-                };
-                self.counters.launches += 1;
-                self.backend
-                    .launch(point.queue, point.cursor, &launch)
-                    .map_err(|refused| refusal(name, refused))
-            }
-            (RecordedOp::Copy, [source, target]) => {
-                let outcome = self.backend.copy(place(&names.copy), source, target);
-                outcome.map_err(|refused| refusal(&names.copy, refused))
-            }
-            (RecordedOp::Fill(pattern), [target]) => {
-                let outcome = self.backend.fill(place(&names.fill), target, *pattern);
-                outcome.map_err(|refused| refusal(&names.fill, refused))
-            }
-            _ => {
-                self.backend.mark(point.queue, point.cursor);
-                Ok(())
-            }
-        }
-    }
-
     /// One inner task where parameters have failed ranges: it inherits what it reads and heals what
     /// it defines.
-    fn replay_checked(
-        &mut self,
-        key: u32,
-        index: usize,
-        recorded: &RecordedTask,
-        inner: &[BoundSlice],
-        point: Point,
-    ) {
+    fn replay_checked(&mut self, key: u32, index: usize, inner: &[BoundSlice], point: Point) {
         let inherited = inner
             .iter()
             .filter(|bound| bound.access.reads())
@@ -166,14 +136,20 @@ impl<B: Backend> Server<B> {
                     .find(&(bound.slice_offset..bound.slice_offset + bound.len))
                     .cloned()
             });
-        let name = match &self.recordings[key as usize].kernels[index] {
-            Some((name, _)) => name.clone(),
-            None => self.names.replay.clone(),
-        };
+        let Self {
+            recordings,
+            backend,
+            names,
+            ..
+        } = self;
+        let stored = &recordings[key as usize];
+        let (recorded, kernel) = (&stored.tasks[index], &stored.kernels[index]);
+        let name = kernel.as_ref().map_or(&names.replay, |(name, _)| name);
         let outcome = match inherited {
-            Some(cause) => Err(Failure::input(&name, cause)),
-            None => self.replay_one(key, index, recorded, inner, point),
+            Some(cause) => Err(Failure::input(name, cause)),
+            None => run_recorded(backend, names, recorded, kernel, inner, point),
         };
+        self.counters.launches += u64::from(outcome.is_ok() && recorded.kernel().is_some());
         match outcome {
             Err(failure) => {
                 self.backend.mark(point.queue, point.cursor);
@@ -201,6 +177,71 @@ impl<B: Backend> Server<B> {
             }
         }
     }
+}
+
+/// The backend's call for one task of a recording.
+#[inline]
+fn run_recorded<B: Backend>(
+    backend: &mut B,
+    names: &OpNames,
+    recorded: &RecordedTask,
+    kernel: &Option<(Arc<str>, BackendKernel)>,
+    inner: &[BoundSlice],
+    point: Point,
+) -> Result<(), FailureRef> {
+    let place = |name| Place {
+        queue: point.queue,
+        cursor: point.cursor,
+        name,
+    };
+    match (&recorded.op, inner) {
+        (RecordedOp::Launch { count, .. }, _) => {
+            let Some((name, code)) = kernel else {
+                return Err(Failure::not_run(&names.replay, Reason::Lost));
+            };
+            let (bindings, count) = match (count, inner) {
+                (LaunchCount::Static(count), _) => (inner, BoundCount::Static(*count)),
+                (LaunchCount::Dynamic, [bindings @ .., count]) => {
+                    (bindings, BoundCount::Dynamic(*count))
+                }
+                (LaunchCount::Dynamic, []) => (inner, BoundCount::Static([0; 3])),
+            };
+            let launch = Launch {
+                name,
+                kernel: code,
+                count,
+                // Nothing is recorded that was not checked.
+                mode: ExecutionMode::Checked,
+                bindings,
+                scalars: &recorded.scalars,
+                metadata: &recorded.metadata,
+                tensor_maps: &recorded.tensor_maps,
+            };
+            backend
+                .launch(point.queue, point.cursor, &launch)
+                .map_err(|refused| refusal(name, refused))
+        }
+        (RecordedOp::Copy, [source, target]) => {
+            let outcome = backend.copy(place(&names.copy), source, target);
+            outcome.map_err(|refused| refusal(&names.copy, refused))
+        }
+        (RecordedOp::Fill(pattern), [target]) => {
+            let outcome = backend.fill(place(&names.fill), target, *pattern);
+            outcome.map_err(|refused| refusal(&names.fill, refused))
+        }
+        _ => {
+            backend.mark(point.queue, point.cursor);
+            Ok(())
+        }
+    }
+}
+
+/// The bindings of one task of a recording, as parts of its parameters.
+#[inline]
+fn bind_parts(parameters: &[BoundSlice], recorded: &RecordedTask, inner: &mut Vec<BoundSlice>) {
+    inner.clear();
+    let part = |binding: &RecordedBinding| part(parameters, binding);
+    inner.extend(recorded.bindings.iter().map(part));
 }
 
 /// A part of a resolved parameter.
