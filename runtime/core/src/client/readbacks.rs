@@ -5,11 +5,14 @@
 //! order in which they were asked.
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
 
 use millstream_sync::credit::Credit;
 
-use crate::channel::is_runtime_thread;
+use crate::channel::{ComputeChannel, is_runtime_thread};
 use crate::client::{DeviceShared, Stream};
 use crate::element::Element;
 use crate::error::{Error, Full};
@@ -161,22 +164,37 @@ impl<T, Tag> Readbacks<T, Tag> {
         if is_runtime_thread() {
             return self.try_next();
         }
-        while let Some(worked) = self
-            .device
-            .get()
-            .and_then(|device| device.channel().drive())
-        {
+        let channel = self.device.get().map(|device| device.channel());
+        while let Some((channel, worked)) = channel.and_then(|on| Some((on, on.drive()?))) {
             if let Some(readback) = self.try_next() {
                 return Some(readback);
             }
             if self.receiver.is_disconnected() && self.receiver.is_empty() {
                 return None;
             }
-            if !worked {
-                std::thread::yield_now();
+            if !worked && let Some(next) = self.rest(channel) {
+                return next;
             }
         }
         self.receiver.recv().ok().inspect(|_| self.room.release(1))
+    }
+
+    /// Sleeps until a driven device may do something or a readback is there, which it takes.
+    fn rest(&self, channel: &dyn ComputeChannel) -> Option<Option<Readback<T, Tag>>> {
+        let mut next = self.receiver.recv_async();
+        let mut taken = None;
+        channel.rest(None, &mut |waker| {
+            match Pin::new(&mut next).poll(&mut Context::from_waker(waker)) {
+                Poll::Ready(readback) => taken = Some(readback.ok()),
+                Poll::Pending => {}
+            }
+            taken.is_some()
+        });
+        taken.inspect(|next| {
+            if next.is_some() {
+                self.room.release(1);
+            }
+        })
     }
 
     /// The next readback, for async code. `None` as for [`Readbacks::wait_next`]. A driven device must be

@@ -1,4 +1,4 @@
-//! Answers about the device itself, and what is said in the logs.
+//! Answers about the device itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,10 +6,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::backend::Backend;
-use crate::handle::Binding;
 use crate::id::{Point, QueueId};
 use crate::message::{Op, Reply, Task, Ticket};
-use crate::options::LogLevel;
 use crate::report::{Ask, MemoryReport, MemoryUsage, QueueStats, Scope, TraceSpan};
 
 use super::Server;
@@ -198,43 +196,6 @@ impl<B: Backend> Server<B> {
         );
         spans.sort_by_key(|span| (span.start_ns, span.queue));
         spans
-    }
-
-    /// Basic: which streams flush, and why.
-    #[inline]
-    pub(super) fn log_flush(&self, stream: u32, why: Why) {
-        if self.options.logs.streams >= LogLevel::Basic {
-            let actor = &self.streams[stream as usize];
-            tracing::debug!(target: "millstream::streams", stream = actor.number, queue = actor.queue.0, tasks = actor.held.len(), ?why, "flush");
-        }
-    }
-
-    /// Basic: what waits on what.
-    #[inline]
-    pub(super) fn log_wait(&self, queue: QueueId, point: Point) {
-        if self.options.logs.streams >= LogLevel::Basic {
-            tracing::debug!(target: "millstream::streams", queue = queue.0, on = point.queue.0, cursor = point.cursor, "wait");
-        }
-    }
-
-    /// Full: each shared binding, with its reason.
-    #[inline]
-    pub(super) fn log_conflict(&self, stream: u32, other: u32, binding: &Binding) {
-        if self.options.logs.streams >= LogLevel::Full {
-            let (stream, other) = (
-                self.streams[stream as usize].number,
-                self.streams[other as usize].number,
-            );
-            tracing::trace!(target: "millstream::streams", stream, other, slice = binding.slice.index(), start = binding.offset, bytes = binding.len, access = %binding.access, "shared binding: the other stream holds a conflicting task");
-        }
-    }
-
-    /// Basic: memory reserved, freed, and not to be had.
-    #[inline]
-    pub(super) fn log_memory(&self, what: &'static str, bytes: u64) {
-        if self.options.logs.memory >= LogLevel::Basic {
-            tracing::debug!(target: "millstream::memory", bytes, what);
-        }
     }
 }
 

@@ -17,8 +17,10 @@
 //! | `reserve` | who gets memory, who waits for it |
 //! | `replay` | the same for a recording |
 //! | `progress` | what completions set free: memory, parked tasks, slots |
-//! | `objects` | what a slot of the shared table stands for |
+//! | `links` | where a slot of the shared table leads |
+//! | `objects` | how slices, kernels, recordings and streams come and go |
 //! | `asks` | answers about the device itself |
+//! | `said` | nothing: it writes the logs |
 //!
 //! The server is a plain state machine: no threads, no clocks, no waiting. What it cannot do itself
 //! leaves it as an [`Effect`]. All hazards are judged in the order in which tasks are admitted,
@@ -30,11 +32,13 @@ mod call;
 mod flush;
 mod host;
 mod issue;
+mod links;
 mod objects;
 mod pass;
 mod progress;
 mod replay;
 mod reserve;
+mod said;
 
 #[cfg(test)]
 mod tests;
@@ -57,7 +61,8 @@ use crate::slice::Slice;
 use crate::stream::actor::{HeldTask, StreamActor};
 use crate::stream::queue::QueueState;
 
-use objects::{Links, PreparedKernel, StoredRecording};
+use links::Links;
+use objects::{PreparedKernel, StoredRecording};
 
 /// What the server wants done elsewhere.
 pub enum Effect {
