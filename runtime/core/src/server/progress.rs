@@ -145,6 +145,10 @@ impl<B: Backend> Server<B> {
                 drop(op);
             }
         }
+        // Nobody fetches what was to run on the host; whoever it would have told is told by its end (I5).
+        // Values to be collected stay: the device may be using them.
+        self.effects
+            .retain(|effect| !matches!(effect, Effect::Host { .. }));
         left
     }
 

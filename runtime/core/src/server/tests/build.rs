@@ -13,15 +13,11 @@ use crate::id::{ClientId, KernelId, RecordingId, SliceId, StreamId};
 use crate::kernel::Kernel;
 use crate::landing::{Landed, Landing, VecLanding};
 use crate::memory::AllocationMode;
-use crate::message::{
-    CopyOut, HostSource, HostWork, LaunchCount, Op, Pattern, Registration, Task, Ticket,
-};
+use crate::message::{CopyOut, HostSource, LaunchCount, Op, Pattern, Registration, Task, Ticket};
 use crate::recording::{Parameters, RecordedOp, RecordedTask};
 use crate::report::{Ask, Scope};
 
-use super::bytes::Effect;
 use super::rig::Rig;
-use super::script::HeldBytes;
 
 pub(super) const CLIENT: ClientId = ClientId(0);
 
@@ -66,7 +62,8 @@ impl Slice {
 /// An answer that is waited for.
 pub(super) struct Answer {
     receiver: ReplyReceiver<Result<Ticket, Error>>,
-    taken: Option<Result<Ticket, Error>>,
+    told: Option<Result<Ticket, Error>>,
+    bytes: Option<Result<Vec<Vec<u8>>, Error>>,
     landings: Vec<Arc<VecLanding<u8>>>,
 }
 
@@ -78,22 +75,40 @@ pub(super) struct Recording {
 }
 
 impl Answer {
-    /// The bytes, the error, or that it is not there yet.
+    /// An answer that brings no bytes.
+    pub(super) fn of(receiver: ReplyReceiver<Result<Ticket, Error>>) -> Self {
+        Self {
+            receiver,
+            told: None,
+            bytes: None,
+            landings: Vec::new(),
+        }
+    }
+
+    /// The bytes, the error, or that it is not there yet. The same whenever it is asked again.
     pub(super) fn look(&mut self, rig: &Rig) -> Option<Result<Vec<Vec<u8>>, Error>> {
-        if self.taken.is_none() {
+        if self.told.is_none() {
             let answer = self.receiver.try_take()?;
-            self.taken = Some(answer.unwrap_or(Err(Error::Closed)));
+            self.told = Some(answer.unwrap_or(Err(Error::Closed)));
         }
-        match self.taken.as_ref()? {
-            Err(error) => Some(Err(error.clone())),
-            Ok(ticket) if ticket.points.iter().all(|point| rig.has_passed(*point)) => {
-                // SAFETY: the copies' points have passed, and the landings leave `self` here.
-                let take = |landing: Arc<VecLanding<u8>>| unsafe { landing.take() };
-                let bytes: Result<_, _> = self.landings.drain(..).map(take).collect();
-                Some(bytes.map_err(Error::Failed))
-            }
-            Ok(_) => None,
+        if self.bytes.is_none() {
+            self.bytes = Some(match self.told.as_ref()? {
+                Err(error) => Err(error.clone()),
+                Ok(ticket) if ticket.points.iter().all(|point| rig.has_passed(*point)) => {
+                    // SAFETY: the copies' points have passed, and the landings leave `self` here.
+                    let take = |landing: Arc<VecLanding<u8>>| unsafe { landing.take() };
+                    let bytes: Result<_, _> = self.landings.drain(..).map(take).collect();
+                    bytes.map_err(Error::Failed)
+                }
+                Ok(_) => return None,
+            });
         }
+        self.bytes.clone()
+    }
+
+    /// Has its asker heard of it: what it asked for, or a point to wait for?
+    pub(super) fn is_told(&self) -> bool {
+        self.told.is_some()
     }
 }
 
@@ -177,8 +192,25 @@ impl Rig {
         number: u64,
         bindings: &[Binding],
     ) {
+        self.launch_counted(
+            stream,
+            kernel,
+            number,
+            bindings,
+            LaunchCount::Static([1; 3]),
+        );
+    }
+
+    /// A launch; the last binding of one with a dynamic count is the count.
+    pub(super) fn launch_counted(
+        &mut self,
+        stream: &Stream,
+        kernel: &Hold,
+        number: u64,
+        bindings: &[Binding],
+        count: LaunchCount,
+    ) {
         stream.credit.try_acquire(1).unwrap();
-        let count = LaunchCount::Static([1; 3]);
         let kernel = KernelId(kernel.id());
         let mut task = Task::new(Some(stream.id()), Op::Launch { kernel, count });
         bindings
@@ -220,7 +252,8 @@ impl Rig {
         self.submit(stream, Op::CopyOut(Box::new(copy)), sources);
         Answer {
             receiver,
-            taken: None,
+            told: None,
+            bytes: None,
             landings,
         }
     }
@@ -228,11 +261,7 @@ impl Rig {
     pub(super) fn sync(&mut self, stream: &Stream) -> Answer {
         let (sender, receiver) = reply();
         self.submit(stream, Op::Answer(sender), &[]);
-        Answer {
-            receiver,
-            taken: None,
-            landings: Vec::new(),
-        }
+        Answer::of(receiver)
     }
 
     pub(super) fn sync_all(&mut self, scope: Scope) -> Answer {
@@ -242,46 +271,11 @@ impl Rig {
             reply: sender,
         };
         self.send(Task::new(None, Op::Ask(Box::new(ask))));
-        Answer {
-            receiver,
-            taken: None,
-            landings: Vec::new(),
-        }
+        Answer::of(receiver)
     }
 
     pub(super) fn flush(&mut self, stream: &Stream) {
         self.send(Task::new(Some(stream.id()), Op::Flush));
-    }
-
-    /// A host function that does to its bindings what a launch of that number does, or fails.
-    pub(super) fn host(
-        &mut self,
-        stream: &Stream,
-        number: u64,
-        bindings: &[Binding],
-        outcome: Result<(), &'static str>,
-    ) {
-        let run = move |done: crate::message::HostDone,
-                        resources: Option<Box<dyn std::any::Any + Send>>| {
-            let held: Option<Box<HeldBytes>> =
-                resources.and_then(|resources| resources.downcast().ok());
-            if let Some(held) = held {
-                held.end(match outcome {
-                    Ok(()) => Effect::Compute(number),
-                    Err(_) => Effect::None,
-                });
-            }
-            if let Err(message) = outcome {
-                done.fail(message.into());
-            }
-        };
-        let work = HostWork {
-            name: "host".into(),
-            resources: true,
-            run: Box::new(run),
-            told: None,
-        };
-        self.submit(stream, Op::Host(Box::new(work)), bindings);
     }
 
     pub(super) fn point(&mut self, stream: &Stream) -> Slice {
@@ -296,18 +290,27 @@ impl Rig {
 
     /// A recording of launches, each a number and bindings.
     pub(super) fn record(&mut self, kernel: &Hold, launches: &[(u64, Vec<Binding>)]) -> Recording {
+        let op = RecordedOp::Launch {
+            kernel: KernelId(kernel.id()),
+            count: LaunchCount::Static([1; 3]),
+        };
+        let tasks = launches
+            .iter()
+            .map(|(number, bindings)| (op, *number, bindings.clone()));
+        self.record_tasks(&tasks.collect::<Vec<_>>())
+    }
+
+    /// A recording of tasks, each with a number, where it is a launch, and bindings.
+    pub(super) fn record_tasks(&mut self, tasks: &[(RecordedOp, u64, Vec<Binding>)]) -> Recording {
         let mut parameters = Parameters::default();
-        launches
+        tasks
             .iter()
-            .flat_map(|(_, bindings)| bindings)
+            .flat_map(|(_, _, bindings)| bindings)
             .for_each(|binding| parameters.add(binding, 1));
-        let tasks: Arc<[RecordedTask]> = launches
+        let tasks: Arc<[RecordedTask]> = tasks
             .iter()
-            .map(|(number, bindings)| RecordedTask {
-                op: RecordedOp::Launch {
-                    kernel: KernelId(kernel.id()),
-                    count: LaunchCount::Static([1; 3]),
-                },
+            .map(|(op, number, bindings)| RecordedTask {
+                op: *op,
                 bindings: bindings
                     .iter()
                     .map(|binding| parameters.relative(binding, false))

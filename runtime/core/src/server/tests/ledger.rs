@@ -14,10 +14,11 @@ use millstream_sync::timeline::Timeline;
 
 use crate::access::Access;
 use crate::backend::BoundSlice;
-use crate::id::{Cursor, MAX_QUEUES, Point, QueueId};
+use crate::id::{Cursor, MAX_QUEUES, Point, QueueId, SliceId};
 use crate::memory::PageId;
 
 use super::bytes::{Effect, Memory};
+use super::seen::Seen;
 
 /// For every queue, the greatest cursor that is known to come before.
 pub(super) type Clock = [Cursor; MAX_QUEUES];
@@ -89,10 +90,14 @@ pub(super) struct Ledger {
     pub(super) refused: HashSet<u64>,
     /// Which call of a copy to refuse, counted down.
     pub(super) refuse_copy: Option<u32>,
+    /// How many of 16 copies to refuse, whichever these are.
+    pub(super) copies_refused_of_16: u64,
     /// No host function gets its resources.
     pub(super) refuse_resources: bool,
     /// Completes tasks in the middle of calls, as a device does: state of the dice, and how often of 256.
     pub(super) dice: (u64, u8),
+    /// What has been met.
+    pub(super) seen: Seen,
     /// Say what happens, for debugging a failure.
     pub(super) trace: bool,
 }
@@ -117,10 +122,40 @@ impl Ledger {
             issues: HashMap::new(),
             refused: HashSet::new(),
             refuse_copy: None,
+            copies_refused_of_16: 0,
             refuse_resources: false,
             dice: (1, 0),
+            seen: Seen::default(),
             trace: std::env::var_os("MILLSTREAM_TRACE").is_some(),
         }
+    }
+
+    /// Is the copy with these bindings to be refused?
+    pub(super) fn refuses_copy(&mut self, bindings: &[BoundSlice]) -> bool {
+        if let Some(left) = self.refuse_copy {
+            self.refuse_copy = left.checked_sub(1);
+            return left == 0;
+        }
+        let parts = bindings
+            .iter()
+            .map(|bound| (bound.slice, bound.slice_offset, bound.len));
+        self.refuses_copy_of(parts)
+    }
+
+    /// A copy has no number: what it copies decides whether it is refused, which the oracle knows too.
+    pub(super) fn refuses_copy_of(
+        &self,
+        parts: impl IntoIterator<Item = (SliceId, u64, u64)>,
+    ) -> bool {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for (slice, start, len) in parts {
+            for word in [u64::from(slice.index()), start, len] {
+                hash = (hash ^ word)
+                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    .rotate_left(29);
+            }
+        }
+        hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60 < self.copies_refused_of_16
     }
 
     pub(super) fn queues(&self) -> usize {

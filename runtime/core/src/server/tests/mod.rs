@@ -6,14 +6,15 @@
 //! | `bytes` | its pages and slices, and what tasks do to them |
 //! | `script` | the backend: completes only what a test says |
 //! | `rig` | the device actor's loop without a thread: it sleeps whenever the actor would |
-//! | `build` | tasks built by hand |
+//! | `build`, `code` | tasks built by hand; user code in them |
 //! | `order`, `hazards`, `memory`, `failures`, `progress` | facts |
-//! | `program`, `steps`, `checks` | random programs |
+//! | `program`, `steps`, `checks` | random programs, and what they must meet (`seen`) |
 //! | `oracle` | what a program must compute |
 
 mod build;
 mod bytes;
 mod checks;
+mod code;
 mod failures;
 mod hazards;
 mod ledger;
@@ -24,4 +25,5 @@ mod program;
 mod progress;
 mod rig;
 mod script;
+mod seen;
 mod steps;

@@ -1,19 +1,20 @@
 //! What a program must compute: its messages, one after the other, in the order in which they were
 //! sent, with no device at all.
 //!
-//! The oracle learns from the run only which slices got memory; all else it works out: contents, and
-//! which bytes have failed (I7).
+//! The oracle learns from the run only which slices got memory, and from the script what is refused; all
+//! else it works out: contents, and which bytes have failed (I7).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::access::Access;
 use crate::handle::Binding;
 use crate::id::SliceId;
-use crate::recording::RecordedTask;
+use crate::recording::{RecordedOp, RecordedTask};
 
 use super::bytes::compute;
+use super::ledger::Ledger;
 
 /// A message, as the oracle needs it.
 pub(super) enum Sent {
@@ -22,11 +23,16 @@ pub(super) enum Sent {
         bytes: u64,
         point: bool,
     },
-    /// A launch, a fill, or a host function, and whether it is refused or fails by itself.
+    /// A launch, a fill, a custom task or a host function, and whether it is refused or fails by itself.
     Run {
         number: u64,
         bindings: Vec<Binding>,
         fails: bool,
+    },
+    /// A host function over these bindings tells the answer with this index that it has begun.
+    Begins {
+        answer: usize,
+        bindings: Vec<Binding>,
     },
     Copy {
         source: Binding,
@@ -55,29 +61,39 @@ struct Contents {
     no_memory: bool,
 }
 
-/// What the answers must be.
-pub(super) struct Oracle {
+/// What the answers must be: bytes, or a failure.
+pub(super) type Answers = HashMap<usize, Option<Vec<Vec<u8>>>>;
+
+/// What has been sent so far, worked out.
+struct Oracle<'a> {
+    /// Which slices got memory, and what is refused.
+    ledger: &'a Ledger,
     slices: HashMap<SliceId, Contents>,
-    pub(super) answers: HashMap<usize, Option<Vec<Vec<u8>>>>,
+    answers: Answers,
+}
+
+/// What the answers to these messages must be. Syncs are not among them: they have no failures.
+pub(super) fn answers(sent: &[Sent], ledger: &Ledger) -> Answers {
+    let mut oracle = Oracle {
+        ledger,
+        slices: HashMap::new(),
+        answers: HashMap::new(),
+    };
+    sent.iter().for_each(|message| oracle.take(message));
+    oracle.answers
 }
 
 fn range(binding: &Binding) -> Range<usize> {
     binding.offset as usize..(binding.offset + binding.len) as usize
 }
 
-impl Oracle {
-    pub(super) fn run(sent: &[Sent], reserved: &HashSet<SliceId>, refused: &HashSet<u64>) -> Self {
-        let mut oracle = Self {
-            slices: HashMap::new(),
-            answers: HashMap::new(),
-        };
-        for message in sent {
-            oracle.take(message, reserved, refused);
-        }
-        oracle
-    }
+/// As [`Ledger::refuses_copy_of`] takes it.
+fn part(binding: &Binding) -> (SliceId, u64, u64) {
+    (binding.slice, binding.offset, binding.len)
+}
 
-    fn take(&mut self, sent: &Sent, reserved: &HashSet<SliceId>, refused: &HashSet<u64>) {
+impl Oracle<'_> {
+    fn take(&mut self, sent: &Sent) {
         match sent {
             Sent::Reserve {
                 slice,
@@ -87,7 +103,7 @@ impl Oracle {
                 let contents = Contents {
                     bytes: vec![0; *bytes as usize],
                     failed: vec![false; *bytes as usize],
-                    no_memory: *bytes > 0 && !point && !reserved.contains(slice),
+                    no_memory: *bytes > 0 && !point && !self.ledger.memory.reserved.contains(slice),
                 };
                 self.slices.insert(*slice, contents);
             }
@@ -96,22 +112,22 @@ impl Oracle {
                 bindings,
                 fails,
             } => self.compute(*number, bindings, *fails),
-            Sent::Copy { source, target } => {
-                let bytes = self.slices[&source.slice].bytes[range(source)].to_vec();
-                self.task(&[*source, *target], false, |slices| {
-                    slices
-                        .get_mut(&target.slice)
-                        .unwrap()
-                        .bytes
-                        .splice(range(target), bytes)
-                        .for_each(drop);
+            Sent::Begins { answer, bindings } => {
+                let good = bindings.iter().all(|binding| self.is_good(binding));
+                self.answers.insert(*answer, good.then(Vec::new));
+            }
+            Sent::Copy { source, target } => self.copy(source, target),
+            Sent::CopyIn { bytes, target } => {
+                let refused = self.ledger.refuses_copy_of([part(target)]);
+                self.task(&[*target], refused, |slices| {
+                    slices.get_mut(&target.slice).unwrap().bytes[range(target)]
+                        .copy_from_slice(bytes);
                 });
             }
-            Sent::CopyIn { bytes, target } => self.task(&[*target], false, |slices| {
-                slices.get_mut(&target.slice).unwrap().bytes[range(target)].copy_from_slice(bytes);
-            }),
             Sent::CopyOut { answer, sources } => {
-                let good = sources.iter().all(|source| self.is_good(source));
+                let good = sources.iter().all(|source| {
+                    self.is_good(source) && !self.ledger.refuses_copy_of([part(source)])
+                });
                 let bytes = good.then(|| {
                     sources
                         .iter()
@@ -120,7 +136,7 @@ impl Oracle {
                 });
                 self.answers.insert(*answer, bytes);
             }
-            Sent::Replay { tasks, parameters } => self.replay(tasks, parameters, refused),
+            Sent::Replay { tasks, parameters } => self.replay(tasks, parameters),
         }
     }
 
@@ -153,6 +169,14 @@ impl Oracle {
         }
     }
 
+    fn copy(&mut self, source: &Binding, target: &Binding) {
+        let refused = self.ledger.refuses_copy_of([part(source), part(target)]);
+        let bytes = self.slices[&source.slice].bytes[range(source)].to_vec();
+        self.task(&[*source, *target], refused, |slices| {
+            slices.get_mut(&target.slice).unwrap().bytes[range(target)].copy_from_slice(&bytes);
+        });
+    }
+
     fn compute(&mut self, number: u64, bindings: &[Binding], fails: bool) {
         self.task(bindings, fails, |slices| {
             let mut views: Vec<_> = bindings
@@ -175,7 +199,7 @@ impl Oracle {
     }
 
     /// Task by task; but where a parameter has no memory none of them runs.
-    fn replay(&mut self, tasks: &[RecordedTask], parameters: &[Binding], refused: &HashSet<u64>) {
+    fn replay(&mut self, tasks: &[RecordedTask], parameters: &[Binding]) {
         if parameters
             .iter()
             .any(|parameter| self.slices[&parameter.slice].no_memory)
@@ -196,8 +220,15 @@ impl Oracle {
                     )
                 })
                 .collect();
-            let number = task.scalars[0];
-            self.compute(number, &bindings, refused.contains(&number));
+            let number = match (task.op, bindings.as_slice()) {
+                (RecordedOp::Copy, [source, target]) => {
+                    self.copy(source, target);
+                    continue;
+                }
+                (RecordedOp::Fill(pattern), _) => pattern.value,
+                _ => task.scalars[0],
+            };
+            self.compute(number, &bindings, self.ledger.refused.contains(&number));
         }
     }
 }

@@ -1,11 +1,16 @@
 //! Random programs over everything at once: streams, queues, parts of slices, failures, too little
-//! memory, host functions, recordings, completion in any order, also in the middle of a call.
+//! memory, host functions, guards, recordings, refusals of all kinds, completion in any order, also in the
+//! middle of a call. Some end with a device that gives up.
 //!
 //! Checked: what the ledger checks (I2, I3, I4), what the oracle computes (I1, I2, I7), that every ask
-//! is answered by a device that only sleeps and wakes as the real one (I5), that nothing is left (I10).
+//! is answered by a device that only sleeps and wakes as the real one, or gives up (I5), that nothing is
+//! left (I10), that nobody waits for room in a device that gave up (I12).
+
+use std::cell::RefCell;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 use crate::access::Access;
 use crate::handle::{Binding, Hold};
@@ -15,6 +20,7 @@ use crate::options::{DeviceOptions, Strategy as Order};
 use super::build::{Answer, Recording, Slice, Stream};
 use super::oracle::Sent;
 use super::rig::Rig;
+use super::seen::Seen;
 
 /// One step, made sense of as the program goes: what, and three numbers.
 type Step = (u8, u32, u32, u32);
@@ -30,14 +36,17 @@ pub(super) struct Device {
     isolate: bool,
     refused_of_16: u64,
     dice: (u64, u8),
+    /// It gives up when the steps are over.
+    gives_up: bool,
 }
 
 fn devices() -> impl Strategy<Value = Device> {
     let shape = (1..=4_usize, any::<bool>(), 1..=6_usize, 1..=8_usize);
     let memory = (1..=8_u64, any::<bool>(), 0..=3_u64);
+    let end = prop_oneof![3 => Just(false), 1 => Just(true)];
     let chance = prop_oneof![Just(0_u8), Just(30), Just(120)];
-    (shape, memory, 1..=12_usize, 1..=u64::MAX, chance).prop_map(
-        |(shape, memory, burst, seed, chance)| Device {
+    (shape, memory, 1..=12_usize, 1..=u64::MAX, chance, end).prop_map(
+        |(shape, memory, burst, seed, chance, gives_up)| Device {
             queues: shape.0,
             sequential: shape.1,
             max_tasks: shape.2,
@@ -47,6 +56,7 @@ fn devices() -> impl Strategy<Value = Device> {
             isolate: memory.1,
             refused_of_16: memory.2,
             dice: (seed, chance),
+            gives_up,
         },
     )
 }
@@ -97,6 +107,7 @@ impl Run {
         let mut rig = Rig::with_memory(device.queues, bytes, options);
         rig.burst = device.burst;
         rig.ledger.get().dice = device.dice;
+        rig.ledger.get().copies_refused_of_16 = device.refused_of_16;
         let kernel = rig.kernel();
         let streams = (0..3).map(|_| rig.stream()).collect();
         let mut run = Self {
@@ -208,19 +219,34 @@ impl Run {
                     self.rig.step(a as usize % self.device.queues);
                 }
             }
-            _ => {
+            50..53 => {
                 self.rig.run_host(a as usize);
+            }
+            53..55 => self.custom(stream, b, c),
+            55..57 => self.guard(stream, b, c),
+            // They live long.
+            _ if b.is_multiple_of(2) => {}
+            _ => {
+                self.rig.end_guard(a as usize);
             }
         }
     }
 }
 
-fn run(device: Device, steps: Vec<Step>) {
+/// Runs a program, checks everything about it, and tells what it met.
+fn run(device: Device, steps: Vec<Step>) -> Seen {
+    let gives_up = device.gives_up;
     let mut run = Run::new(device);
     for step in steps {
         run.step(step);
     }
-    run.finish();
+    let ledger = run.rig.ledger.clone();
+    if gives_up {
+        run.give_up();
+    } else {
+        run.finish();
+    }
+    std::mem::take(&mut ledger.get().seen)
 }
 
 /// Enough for every kind of step to meet every other; more with `PROPTEST_CASES`.
@@ -236,14 +262,19 @@ fn config() -> ProptestConfig {
     }
 }
 
-proptest! {
-    #![proptest_config(config())]
-
-    #[test]
-    fn any_program_computes_what_its_messages_say_in_order_and_leaves_nothing(
-        device in devices(),
-        steps in vec((0..52_u8, any::<u32>(), any::<u32>(), any::<u32>()), 1..300),
-    ) {
-        run(device, steps);
+#[test]
+fn any_program_computes_what_its_messages_say_in_order_and_leaves_nothing() {
+    let config = config();
+    let seen = RefCell::new(Seen::default());
+    let programs = u64::from(config.cases);
+    let mut runner = TestRunner::new(config);
+    let step = (0..58_u8, any::<u32>(), any::<u32>(), any::<u32>());
+    let outcome = runner.run(&(devices(), vec(step, 1..300)), |(device, steps)| {
+        seen.borrow_mut().add(&run(device, steps));
+        Ok(())
+    });
+    if let Err(failed) = outcome {
+        panic!("{failed}");
     }
+    seen.borrow().check(programs);
 }

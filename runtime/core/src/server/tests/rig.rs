@@ -15,6 +15,7 @@ use crate::message::{HostDone, HostWork, Task};
 use crate::options::DeviceOptions;
 use crate::server::{Effect, HostToken, Server};
 
+use super::code::Guards;
 use super::ledger::{Call, Ledger};
 use super::script::{Script, Shared};
 
@@ -38,6 +39,7 @@ pub(super) struct Rig {
     receiver: Receiver<Task>,
     pub(super) burst: usize,
     hosts: Vec<Host>,
+    pub(super) guards: Guards,
     ends: Ends,
     collects: Vec<(Box<dyn Any + Send>, Points)>,
     /// Points that wake the device: its own registrations, and the GC actor's.
@@ -64,6 +66,7 @@ impl Rig {
             receiver,
             burst: 64,
             hosts: Vec::new(),
+            guards: Guards::default(),
             ends: Ends::default(),
             collects: Vec::new(),
             wanted: Vec::new(),
@@ -207,6 +210,25 @@ impl Rig {
         true
     }
 
+    /// Ends a guard: the nth, counted round.
+    pub(super) fn end_guard(&mut self, nth: usize) -> bool {
+        let mut guards = self.guards.lock().unwrap();
+        if guards.is_empty() {
+            return false;
+        }
+        let count = guards.len();
+        let guard = guards.swap_remove(nth % count);
+        drop(guards);
+        let mut ledger = self.ledger.get();
+        let old = ledger.issues.len() >= guard.since + 5;
+        ledger.seen.note("guard");
+        ledger.seen.note_if("guard that outlived five tasks", old);
+        drop(ledger);
+        guard.end();
+        self.awake = true;
+        true
+    }
+
     /// Host functions that were started and have not been run.
     pub(super) fn hosts(&self) -> usize {
         self.hosts.len()
@@ -222,7 +244,7 @@ impl Rig {
     }
 
     /// Lets everything end that can: host functions, tasks one by one, turns when something wakes the
-    /// device. What is not done then never will be.
+    /// device, and guards when nothing else can go. What is not done then never will be.
     pub(super) fn drain(&mut self) {
         loop {
             self.rest();
@@ -230,7 +252,7 @@ impl Rig {
                 continue;
             }
             let queues = self.ledger.get().queues();
-            if !(0..queues).any(|queue| self.step(queue)) {
+            if !(0..queues).any(|queue| self.step(queue)) && !self.end_guard(0) {
                 break;
             }
         }
@@ -319,5 +341,15 @@ impl Rig {
     /// Host functions that will not be run.
     pub(super) fn forget_hosts(&mut self) {
         self.hosts.clear();
+    }
+
+    /// The device gives up, as `DeviceActor::abandon` has it; what is in the mailbox is dropped with it.
+    /// Tells how many tasks were held.
+    pub(super) fn abandon(&mut self) -> u64 {
+        let (_, dead) = mailbox(1, Arc::new(Gate::new()));
+        self.receiver.close();
+        let left = self.server.abandon();
+        drop(std::mem::replace(&mut self.receiver, dead));
+        left
     }
 }

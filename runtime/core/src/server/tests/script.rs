@@ -37,14 +37,22 @@ impl Shared {
     }
 }
 
-/// What a host function gets: its bindings' bytes, for as long as it keeps this.
+/// What user code gets: a host function its bindings' bytes, for as long as it keeps this; a custom
+/// task a place to say what it does.
 pub(super) struct HeldBytes {
     ledger: Shared,
     host: u64,
     bindings: Vec<BoundSlice>,
+    /// What a custom task does, once it has run: the same as the launch of this number.
+    pub(super) number: u64,
 }
 
 impl HeldBytes {
+    /// Numbered tasks that have been issued.
+    pub(super) fn tasks_so_far(&self) -> usize {
+        self.ledger.get().issues.len()
+    }
+
     /// The host function ends and has done this.
     pub(super) fn end(self, effect: Effect) {
         self.ledger
@@ -93,19 +101,24 @@ impl Script {
         ledger.tick();
     }
 
-    fn refuses_copy(&mut self) -> bool {
-        let mut ledger = self.ledger.get();
-        match ledger.refuse_copy {
-            Some(0) => {
-                ledger.refuse_copy = None;
-                true
-            }
-            Some(left) => {
-                ledger.refuse_copy = Some(left - 1);
-                false
-            }
-            None => false,
+    /// Takes a copy, or refuses it.
+    fn copy_as(
+        &mut self,
+        place: &Place<'_>,
+        bindings: &[BoundSlice],
+        effect: Effect,
+        (what, refused): (&'static str, &'static str),
+    ) -> Result<(), Refused> {
+        if self.ledger.get().refuses_copy(bindings) {
+            return self.refuse(refused);
         }
+        self.take(at(place), bindings, effect, what);
+        Ok(())
+    }
+
+    fn refuse(&self, what: &'static str) -> Result<(), Refused> {
+        self.ledger.get().seen.note(what);
+        Err(Refused::Task("scripted".into()))
     }
 
     fn numbered(
@@ -113,13 +126,15 @@ impl Script {
         point: Point,
         bindings: &[BoundSlice],
         number: u64,
-        effect: Effect,
+        (what, refused): (&'static str, &'static str),
     ) -> Result<(), Refused> {
         let mut ledger = self.ledger.get();
         if ledger.refused.contains(&number) {
-            return Err(Refused::Task("scripted".into()));
+            drop(ledger);
+            return self.refuse(refused);
         }
-        ledger.task(point, bindings, effect);
+        ledger.seen.note(what);
+        ledger.task(point, bindings, Effect::Compute(number));
         ledger.note(number, point);
         ledger.tick();
         Ok(())
@@ -128,10 +143,6 @@ impl Script {
 
 fn at(place: &Place<'_>) -> Point {
     Point::new(place.queue, place.cursor)
-}
-
-fn refused() -> Result<(), Refused> {
-    Err(Refused::Task("scripted".into()))
 }
 
 impl Backend for Script {
@@ -164,16 +175,13 @@ impl Backend for Script {
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
         let mut bindings = launch.bindings.to_vec();
+        let mut what = ("launch", "refused launch");
         if let BoundCount::Dynamic(count) = launch.count {
             bindings.push(count);
+            what.0 = "dynamic launch";
         }
         let number = launch.scalars.first().copied().unwrap_or(0);
-        self.numbered(
-            Point::new(queue, cursor),
-            &bindings,
-            number,
-            Effect::Compute(number),
-        )
+        self.numbered(Point::new(queue, cursor), &bindings, number, what)
     }
 
     fn copy_in(
@@ -183,12 +191,9 @@ impl Backend for Script {
         _layout: Option<&Strided>,
         source: HostData,
     ) -> Result<(), Refused> {
-        if self.refuses_copy() {
-            return refused();
-        }
         let bytes = source.bytes()[..target.len as usize].to_vec();
-        self.take(at(&place), &[*target], Effect::Store(bytes), "copy in");
-        Ok(())
+        let what = ("copy in", "refused copy in");
+        self.copy_as(&place, &[*target], Effect::Store(bytes), what)
     }
 
     fn copy_out(
@@ -198,15 +203,13 @@ impl Backend for Script {
         _layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused> {
-        if self.refuses_copy() {
-            return refused();
-        }
+        let what = ("copy out", "refused copy out");
+        self.copy_as(&place, &[*source], Effect::None, what)?;
         let bytes = self.ledger.get().memory.bytes(source).to_vec();
         let (target, len) = landing.target();
         assert_eq!(len, bytes.len());
-        // SAFETY: the landing has room for `len` bytes, and nobody reads them before the cursor passes.
+        // SAFETY: the landing has room for `len` bytes, and nobody reads them before the call is over.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, len) };
-        self.take(at(&place), &[*source], Effect::None, "copy out");
         Ok(())
     }
 
@@ -216,11 +219,8 @@ impl Backend for Script {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
-        if self.refuses_copy() {
-            return refused();
-        }
-        self.take(at(&place), &[*source, *target], Effect::Copy, "copy");
-        Ok(())
+        let what = ("copy", "refused copy");
+        self.copy_as(&place, &[*source, *target], Effect::Copy, what)
     }
 
     fn fill(
@@ -229,18 +229,27 @@ impl Backend for Script {
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
-        let number = pattern.value;
-        self.numbered(at(&place), &[*target], number, Effect::Compute(number))
+        let what = ("fill", "refused fill");
+        self.numbered(at(&place), &[*target], pattern.value, what)
     }
 
     fn custom(
         &mut self,
         place: Place<'_>,
         bindings: &[BoundSlice],
-        _work: CustomWork,
+        work: CustomWork,
     ) -> Result<(), Refused> {
-        self.take(at(&place), bindings, Effect::None, "custom");
-        Ok(())
+        let mut held = HeldBytes {
+            ledger: self.ledger.clone(),
+            host: 0,
+            bindings: bindings.to_vec(),
+            number: 0,
+        };
+        if work(&mut held).is_err() {
+            return self.refuse("refused custom task");
+        }
+        let what = ("custom task", "refused custom task");
+        self.numbered(at(&place), bindings, held.number, what)
     }
 
     fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<HeldBytes>, Refused> {
@@ -252,6 +261,7 @@ impl Backend for Script {
             ledger: self.ledger.clone(),
             host,
             bindings: bindings.to_vec(),
+            number: 0,
         }))
     }
 

@@ -1,9 +1,11 @@
 //! The steps of a random program: each sends what a client would send, and notes it for the oracle.
 
 use crate::access::Access;
+use crate::handle::Binding;
+use crate::id::KernelId;
 use crate::memory::AllocationMode;
-use crate::message::{Op, Task};
-use crate::recording::overlapping_task;
+use crate::message::{LaunchCount, Op, Pattern, Task};
+use crate::recording::{RecordedOp, overlapping_task};
 use crate::report::{Ask, Scope};
 
 use super::build::{CLIENT, Stream};
@@ -12,16 +14,38 @@ use super::program::{RECORDED, Run, SIZES};
 
 impl Run {
     pub(super) fn launch(&mut self, stream: usize, choice: u32, accesses: u32) {
-        let bindings = self.bindings(choice, accesses);
+        let mut bindings = self.bindings(choice, accesses);
         let number = self.number(stream);
         let fails = self.refuse(number);
-        self.rig
-            .launch(&self.streams[stream], &self.kernel, number, &bindings);
+        let count = self.count(accesses, &mut bindings);
+        self.rig.launch_counted(
+            &self.streams[stream],
+            &self.kernel,
+            number,
+            &bindings,
+            count,
+        );
         self.sent.push(Sent::Run {
             number,
             bindings,
             fails,
         });
+    }
+
+    /// How many cubes: sometimes what the last binding says, where a slice is free for it.
+    fn count(&self, choice: u32, bindings: &mut Vec<Binding>) -> LaunchCount {
+        let fits = self
+            .slices
+            .get(choice as usize / 16 % self.slices.len().max(1))
+            .filter(|slice| choice.is_multiple_of(4) && slice.bytes >= 12);
+        let count = fits.map(|slice| slice.part(0..12, Access::Read));
+        match count.filter(|count| !bindings.iter().any(|other| other.conflicts(count))) {
+            Some(count) => {
+                bindings.push(count);
+                LaunchCount::Dynamic
+            }
+            None => LaunchCount::Static([1; 3]),
+        }
     }
 
     pub(super) fn fill(&mut self, stream: usize, choice: u32) {
@@ -38,14 +62,21 @@ impl Run {
         });
     }
 
-    pub(super) fn copy(&mut self, stream: usize, from: u32, to: u32) {
-        let (Some(mut source), Some(mut target)) =
-            (self.part(from, Access::Read), self.part(to, Access::Write))
-        else {
-            return;
-        };
+    /// Two parts of equal length, to be copied.
+    fn pair(&self, from: u32, to: u32) -> Option<(Binding, Binding)> {
+        let (mut source, mut target) = (
+            self.part(from, Access::Read)?,
+            self.part(to, Access::Write)?,
+        );
         let len = source.len.min(target.len);
         (source.len, target.len) = (len, len);
+        Some((source, target))
+    }
+
+    pub(super) fn copy(&mut self, stream: usize, from: u32, to: u32) {
+        let Some((source, target)) = self.pair(from, to) else {
+            return;
+        };
         self.rig
             .submit(&self.streams[stream], Op::Copy, &[source, target]);
         self.sent.push(Sent::Copy { source, target });
@@ -113,6 +144,40 @@ impl Run {
         });
     }
 
+    pub(super) fn guard(&mut self, stream: usize, choice: u32, accesses: u32) {
+        let bindings = self.bindings(choice, accesses);
+        self.number += 1;
+        let number = self.number;
+        let fails = accesses.is_multiple_of(11);
+        let outcome = if fails { Err("scripted") } else { Ok(()) };
+        let answer = self
+            .rig
+            .guard(&self.streams[stream], number, &bindings, outcome);
+        self.sent.push(Sent::Begins {
+            answer: self.answers.len(),
+            bindings: bindings.clone(),
+        });
+        self.answers.push(answer);
+        self.sent.push(Sent::Run {
+            number,
+            bindings,
+            fails,
+        });
+    }
+
+    pub(super) fn custom(&mut self, stream: usize, choice: u32, accesses: u32) {
+        let bindings = self.bindings(choice, accesses);
+        let number = self.number(stream);
+        let fails = self.refuse(number);
+        self.rig
+            .custom(&self.streams[stream], number, &bindings, fails);
+        self.sent.push(Sent::Run {
+            number,
+            bindings,
+            fails,
+        });
+    }
+
     pub(super) fn point(&mut self, stream: usize) {
         let point = self.rig.point(&self.streams[stream]);
         let before = self.last.get(&self.streams[stream].id().index()).copied();
@@ -138,24 +203,51 @@ impl Run {
         if self.recordings.len() >= 3 {
             self.recordings.swap_remove(choice as usize % 3);
         }
-        let mut launches = Vec::new();
+        let mut tasks = Vec::new();
         for index in 0..1 + choice % 4 {
             self.number += 1;
             let number = RECORDED + self.number;
             self.refuse(number);
-            let bindings = self.bindings(
+            let (choice, accesses) = (
                 choice.rotate_left(5 * index),
                 accesses.rotate_left(3 * index),
             );
-            let bindings: Vec<_> = bindings
-                .into_iter()
-                .filter(|binding| binding.len > 0)
-                .collect();
-            launches.push((number, bindings));
+            let (op, bindings) = self.recorded(number, choice, accesses);
+            // The client records nothing of empty ones.
+            if bindings.iter().all(|binding| binding.len > 0) {
+                tasks.push((op, number, bindings));
+            }
         }
-        let recording = self.rig.record(&self.kernel, &launches);
+        let recording = self.rig.record_tasks(&tasks);
         // It would hold its slices; here a replay needs them rebound once they are gone.
         self.recordings.push(recording);
+    }
+
+    /// A task to be recorded: a launch more often than not.
+    fn recorded(&self, number: u64, choice: u32, accesses: u32) -> (RecordedOp, Vec<Binding>) {
+        let pattern = Pattern {
+            value: number,
+            width: 8,
+        };
+        let other = match accesses >> 12 & 7 {
+            0 => self
+                .part(choice, Access::Write)
+                .map(|target| (RecordedOp::Fill(pattern), vec![target])),
+            1 => self
+                .pair(choice, accesses)
+                .map(|(source, target)| (RecordedOp::Copy, vec![source, target])),
+            _ => None,
+        };
+        if let Some(other) = other {
+            return other;
+        }
+        let mut bindings = self.bindings(choice, accesses);
+        bindings.retain(|binding| binding.len > 0);
+        let launch = RecordedOp::Launch {
+            kernel: KernelId(self.kernel.id()),
+            count: self.count(accesses, &mut bindings),
+        };
+        (launch, bindings)
     }
 
     pub(super) fn replay(&mut self, stream: usize, choice: u32, rebound: u32) {
@@ -186,6 +278,18 @@ impl Run {
         let tasks = self.recordings[nth].tasks.clone();
         if overlapping_task(&tasks, &parameters).is_some() {
             return;
+        }
+        for task in tasks.iter() {
+            let what = match task.op {
+                RecordedOp::Launch {
+                    count: LaunchCount::Dynamic,
+                    ..
+                } => "recorded dynamic launch",
+                RecordedOp::Launch { .. } => continue,
+                RecordedOp::Fill(_) => "recorded fill",
+                RecordedOp::Copy => "recorded copy",
+            };
+            self.rig.ledger.get().seen.note(what);
         }
         self.rig
             .replay(&self.streams[stream], &self.recordings[nth], &parameters);
