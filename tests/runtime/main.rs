@@ -8,10 +8,12 @@
 
 mod support;
 
+mod answers;
 mod failure;
 mod lifetime;
 mod memory;
 mod ordering;
+mod program;
 mod programs;
 mod recordings;
 mod requests;

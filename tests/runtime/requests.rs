@@ -1,10 +1,8 @@
-//! Bad input, foreign things, answers in every form (I5, I8).
-
-use std::time::Duration;
+//! Bad input, foreign things, large launches, a backend's own resources (I5).
 
 use millstream::{
-    CubeCount, Error, Full, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, TensorMap,
-    read, update, write,
+    CubeCount, Error, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, TensorMap, read,
+    update, write,
 };
 use rstest::rstest;
 use rstest_reuse::apply;
@@ -215,105 +213,6 @@ fn launches_larger_than_a_message_work(#[case] on: On) {
     assert_eq!(stream.read(&out).wait().unwrap(), [55 + 780 + words]);
 }
 
-/// I5: one answer, in whatever form it is asked for.
-#[apply(every_device)]
-fn an_answer_can_be_waited_for_polled_awaited_and_called_back(#[case] on: On) {
-    let mut rig = on.open();
-    let client = rig.client();
-    let stream = client.stream();
-    let values = stream.create(&[4_u32]).unwrap();
-    assert_eq!(stream.read(&values).wait().unwrap(), [4]);
-    let mut polled = stream.read(&values);
-    let first = loop {
-        if let Some(driver) = &mut rig.driver {
-            driver.pump(Duration::from_millis(1));
-        }
-        match polled.try_take() {
-            Some(answer) => break answer.unwrap(),
-            None => std::thread::yield_now(),
-        }
-    };
-    assert_eq!(first, [4]);
-    assert!(matches!(polled.try_take(), Some(Err(Error::Taken))));
-    let (sender, receiver) = std::sync::mpsc::channel();
-    stream
-        .read(&values)
-        .on_ready(move |answer| sender.send(answer).unwrap())
-        .unwrap();
-    match &mut rig.driver {
-        None => assert_eq!(pollster::block_on(stream.read(&values)).unwrap(), [4]),
-        Some(driver) => while driver.pump(Duration::from_millis(1)) {},
-    }
-    assert_eq!(receiver.recv().unwrap().unwrap(), [4]);
-}
-
-/// I8.
-#[apply(every_threaded_device)]
-fn a_wait_with_a_timeout_ends_and_the_answer_can_still_be_taken(#[case] on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let valve = Valve::new();
-    let (held, stream) = (held(&client, &valve), client.stream());
-    let values = stream.create(&[0_u32]).unwrap();
-    launch_update(&stream, &held, &values).unwrap();
-    let mut answer = stream.read(&values);
-    assert!(matches!(
-        answer.wait_timeout(Duration::from_millis(2)),
-        Err(Error::TimedOut { .. })
-    ));
-    valve.open();
-    assert_eq!(answer.wait().unwrap(), [1]);
-}
-
-#[apply(every_device)]
-fn tensors_are_pitched_on_the_device_and_dense_for_the_host(#[case] on: On) {
-    use millstream::TensorSpec;
-    let rig = on.open();
-    let stream = rig.client().stream();
-    let data: Vec<u32> = (0..3 * 5).collect();
-    let small: Vec<u32> = vec![9, 8];
-    let specs = [
-        (TensorSpec::pitched(&[3, 5]), data.as_slice()),
-        (TensorSpec::dense(&[2, 1]), small.as_slice()),
-    ];
-    let tensors = stream.create_tensors(&specs).unwrap();
-    assert_eq!(
-        (tensors[0].shape(), tensors[0].strides()),
-        ([3, 5].as_slice(), [16, 1].as_slice())
-    );
-    assert_eq!(
-        stream.read_tensors(&tensors).wait().unwrap(),
-        [data.clone(), small]
-    );
-    let transposed =
-        millstream::Tensor::new(tensors[0].handle().clone(), &[5, 3], &[1, 16]).unwrap();
-    let columns = stream.read_tensors([&transposed]).wait().unwrap().remove(0);
-    assert_eq!(columns[..4], [0, 5, 10, 1]);
-    assert!(millstream::Tensor::new(tensors[1].handle().clone(), &[3, 3], &[3, 1]).is_err());
-    let blank = stream
-        .empty_tensors::<u32>(&[TensorSpec::pitched(&[2, 2])])
-        .unwrap();
-    stream.write_tensor(&blank[0], &[1, 2, 3, 4]).unwrap();
-    assert_eq!(stream.read_tensors(&blank).wait().unwrap(), [[1, 2, 3, 4]]);
-    assert!(stream.write_tensor(&blank[0], &[1]).is_err());
-}
-
-#[apply(every_device)]
-fn several_handles_are_read_in_one_answer(#[case] on: On) {
-    let rig = on.open();
-    let stream = rig.client().stream();
-    let handles: Vec<_> = (0..20_u32)
-        .map(|value| stream.create(&vec![value; value as usize]).unwrap())
-        .collect();
-    let answer = stream.read_many(&handles).wait().unwrap();
-    assert!(
-        answer
-            .iter()
-            .enumerate()
-            .all(|(value, read)| *read == vec![value as u32; value])
-    );
-}
-
 /// A backend's own resources, as a task in order and behind a guard.
 #[apply(every_device)]
 fn resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts(#[case] on: On) {
@@ -392,40 +291,6 @@ fn every_cube_runs_once_and_knows_its_place(#[case] on: On) {
     assert_eq!(stream.read(&out).wait().unwrap(), expected);
 }
 
-/// A sequence of readbacks with tags: bounded, in order, async or not (I5, I12).
-#[apply(every_device)]
-fn readbacks_come_as_a_bounded_sequence_with_their_tags(#[case] on: On) {
-    let mut rig = on.open();
-    let stream = rig.client().stream();
-    let values = stream.create(&[0_u32]).unwrap();
-    let (sender, sequence) = millstream::readbacks::<u32, u32>(3);
-    for frame in 0..3 {
-        stream.write(&values, &[frame * 10]).unwrap();
-        sender.read(&stream, &values, frame).unwrap();
-    }
-    assert!(matches!(
-        sender.read(&stream, &values, 9),
-        Err(Error::Busy {
-            what: Full::Readbacks { asked: 3 }
-        })
-    ));
-    if let Some(driver) = &mut rig.driver {
-        while driver.pump(Duration::from_millis(1)) {}
-    }
-    let first = pollster::block_on(sequence.next()).unwrap();
-    assert_eq!((first.tag, first.elements.unwrap()), (0, vec![0]));
-    sender.read(&stream, &values, 3).unwrap();
-    drop(sender);
-    if let Some(driver) = &mut rig.driver {
-        while driver.pump(Duration::from_millis(1)) {}
-    }
-    let rest: Vec<_> = std::iter::from_fn(|| sequence.wait_next())
-        .map(|readback| (readback.tag, readback.elements.unwrap()))
-        .collect();
-    assert_eq!(rest, [(1, vec![10]), (2, vec![20]), (3, vec![20])]);
-    assert!(sequence.try_next().is_none());
-}
-
 /// `may_alias` is about pointers and atomics: two references of which one writes stay impossible.
 #[apply(every_device)]
 fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_bytes(#[case] on: On) {
@@ -478,20 +343,4 @@ fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() 
         receiver.recv().unwrap(),
         Some(Error::WouldDeadlock)
     ));
-}
-
-/// Timeouts that reach beyond the end of time are none.
-#[apply(every_device)]
-fn the_longest_timeout_is_no_timeout(#[case] on: On) {
-    let rig = on.open();
-    let stream = rig.client().stream();
-    let values = stream.create(&[5_u32]).unwrap();
-    assert_eq!(
-        stream.read(&values).wait_timeout(Duration::MAX).unwrap(),
-        [5]
-    );
-    match rig.driver {
-        Some(mut driver) => while driver.pump(Duration::MAX) {},
-        None => assert!(rig.device.close(Duration::MAX).drained),
-    }
 }

@@ -1,5 +1,5 @@
 //! Facts about the pools, one by one, and the rig for them. What holds for any sequence of requests is
-//! checked against an oracle in the crate's `tests/memory.rs`.
+//! checked against an oracle in the crate's `tests/memory`.
 
 mod pages;
 mod reuse;

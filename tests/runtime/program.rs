@@ -1,0 +1,308 @@
+//! A random program on a real device, and what it must compute, worked out on plain arrays.
+
+use std::ops::Range;
+
+use crate::support::*;
+use millstream::{
+    ComputeClient, CubeCount, Handle, Kernel, KernelHandle, Pending, Recording, Stream,
+    StreamPoint, read, update, write,
+};
+
+/// Steps of a program, and elements of each of its buffers.
+pub(crate) const STEPS: usize = 250;
+pub(crate) const ELEMENTS: usize = 96;
+
+/// xorshift64: the same seed, the same program.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn roll(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 20) as usize % below
+    }
+}
+
+pub(crate) struct Kernels {
+    pub(crate) add: KernelHandle,
+    mix: KernelHandle,
+    set: KernelHandle,
+    boom: KernelHandle,
+}
+
+impl Kernels {
+    pub(crate) fn new(client: &ComputeClient) -> Self {
+        let add = Kernel::new("add")
+            .updates::<u32>("values")
+            .scalar::<u32>("n")
+            .native(|_cube, args| {
+                let n: u32 = args.scalar(0);
+                for value in args.chunk::<u32>(0) {
+                    *value = value.wrapping_add(n);
+                }
+            });
+        let mix = Kernel::new("mix")
+            .reads::<u32>("src")
+            .updates::<u32>("dst")
+            .native(|_cube, args| {
+                let (src, start) = (args.read::<u32>(0), args.chunk_start(1));
+                for (index, value) in args.chunk::<u32>(1).iter_mut().enumerate() {
+                    *value = mixed(*value, src[start + index]);
+                }
+            });
+        Self {
+            add: client.kernel(add).unwrap(),
+            mix: client.kernel(mix).unwrap(),
+            set: set(client),
+            boom: boom(client),
+        }
+    }
+}
+
+fn mixed(value: u32, other: u32) -> u32 {
+    value.wrapping_mul(31).wrapping_add(other)
+}
+
+/// A buffer, and what must be in it; none where a failure has spoiled it.
+struct Buffer {
+    handle: Handle<u32>,
+    expected: Vec<Option<u32>>,
+}
+
+impl Buffer {
+    fn new(stream: &Stream, dice: &mut Dice) -> Self {
+        let values: Vec<u32> = (0..ELEMENTS).map(|_| dice.roll(1000) as u32).collect();
+        Self {
+            handle: stream.create(&values).unwrap(),
+            expected: values.into_iter().map(Some).collect(),
+        }
+    }
+}
+
+/// A read that was asked for, and what it must give.
+type Read = (Pending<Vec<u32>>, Option<Vec<u32>>);
+
+pub(crate) struct Program {
+    pub(crate) dice: Dice,
+    kernels: Kernels,
+    streams: Vec<Stream>,
+    buffers: Vec<Buffer>,
+    points: Vec<StreamPoint>,
+    /// A recording that mixes one buffer into another: their places, and the recording.
+    recording: Option<(usize, usize, Recording)>,
+    reads: Vec<Read>,
+}
+
+impl Program {
+    pub(crate) fn new(client: &ComputeClient, seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let streams: Vec<_> = (0..1 + dice.roll(5)).map(|_| client.stream()).collect();
+        let buffers = (0..4)
+            .map(|_| Buffer::new(&streams[0], &mut dice))
+            .collect();
+        Self {
+            dice,
+            kernels: Kernels::new(client),
+            streams,
+            buffers,
+            points: Vec::new(),
+            recording: None,
+            reads: Vec::new(),
+        }
+    }
+
+    pub(crate) fn stream(&mut self) -> Stream {
+        let nth = self.dice.roll(self.streams.len());
+        self.streams[nth].clone()
+    }
+
+    pub(crate) fn cubes(&mut self) -> CubeCount {
+        CubeCount::Static(1 + self.dice.roll(5) as u32, 1, 1)
+    }
+
+    /// A part of a buffer: where, which elements, and as a handle.
+    fn part(&mut self, elements: Option<usize>) -> (usize, Range<usize>, Handle<u32>) {
+        let buffer = self.dice.roll(self.buffers.len());
+        let len = elements.unwrap_or_else(|| match self.dice.roll(3) {
+            0 => 1 + self.dice.roll(ELEMENTS),
+            _ => ELEMENTS,
+        });
+        let start = self.dice.roll(ELEMENTS - len + 1);
+        let range = start..start + len;
+        let view = self.buffers[buffer].handle.slice(range.clone()).unwrap();
+        (buffer, range, view)
+    }
+
+    pub(crate) fn step(&mut self, client: &ComputeClient) {
+        let stream = self.stream();
+        match self.dice.roll(20) {
+            0..4 => self.add(&stream),
+            4..8 => self.mix(&stream),
+            8 => self.set(&stream),
+            9 => self.fill(&stream),
+            10..12 => self.copy(&stream),
+            12..14 => self.read(&stream),
+            14 => {
+                let buffer = self.dice.roll(self.buffers.len());
+                self.buffers[buffer] = Buffer::new(&stream, &mut self.dice);
+                self.recording = None;
+            }
+            15 => match self.dice.roll(2) {
+                0 => self.points.push(stream.point().unwrap()),
+                _ => {
+                    if let Some(point) = self.points.pop() {
+                        stream.wait_for(&point).unwrap();
+                    }
+                }
+            },
+            16 => self.replay(&stream),
+            17 => stream.flush().unwrap(),
+            18 => {
+                let nth = self.dice.roll(self.streams.len());
+                self.streams[nth] = client.stream();
+            }
+            _ => match self.dice.roll(4) {
+                0 => self.boom(&stream),
+                1 => stream.host("nothing", (), || {}).unwrap(),
+                _ => {
+                    if let Some(read) = self.reads.pop() {
+                        check(read);
+                    }
+                }
+            },
+        }
+    }
+
+    fn each(&mut self, buffer: usize, range: Range<usize>, f: impl Fn(u32) -> u32) {
+        // One failed element that a task reads fails all that it would have written.
+        let part = &mut self.buffers[buffer].expected[range];
+        let good = part.iter().all(Option::is_some);
+        part.iter_mut()
+            .for_each(|value| *value = value.filter(|_| good).map(&f));
+    }
+
+    fn add(&mut self, stream: &Stream) {
+        let ((buffer, range, view), cubes) = (self.part(None), self.cubes());
+        let n = self.dice.roll(100) as u32;
+        stream
+            .launch(&self.kernels.add, cubes, (update(&view), n))
+            .unwrap();
+        self.each(buffer, range, |value| value.wrapping_add(n));
+    }
+
+    fn mix(&mut self, stream: &Stream) {
+        let (from, from_range, source) = self.part(None);
+        let (to, to_range, target) = self.part(Some(from_range.len()));
+        let cubes = self.cubes();
+        let overlap =
+            from == to && from_range.start < to_range.end && to_range.start < from_range.end;
+        let launched = stream.launch(&self.kernels.mix, cubes, (read(&source), update(&target)));
+        assert_eq!(launched.is_err(), overlap);
+        if !overlap {
+            self.mixed(from, from_range, to, to_range);
+        }
+    }
+
+    fn mixed(&mut self, from: usize, from_range: Range<usize>, to: usize, to_range: Range<usize>) {
+        let source = self.buffers[from].expected[from_range].to_vec();
+        let target = &mut self.buffers[to].expected[to_range];
+        let good = source.iter().chain(target.iter()).all(Option::is_some);
+        for (value, other) in target.iter_mut().zip(source) {
+            *value = match (*value, other) {
+                (Some(value), Some(other)) if good => Some(mixed(value, other)),
+                _ => None,
+            };
+        }
+    }
+
+    fn set(&mut self, stream: &Stream) {
+        let ((buffer, range, view), cubes) = (self.part(None), self.cubes());
+        let value = self.dice.roll(1000) as u32;
+        stream
+            .launch(&self.kernels.set, cubes, (write(&view), value))
+            .unwrap();
+        self.buffers[buffer].expected[range].fill(Some(value));
+    }
+
+    fn fill(&mut self, stream: &Stream) {
+        let (buffer, range, view) = self.part(None);
+        let value = self.dice.roll(1000) as u32;
+        stream.fill(&view, value).unwrap();
+        self.buffers[buffer].expected[range].fill(Some(value));
+    }
+
+    fn copy(&mut self, stream: &Stream) {
+        let (from, from_range, source) = self.part(None);
+        let (to, to_range, target) = self.part(Some(from_range.len()));
+        let overlap =
+            from == to && from_range.start < to_range.end && to_range.start < from_range.end;
+        assert_eq!(stream.copy(&source, &target).is_err(), overlap);
+        if overlap {
+            return;
+        }
+        let values = self.buffers[from].expected[from_range].to_vec();
+        let good = values.iter().all(Option::is_some);
+        for (value, new) in self.buffers[to].expected[to_range].iter_mut().zip(values) {
+            *value = new.filter(|_| good);
+        }
+    }
+
+    fn read(&mut self, stream: &Stream) {
+        let (buffer, range, view) = self.part(None);
+        let expected = self.buffers[buffer].expected[range]
+            .iter()
+            .copied()
+            .collect();
+        self.reads.push((stream.read(&view), expected));
+    }
+
+    fn boom(&mut self, stream: &Stream) {
+        let (buffer, range, view) = self.part(None);
+        stream
+            .launch(&self.kernels.boom, CubeCount::single(), (update(&view),))
+            .unwrap();
+        self.buffers[buffer].expected[range].fill(None);
+    }
+
+    fn replay(&mut self, stream: &Stream) {
+        let Some((from, to, recording)) = self.recording.take() else {
+            let from = self.dice.roll(self.buffers.len());
+            let to = (from + 1) % self.buffers.len();
+            let (source, target) = (&self.buffers[from].handle, &self.buffers[to].handle);
+            let (mix, add) = (&self.kernels.mix, &self.kernels.add);
+            let recording = stream.record(|r| {
+                r.launch(mix, CubeCount::single(), (read(source), update(target)))?;
+                r.launch(add, CubeCount::single(), (update(target), 7_u32))
+            });
+            self.recording = Some((from, to, recording.unwrap()));
+            return;
+        };
+        recording.replay(stream).unwrap();
+        self.mixed(from, 0..ELEMENTS, to, 0..ELEMENTS);
+        self.each(to, 0..ELEMENTS, |value| value.wrapping_add(7));
+        self.recording = Some((from, to, recording));
+    }
+
+    pub(crate) fn finish(mut self) {
+        for buffer in 0..self.buffers.len() {
+            let stream = self.stream();
+            let expected = self.buffers[buffer].expected.iter().copied().collect();
+            let read = stream.read(&self.buffers[buffer].handle);
+            self.reads.push((read, expected));
+        }
+        self.reads.into_iter().for_each(check);
+    }
+}
+
+fn check((pending, expected): Read) {
+    let got = pending.wait();
+    match expected {
+        Some(expected) => assert_eq!(got.unwrap(), expected),
+        None => assert!(sentence(got).contains("`boom` failed")),
+    }
+}
