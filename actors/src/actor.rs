@@ -6,6 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Instant;
 
 use millstream_core::backend::Backend;
 use millstream_core::handle::Table;
@@ -72,6 +73,9 @@ impl<B: Backend> DeviceActor<B> {
     /// One turn. Says whether there was anything to do.
     pub(crate) fn turn(&mut self, outside: &mut impl Outside) -> bool {
         let mut taken = 0;
+        if self.server.wants_time() {
+            self.server.tell_time(Instant::now());
+        }
         let server = &mut self.server;
         while taken < self.burst
             && self

@@ -121,6 +121,12 @@ impl<B: Backend> DirectChannel<B> {
         }
     }
 
+    /// When a task that waits is to be given up. Who is inside, if somebody is, rings when he leaves.
+    fn next_deadline(&self) -> Option<Instant> {
+        let core = self.core.try_lock().ok()?;
+        core.actor.as_ref()?.server.next_deadline()
+    }
+
     /// Pushes the message if there is room; else it stays.
     fn try_push(&self, message: &mut Option<Build<'_>>) -> Result<(), Refusal> {
         // SAFETY: a `Build` initializes the slot and does not panic, by its constructor's contract. It is
@@ -280,7 +286,9 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
         let heard = bell.heard();
         gate.arm(waker);
         if !self.step(DRIVE_BUDGET) && !ready(waker) {
-            bell.sleep(heard, deadline);
+            // A task's own deadline is something to do as well.
+            let until = deadline.into_iter().chain(self.next_deadline()).min();
+            bell.sleep(heard, until);
         }
     }
 

@@ -186,7 +186,13 @@ fn turns<B: Backend>(
                     return false;
                 }
             } else {
-                gate.wait_until(&mut spinner, || actor.has_news().then_some(()));
+                match actor.server.next_deadline() {
+                    None => gate.wait_until(&mut spinner, || actor.has_news().then_some(())),
+                    Some(deadline) => {
+                        let news = || actor.has_news().then_some(());
+                        gate.wait_until_deadline(&mut spinner, deadline, news);
+                    }
+                }
             }
         }
         actor.end_idle();

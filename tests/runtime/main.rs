@@ -7,6 +7,7 @@
 )]
 
 mod support;
+mod withdrawal;
 
 mod answers;
 mod failure;

@@ -37,6 +37,10 @@ pub enum Reason {
     Refused(String),
     /// The device was lost or closed before the task ran.
     Lost,
+    /// Its [`CancelToken`](crate::cancel::CancelToken) was cancelled before it was issued.
+    Cancelled,
+    /// Its deadline passed before it was issued.
+    DeadlinePassed,
 }
 
 /// One task's failure.
@@ -137,6 +141,8 @@ impl fmt::Display for Failure {
             Reason::Input => f.write_str("its input failed")?,
             Reason::Refused(why) => write!(f, "the device refused it, {why}")?,
             Reason::Lost => f.write_str("the device was lost before it ran")?,
+            Reason::Cancelled => f.write_str("it was cancelled before it was issued")?,
+            Reason::DeadlinePassed => f.write_str("its deadline passed before it was issued")?,
         }
         let behind: Vec<&Failure> = self
             .chain()

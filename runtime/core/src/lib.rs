@@ -16,6 +16,7 @@
 
 pub mod access;
 pub mod backend;
+pub mod cancel;
 pub mod channel;
 pub mod client;
 pub mod element;

@@ -12,6 +12,7 @@ use millstream_sync::reply::ReplySender;
 use smallvec::SmallVec;
 
 use crate::backend::{BackendKernel, CustomWork};
+use crate::cancel::Terms;
 use crate::error::Error;
 use crate::failure::FailureRef;
 use crate::handle::Binding;
@@ -62,6 +63,8 @@ pub struct Extra {
     pub tensor_maps: Vec<TensorMap>,
     /// Strides of a copy in or out, one per binding.
     pub layouts: Vec<Option<Strided>>,
+    /// What may withdraw the task.
+    pub terms: Option<Terms>,
 }
 
 /// The cube count of a launch in a task.
@@ -320,6 +323,16 @@ impl Task {
             bindings: Inline::new(),
             word_count: 0,
             words: [const { MaybeUninit::uninit() }; INLINE_WORDS],
+        }
+    }
+
+    /// What may withdraw the task, if it does work: a mark or an answer only tells where the others are.
+    #[inline]
+    pub(crate) fn terms(&self) -> Option<&Terms> {
+        let terms = self.extra.as_ref()?.terms.as_ref()?;
+        match self.op {
+            Op::Answer(_) | Op::Mark | Op::DropAfter(_) => None,
+            _ => Some(terms),
         }
     }
 

@@ -62,6 +62,8 @@ pub struct Stats {
     pub tasks_parked: u64,
     /// Tasks that failed before they reached a queue.
     pub failures: u64,
+    /// Tasks that were cancelled, or whose deadline passed, before they were issued.
+    pub withdrawn: u64,
     /// Live streams.
     pub streams: u64,
     /// Tasks that streams hold right now.

@@ -185,6 +185,7 @@ impl Stream {
             if let CubeCount::Dynamic(handle) = count {
                 task.push_binding(handle.binding(Access::Read));
             }
+            self.bind_terms(task);
         };
         // SAFETY: the closure writes the slot first thing; it copies numbers and panics only if memory
         // for a long list cannot be had, which aborts.

@@ -95,17 +95,19 @@ impl Stream {
         let stream = self.known()?;
         self.pay(wait)?;
         let mut build = |slot: &mut MaybeUninit<Task>| {
-            slot.write(Task::new(
+            let task = slot.write(Task::new(
                 Some(stream),
                 Op::Reserve {
                     client: client.id,
                     mode,
                     position: 0,
                 },
-            ))
-            .push_binding(binding);
+            ));
+            task.push_binding(binding);
+            self.bind_terms(task);
         };
-        // SAFETY: the closure writes the slot and copies plain numbers.
+        // SAFETY: the closure writes the slot first thing, and panics only if memory for terms cannot be had,
+        // which aborts.
         let sent = unsafe { self.device().send_with(wait, &mut build) };
         if let Err(error) = self.refund_unless(sent) {
             credit_charge(&hold);

@@ -2,10 +2,12 @@
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+use std::time::Instant;
 
 use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
+use crate::cancel::{CancelToken, Terms};
 use crate::client::{ComputeClient, DeviceShared, Finish, Home, Pending};
 use crate::element::Element;
 use crate::error::{Error, Full};
@@ -31,6 +33,8 @@ pub struct Stream {
     shared: Arc<StreamShared>,
     /// Do calls wait for room?
     waits: bool,
+    /// What may withdraw its tasks.
+    terms: Option<Terms>,
 }
 
 impl Stream {
@@ -53,6 +57,7 @@ impl Stream {
                 hold,
             }),
             waits: true,
+            terms: None,
         }
     }
 
@@ -68,8 +73,47 @@ impl Stream {
     /// ```
     pub fn nowait(&self) -> Self {
         Self {
-            shared: self.shared.clone(),
             waits: false,
+            ..self.clone()
+        }
+    }
+
+    /// The same stream, with tasks that `token` withdraws while they have not been issued. Each costs an
+    /// allocation more.
+    ///
+    /// A withdrawn task keeps its place in the order. What it would have written is poisoned by
+    /// [`Reason::Cancelled`](crate::failure::Reason::Cancelled), which is what its readers are told.
+    pub fn with_cancel(&self, token: &CancelToken) -> Self {
+        token.ring(self.device().table());
+        let mut terms = self.terms.clone().unwrap_or_default();
+        terms.cancel = Some(token.clone());
+        Self {
+            terms: Some(terms),
+            ..self.clone()
+        }
+    }
+
+    /// The same stream, with tasks that are withdrawn if they have not been issued at `deadline`; a later
+    /// deadline does not replace an earlier one. Otherwise as [`Stream::with_cancel`], with
+    /// [`Reason::DeadlinePassed`](crate::failure::Reason::DeadlinePassed).
+    pub fn with_deadline(&self, deadline: Instant) -> Self {
+        let mut terms = self.terms.clone().unwrap_or_default();
+        terms.deadline = Some(
+            terms
+                .deadline
+                .map_or(deadline, |earlier| earlier.min(deadline)),
+        );
+        Self {
+            terms: Some(terms),
+            ..self.clone()
+        }
+    }
+
+    /// Puts a task under the stream's terms.
+    #[inline(always)]
+    pub(crate) fn bind_terms(&self, task: &mut Task) {
+        if let Some(terms) = &self.terms {
+            put_under(terms, task);
         }
     }
 
@@ -160,6 +204,7 @@ impl Stream {
             if let Some(fill) = fill {
                 fill(task);
             }
+            self.bind_terms(task);
         };
         // SAFETY: the closure writes the slot first thing. Those who submit fill it with bindings and layouts,
         // which panics only if memory for them cannot be had, which aborts.
@@ -177,6 +222,7 @@ impl Stream {
         self.pay(wait)?;
         let mut task = Task::new(Some(stream), Op::Taken);
         build(&mut task);
+        self.bind_terms(&mut task);
         let sent = self.device().send(wait, task);
         self.refund_unless(sent)
     }
@@ -211,6 +257,12 @@ impl Stream {
             Err(error) => Pending::failed(self.home(), error),
         }
     }
+}
+
+#[cold]
+fn put_under(terms: &Terms, task: &mut Task) {
+    task.extra.get_or_insert_default().terms = Some(terms.clone());
+    terms.accepted();
 }
 
 impl std::fmt::Debug for Stream {

@@ -13,7 +13,6 @@ use crate::stream::actor::{HeldTask, Waiter};
 use crate::stream::queue::QueueState;
 
 use super::Server;
-use super::reserve::Patience;
 
 /// Why a stream is flushed, for the logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,23 +45,13 @@ impl<B: Backend> Server<B> {
             // Who dropped something and then syncs finds it dropped.
             self.honour_drops();
         }
+        if let Some(terms) = message.terms() {
+            self.wants_time |= terms.deadline.is_some();
+        }
         self.settle_queue(stream);
-        if let Op::Reserve {
-            client,
-            mode,
-            position,
-        } = &mut message.op
-        {
-            *position = self.messages;
-            let (client, mode) = (*client, *mode);
-            let Some(binding) = message.bindings.first().copied() else {
-                return;
-            };
-            let slice = self.insert_slice(&binding, client);
-            if self.reserve(slice, stream, mode, Patience::Fresh).is_ok() {
-                self.streams[stream as usize].release_credit();
-                return;
-            }
+        if matches!(message.op, Op::Reserve { .. }) && self.admit_reserve(stream, message) {
+            self.streams[stream as usize].release_credit();
+            return;
         }
         let reserves = matches!(message.op, Op::Reserve { .. });
         let asked = matches!(message.op, Op::CopyOut(_) | Op::Answer(_) | Op::Host(_));

@@ -69,7 +69,10 @@ impl<B: Backend> Server<B> {
             debug_assert!(false, "only a host function has a turn");
             return self.streams[stream as usize].held.push_front(held);
         };
-        let outcome = self.host_resources(&held.task, &work);
+        let outcome = match self.withdrawn_host(&held.task, &work) {
+            Some(failure) => Err(failure),
+            None => self.host_resources(&held.task, &work),
+        };
         let failed = outcome.is_err();
         match outcome {
             Ok(resources) => {
@@ -97,6 +100,13 @@ impl<B: Backend> Server<B> {
         if failed {
             self.finish_in_software(stream);
         }
+    }
+
+    /// The failure of a host function that is not to run any more.
+    fn withdrawn_host(&mut self, task: &Task, work: &HostWork) -> Option<FailureRef> {
+        let failure = self.withdrawn(task)?;
+        let reason = failure.reason.clone();
+        Some(Failure::not_run(&work.name, reason))
     }
 
     /// The resources of a host function that may run now, if it asks for any, or why it cannot run.

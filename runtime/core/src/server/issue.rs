@@ -137,12 +137,13 @@ impl<B: Backend> Server<B> {
         resolved: Result<(), FailureRef>,
         point: Point,
     ) {
-        if let Op::Replay(_) = task.op {
-            return self.replay(object, task, point);
-        }
-        let outcome = match resolved {
-            Ok(()) => self.call(task, object, point),
-            Err(cause) => Err(Failure::input(&self.name_of(task), cause)),
+        let outcome = match (self.withdrawn(task), resolved) {
+            (Some(failure), _) => Err(failure),
+            (None, _) if matches!(task.op, Op::Replay(_)) => {
+                return self.replay(object, task, point);
+            }
+            (None, Ok(())) => self.call(task, object, point),
+            (None, Err(cause)) => Err(Failure::input(&self.name_of(task), cause)),
         };
         match outcome {
             Ok(()) => self.heal(task),
@@ -153,6 +154,23 @@ impl<B: Backend> Server<B> {
         }
         if !matches!(task.op, Op::Launch { .. }) {
             self.answer(task, point);
+        }
+    }
+
+    /// The failure of a task that is not to be issued any more. Counts those that are.
+    #[inline]
+    pub(super) fn withdrawn(&mut self, task: &Task) -> Option<FailureRef> {
+        let terms = task.terms()?;
+        match terms.withdrawn(self.now) {
+            None => {
+                terms.issued();
+                None
+            }
+            Some(reason) => {
+                terms.removed();
+                self.counters.withdrawn += 1;
+                Some(Failure::not_run(&self.name_of(task), reason))
+            }
         }
     }
 

@@ -46,6 +46,7 @@ mod tests;
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Instant;
 
 use slab::Slab;
 
@@ -103,6 +104,7 @@ struct Counters {
     waits_implied: u64,
     tasks_parked: u64,
     failures: u64,
+    withdrawn: u64,
 }
 
 /// The deciding half of a device.
@@ -147,6 +149,9 @@ pub struct Server<B: Backend> {
     foreign: Vec<(u32, u64)>,
     /// Tasks that streams hold.
     tasks_held: u64,
+    /// The time, if any task has had a deadline.
+    now: Option<Instant>,
+    wants_time: bool,
     streams_made: u64,
     trace: VecDeque<(Point, u64, Arc<str>)>,
     names: OpNames,
@@ -205,6 +210,8 @@ impl<B: Backend> Server<B> {
             inner: Vec::new(),
             foreign: Vec::new(),
             tasks_held: 0,
+            now: None,
+            wants_time: false,
             streams_made: 0,
             trace: VecDeque::new(),
             names: OpNames {
@@ -244,6 +251,17 @@ impl<B: Backend> Server<B> {
     /// The backend, for what the actors do with it.
     pub fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
+    }
+
+    /// Has any task had a deadline? Then the server is to be told the time at every turn.
+    #[inline]
+    pub fn wants_time(&self) -> bool {
+        self.wants_time
+    }
+
+    /// It is `now`.
+    pub fn tell_time(&mut self, now: Instant) {
+        self.now = Some(now);
     }
 
     /// The next effect to carry out.
@@ -298,6 +316,7 @@ impl<B: Backend> Server<B> {
             waits_implied: counters.waits_implied,
             tasks_parked: counters.tasks_parked,
             failures: counters.failures,
+            withdrawn: counters.withdrawn,
             streams: self.streams.len() as u64,
             tasks_held: self.tasks_held(),
             memory: self.memory_usage(),

@@ -6,13 +6,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 use crate::backend::Backend;
-use crate::failure::{Failure, Reason};
+use crate::failure::{Failure, FailureRef, Reason};
 use crate::hazard::log::AccessLog;
 use crate::id::Point;
 use crate::memory::{AllocationMode, ReserveError};
-use crate::message::Op;
+use crate::message::{Op, Task};
 use crate::slice::Memory;
 use crate::stream::actor::Parked;
 
@@ -87,6 +88,43 @@ impl<B: Backend> Server<B> {
         Ok(())
     }
 
+    /// Makes a fresh slice known and gives it its memory. Says whether that settled the matter; else the
+    /// reservation is to wait.
+    pub(super) fn admit_reserve(&mut self, stream: u32, message: &mut Task) -> bool {
+        let (
+            Op::Reserve {
+                client,
+                mode,
+                position,
+            },
+            Some(binding),
+        ) = (&mut message.op, message.bindings.first().copied())
+        else {
+            return true;
+        };
+        *position = self.messages;
+        let (client, mode) = (*client, *mode);
+        let slice = self.insert_slice(&binding, client);
+        if let Some(failure) = self.withdrawn_reserve(message) {
+            self.slices[slice as usize].memory = Memory::Failed(binding.len, failure);
+            return true;
+        }
+        let granted = self.reserve(slice, stream, mode, Patience::Fresh).is_ok();
+        if let Some(terms) = message.terms().filter(|_| granted) {
+            terms.issued();
+        }
+        granted
+    }
+
+    /// The failure of a reservation that is not wanted any more.
+    fn withdrawn_reserve(&mut self, task: &Task) -> Option<FailureRef> {
+        let terms = task.terms()?;
+        let reason = terms.withdrawn(self.now)?;
+        terms.removed();
+        self.counters.withdrawn += 1;
+        Some(Failure::not_run(&self.names.reserve, reason))
+    }
+
     /// Tries a reservation that had to wait.
     pub(super) fn issue_reserve(&mut self, stream: u32) -> Issued {
         let Some(held) = self.streams[stream as usize].held.front() else {
@@ -101,8 +139,25 @@ impl<B: Backend> Server<B> {
         let Some(slice) = self.links.slice(binding.slice) else {
             return Issued::Empty;
         };
+        if held.task.extra.is_some()
+            && let Some(held) = self.streams[stream as usize].held.pop_front()
+        {
+            let failure = self.withdrawn_reserve(&held.task);
+            self.streams[stream as usize].held.push_front(held);
+            if let Some(failure) = failure {
+                let slice = &mut self.slices[slice as usize];
+                slice.memory = Memory::Failed(slice.bytes(), failure);
+                self.finish_in_software(stream);
+                return Issued::Yes;
+            }
+        }
         match self.reserve(slice, stream, mode, Patience::Parked) {
-            Ok(()) => {}
+            Ok(()) => {
+                let held = self.streams[stream as usize].held.front();
+                if let Some(terms) = held.and_then(|held| held.task.terms()) {
+                    terms.issued();
+                }
+            }
             Err(ReserveError::OutOfMemory { .. }) => {
                 self.streams[stream as usize].parked = Parked::Memory;
                 self.wait_for_memory(stream);
@@ -118,6 +173,15 @@ impl<B: Backend> Server<B> {
         }
         self.finish_in_software(stream);
         Issued::Yes
+    }
+
+    /// When the first reservation that waits for memory is to be given up.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let deadline = |stream: &u32| {
+            let held = self.streams.get(*stream as usize)?.held.front()?;
+            held.task.terms()?.deadline
+        };
+        self.hungry.iter().filter_map(deadline).min()
     }
 
     /// The stream waits for memory, behind those that asked before it, whenever they came to wait.

@@ -1,0 +1,147 @@
+//! Cancelling and deadlines: what has not been issued is removed in its place (I1, I6, I7).
+
+use std::time::{Duration, Instant};
+
+use crate::support::*;
+use millstream::{AllocationMode, CancelToken, Cpu, Error, Reason, update};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+const MIB: usize = 1 << 20;
+
+fn reason(error: &Error) -> &Reason {
+    &error.failure().expect("data failed").root().reason
+}
+
+/// I6, I7: its outputs say so, its readers are told, and data that it did not touch is as it was.
+#[apply(every_device)]
+fn a_task_cancelled_while_it_is_held_poisons_what_it_would_have_written(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let add_one = add_one(&client);
+    let (owner, stream) = (client.stream(), client.stream());
+    let (held, free) = (
+        owner.create(&[1_u32; 4]).unwrap(),
+        owner.create(&[5_u32; 4]).unwrap(),
+    );
+    // While the guard lives, whatever touches `held` is held in software.
+    let guard = owner.get_resource::<Cpu>((update(&held),)).wait().unwrap();
+    let token = CancelToken::new();
+    let request = stream.with_cancel(&token);
+    launch_update(&request, &add_one, &held).unwrap();
+    let mut answer = request.read(&held);
+    let after = stream.read(&free);
+    let tally = token.cancel();
+    assert_eq!((tally.accepted, tally.detached), (2, 0));
+    drop(guard);
+    let told = answer.wait_timeout(Duration::from_secs(20)).unwrap_err();
+    assert_eq!(reason(&told), &Reason::Cancelled);
+    assert_eq!(after.wait().unwrap(), [5; 4]);
+    let told = owner.read(&held).wait().unwrap_err();
+    assert_eq!(reason(&told), &Reason::Cancelled);
+    owner.fill(&held, 9).unwrap();
+    assert_eq!(owner.read(&held).wait().unwrap(), [9; 4]);
+    let tally = token.tally();
+    assert_eq!((tally.detached, tally.withdrawn), (0, 2));
+    assert_eq!(rig.stats().withdrawn, 2);
+}
+
+/// I6: what was issued runs to its end, and is counted as detached.
+#[apply(every_device)]
+fn a_task_that_was_issued_runs_to_its_end(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (add_one, stream) = (add_one(&client), client.stream());
+    let token = CancelToken::new();
+    let request = stream.with_cancel(&token);
+    let values = request.create(&[1_u32; 4]).unwrap();
+    launch_update(&request, &add_one, &values).unwrap();
+    stream.sync().wait().unwrap();
+    let tally = token.cancel();
+    assert_eq!((tally.accepted, tally.detached), (3, 3));
+    assert_eq!(stream.read(&values).wait().unwrap(), [2; 4]);
+    // From now on nothing starts under it.
+    launch_update(&request, &add_one, &values).unwrap();
+    let told = stream.read(&values).wait().unwrap_err();
+    assert_eq!(reason(&told), &Reason::Cancelled);
+}
+
+/// I5, I6: nobody needs to do anything for a reservation that waits for memory to be given up.
+#[apply(every_device)]
+fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancelled(#[case] on: On) {
+    let rig = on.open_small(4 * MIB as u64);
+    let client = rig.client();
+    let (owner, stream) = (client.stream(), client.stream());
+    let big = owner
+        .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
+        .unwrap();
+    let guard = owner.get_resource::<Cpu>((update(&big),)).wait().unwrap();
+    drop(big);
+    let token = CancelToken::new();
+    let request = stream.with_cancel(&token);
+    let second = request
+        .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
+        .unwrap();
+    let answer = stream.read(&second.slice(..4).unwrap());
+    token.cancel();
+    assert_eq!(reason(&answer.wait().unwrap_err()), &Reason::Cancelled);
+    drop(guard);
+}
+
+/// I5, I6: the device wakes for the deadline by itself.
+#[apply(every_device)]
+fn a_reservation_that_waits_for_memory_is_given_up_at_its_deadline(#[case] on: On) {
+    let rig = on.open_small(4 * MIB as u64);
+    let client = rig.client();
+    let (owner, stream) = (client.stream(), client.stream());
+    let big = owner
+        .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
+        .unwrap();
+    let guard = owner.get_resource::<Cpu>((update(&big),)).wait().unwrap();
+    drop(big);
+    let soon = Instant::now() + Duration::from_millis(30);
+    let second = stream
+        .with_deadline(soon)
+        .with_deadline(soon + Duration::from_secs(3600))
+        .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
+        .unwrap();
+    let told = stream.read(&second.slice(..4).unwrap()).wait().unwrap_err();
+    assert_eq!(reason(&told), &Reason::DeadlinePassed);
+    assert!(Instant::now() >= soon);
+    drop(guard);
+}
+
+/// I1, I6: a deadline that has passed removes the task, one that has not does nothing.
+#[apply(every_device)]
+fn a_task_whose_deadline_has_passed_is_not_issued(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (add_one, stream) = (add_one(&client), client.stream());
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    let far = stream.with_deadline(Instant::now() + Duration::from_secs(3600));
+    launch_update(&far, &add_one, &values).unwrap();
+    assert_eq!(far.read(&values).wait().unwrap(), [2; 4]);
+    let past = stream.with_deadline(Instant::now());
+    let host = past.host("too late", (update(&values),), || {
+        unreachable!("it was withdrawn")
+    });
+    host.unwrap();
+    let told = stream.read(&values).wait().unwrap_err();
+    assert_eq!(reason(&told), &Reason::DeadlinePassed);
+}
+
+/// I5: a sync tells where a stream is, also one that was cancelled.
+#[apply(every_device)]
+fn a_cancelled_stream_still_answers_a_sync(#[case] on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let token = CancelToken::new();
+    token.cancel();
+    let request = stream.with_cancel(&token);
+    let values = request.create(&[1_u32; 4]).unwrap();
+    request.sync().wait().unwrap();
+    assert_eq!(
+        reason(&stream.read(&values).wait().unwrap_err()),
+        &Reason::Cancelled
+    );
+}
