@@ -1,19 +1,16 @@
 //! Copies and fills, dense and strided.
 //!
 //! Large dense ones are spread over the team, since one thread rarely uses all of a machine's bandwidth.
-//! Lengths and layouts come from callers and are checked here against the memory that is really there;
-//! what does not fit is refused whole. The layouts' own arithmetic is not trusted: every run is checked.
+//! What does not fit the memory that is really there is refused whole, by [`for_each_run`].
 
 use std::ops::Range;
 
+use millstream_core::host_memory::{Misfit, for_each_run};
 use millstream_core::kernel::NativeView;
 use millstream_core::layout::Strided;
 use millstream_core::message::Pattern;
 
 use crate::team::TeamSeat;
-
-/// Why a copy is refused, as a sentence.
-pub(crate) type Refusal = String;
 
 /// Bytes that are worth another thread's wake: they take one thread about a hundred microseconds.
 const HELP_WORTH_BYTES: usize = 2 << 20;
@@ -78,22 +75,20 @@ pub(crate) unsafe fn copy_in(
     target: NativeView,
     layout: Option<&Strided>,
     source: &[u8],
-) -> Result<(), Refusal> {
-    check(layout, source.len() as u64, target.bytes)?;
-    let Some(layout) = layout else {
-        // SAFETY: as many bytes on both sides, which do not overlap.
-        unsafe { move_bytes(seat, source.as_ptr(), target.pointer, source.len()) };
-        return Ok(());
-    };
-    runs(
+) -> Result<(), Misfit> {
+    let dense = layout.is_none();
+    for_each_run(
         layout,
         target.bytes,
         source.len() as u64,
-        |strided, dense, bytes| {
-            // SAFETY: both ranges lie within their sides, as `runs` has checked.
+        |strided, offset, bytes| {
+            // SAFETY: both ranges lie within their sides, which do not overlap.
             unsafe {
-                let from = source.as_ptr().add(dense);
-                from.copy_to_nonoverlapping(target.pointer.add(strided), bytes);
+                let (from, to) = (source.as_ptr().add(offset), target.pointer.add(strided));
+                match dense {
+                    true => move_bytes(seat, from, to, bytes),
+                    false => from.copy_to_nonoverlapping(to, bytes),
+                }
             }
         },
     )
@@ -110,20 +105,23 @@ pub(crate) unsafe fn copy_out(
     layout: Option<&Strided>,
     target: *mut u8,
     len: usize,
-) -> Result<(), Refusal> {
-    check(layout, len as u64, source.bytes)?;
-    let Some(layout) = layout else {
-        // SAFETY: as many bytes on both sides, which do not overlap.
-        unsafe { move_bytes(seat, source.pointer, target, len) };
-        return Ok(());
-    };
-    runs(layout, source.bytes, len as u64, |strided, dense, bytes| {
-        // SAFETY: both ranges lie within their sides, as `runs` has checked.
-        unsafe {
-            let from = source.pointer.add(strided);
-            from.copy_to_nonoverlapping(target.add(dense), bytes);
-        }
-    })
+) -> Result<(), Misfit> {
+    let dense = layout.is_none();
+    for_each_run(
+        layout,
+        source.bytes,
+        len as u64,
+        |strided, offset, bytes| {
+            // SAFETY: both ranges lie within their sides, which do not overlap.
+            unsafe {
+                let (from, to) = (source.pointer.add(strided), target.add(offset));
+                match dense {
+                    true => move_bytes(seat, from, to, bytes),
+                    false => from.copy_to_nonoverlapping(to, bytes),
+                }
+            }
+        },
+    )
 }
 
 /// Copies `source` to `target`, which has as many bytes (checked when queued). They may overlap.
@@ -169,55 +167,6 @@ pub(crate) unsafe fn fill(seat: &mut TeamSeat, target: NativeView, pattern: Patt
             rest.copy_from_slice(&block[..rest.len()]);
         }
     });
-}
-
-/// Do the dense bytes and the memory have the lengths that the layout needs?
-fn check(layout: Option<&Strided>, dense: u64, strided: u64) -> Result<(), Refusal> {
-    let (needs_dense, needs_strided) = match layout {
-        None => (strided, strided),
-        Some(layout) if layout.shape.len() != layout.strides.len() => {
-            let (axes, strides) = (layout.shape.len(), layout.strides.len());
-            return Err(format!(
-                "its shape has {axes} axes and its strides have {strides}"
-            ));
-        }
-        Some(layout) => (layout.dense_bytes(), layout.extent_bytes()),
-    };
-    if dense != needs_dense {
-        return Err(format!(
-            "{dense} bytes on the host, {needs_dense} on the device"
-        ));
-    }
-    if strided < needs_strided {
-        return Err(format!(
-            "its layout covers {needs_strided} bytes, the binding has {strided}"
-        ));
-    }
-    Ok(())
-}
-
-/// Calls `run` with the byte offsets, strided and dense, and the length of each run that lies within
-/// both sides. Layouts that passed [`check`] have no others.
-fn runs(
-    layout: &Strided,
-    strided_bytes: u64,
-    dense_bytes: u64,
-    mut run: impl FnMut(usize, usize, usize),
-) -> Result<(), Refusal> {
-    let fits = |start: u64, bytes: u64, all| start.checked_add(bytes).is_some_and(|end| end <= all);
-    let mut outside = false;
-    layout.for_each_run(|strided, dense, bytes| {
-        if fits(strided, bytes, strided_bytes) && fits(dense, bytes, dense_bytes) {
-            run(strided as usize, dense as usize, bytes as usize);
-        } else {
-            outside = true;
-        }
-    });
-    debug_assert!(!outside, "a layout's runs lie within its extent");
-    if outside {
-        return Err("its layout leaves the binding".to_owned());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

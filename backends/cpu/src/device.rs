@@ -11,6 +11,7 @@ use millstream_core::backend::{
     Refused, Span,
 };
 use millstream_core::error::OpenError;
+use millstream_core::host_memory::{HostResources, check_launch};
 use millstream_core::id::{Cursor, Point, QueueId};
 use millstream_core::landing::Landing;
 use millstream_core::layout::Strided;
@@ -23,13 +24,12 @@ use millstream_sync::timeline::Timeline;
 
 use crate::drive::{Lane, Lanes};
 use crate::entry::{Count, Entry, Op, Source};
-use crate::kernel::{CpuCompiler, CpuKernel, cubes};
+use crate::kernel::{CpuCompiler, CpuKernel};
 use crate::options::Settings;
 use crate::pages::Pages;
 use crate::properties::properties;
 use crate::queue::{Feed, QUEUE_DEPTH_MAX, queue};
-use crate::resources::CpuResources;
-use crate::runner::{COUNT_BYTES, Runner};
+use crate::runner::Runner;
 use crate::team::Team;
 use crate::trace::SpanLog;
 use crate::worker::{self, Crew};
@@ -153,37 +153,13 @@ fn bind(pages: &Pages, entry: &mut Entry, bindings: &[BoundSlice]) -> Result<(),
     Ok(())
 }
 
-/// What the runner relies on and the server has checked, except for counts that overflow.
-#[inline]
-fn check_launch(kernel: &CpuKernel, launch: &Launch<'_>) -> Result<(), Refused> {
-    let signature = kernel.kernel().signature();
-    let (declared, given) = (signature.bindings().len(), launch.bindings.len());
-    let refusal = match &launch.count {
-        _ if given != declared => format!("it takes {declared} bindings, {given} are bound"),
-        _ if launch.scalars.len() < signature.scalar_words() => {
-            let (declared, given) = (signature.scalar_words(), launch.scalars.len());
-            format!("it takes {declared} words of scalars, {given} are given")
-        }
-        _ if !launch.tensor_maps.is_empty() => "this device has no tensor maps".to_owned(),
-        BoundCount::Static(counts) if cubes(*counts).is_none() => {
-            let [x, y, z] = counts;
-            format!("{x} x {y} x {z} cubes are more than can be counted")
-        }
-        BoundCount::Dynamic(count) if count.len < COUNT_BYTES => {
-            format!("its cube count is {} bytes, not {COUNT_BYTES}", count.len)
-        }
-        _ => return Ok(()),
-    };
-    Err(Refused::Task(refusal))
-}
-
 #[cold]
 fn refused_kernel() -> Refused {
     Refused::Task("it was compiled for another device".to_owned())
 }
 
 impl Backend for CpuDevice {
-    type Resources = CpuResources;
+    type Resources = HostResources;
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties
@@ -215,7 +191,7 @@ impl Backend for CpuDevice {
         let Some(kernel) = launch.kernel.downcast_ref::<CpuKernel>() else {
             return Err(refused_kernel());
         };
-        check_launch(kernel, launch)?;
+        check_launch(kernel.kernel(), launch)?;
         let pages = &self.pages;
         push(&self.crew, &mut self.queues, queue, cursor, |entry| {
             bind(pages, entry, launch.bindings)?;
@@ -329,12 +305,16 @@ impl Backend for CpuDevice {
         })
     }
 
-    fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<CpuResources>, Refused> {
+    fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<HostResources>, Refused> {
         let views = bindings
             .iter()
             .map(|binding| Ok((self.pages.resolve(binding)?, binding.access)))
             .collect::<Result<Vec<_>, Refused>>()?;
-        Ok(Box::new(CpuResources::new(views.into_iter(), None)))
+        // SAFETY: pages are initialized; the server keeps the pages and holds back what conflicts until the
+        // guard is gone.
+        Ok(Box::new(unsafe {
+            HostResources::new(views.into_iter(), None)
+        }))
     }
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {

@@ -11,13 +11,12 @@ use std::time::Instant;
 
 use millstream_core::backend::{BackendKernel, Compiler};
 use millstream_core::error::KernelError;
-use millstream_core::kernel::{
-    Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView, Source,
-};
+use millstream_core::host_memory::{count_cubes, native_source, panic_message};
+use millstream_core::kernel::{Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView};
 use millstream_core::properties::DeviceProperties;
 use millstream_sync::facade::Figure;
 
-use crate::team::{PIECES_MAX, TeamSeat, message_of};
+use crate::team::TeamSeat;
 use crate::trace::nanoseconds;
 
 /// Work that is worth waking another thread for: a few times what a wake costs.
@@ -33,40 +32,7 @@ pub(crate) struct CpuCompiler {
 
 impl Compiler for CpuCompiler {
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
-        if let Some(feature) = kernel
-            .required()
-            .iter()
-            .find(|feature| !self.properties.has(**feature))
-        {
-            return Err(KernelError::Feature {
-                kernel: kernel.name().clone(),
-                feature: *feature,
-            });
-        }
-        let declared = kernel.signature().bindings().len();
-        if declared > self.properties.max_bindings {
-            return Err(KernelError::TooManyBindings {
-                kernel: kernel.name().clone(),
-                declared,
-                limit: self.properties.max_bindings,
-            });
-        }
-        let native = kernel.sources().iter().find_map(|source| match source {
-            Source::Native(native) => Some(native.clone()),
-            _ => None,
-        });
-        let Some(native) = native else {
-            let kinds: Vec<&str> = kernel.sources().iter().map(Source::kind).collect();
-            return Err(KernelError::NoSource {
-                kernel: kernel.name().clone(),
-                backend: self.properties.backend,
-                available: if kinds.is_empty() {
-                    "none at all".to_owned()
-                } else {
-                    kinds.join(", ")
-                },
-            });
-        };
+        let native = native_source(kernel, &self.properties)?;
         Ok(Arc::new(CpuKernel {
             kernel: kernel.clone(),
             native,
@@ -97,14 +63,6 @@ pub(crate) struct Arguments<'a> {
 // SAFETY: the pointers of the views are used as `NativeArgs` allows, which cubes may do at once.
 unsafe impl Sync for Arguments<'_> {}
 
-/// How many cubes there are, if so many can be counted.
-#[inline]
-pub(crate) fn cubes(counts: [u32; 3]) -> Option<u64> {
-    let [x, y, z] = counts.map(u64::from);
-    // Two factors fit in any case.
-    (x * y).checked_mul(z).filter(|cubes| *cubes <= PIECES_MAX)
-}
-
 impl CpuKernel {
     pub(crate) fn name(&self) -> &Arc<str> {
         self.kernel.name()
@@ -127,9 +85,9 @@ impl CpuKernel {
         seat: &mut TeamSeat,
         arguments: Arguments<'_>,
     ) -> Result<(), String> {
-        let cubes = cubes(arguments.counts).unwrap_or(0);
+        let cubes = count_cubes(arguments.counts).unwrap_or(0);
         let work = |range: Range<u64>| self.run_cubes(&arguments, range);
-        let alone = |range| catch_unwind(AssertUnwindSafe(|| work(range))).map_err(message_of);
+        let alone = |range| catch_unwind(AssertUnwindSafe(|| work(range))).map_err(panic_message);
         let helpers = seat.threads() as u64 - 1;
         if helpers == 0 || cubes <= 1 {
             return alone(0..cubes);

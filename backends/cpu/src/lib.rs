@@ -18,7 +18,6 @@
 //! | `copies` | copies and fills, dense and strided |
 //! | `kernel` | compiled kernels, and one launch of one |
 //! | `team` | the threads that share the cubes of launches |
-//! | `resources` | [`CpuResources`]: what a custom task and a guard are given |
 //! | `trace` | when tasks ran |
 //!
 //! Invariants
@@ -38,12 +37,13 @@ mod options;
 mod pages;
 mod properties;
 mod queue;
-mod resources;
 mod runner;
 mod team;
 mod trace;
 mod worker;
 
 pub use device::CpuDevice;
+/// What a custom task and a guard are given.
+pub use millstream_core::host_memory::HostResources as CpuResources;
+pub use millstream_core::host_memory::ResourceError;
 pub use options::Cpu;
-pub use resources::{CpuResources, ResourceError};

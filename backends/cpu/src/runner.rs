@@ -10,20 +10,18 @@ use std::sync::Arc;
 use millstream_core::backend::{HostContext, Refused};
 use millstream_core::failure::{Failure, FailureRef, Reason};
 use millstream_core::handle::Table;
+use millstream_core::host_memory::{
+    HostResources, Misfit, count_cubes, panic_message, read_counts,
+};
 use millstream_core::id::{Point, QueueId};
-use millstream_core::kernel::NativeView;
 use millstream_core::settle;
 use millstream_sync::timeline::Timeline;
 
 use crate::copies;
 use crate::entry::{Count, Entry, Op, Source};
-use crate::kernel::{Arguments, cubes};
-use crate::resources::CpuResources;
-use crate::team::{TeamSeat, message_of};
+use crate::kernel::Arguments;
+use crate::team::TeamSeat;
 use crate::trace::SpanLog;
-
-/// Bytes of a dynamic cube count: three `u32`.
-pub(crate) const COUNT_BYTES: u64 = 12;
 
 /// Runs the tasks of one queue.
 pub(crate) struct Runner {
@@ -116,7 +114,7 @@ impl Runner {
         let outcome = match catch_unwind(AssertUnwindSafe(|| copy(&mut self.seat, entry))) {
             Ok(Ok(())) => Ok(()),
             Ok(Err(why)) => Err(Failure::not_run(&name, Reason::Refused(why))),
-            Err(payload) => Err(Failure::panicked(&name, message_of(payload))),
+            Err(payload) => Err(Failure::panicked(&name, panic_message(payload))),
         };
         if let (Op::CopyOut { landing, .. }, Err(failure)) = (&entry.op, &outcome) {
             quietly(|| landing.fail(failure.clone()));
@@ -135,10 +133,13 @@ impl Runner {
         };
         let (views, counts) = match (count, entry.views().split_last()) {
             (Count::Static(counts), _) => (entry.views(), *counts),
-            (Count::Dynamic, Some((count, views))) => (views, read_counts(*count)),
+            (Count::Dynamic, Some((count, views))) => {
+                // SAFETY: initialized memory, which nobody writes while this task runs (I2).
+                (views, unsafe { read_counts(*count) })
+            }
             (Count::Dynamic, None) => (entry.views(), [0; 3]),
         };
-        if cubes(counts).is_none() {
+        if count_cubes(counts).is_none() {
             let [x, y, z] = counts;
             let why = format!("{x} x {y} x {z} cubes are more than can be counted");
             return Err(Failure::not_run(kernel.name(), Reason::Refused(why)));
@@ -160,7 +161,9 @@ impl Runner {
     fn custom(&mut self, entry: &mut Entry) -> Outcome {
         let bindings = entry.bindings().iter().zip(entry.views());
         let bindings = bindings.map(|(binding, view)| (*view, binding.access));
-        let mut resources = CpuResources::new(bindings, Some(self.queue));
+        // SAFETY: pages are initialized and live until the cursor has passed; hazards keep other tasks
+        // away until then (I2), and the resources are gone before.
+        let mut resources = unsafe { HostResources::new(bindings, Some(self.queue)) };
         let Op::Custom { name, work } = std::mem::replace(&mut entry.op, Op::Mark) else {
             return Ok(());
         };
@@ -168,7 +171,7 @@ impl Runner {
             Ok(Ok(())) => Ok(()),
             Ok(Err(Refused::Task(why))) => Err(Failure::not_run(&name, Reason::Refused(why))),
             Ok(Err(_)) => Err(Failure::not_run(&name, Reason::Lost)),
-            Err(payload) => Err(Failure::panicked(&name, message_of(payload))),
+            Err(payload) => Err(Failure::panicked(&name, panic_message(payload))),
         }
     }
 }
@@ -191,7 +194,7 @@ fn inherit(entry: &mut Entry, mut cause: FailureRef) -> Outcome {
 }
 
 /// A copy or fill, or why it is refused.
-fn copy(seat: &mut TeamSeat, entry: &Entry) -> Result<(), copies::Refusal> {
+fn copy(seat: &mut TeamSeat, entry: &Entry) -> Result<(), Misfit> {
     let (views, words) = (entry.views(), entry.words());
     let Some(first) = views.first().copied() else {
         return Ok(());
@@ -235,19 +238,9 @@ fn bytes_of(words: &[u64]) -> &[u8] {
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
-/// Three `u32` in device memory; the view has as many bytes (checked when queued).
-fn read_counts(view: NativeView) -> [u32; 3] {
-    if view.bytes < COUNT_BYTES {
-        debug_assert!(false, "a dynamic count has {COUNT_BYTES} bytes");
-        return [0; 3];
-    }
-    // SAFETY: initialized memory of that length, which nobody writes while this task runs (I2).
-    unsafe { view.pointer.cast::<[u32; 3]>().read_unaligned() }
-}
-
 /// Runs user code whose panic has nobody to be told to.
 fn quietly(run: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
-        message_of(payload);
+        panic_message(payload);
     }
 }

@@ -1,18 +1,15 @@
 //! The threads that share the cubes of launches: a [`millstream_sync::team`] with a seat per queue, since a
 //! queue runs one launch at a time. The protocol and its models are there; here are the threads.
 
-use std::any::Any;
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use millstream_core::channel::mark_runtime_thread;
 use millstream_core::error::OpenError;
+use millstream_core::host_memory::panic_message;
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::facade::atomic::{AtomicU64, Ordering};
 use millstream_sync::facade::thread::{self, JoinHandle};
 use millstream_sync::team::{Seat, Work, team};
-
-pub(crate) use millstream_sync::team::PIECES_MAX;
 
 thread_local! {
     /// The team that the calling thread works for; 0 for none.
@@ -113,21 +110,8 @@ impl TeamSeat {
         work: &Work<'_>,
     ) -> Result<u64, String> {
         let shared = self.seat.share(from, pieces, helpers, work);
-        shared.map_err(message_of)
+        shared.map_err(panic_message)
     }
-}
-
-/// What a panic said.
-pub(crate) fn message_of(payload: Box<dyn Any + Send>) -> String {
-    let message = match payload.downcast_ref::<&str>() {
-        Some(text) => Some((*text).to_owned()),
-        None => payload.downcast_ref::<String>().cloned(),
-    };
-    // The payload is user data, whose drop may panic as well.
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(again);
-    }
-    message.unwrap_or_else(|| "a value that is not text".to_owned())
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! | [`server`] | what the device thread decides |
 //! | [`hazard`], [`memory`] | who must run before whom; who has which bytes |
 //! | [`backend`], [`settle`], [`landing`], [`layout`] | what a device must do, and the means |
+//! | [`host_memory`] | what devices share whose memory is the host's |
 //! | [`error`], [`failure`], [`report`], [`properties`], [`options`] | what is said |
 
 pub mod access;
@@ -24,6 +25,7 @@ pub mod error;
 pub mod failure;
 pub mod handle;
 pub mod hazard;
+pub mod host_memory;
 pub mod id;
 pub mod kernel;
 pub mod landing;

@@ -5,13 +5,13 @@
 
 use std::cell::Cell;
 
-use millstream_core::access::Access;
-use millstream_core::element::Element;
-use millstream_core::id::QueueId;
-use millstream_core::kernel::NativeView;
+use crate::access::Access;
+use crate::element::Element;
+use crate::id::QueueId;
+use crate::kernel::NativeView;
 
 /// The memory of some bindings, while nothing that conflicts with them runs.
-pub struct CpuResources {
+pub struct HostResources {
     bindings: Vec<Resource>,
     queue: Option<QueueId>,
 }
@@ -73,10 +73,15 @@ pub enum ResourceError {
 }
 
 // SAFETY: the memory is plain, and the thread that has the resources is the one that may touch it.
-unsafe impl Send for CpuResources {}
+unsafe impl Send for HostResources {}
 
-impl CpuResources {
-    pub(crate) fn new(
+impl HostResources {
+    /// The memory of these bindings, for a task of `queue` or for a guard.
+    ///
+    /// # Safety
+    /// The memory behind each view is initialized and stays valid as long as these resources; until then nobody
+    /// else writes it, nor reads what is bound to be written.
+    pub unsafe fn new(
         bindings: impl Iterator<Item = (NativeView, Access)>,
         queue: Option<QueueId>,
     ) -> Self {
@@ -109,7 +114,7 @@ impl CpuResources {
     /// The elements of binding `index`, which is bound to be read or updated.
     ///
     /// # Panics
-    /// Where [`CpuResources::try_read`] fails. In a task that is caught and poisons its outputs.
+    /// Where [`HostResources::try_read`] fails. In a task that is caught and poisons its outputs.
     #[track_caller]
     pub fn read<T: Element>(&self, index: usize) -> &[T] {
         match self.try_read(index) {
@@ -119,10 +124,10 @@ impl CpuResources {
     }
 
     /// The elements of binding `index`, which is bound to be written or updated. Each binding can be
-    /// had so once, until [`CpuResources::give_back`].
+    /// had so once, until [`HostResources::give_back`].
     ///
     /// # Panics
-    /// Where [`CpuResources::try_write`] fails. In a task that is caught and poisons its outputs.
+    /// Where [`HostResources::try_write`] fails. In a task that is caught and poisons its outputs.
     #[track_caller]
     pub fn write<T: Element>(&self, index: usize) -> &mut [T] {
         match self.try_write(index) {
@@ -227,7 +232,7 @@ mod tests {
     fn resources(
         memory: &mut [u32],
         bindings: &[(std::ops::Range<usize>, Access)],
-    ) -> CpuResources {
+    ) -> HostResources {
         let view = |(range, access): &(std::ops::Range<usize>, Access)| {
             let part = &mut memory[range.clone()];
             let bytes = size_of_val(part) as u64;
@@ -239,10 +244,9 @@ mod tests {
                 *access,
             )
         };
-        CpuResources::new(
-            bindings.iter().map(view).collect::<Vec<_>>().into_iter(),
-            None,
-        )
+        let bindings = bindings.iter().map(view).collect::<Vec<_>>();
+        // SAFETY: the memory is the test's, which outlives the resources.
+        unsafe { HostResources::new(bindings.into_iter(), None) }
     }
 
     #[test]

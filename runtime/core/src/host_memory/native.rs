@@ -1,0 +1,117 @@
+//! Choosing a kernel's native source, and what a launch of one needs besides.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::backend::{BoundCount, Launch, Refused};
+use crate::error::KernelError;
+use crate::kernel::{Kernel, NativeKernel, NativeView, Source};
+use crate::properties::DeviceProperties;
+
+/// Most cubes of one launch.
+pub const MAX_CUBES: u64 = millstream_sync::team::PIECES_MAX;
+
+/// The first native source of `kernel`, if a device with these properties can run it.
+///
+/// # Errors
+/// A feature that the device lacks, too many bindings, or no native source.
+pub fn native_source(
+    kernel: &Kernel,
+    properties: &DeviceProperties,
+) -> Result<Arc<NativeKernel>, KernelError> {
+    let lacks = |feature: &&_| !properties.has(**feature);
+    if let Some(feature) = kernel.required().iter().find(lacks) {
+        return Err(KernelError::Feature {
+            kernel: kernel.name().clone(),
+            feature: *feature,
+        });
+    }
+    let declared = kernel.signature().bindings().len();
+    if declared > properties.max_bindings {
+        return Err(KernelError::TooManyBindings {
+            kernel: kernel.name().clone(),
+            declared,
+            limit: properties.max_bindings,
+        });
+    }
+    let native = kernel.sources().iter().find_map(|source| match source {
+        Source::Native(native) => Some(native.clone()),
+        _ => None,
+    });
+    native.ok_or_else(|| {
+        let kinds: Vec<&str> = kernel.sources().iter().map(Source::kind).collect();
+        KernelError::NoSource {
+            kernel: kernel.name().clone(),
+            backend: properties.backend,
+            available: if kinds.is_empty() {
+                "none at all".to_owned()
+            } else {
+                kinds.join(", ")
+            },
+        }
+    })
+}
+
+/// How many cubes there are, if so many can be counted.
+#[inline]
+pub fn count_cubes(counts: [u32; 3]) -> Option<u64> {
+    let [x, y, z] = counts.map(u64::from);
+    // Two factors fit in any case.
+    (x * y).checked_mul(z).filter(|cubes| *cubes <= MAX_CUBES)
+}
+
+/// Bytes of a dynamic cube count: three `u32`.
+const COUNT_BYTES: u64 = 12;
+
+/// Checks what running `kernel` relies on: its bindings, its scalars, and its cubes as far as they are known.
+///
+/// # Errors
+/// What does not fit.
+#[inline]
+pub fn check_launch(kernel: &Kernel, launch: &Launch<'_>) -> Result<(), Refused> {
+    let signature = kernel.signature();
+    let (declared, given) = (signature.bindings().len(), launch.bindings.len());
+    let refusal = match &launch.count {
+        _ if given != declared => format!("it takes {declared} bindings, {given} are bound"),
+        _ if launch.scalars.len() < signature.scalar_words() => {
+            let (declared, given) = (signature.scalar_words(), launch.scalars.len());
+            format!("it takes {declared} words of scalars, {given} are given")
+        }
+        _ if !launch.tensor_maps.is_empty() => "this device has no tensor maps".to_owned(),
+        BoundCount::Static(counts) if count_cubes(*counts).is_none() => {
+            let [x, y, z] = counts;
+            format!("{x} x {y} x {z} cubes are more than can be counted")
+        }
+        BoundCount::Dynamic(count) if count.len < COUNT_BYTES => {
+            format!("its cube count is {} bytes, not {COUNT_BYTES}", count.len)
+        }
+        _ => return Ok(()),
+    };
+    Err(Refused::Task(refusal))
+}
+
+/// A dynamic cube count, of a launch that was checked.
+///
+/// # Safety
+/// The view's memory is initialized, and nobody writes it meanwhile.
+pub unsafe fn read_counts(view: NativeView) -> [u32; 3] {
+    if view.bytes < COUNT_BYTES {
+        debug_assert!(false, "a dynamic count has {COUNT_BYTES} bytes");
+        return [0; 3];
+    }
+    // SAFETY: the caller's promise, and that many bytes.
+    unsafe { view.pointer.cast::<[u32; 3]>().read_unaligned() }
+}
+
+/// What a panic of user code said. Its payload is dropped here, where that may panic as well.
+pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
+    let message = match payload.downcast_ref::<&str>() {
+        Some(text) => Some((*text).to_owned()),
+        None => payload.downcast_ref::<String>().cloned(),
+    };
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(again);
+    }
+    message.unwrap_or_else(|| "a value that is not text".to_owned())
+}
