@@ -39,4 +39,5 @@ pub use millstream_core::report::{
 };
 pub use millstream_cpu::{Cpu, CpuResources, ResourceError};
 pub use millstream_ir::DType;
+pub use millstream_sim as sim;
 pub use millstream_sync::facade::SpinPolicy;

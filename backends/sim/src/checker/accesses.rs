@@ -1,0 +1,130 @@
+//! Who touched each byte: its last write, and one reader of each queue since, as in FastTrack.
+//!
+//! A queue is ordered, so its last reader stands for those before.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use millstream_core::access::Access;
+use millstream_core::id::{Point, SliceId};
+use millstream_core::memory::PageId;
+
+use crate::ranges::RangeMap;
+
+use super::violation::{Place, Touch};
+
+/// One access, as it is kept for each byte.
+#[derive(Clone, Debug)]
+struct Kept {
+    point: Point,
+    access: Access,
+    task: Arc<str>,
+    slice: SliceId,
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Self) -> bool {
+        self.point == other.point && self.access == other.access && self.slice == other.slice
+    }
+}
+
+impl Kept {
+    fn touch(&self) -> Touch {
+        Touch {
+            task: self.task.clone(),
+            place: Place::Queue(self.point),
+            access: self.access,
+            slice: self.slice,
+        }
+    }
+}
+
+#[derive(Clone, Default, PartialEq, Debug)]
+struct Cell {
+    write: Option<Kept>,
+    readers: Vec<Kept>,
+}
+
+impl Cell {
+    /// Those who conflict with an access of this kind.
+    fn against(&self, access: Access) -> impl Iterator<Item = &Kept> {
+        let readers = self.readers.iter().filter(move |_| access.writes());
+        self.write.iter().chain(readers)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Kept> {
+        self.write.iter().chain(&self.readers)
+    }
+}
+
+/// The accesses of all pages that live.
+#[derive(Default)]
+pub(super) struct Accesses {
+    pages: BTreeMap<PageId, RangeMap<Cell>>,
+}
+
+impl Accesses {
+    /// The first bytes of the range with somebody who conflicts with such an access and is not before it.
+    pub(super) fn conflict(
+        &self,
+        page: PageId,
+        range: Range<u64>,
+        access: Access,
+        is_before: impl Fn(Point) -> bool,
+    ) -> Option<(Range<u64>, Touch)> {
+        self.pages.get(&page)?.iter(range).find_map(|(part, cell)| {
+            let other = cell.against(access).find(|other| !is_before(other.point))?;
+            Some((part, other.touch()))
+        })
+    }
+
+    /// Notes an access of a task.
+    pub(super) fn note(&mut self, page: PageId, range: Range<u64>, point: Point, touch: &Touch) {
+        let kept = Kept {
+            point,
+            access: touch.access,
+            task: touch.task.clone(),
+            slice: touch.slice,
+        };
+        self.pages.entry(page).or_default().update(range, |cell| {
+            if touch.access.writes() {
+                cell.write = Some(kept.clone());
+                cell.readers.clear();
+            } else {
+                let queue = point.queue;
+                cell.readers.retain(|reader| reader.point.queue != queue);
+                cell.readers.push(kept.clone());
+                cell.readers.sort_by_key(|reader| reader.point);
+            }
+        });
+    }
+
+    /// Somebody on the page who is not known to have passed.
+    pub(super) fn user(&self, page: PageId, has_passed: impl Fn(Point) -> bool) -> Option<Touch> {
+        let mut cells = self.pages.get(&page)?.iter(0..u64::MAX);
+        cells.find_map(|(_, cell)| {
+            let user = cell.all().find(|user| !has_passed(user.point));
+            user.map(Kept::touch)
+        })
+    }
+
+    /// Forgets accesses that have passed: nothing can conflict with them any more.
+    pub(super) fn forget(
+        &mut self,
+        page: PageId,
+        range: Range<u64>,
+        has_passed: impl Fn(Point) -> bool,
+    ) {
+        if let Some(page) = self.pages.get_mut(&page) {
+            page.update(range, |cell| {
+                cell.write.take_if(|write| has_passed(write.point));
+                cell.readers.retain(|reader| !has_passed(reader.point));
+            });
+        }
+    }
+
+    pub(super) fn page_freed(&mut self, page: PageId) {
+        self.pages.remove(&page);
+    }
+}

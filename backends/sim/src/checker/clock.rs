@@ -1,0 +1,80 @@
+//! Vector clocks over queues, of the checker's own: it does not trust those that it checks.
+
+use std::collections::VecDeque;
+
+use millstream_core::id::{Cursor, MAX_QUEUES, Point};
+
+/// For every queue, up to where it is known to come before.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Clock([Cursor; MAX_QUEUES]);
+
+impl Clock {
+    pub(super) fn covers(&self, point: Point) -> bool {
+        self.0
+            .get(point.queue.index())
+            .is_some_and(|known| *known >= point.cursor)
+    }
+
+    /// Takes in everything that `other` covers.
+    pub(super) fn join(&mut self, other: &Clock) {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine = (*mine).max(*theirs);
+        }
+    }
+
+    /// Takes in a point and what comes before it on its queue.
+    pub(super) fn advance(&mut self, point: Point) {
+        if let Some(mine) = self.0.get_mut(point.queue.index()) {
+            *mine = (*mine).max(point.cursor);
+        }
+    }
+}
+
+/// What a queue comes after.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Known {
+    /// For whatever reason.
+    pub(super) all: Clock,
+    /// Through waits alone: what a runtime's own clock can know (I3).
+    pub(super) waited: Clock,
+}
+
+impl Known {
+    pub(super) fn join(&mut self, other: &Known) {
+        self.all.join(&other.all);
+        self.waited.join(&other.waited);
+    }
+
+    pub(super) fn advance(&mut self, point: Point) {
+        self.all.advance(point);
+        self.waited.advance(point);
+    }
+}
+
+/// What the tasks of a queue came after when they were issued: an entry where that changed.
+#[derive(Default, Debug)]
+pub(super) struct History(VecDeque<(Cursor, Known)>);
+
+impl History {
+    /// The task at `cursor` was issued with this clock.
+    pub(super) fn push(&mut self, cursor: Cursor, clock: Known) {
+        if self.0.back().is_none_or(|(_, last)| *last != clock) {
+            self.0.push_back((cursor, clock));
+        }
+    }
+
+    /// What the task at `cursor` comes after, on other queues.
+    pub(super) fn at(&self, cursor: Cursor) -> Known {
+        let later = self.0.partition_point(|(from, _)| *from <= cursor);
+        later
+            .checked_sub(1)
+            .map_or(Known::default(), |index| self.0[index].1)
+    }
+
+    /// Nobody asks for what is before `cursor` any more.
+    pub(super) fn prune(&mut self, cursor: Cursor) {
+        while self.0.get(1).is_some_and(|(from, _)| *from <= cursor) {
+            self.0.pop_front();
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Each violation is found, with what it is about; what is ordered is not reported.
+
+use super::*;
+use Access::{Read, ReadWrite, Write};
+use millstream_sync::slots::SlotId;
+
+const A: SliceId = slice(1, 1);
+const B: SliceId = slice(2, 1);
+const PAGE: PageId = PageId(0);
+
+const fn slice(index: u32, generation: u32) -> SliceId {
+    SliceId(SlotId { index, generation })
+}
+
+fn at(queue: u8, cursor: u64) -> Point {
+    Point::new(QueueId(queue), cursor)
+}
+
+/// Bytes of slice `A`, which begins with the page.
+fn bytes(range: Range<u64>, access: Access) -> BoundSlice {
+    BoundSlice {
+        page: Some(PAGE),
+        offset: range.start,
+        len: range.end - range.start,
+        access,
+        slice: A,
+        slice_offset: range.start,
+    }
+}
+
+/// Three queues, and a page of 64 bytes whose first 32 are slice `A`.
+struct Rig(Checker);
+
+impl Rig {
+    fn new() -> Self {
+        let mut checker = Checker::new(3);
+        checker.page_allocated(PAGE, 64);
+        checker.slice_reserved(A, PAGE, 0..32);
+        Self(checker)
+    }
+
+    /// A task over some bytes of `A`, called by its place.
+    fn task(&mut self, point: Point, bound: &[BoundSlice]) {
+        let name: Arc<str> = format!("task {}.{}", point.queue.0, point.cursor).into();
+        self.0.task(point, &name, bound);
+    }
+
+    fn use_all(&mut self, point: Point, access: Access) {
+        self.task(point, &[bytes(0..32, access)]);
+    }
+
+    fn wait(&mut self, queue: u8, point: Point) {
+        self.0.wait(QueueId(queue), point);
+    }
+
+    fn found(&mut self) -> Vec<Violation> {
+        self.0.take_found()
+    }
+
+    /// The sentence of the one violation.
+    #[track_caller]
+    fn sentence(&mut self) -> String {
+        let found = self.found();
+        assert_eq!(found.len(), 1, "{found:?}");
+        found[0].to_string()
+    }
+
+    #[track_caller]
+    fn assert_clean(&mut self) {
+        assert_eq!(self.found(), []);
+    }
+}
+
+#[test]
+fn an_unordered_conflict_is_a_race_and_names_both() {
+    for (first, second) in [
+        (Write, Read),
+        (Read, Write),
+        (ReadWrite, Write),
+        (Write, ReadWrite),
+    ] {
+        let mut rig = Rig::new();
+        rig.task(at(0, 1), &[bytes(0..8, first)]);
+        rig.task(at(1, 1), &[bytes(4..16, second)]);
+        let expected = format!(
+            "`task 1.1` on queue 1 at 1 ({second} of slice 1) races with `task 0.1` on queue 0 at 1 ({first} of \
+             slice 1) over bytes 4..8 of page 0: nothing puts one before the other (I2, I4)"
+        );
+        assert_eq!(rig.sentence(), expected);
+    }
+}
+
+#[test]
+fn readers_share_and_disjoint_bytes_do_not_meet() {
+    let mut rig = Rig::new();
+    rig.use_all(at(0, 1), Read);
+    rig.use_all(at(1, 1), Read);
+    rig.assert_clean();
+    let mut rig = Rig::new();
+    rig.task(at(0, 1), &[bytes(0..8, Write)]);
+    rig.task(at(1, 1), &[bytes(8..16, Write)]);
+    rig.assert_clean();
+}
+
+#[test]
+fn a_queue_orders_itself() {
+    let mut rig = Rig::new();
+    (1..4).for_each(|cursor| rig.use_all(at(0, cursor), ReadWrite));
+    rig.assert_clean();
+}
+
+#[test]
+fn a_wait_orders_what_comes_after_it_and_only_on_its_queue() {
+    let mut rig = Rig::new();
+    rig.use_all(at(0, 1), Write);
+    rig.0.flushed(at(0, 1));
+    rig.wait(1, at(0, 1));
+    rig.use_all(at(1, 1), Read);
+    rig.assert_clean();
+    rig.use_all(at(2, 1), Read);
+    assert!(rig.sentence().starts_with("`task 2.1`"));
+}
+
+#[test]
+fn every_reader_counts() {
+    let mut rig = Rig::new();
+    rig.use_all(at(0, 1), Read);
+    rig.use_all(at(1, 1), Read);
+    rig.0.flushed(at(1, 1));
+    rig.wait(2, at(1, 1));
+    rig.use_all(at(2, 1), Write);
+    assert!(
+        rig.sentence().contains("races with `task 0.1`"),
+        "the other reader was waited for"
+    );
+}
+
+/// A clock taken at the wait instead of at the point would hide this.
+#[test]
+fn a_point_brings_in_what_it_came_after_and_nothing_later() {
+    let mut rig = Rig::new();
+    rig.task(at(1, 1), &[]);
+    rig.0.flushed(at(1, 1));
+    rig.use_all(at(0, 1), Write);
+    rig.0.flushed(at(0, 1));
+    rig.wait(1, at(0, 1));
+    rig.task(at(1, 2), &[]);
+    rig.0.flushed(at(1, 2));
+    rig.wait(2, at(1, 1));
+    rig.use_all(at(2, 1), Read);
+    assert!(rig.sentence().contains("races with `task 0.1`"));
+    rig.wait(2, at(1, 2));
+    rig.use_all(at(2, 2), Read);
+    rig.assert_clean();
+}
+
+#[test]
+fn what_the_host_could_see_orders_what_it_issues_afterwards() {
+    let mut rig = Rig::new();
+    rig.use_all(at(0, 1), Write);
+    rig.0.flushed(at(0, 1));
+    rig.wait(1, at(0, 1));
+    rig.task(at(1, 1), &[]);
+    rig.0.flushed(at(1, 1));
+    // The one that waited is seen to have passed, so what it waited for has passed.
+    rig.0.published(at(1, 1));
+    rig.use_all(at(2, 1), Write);
+    rig.assert_clean();
+}
+
+#[test]
+fn a_slices_successor_on_the_same_bytes_is_checked_against_it() {
+    let mut rig = Rig::new();
+    rig.use_all(at(0, 1), Read);
+    rig.0.slice_released(A);
+    rig.0.slice_reserved(B, PAGE, 0..32);
+    rig.assert_clean();
+    let name: Arc<str> = "next".into();
+    let bound = BoundSlice {
+        slice: B,
+        ..bytes(0..32, Write)
+    };
+    rig.0.task(at(1, 1), &name, &[bound]);
+    assert!(
+        rig.sentence()
+            .contains("(write of slice 2) races with `task 0.1`")
+    );
+}
+
+#[test]
+fn uses_of_what_does_not_live_are_found() {
+    let mut rig = Rig::new();
+    rig.0.slice_released(A);
+    rig.use_all(at(0, 1), Read);
+    let expected =
+        "`task 0.1` on queue 0 at 1 (read of slice 1) uses its slice after it was released (I4)";
+    assert_eq!(rig.sentence(), expected);
+    // Its slot has gone to another.
+    rig.0.slice_reserved(slice(1, 2), PAGE, 0..32);
+    rig.use_all(at(0, 2), Read);
+    assert!(rig.sentence().contains("after it was released"));
+    let never = BoundSlice {
+        slice: B,
+        ..bytes(0..1, Read)
+    };
+    rig.task(at(0, 3), &[never]);
+    assert!(rig.sentence().contains("never reserved"));
+}
+
+#[test]
+fn bytes_outside_the_slice_are_found() {
+    let mut rig = Rig::new();
+    rig.task(at(0, 1), &[bytes(16..33, Read)]);
+    assert!(rig.sentence().contains("touches bytes 16..33 of page 0"));
+    let shifted = BoundSlice {
+        offset: 1,
+        ..bytes(0..8, Read)
+    };
+    rig.task(at(0, 2), &[shifted]);
+    assert!(rig.sentence().contains("touches bytes 1..9 of page 0"));
+    let elsewhere = BoundSlice {
+        page: Some(PageId(9)),
+        ..bytes(0..8, Read)
+    };
+    rig.task(at(0, 3), &[elsewhere]);
+    assert!(rig.sentence().contains("of page 9"));
+}
+
+#[test]
+fn slices_begin_and_end_once_and_do_not_overlap() {
+    let mut rig = Rig::new();
+    rig.0.slice_reserved(A, PAGE, 32..40);
+    assert_eq!(rig.sentence(), "slice 1 is reserved twice");
+    let mut rig = Rig::new();
+    rig.0.slice_released(A);
+    rig.0.slice_released(A);
+    assert_eq!(rig.sentence(), "slice 1 is released, but does not live");
+    let mut rig = Rig::new();
+    rig.0.slice_reserved(B, PAGE, 31..40);
+    assert_eq!(
+        rig.sentence(),
+        "slice 2 overlaps slice 1, which lives, over bytes 31..32 of page 0 (I4)"
+    );
+    let mut rig = Rig::new();
+    rig.0.slice_reserved(B, PAGE, 32..65);
+    assert!(
+        rig.sentence()
+            .contains("bytes 32..65 of page 0, which the page does not have")
+    );
+}
+
+#[test]
+fn a_page_is_freed_once_and_after_everything_on_it() {
+    let mut rig = Rig::new();
+    rig.0.page_freed(PAGE);
+    assert_eq!(
+        rig.sentence(),
+        "page 0 is freed while slice 1 lies on it (I4)"
+    );
+    rig.0.page_freed(PAGE);
+    assert_eq!(rig.sentence(), "page 0 is freed, but does not live");
+
+    let mut rig = Rig::new();
+    rig.use_all(at(0, 1), Read);
+    rig.0.flushed(at(0, 1));
+    rig.0.slice_released(A);
+    rig.0.page_freed(PAGE);
+    assert!(
+        rig.sentence()
+            .starts_with("page 0 is freed before `task 0.1`")
+    );
+
+    let mut rig = Rig::new();
+    rig.use_all(at(0, 1), Read);
+    rig.0.flushed(at(0, 1));
+    rig.0.published(at(0, 1));
+    rig.0.slice_released(A);
+    rig.0.page_freed(PAGE);
+    rig.assert_clean();
+}
+
+#[test]
+fn a_guard_of_the_host_conflicts_with_what_it_was_not_seen_to_follow() {
+    let mut rig = Rig::new();
+    rig.use_all(at(0, 1), Write);
+    rig.0.flushed(at(0, 1));
+    rig.0.host_begins(&[bytes(0..32, Read)]);
+    assert!(
+        rig.sentence()
+            .starts_with("`guard` 1 on the host (read of slice 1) races with `task 0.1`")
+    );
+
+    let mut rig = Rig::new();
+    rig.use_all(at(0, 1), Write);
+    rig.0.flushed(at(0, 1));
+    rig.0.published(at(0, 1));
+    let guard = rig.0.host_begins(&[bytes(0..8, Read)]);
+    rig.task(at(1, 1), &[bytes(8..16, Write), bytes(0..4, Read)]);
+    rig.assert_clean();
+    rig.task(at(1, 2), &[bytes(7..9, Write)]);
+    assert!(rig.sentence().contains("races with `guard` 1 on the host"));
+    rig.0.host_ends(guard);
+    rig.use_all(at(1, 3), Write);
+    rig.assert_clean();
+}
+
+#[test]
+fn waits_are_for_flushed_points_of_other_queues() {
+    let mut rig = Rig::new();
+    rig.task(at(0, 1), &[]);
+    rig.task(at(0, 2), &[]);
+    rig.0.flushed(at(0, 1));
+    rig.wait(1, at(0, 2));
+    assert_eq!(
+        rig.sentence(),
+        "queue 1 is to wait for queue 0 at 2, but queue 0 was flushed up to 1 only"
+    );
+    rig.wait(0, at(0, 1));
+    assert_eq!(rig.sentence(), "queue 0 waits for itself at 1 (I3)");
+}
+
+#[test]
+fn cursors_and_batches_go_up() {
+    let mut rig = Rig::new();
+    rig.task(at(0, 2), &[]);
+    rig.task(at(0, 2), &[]);
+    assert_eq!(rig.sentence(), "queue 0 at 2 is issued after 2");
+    rig.0.flushed(at(0, 3));
+    assert!(
+        rig.sentence()
+            .contains("2 was issued and 0 was flushed before")
+    );
+    rig.0.flushed(at(0, 2));
+    assert!(rig.sentence().contains("flushed"), "a batch ends once");
+}
+
+#[test]
+fn needless_waits_are_counted() {
+    let mut rig = Rig::new();
+    rig.task(at(0, 1), &[]);
+    rig.task(at(0, 2), &[]);
+    rig.0.flushed(at(0, 2));
+    rig.wait(1, at(0, 2));
+    assert_eq!(
+        rig.0.waits(),
+        Waits {
+            issued: 1,
+            implied: 0,
+            passed: 0
+        }
+    );
+    rig.wait(1, at(0, 1));
+    assert_eq!(
+        rig.0.waits().implied,
+        1,
+        "an earlier cursor of the same queue"
+    );
+    rig.task(at(1, 1), &[]);
+    rig.0.flushed(at(1, 1));
+    rig.wait(2, at(0, 1));
+    rig.wait(2, at(1, 1));
+    assert_eq!(
+        rig.0.waits().implied,
+        2,
+        "the second of one task brings in the first"
+    );
+    rig.wait(2, at(0, 2));
+    assert_eq!(
+        rig.0.waits().implied,
+        3,
+        "brought in by the point of another queue"
+    );
+    rig.task(at(2, 1), &[]);
+    rig.task(at(0, 3), &[]);
+    rig.0.flushed(at(0, 3));
+    rig.0.published(at(0, 3));
+    rig.wait(2, at(0, 3));
+    assert_eq!(
+        rig.0.waits(),
+        Waits {
+            issued: 6,
+            implied: 3,
+            passed: 1
+        }
+    );
+    rig.assert_clean();
+}
+
+#[test]
+fn what_lives_at_the_end_without_a_handle_is_a_leak() {
+    let mut rig = Rig::new();
+    rig.0.page_allocated(PageId(1), 8);
+    rig.0.closed(|_| true);
+    assert_eq!(rig.sentence(), "page 1 of 8 bytes is leaked (I10)");
+    rig.0.page_freed(PageId(1));
+    rig.0.closed(|slice| slice != A);
+    assert_eq!(
+        rig.sentence(),
+        "slice 1 is leaked: bytes 0..32 of page 0 (I10)"
+    );
+}

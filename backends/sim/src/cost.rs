@@ -1,0 +1,109 @@
+//! What work costs in virtual time, so that schedules can be judged without a device.
+
+/// Costs in virtual nanoseconds. The defaults have the proportions of a mid-sized GPU.
+///
+/// A launch of `cubes` cubes takes `launch_ns`, and `cube_ns` for each wave of `compute_units` cubes. What
+/// launches of different queues take from each other is not modelled; nor is the host's time.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct CostModel {
+    /// Of each launch.
+    pub launch_ns: u64,
+    /// Of each wave of cubes.
+    pub cube_ns: u64,
+    /// Cubes that run at once.
+    pub compute_units: u64,
+    /// Of each copy and fill.
+    pub copy_ns: u64,
+    /// Between host and device.
+    pub host_bytes_per_us: u64,
+    /// Within the device; fills have it as well.
+    pub device_bytes_per_us: u64,
+    /// Of each wait for another queue.
+    pub wait_ns: u64,
+    /// Of each custom task.
+    pub custom_ns: u64,
+}
+
+impl Default for CostModel {
+    fn default() -> Self {
+        Self {
+            launch_ns: 2_000,
+            cube_ns: 1_000,
+            compute_units: 64,
+            copy_ns: 1_500,
+            host_bytes_per_us: 24_000,
+            device_bytes_per_us: 500_000,
+            wait_ns: 500,
+            custom_ns: 2_000,
+        }
+    }
+}
+
+/// What a task did, for its cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Work {
+    /// Nothing: a mark, or a task that did not run.
+    Nothing,
+    /// A launch of so many cubes.
+    Cubes(u64),
+    /// A copy from or to the host.
+    HostBytes(u64),
+    /// A copy or fill within the device.
+    DeviceBytes(u64),
+    /// User code.
+    Custom,
+}
+
+impl CostModel {
+    pub(crate) fn of(&self, work: Work) -> u64 {
+        match work {
+            Work::Nothing => 0,
+            Work::Cubes(cubes) => {
+                let waves = cubes.div_ceil(self.compute_units.max(1));
+                self.launch_ns
+                    .saturating_add(waves.saturating_mul(self.cube_ns))
+            }
+            Work::HostBytes(bytes) => self.moving(bytes, self.host_bytes_per_us),
+            Work::DeviceBytes(bytes) => self.moving(bytes, self.device_bytes_per_us),
+            Work::Custom => self.custom_ns,
+        }
+    }
+
+    fn moving(&self, bytes: u64, bytes_per_us: u64) -> u64 {
+        let ns = u128::from(bytes) * 1000 / u128::from(bytes_per_us.max(1));
+        self.copy_ns
+            .saturating_add(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cubes_run_in_waves_and_bytes_take_bandwidth() {
+        let cost = CostModel {
+            launch_ns: 10,
+            cube_ns: 5,
+            compute_units: 4,
+            copy_ns: 1,
+            host_bytes_per_us: 1000,
+            ..CostModel::default()
+        };
+        assert_eq!(
+            [0, 1, 4, 5].map(|cubes| cost.of(Work::Cubes(cubes))),
+            [10, 15, 15, 20]
+        );
+        assert_eq!(cost.of(Work::HostBytes(64)), 65);
+        assert_eq!(cost.of(Work::Nothing), 0);
+        assert_eq!(
+            CostModel {
+                host_bytes_per_us: 0,
+                ..cost
+            }
+            .of(Work::HostBytes(u64::MAX)),
+            u64::MAX
+        );
+    }
+}

@@ -1,0 +1,404 @@
+//! The backend: what the device thread calls. It queues and checks; what is queued runs in [`step`]s.
+
+use std::collections::BTreeSet;
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::backend::{
+    Backend, BoundCount, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place,
+    Refused, Span,
+};
+use millstream_core::channel::mark_runtime_thread;
+use millstream_core::error::OpenError;
+use millstream_core::host_memory::{HostResources, check_launch};
+use millstream_core::id::{Cursor, Point, QueueId, SliceId};
+use millstream_core::landing::Landing;
+use millstream_core::layout::Strided;
+use millstream_core::memory::{PageError, PageId};
+use millstream_core::message::Pattern;
+use millstream_core::properties::{DeviceProperties, Feature};
+use millstream_sync::facade::Mutex;
+use millstream_sync::timeline::Timeline;
+
+use crate::entry::{Item, LaunchOp, Op};
+use crate::faults::{Call, Verdict};
+use crate::kernel::{SimCompiler, SimKernel};
+use crate::memory::ALIGNMENT;
+use crate::options::Sim;
+use crate::resources::{Guard, SimResources};
+use crate::run::{Fate, run};
+use crate::shared::Shared;
+use crate::state::{Event, State};
+use crate::step::step;
+use crate::stepper::Stepper;
+
+/// Most bindings of one launch: as many as a native cube can take chunks of.
+const BINDINGS_MAX: usize = 64;
+/// Tasks that the server may have in flight on one queue. Queues have no end of their own.
+const QUEUE_DEPTH_MAX: usize = 1024;
+/// Rows of pitched tensors start at multiples of this.
+const PITCH_ALIGNMENT: u64 = 64;
+/// After a step of a driven device it goes on with this many chances of as many plus one.
+const GOES_ON: u64 = 7;
+
+/// The simulator, opened.
+pub struct SimDevice {
+    properties: DeviceProperties,
+    shared: Arc<Shared>,
+    mark: Arc<str>,
+    /// Who steps, unless the device is driven.
+    stepper: Option<Stepper>,
+}
+
+impl SimDevice {
+    pub(crate) fn open(sim: Sim, context: &HostContext) -> Result<Self, OpenError> {
+        let properties = properties(&sim);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::new(&sim, context.trace_capacity)),
+            table: context.table.clone(),
+            timelines: (0..sim.queues).map(|_| Arc::default()).collect(),
+            holds: sim.holds,
+            findings: sim.findings,
+            checks: sim.checks,
+        });
+        let stepper = match context.driven {
+            true => None,
+            false => Some(Stepper::start(shared.clone())?),
+        };
+        Ok(Self {
+            properties,
+            shared,
+            mark: "mark".into(),
+            stepper,
+        })
+    }
+
+    /// Queues a task over these bindings.
+    fn push(
+        &self,
+        call: Call,
+        place: Place<'_>,
+        bindings: &[BoundSlice],
+        op: Op,
+    ) -> Result<(), Refused> {
+        let (bindings, mut op) = (bindings.to_vec(), Some(op));
+        self.shared.call(|state| {
+            state.admit(call)?;
+            state.push(place, bindings, &mut op)
+        })
+    }
+}
+
+fn properties(sim: &Sim) -> DeviceProperties {
+    DeviceProperties {
+        backend: "sim",
+        name: format!("the simulator, seed {}", sim.seed),
+        queues: sim.queues,
+        compute_units: usize::try_from(sim.cost.compute_units).unwrap_or(usize::MAX),
+        alignment: ALIGNMENT as u64,
+        pitch_alignment: PITCH_ALIGNMENT,
+        memory_bytes: Some(sim.memory_bytes),
+        max_allocation_bytes: sim.memory_bytes,
+        max_cube_count: [u32::MAX; 3],
+        max_bindings: BINDINGS_MAX,
+        max_queue_depth: QUEUE_DEPTH_MAX,
+        features: BTreeSet::from([
+            Feature::NativeKernels,
+            Feature::DynamicCubeCount,
+            Feature::F64,
+            Feature::I64,
+        ]),
+    }
+}
+
+fn foreign_kernel() -> Refused {
+    Refused::Task("it was compiled for another device".to_owned())
+}
+
+impl Backend for SimDevice {
+    type Resources = SimResources;
+
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
+
+    fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
+        &self.shared.timelines[queue.index()]
+    }
+
+    fn compiler(&self) -> Arc<dyn Compiler> {
+        Arc::new(SimCompiler {
+            properties: self.properties.clone(),
+            shared: self.shared.clone(),
+        })
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
+        self.shared.call(|state| {
+            match state.judge(Call::Allocate) {
+                Verdict::Goes => {}
+                Verdict::Fails(_) => {
+                    let free = Some(state.memory.free_bytes());
+                    return Err(PageError::OutOfMemory { free });
+                }
+                Verdict::Loses => return Err(PageError::Lost),
+            }
+            let page = state.memory.allocate(bytes)?;
+            if let Some(checker) = &mut state.checker {
+                checker.page_allocated(page, bytes);
+            }
+            state.note_numbers(Event::Allocated, u64::from(page.0), bytes);
+            Ok(page)
+        })
+    }
+
+    fn free(&mut self, page: PageId) {
+        self.shared.call(|state| {
+            if let Some(checker) = &mut state.checker {
+                checker.page_freed(page);
+            }
+            state.memory.free(page);
+            state.timing.page_freed(page);
+            state.note_numbers(Event::Freed, u64::from(page.0), 0);
+        });
+    }
+
+    fn launch(
+        &mut self,
+        queue: QueueId,
+        cursor: Cursor,
+        launch: &Launch<'_>,
+    ) -> Result<(), Refused> {
+        let kernel: Arc<SimKernel> = launch
+            .kernel
+            .clone()
+            .downcast()
+            .map_err(|_| foreign_kernel())?;
+        check_launch(&kernel.kernel, launch)?;
+        let mut bindings = launch.bindings.to_vec();
+        let count = match &launch.count {
+            BoundCount::Static(counts) => Some(*counts),
+            BoundCount::Dynamic(count) => {
+                bindings.push(*count);
+                None
+            }
+        };
+        let name = launch.name;
+        let place = Place {
+            queue,
+            cursor,
+            name,
+        };
+        let op = LaunchOp {
+            kernel,
+            count,
+            mode: launch.mode,
+            scalars: launch.scalars.to_vec(),
+            metadata: launch.metadata.to_vec(),
+        };
+        self.push(Call::Launch, place, &bindings, Op::Launch(Box::new(op)))
+    }
+
+    fn copy_in(
+        &mut self,
+        place: Place<'_>,
+        target: &BoundSlice,
+        layout: Option<&Strided>,
+        source: HostData,
+    ) -> Result<(), Refused> {
+        let layout = layout.cloned();
+        let bindings = slice::from_ref(target);
+        self.push(Call::CopyIn, place, bindings, Op::CopyIn { source, layout })
+    }
+
+    fn copy_out(
+        &mut self,
+        place: Place<'_>,
+        source: &BoundSlice,
+        layout: Option<&Strided>,
+        landing: Arc<dyn Landing>,
+    ) -> Result<(), Refused> {
+        let layout = layout.cloned();
+        let bindings = slice::from_ref(source);
+        self.push(
+            Call::CopyOut,
+            place,
+            bindings,
+            Op::CopyOut { landing, layout },
+        )
+    }
+
+    fn copy(
+        &mut self,
+        place: Place<'_>,
+        source: &BoundSlice,
+        target: &BoundSlice,
+    ) -> Result<(), Refused> {
+        if source.len != target.len {
+            let (from, to) = (source.len, target.len);
+            let why = format!("the source has {from} bytes and the target {to}");
+            return Err(Refused::Task(why));
+        }
+        self.push(Call::Copy, place, &[*source, *target], Op::Copy)
+    }
+
+    fn fill(
+        &mut self,
+        place: Place<'_>,
+        target: &BoundSlice,
+        pattern: Pattern,
+    ) -> Result<(), Refused> {
+        if !matches!(pattern.width, 1 | 2 | 4 | 8) {
+            let why = format!("its pattern has {} bytes, not 1, 2, 4 or 8", pattern.width);
+            return Err(Refused::Task(why));
+        }
+        self.push(
+            Call::Fill,
+            place,
+            slice::from_ref(target),
+            Op::Fill(pattern),
+        )
+    }
+
+    fn custom(
+        &mut self,
+        place: Place<'_>,
+        bindings: &[BoundSlice],
+        work: CustomWork,
+    ) -> Result<(), Refused> {
+        self.push(Call::Custom, place, bindings, Op::Custom(work))
+    }
+
+    fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<SimResources>, Refused> {
+        let shared = &self.shared;
+        let (views, number) = shared.call(|state| {
+            state.admit(Call::Resources)?;
+            let mut views = Vec::new();
+            for bound in bindings {
+                views.push((state.memory.resolve(bound)?.0, bound.access));
+            }
+            let number = state
+                .checker
+                .as_mut()
+                .map(|checker| checker.host_begins(bindings));
+            Ok::<_, Refused>((views, number))
+        })?;
+        // SAFETY: pages are initialized; the server keeps the pages and holds back what conflicts until the
+        // guard is gone.
+        let resources = unsafe { HostResources::new(views.into_iter(), None) };
+        let shared = shared.clone();
+        let guard = number.map(|number| Guard { shared, number });
+        Ok(Box::new(SimResources::of_guard(resources, guard)))
+    }
+
+    fn mark(&mut self, queue: QueueId, cursor: Cursor) {
+        let name = &self.mark;
+        let place = Place {
+            queue,
+            cursor,
+            name,
+        };
+        // Without bindings there is nothing to refuse. A lost device keeps its order, so that what is
+        // asked of it is answered.
+        let queued = self
+            .shared
+            .call(|state| state.push(place, Vec::new(), &mut Some(Op::Mark)));
+        debug_assert!(queued.is_ok(), "the queue exists");
+    }
+
+    fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
+        self.shared.call(|state| {
+            state.admit(Call::QueueWait)?;
+            state.wait(queue, point);
+            Ok(())
+        })
+    }
+
+    fn flush(&mut self, queue: QueueId, cursor: Cursor) {
+        let point = Point::new(queue, cursor);
+        self.shared.call(|state| state.flush(point));
+    }
+
+    /// Does a number of steps that the seed chooses, whatever the budget: a clock would make every run another.
+    fn pump(&mut self, _budget: Duration) -> bool {
+        if self.stepper.is_some() {
+            return false;
+        }
+        let _mark = mark_runtime_thread();
+        let mut stepped = false;
+        while step(&self.shared) {
+            stepped = true;
+            let goes_on = |state: &mut State| state.random.below(GOES_ON + 1) < GOES_ON;
+            if !self.shared.with(goes_on) {
+                break;
+            }
+        }
+        stepped
+    }
+
+    fn take_spans(&mut self) -> Vec<Span> {
+        self.shared.with(|state| state.timing.take_spans())
+    }
+
+    fn busy_ns(&self, queue: QueueId) -> u64 {
+        self.shared.with(|state| state.timing.busy_ns(queue))
+    }
+
+    fn slice_reserved(&mut self, slice: SliceId, page: Option<PageId>, offset: u64, len: u64) {
+        let Some(page) = page else { return };
+        let range = offset..offset.saturating_add(len);
+        self.shared.call(|state| {
+            if let Some(checker) = &mut state.checker {
+                checker.slice_reserved(slice, page, range.clone());
+            }
+            state.memory.slice_reserved(slice, page, range);
+            state.note_numbers(Event::Reserved, u64::from(page.0), offset);
+        });
+    }
+
+    fn slice_released(&mut self, slice: SliceId) {
+        self.shared.call(|state| {
+            if let Some(checker) = &mut state.checker {
+                checker.slice_released(slice);
+            }
+            state.memory.slice_released(slice);
+            state.note_numbers(Event::Released, u64::from(slice.index()), 0);
+        });
+    }
+}
+
+impl Drop for SimDevice {
+    /// The thread ends after the task that it is in; what is left says that it has not run. Joins the thread,
+    /// except on itself, which a user's kernel may have brought to drop the last of the device.
+    fn drop(&mut self) {
+        self.shared.with(|state| state.stopping = true);
+        self.shared.holds.gate().wake();
+        drop(self.stepper.take());
+        let left = self.shared.with(|state| {
+            let queues = state.queues.iter_mut();
+            queues
+                .flat_map(|queue| queue.items.drain(..))
+                .collect::<Vec<_>>()
+        });
+        for item in left {
+            if let Item::Task(entry) = item {
+                run(&self.shared.table, entry, Fate::Lost, 0);
+            }
+        }
+        self.shared
+            .timelines
+            .iter()
+            .for_each(|timeline| timeline.end());
+        let table = &self.shared.table;
+        let held = |slice: SliceId| {
+            let slot = table.slot(slice.index());
+            slot.is_some_and(|slot| slot.generation() == slice.generation() && slot.count() > 0)
+        };
+        self.shared.with(|state| {
+            if let Some(checker) = &mut state.checker {
+                checker.closed(held);
+            }
+        });
+    }
+}

@@ -1,0 +1,141 @@
+//! What can be chosen of the simulator, and opening it.
+
+use millstream_core::backend::{HostContext, Open};
+use millstream_core::error::OpenError;
+use millstream_core::id::{MAX_QUEUES, QueueId};
+
+use crate::cost::CostModel;
+use crate::device::SimDevice;
+use crate::faults::Faults;
+use crate::findings::{Findings, Holds};
+
+/// Queues where nothing is said: the least with which a wait can imply another.
+const DEFAULT_QUEUES: usize = 3;
+/// Memory where nothing is said.
+const DEFAULT_MEMORY_BYTES: u64 = 1 << 30;
+
+/// What becomes of a broken rule.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Checks {
+    /// Nothing is checked.
+    Off,
+    /// It is kept in the [`Findings`].
+    #[default]
+    Collect,
+    /// The call that broke it panics as well, on the device's thread, which loses the device.
+    Panic,
+}
+
+/// The simulator as a device: options, and how it is opened.
+///
+/// ```
+/// use millstream_sim::{Faults, Sim};
+///
+/// let sim = Sim::seed(7).queues(2).faults(Faults::none());
+/// let findings = sim.findings();
+/// // let device = Device::open(sim)?; ..; drop(device);
+/// findings.assert_clean();
+/// ```
+#[derive(Debug)]
+pub struct Sim {
+    pub(crate) seed: u64,
+    pub(crate) queues: usize,
+    pub(crate) memory_bytes: u64,
+    pub(crate) cost: CostModel,
+    pub(crate) faults: Faults,
+    pub(crate) checks: Checks,
+    pub(crate) slow: [u32; MAX_QUEUES],
+    pub(crate) findings: Findings,
+    pub(crate) holds: Holds,
+}
+
+impl Sim {
+    /// A simulator whose choices are those of this seed.
+    #[must_use]
+    pub fn seed(seed: u64) -> Self {
+        Self {
+            seed,
+            queues: DEFAULT_QUEUES,
+            memory_bytes: DEFAULT_MEMORY_BYTES,
+            cost: CostModel::default(),
+            faults: Faults::none(),
+            checks: Checks::default(),
+            slow: [1; MAX_QUEUES],
+            findings: Findings::default(),
+            holds: Holds::new(),
+        }
+    }
+
+    /// How many queues there are; 3 where nothing is said.
+    #[must_use]
+    pub fn queues(mut self, queues: usize) -> Self {
+        self.queues = queues;
+        self
+    }
+
+    /// How many bytes of memory the device has; 1 GiB where nothing is said.
+    #[must_use]
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory_bytes = bytes;
+        self
+    }
+
+    /// What work costs in virtual time.
+    #[must_use]
+    pub fn cost(mut self, cost: CostModel) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// What goes wrong.
+    #[must_use]
+    pub fn faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// What becomes of broken rules. By default they are collected.
+    #[must_use]
+    pub fn checks(mut self, checks: Checks) -> Self {
+        self.checks = checks;
+        self
+    }
+
+    /// Makes a queue slow: it is chosen so many times more rarely, and takes so many times longer.
+    #[must_use]
+    pub fn slow(mut self, queue: QueueId, factor: u32) -> Self {
+        if let Some(slow) = self.slow.get_mut(queue.index()) {
+            *slow = factor.max(1);
+        }
+        self
+    }
+
+    /// Where the device will tell what it found. To be kept beside it.
+    pub fn findings(&self) -> Findings {
+        self.findings.clone()
+    }
+
+    /// With which the device's queues can be held and let go.
+    pub fn holds(&self) -> Holds {
+        self.holds.clone()
+    }
+}
+
+impl Open for Sim {
+    type Backend = SimDevice;
+
+    const NAME: &'static str = "sim";
+
+    fn open(self, context: HostContext) -> Result<SimDevice, OpenError> {
+        if self.queues == 0 || self.queues > MAX_QUEUES {
+            return Err(OpenError::Option {
+                option: "queues",
+                given: self.queues.to_string(),
+                must: "from 1 to 16",
+            });
+        }
+        SimDevice::open(self, &context)
+    }
+}
+
+const _: () = assert!(MAX_QUEUES == 16, "the text above states the limit");

@@ -1,0 +1,61 @@
+//! What a custom task and a guard are given: the memory of their bindings, watched while a guard has it.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use millstream_core::host_memory::HostResources;
+
+use crate::shared::Shared;
+
+/// The memory of some bindings; see [`HostResources`].
+pub struct SimResources {
+    resources: HostResources,
+    _guard: Option<Guard>,
+}
+
+/// Tells the checker when the host is done.
+pub(crate) struct Guard {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) number: u64,
+}
+
+impl SimResources {
+    pub(crate) fn of_task(resources: HostResources) -> Self {
+        Self {
+            resources,
+            _guard: None,
+        }
+    }
+
+    pub(crate) fn of_guard(resources: HostResources, guard: Option<Guard>) -> Self {
+        Self {
+            resources,
+            _guard: guard,
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let number = self.number;
+        self.shared.with(|state| {
+            if let Some(checker) = &mut state.checker {
+                checker.host_ends(number);
+            }
+        });
+    }
+}
+
+impl Deref for SimResources {
+    type Target = HostResources;
+
+    fn deref(&self) -> &HostResources {
+        &self.resources
+    }
+}
+
+impl DerefMut for SimResources {
+    fn deref_mut(&mut self) -> &mut HostResources {
+        &mut self.resources
+    }
+}

@@ -1,0 +1,203 @@
+//! The state of the device: queues, memory, chance, and those who look on (checker, virtual time, faults).
+
+use std::collections::VecDeque;
+
+use millstream_core::backend::{BoundSlice, Place, Refused};
+use millstream_core::id::{Cursor, Point, QueueId};
+
+use crate::checker::{Checker, Violation};
+use crate::entry::{Entry, Item, Op};
+use crate::faults::{Call, FaultPlan, Verdict};
+use crate::findings::Figures;
+use crate::memory::Memory;
+use crate::options::{Checks, Sim};
+use crate::random::Random;
+use crate::timing::Timing;
+
+/// One queue.
+#[derive(Default)]
+pub(crate) struct Queue {
+    pub(crate) items: VecDeque<Item>,
+    /// Everything up to here has run.
+    pub(crate) done: Cursor,
+    pub(crate) flushed: Cursor,
+    /// Everything up to here can be seen to have passed. Never beyond the two above.
+    pub(crate) published: Cursor,
+    /// A task of it runs now.
+    pub(crate) running: bool,
+}
+
+/// What is behind the device's lock.
+pub(crate) struct State {
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) memory: Memory,
+    pub(crate) checker: Option<Checker>,
+    pub(crate) timing: Timing,
+    pub(crate) random: Random,
+    faults: FaultPlan,
+    /// How many times more rarely each queue is chosen.
+    pub(crate) slow: Vec<u32>,
+    /// Nothing runs any more: what is queued fails, what comes is refused.
+    pub(crate) lost: bool,
+    /// The device goes away.
+    pub(crate) stopping: bool,
+    figures: Figures,
+}
+
+/// What is noted in the fingerprint of a run.
+#[derive(Clone, Copy)]
+pub(crate) enum Event {
+    Allocated = 1,
+    Freed,
+    Reserved,
+    Released,
+    Queued,
+    Refused,
+    Waits,
+    Flushed,
+    Ran,
+    Published,
+}
+
+impl State {
+    pub(crate) fn new(sim: &Sim, spans_max: usize) -> Self {
+        let mut random = Random::new(sim.seed);
+        let slow = &sim.slow[..sim.queues];
+        let faults_seed = random.next();
+        Self {
+            queues: slow.iter().map(|_| Queue::default()).collect(),
+            memory: Memory::new(sim.memory_bytes),
+            checker: (sim.checks != Checks::Off).then(|| Checker::new(sim.queues)),
+            timing: Timing::new(sim.cost.clone(), slow, spans_max),
+            random,
+            faults: FaultPlan::new(sim.faults.clone(), faults_seed),
+            slow: slow.to_vec(),
+            lost: false,
+            stopping: false,
+            figures: Figures::default(),
+        }
+    }
+
+    /// Counts a call and says what becomes of it. A device that is lost stays lost.
+    pub(crate) fn judge(&mut self, call: Call) -> Verdict {
+        let verdict = self.faults.judge(call);
+        match verdict {
+            Verdict::Fails(_) => self.figures.faults += 1,
+            Verdict::Loses if !self.lost => {
+                self.figures.faults += 1;
+                self.lost = true;
+            }
+            Verdict::Goes | Verdict::Loses => {}
+        }
+        if self.lost { Verdict::Loses } else { verdict }
+    }
+
+    /// Lets a call of a task pass, or says why it is refused.
+    pub(crate) fn admit(&mut self, call: Call) -> Result<(), Refused> {
+        match self.judge(call) {
+            Verdict::Goes => Ok(()),
+            Verdict::Fails(number) => {
+                let what = format!("{call:?}").to_lowercase();
+                Err(Refused::Task(format!("injected fault: {what} {number}")))
+            }
+            Verdict::Loses => Err(Refused::Lost("injected fault".to_owned())),
+        }
+    }
+
+    /// Queues a task over these bindings. What is refused stays with the caller: dropping it is user code.
+    pub(crate) fn push(
+        &mut self,
+        place: Place<'_>,
+        bindings: Vec<BoundSlice>,
+        op: &mut Option<Op>,
+    ) -> Result<(), Refused> {
+        let point = Point::new(place.queue, place.cursor);
+        let (mut views, mut blocks) = (Vec::new(), Vec::new());
+        for bound in &bindings {
+            match self.memory.resolve(bound) {
+                Ok((view, block)) => {
+                    views.push(view);
+                    blocks.extend(block);
+                }
+                Err(refused) => {
+                    if let Some(checker) = &mut self.checker {
+                        checker.refused(point, place.name, &bindings);
+                    }
+                    self.note(Event::Refused, point);
+                    return Err(refused);
+                }
+            }
+        }
+        let Some(queue) = self.queues.get_mut(place.queue.index()) else {
+            return Err(Refused::Task(format!("there is no {}", place.queue)));
+        };
+        if let Some(checker) = &mut self.checker {
+            checker.task(point, place.name, &bindings);
+        }
+        self.memory.queued(point, &bindings);
+        queue.items.push_back(Item::Task(Box::new(Entry {
+            point,
+            name: place.name.clone(),
+            op: op.take().unwrap_or(Op::Mark),
+            bindings,
+            views,
+            _blocks: blocks,
+        })));
+        self.note(Event::Queued, point);
+        Ok(())
+    }
+
+    pub(crate) fn wait(&mut self, queue: QueueId, point: Point) {
+        if let Some(checker) = &mut self.checker {
+            checker.wait(queue, point);
+        }
+        if let Some(queue) = self.queues.get_mut(queue.index()) {
+            queue.items.push_back(Item::Wait(point));
+        }
+        self.note(Event::Waits, point);
+    }
+
+    pub(crate) fn flush(&mut self, point: Point) {
+        if let Some(checker) = &mut self.checker {
+            checker.flushed(point);
+        }
+        if let Some(queue) = self.queues.get_mut(point.queue.index()) {
+            queue.flushed = queue.flushed.max(point.cursor);
+        }
+        self.note(Event::Flushed, point);
+    }
+
+    pub(crate) fn ran_task(&mut self) {
+        self.figures.tasks += 1;
+    }
+
+    /// Notes an event at a point.
+    pub(crate) fn note(&mut self, event: Event, point: Point) {
+        self.note_numbers(event, u64::from(point.queue.0), point.cursor);
+    }
+
+    /// Notes an event in the fingerprint.
+    pub(crate) fn note_numbers(&mut self, event: Event, first: u64, second: u64) {
+        for number in [event as u64, first, second] {
+            // One step of FNV-1a, over words.
+            let mixed = (self.figures.fingerprint ^ number).wrapping_mul(0x0000_0100_0000_01b3);
+            self.figures.fingerprint = mixed ^ (mixed >> 29);
+        }
+    }
+
+    pub(crate) fn take_found(&mut self) -> Vec<Violation> {
+        self.checker
+            .as_mut()
+            .map(Checker::take_found)
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        let mut figures = self.figures;
+        figures.virtual_ns = self.timing.end_ns();
+        if let Some(checker) = &self.checker {
+            figures.waits = checker.waits();
+        }
+        figures
+    }
+}

@@ -1,0 +1,155 @@
+//! One step: of everything that may happen next, the seed chooses what does.
+//!
+//! What may happen: a queue that is not held runs its first task, once the points that it waits for have
+//! **completed**; or it **publishes** some of what has completed and was flushed. So what the host sees
+//! lags behind what has happened by as much as the seed likes, as it does on a device.
+
+use millstream_core::id::{Cursor, Point, QueueId};
+
+use crate::cost::Work;
+use crate::entry::{Entry, Item};
+use crate::faults::{Call, Verdict};
+use crate::run::{Fate, run};
+use crate::shared::Shared;
+use crate::state::{Event, State};
+
+/// How often a queue of usual speed is chosen, against a slow one.
+const USUAL_WEIGHT: u64 = 1000;
+
+/// What may happen next.
+#[derive(Clone, Copy)]
+enum Choice {
+    Run(usize),
+    Publish(usize, Cursor),
+}
+
+/// What happens next.
+enum Next {
+    Run {
+        entry: Box<Entry>,
+        fate: Fate,
+        seed: u64,
+    },
+    Publish(Point),
+}
+
+/// Does one step, and says whether there was one to do.
+pub(crate) fn step(shared: &Shared) -> bool {
+    match shared.with(|state| state.next(shared)) {
+        None => return false,
+        Some(Next::Publish(point)) => {
+            shared.timelines[point.queue.index()].publish(point.cursor);
+        }
+        Some(Next::Run { entry, fate, seed }) => {
+            let (entry, work) = run(&shared.table, entry, fate, seed);
+            shared.with(|state| state.finish(&entry, work));
+        }
+    }
+    true
+}
+
+/// Is there a step to do?
+pub(crate) fn can_step(shared: &Shared) -> bool {
+    shared.with(|state| !state.choices(shared).is_empty())
+}
+
+impl State {
+    fn next(&mut self, shared: &Shared) -> Option<Next> {
+        match self.choose(shared)? {
+            Choice::Publish(index, most) => {
+                let queue = &mut self.queues[index];
+                let cursor = queue.published + 1 + self.random.below(most - queue.published);
+                queue.published = cursor;
+                let point = Point::new(QueueId(index as u8), cursor);
+                if let Some(checker) = &mut self.checker {
+                    checker.published(point);
+                }
+                self.note(Event::Published, point);
+                Some(Next::Publish(point))
+            }
+            Choice::Run(index) => {
+                let Some(Item::Task(entry)) = self.queues[index].items.pop_front() else {
+                    return None;
+                };
+                self.queues[index].running = true;
+                self.memory.starts(entry.point, &entry.bindings);
+                let fate = match self.judge_run() {
+                    Verdict::Goes => Fate::Runs,
+                    Verdict::Fails(number) => Fate::Fails(number),
+                    Verdict::Loses => Fate::Lost,
+                };
+                let seed = self.random.next();
+                Some(Next::Run { entry, fate, seed })
+            }
+        }
+    }
+
+    fn judge_run(&mut self) -> Verdict {
+        match self.lost {
+            true => Verdict::Loses,
+            false => self.judge(Call::Run),
+        }
+    }
+
+    fn choose(&mut self, shared: &Shared) -> Option<Choice> {
+        let choices = self.choices(shared);
+        let weight = |choice: &Choice| {
+            let (Choice::Run(queue) | Choice::Publish(queue, _)) = *choice;
+            (USUAL_WEIGHT / u64::from(self.slow[queue])).max(1)
+        };
+        let all: u64 = choices.iter().map(weight).sum();
+        if all == 0 {
+            return None;
+        }
+        let mut left = self.random.below(all);
+        choices.iter().copied().find(|choice| {
+            let weight = weight(choice);
+            let chosen = left < weight;
+            left = left.saturating_sub(weight);
+            chosen
+        })
+    }
+
+    fn choices(&mut self, shared: &Shared) -> Vec<Choice> {
+        let mut choices = Vec::new();
+        for index in 0..self.queues.len() {
+            if shared.holds.is_held(index) {
+                continue;
+            }
+            self.pass_waits(index);
+            let queue = &self.queues[index];
+            if !queue.running && matches!(queue.items.front(), Some(Item::Task(_))) {
+                choices.push(Choice::Run(index));
+            }
+            let most = queue.done.min(queue.flushed);
+            if most > queue.published {
+                choices.push(Choice::Publish(index, most));
+            }
+        }
+        choices
+    }
+
+    /// Takes the waits off the front of a queue whose points have completed.
+    fn pass_waits(&mut self, index: usize) {
+        while let Some(Item::Wait(point)) = self.queues[index].items.front() {
+            let point = *point;
+            let other = self.queues.get(point.queue.index());
+            if self.queues[index].running || other.is_some_and(|other| other.done < point.cursor) {
+                return;
+            }
+            self.queues[index].items.pop_front();
+            self.timing.waited(index, point);
+        }
+    }
+
+    /// A task has run.
+    fn finish(&mut self, entry: &Entry, work: Work) {
+        let queue = &mut self.queues[entry.point.queue.index()];
+        queue.running = false;
+        queue.done = entry.point.cursor;
+        self.memory.ended(entry.point, &entry.bindings);
+        self.timing.ran(entry.point, &entry.bindings, work);
+        self.ran_task();
+        self.note(Event::Ran, entry.point);
+    }
+}

@@ -1,0 +1,218 @@
+//! Virtual time: when each task would have run, by its cost and by what it had to come after.
+//!
+//! A task starts once its queue is free, the points it waits for have ended, and the bytes that it uses are
+//! ready: a runtime may leave out a wait for what it saw pass, but time may not.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use millstream_core::backend::{BoundSlice, Span};
+use millstream_core::id::{Point, QueueId};
+use millstream_core::memory::PageId;
+
+use crate::cost::CostModel;
+use crate::ranges::RangeMap;
+
+/// Ends of the last tasks of a queue that are known exactly. A queue has fewer in flight.
+const ENDS_KEPT: usize = 4096;
+
+/// When bytes were used last.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Used {
+    written_ns: u64,
+    read_ns: u64,
+}
+
+#[derive(Default)]
+struct Lane {
+    free_ns: u64,
+    busy_ns: u64,
+    /// The ends of the last tasks, by cursor.
+    ends: VecDeque<(u64, u64)>,
+}
+
+/// The clocks of all queues.
+pub(crate) struct Timing {
+    cost: CostModel,
+    slow: Vec<u64>,
+    lanes: Vec<Lane>,
+    pages: BTreeMap<PageId, RangeMap<Used>>,
+    spans: Vec<Span>,
+    spans_max: usize,
+    end_ns: u64,
+}
+
+impl Timing {
+    pub(crate) fn new(cost: CostModel, slow: &[u32], spans_max: usize) -> Self {
+        Self {
+            cost,
+            slow: slow.iter().map(|factor| u64::from(*factor)).collect(),
+            lanes: slow.iter().map(|_| Lane::default()).collect(),
+            pages: BTreeMap::new(),
+            spans: Vec::new(),
+            spans_max,
+            end_ns: 0,
+        }
+    }
+
+    /// When the last task ended.
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.end_ns
+    }
+
+    pub(crate) fn busy_ns(&self, queue: QueueId) -> u64 {
+        self.lanes.get(queue.index()).map_or(0, |lane| lane.busy_ns)
+    }
+
+    pub(crate) fn take_spans(&mut self) -> Vec<Span> {
+        std::mem::take(&mut self.spans)
+    }
+
+    pub(crate) fn page_freed(&mut self, page: PageId) {
+        self.pages.remove(&page);
+    }
+
+    /// A queue has waited for a point, which has completed.
+    pub(crate) fn waited(&mut self, queue: usize, point: Point) {
+        let end_ns = self
+            .lanes
+            .get(point.queue.index())
+            .map_or(0, |lane| lane.end_of(point.cursor));
+        let lane = &mut self.lanes[queue];
+        lane.free_ns = lane.free_ns.max(end_ns).saturating_add(self.cost.wait_ns);
+    }
+
+    /// A task has run.
+    pub(crate) fn ran(&mut self, point: Point, bindings: &[BoundSlice], work: crate::cost::Work) {
+        let queue = point.queue.index();
+        let ready_ns = bindings.iter().map(|bound| self.ready_ns(bound)).max();
+        let start_ns = self.lanes[queue].free_ns.max(ready_ns.unwrap_or(0));
+        let took_ns = self.cost.of(work).saturating_mul(self.slow[queue]);
+        let end_ns = start_ns.saturating_add(took_ns);
+        for bound in bindings.iter().filter(|bound| bound.len > 0) {
+            let Some(page) = bound.page else { continue };
+            let range = bound.offset..bound.offset + bound.len;
+            self.pages.entry(page).or_default().update(range, |used| {
+                let last = if bound.access.writes() {
+                    &mut used.written_ns
+                } else {
+                    &mut used.read_ns
+                };
+                *last = end_ns.max(*last);
+            });
+        }
+        let lane = &mut self.lanes[queue];
+        lane.free_ns = end_ns;
+        lane.busy_ns += took_ns;
+        if lane.ends.len() == ENDS_KEPT {
+            lane.ends.pop_front();
+        }
+        lane.ends.push_back((point.cursor, end_ns));
+        self.end_ns = self.end_ns.max(end_ns);
+        if took_ns > 0 && self.spans.len() < self.spans_max {
+            self.spans.push(Span {
+                point,
+                start_ns,
+                end_ns,
+            });
+        }
+    }
+
+    /// When a binding's bytes are ready for it.
+    fn ready_ns(&self, bound: &BoundSlice) -> u64 {
+        let page = bound.page.filter(|_| bound.len > 0);
+        let Some(page) = page.and_then(|page| self.pages.get(&page)) else {
+            return 0;
+        };
+        let of = |used: &Used| match bound.access.writes() {
+            true => used.written_ns.max(used.read_ns),
+            false => used.written_ns,
+        };
+        let range = bound.offset..bound.offset + bound.len;
+        page.iter(range)
+            .map(|(_, used)| of(used))
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+impl Lane {
+    /// When the task at `cursor` ended. What is too old to be known ended before the oldest that is.
+    fn end_of(&self, cursor: u64) -> u64 {
+        let at = self.ends.partition_point(|(ended, _)| *ended < cursor);
+        let end = self.ends.get(at).or(self.ends.back());
+        end.map_or(0, |(_, end_ns)| *end_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Work;
+    use millstream_core::access::Access;
+    use millstream_core::id::SliceId;
+    use millstream_sync::slots::SlotId;
+
+    const COST: u64 = 10;
+
+    fn timing() -> Timing {
+        let cost = CostModel {
+            custom_ns: COST,
+            wait_ns: 1,
+            ..CostModel::default()
+        };
+        Timing::new(cost, &[1, 1, 3], 100)
+    }
+
+    fn at(queue: u8, cursor: u64) -> Point {
+        Point::new(QueueId(queue), cursor)
+    }
+
+    fn bytes(offset: u64, len: u64, access: Access) -> BoundSlice {
+        let slice = SliceId(SlotId {
+            index: 1,
+            generation: 1,
+        });
+        BoundSlice {
+            page: Some(PageId(0)),
+            offset,
+            len,
+            access,
+            slice,
+            slice_offset: offset,
+        }
+    }
+
+    #[test]
+    fn queues_overlap_unless_a_wait_or_their_bytes_order_them() {
+        let mut timing = timing();
+        timing.ran(at(0, 1), &[bytes(0, 8, Access::Write)], Work::Custom);
+        timing.ran(at(1, 1), &[bytes(8, 8, Access::Write)], Work::Custom);
+        assert_eq!(timing.end_ns(), COST, "they overlap");
+        timing.ran(at(1, 2), &[bytes(4, 8, Access::Read)], Work::Custom);
+        timing.waited(0, at(1, 2));
+        timing.ran(at(0, 2), &[], Work::Custom);
+        assert_eq!(timing.end_ns(), 2 * COST + 1 + COST);
+        timing.ran(at(2, 1), &[], Work::Custom);
+        assert_eq!(
+            timing.busy_ns(QueueId(2)),
+            3 * COST,
+            "a slow queue takes longer"
+        );
+        let starts: Vec<u64> = timing
+            .take_spans()
+            .iter()
+            .map(|span| span.start_ns)
+            .collect();
+        assert_eq!(starts, [0, 0, COST, 2 * COST + 1, 0]);
+    }
+
+    #[test]
+    fn readers_overlap_and_a_writer_comes_after_them() {
+        let mut timing = timing();
+        timing.ran(at(0, 1), &[bytes(0, 8, Access::Read)], Work::Custom);
+        timing.ran(at(1, 1), &[bytes(0, 8, Access::Read)], Work::Custom);
+        assert_eq!(timing.end_ns(), COST);
+        timing.ran(at(2, 1), &[bytes(7, 1, Access::ReadWrite)], Work::Custom);
+        assert_eq!(timing.end_ns(), COST + 3 * COST);
+    }
+}
