@@ -1,7 +1,7 @@
 //! What goes wrong, how far it reaches, and how it is told (I5, I6, I7).
 
 use crate::support::*;
-use millstream::{Cpu, CubeCount, Error, Kernel, NativeArgs, Reason, read, update, write};
+use millstream::{CubeCount, Error, Kernel, NativeArgs, Reason, read, update, write};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -148,7 +148,7 @@ fn a_guard_of_failed_data_answers_with_the_failure(#[case] on: On) {
     let stream = client.stream();
     let values = stream.create(&[1_u32]).unwrap();
     launch_update(&stream, &boom(&client), &values).unwrap();
-    let asked = stream.get_resource::<Cpu>((read(&values),)).wait();
+    let asked = on.guard(&stream, (read(&values),));
     assert_eq!(
         asked.err().unwrap().to_string(),
         "`boom` failed: panicked with \"boom\""
@@ -164,8 +164,7 @@ fn a_panic_in_custom_work_poisons_what_it_was_bound_to_under_its_name(#[case] on
     let out_of_bounds = |resources: &mut millstream::CpuResources| {
         resources.write::<u32>(1)[0] = 1;
     };
-    stream
-        .with_resource::<Cpu>("denoise", (update(&values),), out_of_bounds)
+    on.with_resource(&stream, "denoise", (update(&values),), out_of_bounds)
         .unwrap();
     assert_eq!(
         sentence(stream.read(&values).wait()),

@@ -122,10 +122,7 @@ fn a_value_is_dropped_after_the_streams_point_and_not_before(#[case] on: On) {
     let client = rig.client();
     let stream = client.stream();
     let values = stream.create(&[0_u32]).unwrap();
-    let guard = stream
-        .get_resource::<Cpu>((update(&values),))
-        .wait()
-        .unwrap();
+    let guard = on.guard(&stream, (update(&values),)).unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
     struct Tell(std::sync::mpsc::Sender<()>);
     impl Drop for Tell {
@@ -255,7 +252,7 @@ fn a_guard_that_outlives_the_device_keeps_its_memory(#[case] on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let values = stream.create(&[7_u32; 1_000]).unwrap();
-    let guard = stream.get_resource::<Cpu>((read(&values),)).wait().unwrap();
+    let guard = on.guard(&stream, (read(&values),)).unwrap();
     let report = match rig.driver {
         Some(driver) => driver.close(),
         None => rig.device.close(Duration::from_millis(20)),

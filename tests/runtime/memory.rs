@@ -1,7 +1,7 @@
 //! Memory: limits, reuse, what lacks it (I4, I6, I12).
 
 use crate::support::*;
-use millstream::{AllocationMode, Cpu, Error, MemoryError, Reason, update};
+use millstream::{AllocationMode, Error, MemoryError, Reason, update};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -45,7 +45,7 @@ fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memory_returns(
         .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
         .unwrap();
     // The guard keeps the big slice in use; its handle is dropped, so its memory will return.
-    let guard = owner.get_resource::<Cpu>((update(&big),)).wait().unwrap();
+    let guard = on.guard(&owner, (update(&big),)).unwrap();
     let behind = client.stream();
     behind.host("uses it", (update(&big),), || {}).unwrap();
     drop(big);
@@ -75,10 +75,7 @@ fn a_slice_freed_while_another_stream_still_holds_a_task_on_it_is_not_reused_und
     let gate_bytes = owner.create(&[0_u32]).unwrap();
     for _ in 0..20 {
         let out = holder.create(&[0_u32; 256]).unwrap();
-        let guard = owner
-            .get_resource::<Cpu>((update(&gate_bytes),))
-            .wait()
-            .unwrap();
+        let guard = on.guard(&owner, (update(&gate_bytes),)).unwrap();
         let doomed = owner.create(&[42_u32; 256]).unwrap();
         // The holder's task waits behind the guard, with `doomed` as its argument.
         launch_update(&holder, &add_one, &gate_bytes).unwrap();

@@ -30,7 +30,7 @@ fn one_thread_on_many_streams_computes_what_it_would_on_one(#[case] on: On) {
 /// Few tasks in flight, batches of one, either strategy: the same results.
 #[rstest]
 fn programs_compute_the_same_with_little_room(
-    #[values(On::Cpu, On::CpuOneQueue, On::CpuDriven)] on: On,
+    #[values(On::Cpu, On::CpuOneQueue, On::CpuDriven, On::Sim, On::SimDriven)] on: On,
     #[values(millstream::Strategy::Interleave, millstream::Strategy::Sequential)]
     strategy: millstream::Strategy,
 ) {

@@ -221,20 +221,16 @@ fn resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts(#[case] 
     let (stream, add_one) = (client.stream(), add_one(&client));
     let values = stream.create(&[1_u32, 2]).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
-    stream
-        .with_resource::<millstream::Cpu>("times ten", (update(&values),), |resources| {
-            resources
-                .write::<u32>(0)
-                .iter_mut()
-                .for_each(|value| *value *= 10);
-        })
-        .unwrap();
+    on.with_resource(&stream, "times ten", (update(&values),), |resources| {
+        resources
+            .write::<u32>(0)
+            .iter_mut()
+            .for_each(|value| *value *= 10);
+    })
+    .unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [21, 31]);
-    let guard = stream
-        .get_resource::<millstream::Cpu>((read(&values),))
-        .wait()
-        .unwrap();
+    let guard = on.guard(&stream, (read(&values),)).unwrap();
     assert_eq!(guard.read::<u32>(0), [21, 31]);
     let other = client.stream();
     launch_update(&other, &add_one, &values).unwrap();
@@ -252,9 +248,10 @@ fn a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared(#[case] on
         .kernel(Kernel::new("only_cuda").cuda("__global__ void only_cuda() {}"))
         .unwrap_err()
         .to_string();
+    let backend = rig.device.properties().backend;
     assert_eq!(
         told,
-        "kernel `only_cuda` has no source for `cpu`, only CUDA C; add one"
+        format!("kernel `only_cuda` has no source for `{backend}`, only CUDA C; add one")
     );
     let needs = Kernel::new("tma")
         .requires(millstream::Feature::TensorMaps)

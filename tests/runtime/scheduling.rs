@@ -58,10 +58,7 @@ fn ten_thousand_launches_while_one_consumer_is_held_do_not_stop_any_other_stream
     let add_one = add_one(&client);
     let owner = client.stream();
     let contested = owner.create(&[0_u32]).unwrap();
-    let guard = owner
-        .get_resource::<millstream::Cpu>((millstream::update(&contested),))
-        .wait()
-        .unwrap();
+    let guard = on.guard(&owner, (millstream::update(&contested),)).unwrap();
     // Everything that touches what the guard holds is held; nothing else is.
     let consumers: Vec<_> = (0..10).map(|_| client.stream()).collect();
     for index in 0..10_000 {
@@ -147,9 +144,8 @@ fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on() {
     let add_one = add_one(&client);
     let (owner, behind, free) = (client.stream(), client.stream(), client.stream());
     let contested = owner.create(&[0_u32]).unwrap();
-    let guard = owner
-        .get_resource::<millstream::Cpu>((millstream::update(&contested),))
-        .wait()
+    let guard = On::Cpu
+        .guard(&owner, (millstream::update(&contested),))
         .unwrap();
     let mut accepted = 0;
     while behind

@@ -1,11 +1,14 @@
 //! What the integration tests share: the devices that every fact is checked on, a few kernels, and a
 //! valve that holds a kernel until the test lets it go.
 
+use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex};
 
+use millstream::backend::Open;
+use millstream::sim::{Findings, Sim};
 use millstream::{
-    ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Driver, Error, Handle, Kernel,
-    KernelHandle, Stream, read, update, write,
+    ComputeClient, Cpu, CpuResources, CubeCount, Device, DeviceOptions, Driver, Error, Handle,
+    IntoBindings, Kernel, KernelHandle, ResourceGuard, Stream, read, update, write,
 };
 use rstest_reuse::template;
 
@@ -19,12 +22,39 @@ pub(crate) enum On {
     CpuOneQueue,
     /// The CPU without any thread, through the direct channel.
     CpuDriven,
+    /// The simulator, which steps by itself. Every test on it ends with its checks.
+    Sim,
+    /// The simulator, driven: the same test, the same run.
+    SimDriven,
 }
 
 /// An opened device; a driven one keeps its driver.
 pub(crate) struct Rig {
     pub(crate) device: Device,
     pub(crate) driver: Option<Driver>,
+    /// Dropped last, when the device is closed.
+    _checked: Checked,
+}
+
+/// What a simulator found, if it was one: nothing, or the test fails.
+struct Checked(Option<Findings>);
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        if let Some(findings) = self.0.take()
+            && !std::thread::panicking()
+        {
+            findings.assert_clean();
+            // I3: what the clocks imply is not waited for.
+            assert_eq!(findings.figures().waits.implied, 0, "needless waits");
+        }
+    }
+}
+
+/// The simulator's choices, another run with `MILLSTREAM_SIM_SEED`.
+fn seed() -> u64 {
+    let given = std::env::var("MILLSTREAM_SIM_SEED").ok();
+    given.and_then(|seed| seed.parse().ok()).unwrap_or(7)
 }
 
 impl On {
@@ -33,7 +63,7 @@ impl On {
     }
 
     pub(crate) fn open_with(self, options: DeviceOptions) -> Rig {
-        self.open_cpu(Cpu::default().queues(2).threads(2), options)
+        self.open_limited(None, options)
     }
 
     /// Opens with at most `bytes` of device memory, in pages of 64 KiB.
@@ -42,29 +72,100 @@ impl On {
             .page_bytes(64 << 10)
             .small_max(4 << 10);
         let options = DeviceOptions::default().memory(memory);
-        self.open_cpu(
-            Cpu::default().queues(2).threads(2).memory_limit(bytes),
-            options,
-        )
+        self.open_limited(Some(bytes), options)
     }
 
-    fn open_cpu(self, cpu: Cpu, options: DeviceOptions) -> Rig {
+    fn open_limited(self, bytes: Option<u64>, options: DeviceOptions) -> Rig {
+        let cpu = Cpu::default().queues(2).threads(2);
+        let cpu = match bytes {
+            Some(bytes) => cpu.memory_limit(bytes),
+            None => cpu,
+        };
+        let sim = Sim::seed(seed());
+        let sim = match bytes {
+            Some(bytes) => sim.memory_bytes(bytes),
+            None => sim,
+        };
         match self {
-            On::Cpu => Rig {
-                device: Device::open_with(cpu, options).unwrap(),
-                driver: None,
-            },
-            On::CpuOneQueue => Rig {
-                device: Device::open_with(cpu.queues(1), options).unwrap(),
-                driver: None,
-            },
-            On::CpuDriven => {
-                let (device, driver) = Device::open_driven(cpu, options).unwrap();
-                Rig {
-                    device,
-                    driver: Some(driver),
-                }
+            On::Cpu => Rig::new(cpu, options, None),
+            On::CpuOneQueue => Rig::new(cpu.queues(1), options, None),
+            On::CpuDriven => Rig::driven(cpu, options, None),
+            On::Sim => {
+                let findings = sim.findings();
+                Rig::new(sim, options, Some(findings))
             }
+            On::SimDriven => {
+                let findings = sim.findings();
+                Rig::driven(sim, options, Some(findings))
+            }
+        }
+    }
+}
+
+/// Memory that a guard has, on whatever device.
+pub(crate) enum Guard {
+    Cpu(ResourceGuard<Cpu>),
+    Sim(ResourceGuard<Sim>),
+}
+
+impl Deref for Guard {
+    type Target = CpuResources;
+
+    fn deref(&self) -> &CpuResources {
+        match self {
+            Guard::Cpu(guard) => guard,
+            Guard::Sim(guard) => guard,
+        }
+    }
+}
+
+impl On {
+    fn is_sim(self) -> bool {
+        matches!(self, On::Sim | On::SimDriven)
+    }
+
+    /// Waits for the resources of some bindings.
+    pub(crate) fn guard(
+        self,
+        stream: &Stream,
+        bindings: impl IntoBindings,
+    ) -> Result<Guard, Error> {
+        match self.is_sim() {
+            true => stream.get_resource(bindings).wait().map(Guard::Sim),
+            false => stream.get_resource(bindings).wait().map(Guard::Cpu),
+        }
+    }
+
+    /// Runs `work` on the stream's queue, with the resources of some bindings.
+    pub(crate) fn with_resource(
+        self,
+        stream: &Stream,
+        name: &str,
+        bindings: impl IntoBindings,
+        work: impl FnOnce(&mut CpuResources) + Send + 'static,
+    ) -> Result<(), Error> {
+        match self.is_sim() {
+            true => stream.with_resource::<Sim>(name, bindings, |resources| work(resources)),
+            false => stream.with_resource::<Cpu>(name, bindings, work),
+        }
+    }
+}
+
+impl Rig {
+    fn new(kind: impl Open, options: DeviceOptions, findings: Option<Findings>) -> Self {
+        Rig {
+            device: Device::open_with(kind, options).unwrap(),
+            driver: None,
+            _checked: Checked(findings),
+        }
+    }
+
+    fn driven(kind: impl Open, options: DeviceOptions, findings: Option<Findings>) -> Self {
+        let (device, driver) = Device::open_driven(kind, options).unwrap();
+        Rig {
+            device,
+            driver: Some(driver),
+            _checked: Checked(findings),
         }
     }
 }
@@ -85,6 +186,8 @@ impl Rig {
 #[case::cpu(On::Cpu)]
 #[case::cpu_one_queue(On::CpuOneQueue)]
 #[case::cpu_driven(On::CpuDriven)]
+#[case::sim(On::Sim)]
+#[case::sim_driven(On::SimDriven)]
 pub(crate) fn every_device(#[case] on: On) {}
 
 /// The kinds that run by themselves: a kernel may block there without blocking the test.
@@ -92,6 +195,7 @@ pub(crate) fn every_device(#[case] on: On) {}
 #[rstest]
 #[case::cpu(On::Cpu)]
 #[case::cpu_one_queue(On::CpuOneQueue)]
+#[case::sim(On::Sim)]
 pub(crate) fn every_threaded_device(#[case] on: On) {}
 
 /// Adds one to every element.
