@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::*;
-use millstream::{AllocationMode, CancelToken, Cpu, Error, Reason, update};
+use millstream::{AllocationMode, CancelToken, Error, Reason, update};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -25,7 +25,7 @@ fn a_task_cancelled_while_it_is_held_poisons_what_it_would_have_written(#[case] 
         owner.create(&[5_u32; 4]).unwrap(),
     );
     // While the guard lives, whatever touches `held` is held in software.
-    let guard = owner.get_resource::<Cpu>((update(&held),)).wait().unwrap();
+    let guard = on.guard(&owner, (update(&held),)).unwrap();
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
     launch_update(&request, &add_one, &held).unwrap();
@@ -75,7 +75,7 @@ fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancelled(#[case] 
     let big = owner
         .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
         .unwrap();
-    let guard = owner.get_resource::<Cpu>((update(&big),)).wait().unwrap();
+    let guard = on.guard(&owner, (update(&big),)).unwrap();
     drop(big);
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
@@ -97,7 +97,7 @@ fn a_reservation_that_waits_for_memory_is_given_up_at_its_deadline(#[case] on: O
     let big = owner
         .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
         .unwrap();
-    let guard = owner.get_resource::<Cpu>((update(&big),)).wait().unwrap();
+    let guard = on.guard(&owner, (update(&big),)).unwrap();
     drop(big);
     let soon = Instant::now() + Duration::from_millis(30);
     let second = stream
