@@ -1,66 +1,22 @@
 //! The memory of the device: pages, and how bindings resolve to pointers.
-//!
-//! Pages come zeroed from the system's allocator, which maps large ones lazily: nothing is touched on
-//! the device thread, and a page's bytes are always initialized. They are asked for with the
-//! allocator's own small alignment and aligned here, because only that takes the lazy way.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use millstream_core::backend::{BoundSlice, Refused};
+use millstream_core::host_memory::Block;
 use millstream_core::kernel::NativeView;
 use millstream_core::memory::{PageError, PageId};
 
 /// Every page and so every slice starts at a multiple of this many bytes.
 pub(crate) const ALIGNMENT: usize = 256;
 
-/// What the system's allocator is asked for: an alignment with which it zeroes large blocks lazily.
-const SYSTEM_ALIGNMENT: usize = 16;
-
 /// The largest page.
 pub(crate) const PAGE_BYTES_MAX: u64 = (isize::MAX as usize - 2 * ALIGNMENT) as u64;
-
-/// One page.
-struct Page {
-    start: NonNull<u8>,
-    bytes: u64,
-    /// What the allocator gave, and what it was asked for.
-    block: NonNull<u8>,
-    layout: Layout,
-}
-
-// SAFETY: a page owns its block; it is plain memory that any thread may touch.
-unsafe impl Send for Page {}
-
-impl Page {
-    fn new(bytes: u64) -> Option<Self> {
-        let size = usize::try_from(bytes).ok()?.checked_add(ALIGNMENT)?;
-        let layout = Layout::from_size_align(size, SYSTEM_ALIGNMENT).ok()?;
-        // SAFETY: the size is not zero.
-        let block = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        let skipped = block.addr().get().next_multiple_of(ALIGNMENT) - block.addr().get();
-        // SAFETY: fewer than ALIGNMENT bytes are skipped, and the block has that many more than the page.
-        let start = unsafe { block.add(skipped) };
-        Some(Self {
-            start,
-            bytes,
-            block,
-            layout,
-        })
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, freed once.
-        unsafe { dealloc(self.block.as_ptr(), self.layout) };
-    }
-}
 
 /// The pages that live.
 pub(crate) struct Pages {
     /// By the number of the page.
-    pages: Vec<Option<Page>>,
+    pages: Vec<Option<Block>>,
     /// Numbers that are free.
     vacant: Vec<u32>,
     in_use_bytes: u64,
@@ -97,7 +53,7 @@ impl Pages {
                 .filter(|number| *number != PageId::NONE.0)
                 .ok_or(PageError::OutOfMemory { free })?,
         };
-        let page = Page::new(bytes).ok_or(PageError::OutOfMemory { free })?;
+        let page = Block::new(bytes, ALIGNMENT).ok_or(PageError::OutOfMemory { free })?;
         if self.vacant.pop().is_some() {
             self.pages[number as usize] = Some(page);
         } else {
@@ -111,7 +67,7 @@ impl Pages {
         let page = self.pages.get_mut(id.0 as usize).and_then(Option::take);
         debug_assert!(page.is_some(), "{id} is freed and does not live");
         if let Some(page) = page {
-            self.in_use_bytes -= page.bytes;
+            self.in_use_bytes -= page.bytes();
             self.vacant.push(id.0);
         }
     }
@@ -127,9 +83,9 @@ impl Pages {
             return Err(refused_range(binding));
         };
         match binding.offset.checked_add(binding.len) {
-            Some(end) if end <= page.bytes => Ok(NativeView {
+            Some(end) if end <= page.bytes() => Ok(NativeView {
                 // SAFETY: the offset lies in the page, whose block is that large.
-                pointer: unsafe { page.start.as_ptr().add(binding.offset as usize) },
+                pointer: unsafe { page.pointer().add(binding.offset as usize) },
                 bytes: binding.len,
             }),
             _ => Err(refused_range(binding)),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use millstream_core::backend::{BoundSlice, CustomWork, HostData};
+use millstream_core::host_memory::Block;
 use millstream_core::id::Point;
 use millstream_core::kernel::{ExecutionMode, NativeView};
 use millstream_core::landing::Landing;
@@ -10,7 +11,6 @@ use millstream_core::layout::Strided;
 use millstream_core::message::Pattern;
 
 use crate::kernel::SimKernel;
-use crate::memory::Block;
 
 /// What a task does.
 pub(crate) enum Op {

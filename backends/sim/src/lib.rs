@@ -23,7 +23,7 @@
 //! - **Order.** A call only queues. Step by step, the seed chooses a queue that may go on, and whether it runs its next
 //!   task or publishes some of what it ran. In a driven device steps are done by whoever pumps: the same seed is the
 //!   same run, as [`Figures::fingerprint`] shows. Otherwise one thread steps.
-//! - **Memory.** What nobody defined reads as a pattern: before a slice, in a fresh one, and after it. `Write` bindings
+//! - **Memory.** What nobody defined reads as a pattern: in a fresh slice, and after its end. `Write` bindings
 //!   are made anything before their task runs, since it is to define every byte.
 //! - **Checks.** Every task is checked when it is issued, see [`Violation`]. Waits that were of no use are counted.
 //! - **Virtual time.** Work costs what the [`CostModel`] says, so that schedules can be judged.

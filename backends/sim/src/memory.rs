@@ -1,20 +1,20 @@
 //! The memory of the device: pages of the host, filled with patterns, and the slices on them.
 //!
-//! What nobody defined reads as a pattern: [`ALLOCATED`] before a slice, [`RESERVED`] in a fresh slice, [`RELEASED`] after
-//! one. A range may be given to a new slice while tasks of the old one are still queued, so a pattern is
+//! What nobody defined reads as a pattern: [`RESERVED`] in a fresh slice, [`RELEASED`] after one. (What never was in a
+//! slice is left as the system gave it: no task may touch it, and large pages cost nothing.) A range may be given to a new slice while tasks of the old one are still queued, so a pattern is
 //! written only where nothing queued touches the bytes; in a fresh slice the rest is written before the first
 //! task that changes it.
 //!
 //! A page that is freed too early stays allocated while something queued points to it: what the checker finds must
 //! not be undefined behaviour of the simulator.
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::Arc;
 
 use millstream_core::backend::{BoundSlice, Refused};
+use millstream_core::host_memory::Block;
 use millstream_core::id::{Point, SliceId};
 use millstream_core::kernel::NativeView;
 use millstream_core::memory::{PageError, PageId};
@@ -23,46 +23,13 @@ use crate::ranges::RangeMap;
 
 /// Every page and so every slice starts at a multiple of this many bytes.
 pub(crate) const ALIGNMENT: usize = 256;
-/// Bytes of a page before any slice.
-pub(crate) const ALLOCATED: u8 = 0xA5;
 /// Bytes of a slice that nobody wrote.
 pub(crate) const RESERVED: u8 = 0xC7;
 /// Bytes of a slice that has ended.
 pub(crate) const RELEASED: u8 = 0xDF;
 
-/// The memory of one page.
-pub(crate) struct Block {
-    start: NonNull<u8>,
-    layout: Layout,
-}
-
-// SAFETY: a block owns its memory, which is plain; who may touch it when is the hazards' matter.
-unsafe impl Send for Block {}
-// SAFETY: as above; a shared block gives out nothing but a pointer.
-unsafe impl Sync for Block {}
-
-impl Block {
-    fn new(bytes: u64) -> Option<Self> {
-        let size = usize::try_from(bytes.max(1)).ok()?;
-        let layout = Layout::from_size_align(size, ALIGNMENT).ok()?;
-        // SAFETY: the size is not zero.
-        let start = NonNull::new(unsafe { alloc(layout) })?;
-        // SAFETY: as many bytes were just allocated.
-        unsafe { start.write_bytes(ALLOCATED, size) };
-        Some(Self { start, layout })
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout, freed once.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) };
-    }
-}
-
 struct Page {
     block: Arc<Block>,
-    bytes: u64,
     /// What queued tasks touch here.
     queued: Vec<(Point, Range<u64>)>,
     /// Bytes of live slices that still have to become [`RESERVED`].
@@ -125,13 +92,12 @@ impl Memory {
         if bytes > self.free_bytes || self.pages_made == PageId::NONE.0 {
             return Err(out_of_memory);
         }
-        let block = Arc::new(Block::new(bytes).ok_or(out_of_memory)?);
+        let block = Arc::new(Block::new(bytes, ALIGNMENT).ok_or(out_of_memory)?);
         let id = PageId(self.pages_made);
         self.pages_made += 1;
         self.free_bytes -= bytes;
         let page = Page {
             block,
-            bytes,
             queued: Vec::new(),
             stale: RangeMap::default(),
             live: BTreeMap::new(),
@@ -142,7 +108,7 @@ impl Memory {
 
     pub(crate) fn free(&mut self, id: PageId) {
         if let Some(page) = self.pages.remove(&id) {
-            self.free_bytes += page.bytes;
+            self.free_bytes += page.block.bytes();
         }
     }
 
@@ -158,9 +124,13 @@ impl Memory {
         }
         let page = binding.page.and_then(|id| self.pages.get(&id));
         match page {
-            Some(page) if offset.checked_add(len).is_some_and(|end| end <= page.bytes) => {
+            Some(page)
+                if offset
+                    .checked_add(len)
+                    .is_some_and(|end| end <= page.block.bytes()) =>
+            {
                 // SAFETY: the offset lies in the page, whose block is that large.
-                let pointer = unsafe { page.block.start.as_ptr().add(offset as usize) };
+                let pointer = unsafe { page.block.pointer().add(offset as usize) };
                 let view = NativeView {
                     pointer,
                     bytes: len,
@@ -178,7 +148,7 @@ impl Memory {
         if let Some(page) = self
             .pages
             .get_mut(&id)
-            .filter(|page| range.end <= page.bytes)
+            .filter(|page| range.end <= page.block.bytes())
         {
             page.stale.update(range.clone(), |stale| *stale = true);
             page.refresh(range.clone(), None);
@@ -266,7 +236,7 @@ impl Memory {
             return;
         };
         if !page.is_taken(&slice.range)
-            && slice.range.end <= page.bytes
+            && slice.range.end <= page.block.bytes()
             && !page.is_queued(&slice.range, None)
         {
             page.stale
@@ -316,11 +286,140 @@ impl Page {
     }
 
     fn fill(&self, range: &Range<u64>, pattern: u8) {
-        debug_assert!(range.end <= self.bytes, "a pattern stays within its page");
+        debug_assert!(
+            range.end <= self.block.bytes(),
+            "a pattern stays within its page"
+        );
         // SAFETY: the range lies in the page; nothing queued touches it, or it comes before this.
         unsafe {
-            let start = self.block.start.as_ptr().add(range.start as usize);
+            let start = self.block.pointer().add(range.start as usize);
             start.write_bytes(pattern, (range.end - range.start) as usize);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Access::{Read, ReadWrite, Write};
+    use millstream_core::access::Access;
+    use millstream_core::id::QueueId;
+    use millstream_sync::slots::SlotId;
+
+    const OLD: SliceId = SliceId(SlotId {
+        index: 1,
+        generation: 1,
+    });
+    const NEW: SliceId = SliceId(SlotId {
+        index: 2,
+        generation: 1,
+    });
+    const BYTES: u64 = 8;
+
+    struct Rig {
+        memory: Memory,
+        page: PageId,
+        cursor: u64,
+    }
+
+    impl Rig {
+        /// A page with slice `OLD` on its first bytes.
+        fn new() -> Self {
+            let mut memory = Memory::new(1024);
+            let page = memory.allocate(64).unwrap();
+            memory.slice_reserved(OLD, page, 0..BYTES);
+            Self {
+                memory,
+                page,
+                cursor: 0,
+            }
+        }
+
+        fn bound(&self, slice: SliceId, access: Access) -> BoundSlice {
+            let page = Some(self.page);
+            BoundSlice {
+                page,
+                offset: 0,
+                len: BYTES,
+                access,
+                slice,
+                slice_offset: 0,
+            }
+        }
+
+        fn queue(&mut self, slice: SliceId, access: Access) -> (Point, BoundSlice) {
+            self.cursor += 1;
+            let task = (
+                Point::new(QueueId(0), self.cursor),
+                self.bound(slice, access),
+            );
+            self.memory.queued(task.0, &[task.1]);
+            task
+        }
+
+        /// Runs a task that writes this byte, if one, and says what it found.
+        fn run(&mut self, (point, bound): (Point, BoundSlice), write: Option<u8>) -> Vec<u8> {
+            self.memory.starts(point, &[bound]);
+            let found = self.bytes();
+            if let Some(byte) = write {
+                self.memory.pages[&self.page].fill(&(0..BYTES), byte);
+            }
+            self.memory.ended(point, &[bound]);
+            found
+        }
+
+        fn bytes(&self) -> Vec<u8> {
+            let view = self.memory.resolve(&self.bound(OLD, Read)).unwrap().0;
+            // SAFETY: the page lives, and nothing else touches it.
+            unsafe { std::slice::from_raw_parts(view.pointer, BYTES as usize) }.to_vec()
+        }
+    }
+
+    fn all(byte: u8) -> Vec<u8> {
+        vec![byte; BYTES as usize]
+    }
+
+    #[test]
+    fn a_slice_is_filled_when_it_begins_and_when_it_has_ended() {
+        let mut rig = Rig::new();
+        assert_eq!(rig.bytes(), all(RESERVED));
+        let (write, read) = (rig.queue(OLD, Write), rig.queue(OLD, Read));
+        rig.memory.slice_released(OLD);
+        rig.run(write, Some(1));
+        assert_eq!(
+            rig.run(read, None),
+            all(1),
+            "not before its last use has passed"
+        );
+        assert_eq!(rig.bytes(), all(RELEASED));
+    }
+
+    /// I4: a successor's pattern does not reach what is still queued of its predecessor, of whatever access.
+    #[test]
+    fn a_successor_waits_with_its_pattern_for_its_predecessors_tasks() {
+        let mut rig = Rig::new();
+        let tasks = [
+            rig.queue(OLD, Write),
+            rig.queue(OLD, ReadWrite),
+            rig.queue(OLD, Read),
+        ];
+        rig.memory.slice_released(OLD);
+        rig.memory.slice_reserved(NEW, rig.page, 0..BYTES);
+        let first = rig.queue(NEW, ReadWrite);
+        let [write, update, read] = tasks;
+        rig.run(write, Some(1));
+        assert_eq!(rig.run(update, Some(2)), all(1));
+        assert_eq!(rig.run(read, None), all(2));
+        assert_eq!(rig.run(first, None), all(RESERVED), "nobody wrote it yet");
+    }
+
+    #[test]
+    fn a_page_lasts_as_long_as_what_points_to_it() {
+        let mut rig = Rig::new();
+        let (_, block) = rig.memory.resolve(&rig.bound(OLD, Read)).unwrap();
+        rig.memory.free(rig.page);
+        assert!(rig.memory.resolve(&rig.bound(OLD, Read)).is_err());
+        assert_eq!(Arc::strong_count(&block.unwrap()), 1);
+        assert_eq!(rig.memory.free_bytes(), 1024);
     }
 }

@@ -1,0 +1,178 @@
+//! The backend under hand-made calls, as a runtime with a mistake would make them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_core::access::Access;
+use millstream_core::backend::{Backend, BoundSlice, HostContext, Open, Place};
+use millstream_core::handle::{Outlet, Table};
+use millstream_core::id::{Point, QueueId, SliceId};
+use millstream_core::memory::PageId;
+use millstream_core::message::{Pattern, Task};
+use millstream_sim::{Checks, Findings, Sim, SimDevice, Violation};
+use millstream_sync::facade::SpinPolicy;
+use millstream_sync::gate::Gate;
+use millstream_sync::mailbox::{Receiver, mailbox};
+use millstream_sync::slots::SlotId;
+
+const Q0: QueueId = QueueId(0);
+const Q1: QueueId = QueueId(1);
+const A: SliceId = SliceId(SlotId {
+    index: 0,
+    generation: 1,
+});
+
+struct Calls {
+    device: SimDevice,
+    findings: Findings,
+    page: PageId,
+    _mailbox: Receiver<Task>,
+}
+
+impl Calls {
+    /// A driven device with one page, on which slice `A` of 16 bytes lies.
+    fn new(sim: Sim) -> Self {
+        let (sender, receiver) = mailbox(2, Arc::new(Gate::new()));
+        let table = Table::new(1000, Outlet(sender.probe()));
+        let findings = sim.findings();
+        let context = HostContext {
+            driven: true,
+            table,
+            trace_capacity: 0,
+            spin: SpinPolicy::default(),
+        };
+        let mut device = sim.open(context).unwrap();
+        let page = device.allocate(1024).unwrap();
+        device.slice_reserved(A, Some(page), 0, 16);
+        Self {
+            device,
+            findings,
+            page,
+            _mailbox: receiver,
+        }
+    }
+
+    fn fill(&mut self, queue: QueueId, cursor: u64, flushed: bool) {
+        let name: Arc<str> = format!("fill {cursor}").into();
+        let target = BoundSlice {
+            page: Some(self.page),
+            offset: 0,
+            len: 16,
+            access: Access::Write,
+            slice: A,
+            slice_offset: 0,
+        };
+        let place = Place {
+            queue,
+            cursor,
+            name: &name,
+        };
+        self.device.fill(place, &target, Pattern::of(1_u8)).unwrap();
+        if flushed {
+            self.device.flush(queue, cursor);
+        }
+    }
+
+    fn drain(&mut self) {
+        while self.device.pump(Duration::ZERO) {}
+    }
+}
+
+/// The race is found whichever of the two happens to run first.
+#[test]
+fn a_dropped_wait_is_a_race_under_every_seed() {
+    for seed in 0..20 {
+        for waits in [true, false] {
+            let mut calls = Calls::new(Sim::seed(seed));
+            calls.fill(Q0, 1, true);
+            if waits {
+                calls.device.queue_wait(Q1, Point::new(Q0, 1)).unwrap();
+            }
+            calls.fill(Q1, 1, true);
+            calls.drain();
+            let found = calls.findings.violations();
+            match waits {
+                true => assert_eq!(found, []),
+                false => assert!(matches!(&found[..], [Violation::Race { .. }]), "{found:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_published_beyond_what_was_flushed() {
+    for seed in 0..20 {
+        let mut calls = Calls::new(Sim::seed(seed));
+        calls.fill(Q0, 1, true);
+        calls.fill(Q0, 2, false);
+        calls.drain();
+        assert_eq!(calls.findings.figures().tasks, 2, "it may run ahead");
+        assert_eq!(calls.device.timeline(Q0).completed(), 1);
+        calls.device.flush(Q0, 2);
+        calls.drain();
+        assert_eq!(calls.device.timeline(Q0).completed(), 2);
+    }
+}
+
+/// A device may have completed long before the host can see it.
+#[test]
+fn what_is_published_lags_behind_what_has_run() {
+    let lags = |seed| {
+        let mut calls = Calls::new(Sim::seed(seed));
+        (1..=6).for_each(|cursor| calls.fill(Q0, cursor, true));
+        let mut lag = 0;
+        loop {
+            let more = calls.device.pump(Duration::ZERO);
+            let ran = calls.findings.figures().tasks;
+            lag = lag.max(ran - calls.device.timeline(Q0).completed());
+            if !more {
+                return lag;
+            }
+        }
+    };
+    assert!((0..20).map(lags).max().unwrap() > 1);
+}
+
+#[test]
+fn a_page_freed_under_a_queued_task_is_found_and_harms_nobody() {
+    let mut calls = Calls::new(Sim::seed(1));
+    calls.fill(Q0, 1, true);
+    calls.device.slice_released(A);
+    calls.device.free(calls.page);
+    calls.drain();
+    let found = calls.findings.violations();
+    assert!(
+        matches!(&found[..], [Violation::PageInUse { .. }]),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn what_is_left_when_the_device_goes_is_a_leak() {
+    let calls = Calls::new(Sim::seed(1));
+    let findings = calls.findings.clone();
+    drop(calls);
+    let found = findings.violations();
+    assert!(
+        matches!(&found[..], [Violation::SliceLeaked { .. }]),
+        "{found:?}"
+    );
+}
+
+#[test]
+#[should_panic(expected = "slice 0 is released, but does not live")]
+fn a_broken_rule_panics_where_that_is_asked_for() {
+    let mut calls = Calls::new(Sim::seed(1).checks(Checks::Panic));
+    calls.device.slice_released(A);
+    calls.device.slice_released(A);
+}
+
+#[test]
+fn without_checks_nothing_is_found() {
+    let mut calls = Calls::new(Sim::seed(1).checks(Checks::Off));
+    calls.fill(Q0, 1, true);
+    calls.fill(Q1, 1, true);
+    calls.drain();
+    assert_eq!(calls.findings.violations_seen(), 0);
+    assert_eq!(calls.findings.figures().tasks, 2);
+}

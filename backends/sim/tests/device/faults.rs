@@ -1,0 +1,235 @@
+//! Every fault reaches whom it concerns as a typed error, and nobody else; nothing hangs or leaks.
+
+use millstream_actors::Device;
+use millstream_core::client::{Pending, Stream};
+use millstream_core::error::{Error, KernelError};
+use millstream_core::failure::{Extent, Reason};
+use millstream_core::handle::Handle;
+use millstream_core::launch::{CubeCount, update};
+use millstream_core::options::DeviceOptions;
+use millstream_sim::{Call, Faults, Findings, Sim, SimResources};
+
+use crate::rig::{Rig, add_one, program};
+
+/// Fails the first call of a kind, lets `ask` do what it concerns, and gives its failure and a well stream's answer.
+fn failed(
+    call: Call,
+    ask: impl FnOnce(&Device, &Stream, &Handle<u32>) -> Pending<Vec<u32>>,
+) -> (Reason, Extent) {
+    let rig = Rig::new(Sim::seed(2).faults(Faults::none().nth(call, 2)));
+    let client = rig.device.client();
+    let (stream, well) = (client.stream(), client.stream());
+    let values = stream.create(&[1_u32; 8]).unwrap();
+    // The first call of each kind goes well, so that the second is the one that is asked for.
+    let other = well.create(&[3_u32; 8]).unwrap();
+    let told = ask(&rig.device, &stream, &values).wait().unwrap_err();
+    assert_eq!(well.read(&other).wait().unwrap(), [3; 8], "I7");
+    let failure = told.failure().expect("a task failed").root().clone();
+    drop((values, other, stream, well));
+    let findings = rig.close();
+    findings.assert_clean();
+    assert_eq!(findings.figures().faults, 1);
+    (failure.reason.clone(), failure.extent)
+}
+
+fn refused(what: &str) -> (Reason, Extent) {
+    (
+        Reason::Refused(format!("injected fault: {what} 2")),
+        Extent::NotRun,
+    )
+}
+
+#[test]
+fn a_refused_task_poisons_what_it_would_have_written() {
+    let launch = failed(Call::Launch, |device, stream, values| {
+        let add_one = add_one(&device.client()).unwrap();
+        (0..2).for_each(|_| {
+            stream
+                .launch(&add_one, CubeCount::single(), (update(values),))
+                .unwrap();
+        });
+        stream.read(values)
+    });
+    assert_eq!(launch, refused("launch"));
+    let fill = failed(Call::Fill, |_, stream, values| {
+        (0..2).for_each(|value| stream.fill(values, value).unwrap());
+        stream.read(values)
+    });
+    assert_eq!(fill, refused("fill"));
+    let copy = failed(Call::Copy, |_, stream, values| {
+        let other = stream.empty::<u32>(8).unwrap();
+        (0..2).for_each(|_| stream.copy(values, &other).unwrap());
+        stream.read(&other)
+    });
+    assert_eq!(copy, refused("copy"));
+    let custom = failed(Call::Custom, |_, stream, values| {
+        for _ in 0..2 {
+            let work = |_: &mut SimResources| {};
+            stream
+                .with_resource::<Sim>("custom", (update(values),), work)
+                .unwrap();
+        }
+        stream.read(values)
+    });
+    assert_eq!(custom, refused("custom"));
+}
+
+#[test]
+fn a_refused_copy_of_the_host_is_its_answer() {
+    let copy_out = failed(Call::CopyOut, |_, stream, values| {
+        stream.read(values).wait().unwrap();
+        stream.read(values)
+    });
+    assert_eq!(copy_out, refused("copyout"));
+    let rig = Rig::new(Sim::seed(2).faults(Faults::none().nth(Call::CopyIn, 1)));
+    let stream = rig.device.client().stream();
+    let values = stream.create(&[1_u32; 8]).unwrap();
+    let told = stream.read(&values).wait().unwrap_err();
+    assert!(
+        told.to_string().contains("injected fault: copyin 1"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_task_that_fails_while_it_runs_leaves_its_outputs_half_written() {
+    let told = failed(Call::Run, |_, stream, values| {
+        stream.fill(values, 5).unwrap();
+        stream.read(values)
+    });
+    // Which task is the second to run is the seed's choice; here it is one that concerns the reader.
+    let expected = Reason::Refused("injected fault: run 2".to_owned());
+    assert_eq!(told, (expected, Extent::MaybePartial));
+}
+
+#[test]
+fn a_failed_allocation_is_out_of_memory_and_a_failed_compile_a_kernels_error() {
+    let rig = Rig::new(
+        Sim::seed(4)
+            .memory_bytes(1 << 26)
+            .faults(Faults::none().chance(Call::Allocate, 1.0)),
+    );
+    let stream = rig.device.client().stream();
+    let values = stream.create(&[1_u32; 8]).unwrap();
+    let told = stream.read(&values).wait().unwrap_err();
+    let reason = &told.failure().unwrap().root().reason;
+    assert!(matches!(reason, Reason::OutOfMemory { .. }), "{reason:?}");
+
+    let rig = Rig::new(Sim::seed(4).faults(Faults::none().nth(Call::Compile, 1)));
+    let told = add_one(&rig.device.client()).err().unwrap();
+    assert!(
+        matches!(told, Error::Kernel(KernelError::Compile { .. })),
+        "{told}"
+    );
+    assert!(add_one(&rig.device.client()).is_ok());
+}
+
+#[test]
+fn refused_resources_are_the_guards_error() {
+    let rig = Rig::new(Sim::seed(4).faults(Faults::none().nth(Call::Resources, 1)));
+    let stream = rig.device.client().stream();
+    let values = stream.create(&[1_u32; 8]).unwrap();
+    let told = stream
+        .get_resource::<Sim>((update(&values),))
+        .wait()
+        .err()
+        .unwrap();
+    assert!(
+        told.to_string().contains("injected fault: resources 1"),
+        "{told}"
+    );
+}
+
+/// What is known of a run: its answer, or the root of its failure.
+fn run_with(faults: Faults) -> (Result<Vec<u32>, Error>, Findings) {
+    let rig = Rig::new(Sim::seed(6).faults(faults));
+    let answer = program(&rig.device);
+    (answer, rig.close())
+}
+
+/// I5, I10: from any call on.
+#[test]
+fn a_lost_device_answers_everything_and_leaks_nothing() {
+    let well = run_with(Faults::none()).0.unwrap();
+    let mut lost = 0;
+    for nth in 1..200 {
+        let (answer, findings) = run_with(Faults::none().lost_from(nth));
+        findings.assert_clean();
+        match answer {
+            Ok(answer) => assert_eq!(answer, well),
+            Err(told) => {
+                lost += 1;
+                let reason = told.failure().map(|failure| failure.root().reason.clone());
+                let is_lost = matches!(reason, Some(Reason::Lost))
+                    || matches!(told, Error::Kernel(KernelError::Compile { .. }))
+                    || told.to_string().contains("lost");
+                assert!(is_lost, "from call {nth}: {told}");
+            }
+        }
+    }
+    assert!(lost > 30, "{lost} runs met the loss");
+}
+
+/// A wait that cannot be issued must not be left out: the device is lost with it.
+#[test]
+fn a_failed_wait_loses_the_device() {
+    let (answer, findings) = run_with(Faults::none().nth(Call::QueueWait, 1));
+    findings.assert_clean();
+    assert_eq!(findings.figures().faults, 1);
+    let reason = answer
+        .unwrap_err()
+        .failure()
+        .map(|failure| failure.root().reason.clone());
+    assert_eq!(reason, Some(Reason::Lost));
+}
+
+/// I6, I7, I10: one fault at every single call of a kind, one run each. Each is an error or hits nothing that is read.
+#[test]
+fn one_fault_at_every_call_is_typed_and_contained() {
+    let well = run_with(Faults::none()).0.unwrap();
+    let kinds = [
+        Call::Launch,
+        Call::CopyIn,
+        Call::CopyOut,
+        Call::Copy,
+        Call::Fill,
+        Call::Run,
+    ];
+    for call in kinds {
+        let mut hits = 0;
+        for nth in 1..60 {
+            let (answer, findings) = run_with(Faults::none().nth(call, nth));
+            findings.assert_clean();
+            match (answer, findings.figures().faults) {
+                (Ok(answer), _) => assert_eq!(answer, well, "{call:?} {nth}"),
+                (Err(told), 1) => {
+                    hits += 1;
+                    assert!(told.to_string().contains("injected fault"), "{told}");
+                }
+                (Err(told), faults) => panic!("{told} with {faults} faults"),
+            }
+        }
+        assert!(hits > 0, "{call:?}");
+    }
+}
+
+/// I11 is not looked at here; I5, I10 are, on a device that steps by itself.
+#[test]
+fn a_device_that_steps_by_itself_survives_its_faults() {
+    for seed in 0..10 {
+        let faults = Faults::none()
+            .chance(Call::Launch, 0.05)
+            .chance(Call::Run, 0.05)
+            .chance(Call::CopyIn, 0.05);
+        let sim = Sim::seed(seed).faults(faults);
+        let findings = sim.findings();
+        let device = Device::open_with(sim, DeviceOptions::default()).unwrap();
+        for _ in 0..5 {
+            if let Err(told) = program(&device) {
+                assert!(told.to_string().contains("injected fault"), "{told}");
+            }
+        }
+        drop(device);
+        findings.assert_clean();
+    }
+}

@@ -1,0 +1,7 @@
+//! The simulator as a device under the real actors, and by itself under hand-made calls.
+#![allow(clippy::unwrap_used, reason = "only tests use it")]
+
+mod calls;
+mod faults;
+mod rig;
+mod runs;

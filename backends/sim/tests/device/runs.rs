@@ -1,0 +1,147 @@
+//! One seed is one run, whatever the run does; memory that nobody defined; virtual time.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use millstream_core::id::QueueId;
+use millstream_core::kernel::Kernel;
+use millstream_core::launch::{CubeCount, update, write};
+use millstream_core::memory::MemoryOptions;
+use millstream_core::options::DeviceOptions;
+use millstream_sim::{CostModel, Figures, Sim};
+
+use crate::rig::{Rig, add_one, program};
+
+fn run(seed: u64) -> (Vec<u32>, Figures) {
+    let rig = Rig::new(Sim::seed(seed));
+    let answer = program(&rig.device).unwrap();
+    let findings = rig.close();
+    findings.assert_clean();
+    (answer, findings.figures())
+}
+
+/// Also through the actors: everything between a call and an answer repeats.
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in 0..20 {
+        assert_eq!(run(seed), run(seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn different_seeds_run_in_different_orders_and_compute_the_same() {
+    let runs: Vec<_> = (0..20).map(run).collect();
+    assert!(runs.iter().all(|(answer, _)| *answer == runs[0].0));
+    let orders: BTreeSet<u64> = runs
+        .iter()
+        .map(|(_, figures)| figures.fingerprint)
+        .collect();
+    assert_eq!(orders.len(), runs.len());
+    assert!(
+        runs.iter()
+            .all(|(_, figures)| figures.waits.issued > 0 && figures.waits.implied == 0)
+    );
+}
+
+/// I4, with every slice in a page of its own.
+#[test]
+fn slices_can_have_pages_of_their_own() {
+    let memory = MemoryOptions::default().isolate(true);
+    let rig = Rig::with(Sim::seed(5), DeviceOptions::default().memory(memory));
+    assert_eq!(program(&rig.device).unwrap(), run(5).0);
+    rig.close().assert_clean();
+}
+
+#[test]
+fn what_nobody_defined_reads_as_a_pattern() {
+    let rig = Rig::new(Sim::seed(1));
+    let stream = rig.device.client().stream();
+    let fresh = stream.empty::<u8>(100).unwrap();
+    assert_eq!(
+        stream.read(&fresh).wait().unwrap(),
+        [0xC7; 100],
+        "a fresh slice"
+    );
+    rig.close().assert_clean();
+}
+
+/// A kernel that declares `Write` and leaves bytes out is found: it does not see what was there.
+#[test]
+fn bytes_that_a_writer_leaves_out_are_anything() {
+    let mut seen = BTreeSet::new();
+    for seed in 0..8 {
+        let rig = Rig::new(Sim::seed(seed));
+        let client = rig.device.client();
+        let lazy = Kernel::new("lazy")
+            .writes::<u8>("out")
+            .native(|_cube, args| {
+                args.chunk::<u8>(0)[0] = 1;
+            });
+        let lazy = client.kernel(lazy).unwrap();
+        let stream = client.stream();
+        let out = stream.create(&[7_u8; 4]).unwrap();
+        stream
+            .launch(&lazy, CubeCount::single(), (write(&out),))
+            .unwrap();
+        let bytes = stream.read(&out).wait().unwrap();
+        assert_eq!(bytes[0], 1);
+        seen.insert(bytes[3]);
+    }
+    assert!(seen.len() > 2, "{seen:?}");
+}
+
+#[test]
+fn a_held_queue_runs_nothing_until_it_is_let_go() {
+    let sim = Sim::seed(3).queues(1);
+    let holds = sim.holds();
+    let mut rig = Rig::new(sim);
+    let client = rig.device.client();
+    let (stream, add_one) = (client.stream(), add_one(&client).unwrap());
+    holds.hold(QueueId(0));
+    let values = stream.create(&[1_u32]).unwrap();
+    stream
+        .launch(&add_one, CubeCount::single(), (update(&values),))
+        .unwrap();
+    let mut answer = stream.read(&values);
+    while rig.driver.pump(Duration::ZERO) {}
+    assert!(answer.try_take().is_none());
+    assert_eq!(rig.findings.figures().tasks, 0);
+    holds.release(QueueId(0));
+    while rig.driver.pump(Duration::ZERO) {}
+    assert_eq!(answer.try_take().unwrap().unwrap(), [2]);
+    drop((values, stream));
+    rig.close().assert_clean();
+}
+
+/// The same work on two queues takes half the time, and a slow queue longer.
+#[test]
+fn virtual_time_judges_schedules() {
+    let took_ns = |sim: Sim| {
+        let mut cost = CostModel::default();
+        (cost.launch_ns, cost.cube_ns) = (100_000, 0);
+        let rig = Rig::new(sim.cost(cost));
+        let client = rig.device.client();
+        let (add_one, streams) = (
+            add_one(&client).unwrap(),
+            [client.stream(), client.stream()],
+        );
+        let buffers = streams
+            .each_ref()
+            .map(|stream| stream.create(&[0_u32]).unwrap());
+        for _ in 0..20 {
+            for (stream, buffer) in streams.iter().zip(&buffers) {
+                stream
+                    .launch(&add_one, CubeCount::single(), (update(buffer),))
+                    .unwrap();
+            }
+        }
+        rig.device.sync().wait().unwrap();
+        rig.findings.virtual_ns()
+    };
+    let one = took_ns(Sim::seed(1).queues(1));
+    let two = took_ns(Sim::seed(1).queues(2));
+    let slow = took_ns(Sim::seed(1).queues(2).slow(QueueId(1), 4));
+    assert!(one > 40 * 100_000 && one < 45 * 100_000, "{one}");
+    assert!(two > 20 * 100_000 && two < 25 * 100_000, "{two}");
+    assert!(slow > 80 * 100_000, "{slow}");
+}
