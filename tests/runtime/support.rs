@@ -41,13 +41,19 @@ struct Checked(Option<Findings>);
 
 impl Drop for Checked {
     fn drop(&mut self) {
-        if let Some(findings) = self.0.take()
-            && !std::thread::panicking()
-        {
-            findings.assert_clean();
-            // I3: what the clocks imply is not waited for.
-            assert_eq!(findings.figures().waits.implied, 0, "needless waits");
+        let Some(findings) = self.0.take() else {
+            return;
+        };
+        if std::thread::panicking() {
+            // What was found may explain the failure.
+            for found in findings.violations() {
+                eprintln!("{found}");
+            }
+            return;
         }
+        findings.assert_clean();
+        // I3: what the clocks imply is not waited for.
+        assert_eq!(findings.figures().waits.implied, 0, "needless waits");
     }
 }
 
