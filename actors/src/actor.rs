@@ -14,6 +14,7 @@ use millstream_core::id::{Point, QueueId};
 use millstream_core::message::Task;
 use millstream_core::server::{Effect, HostToken, Server};
 use millstream_sync::channel;
+use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::Receiver;
 use millstream_sync::timeline::{Timeline, WaitKey};
 
@@ -23,6 +24,27 @@ pub(crate) enum Control {
     HostFinished(HostToken, Result<(), String>),
     /// Accept nothing more, finish what there is.
     Close,
+}
+
+/// How the device is told things apart from its mailbox.
+#[derive(Clone)]
+pub(crate) struct ToDevice {
+    control: channel::Sender<Control>,
+    pub(crate) gate: Arc<Gate>,
+}
+
+impl ToDevice {
+    /// The way to a device that sleeps at this gate, and its end of it.
+    pub(crate) fn new(gate: Arc<Gate>) -> (Self, channel::Receiver<Control>) {
+        let (control, receiver) = channel::unbounded();
+        (Self { control, gate }, receiver)
+    }
+
+    /// Tells it this. A device that is gone needs no telling.
+    pub(crate) fn tell(&self, control: Control) {
+        let _ = self.control.send(control);
+        self.gate.wake();
+    }
 }
 
 /// Where effects go.

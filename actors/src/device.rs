@@ -14,13 +14,12 @@ use millstream_core::options::DeviceOptions;
 use millstream_core::properties::DeviceProperties;
 use millstream_core::report::{MemoryReport, Report, Scope, Stats, TraceSpan};
 use millstream_core::server::Server;
-use millstream_sync::channel;
 use millstream_sync::facade::{Mutex, lock, thread};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Sender, mailbox};
 use millstream_sync::slots::Slots;
 
-use crate::actor::{Control, DeviceActor};
+use crate::actor::{Control, DeviceActor, ToDevice};
 use crate::driven::{DirectChannel, Driven, Driver};
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
@@ -41,8 +40,7 @@ use crate::mailbox::{End, MailboxChannel, Threads, run};
 /// [`nowait`](millstream_core::client::Stream::nowait) twin says [`Error::Busy`] there, as everywhere.
 pub struct Device {
     shared: Arc<DeviceShared>,
-    control: channel::Sender<Control>,
-    gate: Arc<Gate>,
+    to_device: ToDevice,
     end: End,
     thread: Mutex<Option<thread::JoinHandle<Report>>>,
     /// A device without a thread, to be closed by whoever closes it.
@@ -53,8 +51,7 @@ pub struct Device {
 pub(crate) struct Parts<B: Backend> {
     pub(crate) actor: DeviceActor<B>,
     pub(crate) sender: Sender<Task>,
-    pub(crate) control: channel::Sender<Control>,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) device: ToDevice,
     pub(crate) gc: Gc,
     pub(crate) table: Arc<Table>,
 }
@@ -81,8 +78,8 @@ pub(crate) fn parts<O: Open>(
         .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
         .collect();
     let server = Server::new(backend, options.clone(), table.clone());
-    let (control, controls) = channel::unbounded();
     let gc = Gc::new(timelines.clone(), gate.clone());
+    let (device, controls) = ToDevice::new(gate);
     let actor = DeviceActor::new(
         server,
         receiver,
@@ -94,8 +91,7 @@ pub(crate) fn parts<O: Open>(
     Ok(Parts {
         actor,
         sender,
-        control,
-        gate,
+        device,
         gc,
         table,
     })
@@ -124,16 +120,14 @@ impl Device {
         let threads = Threads {
             gc: GcThread::start(parts.gc).map_err(no_thread)?,
             host,
-            control: parts.control.clone(),
-            gate: parts.gate.clone(),
+            device: parts.device.clone(),
         };
         let (actor, limit) = (parts.actor, end.clone());
         let body = move || run(actor, threads, options.spin_policy(), &limit);
         let thread = thread::spawn_named("millstream-device", body).map_err(no_thread)?;
         Ok(Self {
             shared,
-            control: parts.control,
-            gate: parts.gate,
+            to_device: parts.device,
             end,
             thread: Mutex::new(Some(thread)),
             driven: None,
@@ -150,13 +144,12 @@ impl Device {
     ) -> Result<(Self, Driver), OpenError> {
         let parts = parts(kind, &options, true)?;
         let end = End::default();
-        let (control, gate) = (parts.control.clone(), parts.gate.clone());
+        let to_device = parts.device.clone();
         let (channel, driver) = DirectChannel::new(
             parts.actor,
             parts.sender,
-            parts.control,
+            parts.device,
             parts.gc,
-            gate.clone(),
             end.gone.clone(),
         );
         let shared = channel.with_actor(|actor| {
@@ -171,8 +164,7 @@ impl Device {
         Ok((
             Self {
                 shared,
-                control,
-                gate,
+                to_device,
                 end,
                 thread: Mutex::new(None),
                 driven: Some(Box::new(channel)),
@@ -256,9 +248,7 @@ impl Device {
             .checked_add(timeout)
             .unwrap_or(started + DROP_PATIENCE);
         *lock(&self.end.deadline) = Some(deadline);
-        // A device thread that is gone has closed already.
-        let _ = self.control.send(Control::Close);
-        self.gate.wake();
+        self.to_device.tell(Control::Close);
         if is_runtime_thread() {
             return Report::default();
         }

@@ -18,13 +18,11 @@ use millstream_core::channel::{
 use millstream_core::client::Gone;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
-use millstream_sync::channel;
 use millstream_sync::facade::atomic::{Ordering, fence};
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
-use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Refused, Sender};
 
-use crate::actor::{Control, DeviceActor};
+use crate::actor::{DeviceActor, ToDevice};
 use crate::gc::Gc;
 use crate::host::run_job;
 
@@ -83,17 +81,16 @@ impl<B: Backend> DirectChannel<B> {
     pub(crate) fn new(
         actor: DeviceActor<B>,
         sender: Sender<Task>,
-        control: channel::Sender<Control>,
+        device: ToDevice,
         gc: Gc,
-        gate: Arc<Gate>,
         gone: Arc<Gone>,
     ) -> (Self, Driver) {
         let jobs = Arc::new(Mutex::new(VecDeque::new()));
+        let idle = Idle::new(device.gate.clone());
         let inline = Inline {
             gc,
             jobs: jobs.clone(),
-            control,
-            gate: gate.clone(),
+            device,
         };
         let core = Arc::new(Mutex::new(Core {
             actor: Some(actor),
@@ -101,7 +98,7 @@ impl<B: Backend> DirectChannel<B> {
         }));
         let channel = Self {
             core,
-            idle: Idle::new(gate),
+            idle,
             sender,
             jobs,
             gone,

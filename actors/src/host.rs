@@ -14,9 +14,8 @@ use millstream_core::message::{HostDone, HostWork};
 use millstream_core::server::HostToken;
 use millstream_sync::channel;
 use millstream_sync::facade::{Mutex, lock, thread};
-use millstream_sync::gate::Gate;
 
-use crate::actor::Control;
+use crate::actor::{Control, ToDevice};
 
 /// Most threads for user code of one device. A host function that blocks takes one of them; as many
 /// may block before others wait for them.
@@ -131,10 +130,9 @@ pub(crate) fn host_job(
     work: HostWork,
     resources: Option<Box<dyn std::any::Any + Send>>,
     token: HostToken,
-    control: channel::Sender<Control>,
-    device: Arc<Gate>,
+    device: ToDevice,
 ) -> Job {
-    let tell = Arc::new(Mutex::new(Some((control, device))));
+    let tell = Arc::new(Mutex::new(Some(device)));
     let told = tell.clone();
     let finish = move |outcome: Result<(), String>| {
         // A panic inside the host function is told below, with its message.
@@ -153,13 +151,10 @@ pub(crate) fn host_job(
     })
 }
 
-type Tell = Mutex<Option<(channel::Sender<Control>, Arc<Gate>)>>;
-
-fn tell_end(tell: &Tell, token: HostToken, outcome: Result<(), String>) {
-    if let Some((control, device)) = lock(tell).take() {
-        // A device that is gone needs no telling.
-        let _ = control.send(Control::HostFinished(token, outcome));
-        device.wake();
+/// Tells the device of the end of a host function, once.
+fn tell_end(tell: &Mutex<Option<ToDevice>>, token: HostToken, outcome: Result<(), String>) {
+    if let Some(device) = lock(tell).take() {
+        device.tell(Control::HostFinished(token, outcome));
     }
 }
 

@@ -14,12 +14,10 @@ use millstream_core::hazard::points::Points;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_core::server::Effect;
-use millstream_sync::channel;
 use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock};
-use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Refused, Sender};
 
-use crate::actor::{Control, DeviceActor, Outside};
+use crate::actor::{DeviceActor, Outside, ToDevice};
 use crate::gc::{GcThread, Handover, Then};
 use crate::host::{HostThreads, host_job};
 
@@ -79,8 +77,7 @@ impl ComputeChannel for MailboxChannel {
 pub(crate) struct Threads {
     pub(crate) gc: GcThread,
     pub(crate) host: Arc<HostThreads>,
-    pub(crate) control: channel::Sender<Control>,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) device: ToDevice,
 }
 
 impl Outside for Threads {
@@ -91,13 +88,7 @@ impl Outside for Threads {
                 resources,
                 token,
             } => {
-                let job = host_job(
-                    work,
-                    resources,
-                    token,
-                    self.control.clone(),
-                    self.gate.clone(),
-                );
+                let job = host_job(work, resources, token, self.device.clone());
                 self.host.execute(job);
                 return Ok(());
             }
@@ -163,7 +154,7 @@ fn turns<B: Backend>(
     spin: &SpinPolicy,
     deadline: &Deadline,
 ) -> bool {
-    let gate = threads.gate.clone();
+    let gate = threads.device.gate.clone();
     let waker = Waker::from(gate.clone());
     let mut spinner = Spinner::new(*spin);
     gate.attach();

@@ -8,12 +8,11 @@ use std::task::Waker;
 use millstream_core::channel::Job;
 use millstream_core::server::Effect;
 use millstream_sync::bell::Bell;
-use millstream_sync::channel;
 use millstream_sync::facade::atomic::AtomicBool;
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::gate::Gate;
 
-use crate::actor::{Control, Outside};
+use crate::actor::{Outside, ToDevice};
 use crate::gc::{Gc, Handover, Then};
 use crate::host::host_job;
 
@@ -21,8 +20,7 @@ use crate::host::host_job;
 pub(super) struct Inline {
     pub(super) gc: Gc,
     pub(super) jobs: Arc<Mutex<VecDeque<Job>>>,
-    pub(super) control: channel::Sender<Control>,
-    pub(super) gate: Arc<Gate>,
+    pub(super) device: ToDevice,
 }
 
 impl Outside for Inline {
@@ -33,13 +31,7 @@ impl Outside for Inline {
                 resources,
                 token,
             } => {
-                let job = host_job(
-                    work,
-                    resources,
-                    token,
-                    self.control.clone(),
-                    self.gate.clone(),
-                );
+                let job = host_job(work, resources, token, self.device.clone());
                 lock(&self.jobs).push_back(job);
             }
             Effect::Collect { value, after } => {

@@ -69,9 +69,8 @@ fn watches_do_not_pile_up_where_there_is_no_room_for_them() {
     let (channel, _driver) = DirectChannel::new(
         parts.actor,
         parts.sender,
-        parts.control,
+        parts.device,
         parts.gc,
-        parts.gate,
         end.gone.clone(),
     );
     let face = Box::new(channel.clone());
