@@ -12,7 +12,7 @@ use crate::element::Element;
 use crate::error::Error;
 use crate::failure::{Failure, Reason};
 use crate::handle::{Binding, Handle, Table};
-use crate::launch::Bound;
+use crate::launch::{Bound, up_to_eight};
 use crate::message::{Custom, HostDone, HostWork, Op};
 
 mod sealed {
@@ -45,17 +45,7 @@ macro_rules! tuple_bindings {
     )*};
 }
 
-tuple_bindings! {
-    ()
-    (A 0)
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-    (A 0, B 1, C 2, D 3, E 4, F 5)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
-}
+up_to_eight!(tuple_bindings);
 
 impl<T: Element> sealed::Sealed for &[(&Handle<T>, Access)] {}
 

@@ -6,7 +6,7 @@
 use crate::access::Access;
 use crate::element::Element;
 use crate::handle::Handle;
-use crate::launch::{ArgumentError, ArgumentWriter, Metadata, TensorMap};
+use crate::launch::{ArgumentError, ArgumentWriter, Metadata, TensorMap, up_to_eight};
 
 /// A handle with an access: one binding of a launch.
 pub struct Bound<'a, T: Element> {
@@ -203,16 +203,8 @@ macro_rules! tuple_arguments {
     )*};
 }
 
+up_to_eight!(tuple_arguments);
 tuple_arguments! {
-    ()
-    (A 0)
-    (A 0, B 1)
-    (A 0, B 1, C 2)
-    (A 0, B 1, C 2, D 3)
-    (A 0, B 1, C 2, D 3, E 4)
-    (A 0, B 1, C 2, D 3, E 4, F 5)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)

@@ -6,6 +6,7 @@ mod inline;
 mod metadata;
 mod pack;
 mod tensor_map;
+mod tuples;
 
 pub use arguments::{
     Argument, ArgumentCount, Arguments, Bound, LaunchArgs, bind, read, update, write,
@@ -18,6 +19,7 @@ pub use pack::{ArgumentError, ArgumentWriter};
 pub use tensor_map::{
     Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
 };
+pub(crate) use tuples::up_to_eight;
 
 /// Bindings that a task carries without the heap.
 pub const INLINE_BINDINGS: usize = 8;
