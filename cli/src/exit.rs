@@ -86,7 +86,7 @@ impl CommandError {
             Self::OutputUnwritable { .. } => {
                 "name a folder that you can write to, with room on its disk, with --output"
             }
-            Self::Stdout { .. } => "check where standard output goes; the files are written",
+            Self::Stdout { .. } => "check where standard output goes; the rest is done",
             Self::Encoding { .. } => {
                 "try again with another folder of photographs; if it stays, report it with the message above"
             }
