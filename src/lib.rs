@@ -37,6 +37,7 @@ pub use millstream_core::properties::{DeviceProperties, Feature};
 pub use millstream_core::report::{
     MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan,
 };
+pub use millstream_core::stream::Priority;
 pub use millstream_cpu::{Cpu, CpuResources, ResourceError};
 pub use millstream_ir::DType;
 pub use millstream_sim as sim;

@@ -40,4 +40,4 @@ pub mod report;
 pub mod server;
 pub mod settle;
 mod slice;
-mod stream;
+pub mod stream;

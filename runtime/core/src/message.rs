@@ -24,6 +24,7 @@ use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::recording::RecordedTask;
 use crate::report::{Ask, TraceSpan};
+use crate::stream::Priority;
 
 /// One entry of a stream.
 #[repr(C)]
@@ -306,6 +307,10 @@ pub enum Registration {
         id: StreamId,
         /// Its client.
         client: ClientId,
+        /// How urgent its client's work is.
+        priority: Priority,
+        /// Its share of the turns among streams of its priority.
+        weight: u32,
         /// Credit for tasks that have not been issued.
         credit: Arc<millstream_sync::credit::Credit>,
     },

@@ -13,12 +13,15 @@ use crate::message::Registration;
 use crate::options::LogLevel;
 use crate::properties::DeviceProperties;
 use crate::report::{MemoryReport, Scope, Stats};
+use crate::stream::Priority;
 
 /// What clones of a client share.
 pub(crate) struct ClientShared {
     pub(crate) device: Arc<DeviceShared>,
     pub(crate) id: ClientId,
     pub(crate) name: Arc<str>,
+    pub(crate) priority: Priority,
+    pub(crate) weight: u32,
     /// Bytes that the client may have; none means as many as the device has.
     pub(crate) limit: Option<Arc<Credit>>,
     /// Bytes of its uploads that are on their way.
@@ -41,6 +44,8 @@ pub struct ClientBuilder {
     device: Arc<DeviceShared>,
     name: Option<Arc<str>>,
     hard_limit: Option<u64>,
+    priority: Priority,
+    weight: u32,
 }
 
 impl ClientBuilder {
@@ -50,6 +55,8 @@ impl ClientBuilder {
             device,
             name: None,
             hard_limit: None,
+            priority: Priority::default(),
+            weight: 1,
         }
     }
 
@@ -66,6 +73,20 @@ impl ClientBuilder {
         self
     }
 
+    /// How urgent its work is. Default: [`Priority::Normal`]. A task that a more urgent one waits for is as
+    /// urgent.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Its share among clients of its priority: each of its streams may issue so many times as much in a turn as
+    /// one of weight 1, the default and the least. Acts where streams share a queue that is behind.
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = weight.max(1);
+        self
+    }
+
     /// The client.
     pub fn build(self) -> ComputeClient {
         let id = self.device.next_client();
@@ -75,6 +96,8 @@ impl ClientBuilder {
             name: self
                 .name
                 .unwrap_or_else(|| format!("client {}", id.0).into()),
+            priority: self.priority,
+            weight: self.weight,
             limit: self.hard_limit.map(|bytes| Arc::new(Credit::new(bytes))),
             uploads,
             jobs,

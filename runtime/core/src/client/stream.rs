@@ -46,6 +46,8 @@ impl Stream {
             device.register(Registration::Stream {
                 id,
                 client: client.shared.id,
+                priority: client.shared.priority,
+                weight: client.shared.weight,
                 credit: credit.clone(),
             })?;
             Ok(hold)

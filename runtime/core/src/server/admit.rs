@@ -9,6 +9,7 @@ use crate::handle::Binding;
 use crate::hazard::log::Use;
 use crate::id::{Point, QueueId, StreamId};
 use crate::message::{Op, Reply, Task};
+use crate::stream::Priority;
 use crate::stream::actor::{HeldTask, Waiter};
 use crate::stream::queue::QueueState;
 
@@ -124,12 +125,14 @@ impl<B: Backend> Server<B> {
         for queue in &mut self.queues {
             queue.look();
         }
-        let current = self.streams[stream as usize].queue;
+        let actor = &self.streams[stream as usize];
+        let (current, priority) = (actor.queue, actor.own_priority);
         let load = |queue: &QueueState| queue.in_flight() + queue.held;
         let least = self
             .queues
             .iter()
             .enumerate()
+            .filter(|(_, queue)| !queue.is_shared(priority))
             .min_by_key(|(_, queue)| load(queue));
         let Some((least, _)) =
             least.filter(|(_, least)| load(least) < load(&self.queues[current.index()]))
@@ -138,12 +141,10 @@ impl<B: Backend> Server<B> {
         };
         if std::mem::take(&mut self.streams[stream as usize].in_turn) {
             // It was flushed by itself and kept its place in the turn.
-            self.queues[current.index()]
-                .turn
-                .retain(|other| *other != stream);
+            self.queues[current.index()].turn.leave(stream);
         }
-        self.queues[current.index()].streams -= 1;
-        self.queues[least].streams += 1;
+        self.queues[current.index()].unseat(priority);
+        self.queues[least].seat(priority);
         let actor = &mut self.streams[stream as usize];
         actor.queue = QueueId(least as u8);
         actor.last = 0;
@@ -218,6 +219,40 @@ impl<B: Backend> Server<B> {
             self.counters.waits_implied += implied;
             self.counters.tasks_parked += u64::from(unissued > 0);
         }
+        let priority = self.streams[stream as usize].own_priority;
+        for (other, sequence) in waited {
+            self.inherit(other, sequence, priority);
+        }
+    }
+
+    /// Somebody with this priority waits for a stream's tasks up to `sequence`: they are as urgent, and so
+    /// is what they wait for.
+    fn inherit(&mut self, stream: u32, sequence: u64, priority: Priority) {
+        let Some(actor) = self.streams.get_mut(stream as usize) else {
+            return;
+        };
+        if actor.priority() >= priority {
+            return;
+        }
+        actor.inherited = Some((priority, sequence));
+        if actor.in_turn {
+            let state = &mut self.queues[actor.queue.index()];
+            state.turn.leave(stream);
+            state.turn.join(stream, priority);
+        }
+        let waits =
+            |waiter: &&Reverse<Waiter>| waiter.0.stream == stream && waiter.0.task <= sequence;
+        let behind: SmallVec<[(u32, u64); 4]> = self
+            .streams
+            .iter()
+            .flat_map(|(key, other)| {
+                let awaited = other.waiters.iter().filter(waits);
+                awaited.map(move |waiter| (key as u32, waiter.0.sequence))
+            })
+            .collect();
+        for (other, sequence) in behind {
+            self.inherit(other, sequence, priority);
+        }
     }
 
     /// Streams that hold tasks which conflict with the binding are flushed up to those tasks, so that
@@ -256,7 +291,8 @@ impl<B: Backend> Server<B> {
         let actor = &mut self.streams[stream as usize];
         if !actor.in_turn && actor.can_go() {
             actor.in_turn = true;
-            self.queues[actor.queue.index()].turn.push_back(stream);
+            let priority = actor.priority();
+            self.queues[actor.queue.index()].turn.join(stream, priority);
         }
     }
 

@@ -63,8 +63,10 @@ impl<B: Backend> Server<B> {
             Strategy::Sequential => self.options.max_tasks,
         };
         let mut moved = false;
-        while let Some(stream) = self.queues[queue.index()].turn.pop_front() {
-            self.streams[stream as usize].in_turn = false;
+        while let Some(stream) = self.queues[queue.index()].turn.next() {
+            let actor = &mut self.streams[stream as usize];
+            actor.in_turn = false;
+            let quantum = quantum * actor.weight;
             let mut outcome = Issued::Empty;
             for _ in 0..quantum {
                 outcome = self.issue_first(stream);
@@ -82,9 +84,9 @@ impl<B: Backend> Server<B> {
                     let state = &mut self.queues[queue.index()];
                     let actor = &mut self.streams[stream as usize];
                     if std::mem::replace(&mut actor.in_turn, true) {
-                        state.turn.retain(|other| *other != stream);
+                        state.turn.leave(stream);
                     }
-                    state.turn.push_front(stream);
+                    state.turn.put_back(stream, actor.priority());
                     break;
                 }
                 Issued::Parked | Issued::Empty => {}

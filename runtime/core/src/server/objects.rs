@@ -16,6 +16,7 @@ use crate::kernel::Kernel;
 use crate::message::{Op, Registration};
 use crate::recording::RecordedTask;
 use crate::slice::{Memory, Slice};
+use crate::stream::Priority;
 use crate::stream::actor::{NO_OBJECT, Parked, StreamActor, credit_chunk};
 use crate::stream::queue::Retiring;
 
@@ -78,15 +79,24 @@ impl<B: Backend> Server<B> {
                 self.links
                     .set(id.index(), id.generation(), Kind::Recording, key);
             }
-            Registration::Stream { id, client, credit } => {
-                let queue = self.fewest_streams();
+            Registration::Stream {
+                id,
+                client,
+                priority,
+                weight,
+                credit,
+            } => {
+                let queue = self.fewest_streams(priority);
                 let credit_chunk = credit_chunk(credit.limit());
-                self.queues[queue.index()].streams += 1;
+                self.queues[queue.index()].seat(priority);
                 let number = self.streams_made;
                 self.streams_made += 1;
                 let key = self.streams.insert(StreamActor {
                     id,
                     client,
+                    own_priority: priority,
+                    weight: weight.max(1) as usize,
+                    inherited: None,
                     number,
                     credit,
                     queue,
@@ -112,12 +122,13 @@ impl<B: Backend> Server<B> {
         Some((prepared.kernel.name().clone(), prepared.code.clone()))
     }
 
-    fn fewest_streams(&self) -> QueueId {
+    /// Where a new stream sits down: priorities have queues of their own, as far as there are queues.
+    fn fewest_streams(&self, priority: Priority) -> QueueId {
         let fewest = self
             .queues
             .iter()
             .enumerate()
-            .min_by_key(|(_, queue)| queue.streams);
+            .min_by_key(|(_, queue)| (queue.is_shared(priority), queue.streams));
         QueueId(fewest.map_or(0, |(index, _)| index as u8))
     }
 
@@ -285,11 +296,9 @@ impl<B: Backend> Server<B> {
         }
         let stream = self.streams.remove(key as usize);
         if stream.in_turn {
-            self.queues[stream.queue.index()]
-                .turn
-                .retain(|other| *other != key);
+            self.queues[stream.queue.index()].turn.leave(key);
         }
-        self.queues[stream.queue.index()].streams -= 1;
+        self.queues[stream.queue.index()].unseat(stream.own_priority);
         self.links.take(stream.id.index());
         self.table.recycle(stream.id.index());
     }

@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::id::{ClientId, Cursor, Point, QueueId, StreamId};
 use crate::message::{Op, Task};
+use crate::stream::turns::Priority;
 
 /// The key of no kernel and no recording.
 pub(crate) const NO_OBJECT: u32 = u32::MAX;
@@ -90,6 +91,12 @@ pub(crate) struct Waiter {
 pub(crate) struct StreamActor {
     pub(crate) id: StreamId,
     pub(crate) client: ClientId,
+    /// How urgent its client's work is.
+    pub(crate) own_priority: Priority,
+    /// Tasks that it may issue in one turn are so many times those of others.
+    pub(crate) weight: usize,
+    /// The priority of a stream that waits for its tasks up to a sequence.
+    pub(crate) inherited: Option<(Priority, u64)>,
     /// Its number, for timelines.
     pub(crate) number: u64,
     /// Tasks accepted and not yet issued; callers wait for it.
@@ -119,6 +126,15 @@ impl StreamActor {
     #[inline]
     pub(crate) fn next_sequence(&self) -> u64 {
         self.issued + self.held.len() as u64 + 1
+    }
+
+    /// How urgent its first held task is: as its client says, or as whoever waits for it.
+    #[inline]
+    pub(crate) fn priority(&self) -> Priority {
+        match self.inherited {
+            Some((inherited, until)) if until > self.issued => inherited.max(self.own_priority),
+            _ => self.own_priority,
+        }
     }
 
     /// The held task with this sequence.

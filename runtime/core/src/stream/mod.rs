@@ -2,3 +2,6 @@
 
 pub(crate) mod actor;
 pub(crate) mod queue;
+pub(crate) mod turns;
+
+pub use turns::Priority;

@@ -8,6 +8,7 @@ use millstream_sync::timeline::Timeline;
 use crate::hazard::clock::QueueClock;
 use crate::hazard::points::Points;
 use crate::id::Cursor;
+use crate::stream::turns::{Priority, Turns};
 
 /// A slot of a freed slice that may be recycled once its last uses have passed.
 pub(crate) struct Retiring {
@@ -32,11 +33,11 @@ pub(crate) struct QueueState {
     pub(crate) clock: QueueClock,
     /// Tasks that streams which sit here hold.
     pub(crate) held: u64,
-    /// Streams that may have a task that can be tried. One that was flushed by itself meanwhile keeps its
-    /// place and is passed over.
-    pub(crate) turn: VecDeque<u32>,
+    pub(crate) turn: Turns,
     /// Streams that sit here.
     pub(crate) streams: u32,
+    /// The same by their clients' priority.
+    pub(crate) streams_by: [u32; 3],
     /// Issuing stopped because enough is in flight.
     pub(crate) full: bool,
     pub(crate) retiring: VecDeque<Retiring>,
@@ -54,8 +55,9 @@ impl QueueState {
             taken_up: 0,
             clock: QueueClock::default(),
             held: 0,
-            turn: VecDeque::new(),
+            turn: Turns::default(),
             streams: 0,
+            streams_by: [0; 3],
             full: false,
             retiring: VecDeque::new(),
             watched: 0,
@@ -66,6 +68,23 @@ impl QueueState {
     #[inline]
     pub(crate) fn in_flight(&self) -> u64 {
         self.issued - self.completed
+    }
+
+    /// A stream sits down.
+    pub(crate) fn seat(&mut self, priority: Priority) {
+        self.streams += 1;
+        self.streams_by[priority as usize] += 1;
+    }
+
+    /// A stream gets up.
+    pub(crate) fn unseat(&mut self, priority: Priority) {
+        self.streams -= 1;
+        self.streams_by[priority as usize] -= 1;
+    }
+
+    /// Do streams of another priority sit here?
+    pub(crate) fn is_shared(&self, priority: Priority) -> bool {
+        self.streams > self.streams_by[priority as usize]
     }
 
     /// Looks at the progress again.

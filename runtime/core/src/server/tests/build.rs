@@ -16,6 +16,7 @@ use crate::memory::AllocationMode;
 use crate::message::{CopyOut, HostSource, LaunchCount, Op, Pattern, Registration, Task, Ticket};
 use crate::recording::{Parameters, RecordedOp, RecordedTask};
 use crate::report::{Ask, Scope};
+use crate::stream::Priority;
 
 use super::rig::Rig;
 
@@ -121,12 +122,18 @@ impl Stream {
 /// Sending, as `Stream`'s methods do.
 impl Rig {
     pub(super) fn stream(&mut self) -> Stream {
+        self.stream_of(Priority::Normal, 1)
+    }
+
+    pub(super) fn stream_of(&mut self, priority: Priority, weight: u32) -> Stream {
         let hold = self.table.acquire().unwrap();
         let credit = Arc::new(Credit::new(1 << 20));
         let id = StreamId(hold.id());
         self.register(Registration::Stream {
             id,
             client: CLIENT,
+            priority,
+            weight,
             credit: credit.clone(),
         });
         Stream { hold, credit }

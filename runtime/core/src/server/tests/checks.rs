@@ -136,7 +136,7 @@ impl Run {
             0
         );
         for queue in &server.queues {
-            assert_eq!((queue.turn.len(), queue.streams), (0, 0));
+            assert_eq!((queue.turn.is_empty(), queue.streams), (true, 0));
             assert!(queue.retiring.is_empty());
         }
         assert_eq!((self.rig.collects(), self.rig.hosts()), (0, 0));

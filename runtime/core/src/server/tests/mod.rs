@@ -27,3 +27,4 @@ mod rig;
 mod script;
 mod seen;
 mod steps;
+mod urgency;

@@ -1,0 +1,108 @@
+//! Priorities and weights: who goes first on a queue that is behind, and that nobody starves.
+
+use crate::options::DeviceOptions;
+use crate::stream::Priority;
+
+use super::build::Stream;
+use super::rig::Rig;
+
+fn rig(queues: usize) -> Rig {
+    Rig::new(queues, DeviceOptions::default().max_tasks(1_000))
+}
+
+/// Streams with so many launches each, numbered from 100 times their index; all held.
+fn backlog(rig: &mut Rig, streams: &[(Priority, u32, u64)]) -> Vec<Stream> {
+    let kernel = rig.kernel();
+    let made: Vec<Stream> = streams
+        .iter()
+        .map(|(priority, weight, _)| rig.stream_of(*priority, *weight))
+        .collect();
+    for (index, (stream, (_, _, tasks))) in made.iter().zip(streams).enumerate() {
+        let slice = rig.slice(stream, 64);
+        for task in 0..*tasks {
+            rig.launch(
+                stream,
+                &kernel,
+                100 * index as u64 + task,
+                &[slice.update()],
+            );
+        }
+    }
+    made
+}
+
+#[test]
+fn a_more_urgent_stream_goes_first_and_the_least_urgent_still_goes() {
+    let mut rig = rig(1);
+    let streams = [
+        (Priority::Low, 1, 3),
+        (Priority::Normal, 1, 6),
+        (Priority::High, 1, 20),
+    ];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    let order = rig.order(0);
+    let who: Vec<u64> = order.iter().map(|task| task / 100).collect();
+    // High has 8 of 13 turns, normal 4, low 1.
+    assert_eq!(who[..13], [2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 0]);
+    assert_eq!(who[13..26], [2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 0, 2, 2]);
+    assert_eq!(order.len(), 29);
+    rig.drain();
+}
+
+#[test]
+fn a_stream_of_twice_the_weight_issues_twice_as_much_in_a_turn() {
+    let mut rig = rig(1);
+    let streams = [(Priority::Normal, 2, 4), (Priority::Normal, 1, 4)];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    assert_eq!(rig.order(0), [0, 1, 100, 2, 3, 101, 102, 103]);
+    rig.drain();
+}
+
+#[test]
+fn priorities_have_queues_of_their_own_where_there_are_enough() {
+    let mut rig = rig(3);
+    let streams = [
+        (Priority::Normal, 1, 2),
+        (Priority::High, 1, 2),
+        (Priority::Normal, 1, 2),
+        (Priority::Low, 1, 2),
+    ];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    let who = |queue| -> Vec<u64> { rig.order(queue).iter().map(|task| task / 100).collect() };
+    assert!(who(1).iter().all(|stream| *stream == 1), "{:?}", who(1));
+    assert_eq!(who(1).len(), 2);
+    rig.drain();
+}
+
+/// Otherwise whoever is urgent waits for everything that is not.
+#[test]
+fn a_task_that_an_urgent_one_waits_for_inherits_its_priority() {
+    let mut rig = Rig::new(
+        1,
+        DeviceOptions::default().max_tasks(1_000).max_in_flight(1),
+    );
+    let kernel = rig.kernel();
+    let low = rig.stream_of(Priority::Low, 1);
+    let normal: Vec<Stream> = (0..4).map(|_| rig.stream()).collect();
+    let high = rig.stream_of(Priority::High, 1);
+    let shared = rig.slice(&low, 64);
+    let slices: Vec<_> = normal.iter().map(|stream| rig.slice(stream, 64)).collect();
+    // The queue is full with one task; the others wait for their turns.
+    rig.launch(&normal[0], &kernel, 1, &[slices[0].update()]);
+    rig.rest();
+    for task in 0..5 {
+        for (stream, slice) in normal.iter().zip(&slices) {
+            rig.launch(stream, &kernel, 10 + task, &[slice.update()]);
+        }
+    }
+    rig.launch(&low, &kernel, 100, &[shared.update()]);
+    rig.launch(&high, &kernel, 200, &[shared.update()]);
+    rig.drain();
+    let order = rig.order(0);
+    let place = |number| order.iter().position(|task| *task == number).unwrap();
+    assert!(place(100) < place(200));
+    assert!(place(200) <= 12, "{order:?}");
+}
