@@ -80,29 +80,30 @@ fn priorities_have_queues_of_their_own_where_there_are_enough() {
 /// Otherwise whoever is urgent waits for everything that is not.
 #[test]
 fn a_task_that_an_urgent_one_waits_for_inherits_its_priority() {
-    let mut rig = Rig::new(
-        1,
-        DeviceOptions::default().max_tasks(1_000).max_in_flight(1),
-    );
+    let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(1);
+    let mut rig = Rig::new(1, options);
     let kernel = rig.kernel();
-    let low = rig.stream_of(Priority::Low, 1);
-    let normal: Vec<Stream> = (0..4).map(|_| rig.stream()).collect();
+    let others: Vec<Stream> = (0..8).map(|_| rig.stream_of(Priority::Low, 1)).collect();
+    let (low, first) = (
+        rig.stream_of(Priority::Low, 1),
+        rig.stream_of(Priority::Low, 1),
+    );
     let high = rig.stream_of(Priority::High, 1);
-    let shared = rig.slice(&low, 64);
-    let slices: Vec<_> = normal.iter().map(|stream| rig.slice(stream, 64)).collect();
+    let (shared, more) = (rig.slice(&low, 64), rig.slice(&first, 64));
+    let slices: Vec<_> = others.iter().map(|stream| rig.slice(stream, 64)).collect();
     // The queue is full with one task; the others wait for their turns.
-    rig.launch(&normal[0], &kernel, 1, &[slices[0].update()]);
-    rig.rest();
-    for task in 0..5 {
-        for (stream, slice) in normal.iter().zip(&slices) {
-            rig.launch(stream, &kernel, 10 + task, &[slice.update()]);
+    for number in 0..3 {
+        for (stream, slice) in others.iter().zip(&slices) {
+            rig.launch(stream, &kernel, number, &[slice.update()]);
         }
     }
-    rig.launch(&low, &kernel, 100, &[shared.update()]);
+    // `high` waits for `low`, which waits for `first`: behind all others, but for whom they work.
+    rig.launch(&first, &kernel, 100, &[more.update()]);
+    rig.launch(&low, &kernel, 101, &[more.read(), shared.update()]);
     rig.launch(&high, &kernel, 200, &[shared.update()]);
     rig.drain();
     let order = rig.order(0);
     let place = |number| order.iter().position(|task| *task == number).unwrap();
-    assert!(place(100) < place(200));
-    assert!(place(200) <= 12, "{order:?}");
+    assert!(place(100) < place(101) && place(101) < place(200));
+    assert!(place(200) <= 4, "{order:?}");
 }
