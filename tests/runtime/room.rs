@@ -163,3 +163,70 @@ fn a_caller_that_waits_for_room_is_told_when_the_driver_goes() {
     });
     drop(guard);
 }
+
+/// I12: a client's own bounds hold for all its streams together, and for nobody else.
+#[apply(every_device)]
+fn the_tasks_of_all_streams_of_a_client_have_a_bound(#[case] on: On) {
+    let rig = on.open();
+    let small = rig.device.client_builder().max_tasks(4).build();
+    let (first, second) = (small.stream(), small.stream());
+    let (other, beside) = (rig.client().stream(), rig.client().stream());
+    let values = other.create(&[0_u32; 4]).unwrap();
+    let free = beside.create(&[7_u32; 4]).unwrap();
+    // While the guard lives, whatever touches `values` is held.
+    let guard = other
+        .get_resource::<Cpu>((update(&values),))
+        .wait()
+        .unwrap();
+    for _ in 0..2 {
+        first.nowait().fill(&values, 1).unwrap();
+        second.nowait().fill(&values, 2).unwrap();
+    }
+    let error = first.nowait().fill(&values, 3).unwrap_err();
+    assert!(error.retry_after().is_some());
+    assert_eq!(
+        full(Err::<(), _>(error)),
+        Full::Stream { held: 4, limit: 4 }
+    );
+    assert!(matches!(
+        full(second.nowait().fill(&values, 3)),
+        Full::Stream { held: 4, .. }
+    ));
+    assert_eq!(beside.read(&free).wait().unwrap(), [7; 4]);
+    drop(guard);
+    // Room comes back, to whichever stream asks first.
+    for _ in 0..100 {
+        second.fill(&values, 5).unwrap();
+        first.fill(&values, 5).unwrap();
+    }
+    assert_eq!(first.read(&values).wait().unwrap(), [5; 4]);
+}
+
+/// I12: as for tasks.
+#[apply(every_threaded_device)]
+fn a_clients_own_bound_on_uploads_replaces_the_devices(#[case] on: On) {
+    let rig = on.open();
+    let small = rig.device.client_builder().max_upload_bytes(1_000).build();
+    let (stream, other) = (small.stream(), rig.client().stream());
+    let (values, kept) = (
+        stream.create(&[0_u8; 600]).unwrap(),
+        other.empty::<u8>(600).unwrap(),
+    );
+    let guard = other
+        .get_resource::<Cpu>((update(&values),))
+        .wait()
+        .unwrap();
+    stream.nowait().write(&values, &[1; 600]).unwrap();
+    assert_eq!(
+        full(stream.nowait().write(&values, &[2; 600])),
+        Full::Uploads {
+            asked: 600,
+            in_use: 600,
+            limit: 1_000
+        }
+    );
+    other.nowait().write(&kept, &[3; 600]).unwrap();
+    drop(guard);
+    stream.write(&values, &[4; 600]).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [4; 600]);
+}

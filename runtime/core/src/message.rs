@@ -313,6 +313,8 @@ pub enum Registration {
         weight: u32,
         /// Credit for tasks that have not been issued.
         credit: Arc<millstream_sync::credit::Credit>,
+        /// Do other streams take of it, too?
+        credit_is_shared: bool,
     },
 }
 

@@ -85,6 +85,7 @@ impl Bench {
             priority: Priority::Normal,
             weight: 1,
             credit: credit.clone(),
+            credit_is_shared: false,
         };
         self.admit(None, Op::Register(Box::new(stream)), &[]);
         Submitter { id, credit }

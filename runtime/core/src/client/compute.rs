@@ -20,6 +20,8 @@ pub(crate) struct ClientShared {
     pub(crate) device: Arc<DeviceShared>,
     pub(crate) id: ClientId,
     pub(crate) name: Arc<str>,
+    /// Credit for tasks of all its streams, if they share one.
+    pub(crate) tasks: Option<Arc<Credit>>,
     pub(crate) priority: Priority,
     pub(crate) weight: u32,
     /// Bytes that the client may have; none means as many as the device has.
@@ -46,6 +48,8 @@ pub struct ClientBuilder {
     hard_limit: Option<u64>,
     priority: Priority,
     weight: u32,
+    max_tasks: Option<u64>,
+    max_upload_bytes: Option<u64>,
 }
 
 impl ClientBuilder {
@@ -57,6 +61,8 @@ impl ClientBuilder {
             hard_limit: None,
             priority: Priority::default(),
             weight: 1,
+            max_tasks: None,
+            max_upload_bytes: None,
         }
     }
 
@@ -87,15 +93,32 @@ impl ClientBuilder {
         self
     }
 
+    /// The most tasks that all its streams together may have accepted and not yet issued; beyond it calls wait,
+    /// or answer [`Error::Busy`] where they may not. At least 1. Default: each stream has
+    /// [`max_held`](crate::options::DeviceOptions::max_held) to itself.
+    pub fn max_tasks(mut self, tasks: u64) -> Self {
+        self.max_tasks = Some(tasks.max(1));
+        self
+    }
+
+    /// The most bytes of its uploads that may be on their way; beyond it calls wait, or answer
+    /// [`Error::Busy`] where they may not. At least 1. Default:
+    /// [`max_upload_bytes`](crate::options::DeviceOptions::max_upload_bytes).
+    pub fn max_upload_bytes(mut self, bytes: u64) -> Self {
+        self.max_upload_bytes = Some(bytes.max(1));
+        self
+    }
+
     /// The client.
     pub fn build(self) -> ComputeClient {
         let id = self.device.next_client();
-        let (uploads, jobs) = self.device.client_credits();
+        let (uploads, jobs) = self.device.client_credits(self.max_upload_bytes);
         let shared = ClientShared {
             id,
             name: self
                 .name
                 .unwrap_or_else(|| format!("client {}", id.0).into()),
+            tasks: self.max_tasks.map(|tasks| Arc::new(Credit::new(tasks))),
             priority: self.priority,
             weight: self.weight,
             limit: self.hard_limit.map(|bytes| Arc::new(Credit::new(bytes))),

@@ -128,10 +128,11 @@ impl DeviceShared {
     }
 
     /// A client's credits for uploads and for jobs, which end with the device.
-    pub(crate) fn client_credits(&self) -> (Arc<Credit>, Arc<Credit>) {
+    pub(crate) fn client_credits(&self, upload_bytes: Option<u64>) -> (Arc<Credit>, Arc<Credit>) {
         let options = &self.options;
+        let upload_bytes = upload_bytes.unwrap_or(options.max_upload_bytes);
         (
-            self.gone.credit(options.max_upload_bytes),
+            self.gone.credit(upload_bytes),
             self.gone.credit(options.max_jobs),
         )
     }

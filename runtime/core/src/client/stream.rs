@@ -40,7 +40,9 @@ pub struct Stream {
 impl Stream {
     pub(crate) fn new(client: ComputeClient) -> Self {
         let device = &client.shared.device;
-        let credit = Arc::new(Credit::new(device.options().max_held));
+        let own = || Arc::new(Credit::new(device.options().max_held));
+        let credit = client.shared.tasks.clone().unwrap_or_else(own);
+        let credit_is_shared = client.shared.tasks.is_some();
         let hold = device.slot().and_then(|hold| {
             let id = StreamId(hold.id());
             device.register(Registration::Stream {
@@ -49,6 +51,7 @@ impl Stream {
                 priority: client.shared.priority,
                 weight: client.shared.weight,
                 credit: credit.clone(),
+                credit_is_shared,
             })?;
             Ok(hold)
         });

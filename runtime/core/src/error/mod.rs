@@ -96,6 +96,14 @@ impl Error {
             _ => None,
         }
     }
+
+    /// How long to wait before trying again, if that is what helps: see [`Full::retry_after`].
+    pub fn retry_after(&self) -> Option<std::time::Duration> {
+        match self {
+            Error::Busy { what } => Some(what.retry_after()),
+            _ => None,
+        }
+    }
 }
 
 /// Why memory cannot be had.

@@ -220,7 +220,7 @@ fn what_is_full_is_said_with_its_figures() {
         told,
         [
             "the mailbox is full with 16 messages (`mailbox_capacity`), try again later",
-            "the stream holds 8 of at most 8 tasks (`max_held`), try again later",
+            "the stream, or its client, holds 8 of at most 8 tasks (`max_held`, `max_tasks`), try again later",
             "an upload of 2 B finds 7 B of at most 8 B on their way (`max_upload_bytes`), try again later",
             "the client has 4 of at most 4 host functions, callbacks and values to drop on their way (`max_jobs`), try again later",
             "the sequence is full with 3 readbacks that nobody has taken, try again later",

@@ -85,9 +85,14 @@ impl<B: Backend> Server<B> {
                 priority,
                 weight,
                 credit,
+                credit_is_shared,
             } => {
                 let queue = self.fewest_streams(priority);
-                let credit_chunk = credit_chunk(credit.limit());
+                // What one stream keeps back may be all that another waits for.
+                let credit_chunk = match credit_is_shared {
+                    true => 1,
+                    false => credit_chunk(credit.limit()),
+                };
                 self.queues[queue.index()].seat(priority);
                 let number = self.streams_made;
                 self.streams_made += 1;

@@ -135,6 +135,7 @@ impl Rig {
             priority,
             weight,
             credit: credit.clone(),
+            credit_is_shared: false,
         });
         Stream { hold, credit }
     }
