@@ -174,10 +174,7 @@ fn the_tasks_of_all_streams_of_a_client_have_a_bound(#[case] on: On) {
     let values = other.create(&[0_u32; 4]).unwrap();
     let free = beside.create(&[7_u32; 4]).unwrap();
     // While the guard lives, whatever touches `values` is held.
-    let guard = other
-        .get_resource::<Cpu>((update(&values),))
-        .wait()
-        .unwrap();
+    let guard = on.guard(&other, (update(&values),)).unwrap();
     for _ in 0..2 {
         first.nowait().fill(&values, 1).unwrap();
         second.nowait().fill(&values, 2).unwrap();
@@ -212,10 +209,7 @@ fn a_clients_own_bound_on_uploads_replaces_the_devices(#[case] on: On) {
         stream.create(&[0_u8; 600]).unwrap(),
         other.empty::<u8>(600).unwrap(),
     );
-    let guard = other
-        .get_resource::<Cpu>((update(&values),))
-        .wait()
-        .unwrap();
+    let guard = on.guard(&other, (update(&values),)).unwrap();
     stream.nowait().write(&values, &[1; 600]).unwrap();
     assert_eq!(
         full(stream.nowait().write(&values, &[2; 600])),

@@ -114,6 +114,8 @@ pub struct Terms {
     pub cancel: Option<CancelToken>,
     /// When it is withdrawn, if it has not been issued.
     pub deadline: Option<Instant>,
+    /// A moment that has passed, at which the deadline was set: it is later than this.
+    pub since: Option<Instant>,
 }
 
 impl Terms {

@@ -108,6 +108,7 @@ impl Stream {
                 .deadline
                 .map_or(deadline, |earlier| earlier.min(deadline)),
         );
+        terms.since = Some(Instant::now());
         Self {
             terms: Some(terms),
             ..self.clone()

@@ -46,8 +46,10 @@ impl<B: Backend> Server<B> {
             // Who dropped something and then syncs finds it dropped.
             self.honour_drops();
         }
-        if let Some(terms) = message.terms() {
-            self.wants_time |= terms.deadline.is_some();
+        if let Some(since) = message.terms().and_then(|terms| terms.since) {
+            self.wants_time = true;
+            // What the caller saw of the clock has passed for us as well.
+            self.now = self.now.max(Some(since));
         }
         self.settle_queue(stream);
         if matches!(message.op, Op::Reserve { .. }) && self.admit_reserve(stream, message) {

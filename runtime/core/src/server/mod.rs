@@ -261,7 +261,7 @@ impl<B: Backend> Server<B> {
 
     /// It is `now`.
     pub fn tell_time(&mut self, now: Instant) {
-        self.now = Some(now);
+        self.now = self.now.max(Some(now));
     }
 
     /// The next effect to carry out.
