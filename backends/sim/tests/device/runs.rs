@@ -52,6 +52,38 @@ fn slices_can_have_pages_of_their_own() {
     rig.close().assert_clean();
 }
 
+/// I4: a range is freed while its last uses are queued, and first used by another queue than they are.
+#[test]
+fn a_range_is_reused_by_another_queue_in_order() {
+    let mut waits = 0;
+    for seed in 0..10 {
+        let rig = Rig::with(
+            Sim::seed(seed),
+            DeviceOptions::default().mailbox_capacity(4),
+        );
+        let client = rig.device.client();
+        let (owner, other) = (client.stream(), client.stream());
+        let mut answers = Vec::new();
+        for round in 0..60_u32 {
+            drop(owner.create(&[round; 64]).unwrap());
+            let fresh = owner.empty::<u32>(64).unwrap();
+            other.fill(&fresh, round).unwrap();
+            answers.push(other.read(&fresh));
+        }
+        for (round, answer) in answers.into_iter().enumerate() {
+            assert_eq!(answer.wait().unwrap(), [round as u32; 64]);
+        }
+        drop((owner, other));
+        let findings = rig.close();
+        findings.assert_clean();
+        waits += findings.figures().waits.issued;
+    }
+    assert!(
+        waits > 0,
+        "some range was reused before its uses had passed"
+    );
+}
+
 #[test]
 fn what_nobody_defined_reads_as_a_pattern() {
     let rig = Rig::new(Sim::seed(1));
