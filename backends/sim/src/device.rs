@@ -39,8 +39,8 @@ const BINDINGS_MAX: usize = 64;
 const QUEUE_DEPTH_MAX: usize = 1024;
 /// Rows of pitched tensors start at multiples of this.
 const PITCH_ALIGNMENT: u64 = 64;
-/// After a step of a driven device it goes on with this many chances of as many plus one.
-const GOES_ON: u64 = 7;
+/// One in so many steps ends a pump, so that a driven device runs behind its calls by as much as the seed likes.
+const STEPS_PER_PUMP: u64 = 8;
 
 /// The simulator, opened.
 pub struct SimDevice {
@@ -329,7 +329,7 @@ impl Backend for SimDevice {
         let mut stepped = false;
         while step(&self.shared) {
             stepped = true;
-            let goes_on = |state: &mut State| state.random.below(GOES_ON + 1) < GOES_ON;
+            let goes_on = |state: &mut State| state.random.below(STEPS_PER_PUMP) > 0;
             if !self.shared.with(goes_on) {
                 break;
             }
