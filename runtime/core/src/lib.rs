@@ -34,6 +34,7 @@ pub mod layout;
 pub mod memory;
 pub mod message;
 pub mod options;
+pub mod planted;
 pub mod properties;
 pub mod recording;
 pub mod report;

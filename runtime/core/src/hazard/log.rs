@@ -15,6 +15,7 @@ use crate::access::Access;
 use crate::hazard::points::Points;
 use crate::hazard::uses::Uses;
 use crate::id::Point;
+use crate::planted::{Bug, on};
 
 /// Most segments of one log.
 pub const MAX_SEGMENTS: usize = 8;
@@ -72,7 +73,7 @@ impl AccessLog {
     /// one more hazard (I4 follows from I2).
     pub fn with_residue(bytes: u64, residue: &Points) -> Self {
         let mut log = Self::default();
-        if !residue.is_empty() && bytes > 0 {
+        if !residue.is_empty() && bytes > 0 && !on(Bug::ResidueForgotten) {
             let mut segment = Segment::new(0..bytes);
             residue
                 .iter()
@@ -88,7 +89,7 @@ impl AccessLog {
         for segment in &self.segments {
             if segment.overlaps(&range) {
                 segment.writes.for_each(&mut conflict);
-                if access.writes() {
+                if access.writes() && !on(Bug::WriteIgnoresReaders) {
                     segment.reads.for_each(&mut conflict);
                 }
             }
@@ -106,7 +107,9 @@ impl AccessLog {
         let own = segment.start == start
             && segment.end == end
             && segment.writes.only_of(point.queue)
-            && (!access.writes() || segment.reads.only_of(point.queue));
+            && (!access.writes()
+                || segment.reads.only_of(point.queue)
+                || on(Bug::WriteIgnoresReaders));
         if own {
             enter(segment, access, Use::Issued(point));
         }
@@ -242,7 +245,9 @@ impl AccessLog {
         };
         for segment in &self.segments {
             segment.writes.for_each(&mut note);
-            segment.reads.for_each(&mut note);
+            if !on(Bug::ReuseIgnoresReaders) {
+                segment.reads.for_each(&mut note);
+            }
         }
         points
     }

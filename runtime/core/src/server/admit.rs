@@ -9,6 +9,7 @@ use crate::handle::Binding;
 use crate::hazard::log::Use;
 use crate::id::{Point, QueueId, StreamId};
 use crate::message::{Op, Reply, Task};
+use crate::planted::{Bug, on};
 use crate::stream::Priority;
 use crate::stream::actor::{HeldTask, Waiter};
 use crate::stream::queue::QueueState;
@@ -115,7 +116,8 @@ impl<B: Backend> Server<B> {
         let actor = &self.streams[stream as usize];
         let queue = &self.queues[actor.queue.index()];
         // As of the last look, which every burst begins with.
-        if actor.last <= queue.completed && queue.in_flight() > 0 && actor.held.is_empty() {
+        let idle = actor.last <= queue.completed || on(Bug::MovesBusy);
+        if idle && queue.in_flight() > 0 && actor.held.is_empty() {
             self.move_if_idle(stream);
         }
     }
@@ -169,7 +171,7 @@ impl<B: Backend> Server<B> {
             binding.key = slice;
             let binding = *binding;
             self.slices[slice as usize].held_tasks += 1;
-            if self.tasks_held > 0 {
+            if self.tasks_held > 0 && !on(Bug::ConflictIgnored) {
                 self.flush_conflicts(stream, slice, &binding);
             }
         }
@@ -184,7 +186,9 @@ impl<B: Backend> Server<B> {
             }
             let (mut implied, mut unissued) = (0, 0);
             let (slices, queues, streams) = (&mut self.slices, &self.queues, &mut self.streams);
-            let range = binding.offset..binding.offset + binding.len;
+            let short = 4 * u64::from(on(Bug::RangeShort));
+            let end = binding.offset + binding.len.saturating_sub(short);
+            let range = binding.offset..end;
             slices[slice as usize]
                 .log
                 .touch(range, binding.access, me, |used| match used {
@@ -202,7 +206,7 @@ impl<B: Backend> Server<B> {
                     Use::Held {
                         stream: other,
                         sequence: theirs,
-                    } if other != stream => {
+                    } if other != stream && !on(Bug::ConflictIgnored) => {
                         let waiter = Waiter {
                             sequence: theirs,
                             stream,

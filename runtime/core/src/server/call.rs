@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::failure::{Failure, FailureRef, Reason};
 use crate::id::Point;
 use crate::message::{HostSource, LaunchCount, Op, Task, Ticket};
+use crate::planted::{Bug, on};
 
 use super::admit::binding_at;
 use super::{Effect, Server};
@@ -197,7 +198,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn heal(&mut self, task: &Task) {
         for binding in task
             .all_bindings()
-            .filter(|binding| binding.access == Access::Write)
+            .filter(|binding| binding.access == Access::Write && !on(Bug::HealForgotten))
         {
             if let Some(slice) = self.slices.get_mut(binding.key as usize) {
                 let faults = &mut slice.faults;
@@ -216,6 +217,7 @@ impl<B: Backend> Server<B> {
                 break;
             };
             if binding.access.writes()
+                && !on(Bug::PoisonLost)
                 && let Some(slice) = self.slices.get_mut(binding.key as usize)
             {
                 let range = binding.offset..binding.offset + binding.len;
@@ -251,7 +253,8 @@ impl<B: Backend> Server<B> {
         self.end_batch(point.queue);
         let last = self.queues[point.queue.index()].issued;
         let mut ticket = Ticket::default();
-        ticket.points.push(Point::new(point.queue, last));
+        let told = last - u64::from(on(Bug::AnswerEarly));
+        ticket.points.push(Point::new(point.queue, told));
         reply.send(Ok(ticket));
     }
 

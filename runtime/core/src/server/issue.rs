@@ -7,6 +7,7 @@ use crate::failure::{Failure, FailureRef, Reason};
 use crate::handle::Binding;
 use crate::id::{Point, QueueId};
 use crate::message::{Op, Task};
+use crate::planted::{Bug, on};
 use crate::slice::{Memory, Slice};
 use crate::stream::actor::{HeldTask, NO_OBJECT, Parked};
 
@@ -105,9 +106,15 @@ impl<B: Backend> Server<B> {
             if self.queues[point.queue.index()].flushed < point.cursor {
                 self.end_batch(point.queue);
             }
-            let clock = self.queues[point.queue.index()].clock.at(point.cursor);
+            let recorded = match on(Bug::ClockAtWait) {
+                true => self.queues[point.queue.index()].issued,
+                false => point.cursor,
+            };
+            let clock = self.queues[point.queue.index()].clock.at(recorded);
             self.log_wait(queue, *point);
-            if self.backend.queue_wait(queue, *point).is_ok() {
+            let early = u64::from(on(Bug::WaitOneEarly));
+            let asked = Point::new(point.queue, point.cursor - early);
+            if on(Bug::WaitDropped) || self.backend.queue_wait(queue, asked).is_ok() {
                 let state = &mut self.queues[queue.index()];
                 state.clock.wait(place.cursor, *point, clock);
                 self.counters.waits_issued += 1;
@@ -311,7 +318,8 @@ impl<B: Backend> Server<B> {
                 return;
             };
             waiters.pop();
-            if let Some(actor) = self.streams.get_mut(waiter.stream as usize)
+            if !on(Bug::WakeForgotten)
+                && let Some(actor) = self.streams.get_mut(waiter.stream as usize)
                 && let Some(held) = actor.held_mut(waiter.task)
             {
                 held.unissued -= 1;

@@ -14,6 +14,7 @@ use crate::hazard::points::Points;
 use crate::id::{ClientId, Point, QueueId};
 use crate::kernel::Kernel;
 use crate::message::{Op, Registration};
+use crate::planted::{Bug, on};
 use crate::recording::RecordedTask;
 use crate::slice::{Memory, Slice};
 use crate::stream::Priority;
@@ -223,7 +224,7 @@ impl<B: Backend> Server<B> {
         }
         let table = self.table.clone();
         table.take_dropped(|slot, stamp| {
-            if stamp <= head && self.early_drops.is_empty() {
+            if (stamp <= head || on(Bug::DropEarly)) && self.early_drops.is_empty() {
                 self.honour_drop(slot);
             } else {
                 self.early_drops.push_back((slot, stamp));
@@ -322,7 +323,11 @@ impl<B: Backend> Server<B> {
             self.accounts.credit(slice.client, reservation.bytes);
             self.backend.slice_released(slice.id);
             self.log_memory("freed", reservation.bytes);
-            self.pools.release(reservation, busy.clone());
+            let busy = match on(Bug::ReuseEarly) {
+                true => earlier(&busy),
+                false => busy.clone(),
+            };
+            self.pools.release(reservation, busy);
         }
         if let Some(shared) = self.table.slot(slot) {
             crate::client::credit_shared(shared.payload());
@@ -387,4 +392,15 @@ impl<B: Backend> Server<B> {
             }
         }
     }
+}
+
+/// The planted bug of memory that is reused one task early.
+#[cold]
+fn earlier(points: &Points) -> Points {
+    let mut earlier = Points::default();
+    points
+        .iter()
+        .filter(|point| point.cursor > 1)
+        .for_each(|point| earlier.insert(Point::new(point.queue, point.cursor - 1)));
+    earlier
 }

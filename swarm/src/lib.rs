@@ -1,0 +1,24 @@
+//! Random programs on the adversarial device, checked against plain arrays.
+//!
+//! A [`Case`] is a seed and the steps of the program that it stands for. The seed chooses how the device is
+//! opened (queues, strategy, limits, memory, faults, the device's own seed) and what each step does; steps
+//! stand by themselves, so that a failing case can lose all that do not matter and still mean the same.
+//!
+//! | file | what it is |
+//! | --- | --- |
+//! | `dice` | chance from a seed |
+//! | `setting` | how the device is opened |
+//! | `expect` | what must be in each element |
+//! | `program` | clients, streams, buffers, and what a step does with them |
+//! | `case` | running a case, and making a failing one small |
+//!
+//! Everything runs on the calling thread, on a driven simulator: the same case is the same run.
+
+mod case;
+mod dice;
+mod expect;
+mod program;
+mod setting;
+
+pub use case::{Case, Figures, Verdict};
+pub use millstream_core::planted::{Bug, choose};

@@ -1,0 +1,139 @@
+//! `swarm`: runs random programs until its time is up, shows how far it is, and makes what fails small.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use millstream_swarm::{Bug, Case, Figures, Verdict, choose};
+
+/// Random programs on the adversarial device, checked against plain arrays.
+#[derive(Parser)]
+#[command(version, about)]
+struct Arguments {
+    /// How long to go on.
+    #[arg(long, default_value_t = 1.0)]
+    minutes: f64,
+    /// How many programs to run at most.
+    #[arg(long)]
+    programs: Option<u64>,
+    /// The first seed; the following programs have the following ones.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Runs one case, of this seed and these steps, as a failure is printed.
+    #[arg(long, value_delimiter = ',')]
+    steps: Option<Vec<u32>>,
+    /// Plants this bug, to see it found.
+    #[arg(long)]
+    bug: Option<String>,
+    /// How the result is told.
+    #[arg(long, value_enum, default_value_t = Form::Text)]
+    form: Form,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// What a run of the swarm came to.
+#[derive(Default)]
+struct Tally {
+    programs: u64,
+    figures: Figures,
+    seconds: f64,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(name) = &arguments.bug {
+        let Some(bug) = Bug::ALL.iter().find(|bug| bug.name() == name) else {
+            let known: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
+            eprintln!("no bug is called `{name}`; there are: {}", known.join(", "));
+            return ExitCode::from(2);
+        };
+        choose(Some(*bug));
+    }
+    // Kernels panic on purpose; what they say is part of the programs.
+    std::panic::set_hook(Box::new(|_| {}));
+    if let Some(steps) = arguments.steps.clone() {
+        let seed = arguments.seed;
+        return match (Case { seed, steps }).run() {
+            Verdict::Right(_) => ExitCode::SUCCESS,
+            Verdict::Wrong(what) => {
+                eprintln!("{what}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    match swarm(&arguments) {
+        Ok(tally) => {
+            tell(&arguments, &tally);
+            ExitCode::SUCCESS
+        }
+        Err((case, what, programs)) => {
+            eprintln!("program {programs} (seed {}) is wrong: {what}", case.seed);
+            let small = case.shrunk();
+            eprintln!("the {} of its steps that matter:", small.steps.len());
+            eprintln!("  cargo run --release -p millstream-swarm -- {small}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Programs until the time is up, or the first that is wrong.
+fn swarm(arguments: &Arguments) -> Result<Tally, (Case, String, u64)> {
+    let begin = Instant::now();
+    let time = Duration::from_secs_f64(arguments.minutes.max(0.0) * 60.0);
+    let bar = ProgressBar::new(time.as_secs());
+    let style = ProgressStyle::with_template("{bar:40} {elapsed} of {len} s  {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut tally = Tally::default();
+    let most = arguments.programs.unwrap_or(u64::MAX);
+    while tally.programs < most && begin.elapsed() < time {
+        let case = Case::new(arguments.seed.wrapping_add(tally.programs));
+        tally.programs += 1;
+        match case.run() {
+            Verdict::Right(figures) => tally.figures = tally.figures.and(figures),
+            Verdict::Wrong(what) => {
+                bar.finish_and_clear();
+                return Err((case, what, tally.programs));
+            }
+        }
+        if tally.programs.is_multiple_of(64) {
+            bar.set_position(begin.elapsed().as_secs());
+            bar.set_message(format!("{} programs, all right", tally.programs));
+        }
+    }
+    bar.finish_and_clear();
+    tally.seconds = begin.elapsed().as_secs_f64();
+    Ok(tally)
+}
+
+fn tell(arguments: &Arguments, tally: &Tally) {
+    let (first, last) = (arguments.seed, arguments.seed.wrapping_add(tally.programs));
+    let figures = tally.figures;
+    match arguments.form {
+        Form::Text => println!(
+            "{} programs right in {:.0} s (seeds {first}..{last}): {} tasks, {} waits, {} of no use, {} faults",
+            tally.programs,
+            tally.seconds,
+            figures.tasks,
+            figures.waits,
+            figures.needless_waits,
+            figures.faults
+        ),
+        Form::Json => println!(
+            r#"{{"programs":{},"seconds":{:.1},"first_seed":{first},"tasks":{},"waits":{},"needless_waits":{},"faults":{}}}"#,
+            tally.programs,
+            tally.seconds,
+            figures.tasks,
+            figures.waits,
+            figures.needless_waits,
+            figures.faults
+        ),
+    }
+}
