@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 use millstream::Device;
 
@@ -103,13 +104,14 @@ impl Case {
         }
     }
 
-    /// The smallest case that it finds from here that is wrong as well, whatever about.
-    pub fn shrunk(&self) -> Case {
+    /// The smallest case that it finds from here, within `time`, that is wrong as well, whatever about.
+    pub fn shrunk(&self, time: Duration) -> Case {
+        let begin = Instant::now();
         let mut smallest = self.clone();
         let mut chunk = smallest.steps.len() / 2;
         while chunk > 0 {
             let mut start = 0;
-            while start < smallest.steps.len() {
+            while start < smallest.steps.len() && begin.elapsed() < time {
                 let end = (start + chunk).min(smallest.steps.len());
                 let mut fewer = smallest.clone();
                 fewer.steps.drain(start..end);

@@ -39,6 +39,9 @@ enum Form {
     Json,
 }
 
+/// How long a failing case is made smaller.
+const SHRINKING: Duration = Duration::from_secs(20);
+
 /// What a run of the swarm came to.
 #[derive(Default)]
 struct Tally {
@@ -76,7 +79,7 @@ fn main() -> ExitCode {
         }
         Err((case, what, programs)) => {
             eprintln!("program {programs} (seed {}) is wrong: {what}", case.seed);
-            let small = case.shrunk();
+            let small = case.shrunk(SHRINKING);
             eprintln!("the {} of its steps that matter:", small.steps.len());
             eprintln!("  cargo run --release -p millstream-swarm -- {small}");
             ExitCode::FAILURE

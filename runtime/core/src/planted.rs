@@ -46,7 +46,7 @@ bugs! {
     PoisonLost = "poison_lost",
     /// What is defined anew stays poisoned.
     HealForgotten = "heal_forgotten",
-    /// An answer is given for the task before.
+    /// A sync is answered before the task before it.
     AnswerEarly = "answer_early",
     /// A stream changes its queue while it has work on the old one.
     MovesBusy = "moves_busy",

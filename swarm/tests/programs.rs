@@ -1,0 +1,39 @@
+//! What CI runs: some thousand programs, and each of them twice where that must be the same run.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what it expects by unwrapping"
+)]
+
+use std::time::Duration;
+
+use millstream_swarm::{Case, Figures, Verdict};
+
+/// Programs of one run: a fraction of a minute without optimization.
+const PROGRAMS: u64 = 2_000;
+
+/// I1 to I7, I10: whatever the order that the device chooses, with faults, too little memory and little room.
+#[test]
+fn random_programs_compute_what_they_must_and_break_no_rule() {
+    let mut figures = Figures::default();
+    for seed in 1..=PROGRAMS {
+        let case = Case::new(seed);
+        match case.run() {
+            Verdict::Right(more) => figures = figures.and(more),
+            Verdict::Wrong(what) => {
+                let small = case.shrunk(Duration::from_secs(30));
+                panic!("{what}\ncargo run --release -p millstream-swarm -- {small}");
+            }
+        }
+    }
+    // I3, and that the programs do what they are for.
+    assert_eq!(figures.needless_waits, 0);
+    assert!(figures.waits > 1_000 && figures.faults > 100, "{figures:?}");
+}
+
+#[test]
+fn the_same_case_is_the_same_run() {
+    for seed in 1..=50 {
+        let case = Case::new(seed);
+        assert_eq!(case.run(), case.run(), "seed {seed}");
+    }
+}
