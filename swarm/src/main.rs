@@ -23,6 +23,9 @@ struct Arguments {
     /// Runs one case, of this seed and these steps, as a failure is printed.
     #[arg(long, value_delimiter = ',')]
     steps: Option<Vec<u32>>,
+    /// Prints what fails as it is, without making it small.
+    #[arg(long)]
+    whole: bool,
     /// Plants this bug, to see it found.
     #[arg(long)]
     bug: Option<String>,
@@ -79,6 +82,9 @@ fn main() -> ExitCode {
         }
         Err((case, what, programs)) => {
             eprintln!("program {programs} (seed {}) is wrong: {what}", case.seed);
+            if arguments.whole {
+                return ExitCode::FAILURE;
+            }
             let small = case.shrunk(SHRINKING);
             eprintln!("the {} of its steps that matter:", small.steps.len());
             eprintln!("  cargo run --release -p millstream-swarm -- {small}");
