@@ -1,8 +1,8 @@
 //! Withdrawing tasks that have not been issued: by a token, or because their time is up.
 //!
 //! Withdrawing changes no order. A withdrawn task keeps its place, and when its turn comes it fails with
-//! [`Reason::Cancelled`](crate::failure::Reason::Cancelled) or
-//! [`Reason::DeadlinePassed`](crate::failure::Reason::DeadlinePassed) instead of being issued: what it
+//! [`Reason::Cancelled`] or
+//! [`Reason::DeadlinePassed`] instead of being issued: what it
 //! would have written is poisoned by that, whoever reads it is told (I6, I7). What has been issued runs
 //! to its end, and is counted as detached.
 

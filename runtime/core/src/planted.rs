@@ -1,7 +1,7 @@
 //! Planted bugs: what random programs on the adversarial device must find.
 //!
 //! They exist only with the feature `planted-bugs`, which the swarm alone turns on, and one at most is on at
-//! a time. In any other build [`on`] is a constant `false`.
+//! a time. In any other build nothing of them is left.
 
 macro_rules! bugs {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
