@@ -18,10 +18,11 @@ pub use millstream_core::client::{
 };
 pub use millstream_core::element::Element;
 pub use millstream_core::error::{
-    Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMisfit,
+    Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMisfit, ReopenError,
 };
 pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Reason};
 pub use millstream_core::handle::{Binding, Handle};
+pub use millstream_core::health::{Health, HealthWatch, Recovery};
 pub use millstream_core::id::{ClientId, QueueId, SliceId, StreamId};
 pub use millstream_core::kernel::{
     AtomicElement, BindingSpec, Cube, ExecutionMode, Kernel, NativeArgs, Share, Signature, Source,

@@ -10,8 +10,10 @@ use std::time::Instant;
 
 use millstream_core::backend::Backend;
 use millstream_core::handle::Table;
+use millstream_core::health::Recovery;
 use millstream_core::id::{Point, QueueId};
 use millstream_core::message::Task;
+use millstream_core::report::Report;
 use millstream_core::server::{Effect, HostToken, Server};
 use millstream_sync::channel;
 use millstream_sync::gate::Gate;
@@ -22,6 +24,8 @@ use millstream_sync::timeline::{Timeline, WaitKey};
 pub(crate) enum Control {
     /// A host function ended, or panicked with this message.
     HostFinished(HostToken, Result<(), String>),
+    /// The timeline of a queue ended by itself.
+    TimelineEnded,
     /// Accept nothing more, finish what there is.
     Close,
 }
@@ -47,6 +51,26 @@ impl ToDevice {
     }
 }
 
+/// Tells a device of the end of a timeline: a backend's own word that the device is lost, from any thread.
+/// It waits for a cursor that never comes, so it costs nothing until then.
+struct EndWatch(ToDevice);
+
+impl std::task::Wake for EndWatch {
+    fn wake(self: Arc<Self>) {
+        self.0.tell(Control::TimelineEnded);
+    }
+}
+
+/// Has the device told when one of these timelines ends.
+pub(crate) fn watch_ends(timelines: &[Arc<Timeline>], device: &ToDevice) {
+    let waker = Waker::from(Arc::new(EndWatch(device.clone())));
+    for timeline in timelines {
+        if timeline.register(u64::MAX, &waker).is_none() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
 /// Where effects go.
 pub(crate) trait Outside {
     /// Carries the effect out, or hands it back when there is no room for it now.
@@ -62,6 +86,8 @@ pub(crate) struct DeviceActor<B: Backend> {
     timelines: Vec<Arc<Timeline>>,
     burst: usize,
     closing: bool,
+    /// The device was lost, and everything that it held was answered.
+    wrecked: bool,
     /// The last effect found no room outside: the server keeps it, and those after it.
     outside_full: bool,
     /// Points that wake us, registered while idle.
@@ -86,6 +112,7 @@ impl<B: Backend> DeviceActor<B> {
             timelines,
             burst,
             closing: false,
+            wrecked: false,
             outside_full: false,
             watches: Vec::new(),
             wanted: Vec::new(),
@@ -100,6 +127,7 @@ impl<B: Backend> DeviceActor<B> {
         }
         let server = &mut self.server;
         while taken < self.burst
+            && !server.is_lost()
             && self
                 .receiver
                 .try_recv_emptied(|task| server.admit(task))
@@ -110,23 +138,66 @@ impl<B: Backend> DeviceActor<B> {
         if taken > 0 {
             self.receiver.wake_senders();
         }
+        if self.server.is_lost() {
+            return self.lost_turn(outside);
+        }
         let mut worked = taken > 0;
         if taken > 0 || self.table.has_dropped() {
             self.server.honour_drops();
             worked = true;
         }
+        worked |= self.take_controls();
+        if !self.server.is_lost() {
+            worked |= self.server.progress();
+        }
+        if !self.server.is_lost() && self.server.can_flush() {
+            self.server.flush_all();
+            worked = true;
+        }
+        if self.server.is_lost() {
+            return self.lost_turn(outside);
+        }
+        worked | self.carry_out(outside)
+    }
+
+    fn take_controls(&mut self) -> bool {
+        let mut worked = false;
         while let Ok(control) = self.control.try_recv() {
             worked = true;
             match control {
                 Control::HostFinished(token, outcome) => self.server.host_finished(token, outcome),
+                Control::TimelineEnded => self.server.timeline_ended(),
                 Control::Close => self.close(),
             }
         }
-        worked |= self.server.progress();
-        if self.server.can_flush() {
-            self.server.flush_all();
+        worked
+    }
+
+    /// One turn of a lost device: whatever it has, and whatever still comes, is answered (I5).
+    #[cold]
+    fn lost_turn(&mut self, outside: &mut impl Outside) -> bool {
+        let mut worked = false;
+        if !self.wrecked {
+            self.wrecked = true;
+            worked = true;
+            // From here on those who send are told at once, and those who wait on queues.
+            self.receiver.close();
+            self.timelines.iter().for_each(|timeline| timeline.end());
+            self.server.wreck();
+        }
+        let server = &mut self.server;
+        while self
+            .receiver
+            .try_recv_emptied(|task| server.lose(task))
+            .is_some()
+        {
             worked = true;
         }
+        if self.table.has_dropped() {
+            self.server.honour_drops();
+            worked = true;
+        }
+        worked |= self.take_controls();
         worked | self.carry_out(outside)
     }
 
@@ -177,7 +248,7 @@ impl<B: Backend> DeviceActor<B> {
     pub(crate) fn prepare_idle(&mut self, waker: &Waker, outside: &mut impl Outside) -> bool {
         self.carry_out(outside);
         // Where there is no room, the watches would pile up (I12). Whoever makes room wakes us.
-        if !self.outside_full {
+        if !self.outside_full && !self.server.is_lost() {
             self.server.watch_freed();
             self.carry_out(outside);
         }
@@ -205,6 +276,22 @@ impl<B: Backend> DeviceActor<B> {
         let busy = self.server.busy_queues();
         std::mem::forget(self.server);
         busy
+    }
+
+    /// Ends with a lost device: what there is to be said of it, and the server where it may be dropped.
+    pub(crate) fn end_lost(self) -> (Report, Option<Server<B>>) {
+        let server = self.server;
+        let mut report = Report::default();
+        report.slices_held = server.live_slices();
+        report.tasks_left = server.tasks_lost();
+        if server.recovery() == Some(Recovery::SameProcess) && !server.user_code_runs() {
+            return (report, Some(server));
+        }
+        // Nothing of it may be touched any more, or somebody may still look at its memory.
+        report.bytes_left = server.bytes_reserved();
+        report.threads_left = server.busy_queues();
+        std::mem::forget(server);
+        (report, None)
     }
 
     /// Nothing will run any more: fails what is held, refuses what comes, wakes who waits.

@@ -3,27 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_core::backend::{Backend, HostContext, Open};
-use millstream_core::channel::{ComputeChannel, is_runtime_thread};
-use millstream_core::client::{ClientBuilder, ComputeClient, DeviceShared, Pending};
+use millstream_core::backend::Open;
+use millstream_core::channel::is_runtime_thread;
+use millstream_core::client::{ClientBuilder, ComputeClient, Openings, Pending};
 use millstream_core::error::{Error, OpenError};
-use millstream_core::handle::{Outlet, Table};
-use millstream_core::id::QueueId;
-use millstream_core::message::Task;
+use millstream_core::health::{Health, HealthWatch, Vitals};
 use millstream_core::options::DeviceOptions;
 use millstream_core::properties::DeviceProperties;
 use millstream_core::report::{MemoryReport, Report, Scope, Stats, TraceSpan};
-use millstream_core::server::Server;
 use millstream_sync::facade::{Mutex, lock, thread};
-use millstream_sync::gate::Gate;
-use millstream_sync::mailbox::{Sender, mailbox};
-use millstream_sync::slots::Slots;
 
-use crate::actor::{Control, DeviceActor, ToDevice};
-use crate::driven::{DirectChannel, Driven, Driver};
-use crate::gc::{Gc, GcThread};
-use crate::host::HostThreads;
-use crate::mailbox::{End, MailboxChannel, Threads, run};
+use crate::driven::{Driver, Wheel};
+use crate::epoch::{Running, open_driven, open_threads};
+use crate::mailbox::End;
+use crate::reopen::{Again, again};
 
 /// A device: one GPU, or the CPU. Opened once, a value; two may live in one process and do not meet.
 ///
@@ -38,63 +31,18 @@ use crate::mailbox::{End, MailboxChannel, Threads, run};
 /// [`Error::WouldDeadlock`], even where the answer is there already, so that the mistake shows the first time.
 /// A call that submits answers so only where it would have to wait for room; its
 /// [`nowait`](millstream_core::client::Stream::nowait) twin says [`Error::Busy`] there, as everywhere.
+///
+/// # When it is lost
+/// Everything outstanding is answered with [`Error::DeviceLost`], and [`Device::health`] says so. Where this
+/// process can go on with it, [`Device::reopen`] begins a new epoch.
 pub struct Device {
-    shared: Arc<DeviceShared>,
-    to_device: ToDevice,
-    end: End,
-    thread: Mutex<Option<thread::JoinHandle<Report>>>,
-    /// A device without a thread, to be closed by whoever closes it.
-    pub(crate) driven: Option<Box<dyn Driven>>,
-}
-
-/// The parts of a device before it has a channel.
-pub(crate) struct Parts<B: Backend> {
-    pub(crate) actor: DeviceActor<B>,
-    pub(crate) sender: Sender<Task>,
-    pub(crate) device: ToDevice,
-    pub(crate) gc: Gc,
-    pub(crate) table: Arc<Table>,
-}
-
-pub(crate) fn parts<O: Open>(
-    kind: O,
-    options: &DeviceOptions,
-    driven: bool,
-) -> Result<Parts<O::Backend>, OpenError> {
-    options.check()?;
-    let gate = Arc::new(Gate::new());
-    let (sender, receiver) = mailbox::<Task>(options.mailbox_messages(), gate.clone());
-    let sender = sender.with_spin(*options.spin_policy());
-    let table: Arc<Table> = Slots::new(options.handles(), Outlet(sender.probe()));
-    let context = HostContext {
-        driven,
-        table: table.clone(),
-        trace_capacity: options.trace_spans(),
-        spin: *options.spin_policy(),
-    };
-    let backend = kind.open(context)?;
-    let queues = 0..backend.properties().queues;
-    let timelines: Vec<_> = queues
-        .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
-        .collect();
-    let server = Server::new(backend, options.clone(), table.clone());
-    let gc = Gc::new(timelines.clone(), gate.clone());
-    let (device, controls) = ToDevice::new(gate);
-    let actor = DeviceActor::new(
-        server,
-        receiver,
-        controls,
-        table.clone(),
-        timelines,
-        options.burst(),
-    );
-    Ok(Parts {
-        actor,
-        sender,
-        device,
-        gc,
-        table,
-    })
+    pub(crate) openings: Arc<Openings>,
+    pub(crate) options: DeviceOptions,
+    pub(crate) running: Mutex<Running>,
+    /// What runs a device without a thread; closed by whoever closes it.
+    pub(crate) wheel: Option<Arc<Wheel>>,
+    /// Opens the device with the options that it was opened with last. Held while it is reopened.
+    pub(crate) again: Mutex<Again>,
 }
 
 impl Device {
@@ -111,26 +59,15 @@ impl Device {
     /// # Errors
     /// What is missing, and what to do; an option that cannot be.
     pub fn open_with<O: Open>(kind: O, options: DeviceOptions) -> Result<Self, OpenError> {
-        let parts = parts(kind, &options, false)?;
-        let no_thread = |error: std::io::Error| OpenError::Thread(error.to_string());
-        let host = HostThreads::new();
-        let channel = Box::new(MailboxChannel::new(parts.sender, host.clone()));
-        let end = End::default();
-        let shared = Self::share(&parts.actor, channel, parts.table, options.clone(), &end);
-        let threads = Threads {
-            gc: GcThread::start(parts.gc).map_err(no_thread)?,
-            host,
-            device: parts.device.clone(),
-        };
-        let (actor, limit) = (parts.actor, end.clone());
-        let body = move || run(actor, threads, options.spin_policy(), &limit);
-        let thread = thread::spawn_named("millstream-device", body).map_err(no_thread)?;
+        let vitals = Arc::new(Vitals::default());
+        let again = again(&kind);
+        let opened = open_threads(kind, &options, End::of(0, &vitals), None)?;
         Ok(Self {
-            shared,
-            to_device: parts.device,
-            end,
-            thread: Mutex::new(Some(thread)),
-            driven: None,
+            openings: Openings::new(opened.shared, vitals),
+            options,
+            running: Mutex::new(opened.running),
+            wheel: None,
+            again: Mutex::new(again),
         })
     }
 
@@ -142,51 +79,18 @@ impl Device {
         kind: O,
         options: DeviceOptions,
     ) -> Result<(Self, Driver), OpenError> {
-        let parts = parts(kind, &options, true)?;
-        let end = End::default();
-        let to_device = parts.device.clone();
-        let (channel, driver) = DirectChannel::new(
-            parts.actor,
-            parts.sender,
-            parts.device,
-            parts.gc,
-            end.gone.clone(),
-        );
-        let shared = channel.with_actor(|actor| {
-            Self::share(
-                actor,
-                Box::new(channel.clone()) as Box<dyn ComputeChannel>,
-                parts.table,
-                options,
-                &end,
-            )
-        });
-        Ok((
-            Self {
-                shared,
-                to_device,
-                end,
-                thread: Mutex::new(None),
-                driven: Some(Box::new(channel)),
-            },
-            driver,
-        ))
-    }
-
-    pub(crate) fn share<B: Backend>(
-        actor: &DeviceActor<B>,
-        channel: Box<dyn ComputeChannel>,
-        table: Arc<Table>,
-        options: DeviceOptions,
-        end: &End,
-    ) -> Arc<DeviceShared> {
-        DeviceShared::new(
-            actor.server.backend(),
-            channel,
-            table,
+        let vitals = Arc::new(Vitals::default());
+        let again = again(&kind);
+        let (opened, driven) = open_driven(kind, &options, End::of(0, &vitals), None)?;
+        let wheel = Wheel::new(driven, vitals.clone());
+        let device = Self {
+            openings: Openings::new(opened.shared, vitals),
             options,
-            end.gone.clone(),
-        )
+            running: Mutex::new(opened.running),
+            wheel: Some(wheel.clone()),
+            again: Mutex::new(again),
+        };
+        Ok((device, Driver::new(wheel)))
     }
 
     /// A client with the defaults.
@@ -196,17 +100,38 @@ impl Device {
 
     /// A client with a name, or limits.
     pub fn client_builder(&self) -> ClientBuilder {
-        self.shared.client_builder()
+        self.openings.client_builder()
     }
 
     /// What the device is.
     pub fn properties(&self) -> &DeviceProperties {
-        self.shared.properties()
+        self.openings.properties()
     }
 
     /// When everything that was sent before has completed.
     pub fn sync(&self) -> Pending<()> {
-        self.shared.sync(Scope::Device)
+        self.openings.current().sync(Scope::Device)
+    }
+
+    /// How the device is. Never blocks.
+    pub fn health(&self) -> Health {
+        self.openings.vitals().health()
+    }
+
+    /// Watches how the device is, from now on.
+    ///
+    /// ```
+    /// # fn f(device: &millstream_actors::Device) {
+    /// let mut watch = device.watch_health();
+    /// std::thread::spawn(move || {
+    ///     while let Ok(Some(health)) = watch.wait_timeout(std::time::Duration::MAX) {
+    ///         eprintln!("the device is {health:?}");
+    ///     }
+    /// });
+    /// # }
+    /// ```
+    pub fn watch_health(&self) -> HealthWatch {
+        self.openings.vitals().watch()
     }
 
     /// The device's counters. Blocks for one round trip.
@@ -214,7 +139,7 @@ impl Device {
     /// # Errors
     /// [`Error::Closed`].
     pub fn stats(&self) -> Result<Stats, Error> {
-        self.shared.stats().wait()
+        self.openings.current().stats().wait()
     }
 
     /// Memory of the device and of each client. Blocks for one round trip.
@@ -222,7 +147,7 @@ impl Device {
     /// # Errors
     /// [`Error::Closed`].
     pub fn memory_usage(&self) -> Result<MemoryReport, Error> {
-        self.shared.memory().wait()
+        self.openings.current().memory().wait()
     }
 
     /// The timeline's spans since the last call, if the device was opened with
@@ -231,7 +156,7 @@ impl Device {
     /// # Errors
     /// [`Error::Closed`].
     pub fn trace(&self) -> Result<Vec<TraceSpan>, Error> {
-        self.shared.trace().wait()
+        self.openings.current().trace().wait()
     }
 
     /// Accepts nothing more, finishes what was accepted, joins the threads and frees the memory.
@@ -247,19 +172,29 @@ impl Device {
         let deadline = started
             .checked_add(timeout)
             .unwrap_or(started + DROP_PATIENCE);
-        *lock(&self.end.deadline) = Some(deadline);
-        self.to_device.tell(Control::Close);
+        let mut running = lock(&self.running);
+        let first = !std::mem::replace(&mut running.closed, true);
+        running.begin_close(deadline);
         if is_runtime_thread() {
+            drop(running);
+            if matches!(self.health(), Health::Lost { .. }) {
+                self.openings.vitals().change(Health::Closed);
+            }
             return Report::default();
         }
-        if let Some(driven) = &self.driven {
-            return driven.shut_down(Some(deadline));
+        let thread = running.thread.take();
+        drop(running);
+        if let Some(wheel) = &self.wheel {
+            return wheel.close(Some(deadline));
         }
-        let thread = lock(&self.thread).take();
         if let Some(thread) = &thread {
             self.break_silence(thread, started + SILENCE_MAX);
         }
-        match thread.map(thread::JoinHandle::join) {
+        let joined = thread.map(thread::JoinHandle::join);
+        if first || joined.is_some() {
+            self.openings.vitals().change(Health::Closed);
+        }
+        match joined {
             Some(Ok(mut report)) => {
                 report.took = started.elapsed();
                 report
@@ -299,8 +234,12 @@ const DROP_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Drop for Device {
     fn drop(&mut self) {
-        if lock(&self.thread).is_some() {
+        let running = lock(&self.running).thread.is_some();
+        if running {
             self.close(DROP_PATIENCE);
+        } else if self.wheel.is_none() {
+            // Lost, and not reopened: who watches is told that nothing else will come.
+            self.openings.vitals().change(Health::Closed);
         }
     }
 }

@@ -29,8 +29,11 @@ use crate::host::run_job;
 mod inline;
 #[cfg(test)]
 mod tests;
+mod wheel;
 
 use inline::{Idle, Inline};
+pub use wheel::Driver;
+pub(crate) use wheel::Wheel;
 
 /// How long one drive of a waiting thread lets the backend run before it looks for its answer.
 const DRIVE_BUDGET: Duration = Duration::from_micros(200);
@@ -50,7 +53,9 @@ impl<B: Backend> Core<B> {
         let Self { actor, inline } = self;
         let Some(actor) = actor else { return false };
         let mut worked = actor.turn(inline);
-        worked |= actor.server.backend_mut().pump(budget);
+        if !actor.server.is_lost() {
+            worked |= actor.server.backend_mut().pump(budget);
+        }
         worked |= actor.turn(inline);
         worked | inline.gc.collect()
     }
@@ -84,7 +89,7 @@ impl<B: Backend> DirectChannel<B> {
         device: ToDevice,
         gc: Gc,
         gone: Arc<Gone>,
-    ) -> (Self, Driver) {
+    ) -> Self {
         let jobs = Arc::new(Mutex::new(VecDeque::new()));
         let idle = Idle::new(device.gate.clone());
         let inline = Inline {
@@ -96,17 +101,13 @@ impl<B: Backend> DirectChannel<B> {
             actor: Some(actor),
             inline,
         }));
-        let channel = Self {
+        Self {
             core,
             idle,
             sender,
             jobs,
             gone,
-        };
-        let driver = Driver {
-            device: Box::new(channel.clone()),
-        };
-        (channel, driver)
+        }
     }
 
     /// Calls `f` with the actor of a device that was just opened.
@@ -215,8 +216,15 @@ impl<B: Backend> DirectChannel<B> {
         }
         let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
         while self.step_as(DRIVE_BUDGET, true) && in_time() {}
-        let actor = lock(&self.core).actor.take();
-        if let Some(mut actor) = actor {
+        let mut actor = lock(&self.core).actor.take();
+        if let Some(actor) = actor.take_if(|actor| actor.server.is_lost()) {
+            let (lost, server) = actor.end_lost();
+            report = lost;
+            drop(server);
+            let mut core = lock(&self.core);
+            core.inline.gc.park_all();
+            report.values_parked = core.inline.gc.parked();
+        } else if let Some(mut actor) = actor {
             report.drained = actor.server.is_drained();
             report.slices_held = actor.server.live_slices();
             report.tasks_left = actor.abandon();
@@ -228,7 +236,11 @@ impl<B: Backend> DirectChannel<B> {
                 // A guard may still be looking at the memory.
                 report.threads_left = actor.leak();
             }
-            lock(&self.core).inline.gc.leak();
+            let mut core = lock(&self.core);
+            core.inline.gc.park_all();
+            report.values_parked = core.inline.gc.parked();
+            drop(core);
+            self.gone.set_closed();
         }
         // Callbacks of what was answered just now.
         self.run_jobs();
@@ -343,39 +355,5 @@ impl<B: Backend> Driven for DirectChannel<B> {
     #[cfg(test)]
     fn idle(&self) -> &Idle {
         &self.idle
-    }
-}
-
-/// Runs a driven device. Dropping it closes the device and answers everything.
-pub struct Driver {
-    device: Box<dyn Driven>,
-}
-
-impl Driver {
-    /// Runs the device on the calling thread until there is nothing to do or about `budget` is over,
-    /// and says whether there may be more to do. A kernel that has started is not interrupted.
-    pub fn pump(&mut self, budget: Duration) -> bool {
-        let end = Instant::now().checked_add(budget);
-        loop {
-            let left = end.map_or(Duration::MAX, |end| {
-                end.saturating_duration_since(Instant::now())
-            });
-            let worked = self.device.step(left);
-            if !worked || left.is_zero() {
-                return worked;
-            }
-        }
-    }
-
-    /// Finishes what can be finished, closes the device and says what was left. Where the device has been
-    /// closed by [`Device::close`](crate::Device::close) already, it reports nothing.
-    pub fn close(self) -> Report {
-        self.device.shut_down(None)
-    }
-}
-
-impl Drop for Driver {
-    fn drop(&mut self) {
-        self.device.shut_down(None);
     }
 }

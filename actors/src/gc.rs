@@ -1,13 +1,13 @@
 //! The GC actor: waits for points, then drops values, wakes the device thread for memory that has
 //! become free, and never blocks anybody.
 //!
-//! A value whose point can no longer pass (the device is gone) is leaked rather than dropped: the
-//! device may still be using it.
+//! A value whose point can no longer pass (the device is gone) is parked rather than dropped: the
+//! device may still be using it. What is parked is kept for ever, and counted.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -50,6 +50,8 @@ pub(crate) struct Gc {
     timelines: Vec<Arc<Timeline>>,
     device: Arc<Gate>,
     waiting: Vec<Waiting>,
+    /// Values that are kept for ever.
+    parked: Arc<AtomicU64>,
 }
 
 impl Gc {
@@ -58,6 +60,7 @@ impl Gc {
             timelines,
             device,
             waiting: Vec::new(),
+            parked: Arc::default(),
         }
     }
 
@@ -75,22 +78,48 @@ impl Gc {
         while index < self.waiting.len() {
             let timelines = &self.timelines;
             let waiting = &mut self.waiting[index];
+            // The ends first, then the cursors: one may have been published just before the end.
+            let ended = waiting.handover.after.iter().fold(0_u32, |ended, point| {
+                let queue = point.queue.index();
+                ended | u32::from(timelines[queue].has_ended()) << queue
+            });
             waiting
                 .handover
                 .after
                 .retain_open(|point| timelines[point.queue.index()].completed() >= point.cursor);
-            if !waiting.handover.after.is_empty() {
+            let passes = |point: Point| ended >> point.queue.index() & 1 == 0;
+            let stuck = !waiting.handover.after.all(passes);
+            if !stuck && !waiting.handover.after.is_empty() {
                 index += 1;
                 continue;
             }
             worked = true;
-            match self.waiting.swap_remove(index).handover.then {
+            let then = self.waiting.swap_remove(index).handover.then;
+            if stuck {
+                self.park(then);
+                continue;
+            }
+            match then {
                 // A panic of a user's destructor ends here.
                 Then::Drop(value) => forget_panic(catch_unwind(AssertUnwindSafe(|| drop(value)))),
                 Then::WakeDevice(_) => self.device.wake(),
             }
         }
         worked
+    }
+
+    fn park(&self, then: Then) {
+        if let Then::Drop(value) = then {
+            // Relaxed: a figure.
+            self.parked.fetch_add(1, Ordering::Relaxed);
+            std::mem::forget(value);
+        }
+    }
+
+    /// Values that are kept for ever because the work that uses them never ended.
+    pub(crate) fn parked(&self) -> u64 {
+        // Relaxed: a figure.
+        self.parked.load(Ordering::Relaxed)
     }
 
     /// Leaves our waker at the first open point of every entry that has none. Says whether some entry
@@ -105,7 +134,7 @@ impl Gc {
             }
             match self.timelines[point.queue.index()].register(point.cursor, waker) {
                 Some(key) => waiting.watch = Some((point, key)),
-                None if self.timelines[point.queue.index()].has_ended() => {}
+                // Passed, or never to pass.
                 None => return true,
             }
         }
@@ -113,17 +142,20 @@ impl Gc {
     }
 
     fn is_due(&self) -> bool {
-        let passed = |point: Point| self.timelines[point.queue.index()].completed() >= point.cursor;
+        let passed = |point: Point| {
+            let timeline = &self.timelines[point.queue.index()];
+            timeline.completed() >= point.cursor || timeline.has_ended()
+        };
         self.waiting
             .iter()
             .any(|waiting| waiting.handover.after.iter().next().is_none_or(passed))
     }
 
-    /// Values that are still waited for; they are leaked.
-    pub(crate) fn leak(&mut self) -> usize {
-        let left = self.waiting.len();
-        self.waiting.drain(..).for_each(std::mem::forget);
-        left
+    /// Parks what is still waited for.
+    pub(crate) fn park_all(&mut self) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            self.park(waiting.handover.then);
+        }
     }
 }
 
@@ -134,6 +166,7 @@ pub(crate) struct GcThread {
     /// Nothing more will be handed over.
     closed: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
+    parked: Arc<AtomicU64>,
 }
 
 impl GcThread {
@@ -142,6 +175,7 @@ impl GcThread {
         let gate = Arc::new(Gate::new());
         let (own, closed) = (gate.clone(), Arc::new(AtomicBool::new(false)));
         let over = closed.clone();
+        let parked = gc.parked.clone();
         let thread = thread::spawn_named("millstream-gc", move || {
             run(&mut gc, &receiver, &own, &over);
         })?;
@@ -150,6 +184,7 @@ impl GcThread {
             gate,
             closed,
             thread: Some(thread),
+            parked,
         })
     }
 
@@ -165,6 +200,12 @@ impl GcThread {
                 | channel::TrySendError::Disconnected(handover),
             ) => Err(handover),
         }
+    }
+
+    /// Values that are kept for ever because the work that uses them never ended.
+    pub(crate) fn parked(&self) -> u64 {
+        // Relaxed: a figure, final once the thread was joined.
+        self.parked.load(Ordering::Relaxed)
     }
 
     /// Waits until the actor has done what it can and ended, and says whether it did in time.
@@ -196,7 +237,7 @@ fn run(gc: &mut Gc, receiver: &channel::Receiver<Handover>, gate: &Arc<Gate>, cl
         }
         gc.collect();
         if !open {
-            gc.leak();
+            gc.park_all();
             return;
         }
         if gc.watch(&waker) {

@@ -11,6 +11,8 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `device` | [`Device`]: opening, closing, the value that owns the lifetime |
+//! | `epoch` | the parts of an opened device, put together with threads or without |
+//! | `reopen` | a lost device's next epoch |
 //! | `actor` | one turn of the device, the same for both kinds of channel |
 //! | `mailbox` | the channel and the thread of a device that runs by itself |
 //! | `driven` | the channel and the [`Driver`] of a device that its owner runs |
@@ -22,9 +24,11 @@
 mod actor;
 mod device;
 mod driven;
+mod epoch;
 mod gc;
 mod host;
 mod mailbox;
+mod reopen;
 
 pub use device::Device;
 pub use driven::Driver;

@@ -11,6 +11,7 @@ use millstream_core::channel::{
 };
 use millstream_core::client::Gone;
 use millstream_core::hazard::points::Points;
+use millstream_core::health::{Recovery, Vitals};
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_core::server::Effect;
@@ -126,6 +127,16 @@ pub(crate) struct End {
     pub(crate) gone: Arc<Gone>,
 }
 
+impl End {
+    /// The end of an epoch of the device with these vitals.
+    pub(crate) fn of(epoch: u64, vitals: &Arc<Vitals>) -> Self {
+        Self {
+            deadline: Deadline::default(),
+            gone: Arc::new(Gone::new(epoch, vitals.clone())),
+        }
+    }
+}
+
 /// When a closing device gives up.
 pub(crate) type Deadline = Arc<Mutex<Option<Instant>>>;
 
@@ -142,7 +153,8 @@ pub(crate) fn run<B: Backend>(
         turns(&mut actor, &mut threads, spin, &end.deadline)
     }));
     if outcome.is_err() {
-        end.gone.set_lost();
+        // Nothing says that the device itself is gone: it can be opened again.
+        end.gone.set_lost(Recovery::SameProcess);
     }
     shut_down(actor, threads, matches!(outcome, Ok(true)), end)
 }
@@ -197,6 +209,9 @@ fn shut_down<B: Backend>(
     drained: bool,
     end: &End,
 ) -> Report {
+    if actor.server.is_lost() {
+        return shut_down_lost(actor, threads, end);
+    }
     let mut report = Report::default();
     report.drained = drained;
     report.slices_held = actor.server.live_slices();
@@ -211,5 +226,26 @@ fn shut_down<B: Backend>(
         // Something still runs and cannot be interrupted: what it uses is left to it.
         report.threads_left = actor.leak();
     }
+    report.values_parked = threads.gc.parked();
+    end.gone.set_closed();
+    report
+}
+
+/// Ends the threads of a lost device, whose pages nobody frees.
+fn shut_down_lost<B: Backend>(actor: DeviceActor<B>, mut threads: Threads, end: &End) -> Report {
+    let (mut report, server) = actor.end_lost();
+    if let Some(server) = server {
+        // It may have to wait for what it runs: not here, and not longer than there is time.
+        let handover = Handover {
+            after: Points::new(),
+            then: Then::Drop(Box::new(server)),
+        };
+        if let Err(full) = threads.gc.hand_over(handover) {
+            std::mem::forget(full);
+        }
+    }
+    let deadline = lock(&end.deadline).unwrap_or_else(Instant::now);
+    report.threads_left += u64::from(!threads.gc.join(deadline)) + threads.host.join(deadline);
+    report.values_parked = threads.gc.parked();
     report
 }

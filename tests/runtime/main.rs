@@ -10,13 +10,17 @@ mod support;
 mod withdrawal;
 
 mod answers;
+mod dying;
 mod failure;
+mod faulty;
 mod lifetime;
+mod loss;
 mod memory;
 mod ordering;
 mod program;
 mod programs;
 mod recordings;
+mod reopening;
 mod requests;
 mod room;
 mod scheduling;

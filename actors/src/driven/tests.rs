@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 
 use millstream_core::access::Access;
-use millstream_core::client::Stream;
+use millstream_core::client::{Openings, Stream};
 use millstream_core::error::Error;
 use millstream_core::kernel::Kernel;
 use millstream_core::launch::CubeCount;
@@ -17,7 +17,7 @@ use millstream_cpu::Cpu;
 use super::*;
 use crate::Device;
 use crate::actor::Outside;
-use crate::device::parts;
+use crate::epoch::{parts, share};
 use crate::mailbox::End;
 
 /// Far longer than anything here takes: a test that is about to hang fails.
@@ -29,7 +29,8 @@ fn open() -> (Device, Driver) {
 
 /// Until so many threads sleep because there is nothing to drive.
 fn until_asleep(device: &Device, threads: usize) {
-    let idle = device.driven.as_ref().unwrap().idle();
+    let driven = device.wheel.as_ref().unwrap().current();
+    let idle = driven.idle();
     let start = Instant::now();
     while idle.bell.sleepers() != threads {
         assert!(start.elapsed() < PATIENCE, "they do not sleep");
@@ -64,9 +65,16 @@ impl Outside for Full {
 #[test]
 fn watches_do_not_pile_up_where_there_is_no_room_for_them() {
     let options = DeviceOptions::default();
-    let parts = parts(Cpu::default().queues(1), &options, true).unwrap();
     let end = End::default();
-    let (channel, _driver) = DirectChannel::new(
+    let parts = parts(
+        Cpu::default().queues(1),
+        &options,
+        true,
+        end.gone.clone(),
+        None,
+    )
+    .unwrap();
+    let channel = DirectChannel::new(
         parts.actor,
         parts.sender,
         parts.device,
@@ -74,8 +82,10 @@ fn watches_do_not_pile_up_where_there_is_no_room_for_them() {
         end.gone.clone(),
     );
     let face = Box::new(channel.clone());
-    let shared = channel.with_actor(|actor| Device::share(actor, face, parts.table, options, &end));
-    let stream = shared.client_builder().build().stream();
+    let shared = channel
+        .with_actor(|actor| share(actor, face, parts.table, options, end.gone.clone(), None));
+    let openings = Openings::new(shared, Arc::default());
+    let stream = openings.client_builder().build().stream();
     let mut core = lock(&channel.core);
     let actor = core.actor.as_mut().unwrap();
     for _ in 0..100 {

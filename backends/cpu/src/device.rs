@@ -11,6 +11,7 @@ use millstream_core::backend::{
     Refused, Span,
 };
 use millstream_core::error::OpenError;
+use millstream_core::health::Recovery;
 use millstream_core::host_memory::{HostResources, check_launch};
 use millstream_core::id::{Cursor, Point, QueueId};
 use millstream_core::landing::Landing;
@@ -331,6 +332,11 @@ impl Backend for CpuDevice {
 
     fn flush(&mut self, _queue: QueueId, _cursor: Cursor) {
         // Nothing is held back: a worker sees each task when it is queued, and publishes after each.
+    }
+
+    fn recovery(&mut self) -> Recovery {
+        // A worker is gone; nothing outlives it but memory.
+        Recovery::SameProcess
     }
 
     fn pump(&mut self, budget: Duration) -> bool {

@@ -100,6 +100,10 @@ impl Open for Cpu {
 
     const NAME: &'static str = "cpu";
 
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
     fn open(self, context: HostContext) -> Result<CpuDevice, OpenError> {
         CpuDevice::open(self.settings()?, context)
     }

@@ -11,6 +11,7 @@ use millstream_core::backend::{
 };
 use millstream_core::channel::mark_runtime_thread;
 use millstream_core::error::OpenError;
+use millstream_core::health::Recovery;
 use millstream_core::host_memory::{HostResources, check_launch};
 use millstream_core::id::{Cursor, Point, QueueId, SliceId};
 use millstream_core::landing::Landing;
@@ -320,6 +321,10 @@ impl Backend for SimDevice {
         self.shared.call(|state| state.flush(point));
     }
 
+    fn recovery(&mut self) -> Recovery {
+        Recovery::SameProcess
+    }
+
     /// Does a number of steps that the seed chooses, whatever the budget: a clock would make every run another.
     fn pump(&mut self, _budget: Duration) -> bool {
         if self.stepper.is_some() {
@@ -396,7 +401,9 @@ impl Drop for SimDevice {
             slot.is_some_and(|slot| slot.generation() == slice.generation() && slot.count() > 0)
         };
         self.shared.with(|state| {
-            if let Some(checker) = &mut state.checker {
+            // Nothing is given back to a device that is lost.
+            let lost = state.lost;
+            if let Some(checker) = state.checker.as_mut().filter(|_| !lost) {
                 checker.closed(held);
             }
         });

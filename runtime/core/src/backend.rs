@@ -24,6 +24,7 @@ use crate::access::Access;
 use crate::error::{KernelError, OpenError};
 use crate::failure::FailureRef;
 use crate::handle::Table;
+use crate::health::Recovery;
 use crate::id::{Cursor, Point, QueueId, SliceId};
 use crate::kernel::{ExecutionMode, Kernel};
 use crate::landing::Landing;
@@ -105,7 +106,8 @@ pub enum Refused {
     /// This task cannot run; others can.
     #[error("{0}")]
     Task(String),
-    /// The device is gone.
+    /// The device is gone, with everything that it had. The server stops at the first such word and asks
+    /// [`Backend::recovery`].
     #[error("the device is lost: {0}")]
     Lost(String),
 }
@@ -241,6 +243,19 @@ pub trait Backend: Send + 'static {
     /// A batch ends: the timeline of `queue` must publish at least up to `cursor` without further calls.
     fn flush(&mut self, queue: QueueId, cursor: Cursor);
 
+    /// What helps, now that the device is lost: a call has answered [`Refused::Lost`] or
+    /// [`PageError::Lost`], or the timeline of a queue has ended, which is how a backend tells a loss that
+    /// it notices by itself, from any thread. Asked once. What the server is about may
+    /// still call; no page is allocated or freed any more.
+    ///
+    /// After [`Recovery::NewProcess`], the default, the value is leaked: it is never dropped. After
+    /// [`Recovery::SameProcess`] it is dropped before the device is opened again, off the device thread
+    /// and with its pages not freed and tasks perhaps in flight; only where user code may still look at
+    /// its memory it is leaked as well.
+    fn recovery(&mut self) -> Recovery {
+        Recovery::NewProcess
+    }
+
     /// Runs queued work on the calling thread for about `budget` and says whether any ran. Only a
     /// device that was opened as driven needs it.
     fn pump(&mut self, budget: Duration) -> bool {
@@ -312,6 +327,15 @@ pub trait Open: Send + 'static {
 
     /// The word for this kind of backend.
     const NAME: &'static str;
+
+    /// The same options once more, to reopen a lost device with. `None`, the default: they can be used once
+    /// only, and who reopens gives others.
+    fn again(&self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
 
     /// Opens the device.
     ///

@@ -13,7 +13,7 @@
 //! | [`hazard`], [`memory`] | who must run before whom; who has which bytes |
 //! | [`backend`], [`settle`], [`landing`], [`layout`] | what a device must do, and the means |
 //! | [`host_memory`] | what devices share whose memory is the host's |
-//! | [`error`], [`failure`], [`report`], [`properties`], [`options`] | what is said |
+//! | [`error`], [`failure`], [`health`], [`report`], [`properties`], [`options`] | what is said |
 
 pub mod access;
 pub mod backend;
@@ -25,6 +25,7 @@ pub mod error;
 pub mod failure;
 pub mod handle;
 pub mod hazard;
+pub mod health;
 pub mod host_memory;
 pub mod id;
 pub mod kernel;

@@ -14,7 +14,6 @@ use smallvec::SmallVec;
 use crate::backend::{BackendKernel, CustomWork};
 use crate::cancel::Terms;
 use crate::error::Error;
-use crate::failure::FailureRef;
 use crate::handle::Binding;
 use crate::id::{ClientId, KernelId, Point, RecordingId, StreamId};
 use crate::kernel::{ExecutionMode, Kernel};
@@ -240,8 +239,8 @@ pub struct HostWork {
 /// User code for a host thread: with the resources of its bindings, if it asked for them.
 pub type HostFn = Box<dyn FnOnce(HostDone, Option<Box<dyn Any + Send>>) + Send>;
 
-/// Tells of the failure of the data that was asked for.
-pub type FailFn = Box<dyn FnOnce(FailureRef) + Send>;
+/// Tells why there is no answer: the failure of the data that was asked for, or the loss of the device.
+pub type FailFn = Box<dyn FnOnce(Error) + Send>;
 
 /// What is told of the end of a host function: nothing, or its panic's message.
 type FinishFn = Box<dyn FnOnce(Result<(), String>) + Send>;

@@ -143,6 +143,11 @@ pub struct Report {
     pub slices_held: u64,
     /// Bytes in pages that went back to the device.
     pub bytes_freed: u64,
+    /// Bytes in pages that a lost device was left with: nothing of it is touched any more.
+    pub bytes_left: u64,
+    /// Values, given to be dropped after work that will never have ended, that are kept for ever: the device
+    /// may be using them.
+    pub values_parked: u64,
     /// Threads that did not end in time and were left to themselves.
     pub threads_left: u64,
 }

@@ -228,7 +228,8 @@ impl Credit {
         })
     }
 
-    fn has_ended(&self) -> bool {
+    /// Whether nobody waits any more.
+    pub fn has_ended(&self) -> bool {
         // Acquire: pairs with `end`.
         self.ended.load(Ordering::Acquire)
     }

@@ -1,11 +1,11 @@
 //! A client of a device.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use millstream_sync::credit::Credit;
 
 use crate::backend::BackendKernel;
-use crate::client::{DeviceShared, KernelHandle, Pending, Stream};
+use crate::client::{Bounds, DeviceShared, KernelHandle, Openings, Pending, Seat, Stream};
 use crate::error::{Error, KernelError};
 use crate::id::{ClientId, KernelId};
 use crate::kernel::Kernel;
@@ -17,25 +17,25 @@ use crate::stream::Priority;
 
 /// What clones of a client share.
 pub(crate) struct ClientShared {
-    pub(crate) device: Arc<DeviceShared>,
+    openings: Arc<Openings>,
+    /// Its place in the epoch in which it made something last.
+    seat: Mutex<Arc<Seat>>,
     pub(crate) id: ClientId,
     pub(crate) name: Arc<str>,
-    /// Credit for tasks of all its streams, if they share one.
-    pub(crate) tasks: Option<Arc<Credit>>,
+    bounds: Bounds,
     pub(crate) priority: Priority,
     pub(crate) weight: u32,
     /// Bytes that the client may have; none means as many as the device has.
     pub(crate) limit: Option<Arc<Credit>>,
-    /// Bytes of its uploads that are on their way.
-    pub(crate) uploads: Arc<Credit>,
-    /// Its host functions, callbacks and values to drop that are on their way.
-    pub(crate) jobs: Arc<Credit>,
 }
 
 /// A user of a device: cheap to clone, `Send + Sync`, the same type for every backend.
 ///
 /// A client makes streams and kernels and owns limits. Dropping it never waits; its streams and
 /// handles stay good as long as the device is open.
+///
+/// A client outlives the loss of its device: once the device is reopened, what the client makes is of the new
+/// epoch. What it had made before answers [`Error::DeviceLost`], and is not charged to its limits any more.
 #[derive(Clone)]
 pub struct ComputeClient {
     pub(crate) shared: Arc<ClientShared>,
@@ -43,26 +43,24 @@ pub struct ComputeClient {
 
 /// What a client is to be.
 pub struct ClientBuilder {
-    device: Arc<DeviceShared>,
+    openings: Arc<Openings>,
     name: Option<Arc<str>>,
     hard_limit: Option<u64>,
     priority: Priority,
     weight: u32,
-    max_tasks: Option<u64>,
-    max_upload_bytes: Option<u64>,
+    bounds: Bounds,
 }
 
 impl ClientBuilder {
-    /// A client of `device` with the defaults: no limit.
-    pub(crate) fn new(device: Arc<DeviceShared>) -> Self {
+    /// A client of a device with the defaults: no limit.
+    pub(crate) fn new(openings: Arc<Openings>) -> Self {
         Self {
-            device,
+            openings,
             name: None,
             hard_limit: None,
             priority: Priority::default(),
             weight: 1,
-            max_tasks: None,
-            max_upload_bytes: None,
+            bounds: Bounds::default(),
         }
     }
 
@@ -97,7 +95,7 @@ impl ClientBuilder {
     /// or answer [`Error::Busy`] where they may not. At least 1. Default: each stream has
     /// [`max_held`](crate::options::DeviceOptions::max_held) to itself.
     pub fn max_tasks(mut self, tasks: u64) -> Self {
-        self.max_tasks = Some(tasks.max(1));
+        self.bounds.tasks = Some(tasks.max(1));
         self
     }
 
@@ -105,26 +103,24 @@ impl ClientBuilder {
     /// [`Error::Busy`] where they may not. At least 1. Default:
     /// [`max_upload_bytes`](crate::options::DeviceOptions::max_upload_bytes).
     pub fn max_upload_bytes(mut self, bytes: u64) -> Self {
-        self.max_upload_bytes = Some(bytes.max(1));
+        self.bounds.upload_bytes = Some(bytes.max(1));
         self
     }
 
     /// The client.
     pub fn build(self) -> ComputeClient {
-        let id = self.device.next_client();
-        let (uploads, jobs) = self.device.client_credits(self.max_upload_bytes);
+        let id = self.openings.next_client();
         let shared = ClientShared {
             id,
             name: self
                 .name
                 .unwrap_or_else(|| format!("client {}", id.0).into()),
-            tasks: self.max_tasks.map(|tasks| Arc::new(Credit::new(tasks))),
             priority: self.priority,
             weight: self.weight,
             limit: self.hard_limit.map(|bytes| Arc::new(Credit::new(bytes))),
-            uploads,
-            jobs,
-            device: self.device,
+            seat: Mutex::new(Seat::new(self.openings.current(), &self.bounds)),
+            bounds: self.bounds,
+            openings: self.openings,
         };
         ComputeClient {
             shared: Arc::new(shared),
@@ -133,6 +129,24 @@ impl ClientBuilder {
 }
 
 impl ComputeClient {
+    /// Its place in the current epoch of the device.
+    pub(crate) fn seat(&self) -> Arc<Seat> {
+        let current = self.shared.openings.current();
+        let mut seat = self
+            .shared
+            .seat
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if seat.device.epoch() < current.epoch() {
+            *seat = Seat::new(current, &self.shared.bounds);
+        }
+        seat.clone()
+    }
+
+    fn device(&self) -> Arc<DeviceShared> {
+        self.shared.openings.current()
+    }
+
     /// A new stream. Costs a message and no thread; thousands are fine.
     ///
     /// May wait for room in the mailbox. On a closed device the stream's calls say so.
@@ -149,7 +163,7 @@ impl ComputeClient {
     /// # Errors
     /// [`Error::Kernel`] with what is missing or what the compiler said; [`Error::Closed`].
     pub fn kernel(&self, kernel: Kernel) -> Result<KernelHandle, Error> {
-        let device = &self.shared.device;
+        let device = self.device();
         let properties = device.properties();
         if let Some(feature) = kernel
             .required()
@@ -190,7 +204,7 @@ impl ComputeClient {
     /// When everything that this client's streams were given has completed. It waits for whole queues, so
     /// what other clients were given before may hold it up; a stream's own `sync` waits for less.
     pub fn sync(&self) -> Pending<()> {
-        self.shared.device.sync(Scope::Client(self.shared.id))
+        self.device().sync(Scope::Client(self.shared.id))
     }
 
     /// Submits what these streams hold. Naming one twice runs nothing twice.
@@ -201,27 +215,27 @@ impl ComputeClient {
     /// [`Error::Closed`].
     pub fn flush<'a>(&self, streams: impl IntoIterator<Item = &'a Stream>) -> Result<(), Error> {
         let ids = streams.into_iter().filter_map(Stream::id).collect();
-        self.shared.device.flush(Scope::Streams(ids))
+        self.device().flush(Scope::Streams(ids))
     }
 
     /// Memory of the device and of each of its clients.
     pub fn memory_usage(&self) -> Pending<MemoryReport> {
-        self.shared.device.memory()
+        self.device().memory()
     }
 
     /// Gives unused pages back to the device; answers with their bytes.
     pub fn memory_cleanup(&self) -> Pending<u64> {
-        self.shared.device.cleanup()
+        self.device().cleanup()
     }
 
     /// The device's counters.
     pub fn stats(&self) -> Pending<Stats> {
-        self.shared.device.stats()
+        self.device().stats()
     }
 
     /// What the device is.
     pub fn properties(&self) -> &DeviceProperties {
-        self.shared.device.properties()
+        self.shared.openings.properties()
     }
 
     /// The client's number, as reports name it.

@@ -109,7 +109,7 @@ impl Stream {
         bytes: usize,
         data: impl FnOnce() -> H,
     ) -> Result<(), Error> {
-        let credit = &self.client().shared.uploads;
+        let credit = self.uploads();
         let asked = bytes as u64;
         // What is larger than the whole credit goes alone.
         let amount = asked.min(credit.limit());

@@ -1,8 +1,7 @@
 //! What all clients of a device share.
 
 use std::any::TypeId;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use millstream_sync::credit::Credit;
 use millstream_sync::facade::SpinPolicy;
@@ -11,61 +10,17 @@ use millstream_sync::timeline::Timeline;
 
 use crate::backend::{Backend, Compiler};
 use crate::channel::{Build, ComputeChannel, Refusal};
-use crate::client::{ClientBuilder, Finish, Home, Pending};
+use crate::client::{Finish, Gone, Home, Pending};
 use crate::error::{Error, Full, MemoryError};
+use crate::failure::{FailureRef, Reason};
 use crate::handle::{Hold, Table};
-use crate::id::{ClientId, Point};
+use crate::id::Point;
 use crate::message::{Op, Registration, Task};
 use crate::options::DeviceOptions;
 use crate::properties::DeviceProperties;
 use crate::report::{Ask, MemoryReport, Scope, Stats, TraceSpan};
 
-/// How the end of a device reaches those who wait for room. Shared by its clients and its thread.
-#[derive(Default)]
-pub struct Gone {
-    /// The device's thread panicked: what was in flight is gone.
-    lost: AtomicBool,
-    /// The credits of its clients.
-    credits: Mutex<Vec<Weak<Credit>>>,
-}
-
-impl Gone {
-    /// The device's thread panicked.
-    pub fn set_lost(&self) {
-        // Release: pairs with the Acquire in `error`.
-        self.lost.store(true, Ordering::Release);
-    }
-
-    /// Nothing makes room any more: who waits for it is told.
-    pub fn end_credits(&self) {
-        let mut credits = self.credits.lock().unwrap_or_else(PoisonError::into_inner);
-        credits
-            .drain(..)
-            .filter_map(|credit| credit.upgrade())
-            .for_each(|credit| credit.end());
-    }
-
-    /// A credit that ends with the device.
-    fn credit(&self, limit: u64) -> Arc<Credit> {
-        let credit = Arc::new(Credit::new(limit));
-        let mut credits = self.credits.lock().unwrap_or_else(PoisonError::into_inner);
-        // Clients come and go: forget those that went.
-        credits.retain(|credit| credit.strong_count() > 0);
-        credits.push(Arc::downgrade(&credit));
-        credit
-    }
-
-    fn error(&self) -> Error {
-        // Acquire: pairs with the Release in `set_lost`; nothing else is read after it.
-        if self.lost.load(Ordering::Acquire) {
-            Error::DeviceLost { epoch: 0 }
-        } else {
-            Error::Closed
-        }
-    }
-}
-
-/// A device as its clients see it: a channel, a table, timelines.
+/// One epoch of a device as its clients see it: a channel, a table, timelines.
 pub struct DeviceShared {
     channel: Box<dyn ComputeChannel>,
     table: Arc<Table>,
@@ -74,19 +29,21 @@ pub struct DeviceShared {
     compiler: Arc<dyn Compiler>,
     backend: TypeId,
     options: DeviceOptions,
-    clients: AtomicU32,
     jobs: Arc<Credit>,
     gone: Arc<Gone>,
+    /// The tables of epochs that were lost, while anybody holds something of them.
+    before: Vec<(Weak<Table>, Arc<Gone>)>,
 }
 
 impl DeviceShared {
-    /// What clients of `backend`, reached through `channel`, share.
+    /// What clients of `backend`, reached through `channel`, share; after the epoch `before`, if there was one.
     pub fn new<B: Backend>(
         backend: &B,
         channel: Box<dyn ComputeChannel>,
         table: Arc<Table>,
         options: DeviceOptions,
         gone: Arc<Gone>,
+        before: Option<&Self>,
     ) -> Arc<Self> {
         let properties = backend.properties().clone();
         let queues = 0..properties.queues;
@@ -99,16 +56,24 @@ impl DeviceShared {
             properties,
             compiler: backend.compiler(),
             backend: TypeId::of::<B>(),
-            clients: AtomicU32::new(0),
             jobs: gone.credit(options.max_jobs),
             options,
             gone,
+            before: before.map(Self::lineage).unwrap_or_default(),
         })
     }
 
-    /// A client, to be given a name or limits.
-    pub fn client_builder(self: &Arc<Self>) -> ClientBuilder {
-        ClientBuilder::new(self.clone())
+    /// The tables of the epochs up to this one.
+    fn lineage(&self) -> Vec<(Weak<Table>, Arc<Gone>)> {
+        let held = |(table, _): &&(Weak<Table>, _)| table.strong_count() > 0;
+        let mut tables: Vec<_> = self.before.iter().filter(held).cloned().collect();
+        tables.push((Arc::downgrade(&self.table), self.gone.clone()));
+        tables
+    }
+
+    /// Which epoch it is.
+    pub fn epoch(&self) -> u64 {
+        self.gone.epoch()
     }
 
     /// What the device is.
@@ -127,14 +92,31 @@ impl DeviceShared {
         self.gone.error()
     }
 
-    /// A client's credits for uploads and for jobs, which end with the device.
-    pub(crate) fn client_credits(&self, upload_bytes: Option<u64>) -> (Arc<Credit>, Arc<Credit>) {
-        let options = &self.options;
-        let upload_bytes = upload_bytes.unwrap_or(options.max_upload_bytes);
-        (
-            self.gone.credit(upload_bytes),
-            self.gone.credit(options.max_jobs),
-        )
+    /// The failure of a task, or the loss of the device that is behind it.
+    #[cold]
+    pub(crate) fn told(&self, failure: FailureRef) -> Error {
+        match (&failure.root().reason, self.gone.lost()) {
+            (Reason::Lost, Some(_)) => self.gone(),
+            _ => Error::Failed(failure),
+        }
+    }
+
+    /// Why a thing of `table` is not taken: it is of an epoch that was lost, or this one is, or it belongs to
+    /// another device.
+    #[cold]
+    pub(crate) fn foreign(&self, what: &'static str, table: &Arc<Table>) -> Error {
+        let theirs =
+            |(other, _): &&(Weak<Table>, _)| std::ptr::eq(other.as_ptr(), Arc::as_ptr(table));
+        match self.before.iter().find(theirs) {
+            Some((_, gone)) => gone.error(),
+            None if self.gone.lost().is_some() => self.gone(),
+            None => Error::Foreign { what },
+        }
+    }
+
+    /// A credit that ends with the epoch.
+    pub(crate) fn credit(&self, limit: u64) -> Arc<Credit> {
+        self.gone.credit(limit)
     }
 
     /// Callbacks of what is asked of the device itself.
@@ -166,16 +148,12 @@ impl DeviceShared {
         &self.timelines[point.queue.index()]
     }
 
-    pub(crate) fn next_client(&self) -> ClientId {
-        // Relaxed: only that numbers differ matters.
-        ClientId(self.clients.fetch_add(1, Ordering::Relaxed))
-    }
-
     /// A slot for a new thing.
     pub(crate) fn slot(&self) -> Result<Hold, Error> {
-        self.table
-            .acquire()
-            .map_err(|full| MemoryError::TooManyHandles { limit: full.limit }.into())
+        self.table.acquire().map_err(|full| match self.gone.lost() {
+            Some(_) => self.gone(),
+            None => MemoryError::TooManyHandles { limit: full.limit }.into(),
+        })
     }
 
     /// Sends a message that `build` makes in its slot. May wait for room.

@@ -23,13 +23,27 @@ mod sealed {
 /// Bindings of a task that runs user code: a tuple of bound handles, or a list. Sealed.
 pub trait IntoBindings: sealed::Sealed {
     /// The bindings, if all are of the device with this table.
-    fn bindings(&self, table: &Arc<Table>) -> Option<Vec<Binding>>;
+    ///
+    /// # Errors
+    /// The table of the first that is not.
+    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>>;
 }
 
 impl<T: Element> Bound<'_, T> {
-    fn of(&self, table: &Arc<Table>) -> Option<Binding> {
-        Arc::ptr_eq(self.handle().hold().table(), table)
-            .then(|| self.handle().binding(self.access()))
+    fn of(&self, table: &Arc<Table>) -> Result<Binding, Arc<Table>> {
+        own_binding(self.handle(), self.access(), table)
+    }
+}
+
+fn own_binding<T: Element>(
+    handle: &Handle<T>,
+    access: Access,
+    table: &Arc<Table>,
+) -> Result<Binding, Arc<Table>> {
+    let own = handle.hold().table();
+    match Arc::ptr_eq(own, table) {
+        true => Ok(handle.binding(access)),
+        false => Err(own.clone()),
     }
 }
 
@@ -38,8 +52,8 @@ macro_rules! tuple_bindings {
         impl<$($name: Element),*> sealed::Sealed for ($(Bound<'_, $name>,)*) {}
 
         impl<$($name: Element),*> IntoBindings for ($(Bound<'_, $name>,)*) {
-            fn bindings(&self, _table: &Arc<Table>) -> Option<Vec<Binding>> {
-                Some(vec![$(self.$index.of(_table)?),*])
+            fn bindings(&self, _table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>> {
+                Ok(vec![$(self.$index.of(_table)?),*])
             }
         }
     )*};
@@ -50,11 +64,10 @@ up_to_eight!(tuple_bindings);
 impl<T: Element> sealed::Sealed for &[(&Handle<T>, Access)] {}
 
 impl<T: Element> IntoBindings for &[(&Handle<T>, Access)] {
-    fn bindings(&self, table: &Arc<Table>) -> Option<Vec<Binding>> {
-        let own = |(handle, access): &(&Handle<T>, Access)| {
-            Arc::ptr_eq(handle.hold().table(), table).then(|| handle.binding(*access))
-        };
-        self.iter().map(own).collect()
+    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>> {
+        self.iter()
+            .map(|(handle, access)| own_binding(handle, *access, table))
+            .collect()
     }
 }
 
@@ -126,7 +139,7 @@ impl Stream {
     fn own_bindings(&self, bindings: &impl IntoBindings) -> Result<Vec<Binding>, Error> {
         bindings
             .bindings(self.device().table())
-            .ok_or(Error::Foreign { what: "handle" })
+            .map_err(|table| self.device().foreign("handle", &table))
     }
 
     fn check_backend<O: Open>(&self) -> Result<(), Error> {
@@ -186,9 +199,7 @@ impl Stream {
                     let _room = room;
                     give_guard::<O>(&answer, done, resources);
                 }),
-                told: Some(Box::new(move |failure| {
-                    send_once(&failed, Err(Error::Failed(failure)));
-                })),
+                told: Some(Box::new(move |error| send_once(&failed, Err(error)))),
             }
         });
         match asked {

@@ -82,7 +82,7 @@ impl Stream {
         let mut writer = ArgumentWriter::unchecked(signature, table, &mut packed, given);
         arguments
             .write(&mut writer)
-            .map_err(|error| error.of(kernel.name()))?;
+            .map_err(|error| error.of(kernel.name(), self.device()))?;
         self.submit_launch(
             self.waits(),
             kernel,
@@ -103,13 +103,13 @@ impl Stream {
     ) -> Result<(), Error> {
         let device = self.device();
         if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
-            return Err(Error::Foreign { what: "kernel" });
+            return Err(device.foreign("kernel", kernel.hold.table()));
         }
         let (signature, table) = (kernel.kernel.signature(), device.table());
         let fits = ArgumentWriter::new(signature, table, packed, arguments.count())
             .and_then(|mut writer| arguments.write(&mut writer));
         if let Err(error) = fits {
-            return Err(error.of(kernel.name()));
+            return Err(error.of(kernel.name(), device));
         }
         self.check_count(kernel, count)
     }

@@ -6,9 +6,11 @@
 mod compute;
 mod copies;
 mod device;
+mod gone;
 mod host;
 mod kernel;
 mod launch;
+mod openings;
 mod pending;
 mod points;
 mod readbacks;
@@ -23,9 +25,11 @@ use std::sync::atomic::Ordering;
 use millstream_sync::credit::Credit;
 
 pub use compute::{ClientBuilder, ComputeClient};
-pub use device::{DeviceShared, Gone};
+pub use device::DeviceShared;
+pub use gone::Gone;
 pub use host::{IntoBindings, ResourceGuard};
 pub use kernel::KernelHandle;
+pub use openings::Openings;
 pub use pending::Pending;
 pub use points::{Returned, StreamPoint};
 pub use readbacks::{Readback, ReadbackSender, Readbacks, readbacks};
@@ -33,7 +37,7 @@ pub use record::{Recorder, Recording};
 pub use stream::Stream;
 pub use tensors::{Tensor, TensorSpec};
 
-pub(crate) use compute::ClientShared;
+pub(crate) use openings::{Bounds, Seat};
 pub(crate) use pending::{DRIVEN_NAP, Finish};
 pub(crate) use room::{Home, Room};
 

@@ -309,7 +309,7 @@ impl<T: Send + 'static> Pending<T> {
                 match std::mem::replace(&mut self.state, State::Taken) {
                     State::Issued(_, finish) => {
                         // SAFETY: all points have passed.
-                        Some(unsafe { finish.take() }.map_err(Error::Failed))
+                        Some(unsafe { finish.take() }.map_err(|failure| device.told(failure)))
                     }
                     _ => None,
                 }

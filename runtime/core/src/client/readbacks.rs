@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use millstream_sync::credit::Credit;
@@ -30,8 +30,8 @@ pub struct Readback<T, Tag> {
 /// What askers and answers share.
 struct Sequence<T, Tag> {
     room: Arc<Credit>,
-    /// The device of the first readback, for a consumer that must drive it.
-    device: Arc<OnceLock<Arc<DeviceShared>>>,
+    /// The device of the latest readback, for a consumer that must drive it.
+    device: Arc<Mutex<Option<Arc<DeviceShared>>>>,
     order: Mutex<Order<T, Tag>>,
 }
 
@@ -59,6 +59,21 @@ impl<T, Tag> Sequence<T, Tag> {
     }
 }
 
+/// A device that was reopened is another one to drive.
+fn remember(slot: &Mutex<Option<Arc<DeviceShared>>>, device: &Arc<DeviceShared>) {
+    let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+    if slot
+        .as_ref()
+        .is_none_or(|known| !Arc::ptr_eq(known, device))
+    {
+        *slot = Some(device.clone());
+    }
+}
+
+fn latest(slot: &Mutex<Option<Arc<DeviceShared>>>) -> Option<Arc<DeviceShared>> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// Asks for readbacks. Cheap to clone.
 pub struct ReadbackSender<T, Tag>(Arc<Sequence<T, Tag>>);
 
@@ -66,7 +81,7 @@ pub struct ReadbackSender<T, Tag>(Arc<Sequence<T, Tag>>);
 pub struct Readbacks<T, Tag> {
     receiver: flume::Receiver<Readback<T, Tag>>,
     room: Arc<Credit>,
-    device: Arc<OnceLock<Arc<DeviceShared>>>,
+    device: Arc<Mutex<Option<Arc<DeviceShared>>>>,
 }
 
 /// A sequence of at most `capacity` readbacks that were asked and not taken (at least one).
@@ -87,7 +102,7 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
     let capacity = capacity.max(1);
     let (room, device) = (
         Arc::new(Credit::new(capacity as u64)),
-        Arc::new(OnceLock::new()),
+        Arc::new(Mutex::new(None)),
     );
     let (sender, receiver) = flume::bounded(capacity);
     let order = Mutex::new(Order {
@@ -125,7 +140,7 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
                 what: Full::Readbacks { asked },
             });
         }
-        sequence.device.get_or_init(|| stream.device().clone());
+        remember(&sequence.device, stream.device());
         // The number and the place in the stream are taken together: that is the order.
         let (number, answer) = {
             let mut order = sequence
@@ -164,8 +179,9 @@ impl<T, Tag> Readbacks<T, Tag> {
         if is_runtime_thread() {
             return self.try_next();
         }
-        let channel = self.device.get().map(|device| device.channel());
-        while let Some((channel, worked)) = channel.and_then(|on| Some((on, on.drive()?))) {
+        while let Some(device) = latest(&self.device) {
+            let channel = device.channel();
+            let Some(worked) = channel.drive() else { break };
             if let Some(readback) = self.try_next() {
                 return Some(readback);
             }

@@ -85,14 +85,14 @@ impl Recorder<'_> {
     ) -> Result<(), Error> {
         let device = self.stream.device();
         if !Arc::ptr_eq(kernel.hold.table(), device.table()) {
-            return Err(Error::Foreign { what: "kernel" });
+            return Err(device.foreign("kernel", kernel.hold.table()));
         }
         let signature = kernel.kernel.signature();
         let mut packed = Packed::new();
         let given = arguments.count();
         let fits = ArgumentWriter::new(signature, device.table(), &mut packed, given)
             .and_then(|writer| arguments.write(&mut writer.keeping(&mut self.holds)));
-        fits.map_err(|error| error.of(kernel.name()))?;
+        fits.map_err(|error| error.of(kernel.name(), device))?;
         self.stream.check_count(kernel, &count)?;
         let mut task = Task::new(None, Op::Taken);
         packed.move_to(&mut task);
@@ -328,8 +328,9 @@ impl Recording {
         stream: &Stream,
         parameters: impl Iterator<Item = Binding>,
     ) -> Result<(), Error> {
-        if !Arc::ptr_eq(self.shared.hold.table(), stream.device().table()) {
-            return Err(Error::Foreign { what: "recording" });
+        let table = self.shared.hold.table();
+        if !Arc::ptr_eq(table, stream.device().table()) {
+            return Err(stream.device().foreign("recording", table));
         }
         stream.submit(
             stream.waits(),

@@ -7,7 +7,7 @@ use millstream_sync::credit::{AcquireError, Credit};
 use millstream_sync::facade::SpinPolicy;
 
 use crate::channel::is_runtime_thread;
-use crate::client::{ClientShared, DRIVEN_NAP, DeviceShared};
+use crate::client::{DRIVEN_NAP, DeviceShared, Seat};
 use crate::error::{Error, Full};
 
 /// Credit taken by a thing on its way. It travels with the thing and is given back with it.
@@ -25,7 +25,7 @@ impl Drop for Room {
 /// Who asked, and so whose room is taken: a client, or somebody who asks the device itself.
 #[derive(Clone)]
 pub(crate) enum Home {
-    Client(Arc<ClientShared>),
+    Client(Arc<Seat>),
     Device(Arc<DeviceShared>),
 }
 
@@ -33,7 +33,7 @@ impl Home {
     #[inline]
     pub(crate) fn device(&self) -> &Arc<DeviceShared> {
         match self {
-            Home::Client(client) => &client.device,
+            Home::Client(seat) => &seat.device,
             Home::Device(device) => device,
         }
     }
@@ -41,7 +41,7 @@ impl Home {
     /// Room for one more host function, callback or value that is to be dropped.
     pub(crate) fn job_room(&self, wait: bool) -> Result<Room, Error> {
         let jobs = match self {
-            Home::Client(client) => &client.jobs,
+            Home::Client(seat) => &seat.jobs,
             Home::Device(device) => device.jobs(),
         };
         self.device().room(wait, jobs, 1, || Full::Jobs {
@@ -79,6 +79,9 @@ impl DeviceShared {
         amount: u64,
         full: impl FnOnce() -> Full,
     ) -> Result<(), Error> {
+        if credit.has_ended() {
+            return Err(self.gone());
+        }
         if !wait {
             return Err(Error::Busy { what: full() });
         }

@@ -8,7 +8,7 @@ use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
 use crate::cancel::{CancelToken, Terms};
-use crate::client::{ComputeClient, DeviceShared, Finish, Home, Pending};
+use crate::client::{ComputeClient, DeviceShared, Finish, Home, Pending, Seat};
 use crate::element::Element;
 use crate::error::{Error, Full};
 use crate::handle::{Handle, Hold};
@@ -18,6 +18,8 @@ use crate::message::{Op, Registration, Task};
 /// What clones of a stream share.
 struct StreamShared {
     client: ComputeClient,
+    /// Its epoch.
+    seat: Arc<Seat>,
     credit: Arc<Credit>,
     /// Its place in the table, or why it has none.
     hold: Result<Hold, Error>,
@@ -39,10 +41,11 @@ pub struct Stream {
 
 impl Stream {
     pub(crate) fn new(client: ComputeClient) -> Self {
-        let device = &client.shared.device;
+        let seat = client.seat();
+        let device = &seat.device;
         let own = || Arc::new(Credit::new(device.options().max_held));
-        let credit = client.shared.tasks.clone().unwrap_or_else(own);
-        let credit_is_shared = client.shared.tasks.is_some();
+        let credit = seat.tasks.clone().unwrap_or_else(own);
+        let credit_is_shared = seat.tasks.is_some();
         let hold = device.slot().and_then(|hold| {
             let id = StreamId(hold.id());
             device.register(Registration::Stream {
@@ -58,6 +61,7 @@ impl Stream {
         Self {
             shared: Arc::new(StreamShared {
                 client,
+                seat,
                 credit,
                 hold,
             }),
@@ -136,13 +140,18 @@ impl Stream {
 
     #[inline]
     pub(crate) fn device(&self) -> &Arc<DeviceShared> {
-        &self.shared.client.shared.device
+        &self.shared.seat.device
     }
 
     /// Whose answers its answers are.
     #[inline]
     pub(crate) fn home(&self) -> Home {
-        Home::Client(self.shared.client.shared.clone())
+        Home::Client(self.shared.seat.clone())
+    }
+
+    /// Its client's credit for uploads.
+    pub(crate) fn uploads(&self) -> &Arc<Credit> {
+        &self.shared.seat.uploads
     }
 
     /// Its place in the device's table, if it has one.
@@ -239,7 +248,7 @@ impl Stream {
         if Arc::ptr_eq(handle.hold().table(), self.device().table()) {
             Ok(())
         } else {
-            Err(Error::Foreign { what: "handle" })
+            Err(self.device().foreign("handle", handle.hold().table()))
         }
     }
 

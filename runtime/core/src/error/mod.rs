@@ -18,6 +18,7 @@ pub use full::Full;
 pub use launch::{LaunchError, ParameterMisfit};
 
 use crate::failure::{Bytes, FailureRef};
+use crate::health::{Health, Recovery};
 use crate::properties::Feature;
 
 /// Why a call or an answer failed.
@@ -58,11 +59,13 @@ pub enum Error {
     Closed,
     /// The device was lost: its thread or its context died.
     #[error(
-        "the device was lost (epoch {epoch}); what was in flight is gone, open the device again"
+        "the device was lost (epoch {epoch}), and with it what was in flight and what it held; {recovery}"
     )]
     DeviceLost {
         /// How often the device had been opened before.
         epoch: u64,
+        /// What helps.
+        recovery: Recovery,
     },
     /// A blocking call was made on a thread that the device needs to make progress.
     #[error(
@@ -213,4 +216,41 @@ pub enum OpenError {
         /// What is missing and what to do.
         why: String,
     },
+    /// It was to be the device that was lost, and is another one: clients rely on its properties.
+    #[error("what was opened is `{opened}`, with other properties than `{lost}`, which was lost")]
+    Another {
+        /// The name of the device that was lost.
+        lost: String,
+        /// The name of what was opened.
+        opened: String,
+    },
+}
+
+/// Why a device cannot be reopened.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReopenError {
+    /// It is not lost: it runs, or it was closed.
+    #[error("the device is not lost, it is {}", match .health { Health::Closed => "closed; open another one", _ => "running" })]
+    NotLost {
+        /// How it is.
+        health: Health,
+    },
+    /// Only another process can open it.
+    #[error("the device was lost for this process; {}", Recovery::NewProcess)]
+    NewProcess,
+    /// The options that it was opened with cannot be used twice.
+    #[error(
+        "the options of `{backend}` can be used once only; give others with `Device::reopen_with`"
+    )]
+    Options {
+        /// The kind of backend.
+        backend: &'static str,
+    },
+    /// It was called on a thread that the device needs.
+    #[error("reopening here would wait for ever: this thread belongs to the runtime")]
+    WouldDeadlock,
+    /// It cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
 }

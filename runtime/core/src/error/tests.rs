@@ -7,6 +7,7 @@ use millstream_ir::DType;
 use super::*;
 use crate::access::Access;
 use crate::failure::{Failure, Reason};
+use crate::health::Recovery;
 
 fn every_launch_error() -> Vec<LaunchError> {
     let name = || -> Arc<str> { "x".into() };
@@ -154,7 +155,10 @@ fn every_error() -> Vec<Error> {
         Error::Failed(Failure::input(&"sobel".into(), root)),
         Error::Foreign { what: "handle" },
         Error::Closed,
-        Error::DeviceLost { epoch: 0 },
+        Error::DeviceLost {
+            epoch: 0,
+            recovery: Recovery::SameProcess,
+        },
         Error::WouldDeadlock,
         Error::WrongBackend {
             asked: "cuda",

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use millstream_ir::DType;
 
 use crate::access::Access;
+use crate::client::DeviceShared;
 use crate::element::Element;
 use crate::error::{Error, LaunchError};
 use crate::handle::{Binding, Handle, Hold, Table};
@@ -308,7 +309,7 @@ fn misfit<T: Element>(
     given: Access,
 ) -> ArgumentError {
     if !Arc::ptr_eq(handle.hold().table(), table) {
-        return ArgumentError::foreign();
+        return ArgumentError::foreign(handle.hold().table());
     }
     let name = spec.name.clone();
     if spec.access != given {
@@ -372,8 +373,17 @@ pub struct ArgumentError(Box<Misfit>);
 enum Misfit {
     /// It does not fit the signature.
     Launch(LaunchError),
-    /// It belongs to another device.
-    Foreign,
+    /// It belongs to another device, which has this table.
+    Foreign(ForeignTable),
+}
+
+#[derive(Clone)]
+struct ForeignTable(Arc<Table>);
+
+impl std::fmt::Debug for ForeignTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("another device")
+    }
 }
 
 impl From<LaunchError> for ArgumentError {
@@ -385,19 +395,19 @@ impl From<LaunchError> for ArgumentError {
 
 impl ArgumentError {
     #[cold]
-    fn foreign() -> Self {
-        ArgumentError(Box::new(Misfit::Foreign))
+    fn foreign(table: &Arc<Table>) -> Self {
+        ArgumentError(Box::new(Misfit::Foreign(ForeignTable(table.clone()))))
     }
 
-    /// The error of `task`.
+    /// The error of `task`, which was for `device`.
     #[cold]
-    pub(crate) fn of(self, task: &Arc<str>) -> Error {
+    pub(crate) fn of(self, task: &Arc<str>, device: &DeviceShared) -> Error {
         match *self.0 {
             Misfit::Launch(why) => Error::Launch {
                 task: task.clone(),
                 why,
             },
-            Misfit::Foreign => Error::Foreign { what: "handle" },
+            Misfit::Foreign(theirs) => device.foreign("handle", &theirs.0),
         }
     }
 }

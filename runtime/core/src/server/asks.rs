@@ -45,7 +45,7 @@ impl<B: Backend> Server<B> {
             }
             Ask::Cleanup(reply) => {
                 self.progress();
-                let mut pages = Pages(&mut self.backend);
+                let mut pages = Pages(&mut self.backend, &mut self.loss);
                 reply.send(Ok(self.pools.cleanup(&mut pages)));
             }
             Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
@@ -92,7 +92,7 @@ impl<B: Backend> Server<B> {
                 name: self.names.other.clone(),
                 resources: false,
                 run: part_of(shared.clone()),
-                told: None,
+                told: Some(told_of(shared.clone())),
             }));
             self.admit_unpaid(&mut part);
         }
@@ -202,6 +202,20 @@ impl<B: Backend> Server<B> {
 /// The answer to a sync over several streams that could not all go at once.
 struct SyncParts {
     reply: std::sync::Mutex<Option<(Reply, Ticket, usize)>>,
+}
+
+/// No part will come any more.
+fn told_of(shared: Arc<SyncParts>) -> crate::message::FailFn {
+    Box::new(move |error| {
+        let parts = shared
+            .reply
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .take();
+        if let Some((reply, ..)) = parts {
+            reply.send(Err(error));
+        }
+    })
 }
 
 /// One stream's part: when everything before it has completed, one part less is missing.

@@ -74,7 +74,7 @@ impl<B: Backend> Server<B> {
                 Ok(())
             }
         };
-        refused.map_err(|(name, refused)| refusal(&name, refused))
+        refused.map_err(|(name, refused)| self.loss.refusal(&mut self.backend, &name, refused))
     }
 
     /// The call for a launch whose bindings are resolved.
@@ -111,7 +111,10 @@ impl<B: Backend> Server<B> {
         self.counters.launches += 1;
         self.backend
             .launch(point.queue, point.cursor, &launch)
-            .map_err(|refused| refusal(prepared.kernel.name(), refused))
+            .map_err(|refused| {
+                let name = prepared.kernel.name();
+                self.loss.refusal(&mut self.backend, name, refused)
+            })
     }
 
     /// The copy into the first binding.
@@ -181,7 +184,7 @@ impl<B: Backend> Server<B> {
             {
                 if index > 0 {
                     self.backend.mark(point.queue, cursor);
-                    landing.fail(refusal(&name, refused));
+                    landing.fail(self.loss.refusal(&mut self.backend, &name, refused));
                     continue;
                 }
                 return Err((name, refused));
@@ -228,8 +231,11 @@ impl<B: Backend> Server<B> {
             && let Op::CopyOut(copy) = std::mem::replace(&mut task.op, Op::Taken)
         {
             // The asker is told of the data's failure, not that a copy of it did not run.
-            let told = failure.cause.clone().unwrap_or(failure);
-            copy.reply.send(Err(Error::Failed(told)));
+            let told = match self.is_lost() {
+                true => self.loss.gone.error(),
+                false => Error::Failed(failure.cause.clone().unwrap_or(failure)),
+            };
+            copy.reply.send(Err(told));
         }
     }
 
@@ -296,14 +302,5 @@ impl<B: Backend> Server<B> {
         let name = self.name_of(task);
         self.trace
             .push_back((point, self.streams[stream as usize].number, name));
-    }
-}
-
-/// A refusal as a failure.
-#[cold]
-pub(super) fn refusal(name: &Arc<str>, refused: Refused) -> FailureRef {
-    match refused {
-        Refused::Task(why) => Failure::not_run(name, Reason::Refused(why)),
-        Refused::Lost(_) => Failure::not_run(name, Reason::Lost),
     }
 }

@@ -9,8 +9,8 @@ use crate::id::Point;
 use crate::message::{HostWork, Op, Task};
 use crate::stream::actor::Parked;
 
-use super::call::refusal;
 use super::issue::Issued;
+use super::loss::tell;
 use super::{Effect, HostToken, Server};
 
 impl<B: Backend> Server<B> {
@@ -84,10 +84,7 @@ impl<B: Backend> Server<B> {
                 });
             }
             Err(failure) => {
-                if let Some(told) = work.told.take() {
-                    // The asker is told of the data's failure, not that the asking did not run.
-                    told(failure.cause.clone().unwrap_or_else(|| failure.clone()));
-                }
+                tell(&mut work, &failure);
                 self.fail(&mut held.task, failure);
                 // Dropping user code is running user code: not on this thread.
                 self.effects.push_back(Effect::Collect {
@@ -123,12 +120,16 @@ impl<B: Backend> Server<B> {
         }
         match self.backend.resources(&self.bound) {
             Ok(resources) => Ok(Some(resources)),
-            Err(refused) => Err(refusal(&work.name, refused)),
+            Err(refused) => Err(self.loss.refusal(&mut self.backend, &work.name, refused)),
         }
     }
 
     /// A host function ended, or panicked with this message.
     pub fn host_finished(&mut self, token: HostToken, outcome: Result<(), String>) {
+        if self.is_lost() {
+            self.host_names.remove(&token.stream);
+            return;
+        }
         let Some(actor) = self.streams.get_mut(token.stream as usize) else {
             return;
         };

@@ -114,10 +114,18 @@ impl<B: Backend> Server<B> {
             self.log_wait(queue, *point);
             let early = u64::from(on(Bug::WaitOneEarly));
             let asked = Point::new(point.queue, point.cursor - early);
-            if on(Bug::WaitDropped) || self.backend.queue_wait(queue, asked).is_ok() {
-                let state = &mut self.queues[queue.index()];
-                state.clock.wait(place.cursor, *point, clock);
-                self.counters.waits_issued += 1;
+            let issued = match on(Bug::WaitDropped) {
+                true => Ok(()),
+                false => self.backend.queue_wait(queue, asked),
+            };
+            match issued {
+                Ok(()) => {
+                    let state = &mut self.queues[queue.index()];
+                    state.clock.wait(place.cursor, *point, clock);
+                    self.counters.waits_issued += 1;
+                }
+                // Going on without the wait would be going on without the order (I2).
+                Err(refused) => self.loss.notice(&mut self.backend, &refused.to_string()),
             }
         }
     }

@@ -18,6 +18,7 @@
 //! | `replay` | the same for a recording |
 //! | `progress` | what completions set free: memory, parked tasks, slots |
 //! | `links` | where a slot of the shared table leads |
+//! | `loss` | what becomes of everything when the device is gone |
 //! | `objects` | how slices, kernels, recordings and streams come and go |
 //! | `asks` | answers about the device itself |
 //! | `said` | nothing: it writes the logs |
@@ -33,6 +34,7 @@ mod flush;
 mod host;
 mod issue;
 mod links;
+mod loss;
 mod objects;
 mod pass;
 mod progress;
@@ -63,6 +65,7 @@ use crate::stream::actor::{HeldTask, StreamActor};
 use crate::stream::queue::QueueState;
 
 use links::Links;
+use loss::Loss;
 use objects::{PreparedKernel, StoredRecording};
 
 /// What the server wants done elsewhere.
@@ -156,6 +159,7 @@ pub struct Server<B: Backend> {
     trace: VecDeque<(Point, u64, Arc<str>)>,
     names: OpNames,
     counters: Counters,
+    loss: Loss,
 }
 
 /// Names of operations without a kernel, as shared strings, so that issuing one allocates nothing.
@@ -224,6 +228,7 @@ impl<B: Backend> Server<B> {
                 replay: "replay".into(),
             },
             counters: Counters::default(),
+            loss: Loss::new(Arc::default()),
         }
     }
 
@@ -276,6 +281,10 @@ impl<B: Backend> Server<B> {
 
     /// Is nothing held, in flight or waiting?
     pub fn is_drained(&self) -> bool {
+        if self.is_lost() {
+            // Nothing completes any more; user code that runs may still end.
+            return self.effects.is_empty() && !self.user_code_runs();
+        }
         self.tasks_held() == 0
             && self.effects.is_empty()
             && self

@@ -6,18 +6,28 @@ use crate::id::{Point, QueueId};
 use crate::memory::{PageError, PageId, PageSource};
 use crate::message::Op;
 
+use super::loss::Loss;
 use super::{Effect, Server};
 
-/// A backend as the source of pages.
-pub(super) struct Pages<'a, B: Backend>(pub(super) &'a mut B);
+/// A backend as the source of pages, until it is lost.
+pub(super) struct Pages<'a, B: Backend>(pub(super) &'a mut B, pub(super) &'a mut Loss);
 
 impl<B: Backend> PageSource for Pages<'_, B> {
     fn allocate_page(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        self.0.allocate(bytes)
+        if self.1.noticed {
+            return Err(PageError::Lost);
+        }
+        self.0.allocate(bytes).inspect_err(|error| {
+            if *error == PageError::Lost {
+                self.1.notice(self.0, "it has no pages any more");
+            }
+        })
     }
 
     fn free_page(&mut self, page: PageId) {
-        self.0.free(page);
+        if !self.1.noticed {
+            self.0.free(page);
+        }
     }
 }
 
@@ -49,7 +59,8 @@ impl<B: Backend> Server<B> {
             }
         }
         if self.pools.has_due() {
-            self.pools.trim(&mut Pages(&mut self.backend));
+            self.pools
+                .trim(&mut Pages(&mut self.backend, &mut self.loss));
         }
         if !self.hungry.is_empty() {
             self.feed_hungry();
@@ -154,7 +165,7 @@ impl<B: Backend> Server<B> {
 
     /// Gives every page back; nothing runs any more.
     pub fn free_pages(&mut self) -> u64 {
-        let mut pages = Pages(&mut self.backend);
+        let mut pages = Pages(&mut self.backend, &mut self.loss);
         self.pools.cleanup(&mut pages)
     }
 }

@@ -15,7 +15,7 @@ use crate::kernel::ExecutionMode;
 use crate::message::{LaunchCount, Task};
 use crate::recording::{RecordedBinding, RecordedOp, RecordedTask};
 
-use super::call::refusal;
+use super::loss::Loss;
 use super::{OpNames, Server};
 
 impl<B: Backend> Server<B> {
@@ -65,6 +65,7 @@ impl<B: Backend> Server<B> {
             bound,
             counters,
             names,
+            loss,
             ..
         } = self;
         let stored = &recordings[key as usize];
@@ -75,7 +76,8 @@ impl<B: Backend> Server<B> {
         for (index, (recorded, kernel)) in tasks.enumerate() {
             bind_parts(bound, recorded, inner);
             let here = Point::new(point.queue, first + index as u64);
-            if let Err(failure) = run_recorded(backend, names, recorded, kernel, inner, here) {
+            if let Err(failure) = run_recorded(backend, loss, names, recorded, kernel, inner, here)
+            {
                 backend.mark(here.queue, here.cursor);
                 state.issued += index as u64;
                 counters.tasks += index as u64;
@@ -140,6 +142,7 @@ impl<B: Backend> Server<B> {
             recordings,
             backend,
             names,
+            loss,
             ..
         } = self;
         let stored = &recordings[key as usize];
@@ -147,7 +150,7 @@ impl<B: Backend> Server<B> {
         let name = kernel.as_ref().map_or(&names.replay, |(name, _)| name);
         let outcome = match inherited {
             Some(cause) => Err(Failure::input(name, cause)),
-            None => run_recorded(backend, names, recorded, kernel, inner, point),
+            None => run_recorded(backend, loss, names, recorded, kernel, inner, point),
         };
         self.counters.launches += u64::from(outcome.is_ok() && recorded.kernel().is_some());
         match outcome {
@@ -183,6 +186,7 @@ impl<B: Backend> Server<B> {
 #[inline]
 fn run_recorded<B: Backend>(
     backend: &mut B,
+    loss: &mut Loss,
     names: &OpNames,
     recorded: &RecordedTask,
     kernel: &Option<(Arc<str>, BackendKernel)>,
@@ -219,15 +223,15 @@ fn run_recorded<B: Backend>(
             };
             backend
                 .launch(point.queue, point.cursor, &launch)
-                .map_err(|refused| refusal(name, refused))
+                .map_err(|refused| loss.refusal(backend, name, refused))
         }
         (RecordedOp::Copy, [source, target]) => {
             let outcome = backend.copy(place(&names.copy), source, target);
-            outcome.map_err(|refused| refusal(&names.copy, refused))
+            outcome.map_err(|refused| loss.refusal(backend, &names.copy, refused))
         }
         (RecordedOp::Fill(pattern), [target]) => {
             let outcome = backend.fill(place(&names.fill), target, *pattern);
-            outcome.map_err(|refused| refusal(&names.fill, refused))
+            outcome.map_err(|refused| loss.refusal(backend, &names.fill, refused))
         }
         _ => {
             backend.mark(point.queue, point.cursor);

@@ -69,7 +69,7 @@ impl<B: Backend> Server<B> {
                 || (patience == Patience::Fresh
                     && (point.queue == queue || state[queue.index()].clock.covers(point)))
         };
-        let mut pages = Pages(&mut self.backend);
+        let mut pages = Pages(&mut self.backend, &mut self.loss);
         let (reservation, residue) = self
             .pools
             .reserve(&mut pages, bytes, mode, queue, &covered)?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use millstream_sync::reply::reply;
 
 use crate::backend::Refused;
-use crate::failure::FailureRef;
+use crate::error::Error;
 use crate::handle::Binding;
 use crate::message::{Custom, HostDone, HostFn, HostWork, Op, Ticket};
 
@@ -56,7 +56,7 @@ impl Rig {
         stream: &Stream,
         bindings: &[Binding],
         run: HostFn,
-        told: Option<Box<dyn FnOnce(FailureRef) + Send>>,
+        told: Option<Box<dyn FnOnce(Error) + Send>>,
     ) {
         let work = HostWork {
             name: "host".into(),
@@ -90,10 +90,10 @@ impl Rig {
         let (sender, receiver) = reply();
         let sender = Arc::new(Mutex::new(Some(sender)));
         let (asker, ledger) = (sender.clone(), self.ledger.clone());
-        let told = move |failure| {
+        let told = move |error| {
             ledger.get().seen.note("guard over failed data");
             let sender = asker.lock().unwrap().take().expect("it is told once (I5)");
-            sender.send(Err(crate::error::Error::Failed(failure)));
+            sender.send(Err(error));
         };
         let guards = self.guards.clone();
         let run = move |done, resources| {

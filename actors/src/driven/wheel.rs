@@ -1,0 +1,99 @@
+//! What the owner of a driven device holds: a driver, which runs the device of the current epoch.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use millstream_core::health::{Health, Vitals};
+use millstream_core::report::Report;
+use millstream_sync::facade::{Mutex, lock};
+
+use super::Driven;
+
+/// What runs a driven device: another one each time it is reopened.
+pub(crate) struct Wheel {
+    state: Mutex<WheelState>,
+    vitals: Arc<Vitals>,
+}
+
+struct WheelState {
+    current: Arc<dyn Driven>,
+    closed: bool,
+}
+
+impl Wheel {
+    pub(crate) fn new(device: Arc<dyn Driven>, vitals: Arc<Vitals>) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(WheelState {
+                current: device,
+                closed: false,
+            }),
+            vitals,
+        })
+    }
+
+    pub(crate) fn current(&self) -> Arc<dyn Driven> {
+        lock(&self.state).current.clone()
+    }
+
+    /// The device was reopened. Says no, and closes it again, where it was closed meanwhile.
+    pub(crate) fn replace(&self, device: Arc<dyn Driven>) -> bool {
+        let mut state = lock(&self.state);
+        if !state.closed {
+            state.current = device;
+            return true;
+        }
+        drop(state);
+        device.shut_down(Some(Instant::now()));
+        false
+    }
+
+    /// Closes the device, for good.
+    pub(crate) fn close(&self, deadline: Option<Instant>) -> Report {
+        let current = {
+            let mut state = lock(&self.state);
+            state.closed = true;
+            state.current.clone()
+        };
+        let report = current.shut_down(deadline);
+        self.vitals.change(Health::Closed);
+        report
+    }
+}
+
+/// Runs a driven device, in every epoch. Dropping it closes the device and answers everything.
+pub struct Driver {
+    wheel: Arc<Wheel>,
+}
+
+impl Driver {
+    pub(crate) fn new(wheel: Arc<Wheel>) -> Self {
+        Self { wheel }
+    }
+
+    /// Runs the device on the calling thread until there is nothing to do or about `budget` is over,
+    /// and says whether there may be more to do. A kernel that has started is not interrupted.
+    pub fn pump(&mut self, budget: Duration) -> bool {
+        let end = Instant::now().checked_add(budget);
+        loop {
+            let left = end.map_or(Duration::MAX, |end| {
+                end.saturating_duration_since(Instant::now())
+            });
+            let worked = self.wheel.current().step(left);
+            if !worked || left.is_zero() {
+                return worked;
+            }
+        }
+    }
+
+    /// Finishes what can be finished, closes the device and says what was left. Where the device has been
+    /// closed by [`Device::close`](crate::Device::close) already, it reports nothing.
+    pub fn close(self) -> Report {
+        self.wheel.close(None)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.wheel.close(None);
+    }
+}

@@ -1,0 +1,195 @@
+//! One epoch of a device, from its opening to its close or its loss: the parts, and how they are put together
+//! with threads and without.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use millstream_core::backend::{Backend, HostContext, Open};
+use millstream_core::channel::ComputeChannel;
+use millstream_core::client::{DeviceShared, Gone};
+use millstream_core::error::OpenError;
+use millstream_core::handle::{Outlet, Table};
+use millstream_core::id::QueueId;
+use millstream_core::message::Task;
+use millstream_core::options::DeviceOptions;
+use millstream_core::report::Report;
+use millstream_core::server::Server;
+use millstream_sync::facade::{lock, thread};
+use millstream_sync::gate::Gate;
+use millstream_sync::mailbox::{Sender, mailbox};
+use millstream_sync::slots::Slots;
+
+use crate::actor::{Control, DeviceActor, ToDevice, watch_ends};
+use crate::driven::{DirectChannel, Driven};
+use crate::gc::{Gc, GcThread};
+use crate::host::HostThreads;
+use crate::mailbox::{End, MailboxChannel, Threads, run};
+
+/// What there is of a device in its current epoch.
+pub(crate) struct Running {
+    device: ToDevice,
+    pub(crate) end: End,
+    pub(crate) thread: Option<thread::JoinHandle<Report>>,
+    /// It was closed: there will be no other epoch.
+    pub(crate) closed: bool,
+}
+
+impl Running {
+    /// Tells the device to finish what there is until `deadline`.
+    pub(crate) fn begin_close(&self, deadline: Instant) {
+        *lock(&self.end.deadline) = Some(deadline);
+        self.device.tell(Control::Close);
+    }
+}
+
+/// An epoch that is ready to begin.
+pub(crate) struct Opened {
+    pub(crate) shared: Arc<DeviceShared>,
+    pub(crate) running: Running,
+}
+
+/// The parts of a device before it has a channel.
+pub(crate) struct Parts<B: Backend> {
+    pub(crate) actor: DeviceActor<B>,
+    pub(crate) sender: Sender<Task>,
+    pub(crate) device: ToDevice,
+    pub(crate) gc: Gc,
+    pub(crate) table: Arc<Table>,
+}
+
+pub(crate) fn parts<O: Open>(
+    kind: O,
+    options: &DeviceOptions,
+    driven: bool,
+    gone: Arc<Gone>,
+    before: Option<&DeviceShared>,
+) -> Result<Parts<O::Backend>, OpenError> {
+    options.check()?;
+    let gate = Arc::new(Gate::new());
+    let (sender, receiver) = mailbox::<Task>(options.mailbox_messages(), gate.clone());
+    let sender = sender.with_spin(*options.spin_policy());
+    let table: Arc<Table> = Slots::new(options.handles(), Outlet(sender.probe()));
+    let context = HostContext {
+        driven,
+        table: table.clone(),
+        trace_capacity: options.trace_spans(),
+        spin: *options.spin_policy(),
+    };
+    let backend = kind.open(context)?;
+    if let Some(lost) = before.map(DeviceShared::properties)
+        && lost != backend.properties()
+    {
+        return Err(OpenError::Another {
+            lost: lost.name.clone(),
+            opened: backend.properties().name.clone(),
+        });
+    }
+    let queues = 0..backend.properties().queues;
+    let timelines: Vec<_> = queues
+        .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
+        .collect();
+    let server = Server::new(backend, options.clone(), table.clone()).with_gone(gone);
+    let gc = Gc::new(timelines.clone(), gate.clone());
+    let (device, controls) = ToDevice::new(gate);
+    watch_ends(&timelines, &device);
+    let actor = DeviceActor::new(
+        server,
+        receiver,
+        controls,
+        table.clone(),
+        timelines,
+        options.burst(),
+    );
+    Ok(Parts {
+        actor,
+        sender,
+        device,
+        gc,
+        table,
+    })
+}
+
+/// Opens an epoch that runs by itself, after the epoch `before`.
+pub(crate) fn open_threads<O: Open>(
+    kind: O,
+    options: &DeviceOptions,
+    end: End,
+    before: Option<&DeviceShared>,
+) -> Result<Opened, OpenError> {
+    let parts = parts(kind, options, false, end.gone.clone(), before)?;
+    let no_thread = |error: std::io::Error| OpenError::Thread(error.to_string());
+    let host = HostThreads::new();
+    let channel = Box::new(MailboxChannel::new(parts.sender, host.clone()));
+    let gone = end.gone.clone();
+    let shared = share(
+        &parts.actor,
+        channel,
+        parts.table,
+        options.clone(),
+        gone,
+        before,
+    );
+    let threads = Threads {
+        gc: GcThread::start(parts.gc).map_err(no_thread)?,
+        host,
+        device: parts.device.clone(),
+    };
+    let (actor, limit, spin) = (parts.actor, end.clone(), *options.spin_policy());
+    let body = move || run(actor, threads, &spin, &limit);
+    let thread = thread::spawn_named("millstream-device", body).map_err(no_thread)?;
+    let running = Running {
+        device: parts.device,
+        end,
+        thread: Some(thread),
+        closed: false,
+    };
+    Ok(Opened { shared, running })
+}
+
+/// Opens an epoch without a thread, after the epoch `before`.
+pub(crate) fn open_driven<O: Open>(
+    kind: O,
+    options: &DeviceOptions,
+    end: End,
+    before: Option<&DeviceShared>,
+) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
+    let parts = parts(kind, options, true, end.gone.clone(), before)?;
+    let device = parts.device.clone();
+    let gone = end.gone.clone();
+    let channel = DirectChannel::new(
+        parts.actor,
+        parts.sender,
+        parts.device,
+        parts.gc,
+        gone.clone(),
+    );
+    let face = Box::new(channel.clone());
+    let shared =
+        channel.with_actor(|actor| share(actor, face, parts.table, options.clone(), gone, before));
+    let running = Running {
+        device,
+        end,
+        thread: None,
+        closed: false,
+    };
+    Ok((Opened { shared, running }, Arc::new(channel)))
+}
+
+/// What clients of an opened device share.
+pub(crate) fn share<B: Backend>(
+    actor: &DeviceActor<B>,
+    channel: Box<dyn ComputeChannel>,
+    table: Arc<Table>,
+    options: DeviceOptions,
+    gone: Arc<Gone>,
+    before: Option<&DeviceShared>,
+) -> Arc<DeviceShared> {
+    DeviceShared::new(
+        actor.server.backend(),
+        channel,
+        table,
+        options,
+        gone,
+        before,
+    )
+}

@@ -1,0 +1,143 @@
+//! Reopening: a lost device begins another epoch.
+//!
+//! The `Device`, its driver and its clients stay; everything behind them is made anew. The lost epoch's
+//! threads are ended first, and its backend is dropped where that may be, so that the device is free.
+
+use std::time::{Duration, Instant};
+
+use millstream_core::backend::Open;
+use millstream_core::channel::is_runtime_thread;
+use millstream_core::error::ReopenError;
+use millstream_core::health::{Health, Recovery};
+use millstream_core::report::Report;
+use millstream_sync::facade::{lock, thread};
+
+use crate::Device;
+use crate::epoch::{Opened, open_driven, open_threads};
+use crate::mailbox::End;
+
+/// How long reopening waits for user code and threads of the lost epoch. What has not ended by then keeps
+/// what it uses: a guard that is still held, its memory.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Opens a lost device with the options that it was opened with last.
+pub(crate) type Again = Box<dyn Fn(&Device) -> Result<Report, ReopenError> + Send>;
+
+/// How a device of this kind is opened again.
+pub(crate) fn again<O: Open>(kind: &O) -> Again {
+    let kept = kind.again();
+    Box::new(move |device| match kept.as_ref().and_then(Open::again) {
+        Some(kind) => device.begin_epoch(kind),
+        None => Err(ReopenError::Options { backend: O::NAME }),
+    })
+}
+
+impl Device {
+    /// Opens a lost device again, with the options that it was opened with last, and says what the lost epoch
+    /// has left.
+    ///
+    /// Clients go on: what they make from here on is of the new epoch, and their hard limits are theirs again,
+    /// for all that the lost epoch was charged was credited. Streams, handles, kernels and recordings of the
+    /// lost epoch go on answering [`Error::DeviceLost`](millstream_core::error::Error::DeviceLost) with its
+    /// number.
+    ///
+    /// Blocks while the device is opened, and before that up to about a second for user code of the lost epoch
+    /// that still runs. Memory that a guard ([`Stream::get_resource`](millstream_core::client::Stream::get_resource))
+    /// still looks at then is never freed.
+    ///
+    /// # Errors
+    /// [`ReopenError`]: it is not lost, or not for this process to open; it cannot be opened, and then this
+    /// may be tried again.
+    pub fn reopen(&self) -> Result<Report, ReopenError> {
+        self.check_thread()?;
+        let again = lock(&self.again);
+        again(self)
+    }
+
+    /// As [`Device::reopen`], with other options. It must be the same device: its properties may not differ.
+    ///
+    /// # Errors
+    /// As [`Device::reopen`].
+    pub fn reopen_with<O: Open>(&self, kind: O) -> Result<Report, ReopenError> {
+        self.check_thread()?;
+        let mut kept = lock(&self.again);
+        let next = again(&kind);
+        let report = self.begin_epoch(kind)?;
+        *kept = next;
+        Ok(report)
+    }
+
+    /// A thread of the runtime would wait for itself.
+    fn check_thread(&self) -> Result<(), ReopenError> {
+        match is_runtime_thread() {
+            true => Err(ReopenError::WouldDeadlock),
+            false => Ok(()),
+        }
+    }
+
+    fn begin_epoch<O: Open>(&self, kind: O) -> Result<Report, ReopenError> {
+        let epoch = match self.health() {
+            Health::Lost {
+                epoch,
+                recovery: Recovery::SameProcess,
+            } => epoch + 1,
+            Health::Lost { .. } => return Err(ReopenError::NewProcess),
+            health => return Err(ReopenError::NotLost { health }),
+        };
+        let report = self.end_epoch();
+        let before = self.openings.current();
+        let end = End::of(epoch, self.openings.vitals());
+        let installed = match &self.wheel {
+            None => {
+                let opened = open_threads(kind, &self.options, end, Some(&before))?;
+                self.install(opened)
+            }
+            Some(wheel) => {
+                let (opened, driven) = open_driven(kind, &self.options, end, Some(&before))?;
+                wheel.replace(driven) && self.install(opened)
+            }
+        };
+        match installed {
+            true => Ok(report),
+            // It was closed meanwhile.
+            false => Err(ReopenError::NotLost {
+                health: Health::Closed,
+            }),
+        }
+    }
+
+    /// Ends what still runs of the lost epoch.
+    fn end_epoch(&self) -> Report {
+        let deadline = Instant::now() + PATIENCE;
+        let thread = {
+            let mut running = lock(&self.running);
+            running.begin_close(deadline);
+            running.thread.take()
+        };
+        match (&self.wheel, thread) {
+            (Some(wheel), _) => wheel.current().shut_down(Some(deadline)),
+            (None, Some(thread)) => thread.join().unwrap_or_default(),
+            // It had ended before: opening failed then.
+            (None, None) => Report::default(),
+        }
+    }
+
+    /// The epoch begins, unless the device was closed meanwhile.
+    fn install(&self, opened: Opened) -> bool {
+        let Opened {
+            shared,
+            running: mut next,
+        } = opened;
+        let mut running = lock(&self.running);
+        if running.closed {
+            drop(running);
+            next.begin_close(Instant::now());
+            let _ = next.thread.take().map(thread::JoinHandle::join);
+            return false;
+        }
+        *running = next;
+        drop(running);
+        self.openings.reopened(shared);
+        true
+    }
+}

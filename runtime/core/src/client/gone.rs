@@ -1,0 +1,102 @@
+//! How the end of an epoch of a device reaches those who wait for room, and those who ask later.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use millstream_sync::credit::Credit;
+
+use crate::error::Error;
+use crate::health::{Health, Recovery, Vitals};
+
+/// The end of an epoch. Shared by its clients and its thread.
+#[derive(Default)]
+pub struct Gone {
+    epoch: u64,
+    /// Set once: the device is lost, and this helps.
+    lost: OnceLock<Recovery>,
+    vitals: Arc<Vitals>,
+    credits: Mutex<Credits>,
+}
+
+/// The credits of an epoch's clients.
+#[derive(Default)]
+struct Credits {
+    live: Vec<Weak<Credit>>,
+    /// Nothing makes room any more.
+    ended: bool,
+}
+
+impl Gone {
+    /// The end of the epoch with this number of a device with these vitals.
+    pub fn new(epoch: u64, vitals: Arc<Vitals>) -> Self {
+        Self {
+            epoch,
+            vitals,
+            ..Self::default()
+        }
+    }
+
+    /// The epoch.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The device is lost. To be called before anybody is answered by it. Only the first loss counts.
+    pub fn set_lost(&self, recovery: Recovery) {
+        if self.lost.set(recovery).is_ok() {
+            let epoch = self.epoch;
+            self.vitals.change(Health::Lost { epoch, recovery });
+        }
+    }
+
+    /// The device was closed, unless it had been lost.
+    pub fn set_closed(&self) {
+        if self.lost.get().is_none() {
+            self.vitals.change(Health::Closed);
+        }
+    }
+
+    /// What helps, if the device was lost.
+    pub fn lost(&self) -> Option<Recovery> {
+        self.lost.get().copied()
+    }
+
+    /// Nothing makes room any more: who waits for it is told.
+    pub fn end_credits(&self) {
+        let mut credits = self.credits();
+        credits.ended = true;
+        let live = std::mem::take(&mut credits.live);
+        drop(credits);
+        live.iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|credit| credit.end());
+    }
+
+    /// A credit that ends with the epoch.
+    pub(crate) fn credit(&self, limit: u64) -> Arc<Credit> {
+        let credit = Arc::new(Credit::new(limit));
+        let mut credits = self.credits();
+        if credits.ended {
+            credit.end();
+            return credit;
+        }
+        // Clients come and go: forget those that went.
+        credits.live.retain(|credit| credit.strong_count() > 0);
+        credits.live.push(Arc::downgrade(&credit));
+        credit
+    }
+
+    /// What is told of it.
+    pub(crate) fn error(&self) -> Error {
+        match self.lost() {
+            Some(recovery) => Error::DeviceLost {
+                epoch: self.epoch,
+                recovery,
+            },
+            None => Error::Closed,
+        }
+    }
+
+    fn credits(&self) -> MutexGuard<'_, Credits> {
+        self.credits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

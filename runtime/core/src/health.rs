@@ -1,0 +1,275 @@
+//! Whether a device runs, and who is told when that changes.
+//!
+//! A device lives through *epochs*: one each time it is opened. Only a loss ends an epoch whose device can
+//! go on, as the next epoch. Nobody polls: who watches leaves a waker, and a change wakes it (I11).
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use crate::channel::is_runtime_thread;
+use crate::error::Error;
+
+/// What helps after a device was lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovery {
+    /// It can be opened again in this process.
+    SameProcess,
+    /// Only another process can open it: nothing that this one still has of it may be touched.
+    NewProcess,
+}
+
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Recovery::SameProcess => "reopen the device",
+            Recovery::NewProcess => "start another process to open the device again",
+        })
+    }
+}
+
+/// How a device is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Health {
+    /// It takes tasks.
+    Running {
+        /// How often it had been opened before.
+        epoch: u64,
+    },
+    /// It was lost: whatever is asked of it answers [`Error::DeviceLost`].
+    Lost {
+        /// How often it had been opened before.
+        epoch: u64,
+        /// What helps.
+        recovery: Recovery,
+    },
+    /// It was closed, for good.
+    Closed,
+}
+
+/// The health of a device, shared by all who tell it and all who watch it.
+pub struct Vitals(Mutex<State>);
+
+struct State {
+    health: Health,
+    /// How often it changed.
+    changes: u64,
+    /// Who is to be woken by the next change, by watch.
+    wakers: Vec<(u64, Waker)>,
+    watches: u64,
+}
+
+impl Default for Vitals {
+    fn default() -> Self {
+        Self(Mutex::new(State {
+            health: Health::Running { epoch: 0 },
+            changes: 0,
+            wakers: Vec::new(),
+            watches: 0,
+        }))
+    }
+}
+
+impl Vitals {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the device is.
+    pub fn health(&self) -> Health {
+        self.state().health
+    }
+
+    /// The device is like this from now on. What was closed stays closed.
+    pub fn change(&self, health: Health) {
+        let mut state = self.state();
+        if state.health == Health::Closed || state.health == health {
+            return;
+        }
+        state.health = health;
+        state.changes += 1;
+        let woken = std::mem::take(&mut state.wakers);
+        drop(state);
+        // A waker is foreign code: after the lock.
+        woken.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    /// Watches from now on.
+    pub fn watch(self: &Arc<Self>) -> HealthWatch {
+        let mut state = self.state();
+        state.watches += 1;
+        HealthWatch {
+            number: state.watches,
+            seen: state.changes,
+            over: state.health == Health::Closed,
+            vitals: self.clone(),
+        }
+    }
+}
+
+/// Watches the health of a device. It tells changes, not every one of them: of several since the last look
+/// the latest.
+pub struct HealthWatch {
+    vitals: Arc<Vitals>,
+    number: u64,
+    seen: u64,
+    /// It has told that the device was closed, or was made after that.
+    over: bool,
+}
+
+impl HealthWatch {
+    /// How the device is now.
+    pub fn health(&self) -> Health {
+        self.vitals.health()
+    }
+
+    /// The next change, for async code; `None` once the device has been closed and the watch has said so.
+    pub async fn changed(&mut self) -> Option<Health> {
+        poll_fn(|context| self.poll_changed(context)).await
+    }
+
+    /// The next change, if it comes within `timeout`; `None` once the device has been closed and the watch has
+    /// said so. Blocks, and does not pump a driven device.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]; [`Error::WouldDeadlock`] on a thread that the device needs.
+    pub fn wait_timeout(&mut self, timeout: Duration) -> Result<Option<Health>, Error> {
+        if is_runtime_thread() {
+            return Err(Error::WouldDeadlock);
+        }
+        let started = Instant::now();
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        loop {
+            if let Poll::Ready(health) = self.poll_changed(&mut Context::from_waker(&waker)) {
+                return Ok(health);
+            }
+            match timeout.checked_sub(started.elapsed()) {
+                Some(left) if !left.is_zero() => thread::park_timeout(left),
+                _ => return Err(Error::TimedOut { waited: timeout }),
+            }
+        }
+    }
+
+    /// The next change, or the waker of `context` is woken by it.
+    pub fn poll_changed(&mut self, context: &mut Context<'_>) -> Poll<Option<Health>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        let mut state = self.vitals.state();
+        if state.changes != self.seen {
+            self.seen = state.changes;
+            self.over = state.health == Health::Closed;
+            return Poll::Ready(Some(state.health));
+        }
+        let waker = context.waker().clone();
+        let old = match state
+            .wakers
+            .iter_mut()
+            .find(|(number, _)| *number == self.number)
+        {
+            Some((_, kept)) => Some(std::mem::replace(kept, waker)),
+            None => {
+                state.wakers.push((self.number, waker));
+                None
+            }
+        };
+        drop(state);
+        drop(old);
+        Poll::Pending
+    }
+}
+
+impl Drop for HealthWatch {
+    fn drop(&mut self) {
+        let mut state = self.vitals.state();
+        let place = state
+            .wakers
+            .iter()
+            .position(|(number, _)| *number == self.number);
+        let left = place.map(|place| state.wakers.swap_remove(place));
+        drop(state);
+        drop(left);
+    }
+}
+
+impl fmt::Debug for HealthWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HealthWatch({:?})", self.health())
+    }
+}
+
+/// Wakes a thread that waits for a change.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOST: Health = Health::Lost {
+        epoch: 0,
+        recovery: Recovery::SameProcess,
+    };
+
+    /// I5: a change that came before the look is told, the latest of several, and the end once.
+    #[test]
+    fn a_watch_tells_the_latest_change_and_ends_with_the_close() {
+        let vitals = Arc::new(Vitals::default());
+        let mut watch = vitals.watch();
+        let mut look = || watch.poll_changed(&mut Context::from_waker(Waker::noop()));
+        assert_eq!(look(), Poll::Pending);
+        vitals.change(LOST);
+        assert_eq!(look(), Poll::Ready(Some(LOST)));
+        assert_eq!(look(), Poll::Pending);
+        vitals.change(Health::Running { epoch: 1 });
+        vitals.change(Health::Closed);
+        vitals.change(Health::Running { epoch: 2 });
+        assert_eq!(look(), Poll::Ready(Some(Health::Closed)));
+        assert_eq!(look(), Poll::Ready(None));
+        assert_eq!(
+            vitals
+                .watch()
+                .poll_changed(&mut Context::from_waker(Waker::noop())),
+            Poll::Ready(None)
+        );
+    }
+
+    /// I12: a watch that is polled often, or dropped, leaves no wakers behind.
+    #[test]
+    fn a_watch_keeps_one_waker_and_takes_it_along() {
+        let vitals = Arc::new(Vitals::default());
+        let mut watch = vitals.watch();
+        for _ in 0..10 {
+            assert!(
+                watch
+                    .poll_changed(&mut Context::from_waker(Waker::noop()))
+                    .is_pending()
+            );
+        }
+        assert_eq!(vitals.state().wakers.len(), 1);
+        drop(watch);
+        assert_eq!(vitals.state().wakers.len(), 0);
+    }
+
+    #[test]
+    fn a_thread_that_waits_is_woken_by_the_change() {
+        let vitals = Arc::new(Vitals::default());
+        let mut watch = vitals.watch();
+        assert!(matches!(
+            watch.wait_timeout(Duration::ZERO),
+            Err(Error::TimedOut { .. })
+        ));
+        let waiting = thread::spawn(move || watch.wait_timeout(Duration::from_secs(60)));
+        vitals.change(LOST);
+        assert!(matches!(waiting.join(), Ok(Ok(Some(LOST)))));
+    }
+}

@@ -1,0 +1,231 @@
+//! Loss: what the server does once its device is gone.
+//!
+//! A call of the backend that says so is *noticed* where it was made; what goes on in that step touches no
+//! page any more. The actor then calls [`Server::wreck`], after which the server only refuses: everything
+//! held and everything that still comes is answered with [`Error::DeviceLost`] (I5), and nothing is freed
+//! on the device. User code in tasks is handed out to be dropped elsewhere.
+
+use std::sync::Arc;
+
+use crate::backend::{Backend, Refused};
+use crate::client::{Gone, credit_shared};
+use crate::error::Error;
+use crate::failure::{Failure, FailureRef, Reason};
+use crate::hazard::points::Points;
+use crate::health::Recovery;
+use crate::id::Point;
+use crate::message::{HostSource, HostWork, Op, Registration, Task};
+
+use crate::stream::turns::Turns;
+
+use super::links::Links;
+use super::{Effect, Server};
+
+/// Whether the device is gone, and who is to know.
+pub(super) struct Loss {
+    pub(super) gone: Arc<Gone>,
+    pub(super) noticed: bool,
+    /// Tasks that were accepted and will not be issued.
+    pub(super) tasks: u64,
+}
+
+impl Loss {
+    pub(super) fn new(gone: Arc<Gone>) -> Self {
+        Self {
+            gone,
+            noticed: false,
+            tasks: 0,
+        }
+    }
+
+    /// The device is gone. Everybody can know before anybody is answered.
+    #[cold]
+    pub(super) fn notice<B: Backend>(&mut self, backend: &mut B, why: &str) {
+        if self.noticed {
+            return;
+        }
+        self.noticed = true;
+        let recovery = backend.recovery();
+        let (device, epoch) = (&backend.properties().name, self.gone.epoch());
+        tracing::error!(target: "millstream::device", device, epoch, why, ?recovery, "the device is lost");
+        self.gone.set_lost(recovery);
+    }
+
+    /// A refusal as a failure.
+    #[cold]
+    pub(super) fn refusal<B: Backend>(
+        &mut self,
+        backend: &mut B,
+        name: &Arc<str>,
+        refused: Refused,
+    ) -> FailureRef {
+        match refused {
+            Refused::Task(why) => Failure::not_run(name, Reason::Refused(why)),
+            Refused::Lost(why) => {
+                self.notice(backend, &why);
+                Failure::not_run(name, Reason::Lost)
+            }
+        }
+    }
+}
+
+impl<B: Backend> Server<B> {
+    /// The same server, whose end reaches others by `gone`.
+    pub fn with_gone(mut self, gone: Arc<Gone>) -> Self {
+        self.loss = Loss::new(gone);
+        self
+    }
+
+    /// Is the device gone? Then [`Server::wreck`] is next, and after it nothing but [`Server::lose`],
+    /// [`Server::honour_drops`], [`Server::host_finished`] and taking effects.
+    #[inline]
+    pub fn is_lost(&self) -> bool {
+        self.loss.noticed
+    }
+
+    /// What helps, if the device is gone.
+    pub fn recovery(&self) -> Option<Recovery> {
+        self.loss.gone.lost()
+    }
+
+    /// The timeline of a queue has ended by itself: the device is gone.
+    pub fn timeline_ended(&mut self) {
+        self.loss
+            .notice(&mut self.backend, "the timeline of a queue has ended");
+    }
+
+    /// Tasks that were accepted and will not be issued, of a device that is gone.
+    pub fn tasks_lost(&self) -> u64 {
+        self.loss.tasks
+    }
+
+    /// Does user code run that may look at the device's memory: a host function, or whoever holds a guard?
+    pub fn user_code_runs(&self) -> bool {
+        !self.host_names.is_empty()
+    }
+
+    /// Bytes in pages that the device still has.
+    pub fn bytes_reserved(&self) -> u64 {
+        self.pools.usage().reserved
+    }
+
+    /// Answers everything that is held, and forgets every object of the lost device. To be called once,
+    /// after the mailbox was closed and the timelines were ended.
+    pub fn wreck(&mut self) {
+        self.loss.gone.end_credits();
+        for (_, stream) in &self.streams {
+            stream.credit.end();
+        }
+        let effects = std::mem::take(&mut self.effects);
+        for effect in effects {
+            match effect {
+                // It was about to run, and has not.
+                Effect::Host { work, token, .. } => {
+                    self.host_names.remove(&token.stream);
+                    self.loss.tasks += 1;
+                    self.lose_op(Op::Host(Box::new(work)), Points::default());
+                }
+                // Its points will not pass, or have: the GC actor knows.
+                effect @ Effect::Collect { .. } => self.effects.push_back(effect),
+                Effect::Watch(_) => {}
+            }
+        }
+        let keys: Vec<u32> = self.streams.iter().map(|(key, _)| key as u32).collect();
+        for key in keys {
+            let stream = &mut self.streams[key as usize];
+            let last = (stream.last > 0).then(|| Point::new(stream.queue, stream.last));
+            stream.waiters.clear();
+            for mut held in std::mem::take(&mut stream.held) {
+                self.lose_task(&mut held.task, last);
+            }
+        }
+        // Charges of the lost epoch are credited now: its handles may live for long.
+        for (_, slice) in &self.slices {
+            if let Some(slot) = self.table.slot(slice.id.index()) {
+                credit_shared(slot.payload());
+            }
+        }
+        self.links = Links::default();
+        self.tasks_held = 0;
+        self.hungry.clear();
+        self.host_turns.clear();
+        self.spare.clear();
+        for queue in &mut self.queues {
+            queue.held = 0;
+            queue.turn = Turns::default();
+            queue.retiring.clear();
+        }
+    }
+
+    /// Answers a message that came too late. It is left with nothing to be dropped.
+    pub fn lose(&mut self, message: &mut Task) {
+        self.messages += 1;
+        self.lose_task(message, None);
+    }
+
+    /// Answers a task, whose stream has come as far as `last`.
+    fn lose_task(&mut self, task: &mut Task, last: Option<Point>) {
+        if let Some(terms) = task.terms() {
+            terms.removed();
+        }
+        task.extra = None;
+        if let Op::Reserve { .. } = task.op
+            && let Some(binding) = task.bindings.first()
+            && let Some(slot) = self.table.slot(binding.slice.index())
+        {
+            credit_shared(slot.payload());
+        }
+        let mut after = Points::default();
+        if matches!(task.op, Op::DropAfter(_))
+            && let Some(last) = last
+        {
+            // What came before it may be using the value.
+            after.insert(last);
+        }
+        let op = std::mem::replace(&mut task.op, Op::Taken);
+        // A host function's operation is taken out of its task while it runs.
+        self.loss.tasks += u64::from(!matches!(
+            op,
+            Op::Taken | Op::Ask(_) | Op::Register(_) | Op::Flush
+        ));
+        self.lose_op(op, after);
+    }
+
+    /// Answers who waits for an operation. What it has of users is dropped elsewhere, once `after` has passed.
+    fn lose_op(&mut self, op: Op, after: Points) {
+        let lost = || self.loss.gone.error();
+        match op {
+            Op::CopyOut(copy) => copy.reply.send(Err(lost())),
+            Op::Answer(reply) => reply.send(Err(lost())),
+            Op::Host(mut work) => {
+                if let Some(told) = work.told.take() {
+                    told(lost());
+                }
+                self.discard(work, after);
+            }
+            Op::Register(registration) => {
+                if let Registration::Stream { credit, .. } = &*registration {
+                    credit.end();
+                }
+                self.discard(registration, after);
+            }
+            Op::CopyIn(HostSource::Owned(bytes)) => self.discard(Box::new(bytes), after),
+            Op::Custom(custom) => self.discard(custom, after),
+            Op::DropAfter(value) => self.discard(value, after),
+            // Askers are told by the end of their replies.
+            _ => {}
+        }
+    }
+
+    fn discard(&mut self, value: Box<dyn std::any::Any + Send>, after: Points) {
+        self.effects.push_back(Effect::Collect { value, after });
+    }
+}
+
+/// What is told where a host function cannot run: not that the asking failed, but why.
+pub(super) fn tell(work: &mut HostWork, failure: &FailureRef) {
+    if let Some(told) = work.told.take() {
+        let cause = failure.cause.as_ref().unwrap_or(failure);
+        told(Error::Failed(cause.clone()));
+    }
+}

@@ -1,0 +1,239 @@
+//! A device that is lost on command: the CPU, behind a switch.
+//!
+//! Once it is lost every call says so, as a real device's would. A loss comes at the nth call that could
+//! have told it, or out of the blue, by the end of a queue's timeline.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use millstream::backend::{
+    Backend, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Open, Place, Refused,
+};
+use millstream::{Cpu, DeviceProperties, OpenError, PageError, QueueId, Recovery};
+use millstream_core::id::Point;
+use millstream_core::landing::Landing;
+use millstream_core::layout::Strided;
+use millstream_core::memory::PageId;
+use millstream_core::message::Pattern;
+use millstream_sync::timeline::Timeline;
+
+type CpuDevice = <Cpu as Open>::Backend;
+
+/// The CPU that is lost at some call.
+#[derive(Clone)]
+pub(crate) struct Faulty {
+    pub(crate) cpu: Cpu,
+    pub(crate) switch: Arc<Switch>,
+    pub(crate) recovery: Recovery,
+}
+
+/// What loses a [`Faulty`] device, and what is seen of it.
+#[derive(Default)]
+pub(crate) struct Switch {
+    /// Launches to go until the loss; 0 is never.
+    launches_left: AtomicU64,
+    /// Allocations to go until the loss; 0 is never.
+    pages_left: AtomicU64,
+    lost: AtomicBool,
+    panics: AtomicBool,
+    /// Pages freed after the loss.
+    pub(crate) freed_lost: AtomicU64,
+    /// Backends dropped.
+    pub(crate) dropped: AtomicU64,
+    pub(crate) opened: AtomicU64,
+    timelines: std::sync::Mutex<Vec<Arc<Timeline>>>,
+}
+
+impl Switch {
+    pub(crate) fn lose_at_launch(&self, nth: u64) {
+        self.launches_left.store(nth, Ordering::SeqCst);
+    }
+
+    pub(crate) fn lose_at_page(&self, nth: u64) {
+        self.pages_left.store(nth, Ordering::SeqCst);
+    }
+
+    /// The backend has a bug.
+    pub(crate) fn panic_at_next_launch(&self) {
+        self.panics.store(true, Ordering::SeqCst);
+    }
+
+    /// The device itself notices, on a thread of its own.
+    pub(crate) fn lose_now(&self) {
+        self.lost.store(true, Ordering::SeqCst);
+        let timelines = self.timelines.lock().unwrap().clone();
+        timelines.iter().for_each(|timeline| timeline.end());
+    }
+
+    fn counts_down(&self, left: &AtomicU64) {
+        let before = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
+            left.checked_sub(1)
+        });
+        if before == Ok(1) {
+            self.lost.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn check(&self) -> Result<(), Refused> {
+        match self.lost.load(Ordering::SeqCst) {
+            true => Err(Refused::Lost("it fell off the bus".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Open for Faulty {
+    type Backend = FaultyDevice;
+
+    const NAME: &'static str = "faulty";
+
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn open(self, context: HostContext) -> Result<FaultyDevice, OpenError> {
+        let inner = self.cpu.open(context)?;
+        let queues = 0..inner.properties().queues;
+        let timelines = queues.map(|queue| inner.timeline(QueueId(queue as u8)).clone());
+        *self.switch.timelines.lock().unwrap() = timelines.collect();
+        self.switch.lost.store(false, Ordering::SeqCst);
+        self.switch.opened.fetch_add(1, Ordering::SeqCst);
+        Ok(FaultyDevice {
+            inner,
+            switch: self.switch,
+            recovery: self.recovery,
+        })
+    }
+}
+
+pub(crate) struct FaultyDevice {
+    inner: CpuDevice,
+    switch: Arc<Switch>,
+    recovery: Recovery,
+}
+
+impl Drop for FaultyDevice {
+    fn drop(&mut self) {
+        self.switch.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Backend for FaultyDevice {
+    type Resources = <CpuDevice as Backend>::Resources;
+
+    fn properties(&self) -> &DeviceProperties {
+        self.inner.properties()
+    }
+
+    fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
+        self.inner.timeline(queue)
+    }
+
+    fn compiler(&self) -> Arc<dyn Compiler> {
+        self.inner.compiler()
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
+        self.switch.counts_down(&self.switch.pages_left);
+        self.switch.check().map_err(|_| PageError::Lost)?;
+        self.inner.allocate(bytes)
+    }
+
+    fn free(&mut self, page: PageId) {
+        if self.switch.check().is_err() {
+            self.switch.freed_lost.fetch_add(1, Ordering::SeqCst);
+        }
+        self.inner.free(page);
+    }
+
+    fn launch(&mut self, queue: QueueId, cursor: u64, launch: &Launch<'_>) -> Result<(), Refused> {
+        if self.switch.panics.swap(false, Ordering::SeqCst) {
+            std::panic::resume_unwind(Box::new("a bug of the backend"));
+        }
+        self.switch.counts_down(&self.switch.launches_left);
+        self.switch.check()?;
+        self.inner.launch(queue, cursor, launch)
+    }
+
+    fn copy_in(
+        &mut self,
+        place: Place<'_>,
+        target: &BoundSlice,
+        layout: Option<&Strided>,
+        source: HostData,
+    ) -> Result<(), Refused> {
+        self.switch.check()?;
+        self.inner.copy_in(place, target, layout, source)
+    }
+
+    fn copy_out(
+        &mut self,
+        place: Place<'_>,
+        source: &BoundSlice,
+        layout: Option<&Strided>,
+        landing: Arc<dyn Landing>,
+    ) -> Result<(), Refused> {
+        self.switch.check()?;
+        self.inner.copy_out(place, source, layout, landing)
+    }
+
+    fn copy(
+        &mut self,
+        place: Place<'_>,
+        source: &BoundSlice,
+        target: &BoundSlice,
+    ) -> Result<(), Refused> {
+        self.switch.check()?;
+        self.inner.copy(place, source, target)
+    }
+
+    fn fill(
+        &mut self,
+        place: Place<'_>,
+        target: &BoundSlice,
+        pattern: Pattern,
+    ) -> Result<(), Refused> {
+        self.switch.check()?;
+        self.inner.fill(place, target, pattern)
+    }
+
+    fn custom(
+        &mut self,
+        place: Place<'_>,
+        bindings: &[BoundSlice],
+        work: CustomWork,
+    ) -> Result<(), Refused> {
+        self.switch.check()?;
+        self.inner.custom(place, bindings, work)
+    }
+
+    fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<Self::Resources>, Refused> {
+        self.switch.check()?;
+        self.inner.resources(bindings)
+    }
+
+    fn mark(&mut self, queue: QueueId, cursor: u64) {
+        // A lost device passes no cursor.
+        if self.switch.check().is_ok() {
+            self.inner.mark(queue, cursor);
+        }
+    }
+
+    fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
+        self.switch.check()?;
+        self.inner.queue_wait(queue, point)
+    }
+
+    fn flush(&mut self, queue: QueueId, cursor: u64) {
+        self.inner.flush(queue, cursor);
+    }
+
+    fn recovery(&mut self) -> Recovery {
+        self.recovery
+    }
+
+    fn pump(&mut self, budget: Duration) -> bool {
+        self.inner.pump(budget)
+    }
+}

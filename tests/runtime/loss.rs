@@ -1,0 +1,237 @@
+//! A lost device: everybody is told, and nothing is freed on it (I5, I6, I10).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+
+use millstream::{DeviceOptions, Error, Health, Recovery, ReopenError, read, update};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::dying::*;
+use crate::faulty::Faulty;
+use crate::support::{Valve, add_one, held, launch_update};
+
+/// I5, I10: whoever asks a dying device is answered, and nothing is freed on it.
+#[apply(every_device)]
+fn a_loss_at_the_nth_launch_answers_every_asker(#[case] on: On) {
+    for nth in [1, 2, 7, 40, 150] {
+        let (rig, switch) = open(on, Recovery::SameProcess);
+        let client = rig.client();
+        let add_one = add_one(&client);
+        switch.lose_at_launch(nth);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let asker = || -> Result<(), Error> {
+                        let stream = client.stream();
+                        let values = stream.create(&[0_u32; 100])?;
+                        let mut earlier = Vec::new();
+                        for round in 1..=50 {
+                            launch_update(&stream, &add_one, &values)?;
+                            earlier.push((round, stream.read(&values)));
+                            if round % 10 == 0 {
+                                for (round, mut answer) in earlier.drain(..) {
+                                    assert_eq!(answer.wait_timeout(PATIENCE)?, [round; 100]);
+                                }
+                                stream.sync().wait_timeout(PATIENCE)?;
+                            }
+                        }
+                        Ok(())
+                    };
+                    match asker() {
+                        Ok(()) | Err(Error::DeviceLost { epoch: 0, .. }) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                });
+            }
+        });
+        assert_eq!(
+            rig.device.health(),
+            Health::Lost {
+                epoch: 0,
+                recovery: Recovery::SameProcess
+            }
+        );
+        assert_eq!(lost_epoch(client.sync().wait_timeout(PATIENCE)), 0);
+        assert_eq!(lost_epoch(rig.device.stats()), 0);
+        let report = close(rig);
+        assert!(!report.drained, "{report:?}");
+        assert_eq!((report.threads_left, report.bytes_left), (0, 0));
+        assert_eq!(switch.freed_lost.load(Ordering::SeqCst), 0, "I10");
+        assert_eq!(switch.dropped.load(Ordering::SeqCst), 1);
+    }
+}
+
+/// I5: a device may find out where it needs memory, too.
+#[apply(every_device)]
+fn a_loss_at_an_allocation_is_one_of_the_device(#[case] on: On) {
+    let (rig, switch) = open(on, Recovery::NewProcess);
+    switch.lose_at_page(1);
+    let stream = rig.client().stream();
+    let values = stream.empty::<u32>(1 << 20).unwrap();
+    assert_eq!(
+        lost_epoch(stream.read(&values).wait_timeout(PATIENCE)),
+        0,
+        "not that there was no memory"
+    );
+}
+
+/// I5: a device that notices its loss by itself tells those who wait, whatever they wait for.
+#[apply(every_device)]
+fn a_loss_that_no_call_tells_of_reaches_everybody_who_waits(#[case] on: On) {
+    let options = DeviceOptions::default().max_held(4);
+    let (rig, switch) = open_with(on, Recovery::SameProcess, options);
+    let client = rig.client();
+    let (stream, add_one) = (client.stream(), add_one(&client));
+    let values = stream.create(&[7_u32; 1_000]).unwrap();
+    let guard = stream
+        .get_resource::<Faulty>((update(&values),))
+        .wait()
+        .unwrap();
+    let asked = Arc::new(AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| client.stream().read(&values).wait_timeout(PATIENCE));
+        let syncer = scope.spawn(|| rig.device.sync().wait_timeout(PATIENCE));
+        let another = scope.spawn(|| {
+            let stream = client.stream();
+            let pending = stream.get_resource::<Faulty>((read(&values),));
+            pending.wait().map(drop)
+        });
+        // Beyond its four tasks the stream has no room.
+        let sender = scope.spawn(|| -> Result<(), Error> {
+            let stream = client.stream();
+            loop {
+                launch_update(&stream, &add_one, &values)?;
+                asked.store(true, Ordering::SeqCst);
+            }
+        });
+        while !asked.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        switch.lose_now();
+        assert_eq!(lost_epoch(reader.join().unwrap()), 0);
+        assert_eq!(lost_epoch(syncer.join().unwrap()), 0);
+        assert_eq!(lost_epoch(another.join().unwrap()), 0);
+        assert_eq!(lost_epoch(sender.join().unwrap()), 0);
+    });
+    // I4: whoever holds a guard still has the memory, even after the device was opened again.
+    rig.device.reopen().unwrap();
+    assert_eq!(guard.read::<u32>(0), [7; 1_000]);
+    assert_eq!(switch.dropped.load(Ordering::SeqCst), 0);
+    drop(guard);
+}
+
+/// I10: what only another process can open again is left alone: never freed, never dropped.
+#[apply(every_device)]
+fn a_device_that_is_lost_for_the_process_is_left_alone(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::NewProcess);
+    let stream = rig.client().stream();
+    let values = stream.create(&[1_u32; 1_000]).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [1; 1_000]);
+    switch.lose_now();
+    until_lost(&mut rig);
+    assert_eq!(rig.device.reopen(), Err(ReopenError::NewProcess));
+    let report = close(rig);
+    assert!(report.bytes_left > 0 && !report.drained, "{report:?}");
+    assert_eq!(switch.freed_lost.load(Ordering::SeqCst), 0);
+    assert_eq!(switch.dropped.load(Ordering::SeqCst), 0);
+    assert!(
+        matches!(
+            stream.empty::<u32>(1),
+            Err(Error::DeviceLost {
+                epoch: 0,
+                recovery: Recovery::NewProcess
+            })
+        ),
+        "a close hides no loss"
+    );
+}
+
+/// A value that tells on which thread it is dropped.
+struct Tell(mpsc::Sender<Option<String>>);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        let thread = std::thread::current();
+        self.0.send(thread.name().map(str::to_owned)).ok();
+    }
+}
+
+/// I4: a value that unfinished work may be using is parked and counted; I6: user code that will not run is
+/// dropped, and not on the device's thread.
+#[apply(every_threaded_device)]
+fn what_waits_for_work_that_never_ends_is_parked_and_the_rest_is_dropped(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::NewProcess);
+    let client = rig.client();
+    let valve = Valve::new();
+    let (held, stream) = (held(&client, &valve), client.stream());
+    let values = stream.create(&[0_u32]).unwrap();
+    launch_update(&stream, &held, &values).unwrap();
+    let (in_use, used) = mpsc::channel();
+    stream.drop_after(Tell(in_use)).unwrap();
+    valve.wait_for_arrivals(1);
+    let (not_run, dropped) = mpsc::channel();
+    let code = Tell(not_run);
+    stream
+        .host("late", (), move || {
+            drop(code);
+            panic!("it ran on a lost device");
+        })
+        .unwrap();
+    switch.lose_now();
+    until_lost(&mut rig);
+    assert_eq!(
+        dropped.recv_timeout(PATIENCE).unwrap().as_deref(),
+        Some("millstream-gc")
+    );
+    let report = close(rig);
+    assert_eq!((report.values_parked, report.tasks_left), (1, 1));
+    assert!(used.try_recv().is_err(), "the kernel may still be using it");
+    valve.open();
+}
+
+/// I5, I10: a device may be lost while it closes.
+#[apply(every_device)]
+fn a_loss_during_teardown_ends_the_teardown_and_answers_everybody(#[case] on: On) {
+    for nth in 1..=12 {
+        let (rig, switch) = open(on, Recovery::SameProcess);
+        let client = rig.client();
+        let (stream, add_one) = (client.stream(), add_one(&client));
+        let values = stream.create(&[0_u32; 10]).unwrap();
+        let guard = stream
+            .get_resource::<Faulty>((update(&values),))
+            .wait()
+            .unwrap();
+        let answers: Vec<_> = (0..10)
+            .map(|_| {
+                launch_update(&stream, &add_one, &values).unwrap();
+                stream.read(&values)
+            })
+            .collect();
+        switch.lose_at_launch(nth);
+        let report = match on {
+            // The close of a driven device waits for no guard; it issues what this one held back.
+            On::Driven => {
+                drop(guard);
+                close(rig)
+            }
+            _ => std::thread::scope(|scope| {
+                let closing = scope.spawn(|| close(rig));
+                drop(guard);
+                closing.join().unwrap()
+            }),
+        };
+        let lost = nth <= 10;
+        assert_eq!(report.drained, !lost, "{report:?}");
+        assert_eq!((report.threads_left, report.bytes_left), (0, 0));
+        for (index, mut answer) in (1_u64..).zip(answers) {
+            match answer.wait_timeout(PATIENCE) {
+                Ok(values) => assert!(values == [index as u32; 10] && index < nth.min(11)),
+                Err(Error::DeviceLost { .. }) => assert!(lost),
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert_eq!(switch.freed_lost.load(Ordering::SeqCst), 0);
+        assert_eq!(switch.dropped.load(Ordering::SeqCst), 1);
+    }
+}

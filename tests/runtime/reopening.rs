@@ -1,0 +1,195 @@
+//! A lost device is opened again: its clients go on, what was of the lost epoch says so (I5, I7).
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+
+use millstream::{Cpu, Error, Health, Kernel, Recovery, ReopenError, read, update};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::dying::*;
+use crate::support::{Valve, add_one, launch_update, one};
+
+/// I5, I7: a reopened device works; what is of the lost epoch says so, typed and at once.
+#[apply(every_device)]
+fn a_reopened_device_works_and_the_old_handles_say_that_they_are_old(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::SameProcess);
+    let client = rig.client();
+    for epoch in 0..3 {
+        let (stream, add_one) = (client.stream(), add_one(&client));
+        let values = stream.create(&[1_u32; 1_000]).unwrap();
+        let step = stream
+            .record(|r| r.launch(&add_one, one(), (update(&values),)))
+            .unwrap();
+        launch_update(&stream, &add_one, &values).unwrap();
+        step.replay(&stream).unwrap();
+        assert_eq!(stream.read(&values).wait().unwrap(), [3; 1_000]);
+        switch.lose_now();
+        until_lost(&mut rig);
+        assert_eq!(lost_epoch(rig.client().sync().wait()), epoch);
+        assert_eq!(lost_epoch(client.stream().flush()), epoch);
+
+        let report = rig.device.reopen().unwrap();
+        assert_eq!((report.threads_left, report.bytes_left), (0, 0));
+        assert_eq!(rig.device.health(), Health::Running { epoch: epoch + 1 });
+        let fresh = client.stream();
+        let others = fresh.create(&[5_u32; 1_000]).unwrap();
+        let old = [
+            launch_update(&stream, &add_one, &values),
+            launch_update(&stream.nowait(), &add_one, &values),
+            launch_update(&fresh, &add_one, &values),
+            launch_update(&fresh, &self::add_one(&client), &values),
+            launch_update(&stream, &add_one, &others),
+            stream.read(&values).wait().map(drop),
+            fresh.read(&values).wait().map(drop),
+            fresh.fill(&values, 1),
+            fresh.copy(&others, &values),
+            stream.fill(&others, 1),
+            fresh.host("late", (read(&values),), || ()),
+            step.replay(&stream),
+            step.replay(&fresh),
+            stream.empty::<u32>(1).map(drop),
+            stream.sync().wait(),
+        ];
+        for (index, answer) in old.into_iter().enumerate() {
+            let told = format!("call {index}: {answer:?}");
+            assert!(
+                matches!(answer, Err(Error::DeviceLost { epoch: of, .. }) if of == epoch),
+                "{told}"
+            );
+        }
+        assert_eq!(fresh.read(&others).wait().unwrap(), [5; 1_000]);
+    }
+    assert_eq!(switch.freed_lost.load(Ordering::SeqCst), 0);
+    assert_eq!(switch.dropped.load(Ordering::SeqCst), 3);
+    let report = close(rig);
+    assert!(report.drained, "{report:?}");
+    assert_eq!(switch.opened.load(Ordering::SeqCst), 4);
+    assert_eq!(switch.dropped.load(Ordering::SeqCst), 4);
+}
+
+/// A client keeps its limits: what the lost epoch was charged is credited, once.
+#[apply(every_device)]
+fn a_clients_hard_limit_is_its_own_again_after_a_reopening(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::SameProcess);
+    let client = rig.device.client_builder().hard_limit(1 << 20).build();
+    let stream = client.stream();
+    let kept = stream.empty::<u8>(1 << 20).unwrap();
+    stream.sync().wait().unwrap();
+    assert!(matches!(stream.empty::<u8>(1), Err(Error::Memory(_))));
+    switch.lose_now();
+    until_lost(&mut rig);
+    rig.device.reopen().unwrap();
+    let fresh = client.stream();
+    let all = fresh.empty::<u8>(1 << 20).unwrap();
+    drop(kept);
+    assert!(matches!(fresh.empty::<u8>(1), Err(Error::Memory(_))));
+    drop(all);
+    assert!(fresh.empty::<u8>(1 << 20).is_ok());
+}
+
+/// Nobody polls to know how a device is.
+#[apply(every_device)]
+fn the_health_of_a_device_can_be_watched(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::SameProcess);
+    let mut watch = rig.device.watch_health();
+    assert_eq!(watch.health(), Health::Running { epoch: 0 });
+    assert!(matches!(
+        rig.device.reopen(),
+        Err(ReopenError::NotLost {
+            health: Health::Running { epoch: 0 }
+        })
+    ));
+    switch.lose_now();
+    until_lost(&mut rig);
+    let lost = Health::Lost {
+        epoch: 0,
+        recovery: Recovery::SameProcess,
+    };
+    assert_eq!(pollster::block_on(watch.changed()), Some(lost));
+    rig.device.reopen().unwrap();
+    let running = Health::Running { epoch: 1 };
+    assert_eq!(watch.wait_timeout(PATIENCE).unwrap(), Some(running));
+    let told = std::thread::spawn(move || {
+        let closed = watch.wait_timeout(PATIENCE).unwrap();
+        (closed, watch.wait_timeout(PATIENCE).unwrap())
+    });
+    close(rig);
+    assert_eq!(told.join().unwrap(), (Some(Health::Closed), None));
+}
+
+/// What has been lost and closed cannot be reopened, and says so.
+#[test]
+fn a_closed_device_is_not_reopened() {
+    let (mut rig, switch) = open(On::Threads, Recovery::SameProcess);
+    switch.lose_now();
+    until_lost(&mut rig);
+    rig.device.close(PATIENCE);
+    let closed = ReopenError::NotLost {
+        health: Health::Closed,
+    };
+    assert_eq!(rig.device.reopen(), Err(closed));
+}
+
+/// Other options may be given, for the same device.
+#[apply(every_device)]
+fn another_device_does_not_take_the_place_of_the_lost_one(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::SameProcess);
+    let client = rig.client();
+    switch.lose_now();
+    until_lost(&mut rig);
+    let another = rig.device.reopen_with(Cpu::default().queues(3).threads(2));
+    assert!(
+        matches!(another, Err(ReopenError::Open(_))),
+        "clients rely on what it was: {another:?}"
+    );
+    rig.device.reopen().unwrap();
+    assert!(client.stream().create(&[1_u8]).is_ok());
+}
+
+/// I5: a host function that runs while the device is lost ends as it likes; reopening does not wait for it for
+/// ever, and the memory that it might look at stays.
+#[apply(every_threaded_device)]
+fn user_code_may_run_through_a_loss(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::SameProcess);
+    let stream = rig.client().stream();
+    let valve = Valve::new();
+    let (inside, told) = (valve.clone(), mpsc::channel());
+    let sender = told.0;
+    stream
+        .host("long", (), move || {
+            inside.pass();
+            sender.send(()).ok();
+        })
+        .unwrap();
+    valve.wait_for_arrivals(1);
+    switch.lose_now();
+    until_lost(&mut rig);
+    assert_eq!(lost_epoch(stream.sync().wait_timeout(PATIENCE)), 0);
+    let report = rig.device.reopen().unwrap();
+    assert!(report.threads_left >= 1, "{report:?}");
+    assert_eq!(switch.dropped.load(Ordering::SeqCst), 0);
+    let fresh = rig.client().stream();
+    let values = fresh.create(&[3_u32]).unwrap();
+    assert_eq!(fresh.read(&values).wait().unwrap(), [3]);
+    valve.open();
+    told.1.recv_timeout(PATIENCE).unwrap();
+}
+
+/// A device's thread that panics is lost, and can be opened again.
+#[apply(every_threaded_device)]
+fn a_panic_of_a_backend_is_a_loss(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::NewProcess);
+    let client = rig.client();
+    let (stream, add_one) = (client.stream(), add_one(&client));
+    let values = stream.create(&[0_u32]).unwrap();
+    switch.panic_at_next_launch();
+    launch_update(&stream, &add_one, &values).unwrap();
+    assert_eq!(lost_epoch(stream.read(&values).wait_timeout(PATIENCE)), 0);
+    until_lost(&mut rig);
+    rig.device.reopen().unwrap();
+    let fresh = client.stream();
+    let kernel = client.kernel(Kernel::new("k").native(|_, _| {})).unwrap();
+    fresh.launch(&kernel, one(), ()).unwrap();
+    fresh.sync().wait_timeout(PATIENCE).unwrap();
+}
