@@ -4,11 +4,12 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use millstream::Device;
+use millstream::sim::Call;
+use millstream::{Device, Error};
 
 use crate::dice::Dice;
 use crate::program::{Found, Program};
-use crate::setting::Setting;
+use crate::setting::{Setting, Sureness};
 
 /// Steps of a fresh case.
 const STEPS: u32 = 120;
@@ -20,6 +21,17 @@ pub struct Case {
     pub seed: u64,
     /// The steps that are made, in order.
     pub steps: Vec<u32>,
+    /// A fault in place of those that the seed chooses.
+    pub fault: Option<Fault>,
+}
+
+/// One fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The call of a kind with this number, counted from 1, fails.
+    Nth(Call, u64),
+    /// From the call of any kind with this number on the device is lost.
+    LostFrom(u64),
 }
 
 /// What became of a case.
@@ -59,13 +71,24 @@ impl Figures {
 impl Case {
     /// The case of a seed, whole.
     pub fn new(seed: u64) -> Self {
-        let steps = (0..STEPS).collect();
-        Self { seed, steps }
+        Self {
+            seed,
+            steps: (0..STEPS).collect(),
+            fault: None,
+        }
+    }
+
+    /// The case of a seed, with one fault and no other.
+    pub fn with_fault(seed: u64, fault: Fault) -> Self {
+        Self {
+            fault: Some(fault),
+            ..Self::new(seed)
+        }
     }
 
     /// Runs it on the calling thread. Panics of the runtime are caught, and wrong.
     pub fn run(&self) -> Verdict {
-        let setting = Setting::new(self.seed);
+        let setting = Setting::new(self.seed, self.fault);
         let findings = setting.sim.findings();
         let outcome = catch_unwind(AssertUnwindSafe(|| self.run_in(setting)));
         if let Some(violation) = findings.violations().first() {
@@ -90,8 +113,12 @@ impl Case {
     fn run_in(&self, setting: Setting) -> Found {
         let (device, driver) = Device::open_driven(setting.sim, setting.options)
             .map_err(|error| format!("the device was not opened: {error}"))?;
-        let mut program = Program::new(&device, self.seed, setting.sound)
-            .map_err(|error| format!("a call was refused: {error}"))?;
+        let program = Program::new(&device, self.seed, setting.sureness);
+        let mut program = match program {
+            Ok(program) => program,
+            Err(Error::DeviceLost { .. }) if setting.sureness == Sureness::Lost => return Ok(()),
+            Err(error) => return Err(format!("a call was refused: {error}")),
+        };
         for step in &self.steps {
             program.step(&mut Dice::new(self.seed, u64::from(*step)))?;
         }
@@ -100,6 +127,7 @@ impl Case {
         let report = driver.close();
         match (report.drained, report.slices_held, report.tasks_left) {
             (true, 0, 0) => Ok(()),
+            _ if setting.sureness == Sureness::Lost => Ok(()),
             _ => Err(format!("teardown left something behind (I10): {report:?}")),
         }
     }
@@ -129,7 +157,11 @@ impl Case {
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps: Vec<String> = self.steps.iter().map(u32::to_string).collect();
-        write!(f, "--seed {} --steps {}", self.seed, steps.join(","))
+        write!(f, "--seed {} --steps {}", self.seed, steps.join(","))?;
+        match self.fault {
+            None => Ok(()),
+            Some(fault) => write!(f, " (with {fault:?})"),
+        }
     }
 }
 

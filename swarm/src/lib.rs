@@ -20,5 +20,5 @@ mod expect;
 mod program;
 mod setting;
 
-pub use case::{Case, Figures, Verdict};
+pub use case::{Case, Fault, Figures, Verdict};
 pub use millstream_core::planted::{Bug, choose};

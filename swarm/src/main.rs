@@ -67,7 +67,12 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     if let Some(steps) = arguments.steps.clone() {
         let seed = arguments.seed;
-        return match (Case { seed, steps }).run() {
+        return match (Case {
+            steps,
+            ..Case::new(seed)
+        })
+        .run()
+        {
             Verdict::Right(_) => ExitCode::SUCCESS,
             Verdict::Wrong(what) => {
                 eprintln!("{what}");

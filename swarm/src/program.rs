@@ -13,6 +13,7 @@ use millstream::{
 
 use crate::dice::Dice;
 use crate::expect::{Element, any_failed, compare};
+use crate::setting::Sureness;
 
 /// Elements of each buffer, and buffers.
 const ELEMENTS: usize = 64;
@@ -66,8 +67,7 @@ pub(crate) struct Program {
     /// Mixes the buffer of the first place into that of the second.
     recording: Option<(usize, usize, Recording)>,
     reads: Vec<Read>,
-    /// Nothing fails but what the program makes fail.
-    sound: bool,
+    sureness: Sureness,
 }
 
 fn mixed(value: u32, other: u32) -> u32 {
@@ -119,7 +119,7 @@ impl Kernels {
 }
 
 impl Program {
-    pub(crate) fn new(device: &Device, seed: u64, sound: bool) -> Result<Self, Error> {
+    pub(crate) fn new(device: &Device, seed: u64, sureness: Sureness) -> Result<Self, Error> {
         let mut dice = Dice::new(seed, u64::MAX);
         let clients: Vec<ComputeClient> = (0..1 + dice.roll(3))
             .map(|_| {
@@ -140,7 +140,7 @@ impl Program {
             points: Vec::new(),
             recording: None,
             reads: Vec::new(),
-            sound,
+            sureness,
         };
         for _ in 0..1 + dice.roll(6) {
             let stream = program.fresh_stream(&mut dice);
@@ -231,7 +231,14 @@ impl Program {
             25 => return self.sync_one(dice),
             _ => return self.settle_one(),
         };
-        done.map_err(|error| format!("a call was refused: {error}"))
+        match done {
+            Err(Error::DeviceLost { .. }) if self.sureness == Sureness::Lost => Ok(()),
+            done => done.map_err(|error| format!("a call was refused: {error}")),
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        self.sureness == Sureness::Sound
     }
 
     fn each(&mut self, buffer: usize, range: Range<usize>, f: impl Fn(u32) -> u32) {
@@ -421,12 +428,14 @@ impl Program {
     fn sync_one(&mut self, dice: &mut Dice) -> Found {
         let nth = dice.roll(self.streams.len());
         let ticking = &self.streams[nth];
-        if let Err(error) = ticking.stream.sync().wait_timeout(PATIENCE) {
-            return Err(format!("a sync was answered with: {error} (I5)"));
+        match ticking.stream.sync().wait_timeout(PATIENCE) {
+            Ok(()) => {}
+            Err(Error::DeviceLost { .. }) if self.sureness == Sureness::Lost => return Ok(()),
+            Err(error) => return Err(format!("a sync was answered with: {error} (I5)")),
         }
         let ran = self.ran.lock().unwrap_or_else(PoisonError::into_inner);
         let ran = ran.get(&ticking.id).copied().unwrap_or_default();
-        match self.sound && ran != ticking.ticks {
+        match self.is_sound() && ran != ticking.ticks {
             true => Err(format!(
                 "a sync came after {ran} of {} tasks (I1, I6)",
                 ticking.ticks
@@ -454,13 +463,14 @@ impl Program {
                     failure.root().reason,
                     Reason::Panicked(_) | Reason::Cancelled
                 );
-                match self.sound && !(own && any_failed(&read.expected)) {
+                match self.is_sound() && !(own && any_failed(&read.expected)) {
                     true => Err(format!(
                         "data failed that nothing has spoiled (I7): {failure}"
                     )),
                     false => Ok(()),
                 }
             }
+            Err(Error::DeviceLost { .. }) if self.sureness == Sureness::Lost => Ok(()),
             Err(error) => Err(format!("a read was answered with: {error}")),
         }
     }
@@ -483,6 +493,7 @@ impl Program {
         let mut synced = device.sync();
         match synced.wait_timeout(PATIENCE) {
             Ok(()) => Ok(()),
+            Err(Error::DeviceLost { .. }) if self.sureness == Sureness::Lost => Ok(()),
             Err(error) => Err(format!("the last sync was answered with: {error} (I5)")),
         }
     }

@@ -1,0 +1,59 @@
+//! A fault at every single call of some programs, one run each: nobody hangs, nothing leaks, no result is
+//! wrong, and every error is typed (I5, I6, I7, I10).
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what it expects by unwrapping"
+)]
+
+use millstream::sim::Call;
+use millstream_swarm::{Case, Fault, Figures, Verdict};
+
+/// The programs that are swept.
+const SEEDS: [u64; 3] = [1, 2, 3];
+
+fn run(seed: u64, fault: Fault) -> Figures {
+    match Case::with_fault(seed, fault).run() {
+        Verdict::Right(figures) => figures,
+        Verdict::Wrong(what) => panic!("seed {seed}, {fault:?}: {what}"),
+    }
+}
+
+/// Calls of this kind at which a fault was injected, over all seeds.
+fn sweep(call: Call) -> u64 {
+    std::panic::set_hook(Box::new(|panic| {
+        if panic.payload().downcast_ref::<&str>() != Some(&"boom") {
+            eprintln!("{panic}");
+        }
+    }));
+    let mut swept = 0;
+    for seed in SEEDS {
+        for nth in 1.. {
+            if run(seed, Fault::Nth(call, nth)).faults == 0 {
+                break;
+            }
+            swept += 1;
+        }
+    }
+    println!("{call:?}: {swept} runs");
+    swept
+}
+
+#[test]
+fn a_fault_at_every_allocation_launch_and_copy_is_contained() {
+    let kinds = [
+        (Call::Allocate, 1),
+        (Call::Launch, 100),
+        (Call::CopyIn, 10),
+        (Call::CopyOut, 10),
+        (Call::Copy, 10),
+        (Call::Fill, 3),
+    ];
+    for (call, at_least) in kinds {
+        assert!(sweep(call) >= at_least, "{call:?}");
+    }
+}
+
+#[test]
+fn a_task_of_any_kind_that_fails_while_it_runs_is_contained() {
+    assert!(sweep(Call::Run) >= 200);
+}
