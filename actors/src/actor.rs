@@ -26,6 +26,8 @@ pub(crate) enum Control {
     HostFinished(HostToken, Result<(), String>),
     /// The timeline of a queue ended by itself.
     TimelineEnded,
+    /// Memory has become free, or there is room for what was kept.
+    LookAround,
     /// Accept nothing more, finish what there is.
     Close,
 }
@@ -167,6 +169,7 @@ impl<B: Backend> DeviceActor<B> {
             match control {
                 Control::HostFinished(token, outcome) => self.server.host_finished(token, outcome),
                 Control::TimelineEnded => self.server.timeline_ended(),
+                Control::LookAround => {}
                 Control::Close => self.close(),
             }
         }

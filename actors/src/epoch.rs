@@ -89,8 +89,8 @@ pub(crate) fn parts<O: Open>(
         .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
         .collect();
     let server = Server::new(backend, options.clone(), table.clone()).with_gone(gone);
-    let gc = Gc::new(timelines.clone(), gate.clone());
     let (device, controls) = ToDevice::new(gate);
+    let gc = Gc::new(timelines.clone(), device.clone());
     watch_ends(&timelines, &device);
     let actor = DeviceActor::new(
         server,

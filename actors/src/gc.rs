@@ -19,6 +19,7 @@ use millstream_sync::facade::{SpinPolicy, Spinner, thread};
 use millstream_sync::gate::Gate;
 use millstream_sync::timeline::{Timeline, WaitKey};
 
+use crate::actor::{Control, ToDevice};
 use crate::host::{forget_panic, join_until};
 
 /// Hand-overs that may wait for the GC actor. Beyond them the device keeps its list.
@@ -48,14 +49,14 @@ struct Waiting {
 /// What the GC actor has, without its thread.
 pub(crate) struct Gc {
     timelines: Vec<Arc<Timeline>>,
-    device: Arc<Gate>,
+    device: ToDevice,
     waiting: Vec<Waiting>,
     /// Values that are kept for ever.
     parked: Arc<AtomicU64>,
 }
 
 impl Gc {
-    pub(crate) fn new(timelines: Vec<Arc<Timeline>>, device: Arc<Gate>) -> Self {
+    pub(crate) fn new(timelines: Vec<Arc<Timeline>>, device: ToDevice) -> Self {
         Self {
             timelines,
             device,
@@ -102,7 +103,7 @@ impl Gc {
             match then {
                 // A panic of a user's destructor ends here.
                 Then::Drop(value) => forget_panic(catch_unwind(AssertUnwindSafe(|| drop(value)))),
-                Then::WakeDevice(_) => self.device.wake(),
+                Then::WakeDevice(_) => self.device.tell(Control::LookAround),
             }
         }
         worked
@@ -233,7 +234,7 @@ fn run(gc: &mut Gc, receiver: &channel::Receiver<Handover>, gate: &Arc<Gate>, cl
         }
         if taken >= HANDOVER_CAPACITY {
             // The device may have kept some: there is room again.
-            gc.device.wake();
+            gc.device.tell(Control::LookAround);
         }
         gc.collect();
         if !open {

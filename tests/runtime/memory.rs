@@ -217,3 +217,31 @@ fn can_mut_is_true_for_the_only_hold(#[case] on: On) {
     drop(view);
     assert!(handle.try_unique().is_ok());
 }
+
+/// I4, I5: the slots of freed slices return when their last use has passed, though nobody sends anything
+/// that would wake the device.
+#[apply(every_threaded_device)]
+fn slots_of_freed_slices_return_while_nobody_sends(#[case] on: On) {
+    let rig = on.open_with(millstream::DeviceOptions::default().max_handles(6));
+    let client = rig.client();
+    let valve = Valve::new();
+    let (held, stream) = (held(&client, &valve), client.stream());
+    let mut values: Vec<_> = Vec::new();
+    while let Ok(value) = stream.create(&[0_u32; 4]) {
+        values.push(value);
+    }
+    assert!(values.len() >= 2);
+    for value in &values {
+        launch_update(&stream, &held, value).unwrap();
+    }
+    valve.wait_for_arrivals(1);
+    // Their kernels are still to run.
+    values.clear();
+    assert!(stream.empty::<u32>(4).is_err());
+    valve.open();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while stream.empty::<u32>(4).is_err() {
+        assert!(std::time::Instant::now() < deadline, "no slot came back");
+        std::thread::yield_now();
+    }
+}
