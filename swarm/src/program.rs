@@ -68,6 +68,8 @@ pub(crate) struct Program {
     recording: Option<(usize, usize, Recording)>,
     reads: Vec<Read>,
     sureness: Sureness,
+    /// The device was lost: what is left is to hear all answers.
+    gone: bool,
 }
 
 fn mixed(value: u32, other: u32) -> u32 {
@@ -141,6 +143,7 @@ impl Program {
             recording: None,
             reads: Vec::new(),
             sureness,
+            gone: false,
         };
         for _ in 0..1 + dice.roll(6) {
             let stream = program.fresh_stream(&mut dice);
@@ -204,6 +207,9 @@ impl Program {
     /// # Errors
     /// What was wrong.
     pub(crate) fn step(&mut self, dice: &mut Dice) -> Found {
+        if self.gone {
+            return self.settle_one();
+        }
         let stream = self.stream(dice);
         let done = match dice.roll(27) {
             0..4 => self.add(&stream, dice),
@@ -232,7 +238,10 @@ impl Program {
             _ => return self.settle_one(),
         };
         match done {
-            Err(Error::DeviceLost { .. }) if self.sureness == Sureness::Lost => Ok(()),
+            Err(Error::DeviceLost { .. }) if self.sureness == Sureness::Lost => {
+                self.gone = true;
+                Ok(())
+            }
             done => done.map_err(|error| format!("a call was refused: {error}")),
         }
     }

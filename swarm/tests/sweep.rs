@@ -11,6 +11,15 @@ use millstream_swarm::{Case, Fault, Figures, Verdict};
 /// The programs that are swept.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
+/// Kernels panic on purpose.
+fn quietly() {
+    std::panic::set_hook(Box::new(|panic| {
+        if panic.payload().downcast_ref::<&str>() != Some(&"boom") {
+            eprintln!("{panic}");
+        }
+    }));
+}
+
 fn run(seed: u64, fault: Fault) -> Figures {
     match Case::with_fault(seed, fault).run() {
         Verdict::Right(figures) => figures,
@@ -20,11 +29,7 @@ fn run(seed: u64, fault: Fault) -> Figures {
 
 /// Calls of this kind at which a fault was injected, over all seeds.
 fn sweep(call: Call) -> u64 {
-    std::panic::set_hook(Box::new(|panic| {
-        if panic.payload().downcast_ref::<&str>() != Some(&"boom") {
-            eprintln!("{panic}");
-        }
-    }));
+    quietly();
     let mut swept = 0;
     for seed in SEEDS {
         for nth in 1.. {
@@ -56,4 +61,17 @@ fn a_fault_at_every_allocation_launch_and_copy_is_contained() {
 #[test]
 fn a_task_of_any_kind_that_fails_while_it_runs_is_contained() {
     assert!(sweep(Call::Run) >= 200);
+}
+
+/// I5: whoever asks a lost device is told so, from whichever call on it is lost.
+#[test]
+fn a_device_lost_at_any_call_answers_everybody() {
+    quietly();
+    let mut lost = 0;
+    for seed in SEEDS {
+        for nth in 1..150 {
+            lost += u64::from(run(seed, Fault::LostFrom(nth)).faults > 0);
+        }
+    }
+    assert!(lost > 200, "{lost}");
 }
