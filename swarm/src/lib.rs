@@ -9,7 +9,8 @@
 //! | `dice` | chance from a seed |
 //! | `setting` | how the device is opened |
 //! | `expect` | what must be in each element |
-//! | `program` | clients, streams, buffers, and what a step does with them |
+//! | `program` | clients, streams, buffers; which step is made, and what is checked |
+//! | `program/steps` | what steps do with buffers |
 //! | `case` | running a case, and making a failing one small |
 //!
 //! Everything runs on the calling thread, on a driven simulator: the same case is the same run.

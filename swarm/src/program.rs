@@ -1,14 +1,16 @@
 //! The program of a case: clients, streams and buffers, and what a step does with them. What it computes is
 //! worked out on plain arrays as its steps are made, in the one order in which they are submitted.
 
+mod steps;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use millstream::{
-    CancelToken, ComputeClient, CubeCount, Device, Error, Handle, Kernel, KernelHandle, Pending,
-    Priority, Reason, Recording, Stream, StreamPoint, read, update, write,
+    ComputeClient, CubeCount, Device, Error, Handle, Kernel, KernelHandle, Pending, Priority,
+    Reason, Recording, Stream, StreamPoint,
 };
 
 use crate::dice::Dice;
@@ -248,175 +250,6 @@ impl Program {
 
     fn is_sound(&self) -> bool {
         self.sureness == Sureness::Sound
-    }
-
-    fn each(&mut self, buffer: usize, range: Range<usize>, f: impl Fn(u32) -> u32) {
-        let part = &mut self.buffers[buffer].elements[range];
-        let failed = any_failed(part);
-        for element in part {
-            *element = match failed {
-                true => Element::Failed,
-                false => element.map(&f),
-            };
-        }
-    }
-
-    fn add(&mut self, stream: &Stream, dice: &mut Dice) -> Result<(), Error> {
-        let (buffer, range, view) = self.part(dice, None);
-        let (cubes, n) = (cubes(dice), dice.roll(100) as u32);
-        stream.launch(&self.kernels.add, cubes, (update(&view), n))?;
-        self.each(buffer, range, |value| value.wrapping_add(n));
-        Ok(())
-    }
-
-    fn mix(&mut self, stream: &Stream, dice: &mut Dice) -> Result<(), Error> {
-        let (from, from_range, source) = self.part(dice, None);
-        let (to, to_range, target) = self.part(dice, Some(from_range.len()));
-        if from == to && from_range.start < to_range.end && to_range.start < from_range.end {
-            return Ok(());
-        }
-        stream.launch(
-            &self.kernels.mix,
-            cubes(dice),
-            (read(&source), update(&target)),
-        )?;
-        self.mixed(from, from_range, to, to_range);
-        Ok(())
-    }
-
-    fn mixed(&mut self, from: usize, from_range: Range<usize>, to: usize, to_range: Range<usize>) {
-        let source = self.buffers[from].elements[from_range].to_vec();
-        let target = &mut self.buffers[to].elements[to_range];
-        let failed = any_failed(&source) || any_failed(target);
-        for (element, other) in target.iter_mut().zip(source) {
-            *element = match (failed, *element, other) {
-                (true, ..) => Element::Failed,
-                (_, Element::Value(value), Element::Value(other)) => {
-                    Element::Value(mixed(value, other))
-                }
-                _ => Element::Unknown,
-            };
-        }
-    }
-
-    fn set(&mut self, stream: &Stream, dice: &mut Dice) -> Result<(), Error> {
-        let (buffer, range, view) = self.part(dice, None);
-        let (cubes, value) = (cubes(dice), dice.roll(1000) as u32);
-        stream.launch(&self.kernels.set, cubes, (write(&view), value))?;
-        self.buffers[buffer].elements[range].fill(Element::Value(value));
-        Ok(())
-    }
-
-    fn fill(&mut self, stream: &Stream, dice: &mut Dice) -> Result<(), Error> {
-        let (buffer, range, view) = self.part(dice, None);
-        let value = dice.roll(1000) as u32;
-        stream.fill(&view, value)?;
-        self.buffers[buffer].elements[range].fill(Element::Value(value));
-        Ok(())
-    }
-
-    fn write(&mut self, stream: &Stream, dice: &mut Dice) -> Result<(), Error> {
-        let (buffer, range, view) = self.part(dice, None);
-        let values: Vec<u32> = range.clone().map(|_| dice.roll(1000) as u32).collect();
-        stream.write(&view, &values)?;
-        let elements = self.buffers[buffer].elements[range].iter_mut();
-        elements
-            .zip(values)
-            .for_each(|(element, value)| *element = Element::Value(value));
-        Ok(())
-    }
-
-    fn copy(&mut self, stream: &Stream, dice: &mut Dice) -> Result<(), Error> {
-        let (from, from_range, source) = self.part(dice, None);
-        let (to, to_range, target) = self.part(dice, Some(from_range.len()));
-        if from == to && from_range.start < to_range.end && to_range.start < from_range.end {
-            return Ok(());
-        }
-        stream.copy(&source, &target)?;
-        let elements = self.buffers[from].elements[from_range].to_vec();
-        let failed = any_failed(&elements);
-        let targets = self.buffers[to].elements[to_range].iter_mut();
-        for (target, element) in targets.zip(elements) {
-            *target = if failed { Element::Failed } else { element };
-        }
-        Ok(())
-    }
-
-    fn read(&mut self, stream: &Stream, dice: &mut Dice) -> Result<(), Error> {
-        let (buffer, range, view) = self.part(dice, None);
-        self.reads.push(Read {
-            pending: stream.read(&view),
-            expected: self.buffers[buffer].elements[range].to_vec(),
-        });
-        Ok(())
-    }
-
-    /// A buffer goes, with whatever is still to be done with it, and another takes its place.
-    fn renew(&mut self, dice: &mut Dice) -> Result<(), Error> {
-        let nth = dice.roll(self.buffers.len());
-        if let Some((from, to, _)) = self.recording
-            && (from == nth || to == nth)
-        {
-            self.recording = None;
-        }
-        if dice.once_in(2) {
-            // The old one goes first: its memory may serve the new one.
-            let nothing = self.streams[0].stream.empty(0)?;
-            self.buffers[nth].handle = nothing;
-        }
-        self.buffers[nth] = self.buffer(dice)?;
-        Ok(())
-    }
-
-    fn edge(&mut self, stream: &Stream, dice: &mut Dice) -> Result<(), Error> {
-        match dice.once_in(2) {
-            true => self.points.push(stream.point()?),
-            false => {
-                if let Some(point) = self.points.pop() {
-                    stream.wait_for(&point)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn replay(&mut self, stream: &Stream, dice: &mut Dice) -> Result<(), Error> {
-        let Some((from, to, recording)) = self.recording.take() else {
-            let from = dice.roll(self.buffers.len());
-            let to = (from + 1) % self.buffers.len();
-            let (source, target) = (&self.buffers[from].handle, &self.buffers[to].handle);
-            let (mix, add) = (&self.kernels.mix, &self.kernels.add);
-            let recording = stream.record(|r| {
-                r.launch(mix, CubeCount::single(), (read(source), update(target)))?;
-                r.launch(add, CubeCount::single(), (update(target), 7_u32))
-            })?;
-            self.recording = Some((from, to, recording));
-            return Ok(());
-        };
-        recording.replay(stream)?;
-        self.mixed(from, 0..ELEMENTS, to, 0..ELEMENTS);
-        self.each(to, 0..ELEMENTS, |value| value.wrapping_add(7));
-        self.recording = Some((from, to, recording));
-        Ok(())
-    }
-
-    /// A kernel that panics.
-    fn boom(&mut self, stream: &Stream, dice: &mut Dice) -> Result<(), Error> {
-        let (buffer, range, view) = self.part(dice, None);
-        stream.launch(&self.kernels.boom, CubeCount::single(), (update(&view),))?;
-        self.buffers[buffer].elements[range].fill(Element::Failed);
-        Ok(())
-    }
-
-    /// A task of a token that is cancelled already: it never runs.
-    fn cancelled(&mut self, stream: &Stream, dice: &mut Dice) -> Result<(), Error> {
-        let (buffer, range, view) = self.part(dice, None);
-        let token = CancelToken::new();
-        token.cancel();
-        let request = stream.with_cancel(&token);
-        request.launch(&self.kernels.set, cubes(dice), (write(&view), 1_u32))?;
-        self.buffers[buffer].elements[range].fill(Element::Failed);
-        Ok(())
     }
 
     /// A task that touches nothing: only its stream's order tells when it has run.
