@@ -14,7 +14,7 @@ pub use millstream_core::channel::ComputeChannel;
 pub use millstream_core::client::{
     ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Readback, ReadbackSender,
     Readbacks, Recorder, Recording, ResourceGuard, Returned, Stream, StreamPoint, Tensor,
-    TensorSpec, readbacks,
+    TensorSpec, WEIGHT_MAX, readbacks,
 };
 pub use millstream_core::element::Element;
 pub use millstream_core::error::{

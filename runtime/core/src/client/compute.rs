@@ -41,6 +41,9 @@ pub struct ComputeClient {
     pub(crate) shared: Arc<ClientShared>,
 }
 
+/// The greatest weight: so that a turn, and with it the wait for everybody else's, stays bounded.
+pub const WEIGHT_MAX: u32 = 1_024;
+
 /// What a client is to be.
 pub struct ClientBuilder {
     openings: Arc<Openings>,
@@ -85,9 +88,10 @@ impl ClientBuilder {
     }
 
     /// Its share among clients of its priority: each of its streams may issue so many times as much in a turn as
-    /// one of weight 1, the default and the least. Acts where streams share a queue that is behind.
+    /// one of weight 1, the default and the least; the most is [`WEIGHT_MAX`]. Acts where streams share a queue
+    /// that is behind.
     pub fn weight(mut self, weight: u32) -> Self {
-        self.weight = weight.max(1);
+        self.weight = weight.clamp(1, WEIGHT_MAX);
         self
     }
 

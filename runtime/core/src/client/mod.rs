@@ -24,7 +24,7 @@ use std::sync::atomic::Ordering;
 
 use millstream_sync::credit::Credit;
 
-pub use compute::{ClientBuilder, ComputeClient};
+pub use compute::{ClientBuilder, ComputeClient, WEIGHT_MAX};
 pub use device::DeviceShared;
 pub use gone::Gone;
 pub use host::{IntoBindings, ResourceGuard};

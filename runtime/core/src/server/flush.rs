@@ -66,7 +66,7 @@ impl<B: Backend> Server<B> {
         while let Some(stream) = self.queues[queue.index()].turn.next() {
             let actor = &mut self.streams[stream as usize];
             actor.in_turn = false;
-            let quantum = quantum * actor.weight;
+            let quantum = quantum.saturating_mul(actor.weight);
             let mut outcome = Issued::Empty;
             for _ in 0..quantum {
                 outcome = self.issue_first(stream);

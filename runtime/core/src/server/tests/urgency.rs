@@ -1,6 +1,6 @@
 //! Priorities and weights: who goes first on a queue that is behind, and that nobody starves.
 
-use crate::options::DeviceOptions;
+use crate::options::{DeviceOptions, Strategy};
 use crate::stream::Priority;
 
 use super::build::Stream;
@@ -57,6 +57,20 @@ fn a_stream_of_twice_the_weight_issues_twice_as_much_in_a_turn() {
     let _streams = backlog(&mut rig, &streams);
     rig.rest();
     assert_eq!(rig.order(0), [0, 1, 100, 2, 3, 101, 102, 103]);
+    rig.drain();
+}
+
+/// I6: a turn of more tasks than can be counted is a turn, not none.
+#[test]
+fn weights_and_batches_without_end_still_issue() {
+    let options = DeviceOptions::default()
+        .strategy(Strategy::Sequential)
+        .max_tasks(usize::MAX);
+    let mut rig = Rig::new(1, options);
+    let streams = [(Priority::Normal, u32::MAX, 3), (Priority::Normal, 2, 3)];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    assert_eq!(rig.order(0), [0, 1, 2, 100, 101, 102]);
     rig.drain();
 }
 
