@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::*;
-use millstream::{AllocationMode, CancelToken, Error, Reason, update};
+use millstream::{AllocationMode, CancelToken, Error, Handle, Reason, Stream, update};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -66,22 +66,28 @@ fn a_task_that_was_issued_runs_to_its_end(#[case] on: On) {
     assert_eq!(reason(&told), &Reason::Cancelled);
 }
 
+/// A device on which a large reservation waits for memory until what is returned goes: a guard keeps the
+/// memory in use, whose handle has gone.
+fn short_of_memory(on: On) -> (Rig, Guard) {
+    let rig = on.open_small(4 * MIB as u64);
+    let owner = rig.client().stream();
+    let big = large(&owner);
+    let guard = on.guard(&owner, (update(&big),)).unwrap();
+    (rig, guard)
+}
+
+fn large(stream: &Stream) -> Handle<u8> {
+    let handle = stream.empty_with::<u8>(3 * MIB, AllocationMode::Dedicated);
+    handle.unwrap()
+}
+
 /// I5, I6: nobody needs to do anything for a reservation that waits for memory to be given up.
 #[apply(every_device)]
 fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancelled(#[case] on: On) {
-    let rig = on.open_small(4 * MIB as u64);
-    let client = rig.client();
-    let (owner, stream) = (client.stream(), client.stream());
-    let big = owner
-        .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
-        .unwrap();
-    let guard = on.guard(&owner, (update(&big),)).unwrap();
-    drop(big);
+    let (rig, guard) = short_of_memory(on);
+    let stream = rig.client().stream();
     let token = CancelToken::new();
-    let request = stream.with_cancel(&token);
-    let second = request
-        .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
-        .unwrap();
+    let second = large(&stream.with_cancel(&token));
     let answer = stream.read(&second.slice(..4).unwrap());
     token.cancel();
     assert_eq!(reason(&answer.wait().unwrap_err()), &Reason::Cancelled);
@@ -91,20 +97,11 @@ fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancelled(#[case] 
 /// I5, I6: the device wakes for the deadline by itself.
 #[apply(every_device)]
 fn a_reservation_that_waits_for_memory_is_given_up_at_its_deadline(#[case] on: On) {
-    let rig = on.open_small(4 * MIB as u64);
-    let client = rig.client();
-    let (owner, stream) = (client.stream(), client.stream());
-    let big = owner
-        .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
-        .unwrap();
-    let guard = on.guard(&owner, (update(&big),)).unwrap();
-    drop(big);
+    let (rig, guard) = short_of_memory(on);
+    let stream = rig.client().stream();
     let soon = Instant::now() + Duration::from_millis(30);
-    let second = stream
-        .with_deadline(soon)
-        .with_deadline(soon + Duration::from_secs(3600))
-        .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
-        .unwrap();
+    let later = soon + Duration::from_secs(3600);
+    let second = large(&stream.with_deadline(soon).with_deadline(later));
     let told = stream.read(&second.slice(..4).unwrap()).wait().unwrap_err();
     assert_eq!(reason(&told), &Reason::DeadlinePassed);
     assert!(Instant::now() >= soon);

@@ -357,10 +357,8 @@ struct Taken<'a, T>(Freed<'a, T>);
 impl<T> Drop for Taken<'_, T> {
     #[inline]
     fn drop(&mut self) {
+        let value = &self.0.slot.value;
         // SAFETY: the value is initialized and the receiver's alone until the slot is freed.
-        self.0
-            .slot
-            .value
-            .with_mut(|value| unsafe { (*value).assume_init_drop() });
+        value.with_mut(|value| unsafe { (*value).assume_init_drop() });
     }
 }
