@@ -11,7 +11,7 @@ use millstream_core::health::{Health, HealthWatch, Vitals};
 use millstream_core::options::DeviceOptions;
 use millstream_core::properties::DeviceProperties;
 use millstream_core::report::{MemoryReport, Report, Scope, Stats, TraceSpan};
-use millstream_sync::facade::{Mutex, lock, thread};
+use millstream_sync::facade::{Mutex, THREADS, lock, thread};
 
 use crate::driven::{Driver, Wheel};
 use crate::epoch::{Running, open_driven, open_threads};
@@ -59,6 +59,9 @@ impl Device {
     /// # Errors
     /// What is missing, and what to do; an option that cannot be.
     pub fn open_with<O: Open>(kind: O, options: DeviceOptions) -> Result<Self, OpenError> {
+        if !THREADS {
+            return Self::open_unpumped(kind, options).map(|(device, _)| device);
+        }
         let vitals = Arc::new(Vitals::default());
         let again = again(&kind);
         let opened = open_threads(kind, &options, End::of(0, &vitals), None)?;
@@ -79,6 +82,15 @@ impl Device {
         kind: O,
         options: DeviceOptions,
     ) -> Result<(Self, Driver), OpenError> {
+        let (device, wheel) = Self::open_unpumped(kind, options)?;
+        Ok((device, Driver::new(wheel)))
+    }
+
+    /// Opens a device that starts no thread, and what runs it.
+    fn open_unpumped<O: Open>(
+        kind: O,
+        options: DeviceOptions,
+    ) -> Result<(Self, Arc<Wheel>), OpenError> {
         let vitals = Arc::new(Vitals::default());
         let again = again(&kind);
         let (opened, driven) = open_driven(kind, &options, End::of(0, &vitals), None)?;
@@ -90,7 +102,7 @@ impl Device {
             wheel: Some(wheel.clone()),
             again: Mutex::new(again),
         };
-        Ok((device, Driver::new(wheel)))
+        Ok((device, wheel))
     }
 
     /// A client with the defaults.

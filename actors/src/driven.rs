@@ -5,10 +5,10 @@
 //! do sleeps at a bell (I11): it rings when a step did something, and when the device's gate is woken. User code (host functions,
 //! callbacks) runs on the pumping thread, outside the device's lock, so that it may submit.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError, TryLockError};
-use std::task::Waker;
+use std::ops::Deref;
+use std::sync::{Arc, PoisonError, TryLockError, Weak};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
@@ -19,8 +19,9 @@ use millstream_core::client::Gone;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_sync::facade::atomic::{Ordering, fence};
-use millstream_sync::facade::{Mutex, MutexGuard, lock};
+use millstream_sync::facade::{Edges, Mutex, MutexGuard, THREADS, lock, with_stack};
 use millstream_sync::mailbox::{Refused, Sender};
+use millstream_sync::thread_flag;
 
 use crate::actor::{DeviceActor, ToDevice};
 use crate::gc::Gc;
@@ -48,6 +49,10 @@ struct Core<B: Backend> {
 impl<B: Backend> Core<B> {
     /// One turn of everything. Says whether anything was done.
     fn turn(&mut self, budget: Duration) -> bool {
+        with_stack(|| self.turn_here(budget))
+    }
+
+    fn turn_here(&mut self, budget: Duration) -> bool {
         let _mark = mark_runtime_thread();
         let _stepping = Stepping::enter();
         let Self { actor, inline } = self;
@@ -62,23 +67,29 @@ impl<B: Backend> Core<B> {
 }
 
 /// The direct channel of a driven device.
-pub(crate) struct DirectChannel<B: Backend> {
-    core: Arc<Mutex<Core<B>>>,
-    idle: Arc<Idle>,
+pub(crate) struct DirectChannel<B: Backend>(Arc<Direct<B>>);
+
+/// What the channel's clones share.
+pub(crate) struct Direct<B: Backend> {
+    core: Mutex<Core<B>>,
+    idle: Idle,
     sender: Sender<Task>,
     jobs: Arc<Mutex<VecDeque<Job>>>,
     gone: Arc<Gone>,
+    edges: Edges,
 }
 
 impl<B: Backend> Clone for DirectChannel<B> {
     fn clone(&self) -> Self {
-        Self {
-            core: self.core.clone(),
-            idle: self.idle.clone(),
-            sender: self.sender.clone(),
-            jobs: self.jobs.clone(),
-            gone: self.gone.clone(),
-        }
+        Self(self.0.clone())
+    }
+}
+
+impl<B: Backend> Deref for DirectChannel<B> {
+    type Target = Direct<B>;
+
+    fn deref(&self) -> &Direct<B> {
+        &self.0
     }
 }
 
@@ -97,19 +108,22 @@ impl<B: Backend> DirectChannel<B> {
             jobs: jobs.clone(),
             device,
         };
-        let core = Arc::new(Mutex::new(Core {
+        let core = Mutex::new(Core {
             actor: Some(actor),
             inline,
-        }));
-        Self {
+        });
+        Self(Arc::new(Direct {
             core,
             idle,
             sender,
             jobs,
             gone,
-        }
+            edges: Edges::default(),
+        }))
     }
+}
 
+impl<B: Backend> Direct<B> {
     /// Calls `f` with the actor of a device that was just opened.
     pub(crate) fn with_actor<R>(&self, f: impl FnOnce(&DeviceActor<B>) -> R) -> R {
         let core = lock(&self.core);
@@ -127,6 +141,7 @@ impl<B: Backend> DirectChannel<B> {
 
     /// Pushes the message if there is room; else it stays.
     fn try_push(&self, message: &mut Option<Build<'_>>) -> Result<(), Refusal> {
+        self.edges.release();
         // SAFETY: a `Build` initializes the slot and does not panic, by its constructor's contract. It is
         // there: only an accepted call takes it, and that ends the sending.
         let sent = unsafe {
@@ -171,6 +186,7 @@ impl<B: Backend> DirectChannel<B> {
     /// done. Where somebody else is inside, it is left to them, unless `patient`.
     fn step_as(&self, mut budget: Duration, patient: bool) -> bool {
         let mut worked = false;
+        self.edges.acquire();
         loop {
             let core = match patient {
                 true => Some(lock(&self.core)),
@@ -184,6 +200,7 @@ impl<B: Backend> DirectChannel<B> {
             budget = Duration::ZERO;
         }
         if worked {
+            self.edges.pass_on();
             self.idle.bell.ring();
         }
         worked | self.run_jobs()
@@ -198,6 +215,7 @@ impl<B: Backend> DirectChannel<B> {
             worked = true;
         }
         if worked {
+            self.edges.pass_on();
             self.idle.bell.ring();
         }
         worked
@@ -208,6 +226,10 @@ impl<B: Backend> DirectChannel<B> {
     }
 
     fn shut_down(&self, deadline: Option<Instant>) -> Report {
+        with_stack(|| self.shut_down_here(deadline))
+    }
+
+    fn shut_down_here(&self, deadline: Option<Instant>) -> Report {
         let started = Instant::now();
         let mut report = Report::default();
         // Nothing more is accepted. What can end by itself does; what a guard holds back cannot.
@@ -250,13 +272,42 @@ impl<B: Backend> DirectChannel<B> {
     }
 }
 
+impl<B: Backend> DirectChannel<B> {
+    /// In a model nobody pumps: whoever calls runs the device for those whose code waits for it.
+    fn settle(&self) {
+        if THREADS || !self.idle.is_attended() || Inside::get() {
+            return;
+        }
+        let attendant = Waker::from(Arc::new(Attendant(Arc::downgrade(&self.0))));
+        loop {
+            // What happens from here on comes back to the attendant.
+            self.idle.gate.arm(&attendant);
+            if !self.step(DRIVE_BUDGET) {
+                break;
+            }
+        }
+    }
+}
+
+/// Goes on with a device of a model when something ends that is not sent: a guard, a handle.
+struct Attendant<B: Backend>(Weak<Direct<B>>);
+
+impl<B: Backend> Wake for Attendant<B> {
+    fn wake(self: Arc<Self>) {
+        if let Some(device) = self.0.upgrade() {
+            device.idle.bell.ring();
+            DirectChannel(device).settle();
+        }
+    }
+}
+
 impl<B: Backend> ComputeChannel for DirectChannel<B> {
     fn send(&self, message: Build<'_>) -> Result<(), Refusal> {
         let mut message = Some(message);
-        loop {
+        let sent = loop {
             match self.try_push(&mut message) {
                 // Room is made by driving.
-                Err(Refusal::Full) if STEPPING.get() => return Err(Refusal::WouldDeadlock),
+                Err(Refusal::Full) if Inside::get() => return Err(Refusal::WouldDeadlock),
                 Err(Refusal::Full) if self.step(DRIVE_BUDGET) => {}
                 // Somebody else is inside, and will take what is there.
                 Err(Refusal::Full) if is_runtime_thread() => return Err(Refusal::WouldDeadlock),
@@ -267,16 +318,20 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
                         outcome != Err(Refusal::Full)
                     });
                     if outcome != Err(Refusal::Full) {
-                        return outcome;
+                        break outcome;
                     }
                 }
-                outcome => return outcome,
+                outcome => break outcome,
             }
-        }
+        };
+        self.settle();
+        sent
     }
 
     fn try_send(&self, message: Build<'_>) -> Result<(), Refusal> {
-        self.try_push(&mut Some(message))
+        let sent = self.try_push(&mut Some(message));
+        self.settle();
+        sent
     }
 
     fn depth(&self) -> usize {
@@ -284,13 +339,15 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
     }
 
     fn drive(&self) -> Option<bool> {
-        Some(self.step(DRIVE_BUDGET))
+        let worked = self.step(DRIVE_BUDGET);
+        self.settle();
+        Some(worked)
     }
 
     fn rest(&self, deadline: Option<Instant>, ready: &mut dyn FnMut(&Waker) -> bool) {
         let Idle {
             bell, waker, gate, ..
-        } = &*self.idle;
+        } = &self.idle;
         // What happens from here on rings.
         let heard = bell.heard();
         gate.arm(waker);
@@ -308,11 +365,20 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
         }
         lock(&self.jobs).push_back(job);
     }
+
+    fn awaited(&self) {
+        self.idle.attend();
+        self.settle();
+    }
+
+    fn looked(&self) {
+        self.edges.acquire();
+    }
 }
 
-thread_local! {
+thread_flag! {
     /// Is the thread inside the device, under its lock?
-    static STEPPING: Cell<bool> = const { Cell::new(false) };
+    Inside
 }
 
 /// Marks the thread as inside the device.
@@ -320,14 +386,14 @@ struct Stepping;
 
 impl Stepping {
     fn enter() -> Self {
-        STEPPING.set(true);
+        Inside::set(true);
         Self
     }
 }
 
 impl Drop for Stepping {
     fn drop(&mut self) {
-        STEPPING.set(false);
+        Inside::set(false);
     }
 }
 
@@ -345,11 +411,11 @@ pub(crate) trait Driven: Send + Sync {
 
 impl<B: Backend> Driven for DirectChannel<B> {
     fn step(&self, budget: Duration) -> bool {
-        DirectChannel::step(self, budget)
+        Direct::step(self, budget)
     }
 
     fn shut_down(&self, deadline: Option<Instant>) -> Report {
-        DirectChannel::shut_down(self, deadline)
+        Direct::shut_down(self, deadline)
     }
 
     #[cfg(test)]

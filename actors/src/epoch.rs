@@ -14,7 +14,7 @@ use millstream_core::message::Task;
 use millstream_core::options::DeviceOptions;
 use millstream_core::report::Report;
 use millstream_core::server::Server;
-use millstream_sync::facade::{lock, thread};
+use millstream_sync::facade::{lock, thread, with_stack};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Sender, mailbox};
 use millstream_sync::slots::Slots;
@@ -153,7 +153,7 @@ pub(crate) fn open_driven<O: Open>(
     end: End,
     before: Option<&DeviceShared>,
 ) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
-    let parts = parts(kind, options, true, end.gone.clone(), before)?;
+    let parts = with_stack(|| parts(kind, options, true, end.gone.clone(), before))?;
     let device = parts.device.clone();
     let gone = end.gone.clone();
     let channel = DirectChannel::new(

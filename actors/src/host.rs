@@ -3,7 +3,6 @@
 //! Threads are started on demand, up to a limit; beyond it jobs wait their turn. An idle thread
 //! sleeps in its channel.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,6 +13,7 @@ use millstream_core::message::{HostDone, HostWork};
 use millstream_core::server::HostToken;
 use millstream_sync::channel;
 use millstream_sync::facade::{Mutex, lock, thread};
+use millstream_sync::thread_flag;
 
 use crate::actor::{Control, ToDevice};
 
@@ -120,9 +120,9 @@ pub(crate) fn run_job(job: Job) {
     forget_panic(catch_unwind(AssertUnwindSafe(job)));
 }
 
-thread_local! {
-    /// Is the thread inside [`run_host`], which tells of panics itself?
-    static IN_HOST_WORK: Cell<bool> = const { Cell::new(false) };
+thread_flag! {
+    /// Is the thread inside a [`host_job`], which tells of panics itself?
+    InHostWork
 }
 
 /// A host function as a job: it tells the device when it ended, with the panic's message.
@@ -136,15 +136,15 @@ pub(crate) fn host_job(
     let told = tell.clone();
     let finish = move |outcome: Result<(), String>| {
         // A panic inside the host function is told below, with its message.
-        if !(IN_HOST_WORK.get() && std::thread::panicking()) {
+        if !(InHostWork::get() && std::thread::panicking()) {
             tell_end(&told, token, outcome);
         }
     };
     let done = HostDone::new(finish);
     Box::new(move || {
-        let before = IN_HOST_WORK.replace(true);
+        let before = InHostWork::replace(true);
         let outcome = catch_unwind(AssertUnwindSafe(|| (work.run)(done, resources)));
-        IN_HOST_WORK.set(before);
+        InHostWork::set(before);
         if let Err(panic) = outcome {
             tell_end(&tell, token, Err(panic_message(&*panic)));
         }

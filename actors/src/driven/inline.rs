@@ -8,7 +8,7 @@ use std::task::Waker;
 use millstream_core::channel::Job;
 use millstream_core::server::Effect;
 use millstream_sync::bell::Bell;
-use millstream_sync::facade::atomic::AtomicBool;
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::gate::Gate;
 
@@ -56,16 +56,31 @@ pub(crate) struct Idle {
     pub(super) gate: Arc<Gate>,
     /// Somebody found the device busy: whoever is inside looks around once more after he has left.
     pub(super) again: AtomicBool,
+    /// Somebody's own code waits: a device of a model goes on at every call.
+    attended: AtomicBool,
 }
 
 impl Idle {
-    pub(super) fn new(gate: Arc<Gate>) -> Arc<Self> {
+    pub(super) fn new(gate: Arc<Gate>) -> Self {
         let bell = Arc::new(Bell::new());
-        Arc::new(Self {
+        Self {
             waker: Waker::from(bell.clone()),
             bell,
             gate,
             again: AtomicBool::new(false),
-        })
+            attended: AtomicBool::new(false),
+        }
+    }
+
+    /// Somebody's own code waits from now on.
+    pub(super) fn attend(&self) {
+        // Relaxed: read in models alone, by threads of which one runs at a time.
+        self.attended.store(true, Ordering::Relaxed);
+    }
+
+    /// Does somebody's own code wait?
+    pub(super) fn is_attended(&self) -> bool {
+        // Relaxed: see `attend`.
+        self.attended.load(Ordering::Relaxed)
     }
 }

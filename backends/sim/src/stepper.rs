@@ -38,7 +38,7 @@ impl Stepper {
 impl Drop for Stepper {
     fn drop(&mut self) {
         let Some(thread) = self.0.take() else { return };
-        if thread.thread().id() != thread::current().id() {
+        if !thread::is_current(&thread) {
             // A panic of user code has been caught and told.
             let _ = thread.join();
         }

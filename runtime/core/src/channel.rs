@@ -4,10 +4,11 @@
 //! device, whose messages are taken when its owner pumps or somebody waits. Both keep one total
 //! order of messages, which all hazards are judged in (I1).
 
-use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::task::Waker;
 use std::time::Instant;
+
+use millstream_sync::thread_flag;
 
 use crate::message::Task;
 
@@ -74,21 +75,30 @@ pub trait ComputeChannel: Send + Sync + 'static {
 
     /// Runs user code on a thread for such, never the device's.
     fn execute(&self, job: Job);
+
+    /// Somebody's own code waits for the device without driving it: a waker was left, or user code was sent. A
+    /// device that is part of a model goes on then, for nobody pumps it; any other one has nothing to do.
+    fn awaited(&self) {}
+
+    /// Somebody looks for an answer: what was done before it was given comes before what he does next. To be
+    /// told in models, which do not see the answer itself.
+    fn looked(&self) {}
 }
 
-thread_local! {
-    static RUNTIME_THREAD: Cell<bool> = const { Cell::new(false) };
+thread_flag! {
+    /// Does a device need the thread?
+    Marked
 }
 
 /// Marks the calling thread as one that a device needs to make progress: blocking calls on it answer
 /// `WouldDeadlock` until the mark is dropped. For the threads of actors and backends.
 pub fn mark_runtime_thread() -> RuntimeThread {
-    RuntimeThread(RUNTIME_THREAD.replace(true))
+    RuntimeThread(Marked::replace(true))
 }
 
 /// Does a device need the calling thread to make progress?
 pub fn is_runtime_thread() -> bool {
-    RUNTIME_THREAD.get()
+    Marked::get()
 }
 
 /// The mark of [`mark_runtime_thread`]. It is undone when this is dropped, on the same thread.
@@ -97,6 +107,6 @@ pub struct RuntimeThread(bool);
 
 impl Drop for RuntimeThread {
     fn drop(&mut self) {
-        RUNTIME_THREAD.set(self.0);
+        Marked::set(self.0);
     }
 }

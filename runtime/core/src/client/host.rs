@@ -133,7 +133,9 @@ impl Stream {
             bindings
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
-        })
+        })?;
+        self.device().channel().awaited();
+        Ok(())
     }
 
     fn own_bindings(&self, bindings: &impl IntoBindings) -> Result<Vec<Binding>, Error> {
@@ -176,7 +178,9 @@ impl Stream {
             bindings
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
-        })
+        })?;
+        self.device().channel().awaited();
+        Ok(())
     }
 
     /// Access to the backend's own resources for `bindings`, once everything before has completed.

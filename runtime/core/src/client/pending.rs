@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use millstream_sync::facade::THREADS;
 use millstream_sync::reply::ReplyReceiver;
 use millstream_sync::timeline::WaitKey;
 
@@ -139,7 +140,12 @@ impl<T: Send + 'static> Pending<T> {
 
     /// The answer, if it is there. Never blocks; on a driven device it does not pump either.
     pub fn try_take(&mut self) -> Option<Result<T, Error>> {
-        self.advance()
+        self.device().channel().looked();
+        let answer = self.advance();
+        if answer.is_none() {
+            self.device().channel().awaited();
+        }
+        answer
     }
 
     /// Calls `callback` with the answer, on a thread for user code: never the device's. A blocking
@@ -206,7 +212,8 @@ impl<T: Send + 'static> Pending<T> {
         if is_runtime_thread() && !matches!(self.state, State::Failed(_)) {
             return Some(Err(Error::WouldDeadlock));
         }
-        if let Some(answer) = self.advance() {
+        // In a model a look without a drive would be one more choice, and find nothing else.
+        if THREADS && let Some(answer) = self.advance() {
             return Some(answer);
         }
         if self.device().channel().drive().is_some() {
@@ -382,7 +389,12 @@ impl<T: Send + 'static> Future for Pending<T> {
     type Output = Result<T, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.poll_answer(context)
+        self.device().channel().looked();
+        let answer = self.poll_answer(context);
+        if answer.is_pending() {
+            self.device().channel().awaited();
+        }
+        answer
     }
 }
 
@@ -403,7 +415,11 @@ impl<T: Send + 'static> Callback<T> {
         };
         let waker = Waker::from(self.clone());
         match pending.poll_answer(&mut Context::from_waker(&waker)) {
-            Poll::Pending => *slot = Some((pending, callback)),
+            Poll::Pending => {
+                *slot = Some((pending, callback));
+                drop(slot);
+                self.home.device().channel().awaited();
+            }
             Poll::Ready(answer) => self
                 .home
                 .device()

@@ -1,14 +1,18 @@
-//! The face of a model: loom's types.
-//!
-//! Parking goes over `loom::sync::Notify`, because `loom::thread::unpark` wakes a thread out of *any*
-//! block, also out of `join` (tokio-rs/loom#249, #422). Time does not pass in a model: a deadline
-//! never comes.
+//! The face of a model of our primitives: loom's types.
 
 pub(crate) use loom::sync::Condvar;
+#[path = "loom_parking.rs"]
+mod parking;
 pub use loom::sync::{Arc, Mutex, MutexGuard};
+
+#[doc(hidden)]
+pub use ::loom as checker;
 
 /// Whether a model checker runs the threads.
 pub(crate) const IN_MODEL: bool = true;
+
+/// Whether devices may start threads of their own.
+pub const THREADS: bool = false;
 
 /// Atomics as loom sees them.
 pub mod atomic {
@@ -26,46 +30,16 @@ pub fn relax() {
     loom::thread::yield_now();
 }
 
+/// Runs `f`: there is stack enough.
+#[inline(always)]
+pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
+
 /// Threads and parking.
 pub mod thread {
-    use loom::sync::Notify;
+    pub use super::parking::{Thread, current, park, park_deadline, park_until};
     pub use loom::thread::{JoinHandle, spawn, yield_now};
-    use std::sync::Arc;
-    use std::time::Instant;
-
-    loom::thread_local! { static ME: Arc<Notify> = Arc::new(Notify::new()); }
-
-    /// A thread of the model, to be unparked.
-    #[derive(Clone, Debug)]
-    pub struct Thread(Arc<Notify>);
-
-    impl Thread {
-        /// Wakes the thread, or lets its next park return at once.
-        pub fn unpark(&self) {
-            self.0.notify();
-        }
-    }
-
-    /// The calling thread.
-    pub fn current() -> Thread {
-        Thread(ME.with(Clone::clone))
-    }
-
-    /// Blocks until unparked.
-    pub fn park() {
-        ME.with(Clone::clone).wait();
-    }
-
-    /// Blocks until unparked: no deadline comes in a model.
-    pub fn park_deadline(_: Instant) {
-        park();
-    }
-
-    /// Blocks until unparked; true: no deadline comes in a model.
-    pub fn park_until(_: Option<Instant>) -> bool {
-        park();
-        true
-    }
 
     /// Starts a thread; the name is not kept.
     pub fn spawn_named<T: Send + 'static>(

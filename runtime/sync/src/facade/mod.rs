@@ -1,7 +1,8 @@
 //! The only door to atomics, locks, cells and threads.
 //!
 //! One of several faces stands behind it: std in a build; loom under `--cfg loom` **with the feature
-//! `loom`**, so that a user's own loom build without the feature is left alone; shuttle likewise, for
+//! `loom`**, for models of our primitives; loom's threads alone with the feature `model`, for users' models, so
+//! that a user's own loom build without either is left alone; shuttle likewise, for
 //! random schedules of systems that are too large for loom. The names are the same in each. `UnsafeCell` has loom's closure API, so that a model sees each access.
 //!
 //! What is not here: clocks beyond `Instant` (only waiting reads one), sleeps, condition variables.
@@ -12,15 +13,27 @@ mod face;
 #[cfg(all(shuttle, feature = "shuttle"))]
 #[path = "shuttle_face.rs"]
 mod face;
-#[cfg(not(any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle"))))]
+#[cfg(all(loom, feature = "model", not(feature = "loom")))]
+#[path = "model_face.rs"]
+mod face;
+#[cfg(not(any(
+    all(loom, any(feature = "loom", feature = "model")),
+    all(shuttle, feature = "shuttle")
+)))]
 #[path = "std_face.rs"]
 mod face;
-mod spin;
 
+mod edges;
+mod spin;
+mod thread_flag;
+
+pub use edges::Edges;
 #[cfg(any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle")))]
 pub(crate) use face::Condvar;
 pub(crate) use face::IN_MODEL;
-pub use face::{Arc, Mutex, MutexGuard, atomic, cell, relax, thread};
+#[doc(hidden)]
+pub use face::checker;
+pub use face::{Arc, Mutex, MutexGuard, THREADS, atomic, cell, relax, thread, with_stack};
 pub use spin::{SpinPolicy, Spinner, set_spinner_limit, spins_begun};
 
 use std::sync::PoisonError;

@@ -3,40 +3,30 @@
 //! Shuttle's atomics are sequentially consistent: it finds errors of protocol, not of ordering. Time does
 //! not pass: a deadline never comes.
 
+// Only one thread of a model runs at a time, and switches happen at atomics and locks.
+#[path = "plain_cell.rs"]
+pub mod cell;
 pub(crate) use shuttle::sync::Condvar;
 pub use shuttle::sync::{Arc, Mutex, MutexGuard, atomic};
 
+#[doc(hidden)]
+pub use ::shuttle as checker;
+
 /// Whether a model checker runs the threads.
 pub(crate) const IN_MODEL: bool = true;
+
+/// Whether devices may start threads of their own.
+pub const THREADS: bool = true;
 
 /// Lets another thread of the model run.
 pub fn relax() {
     shuttle::thread::yield_now();
 }
 
-/// Cells: only one thread of a model runs at a time, and switches happen at atomics and locks.
-pub mod cell {
-    /// `std::cell::UnsafeCell` behind loom's closure API.
-    #[derive(Debug, Default)]
-    #[repr(transparent)]
-    pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-    impl<T> UnsafeCell<T> {
-        /// Wraps a value.
-        pub const fn new(value: T) -> Self {
-            Self(std::cell::UnsafeCell::new(value))
-        }
-
-        /// A shared access, for as long as the closure runs.
-        pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
-            f(self.0.get())
-        }
-
-        /// An exclusive access, for as long as the closure runs.
-        pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-            f(self.0.get())
-        }
-    }
+/// Runs `f`: there is stack enough.
+#[inline(always)]
+pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
+    f()
 }
 
 /// Threads and parking.
@@ -63,5 +53,10 @@ pub mod thread {
         shuttle::thread::Builder::new()
             .name(name.to_owned())
             .spawn(f)
+    }
+
+    /// Is this the calling thread's own handle?
+    pub fn is_current<T>(handle: &JoinHandle<T>) -> bool {
+        handle.thread().id() == current().id()
     }
 }

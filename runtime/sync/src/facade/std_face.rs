@@ -1,9 +1,17 @@
 //! The face of a build: std's types, and a cell with loom's closure API.
 
+#[path = "plain_cell.rs"]
+pub mod cell;
 pub use std::sync::{Arc, Mutex, MutexGuard, atomic};
+
+#[doc(hidden)]
+pub use ::std as checker;
 
 /// Whether a model checker runs the threads.
 pub(crate) const IN_MODEL: bool = false;
+
+/// Whether devices may start threads of their own.
+pub const THREADS: bool = true;
 
 /// Tells the processor that this thread spins.
 #[inline(always)]
@@ -11,32 +19,10 @@ pub fn relax() {
     std::hint::spin_loop();
 }
 
-/// Cells whose accesses a model can see.
-pub mod cell {
-    /// `std::cell::UnsafeCell` behind loom's closure API.
-    #[derive(Debug, Default)]
-    #[repr(transparent)]
-    pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
-
-    impl<T> UnsafeCell<T> {
-        /// Wraps a value.
-        #[inline(always)]
-        pub const fn new(value: T) -> Self {
-            Self(std::cell::UnsafeCell::new(value))
-        }
-
-        /// A shared access, for as long as the closure runs.
-        #[inline(always)]
-        pub fn with<R>(&self, f: impl FnOnce(*const T) -> R) -> R {
-            f(self.0.get())
-        }
-
-        /// An exclusive access, for as long as the closure runs.
-        #[inline(always)]
-        pub fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
-            f(self.0.get())
-        }
-    }
+/// Runs `f`: there is stack enough.
+#[inline(always)]
+pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
+    f()
 }
 
 /// Threads and parking.
@@ -68,5 +54,10 @@ pub mod thread {
             Some(at) => park_deadline(at),
         }
         true
+    }
+
+    /// Is this the calling thread's own handle?
+    pub fn is_current<T>(handle: &JoinHandle<T>) -> bool {
+        handle.thread().id() == current().id()
     }
 }

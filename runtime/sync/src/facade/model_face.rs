@@ -1,0 +1,57 @@
+//! The face of a user's model: loom's parking, and std's everything else.
+//!
+//! A user checks code of his own. What happens inside a device is one step to him, so our atomics and locks are
+//! none of loom's business: a device whose every load were a choice would never be done. What loom must know is
+//! who blocks, which parking tells it, and what orders what, which [`Edges`](super::Edges) do.
+
+#[path = "plain_cell.rs"]
+pub mod cell;
+#[path = "loom_parking.rs"]
+mod parking;
+
+pub use std::sync::{Arc, Mutex, MutexGuard, atomic};
+
+#[doc(hidden)]
+pub use ::loom as checker;
+
+/// Whether a model checker runs the threads.
+pub(crate) const IN_MODEL: bool = true;
+
+/// Whether devices may start threads of their own: a model has five in all.
+pub const THREADS: bool = false;
+
+/// Lets another thread of the model run.
+pub fn relax() {
+    loom::thread::yield_now();
+}
+
+/// What `f` may use of the stack, in bytes.
+const STACK_BYTES: usize = 1 << 20;
+
+/// Runs `f` with a stack of its own: loom gives a thread 32 KiB, and has no setting for a model's first thread.
+pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
+    stacker::grow(STACK_BYTES, f)
+}
+
+/// Parking, which is the model's; threads are not started.
+pub mod thread {
+    pub use super::parking::{Thread, current, park, park_deadline, park_until};
+    pub use loom::thread::yield_now;
+    pub use std::thread::JoinHandle;
+
+    /// Starts no thread: a model has five, and they are its author's.
+    ///
+    /// # Errors
+    /// Always.
+    pub fn spawn_named<T: Send + 'static>(
+        _: &str,
+        _: impl FnOnce() -> T + Send + 'static,
+    ) -> std::io::Result<JoinHandle<T>> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+
+    /// Is this the calling thread's own handle?
+    pub fn is_current<T>(_: &JoinHandle<T>) -> bool {
+        false
+    }
+}

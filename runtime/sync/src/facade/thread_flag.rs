@@ -1,0 +1,67 @@
+//! Flags of threads. A model's threads share one thread of the system, so they need flags of their own.
+
+/// Declares a flag of each thread, false at first: a type with `get`, `set` and `replace`.
+///
+/// ```
+/// millstream_sync::thread_flag! {
+///     /// Is the thread at work?
+///     AtWork
+/// }
+/// let before = AtWork::replace(true);
+/// assert!(AtWork::get() && !before);
+/// ```
+#[macro_export]
+macro_rules! thread_flag {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        struct $name;
+
+        impl $name {
+            #[inline]
+            fn with<R>(f: impl FnOnce(&::std::cell::Cell<bool>) -> R) -> R {
+                $crate::__thread_flag!(FLAG);
+                FLAG.with(f)
+            }
+
+            #[inline]
+            #[allow(dead_code, reason = "not every flag needs each")]
+            fn get() -> bool {
+                Self::with(::std::cell::Cell::get)
+            }
+
+            #[inline]
+            #[allow(dead_code, reason = "not every flag needs each")]
+            fn set(value: bool) {
+                Self::with(|flag| flag.set(value));
+            }
+
+            #[inline]
+            #[allow(dead_code, reason = "not every flag needs each")]
+            fn replace(value: bool) -> bool {
+                Self::with(|flag| flag.replace(value))
+            }
+        }
+    };
+}
+
+#[cfg(all(loom, any(feature = "loom", feature = "model")))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __thread_flag {
+    ($name:ident) => {
+        $crate::facade::checker::thread_local! {
+            static $name: ::std::cell::Cell<bool> = ::std::cell::Cell::new(false);
+        }
+    };
+}
+
+#[cfg(not(all(loom, any(feature = "loom", feature = "model"))))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __thread_flag {
+    ($name:ident) => {
+        $crate::facade::checker::thread_local! {
+            static $name: ::std::cell::Cell<bool> = const { ::std::cell::Cell::new(false) };
+        }
+    };
+}
