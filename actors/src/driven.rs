@@ -76,7 +76,7 @@ pub(crate) struct Direct<B: Backend> {
     sender: Sender<Task>,
     jobs: Arc<Mutex<VecDeque<Job>>>,
     gone: Arc<Gone>,
-    edges: Edges,
+    edges: Arc<Edges>,
 }
 
 impl<B: Backend> Clone for DirectChannel<B> {
@@ -100,6 +100,7 @@ impl<B: Backend> DirectChannel<B> {
         device: ToDevice,
         gc: Gc,
         gone: Arc<Gone>,
+        edges: Arc<Edges>,
     ) -> Self {
         let jobs = Arc::new(Mutex::new(VecDeque::new()));
         let idle = Idle::new(device.gate.clone());
@@ -118,7 +119,7 @@ impl<B: Backend> DirectChannel<B> {
             sender,
             jobs,
             gone,
-            edges: Edges::default(),
+            edges,
         }))
     }
 }

@@ -14,7 +14,7 @@ use millstream_core::message::Task;
 use millstream_core::options::DeviceOptions;
 use millstream_core::report::Report;
 use millstream_core::server::Server;
-use millstream_sync::facade::{lock, thread, with_stack};
+use millstream_sync::facade::{Edges, lock, thread, with_stack};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Sender, mailbox};
 use millstream_sync::slots::Slots;
@@ -55,6 +55,7 @@ pub(crate) struct Parts<B: Backend> {
     pub(crate) device: ToDevice,
     pub(crate) gc: Gc,
     pub(crate) table: Arc<Table>,
+    pub(crate) edges: Arc<Edges>,
 }
 
 pub(crate) fn parts<O: Open>(
@@ -66,9 +67,13 @@ pub(crate) fn parts<O: Open>(
 ) -> Result<Parts<O::Backend>, OpenError> {
     options.check()?;
     let gate = Arc::new(Gate::new());
+    let edges = Arc::new(Edges::default());
     let (sender, receiver) = mailbox::<Task>(options.mailbox_messages(), gate.clone());
     let sender = sender.with_spin(*options.spin_policy());
-    let table: Arc<Table> = Slots::new(options.handles(), Outlet(sender.probe()));
+    let table: Arc<Table> = {
+        let outlet = Outlet::new(sender.probe(), edges.clone());
+        Slots::new(options.handles(), outlet)
+    };
     let context = HostContext {
         driven,
         table: table.clone(),
@@ -106,6 +111,7 @@ pub(crate) fn parts<O: Open>(
         device,
         gc,
         table,
+        edges,
     })
 }
 
@@ -162,6 +168,7 @@ pub(crate) fn open_driven<O: Open>(
         parts.device,
         parts.gc,
         gone.clone(),
+        parts.edges,
     );
     let face = Box::new(channel.clone());
     let shared =

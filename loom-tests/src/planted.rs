@@ -48,6 +48,7 @@ pub const fn caught_by(bug: Bug) -> &'static str {
             "credit::credit_orders_its_holders"
         }
         Bug::CreditNoBaton => "credit::one_release_serves_two",
+        Bug::CreditPlaceKeeps => "credit::a_place_that_is_given_up_keeps_nothing",
         Bug::CreditEndSilent => "credit::the_end_is_an_answer",
         Bug::TeamOpenRelaxed
         | Bug::TeamEnterRelaxed

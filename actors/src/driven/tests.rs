@@ -80,6 +80,7 @@ fn watches_do_not_pile_up_where_there_is_no_room_for_them() {
         parts.device,
         parts.gc,
         end.gone.clone(),
+        parts.edges,
     );
     let face = Box::new(channel.clone());
     let shared = channel

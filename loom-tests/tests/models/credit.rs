@@ -1,9 +1,10 @@
 //! Credit: nobody waits for ever, neither for room nor past the end.
 
-use super::SPIN;
+use super::{SPIN, gate, spinner};
 use millstream_loom::{Bound, Payload, check};
 use millstream_sync::credit::{AcquireError, Credit};
 use millstream_sync::facade::Arc;
+use std::task::{Poll, Waker};
 
 /// A budget that is used up.
 fn used_up(limit: u64) -> Arc<Credit> {
@@ -92,6 +93,43 @@ fn a_release_against_the_end_loses_no_credit() {
                 got.is_err(),
                 "nobody is left waiting"
             );
+        },
+    );
+}
+
+#[test]
+fn a_place_is_woken_by_its_grant() {
+    check("credit: a place against release", Bound::None, |sides| {
+        let credit = used_up(1);
+        let (asker, holder) = (credit.clone(), credit.clone());
+        let poll_to_the_end = move || {
+            let gate = gate();
+            let (waker, mut place) = (Waker::from(gate.clone()), asker.place(1));
+            gate.wait_until(&mut spinner(), || match place.poll(&waker) {
+                Poll::Ready(answer) => Some(answer),
+                Poll::Pending => None,
+            })
+        };
+        let (got, ()) = sides.run(poll_to_the_end, move || holder.release(1));
+        assert_eq!((got, credit.in_use()), (Ok(()), 1));
+    });
+}
+
+#[test]
+fn a_place_that_is_given_up_keeps_nothing() {
+    check(
+        "credit: a place given up against release",
+        Bound::None,
+        |sides| {
+            let credit = used_up(1);
+            let (asker, holder) = (credit.clone(), credit.clone());
+            let poll_and_go = move || {
+                if asker.place(1).poll(Waker::noop()).is_ready() {
+                    asker.release(1);
+                }
+            };
+            sides.run(poll_and_go, move || holder.release(1));
+            assert_eq!(credit.try_acquire(1), Ok(()), "nobody is left waiting");
         },
     );
 }

@@ -2,13 +2,16 @@
 
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use millstream_sync::facade::{Edges, THREADS};
 use millstream_sync::mailbox::Probe;
 use millstream_sync::poison::PoisonCell;
 use millstream_sync::slots::{Counted, Sink, Slots};
 
 use crate::access::Access;
+use crate::channel::is_runtime_thread;
 use crate::client::Charge;
 use crate::element::Element;
 use crate::error::LaunchError;
@@ -33,17 +36,31 @@ impl Drop for Shared {
 }
 
 /// Where the last drop of a counted thing is told: the device's mailbox gives the stamp and is woken.
-pub struct Outlet(pub Probe<Task>);
+pub struct Outlet {
+    mailbox: Probe<Task>,
+    edges: Arc<Edges>,
+}
+
+impl Outlet {
+    /// Tells `mailbox`; `edges` are the device's.
+    pub fn new(mailbox: Probe<Task>, edges: Arc<Edges>) -> Self {
+        Self { mailbox, edges }
+    }
+}
 
 impl Sink for Outlet {
     #[inline]
     fn stamp(&self) -> u64 {
-        self.0.tail()
+        // In a model a drop is something that others may find done, or not. The device's own are part of its step.
+        if !THREADS && !is_runtime_thread() {
+            self.edges.release();
+        }
+        self.mailbox.tail()
     }
 
     #[inline]
     fn wake(&self) {
-        self.0.wake();
+        self.mailbox.wake();
     }
 }
 

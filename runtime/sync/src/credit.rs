@@ -9,11 +9,13 @@
 //! release that comes later sees it in the same word.
 
 use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::facade::thread::{self, Thread};
+use crate::facade::thread;
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock};
 use crate::planted::{Bug, on, weaken};
+use crate::wait::Waiter;
 use std::collections::VecDeque;
 use std::fmt;
+use std::task::{Poll, Waker};
 use std::time::Instant;
 
 /// In `state`: somebody waits. The bits above count what is in use.
@@ -84,7 +86,7 @@ struct Queue {
 struct Request {
     ticket: u64,
     amount: u64,
-    thread: Thread,
+    waiter: Waiter,
 }
 
 impl Queue {
@@ -189,43 +191,45 @@ impl Credit {
         spin: SpinPolicy,
         deadline: Option<Instant>,
     ) -> Option<Result<(), AcquireError>> {
-        if amount > self.limit {
-            let limit = self.limit;
-            return Some(Err(AcquireError::TooLarge {
-                asked: amount,
-                limit,
-            }));
+        if let Err(error) = self.check(amount) {
+            return Some(Err(error));
         }
         Spinner::of_thread(spin, |spin| {
             if spin.spin(&mut || self.try_acquire(amount).ok()).is_some() {
                 return Some(Ok(()));
             }
-            let ticket = match self.enter(amount) {
-                Entered::Granted => return Some(Ok(())),
-                Entered::Ended => return Some(Err(AcquireError::Ended)),
-                Entered::Waiting(ticket) => ticket,
-            };
+            let mut place = self.place(amount);
+            let mut look = || place.look(|| Waiter::Thread(thread::current()));
             let nap = spin.nap_begins();
+            let mut in_time = true;
             let outcome = loop {
-                let in_time = thread::park_until(deadline);
-                let mut queue = lock(&self.queue);
-                let Some(place) = queue.place(ticket) else {
-                    break Some(Ok(())); // taken out: granted
-                };
-                if !in_time || self.has_ended() {
-                    queue.waiting.remove(place);
-                    // Those behind may be asking for less.
-                    self.grant(&mut queue);
-                    break if in_time {
-                        Some(Err(AcquireError::Ended))
-                    } else {
-                        None
-                    };
+                match look() {
+                    Poll::Ready(outcome) => break Some(outcome),
+                    Poll::Pending if !in_time => break None,
+                    Poll::Pending => in_time = thread::park_until(deadline),
                 }
             };
             spin.nap_ended(nap);
             outcome
         })
+    }
+
+    /// More than the budget is never there.
+    fn check(&self, amount: u64) -> Result<(), AcquireError> {
+        let (asked, limit) = (amount, self.limit);
+        match asked > limit {
+            true => Err(AcquireError::TooLarge { asked, limit }),
+            false => Ok(()),
+        }
+    }
+
+    /// A place in the queue for `amount`, for who waits by polling. It is taken by the first poll.
+    pub fn place(&self, amount: u64) -> Place<'_> {
+        Place {
+            credit: self,
+            amount,
+            ticket: None,
+        }
     }
 
     /// Whether nobody waits any more.
@@ -234,7 +238,7 @@ impl Credit {
         self.ended.load(Ordering::Acquire)
     }
 
-    fn enter(&self, amount: u64) -> Entered {
+    fn enter(&self, amount: u64, waiter: Waiter) -> Entered {
         let mut queue = lock(&self.queue);
         if self.has_ended() {
             return Entered::Ended;
@@ -262,7 +266,7 @@ impl Credit {
         queue.waiting.push_back(Request {
             ticket,
             amount,
-            thread: thread::current(),
+            waiter,
         });
         Entered::Waiting(ticket)
     }
@@ -279,33 +283,42 @@ impl Credit {
             "released more credit than is in use"
         );
         if looked.unwrap_or(before) & WAITED_FOR != 0 {
-            self.grant(&mut lock(&self.queue));
+            self.grant();
         }
     }
 
-    /// Grants those in front for as long as they fit; clears WAITED_FOR when nobody is left.
+    /// Grants those in front for as long as they fit.
     #[cold]
-    fn grant(&self, queue: &mut Queue) {
-        while let Some(front) = queue.waiting.front() {
-            let amount = front.amount;
-            let taken = |state| self.fits(state, amount).then(|| state + amount * ONE);
-            // Acquire and Release: the waiter comes after whoever made the room; it learns of the grant
-            // by the lock.
-            let (won, lost) = (Ordering::AcqRel, Ordering::Relaxed);
-            if self.state.fetch_update(won, lost, taken).is_err() {
-                return;
-            }
-            if let Some(granted) = queue.waiting.pop_front() {
-                granted.thread.unpark();
-            }
+    fn grant(&self) {
+        // Woken outside the lock: a waker is foreign code, and may come back here.
+        while let Some(granted) = self.grant_front() {
+            granted.wake();
             if on(Bug::CreditNoBaton) {
                 break;
             }
         }
+    }
+
+    /// Grants the one in front if he fits; clears WAITED_FOR when nobody is left.
+    fn grant_front(&self) -> Option<Waiter> {
+        let mut queue = lock(&self.queue);
+        let granted = match queue.waiting.front() {
+            None => None,
+            Some(front) => {
+                let amount = front.amount;
+                let taken = |state| self.fits(state, amount).then(|| state + amount * ONE);
+                // Acquire and Release: the waiter comes after whoever made the room; it learns of the
+                // grant by the lock.
+                let (won, lost) = (Ordering::AcqRel, Ordering::Relaxed);
+                self.state.fetch_update(won, lost, taken).ok()?;
+                queue.waiting.pop_front()
+            }
+        };
         if queue.waiting.is_empty() {
             // Relaxed: only the holder of the lock sets it.
             self.state.fetch_and(!WAITED_FOR, Ordering::Relaxed);
         }
+        granted.map(|request| request.waiter)
     }
 
     /// Everyone who waits gets `Ended`, and nobody will wait any more.
@@ -317,9 +330,85 @@ impl Credit {
         }
         // Whoever is not in the queue yet enters it under this lock, and sees `ended` there. They take
         // themselves out.
-        for request in &lock(&self.queue).waiting {
-            request.thread.unpark();
+        let waiting: Vec<_> = {
+            let queue = lock(&self.queue);
+            let waiters = queue.waiting.iter().map(|request| request.waiter.clone());
+            waiters.collect()
+        };
+        waiting.into_iter().for_each(Waiter::wake);
+    }
+}
+
+/// A place in the queue of those who wait for credit. Dropping it gives the place up, and what it was granted
+/// meanwhile.
+#[derive(Debug)]
+pub struct Place<'a> {
+    credit: &'a Credit,
+    amount: u64,
+    /// While it is in the queue, or granted and not told so.
+    ticket: Option<u64>,
+}
+
+impl Place<'_> {
+    /// The credit, which is the caller's then; or `waker` will be woken when there is an answer. Never blocks.
+    pub fn poll(&mut self, waker: &Waker) -> Poll<Result<(), AcquireError>> {
+        if let Err(error) = self.credit.check(self.amount) {
+            return Poll::Ready(Err(error));
         }
+        self.look(|| Waiter::Task(waker.clone()))
+    }
+
+    /// Enters the queue, or looks how it stands there.
+    fn look(&mut self, waiter: impl FnOnce() -> Waiter) -> Poll<Result<(), AcquireError>> {
+        let waiter = waiter();
+        let Some(ticket) = self.ticket else {
+            return match self.credit.enter(self.amount, waiter) {
+                Entered::Granted => Poll::Ready(Ok(())),
+                Entered::Ended => Poll::Ready(Err(AcquireError::Ended)),
+                Entered::Waiting(ticket) => {
+                    self.ticket = Some(ticket);
+                    Poll::Pending
+                }
+            };
+        };
+        let mut queue = lock(&self.credit.queue);
+        let Some(place) = queue.place(ticket) else {
+            self.ticket = None; // taken out: granted
+            return Poll::Ready(Ok(()));
+        };
+        if self.credit.has_ended() {
+            drop(queue);
+            self.leave();
+            return Poll::Ready(Err(AcquireError::Ended));
+        }
+        let old = std::mem::replace(&mut queue.waiting[place].waiter, waiter);
+        drop(queue);
+        drop(old);
+        Poll::Pending
+    }
+
+    /// Leaves the queue, and what was granted to those behind.
+    fn leave(&mut self) {
+        let Some(ticket) = self.ticket.take() else {
+            return;
+        };
+        let mut queue = lock(&self.credit.queue);
+        let left = queue
+            .place(ticket)
+            .and_then(|place| queue.waiting.remove(place));
+        drop(queue);
+        match left {
+            // Those behind may be asking for less.
+            Some(_) => self.credit.grant(),
+            None if on(Bug::CreditPlaceKeeps) => {}
+            None => self.credit.release(self.amount),
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 

@@ -123,3 +123,23 @@ fn many_threads_share_a_small_budget() {
         "nobody is left waiting"
     );
 }
+
+#[test]
+fn a_place_is_kept_between_polls_and_left_by_dropping_it() {
+    let credit = Credit::new(2);
+    credit.try_acquire(2).unwrap();
+    let (mut first, mut second) = (credit.place(2), credit.place(1));
+    assert_eq!(first.poll(Waker::noop()), Poll::Pending);
+    assert_eq!(second.poll(Waker::noop()), Poll::Pending);
+    credit.release(1);
+    assert_eq!(second.poll(Waker::noop()), Poll::Pending, "not its turn");
+    drop(first);
+    assert_eq!(second.poll(Waker::noop()), Poll::Ready(Ok(())));
+    assert_eq!((credit.in_use(), credit.place(3).poll(Waker::noop())), {
+        let (asked, limit) = (3, 2);
+        (2, Poll::Ready(Err(AcquireError::TooLarge { asked, limit })))
+    });
+    credit.end();
+    let ended = Poll::Ready(Err(AcquireError::Ended));
+    assert_eq!(credit.place(1).poll(Waker::noop()), ended);
+}

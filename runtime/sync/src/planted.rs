@@ -107,6 +107,8 @@ bugs! {
     CreditNoBaton = "credit_no_baton",
     /// `Credit::end` wakes nobody.
     CreditEndSilent = "credit_end_silent",
+    /// A place that is given up keeps what it was granted.
+    CreditPlaceKeeps = "credit_place_keeps",
     /// A job is posted without release.
     TeamOpenRelaxed = "team_open_relaxed",
     /// A member enters without acquire.

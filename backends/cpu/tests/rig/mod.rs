@@ -79,7 +79,10 @@ pub(crate) struct Rig {
 
 pub(crate) fn table() -> (Arc<Table>, Receiver<Task>) {
     let (sender, receiver) = mailbox(2, Arc::new(Gate::new()));
-    (Table::new(1000, Outlet(sender.probe())), receiver)
+    (
+        Table::new(1000, Outlet::new(sender.probe(), Arc::default())),
+        receiver,
+    )
 }
 
 impl Rig {

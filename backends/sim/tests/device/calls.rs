@@ -33,7 +33,7 @@ impl Calls {
     /// A driven device with one page, on which slice `A` of 16 bytes lies.
     fn new(sim: Sim) -> Self {
         let (sender, receiver) = mailbox(2, Arc::new(Gate::new()));
-        let table = Table::new(1000, Outlet(sender.probe()));
+        let table = Table::new(1000, Outlet::new(sender.probe(), Arc::default()));
         let findings = sim.findings();
         let context = HostContext {
             driven: true,

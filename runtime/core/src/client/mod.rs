@@ -38,7 +38,7 @@ pub use stream::Stream;
 pub use tensors::{Tensor, TensorSpec};
 
 pub(crate) use openings::{Bounds, Seat};
-pub(crate) use pending::{DRIVEN_NAP, Finish};
+pub(crate) use pending::Finish;
 pub(crate) use room::{Home, Room};
 
 use crate::handle::{Hold, Shared};

@@ -81,10 +81,6 @@ impl<T> Drop for Pending<T> {
 
 impl<T> Unpin for Pending<T> {}
 
-/// How long who waits for credit of a driven device sleeps when there is nothing to drive: what gives the
-/// credit back need not ring.
-pub(crate) const DRIVEN_NAP: Duration = Duration::from_micros(50);
-
 impl<T: Send + 'static> Pending<T> {
     pub(crate) fn ticket(
         home: Home,

@@ -1,13 +1,12 @@
 //! Room: credit that calls take for what is on its way, and how they wait for it (I8, I12).
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::task::{Poll, Waker};
 
 use millstream_sync::credit::{AcquireError, Credit};
-use millstream_sync::facade::SpinPolicy;
 
 use crate::channel::is_runtime_thread;
-use crate::client::{DRIVEN_NAP, DeviceShared, Seat};
+use crate::client::{DeviceShared, Seat};
 use crate::error::{Error, Full};
 
 /// Credit taken by a thing on its way. It travels with the thing and is given back with it.
@@ -89,14 +88,20 @@ impl DeviceShared {
             return Err(Error::WouldDeadlock);
         }
         let told = |outcome: Result<(), AcquireError>| outcome.map_err(|_| self.gone());
+        let mut place = credit.place(amount);
         while let Some(worked) = self.channel().drive() {
-            let now = Instant::now();
-            // A device that is driven elsewhere, or has ended, tells by the credit.
-            let until = if worked { now } else { now + DRIVEN_NAP };
-            if let Some(outcome) = credit.acquire_deadline(amount, &SpinPolicy::never(), until) {
+            let mut outcome = place.poll(Waker::noop());
+            if outcome.is_pending() && !worked {
+                self.channel().rest(None, &mut |waker| {
+                    outcome = place.poll(waker);
+                    outcome.is_ready()
+                });
+            }
+            if let Poll::Ready(outcome) = outcome {
                 return told(outcome);
             }
         }
+        drop(place);
         told(credit.acquire(amount, self.spin()))
     }
 }

@@ -57,7 +57,7 @@ impl Rig {
         let ledger = Shared::new(Ledger::new(queues, memory_bytes));
         let backend = Script::new(ledger.clone(), memory_bytes);
         let (sender, receiver) = mailbox(64, Arc::new(Gate::new()));
-        let table = Slots::new(1 << 16, Outlet(sender.probe()));
+        let table = Slots::new(1 << 16, Outlet::new(sender.probe(), Arc::default()));
         Self {
             server: Server::new(backend, options, table.clone()),
             ledger,
