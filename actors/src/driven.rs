@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Deref;
-use std::sync::{Arc, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use millstream_core::client::Gone;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_sync::facade::atomic::{Ordering, fence};
-use millstream_sync::facade::{Edges, Mutex, MutexGuard, THREADS, lock, with_stack};
+use millstream_sync::facade::{Edges, Mutex, MutexGuard, THREADS, lock, try_lock, with_stack};
 use millstream_sync::mailbox::{Refused, Sender};
 use millstream_sync::thread_flag;
 
@@ -160,17 +160,12 @@ impl<B: Backend> Direct<B> {
 
     /// The device, or `None` where somebody else is inside, who will look around once more then.
     fn enter(&self) -> Option<MutexGuard<'_, Core<B>>> {
-        let try_lock = || match self.core.try_lock() {
-            Ok(core) => Some(core),
-            Err(TryLockError::Poisoned(core)) => Some(PoisonError::into_inner(core)),
-            Err(TryLockError::WouldBlock) => None,
-        };
-        try_lock().or_else(|| {
+        try_lock(&self.core).or_else(|| {
             // Relaxed: ordered by the fences.
             self.idle.again.store(true, Ordering::Relaxed);
             // SeqCst: pairs with the fence in `leave`; either he sees the wish, or we see him gone.
             fence(Ordering::SeqCst);
-            try_lock()
+            try_lock(&self.core)
         })
     }
 

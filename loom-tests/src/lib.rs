@@ -22,10 +22,10 @@
 //! (`Sides` says why). Preemptions are bounded, by three with two threads and by two with three;
 //! `LOOM_MAX_PREEMPTIONS` overrides that.
 
-#[cfg(not(all(loom, feature = "loom")))]
+#[cfg(not(all(loom, any(feature = "loom", feature = "users"))))]
 pub mod planted;
 
-#[cfg(all(loom, feature = "loom"))]
+#[cfg(all(loom, any(feature = "loom", feature = "users")))]
 mod model;
-#[cfg(all(loom, feature = "loom"))]
+#[cfg(all(loom, any(feature = "loom", feature = "users")))]
 pub use model::{Bound, Payload, Sides, check};

@@ -1,7 +1,7 @@
 //! Builds the models with `--cfg loom` and the walks with `--cfg shuttle`, runs each in a process of its own,
 //! and requires that every planted bug makes its model fail. Ordinary tests, so that `cargo test` needs no
 //! flags.
-#![cfg(not(any(all(loom, feature = "loom"), all(shuttle, feature = "shuttle"))))]
+#![cfg(not(any(loom, shuttle)))]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use millstream_loom::planted::{CAUGHT_BY_WALKS, caught_by};
@@ -17,8 +17,10 @@ const DEEP: &str = "deep_";
 
 /// A test binary and the checker it is built for.
 struct Suite {
-    /// The `--cfg`, the feature and the folder under `target`.
+    /// The `--cfg`.
     checker: &'static str,
+    /// The feature, and the folder under `target`.
+    feature: &'static str,
     /// The test binary.
     name: &'static str,
     built: OnceLock<PathBuf>,
@@ -26,11 +28,19 @@ struct Suite {
 
 static MODELS: Suite = Suite {
     checker: "loom",
+    feature: "loom",
     name: "models",
+    built: OnceLock::new(),
+};
+static USERS: Suite = Suite {
+    checker: "loom",
+    feature: "users",
+    name: "users",
     built: OnceLock::new(),
 };
 static WALKS: Suite = Suite {
     checker: "shuttle",
+    feature: "shuttle",
     name: "walks",
     built: OnceLock::new(),
 };
@@ -44,6 +54,12 @@ fn every_model_holds() {
 #[ignore = "takes minutes"]
 fn every_deep_model_holds() {
     assert_eq!(MODELS.failures(|model| model.contains(DEEP)), [""; 0]);
+}
+
+/// Those that must find a mistake are tests that should panic.
+#[test]
+fn every_users_model_holds_or_finds_its_mistake() {
+    assert_eq!(USERS.failures(|_| true), [""; 0]);
 }
 
 #[test]
@@ -150,7 +166,7 @@ impl Suite {
 
     fn build(&self) -> PathBuf {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(self.checker);
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(self.feature);
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.args([
@@ -164,7 +180,7 @@ impl Suite {
             "--test",
             self.name,
             "--features",
-            self.checker,
+            self.feature,
             "--target-dir",
         ]);
         command.arg(target).current_dir(root);

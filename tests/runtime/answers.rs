@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream::{Error, Full};
+use millstream::{DeviceOptions, Error, Full};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -155,4 +155,21 @@ fn the_longest_timeout_is_no_timeout(#[case] on: On) {
         Some(mut driver) => while driver.pump(Duration::MAX) {},
         None => assert!(rig.device.close(Duration::MAX).drained),
     }
+}
+
+/// Who asks while the mailbox is full runs callbacks on a driven device, the sequence's own among them (I5, I8).
+#[apply(every_device)]
+fn readbacks_may_be_asked_faster_than_the_mailbox_takes_them(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().mailbox_capacity(2));
+    let stream = rig.client().stream();
+    let values = stream.create(&[7_u32]).unwrap();
+    let (sender, sequence) = millstream::readbacks::<u32, u32>(64);
+    for frame in 0..64 {
+        sender.read(&stream, &values, frame).unwrap();
+    }
+    drop(sender);
+    let tags: Vec<_> = std::iter::from_fn(|| sequence.wait_next())
+        .map(|readback| readback.tag)
+        .collect();
+    assert_eq!(tags, (0..64).collect::<Vec<_>>());
 }

@@ -6,9 +6,11 @@
 //! would have written is poisoned by that, whoever reads it is told (I6, I7). What has been issued runs
 //! to its end, and is counted as detached.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+
+use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::failure::Reason;
 use crate::handle::{Hold, Table};
@@ -93,8 +95,8 @@ impl CancelToken {
         rings.extend(table.acquire().ok());
     }
 
-    fn rings(&self) -> std::sync::MutexGuard<'_, Vec<Hold>> {
-        self.0.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    fn rings(&self) -> MutexGuard<'_, Vec<Hold>> {
+        lock(&self.0.rings)
     }
 }
 

@@ -5,11 +5,13 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use millstream_sync::facade::{Mutex, MutexGuard, lock};
+
+use crate::block::block_until;
 use crate::channel::is_runtime_thread;
 use crate::error::Error;
 
@@ -76,7 +78,7 @@ impl Default for Vitals {
 
 impl Vitals {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// How the device is.
@@ -141,17 +143,9 @@ impl HealthWatch {
         if is_runtime_thread() {
             return Err(Error::WouldDeadlock);
         }
-        let started = Instant::now();
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        loop {
-            if let Poll::Ready(health) = self.poll_changed(&mut Context::from_waker(&waker)) {
-                return Ok(health);
-            }
-            match timeout.checked_sub(started.elapsed()) {
-                Some(left) if !left.is_zero() => thread::park_timeout(left),
-                _ => return Err(Error::TimedOut { waited: timeout }),
-            }
-        }
+        let deadline = Instant::now().checked_add(timeout);
+        let changed = poll_fn(|context| self.poll_changed(context));
+        block_until(changed, deadline).ok_or(Error::TimedOut { waited: timeout })
     }
 
     /// The next change, or the waker of `context` is woken by it.
@@ -199,15 +193,6 @@ impl Drop for HealthWatch {
 impl fmt::Debug for HealthWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HealthWatch({:?})", self.health())
-    }
-}
-
-/// Wakes a thread that waits for a change.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }
 

@@ -17,6 +17,7 @@
 
 pub mod access;
 pub mod backend;
+mod block;
 pub mod cancel;
 pub mod channel;
 pub mod client;

@@ -47,7 +47,7 @@ pub struct Task {
 
 // What every task needs lies before its bindings: with their count and the turn of its slot within one cache
 // line, which is all that travels between the cores for a launch without arguments.
-#[cfg(target_pointer_width = "64")]
+#[cfg(all(target_pointer_width = "64", not(any(loom, shuttle))))]
 const _: () = assert!(std::mem::offset_of!(Task, bindings) <= 48);
 
 /// What a task carries beyond the inline room.

@@ -1,8 +1,9 @@
 //! A client of a device.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use millstream_sync::credit::Credit;
+use millstream_sync::facade::{Mutex, lock};
 
 use crate::backend::BackendKernel;
 use crate::client::{Bounds, DeviceShared, KernelHandle, Openings, Pending, Seat, Stream};
@@ -136,11 +137,7 @@ impl ComputeClient {
     /// Its place in the current epoch of the device.
     pub(crate) fn seat(&self) -> Arc<Seat> {
         let current = self.shared.openings.current();
-        let mut seat = self
-            .shared
-            .seat
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut seat = lock(&self.shared.seat);
         if seat.device.epoch() < current.epoch() {
             *seat = Seat::new(current, &self.shared.bounds);
         }

@@ -1,8 +1,9 @@
 //! How the end of an epoch of a device reaches those who wait for room, and those who ask later.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use millstream_sync::credit::Credit;
+use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::error::Error;
 use crate::health::{Health, Recovery, Vitals};
@@ -97,6 +98,6 @@ impl Gone {
     }
 
     fn credits(&self) -> MutexGuard<'_, Credits> {
-        self.credits.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.credits)
     }
 }

@@ -1,8 +1,9 @@
 //! User code in a stream's order: host functions, and access to a backend's own resources.
 
 use std::any::{Any, type_name};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::reply::{ReplySender, reply};
 
 use crate::access::Access;
@@ -255,7 +256,7 @@ fn give_guard<O: Open>(
 }
 
 fn send_once<O: Open>(answer: &GuardReply<O>, outcome: Result<ResourceGuard<O>, Error>) {
-    let sender = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let sender = lock(answer).take();
     if let Some(sender) = sender {
         sender.send(outcome);
     }

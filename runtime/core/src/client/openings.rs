@@ -3,10 +3,11 @@
 //! What was made in an epoch (streams, handles, kernels, recordings, answers) holds that epoch's
 //! [`DeviceShared`], whose mailbox is closed once the epoch has ended: it goes on answering what ended it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_sync::credit::Credit;
+use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::client::{ClientBuilder, DeviceShared};
 use crate::health::{Health, Vitals};
@@ -66,7 +67,7 @@ impl Openings {
     }
 
     fn slot(&self) -> MutexGuard<'_, Arc<DeviceShared>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.current)
     }
 }
 

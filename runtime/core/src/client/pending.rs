@@ -6,11 +6,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use millstream_sync::facade::THREADS;
+use millstream_sync::facade::{Mutex, THREADS, lock};
 use millstream_sync::reply::ReplyReceiver;
 use millstream_sync::timeline::WaitKey;
 
@@ -405,7 +405,7 @@ struct Callback<T> {
 impl<T: Send + 'static> Callback<T> {
     /// Polls; when the answer is there, hands the callback to the thread for user code.
     fn step(self: &Arc<Self>) {
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock(&self.slot);
         let Some((mut pending, callback)) = slot.take() else {
             return;
         };

@@ -7,11 +7,13 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use millstream_sync::credit::Credit;
+use millstream_sync::facade::{Mutex, lock, try_lock};
 
+use crate::block::block_until;
 use crate::channel::{ComputeChannel, is_runtime_thread};
 use crate::client::{DeviceShared, Stream};
 use crate::element::Element;
@@ -32,12 +34,15 @@ struct Sequence<T, Tag> {
     room: Arc<Credit>,
     /// The device of the latest readback, for a consumer that must drive it.
     device: Arc<Mutex<Option<Arc<DeviceShared>>>>,
+    /// How many were asked. Held while one is: the number and the place in the stream are taken together.
+    asked: Mutex<u64>,
+    /// Not held while one is asked, which may wait for room: who waits on a driven device runs callbacks, and
+    /// they deliver.
     order: Mutex<Order<T, Tag>>,
 }
 
 struct Order<T, Tag> {
     sender: flume::Sender<Readback<T, Tag>>,
-    asked: u64,
     delivered: u64,
     /// Answers that overtook an earlier one; at most as many as the sequence holds.
     early: BTreeMap<u64, Readback<T, Tag>>,
@@ -45,7 +50,7 @@ struct Order<T, Tag> {
 
 impl<T, Tag> Sequence<T, Tag> {
     fn deliver(&self, number: u64, readback: Readback<T, Tag>) {
-        let mut order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut order = lock(&self.order);
         order.early.insert(number, readback);
         loop {
             let next = order.delivered;
@@ -61,7 +66,7 @@ impl<T, Tag> Sequence<T, Tag> {
 
 /// A device that was reopened is another one to drive.
 fn remember(slot: &Mutex<Option<Arc<DeviceShared>>>, device: &Arc<DeviceShared>) {
-    let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut slot = lock(slot);
     if slot
         .as_ref()
         .is_none_or(|known| !Arc::ptr_eq(known, device))
@@ -71,7 +76,7 @@ fn remember(slot: &Mutex<Option<Arc<DeviceShared>>>, device: &Arc<DeviceShared>)
 }
 
 fn latest(slot: &Mutex<Option<Arc<DeviceShared>>>) -> Option<Arc<DeviceShared>> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    lock(slot).clone()
 }
 
 /// Asks for readbacks. Cheap to clone.
@@ -107,13 +112,13 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
     let (sender, receiver) = flume::bounded(capacity);
     let order = Mutex::new(Order {
         sender,
-        asked: 0,
         delivered: 0,
         early: BTreeMap::new(),
     });
     let sequence = Sequence {
         room: room.clone(),
         device: device.clone(),
+        asked: Mutex::new(0),
         order,
     };
     (
@@ -131,9 +136,10 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
     /// wait for room in the mailbox.
     ///
     /// # Errors
-    /// [`Error::Busy`] when as many are asked and not taken as the sequence holds.
+    /// [`Error::Busy`] when as many are asked and not taken as the sequence holds; [`Error::WouldDeadlock`] on a
+    /// thread that the device needs, while somebody else who asks waits for room.
     pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Error> {
-        let sequence = self.0.clone();
+        let sequence = &*self.0;
         if sequence.room.try_acquire(1).is_err() {
             let asked = sequence.room.in_use();
             return Err(Error::Busy {
@@ -141,15 +147,18 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
             });
         }
         remember(&sequence.device, stream.device());
-        // The number and the place in the stream are taken together: that is the order.
-        let (number, answer) = {
-            let mut order = sequence
-                .order
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            order.asked += 1;
-            (order.asked - 1, stream.read(source))
+        let asked = match is_runtime_thread() {
+            true => try_lock(&sequence.asked),
+            false => Some(lock(&sequence.asked)),
         };
+        let Some(mut asked) = asked else {
+            sequence.room.release(1);
+            return Err(Error::WouldDeadlock);
+        };
+        let (number, answer) = (*asked, stream.read(source));
+        *asked += 1;
+        drop(asked);
+        let sequence = self.0.clone();
         // The sequence's own room bounds its callbacks.
         answer.call_back(None, move |elements| {
             sequence.deliver(number, Readback { tag, elements });
@@ -192,7 +201,8 @@ impl<T, Tag> Readbacks<T, Tag> {
                 return next;
             }
         }
-        self.receiver.recv().ok().inspect(|_| self.room.release(1))
+        let next = block_until(self.receiver.recv_async(), None);
+        next?.ok().inspect(|_| self.room.release(1))
     }
 
     /// Sleeps until a driven device may do something or a readback is there, which it takes.

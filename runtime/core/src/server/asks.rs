@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use millstream_sync::facade::{Mutex, lock};
+
 use crate::backend::Backend;
 use crate::id::{Point, QueueId};
 use crate::message::{Op, Reply, Task, Ticket};
@@ -84,7 +86,7 @@ impl<B: Backend> Server<B> {
         }
         ticket.points = self.points_of(&Scope::Device, &[]);
         let shared = Arc::new(SyncParts {
-            reply: std::sync::Mutex::new(Some((reply, ticket, still.len()))),
+            reply: Mutex::new(Some((reply, ticket, still.len()))),
         });
         for stream in still {
             let mut part = Task::new(Some(self.streams[stream as usize].id), Op::Taken);
@@ -201,17 +203,13 @@ impl<B: Backend> Server<B> {
 
 /// The answer to a sync over several streams that could not all go at once.
 struct SyncParts {
-    reply: std::sync::Mutex<Option<(Reply, Ticket, usize)>>,
+    reply: Mutex<Option<(Reply, Ticket, usize)>>,
 }
 
 /// No part will come any more.
 fn told_of(shared: Arc<SyncParts>) -> crate::message::FailFn {
     Box::new(move |error| {
-        let parts = shared
-            .reply
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .take();
+        let parts = lock(&shared.reply).take();
         if let Some((reply, ..)) = parts {
             reply.send(Err(error));
         }
@@ -221,10 +219,7 @@ fn told_of(shared: Arc<SyncParts>) -> crate::message::FailFn {
 /// One stream's part: when everything before it has completed, one part less is missing.
 fn part_of(shared: Arc<SyncParts>) -> crate::message::HostFn {
     Box::new(move |_done, _resources| {
-        let mut parts = shared
-            .reply
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut parts = lock(&shared.reply);
         if let Some((reply, ticket, missing)) = parts.take() {
             match missing {
                 0 | 1 => reply.send(Ok(ticket)),

@@ -36,13 +36,23 @@ pub use face::checker;
 pub use face::{Arc, Mutex, MutexGuard, THREADS, atomic, cell, relax, thread, with_stack};
 pub use spin::{SpinPolicy, Spinner, set_spinner_limit, spins_begun};
 
-use std::sync::PoisonError;
+use std::sync::{PoisonError, TryLockError};
 
 /// Locks, and takes the lock as it is when its last holder panicked: what our locks guard is whole
 /// between any two statements.
 #[inline]
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As [`lock`], but says so where somebody holds it.
+#[inline]
+pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(guard)) => Some(guard.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// A number that is shown and decides nothing. It is std's in every face, so that it adds no state

@@ -9,7 +9,8 @@ pub mod cell;
 #[path = "loom_parking.rs"]
 mod parking;
 
-pub use std::sync::{Arc, Mutex, MutexGuard, atomic};
+pub use std::sync::{Arc, MutexGuard, atomic};
+use std::sync::{LockResult, TryLockError, TryLockResult};
 
 #[doc(hidden)]
 pub use ::loom as checker;
@@ -23,6 +24,40 @@ pub const THREADS: bool = false;
 /// Lets another thread of the model run.
 pub fn relax() {
     loom::thread::yield_now();
+}
+
+/// `std::sync::Mutex`, whose holder may be a thread of the model that loom has stopped: who finds it locked
+/// lets the others run.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(std::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// Wraps a value.
+    pub const fn new(value: T) -> Self {
+        Self(std::sync::Mutex::new(value))
+    }
+
+    /// As std's.
+    ///
+    /// # Errors
+    /// As std's.
+    pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        loop {
+            match self.0.try_lock() {
+                Ok(guard) => return Ok(guard),
+                Err(TryLockError::Poisoned(guard)) => return Err(guard),
+                Err(TryLockError::WouldBlock) => loom::thread::yield_now(),
+            }
+        }
+    }
+
+    /// As std's.
+    ///
+    /// # Errors
+    /// As std's.
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        self.0.try_lock()
+    }
 }
 
 /// What `f` may use of the stack, in bytes.

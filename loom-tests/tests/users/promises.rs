@@ -1,0 +1,209 @@
+//! What a device promises to those who model with it: no less than it does elsewhere, and no more.
+
+use std::time::Duration;
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+use millstream::{Access, Cpu, CubeCount, Device, Error, Kernel, MemoryError, sim::Sim, update};
+use millstream_loom::Payload;
+
+fn open() -> Device {
+    Device::open(Sim::seed(3)).unwrap()
+}
+
+/// I1: what was done before something was sent comes before what is done by who has seen its result.
+#[test]
+fn who_has_waited_sees_what_was_done_before_the_send() {
+    loom::model(|| {
+        let device = open();
+        let stream = device.client().stream();
+        let sum = stream.create(&[0_u32]).unwrap();
+        let note = Arc::new(Payload::new(0));
+        let (theirs, client, shared) = (note.clone(), device.client(), sum.clone());
+        let writing = thread::spawn(move || {
+            theirs.set(1);
+            client.stream().fill(&shared, 1).unwrap();
+        });
+        if stream.read(&sum).wait().unwrap() == [1] {
+            assert_eq!(note.get(), 1);
+        }
+        writing.join().unwrap();
+    });
+}
+
+/// Two threads that send are not ordered by it: a model that hid this would hide bugs.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn sending_orders_nobody() {
+    loom::model(|| {
+        let device = open();
+        let sum = device.client().stream().create(&[0_u32]).unwrap();
+        let note = Arc::new(Payload::new(0));
+        let (theirs, client, shared) = (note.clone(), device.client(), sum.clone());
+        let writing = thread::spawn(move || {
+            theirs.set(1);
+            client.stream().fill(&shared, 1).unwrap();
+        });
+        device.client().stream().fill(&sum, 2).unwrap();
+        let _ = note.get();
+        writing.join().unwrap();
+    });
+}
+
+/// I5: a future is woken though nobody pumps, whoever sends what it waits for.
+#[test]
+fn a_future_ends_without_anybody_who_pumps() {
+    loom::model(|| {
+        let device = open();
+        let client = device.client();
+        let reading = thread::spawn(move || {
+            let stream = client.stream();
+            let values = stream.create(&[5_u32]).unwrap();
+            loom::future::block_on(stream.read(&values)).unwrap()
+        });
+        assert_eq!(reading.join().unwrap(), [5]);
+    });
+}
+
+/// I5: a callback comes, and so does what waits for it outside of the library.
+#[test]
+fn a_callback_comes_without_anybody_who_pumps() {
+    loom::model(|| {
+        let device = open();
+        let stream = device.client().stream();
+        let called = Arc::new(loom::sync::Notify::new());
+        let call = called.clone();
+        let asking = thread::spawn(move || {
+            let answer = stream.sync();
+            answer.on_ready(move |_| call.notify()).unwrap();
+        });
+        called.wait();
+        asking.join().unwrap();
+    });
+}
+
+/// I5, I6: a host function runs, and those who wait for what it was to do are told, though the thread that runs
+/// it is another one than the one that waits.
+#[test]
+fn a_host_function_runs_once_and_before_who_waits_for_it() {
+    loom::model(|| {
+        let device = open();
+        let count = Arc::new(AtomicUsize::new(0));
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let (stream, count) = (device.client().stream(), count.clone());
+                thread::spawn(move || {
+                    let counted = count.clone();
+                    let function = move || _ = counted.fetch_add(1, Ordering::Relaxed);
+                    stream.host("count", (), function).unwrap();
+                    stream.sync().wait().unwrap();
+                    assert!(count.load(Ordering::Relaxed) >= 1);
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|each| each.join().unwrap());
+        assert_eq!(count.load(Ordering::Relaxed), 2);
+    });
+}
+
+/// A limit is met or not, as the other thread has dropped its memory or not; the model sees both.
+#[test]
+fn both_sides_of_a_limit_are_seen() {
+    let (met, unmet) = (flag(), flag());
+    let (saw_met, saw_unmet) = (met.clone(), unmet.clone());
+    loom::model(move || {
+        let device = open();
+        let client = device.client_builder().hard_limit(8_192).build();
+        let (stream, other) = (client.stream(), client.stream());
+        let held = stream.create(&[1_u32; 2_000]).unwrap();
+        let dropping = thread::spawn(move || {
+            stream.sync().wait().unwrap();
+            drop(held);
+        });
+        match other.empty::<u32>(2_000) {
+            Ok(_) => set(&saw_unmet),
+            Err(Error::Memory(MemoryError::Limit { .. })) => set(&saw_met),
+            Err(error) => panic!("{error}"),
+        }
+        dropping.join().unwrap();
+    });
+    assert!(is_set(&met) && is_set(&unmet));
+}
+
+/// I10: closing against asking: every ask is answered, by what was asked or by the close.
+#[test]
+fn a_close_answers_who_asks() {
+    loom::model(|| {
+        let device = open();
+        let stream = device.client().stream();
+        let asking = thread::spawn(move || match stream.create(&[1_u32]) {
+            Ok(values) => match stream.read(&values).wait() {
+                Ok(read) => assert_eq!(read, [1]),
+                Err(error) => assert!(matches!(error, Error::Closed), "{error}"),
+            },
+            Err(error) => assert!(matches!(error, Error::Closed), "{error}"),
+        });
+        device.close(Duration::from_secs(1));
+        asking.join().unwrap();
+    });
+}
+
+/// A user's own mistake is told as loom tells it: here two threads that wait for each other through the device.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_guard_that_waits_for_who_waits_for_it_is_a_deadlock() {
+    loom::model(|| {
+        let device = Device::open(Cpu::default()).unwrap();
+        let stream = device.client().stream();
+        let values = stream.create(&[1_u32]).unwrap();
+        let bindings = [(&values, Access::ReadWrite)];
+        let guard = stream.get_resource::<Cpu>(&bindings[..]).wait().unwrap();
+        let (reader, copy) = (device.client().stream(), values.clone());
+        let reading = thread::spawn(move || reader.read(&copy).wait().unwrap());
+        reading.join().unwrap();
+        drop(guard);
+    });
+}
+
+/// A kernel may hold what loom knows: it runs between those who sent it and those who wait for it.
+#[test]
+fn a_kernel_is_ordered_with_its_sender_and_its_waiter() {
+    loom::model(|| {
+        let device = open();
+        let client = device.client();
+        let note = std::sync::Arc::new(Payload::new(1));
+        let seen = note.clone();
+        let kernel = Kernel::new("note").updates::<u32>("values");
+        let kernel = kernel.native(move |_, _| seen.set(seen.get() + 1));
+        let kernel = client.kernel(kernel).unwrap();
+        let stream = client.stream();
+        let values = stream.create(&[0_u32]).unwrap();
+        note.set(10);
+        let (theirs, shared) = (client.stream(), values.clone());
+        let launch = move || {
+            let arguments = (update(&shared),);
+            theirs.launch(&kernel, CubeCount::single(), arguments)?;
+            theirs.sync().wait()
+        };
+        let launching = thread::spawn(move || launch().unwrap());
+        stream.sync().wait().unwrap();
+        launching.join().unwrap();
+        assert_eq!(note.get(), 11);
+    });
+}
+
+/// Something that is seen in one execution of many, outside of loom's sight.
+type Flag = std::sync::Arc<std::sync::atomic::AtomicBool>;
+
+fn flag() -> Flag {
+    Flag::default()
+}
+
+fn set(flag: &Flag) {
+    flag.store(true, std::sync::atomic::Ordering::Relaxed);
+}
+
+fn is_set(flag: &Flag) -> bool {
+    flag.load(std::sync::atomic::Ordering::Relaxed)
+}

@@ -1,0 +1,56 @@
+//! A model that holds: a tally on the device, to which any thread adds.
+//!
+//! What is checked is `Tally`, as a service would have it: it has no lock, because the runtime puts whatever
+//! touches the same memory in one order. The model tries every order of the calls of its threads.
+
+use loom::thread;
+use millstream::{
+    ComputeClient, CubeCount, Device, Error, Handle, Kernel, KernelHandle, sim::Sim, update,
+};
+
+/// A number on the device.
+#[derive(Clone)]
+struct Tally {
+    client: ComputeClient,
+    add: KernelHandle,
+    sum: Handle<u32>,
+}
+
+impl Tally {
+    fn new(client: ComputeClient) -> Result<Self, Error> {
+        let add = client.kernel(
+            Kernel::new("add")
+                .updates::<u32>("sum")
+                .scalar::<u32>("amount")
+                .native(|_, args| {
+                    let amount = args.scalar::<u32>(1);
+                    args.chunk::<u32>(0)[0] += amount;
+                }),
+        )?;
+        let sum = client.stream().create(&[0_u32])?;
+        Ok(Self { client, add, sum })
+    }
+
+    /// Adds, and says how much there is then.
+    fn add(&self, amount: u32) -> Result<u32, Error> {
+        let stream = self.client.stream();
+        stream.launch(&self.add, CubeCount::single(), (update(&self.sum), amount))?;
+        Ok(stream.read(&self.sum).wait()?[0])
+    }
+}
+
+#[test]
+fn nothing_that_is_added_is_lost() {
+    for seed in 0..2 {
+        loom::model(move || {
+            let device = Device::open(Sim::seed(seed)).unwrap();
+            let tally = Tally::new(device.client()).unwrap();
+            let other = tally.clone();
+            let adding = thread::spawn(move || other.add(2).unwrap());
+            let mine = tally.add(40).unwrap();
+            let theirs = adding.join().unwrap();
+            // Each sees its own, and one of them both.
+            assert!(matches!((mine, theirs), (40, 42) | (42, 2) | (42, 42)));
+        });
+    }
+}
