@@ -41,6 +41,8 @@ pub struct Device {
     pub(crate) running: Mutex<Running>,
     /// What runs a device without a thread; closed by whoever closes it.
     pub(crate) wheel: Option<Arc<Wheel>>,
+    /// Of a device that is part of a model, which whoever calls it runs: it is closed when it is dropped.
+    driver: Option<Driver>,
     /// Opens the device with the options that it was opened with last. Held while it is reopened.
     pub(crate) again: Mutex<Again>,
 }
@@ -60,7 +62,9 @@ impl Device {
     /// What is missing, and what to do; an option that cannot be.
     pub fn open_with<O: Open>(kind: O, options: DeviceOptions) -> Result<Self, OpenError> {
         if !THREADS {
-            return Self::open_unpumped(kind, options).map(|(device, _)| device);
+            let (mut device, driver) = Self::open_driven(kind, options)?;
+            device.driver = Some(driver);
+            return Ok(device);
         }
         let vitals = Arc::new(Vitals::default());
         let again = again(&kind);
@@ -70,6 +74,7 @@ impl Device {
             options,
             running: Mutex::new(opened.running),
             wheel: None,
+            driver: None,
             again: Mutex::new(again),
         })
     }
@@ -82,15 +87,6 @@ impl Device {
         kind: O,
         options: DeviceOptions,
     ) -> Result<(Self, Driver), OpenError> {
-        let (device, wheel) = Self::open_unpumped(kind, options)?;
-        Ok((device, Driver::new(wheel)))
-    }
-
-    /// Opens a device that starts no thread, and what runs it.
-    fn open_unpumped<O: Open>(
-        kind: O,
-        options: DeviceOptions,
-    ) -> Result<(Self, Arc<Wheel>), OpenError> {
         let vitals = Arc::new(Vitals::default());
         let again = again(&kind);
         let (opened, driven) = open_driven(kind, &options, End::of(0, &vitals), None)?;
@@ -100,9 +96,10 @@ impl Device {
             options,
             running: Mutex::new(opened.running),
             wheel: Some(wheel.clone()),
+            driver: None,
             again: Mutex::new(again),
         };
-        Ok((device, wheel))
+        Ok((device, Driver::new(wheel)))
     }
 
     /// A client with the defaults.

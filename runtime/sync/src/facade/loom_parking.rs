@@ -17,7 +17,10 @@ pub struct Thread(Arc<Notify>);
 impl Thread {
     /// Wakes the thread, or lets its next park return at once.
     pub fn unpark(&self) {
-        self.0.notify();
+        // A model that has failed is taken down, and nobody runs any more.
+        if !std::thread::panicking() {
+            self.0.notify();
+        }
     }
 }
 

@@ -20,6 +20,10 @@ macro_rules! thread_flag {
             #[inline]
             fn with<R>(f: impl FnOnce(&::std::cell::Cell<bool>) -> R) -> R {
                 $crate::__thread_flag!(FLAG);
+                if !$crate::facade::THREADS && ::std::thread::panicking() {
+                    // A model that has failed is taken down, its threads' flags with it.
+                    return f(&::std::cell::Cell::new(false));
+                }
                 FLAG.with(f)
             }
 
