@@ -143,6 +143,10 @@ impl Suite {
             .env("RUST_BACKTRACE", "0");
         // Shuttle says once that it does not model orderings; we know.
         command.env("SHUTTLE_SILENCE_WARNINGS", "1");
+        if self.feature == "users" {
+            // As the guide tells its readers to.
+            command.env("LOOM_MAX_PREEMPTIONS", "2");
+        }
         if let Some(bug) = bug {
             command.env("MILLSTREAM_BUG", bug.name());
         }

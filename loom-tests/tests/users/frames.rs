@@ -32,7 +32,7 @@ impl Frames {
                 .writes::<u32>("image")
                 .scalar::<u32>("frame")
                 .native(|_, args| {
-                    let frame = args.scalar::<u32>(1);
+                    let frame = args.scalar::<u32>(0);
                     args.chunk::<u32>(0).fill(frame);
                 }),
         )?;

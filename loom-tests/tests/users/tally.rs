@@ -23,7 +23,7 @@ impl Tally {
                 .updates::<u32>("sum")
                 .scalar::<u32>("amount")
                 .native(|_, args| {
-                    let amount = args.scalar::<u32>(1);
+                    let amount = args.scalar::<u32>(0);
                     args.chunk::<u32>(0)[0] += amount;
                 }),
         )?;

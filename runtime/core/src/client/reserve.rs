@@ -2,6 +2,8 @@
 
 use std::mem::MaybeUninit;
 
+use millstream_sync::facade::THREADS;
+
 use crate::access::Access;
 use crate::client::{Stream, charge, credit_charge};
 use crate::element::Element;
@@ -81,6 +83,10 @@ impl Stream {
             .as_ref()
             .filter(|_| bytes > 0 && mode.is_some())
         {
+            if !THREADS {
+                // In a model what others have dropped is there, or not yet.
+                self.device().channel().looked();
+            }
             limit
                 .try_acquire(bytes)
                 .map_err(|full| MemoryError::Limit {

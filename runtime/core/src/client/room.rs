@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use millstream_sync::credit::{AcquireError, Credit};
+use millstream_sync::facade::THREADS;
 
 use crate::channel::is_runtime_thread;
 use crate::client::{DeviceShared, Seat};
@@ -59,6 +60,10 @@ impl DeviceShared {
         amount: u64,
         full: impl FnOnce() -> Full,
     ) -> Result<Room, Error> {
+        if !THREADS {
+            // In a model what others give back is there, or not yet.
+            self.channel().looked();
+        }
         if credit.try_acquire(amount).is_err() {
             self.wait_for_credit(wait, credit, amount, full)?;
         }
