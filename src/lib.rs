@@ -36,7 +36,7 @@ pub use millstream_core::memory::{AllocationMode, MemoryOptions, PageError};
 pub use millstream_core::options::{DeviceOptions, LogLevel, Logs, Strategy};
 pub use millstream_core::properties::{DeviceProperties, Feature};
 pub use millstream_core::report::{
-    MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan,
+    ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan,
 };
 pub use millstream_core::stream::Priority;
 pub use millstream_cpu::{Cpu, CpuResources, ResourceError};

@@ -21,6 +21,9 @@ use crate::setting::Sureness;
 const ELEMENTS: usize = 64;
 const BUFFERS: usize = 4;
 
+/// The most that a client may have before others go first: some buffers.
+const SOFT_LIMIT_MAX: usize = 8 << 10;
+
 /// How long an answer may take: far more than any does, so that a lost one is told.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -125,10 +128,14 @@ impl Kernels {
 impl Program {
     pub(crate) fn new(device: &Device, seed: u64, sureness: Sureness) -> Result<Self, Error> {
         let mut dice = Dice::new(seed, u64::MAX);
+        let mut limits = Dice::new(seed, u64::MAX - 1);
         let clients: Vec<ComputeClient> = (0..1 + dice.roll(3))
             .map(|_| {
                 let priorities = [Priority::Low, Priority::Normal, Priority::High];
-                let builder = device.client_builder().priority(dice.one_of(&priorities));
+                let mut builder = device.client_builder().priority(dice.one_of(&priorities));
+                if limits.once_in(2) {
+                    builder = builder.soft_limit(limits.roll(SOFT_LIMIT_MAX) as u64);
+                }
                 builder.weight(1 + dice.roll(3) as u32).build()
             })
             .collect();

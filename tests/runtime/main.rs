@@ -24,3 +24,4 @@ mod reopening;
 mod requests;
 mod room;
 mod scheduling;
+mod soft_limits;

@@ -310,6 +310,8 @@ pub enum Registration {
         priority: Priority,
         /// Its share of the turns among streams of its priority.
         weight: u32,
+        /// Bytes that its client may have before others go first.
+        soft_limit: Option<u64>,
         /// Credit for tasks that have not been issued.
         credit: Arc<millstream_sync::credit::Credit>,
         /// Do other streams take of it, too?

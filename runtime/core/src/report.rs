@@ -64,6 +64,8 @@ pub struct Stats {
     pub failures: u64,
     /// Tasks that were cancelled, or whose deadline passed, before they were issued.
     pub withdrawn: u64,
+    /// How often a client went above its soft limit.
+    pub soft_limit_crossings: u64,
     /// Live streams.
     pub streams: u64,
     /// Tasks that streams hold right now.
@@ -110,8 +112,30 @@ pub struct MemoryUsage {
 pub struct MemoryReport {
     /// The whole device.
     pub device: MemoryUsage,
-    /// Bytes in use per client, and the most it ever had.
-    pub clients: Vec<(ClientId, u64, u64)>,
+    /// Each client that has had any, or has a soft limit.
+    pub clients: Vec<ClientMemory>,
+}
+
+/// Memory of one client, in bytes, padding included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ClientMemory {
+    /// Whose.
+    pub client: ClientId,
+    /// In its live slices.
+    pub in_use: u64,
+    /// The most it ever had.
+    pub high_water: u64,
+    /// How much it may have before others go first, if that was said.
+    pub soft_limit: Option<u64>,
+}
+
+impl ClientMemory {
+    /// Bytes above its soft limit.
+    pub fn above_soft_limit(&self) -> u64 {
+        self.soft_limit
+            .map_or(0, |limit| self.in_use.saturating_sub(limit))
+    }
 }
 
 /// One task on the timeline, in nanoseconds since the device was opened.

@@ -84,6 +84,7 @@ impl Bench {
             client: ClientId(0),
             priority: Priority::Normal,
             weight: 1,
+            soft_limit: None,
             credit: credit.clone(),
             credit_is_shared: false,
         };

@@ -26,6 +26,8 @@ pub(crate) struct ClientShared {
     bounds: Bounds,
     pub(crate) priority: Priority,
     pub(crate) weight: u32,
+    /// Bytes that it may have before others go first.
+    pub(crate) soft_limit: Option<u64>,
     /// Bytes that the client may have; none means as many as the device has.
     pub(crate) limit: Option<Arc<Credit>>,
 }
@@ -50,6 +52,7 @@ pub struct ClientBuilder {
     openings: Arc<Openings>,
     name: Option<Arc<str>>,
     hard_limit: Option<u64>,
+    soft_limit: Option<u64>,
     priority: Priority,
     weight: u32,
     bounds: Bounds,
@@ -62,6 +65,7 @@ impl ClientBuilder {
             openings,
             name: None,
             hard_limit: None,
+            soft_limit: None,
             priority: Priority::default(),
             weight: 1,
             bounds: Bounds::default(),
@@ -78,6 +82,19 @@ impl ClientBuilder {
     /// last handle goes; a request beyond it fails at once with [`MemoryError::Limit`](crate::error::MemoryError::Limit).
     pub fn hard_limit(mut self, bytes: u64) -> Self {
         self.hard_limit = Some(bytes);
+        self
+    }
+
+    /// Bytes that its live slices may have before others go first. Above it the client still gets memory, as long
+    /// as the device has some. When it is short, asks that would take a client above its soft limit wait behind
+    /// those that would not, and are given up before them; and pages that such a client has left free are the
+    /// first to go back to the device.
+    ///
+    /// Counted as in [`ComputeClient::memory_usage`], padding included. A soft limit above the hard limit is the
+    /// hard limit. Going above it is told by a warning of `tracing`, and counted in
+    /// [`Stats::soft_limit_crossings`].
+    pub fn soft_limit(mut self, bytes: u64) -> Self {
+        self.soft_limit = Some(bytes);
         self
     }
 
@@ -122,6 +139,9 @@ impl ClientBuilder {
                 .unwrap_or_else(|| format!("client {}", id.0).into()),
             priority: self.priority,
             weight: self.weight,
+            soft_limit: self
+                .soft_limit
+                .map(|bytes| bytes.min(self.hard_limit.unwrap_or(u64::MAX))),
             limit: self.hard_limit.map(|bytes| Arc::new(Credit::new(bytes))),
             seat: Mutex::new(Seat::new(self.openings.current(), &self.bounds)),
             bounds: self.bounds,

@@ -53,6 +53,7 @@ impl Stream {
                 client: client.shared.id,
                 priority: client.shared.priority,
                 weight: client.shared.weight,
+                soft_limit: client.shared.soft_limit,
                 credit: credit.clone(),
                 credit_is_shared,
             })?;

@@ -1,4 +1,4 @@
-//! Bytes per client, for reports. Limits are kept elsewhere, where a client meets them.
+//! Bytes per client, for reports, and soft limits. Hard limits are kept elsewhere, where a client meets them.
 
 use std::collections::HashMap;
 
@@ -11,6 +11,16 @@ pub struct Account {
     pub in_use: u64,
     /// The most that it held.
     pub high_water: u64,
+    /// How much it may hold before others go first.
+    pub soft_limit: Option<u64>,
+}
+
+impl Account {
+    /// Would it be above its soft limit with `more` bytes?
+    pub fn is_above_with(&self, more: u64) -> bool {
+        let bytes = self.in_use.saturating_add(more);
+        self.soft_limit.is_some_and(|limit| bytes > limit)
+    }
 }
 
 /// The bytes of every client of a device.
@@ -23,22 +33,31 @@ impl Accounts {
         Self::default()
     }
 
-    /// `client` holds `bytes` more.
-    pub fn charge(&mut self, client: ClientId, bytes: u64) {
-        let account = self.0.entry(client).or_default();
-        account.in_use = account.in_use.saturating_add(bytes);
-        account.high_water = account.high_water.max(account.in_use);
+    /// How much `client` may hold before others go first.
+    pub fn limit(&mut self, client: ClientId, soft_limit: u64) {
+        self.0.entry(client).or_default().soft_limit = Some(soft_limit);
     }
 
-    /// `client` holds `bytes` less.
-    pub fn credit(&mut self, client: ClientId, bytes: u64) {
+    /// `client` holds `bytes` more. Says whether that took it above its soft limit.
+    pub fn charge(&mut self, client: ClientId, bytes: u64) -> bool {
         let account = self.0.entry(client).or_default();
+        let crosses = account.is_above_with(bytes) && !account.is_above_with(0);
+        account.in_use = account.in_use.saturating_add(bytes);
+        account.high_water = account.high_water.max(account.in_use);
+        crosses
+    }
+
+    /// `client` holds `bytes` less. Says whether it was above its soft limit with them.
+    pub fn credit(&mut self, client: ClientId, bytes: u64) -> bool {
+        let account = self.0.entry(client).or_default();
+        let was_above = account.is_above_with(0);
         debug_assert!(
             account.in_use >= bytes,
             "{client:?} gives back {bytes} of {}",
             account.in_use
         );
         account.in_use = account.in_use.saturating_sub(bytes);
+        was_above
     }
 
     /// Bytes that `client` holds.
@@ -87,13 +106,27 @@ mod tests {
             accounts.of(a),
             Account {
                 in_use: 50,
-                high_water: 100
+                high_water: 100,
+                soft_limit: None,
             }
         );
         assert_eq!(
             (accounts.in_use(b), accounts.high_water(ClientId(3))),
             (7, 0)
         );
+    }
+
+    #[test]
+    fn a_crossing_of_the_soft_limit_is_told_each_time_and_once() {
+        let client = ClientId(1);
+        let mut accounts = Accounts::new();
+        accounts.limit(client, 100);
+        assert!(!accounts.charge(client, 100), "at the limit, not above it");
+        assert!(accounts.of(client).is_above_with(1));
+        assert!(accounts.charge(client, 1) && !accounts.charge(client, 50));
+        accounts.credit(client, 51);
+        assert!(!accounts.of(client).is_above_with(0));
+        assert!(accounts.charge(client, 1));
     }
 
     #[test]

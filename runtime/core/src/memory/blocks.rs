@@ -136,6 +136,11 @@ impl Blocks {
         )
     }
 
+    /// The range that a chunk is.
+    pub(super) fn range(&self, chunk: u32) -> u32 {
+        self.chunks[chunk as usize].range
+    }
+
     /// Gives up the chunk without a block in use of the next class that keeps one: its range.
     pub(super) fn remove_idle(&mut self) -> Option<u32> {
         let idle = self

@@ -11,6 +11,8 @@ use super::page::{PageId, PageSource};
 pub(super) struct WholePage {
     pub(super) id: PageId,
     pub(super) bytes: u64,
+    /// Goes back before others once it is free.
+    spilled: bool,
 }
 
 /// All whole pages.
@@ -26,7 +28,12 @@ pub(super) struct WholePages {
 impl WholePages {
     /// Adds a page, in use.
     pub(super) fn add(&mut self, id: PageId, bytes: u64) -> u32 {
-        self.pages.insert(WholePage { id, bytes }) as u32
+        let page = WholePage {
+            id,
+            bytes,
+            spilled: false,
+        };
+        self.pages.insert(page) as u32
     }
 
     /// Takes the smallest kept page that a slice of `bytes` fits in.
@@ -36,7 +43,14 @@ impl WholePages {
             .kept
             .get(at)
             .is_some_and(|(size, _)| serves(*size, bytes));
-        fits.then(|| self.kept.remove(at).1)
+        let page = fits.then(|| self.kept.remove(at).1)?;
+        self.pages[page as usize].spilled = false;
+        Some(page)
+    }
+
+    /// A page goes back before others, if it is free before it is used again.
+    pub(super) fn spill(&mut self, page: u32) {
+        self.pages[page as usize].spilled = true;
     }
 
     /// A page is clean and waits for another slice.
@@ -83,15 +97,31 @@ impl WholePages {
         bytes
     }
 
-    /// Gives kept pages back, the largest first, until `keep` are left. Returns bytes.
+    /// Gives kept pages back until `keep` are left, spilled ones before others, the largest first. Returns
+    /// bytes.
     pub(super) fn release_kept(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
         let mut bytes = 0;
+        if self.kept.len() > keep {
+            bytes += self.release_spilled(source, self.kept.len() - keep);
+        }
         while self.kept.len() > keep {
             if let Some((_, page)) = self.kept.pop() {
                 bytes += self.remove(source, page);
             }
         }
         bytes
+    }
+
+    /// Gives at most so many kept pages back that were spilled, the largest first. Returns bytes.
+    pub(super) fn release_spilled(&mut self, source: &mut dyn PageSource, most: usize) -> u64 {
+        let spilled = |(_, page): &&(u64, u32)| self.pages[*page as usize].spilled;
+        let leaving = self.kept.iter().rev().filter(spilled).take(most);
+        let leave: Vec<_> = leaving.copied().collect();
+        self.kept.retain(|kept| !leave.contains(kept));
+        leave
+            .into_iter()
+            .map(|(_, page)| self.remove(source, page))
+            .sum()
     }
 
     fn remove(&mut self, source: &mut dyn PageSource, page: u32) -> u64 {

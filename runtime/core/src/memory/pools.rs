@@ -132,6 +132,12 @@ impl Pools {
         }
     }
 
+    /// The page of a range that is about to be released goes back before others: when the device has no page
+    /// left, and when there are more free ones than are kept. Unless it is used again before that.
+    pub fn spill(&mut self, reservation: &Reservation) {
+        self.store.spill(reservation.origin);
+    }
+
     /// Everything on `queue` up to `cursor` has passed. Returns whether anything became free.
     pub fn passed(&mut self, queue: QueueId, cursor: Cursor) -> bool {
         let Self {
@@ -225,8 +231,8 @@ impl Pools {
         })
     }
 
-    /// A range of a new page; if there is none, the free pages are given back and it is tried once
-    /// more, then with less, then with what is there of up to twice the size.
+    /// A range of a new page; if there is none, the spilled pages are given back and it is tried again, then
+    /// all free pages, then with less, then with what is there of up to twice the size.
     #[cold]
     fn grow(
         &mut self,
@@ -241,6 +247,14 @@ impl Pools {
             Err(PageError::Lost) => return Err(PageError::Lost),
             Err(error) => error,
         };
+        if self.store.release_spilled(source) > 0 {
+            match self.store.grow(source, place) {
+                Ok(Some(origin)) => return Ok(Found::Clean(origin)),
+                Ok(None) => {}
+                Err(PageError::Lost) => return Err(PageError::Lost),
+                Err(next) => error = next,
+            }
+        }
         let returned = self.cleanup(source);
         // Chunks without a block in use went back to their pages: there may be room now.
         if let Some(origin) = self.store.take(place) {

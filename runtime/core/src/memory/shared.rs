@@ -35,6 +35,8 @@ struct Page {
     allocator: Allocator,
     /// Ranges handed out.
     ranges: u32,
+    /// Goes back before others once it is empty.
+    spilled: bool,
     /// Units of the largest hole that the allocator is sure to find.
     largest: u32,
     /// The list it is in, and where.
@@ -74,6 +76,7 @@ impl SharedPages {
         let allocation = page.allocator.allocate(units)?;
         self.empty -= usize::from(page.ranges == 0);
         page.ranges += 1;
+        page.spilled = false;
         let range = Range {
             page: page.id,
             offset: allocation.offset,
@@ -83,6 +86,12 @@ impl SharedPages {
         };
         self.relist(key);
         Some(self.ranges.insert(range) as u32)
+    }
+
+    /// The page of a range goes back before others, if it is empty before it is used again.
+    pub(super) fn spill(&mut self, range: u32) {
+        let key = self.ranges[range as usize].key;
+        self.pages[key as usize].spilled = true;
     }
 
     /// Gives a range back, clean.
@@ -116,6 +125,7 @@ impl SharedPages {
             units,
             allocator,
             ranges: 0,
+            spilled: false,
             largest: 0,
             room: 0,
             position: self.rooms[0].len(),
@@ -137,19 +147,34 @@ impl SharedPages {
         self.pages.len()
     }
 
-    /// Gives empty pages back until `keep` of them are left. Returns units.
+    /// Gives empty pages back until `keep` of them are left, spilled ones first. Returns units.
     pub(super) fn release_empty(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
-        let mut units = 0;
         if self.empty <= keep {
-            return units;
+            return 0;
         }
-        let keys: Vec<_> = self
-            .pages
-            .iter()
-            .filter(|(_, page)| page.ranges == 0)
+        let (mut keys, others) = self.empty_pages();
+        keys.extend(others);
+        keys.truncate(self.empty - keep);
+        self.release(source, keys)
+    }
+
+    /// Gives the empty pages back that were spilled. Returns units.
+    pub(super) fn release_spilled(&mut self, source: &mut dyn PageSource) -> u64 {
+        let (spilled, _) = self.empty_pages();
+        self.release(source, spilled)
+    }
+
+    /// The empty pages: those that were spilled, and the others.
+    fn empty_pages(&self) -> (Vec<u32>, Vec<u32>) {
+        let empty = self.pages.iter().filter(|(_, page)| page.ranges == 0);
+        empty
             .map(|(key, _)| key as u32)
-            .collect();
-        for key in keys.into_iter().take(self.empty - keep) {
+            .partition(|key| self.pages[*key as usize].spilled)
+    }
+
+    fn release(&mut self, source: &mut dyn PageSource, keys: Vec<u32>) -> u64 {
+        let mut units = 0;
+        for key in keys {
             self.unlist(key);
             let page = self.pages.remove(key as usize);
             self.empty -= 1;

@@ -215,6 +215,17 @@ impl Store {
         }
     }
 
+    /// The page of a range goes back before others, if it is free before it is used again. A persistent page
+    /// keeps its place.
+    pub(super) fn spill(&mut self, origin: Origin) {
+        match origin {
+            Origin::Block { chunk, .. } => self.shared.spill(self.blocks.range(chunk)),
+            Origin::Range { range, .. } => self.shared.spill(range),
+            Origin::Page { page, .. } => self.whole.spill(page),
+            Origin::Empty | Origin::Dedicated(_) | Origin::Persistent(_) => {}
+        }
+    }
+
     /// Bytes of a range.
     #[inline]
     pub(super) fn bytes(&self, origin: Origin) -> u64 {
@@ -292,11 +303,24 @@ impl Store {
         due + self.release_cached(source, self.cached_max)
     }
 
-    /// Gives all free pages back. Returns bytes.
-    pub(super) fn release_all(&mut self, source: &mut dyn PageSource) -> u64 {
+    /// Gives the free pages back that were spilled. Returns bytes.
+    pub(super) fn release_spilled(&mut self, source: &mut dyn PageSource) -> u64 {
+        self.free_idle_chunks();
+        let bytes = self.whole.release_spilled(source, usize::MAX)
+            + self.layout.bytes(self.shared.release_spilled(source));
+        self.reserved -= bytes;
+        bytes
+    }
+
+    fn free_idle_chunks(&mut self) {
         while let Some(range) = self.blocks.remove_idle() {
             self.shared.free(range);
         }
+    }
+
+    /// Gives all free pages back. Returns bytes.
+    pub(super) fn release_all(&mut self, source: &mut dyn PageSource) -> u64 {
+        self.free_idle_chunks();
         let due = self.whole.release_due(source);
         self.reserved -= due;
         due + self.release_cached(source, 0)

@@ -9,8 +9,9 @@ use millstream_sync::facade::{Mutex, lock};
 
 use crate::backend::Backend;
 use crate::id::{Point, QueueId};
+use crate::memory::Account;
 use crate::message::{Op, Reply, Task, Ticket};
-use crate::report::{Ask, MemoryReport, MemoryUsage, QueueStats, Scope, TraceSpan};
+use crate::report::{Ask, ClientMemory, MemoryReport, MemoryUsage, QueueStats, Scope, TraceSpan};
 
 use super::Server;
 use super::admit::Why;
@@ -33,12 +34,14 @@ impl<B: Backend> Server<B> {
             }
             Ask::Memory(reply) => {
                 self.progress();
-                let mut clients: Vec<_> = self
-                    .accounts
-                    .iter()
-                    .map(|(id, account)| (id, account.in_use, account.high_water))
-                    .collect();
-                clients.sort_unstable();
+                let told = |(client, account): (_, Account)| ClientMemory {
+                    client,
+                    in_use: account.in_use,
+                    high_water: account.high_water,
+                    soft_limit: account.soft_limit,
+                };
+                let mut clients: Vec<_> = self.accounts.iter().map(told).collect();
+                clients.sort_unstable_by_key(|memory| memory.client);
                 let report = MemoryReport {
                     device: self.memory_usage(),
                     clients,

@@ -14,7 +14,8 @@
 //! | `pass` | the short way of a task that has nothing to be ordered with |
 //! | `host` | user code: waits in software, runs elsewhere |
 //! | `call` | the backend's calls for one task, and what follows from their outcome |
-//! | `reserve` | who gets memory, who waits for it |
+//! | `reserve` | how a slice gets its memory |
+//! | `hungry` | who waits for memory, and who of them gets it |
 //! | `replay` | the same for a recording |
 //! | `progress` | what completions set free: memory, parked tasks, slots |
 //! | `links` | where a slot of the shared table leads |
@@ -32,6 +33,7 @@ mod asks;
 mod call;
 mod flush;
 mod host;
+mod hungry;
 mod issue;
 mod links;
 mod loss;
@@ -108,6 +110,7 @@ struct Counters {
     tasks_parked: u64,
     failures: u64,
     withdrawn: u64,
+    soft_limit_crossings: u64,
 }
 
 /// The deciding half of a device.
@@ -123,7 +126,7 @@ pub struct Server<B: Backend> {
     queues: Vec<QueueState>,
     pools: Pools,
     accounts: Accounts,
-    /// Streams whose first task waits for memory, oldest first.
+    /// Streams whose first task waits for memory, in the order in which they get it.
     hungry: VecDeque<u32>,
     /// Clean bytes that later reservations may still take while some stream is hungry.
     hungry_budget: u64,
@@ -326,6 +329,7 @@ impl<B: Backend> Server<B> {
             tasks_parked: counters.tasks_parked,
             failures: counters.failures,
             withdrawn: counters.withdrawn,
+            soft_limit_crossings: counters.soft_limit_crossings,
             streams: self.streams.len() as u64,
             tasks_held: self.tasks_held(),
             memory: self.memory_usage(),

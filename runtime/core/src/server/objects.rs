@@ -85,9 +85,13 @@ impl<B: Backend> Server<B> {
                 client,
                 priority,
                 weight,
+                soft_limit,
                 credit,
                 credit_is_shared,
             } => {
+                if let Some(bytes) = soft_limit {
+                    self.accounts.limit(client, bytes);
+                }
                 let queue = self.fewest_streams(priority);
                 // What one stream keeps back may be all that another waits for.
                 let credit_chunk = match credit_is_shared {
@@ -320,7 +324,9 @@ impl<B: Backend> Server<B> {
             .log
             .points(|point| queues[point.queue.index()].completed >= point.cursor);
         if let Memory::Reserved(reservation) = slice.memory {
-            self.accounts.credit(slice.client, reservation.bytes);
+            if self.accounts.credit(slice.client, reservation.bytes) {
+                self.pools.spill(&reservation);
+            }
             self.backend.slice_released(slice.id);
             self.log_memory("freed", reservation.bytes);
             let busy = match on(Bug::ReuseEarly) {

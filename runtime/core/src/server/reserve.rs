@@ -1,12 +1,4 @@
-//! Reserving: who gets memory, who waits for it, and who is told that there is none.
-//!
-//! A stream that waits (is *hungry*) goes first: later reservations may only take what was clean when
-//! it began to wait, never what has come back since. The oldest fails only once nothing that came
-//! before can free memory any more (I6).
-
-use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
-use std::time::Instant;
+//! Reserving: how a slice gets its memory, at once or after it has waited.
 
 use crate::backend::Backend;
 use crate::failure::{Failure, FailureRef, Reason};
@@ -53,8 +45,7 @@ impl<B: Backend> Server<B> {
             self.slices[slice as usize].memory = Memory::None(bytes);
             return Ok(());
         };
-        let goes_first = patience == Patience::Parked && self.hungry.front() == Some(&stream);
-        if !self.hungry.is_empty() && !goes_first && bytes > self.hungry_budget {
+        if !self.hungry.is_empty() && !self.may_take(slice, stream, patience) {
             return Err(ReserveError::OutOfMemory {
                 asked: bytes,
                 reserved: 0,
@@ -80,11 +71,15 @@ impl<B: Backend> Server<B> {
             .slice_reserved(id, Some(reservation.page), reservation.offset, bytes);
         self.log_memory("reserved", reservation.bytes);
         let slice = &mut self.slices[slice as usize];
-        self.accounts.charge(slice.client, reservation.bytes);
+        let client = slice.client;
         if patience == Patience::Fresh {
             slice.log = AccessLog::with_residue(bytes, &residue);
         }
         slice.memory = Memory::Reserved(reservation);
+        if self.accounts.charge(client, reservation.bytes) {
+            self.counters.soft_limit_crossings += 1;
+            self.log_crossing(client);
+        }
         Ok(())
     }
 
@@ -173,170 +168,5 @@ impl<B: Backend> Server<B> {
         }
         self.finish_in_software(stream);
         Issued::Yes
-    }
-
-    /// When the first reservation that waits for memory is to be given up.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        let deadline = |stream: &u32| {
-            let held = self.streams.get(*stream as usize)?.held.front()?;
-            held.task.terms()?.deadline
-        };
-        self.hungry.iter().filter_map(deadline).min()
-    }
-
-    /// The stream waits for memory, behind those that asked before it, whenever they came to wait.
-    fn wait_for_memory(&mut self, stream: u32) {
-        if self.hungry.contains(&stream) {
-            return;
-        }
-        if self.hungry.is_empty() {
-            self.hungry_budget = self.spare_bytes(stream);
-        }
-        let asked_at = self.asked_at(stream);
-        let place = self
-            .hungry
-            .iter()
-            .take_while(|other| self.asked_at(**other) < asked_at)
-            .count();
-        self.hungry.insert(place, stream);
-        self.counters.tasks_parked += 1;
-    }
-
-    /// The slice whose reservation a stream waits for.
-    fn awaited_slice(&self, stream: u32) -> Option<u32> {
-        let held = self.streams.get(stream as usize)?.held.front()?;
-        self.links.slice(held.task.bindings.first()?.slice)
-    }
-
-    /// The mailbox position of the reservation that a stream waits for: who asked first gets memory first.
-    fn asked_at(&self, stream: u32) -> u64 {
-        let actor = self.streams.get(stream as usize);
-        match actor
-            .and_then(|actor| actor.held.front())
-            .map(|held| &held.task.op)
-        {
-            Some(Op::Reserve { position, .. }) => *position,
-            _ => 0,
-        }
-    }
-
-    /// Tries the streams that wait for memory, oldest first. The oldest fails only once nothing that
-    /// came before can free memory any more.
-    pub(super) fn feed_hungry(&mut self) {
-        while let Some(stream) = self.hungry.front().copied() {
-            if !self.streams.contains(stream as usize) {
-                self.hungry.pop_front();
-                continue;
-            }
-            self.streams[stream as usize].parked = Parked::No;
-            match self.issue_first(stream) {
-                Issued::Parked if self.streams[stream as usize].parked == Parked::Memory => {
-                    if self.memory_may_return() {
-                        return;
-                    }
-                    self.starve(stream);
-                }
-                Issued::Full => {
-                    self.streams[stream as usize].parked = Parked::Memory;
-                    return;
-                }
-                _ => {}
-            }
-            self.hungry.pop_front();
-            self.hungry_budget = self
-                .hungry
-                .front()
-                .map_or(0, |next| self.spare_bytes(*next));
-            if self.streams.contains(stream as usize) {
-                self.join_turn(stream);
-            }
-        }
-    }
-
-    /// Can anything that was admitted already free memory without its user doing more?
-    fn memory_may_return(&self) -> bool {
-        self.pools.has_busy()
-            || !self.early_drops.is_empty()
-            || self.table.has_dropped()
-            || (self.dropped_in_use > 0 && self.dropped_in_use > self.dropped_and_stuck())
-    }
-
-    /// How many dropped slices are held by tasks that wait, themselves or through others, for memory:
-    /// they come back only after it does.
-    fn dropped_and_stuck(&self) -> usize {
-        // The first stuck sequence of each stream that has one.
-        let mut stuck: HashMap<u32, u64> = HashMap::new();
-        let mut open: Vec<(u32, u64)> = self
-            .hungry
-            .iter()
-            .filter_map(|key| Some((*key, self.streams.get(*key as usize)?.issued + 1)))
-            .collect();
-        while let Some((key, first)) = open.pop() {
-            let known = stuck.entry(key).or_insert(u64::MAX);
-            if *known <= first {
-                continue;
-            }
-            *known = first;
-            let waiters = &self.streams[key as usize].waiters;
-            let behind = waiters
-                .iter()
-                .map(|Reverse(waiter)| waiter)
-                .filter(|waiter| waiter.sequence >= first);
-            open.extend(behind.map(|waiter| (waiter.stream, waiter.task)));
-        }
-        let mut dropped: HashSet<u32> = HashSet::new();
-        for (key, first) in stuck {
-            let actor = &self.streams[key as usize];
-            let before = (first - actor.issued - 1) as usize;
-            let bindings = actor
-                .held
-                .iter()
-                .skip(before)
-                .flat_map(|held| held.task.all_bindings());
-            let slices = bindings.filter_map(|binding| self.links.slice(binding.slice));
-            dropped.extend(slices.filter(|slice| self.slices[*slice as usize].dropped));
-        }
-        dropped.len()
-    }
-
-    /// The reservation that a stream waits for fails.
-    fn starve(&mut self, stream: u32) {
-        let Some(held) = self.streams[stream as usize].held.front() else {
-            return;
-        };
-        let (Op::Reserve { .. }, Some(binding)) =
-            (&held.task.op, held.task.bindings.first().copied())
-        else {
-            return;
-        };
-        let Some(slice) = self.links.slice(binding.slice) else {
-            return;
-        };
-        let asked = self.slices[slice as usize].bytes();
-        let free = self
-            .backend
-            .properties()
-            .memory_bytes
-            .map(|all| all.saturating_sub(self.pools.usage().reserved));
-        self.log_memory("not to be had", asked);
-        let reason = Reason::OutOfMemory { asked, free };
-        self.slices[slice as usize].memory =
-            Memory::Failed(asked, Failure::not_run(&self.names.reserve, reason));
-        self.counters.failures += 1;
-        self.finish_in_software(stream);
-    }
-
-    /// Bytes that are free and that the oldest hungry stream does not need: what it asks is taken from what
-    /// will return first, the rest of it from what is free now.
-    fn spare_bytes(&self, oldest: u32) -> u64 {
-        let usage = self.pools.usage();
-        let limit = self.backend.properties().memory_bytes.unwrap_or(u64::MAX);
-        let free = limit
-            .saturating_sub(usage.in_use)
-            .saturating_sub(usage.busy);
-        let asked = self
-            .awaited_slice(oldest)
-            .map_or(0, |slice| self.slices[slice as usize].bytes());
-        free.saturating_sub(asked.saturating_sub(usage.busy))
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::backend::Backend;
 use crate::handle::Binding;
-use crate::id::{Point, QueueId};
+use crate::id::{ClientId, Point, QueueId};
+use crate::memory::Account;
 use crate::options::LogLevel;
 
 use super::Server;
@@ -36,6 +37,15 @@ impl<B: Backend> Server<B> {
             );
             tracing::trace!(target: "millstream::streams", stream, other, slice = binding.slice.index(), start = binding.offset, bytes = binding.len, access = %binding.access, "shared binding: the other stream holds a conflicting task");
         }
+    }
+
+    /// Always: a client has gone above its soft limit.
+    #[cold]
+    pub(super) fn log_crossing(&self, client: ClientId) {
+        let Account {
+            in_use, soft_limit, ..
+        } = self.accounts.of(client);
+        tracing::warn!(target: "millstream::memory", client = client.0, in_use, soft_limit, "the client is above its soft limit");
     }
 
     /// Basic: memory reserved, freed, and not to be had.

@@ -208,3 +208,45 @@ fn a_persistent_page_begins_anew_when_its_last_slice_is_freed() {
         "nothing of the rounds before is left"
     );
 }
+
+#[test]
+fn spilled_pages_go_back_before_others() {
+    for bytes in [30 * MIB, 12 * MIB, KIB] {
+        let mut rig = Rig::new(MemoryOptions::default(), 150 * MIB);
+        // A page of its own for each.
+        let mode = |bytes| match bytes {
+            KIB => AllocationMode::Persistent,
+            _ => AllocationMode::Automatic,
+        };
+        let (kept, _) = rig.reserve(64 * MIB, A);
+        let (spilled, _) = rig.try_reserve(bytes, mode(bytes), A).unwrap();
+        assert_ne!(kept.page, spilled.page);
+        rig.pools.spill(&spilled);
+        rig.pools.release(kept, Points::new());
+        rig.pools.release(spilled, Points::new());
+        rig.reserve(80 * MIB, A);
+        let stays = rig.source.pages.contains_key(&kept.page);
+        // A persistent page keeps its place: all free ones go then.
+        assert_eq!(stays, bytes != KIB, "{bytes}");
+        assert!(!rig.source.pages.contains_key(&spilled.page));
+        assert_eq!(rig.pools.usage().reserved, rig.source.used());
+    }
+}
+
+#[test]
+fn a_page_that_is_used_again_is_not_spilled_any_more() {
+    for bytes in [30 * MIB, 12 * MIB, KIB] {
+        let mut rig = Rig::new(MemoryOptions::default().max_pages_cached(1), u64::MAX);
+        let (first, _) = rig.reserve(bytes, A);
+        rig.pools.spill(&first);
+        rig.pools.release(first, Points::new());
+        let (again, _) = rig.reserve(bytes, A);
+        assert_eq!(again.page, first.page);
+        let (other, _) = rig.reserve(40 * MIB, A);
+        rig.pools.spill(&other);
+        rig.pools.release(again, Points::new());
+        rig.pools.release(other, Points::new());
+        rig.pools.trim(&mut rig.source);
+        assert!(rig.source.pages.contains_key(&again.page), "{bytes}");
+    }
+}

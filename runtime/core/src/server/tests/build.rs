@@ -26,6 +26,7 @@ pub(super) const CLIENT: ClientId = ClientId(0);
 pub(super) struct Stream {
     pub(super) hold: Hold,
     pub(super) credit: Arc<Credit>,
+    pub(super) client: ClientId,
 }
 
 /// A slice as a client has it.
@@ -126,18 +127,39 @@ impl Rig {
     }
 
     pub(super) fn stream_of(&mut self, priority: Priority, weight: u32) -> Stream {
+        self.registered(CLIENT, priority, weight, None)
+    }
+
+    /// A stream of a client with a soft limit, besides that of all others.
+    pub(super) fn limited_stream(&mut self, soft_limit: u64) -> Stream {
+        let client = ClientId(CLIENT.0 + 1);
+        self.registered(client, Priority::Normal, 1, Some(soft_limit))
+    }
+
+    fn registered(
+        &mut self,
+        client: ClientId,
+        priority: Priority,
+        weight: u32,
+        soft_limit: Option<u64>,
+    ) -> Stream {
         let hold = self.table.acquire().unwrap();
         let credit = Arc::new(Credit::new(1 << 20));
         let id = StreamId(hold.id());
         self.register(Registration::Stream {
             id,
-            client: CLIENT,
+            client,
             priority,
             weight,
+            soft_limit,
             credit: credit.clone(),
             credit_is_shared: false,
         });
-        Stream { hold, credit }
+        Stream {
+            hold,
+            credit,
+            client,
+        }
     }
 
     /// A kernel whose launches may have any number of bindings.
@@ -185,7 +207,7 @@ impl Rig {
             bytes,
         };
         let op = Op::Reserve {
-            client: CLIENT,
+            client: stream.client,
             mode,
             position: 0,
         };

@@ -270,3 +270,106 @@ fn a_parked_reservation_goes_on_while_its_queue_is_full() {
     assert_eq!(rig.in_flight(1 - queue_of_y), 1);
     rig.drain();
 }
+
+/// I6: above a soft limit there is memory as long as nobody else waits for it, and each crossing counts.
+#[test]
+fn a_client_above_its_soft_limit_gets_what_there_is() {
+    let mut rig = rig(1);
+    let limited = rig.limited_stream(1024);
+    let slices: Vec<_> = (0..4).map(|_| rig.slice(&limited, 1024)).collect();
+    rig.rest();
+    assert!(slices.iter().all(|slice| rig.has_memory(slice)));
+    assert_eq!(rig.server.stats().soft_limit_crossings, 1);
+    drop(slices);
+    rig.rest();
+    let _again = [rig.slice(&limited, 1024), rig.slice(&limited, 1024)];
+    rig.rest();
+    assert_eq!(rig.server.stats().soft_limit_crossings, 2);
+}
+
+/// I6: who came first does not matter between an ask that goes above its limit and one that does not.
+#[test]
+fn memory_that_returns_goes_to_the_ask_that_stays_within_its_limit() {
+    let mut rig = rig(3);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let limited = rig.limited_stream(2048);
+    let x = rig.slice(&a, 4096);
+    rig.launch(&a, &kernel, 1, &[x.update()]);
+    drop(x);
+    let above = rig.slice(&limited, 3072);
+    let mut above_read = rig.copy_out(&limited, &[above.read()]);
+    rig.rest();
+    let within = rig.slice(&b, 3072);
+    rig.rest();
+    assert_eq!(
+        (rig.has_memory(&above), rig.has_memory(&within)),
+        (false, false)
+    );
+    rig.drain();
+    assert_eq!(
+        (rig.has_memory(&above), rig.has_memory(&within)),
+        (false, true)
+    );
+    assert!(out_of_memory(&rig, &mut above_read));
+}
+
+/// I6: it comes at once to an ask of its own within the limit as well, and to a new one before those that wait.
+#[test]
+fn a_new_ask_within_its_limit_goes_before_those_above_theirs_that_wait() {
+    let mut rig = rig(3);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let limited = rig.limited_stream(1024);
+    let x = rig.slice(&a, 3072);
+    rig.launch(&a, &kernel, 1, &[x.update()]);
+    drop(x);
+    let above = rig.slice(&limited, 3072);
+    rig.rest();
+    // What is clean is a part of what the one that waits needs.
+    let within = rig.slice(&b, 1024);
+    rig.rest();
+    assert_eq!(
+        (rig.has_memory(&above), rig.has_memory(&within)),
+        (false, true)
+    );
+    drop(within);
+    rig.drain();
+    assert!(rig.has_memory(&above));
+}
+
+/// I5, I6: what an ask within its limit needs lies behind one that goes above: that one is given up. Each would
+/// wait for the other otherwise, or the wrong one would fail.
+#[test]
+fn an_ask_above_its_limit_does_not_make_one_within_its_limit_fail() {
+    let mut rig = rig(2);
+    let (kernel, b) = (rig.kernel(), rig.stream());
+    let limited = rig.limited_stream(3072);
+    let x = rig.slice(&limited, 3072);
+    let above = rig.slice(&limited, 2048);
+    let mut above_read = rig.copy_out(&limited, &[above.read()]);
+    rig.launch(&limited, &kernel, 1, &[x.update()]);
+    drop(x);
+    let within = rig.slice(&b, 3072);
+    rig.launch(&b, &kernel, 2, &[within.write()]);
+    let mut within_read = rig.copy_out(&b, &[within.read()]);
+    rig.drain();
+    assert!(out_of_memory(&rig, &mut above_read));
+    assert!(within_read.look(&rig).unwrap().is_ok());
+}
+
+/// I6: giving up an ask that keeps nothing back helps nobody: it gets what the other cannot use.
+#[test]
+fn an_ask_above_its_limit_is_not_given_up_for_nothing() {
+    let mut rig = rig(2);
+    let b = rig.stream();
+    let limited = rig.limited_stream(1024);
+    let _live = rig.slice(&b, 1024);
+    let much = rig.slice(&limited, 4096);
+    let mut much_read = rig.copy_out(&limited, &[much.read()]);
+    let other = rig.limited_stream(1024);
+    let above = rig.slice(&other, 2048);
+    let within = rig.slice(&b, 4096);
+    let mut within_read = rig.copy_out(&b, &[within.read()]);
+    rig.drain();
+    assert!(out_of_memory(&rig, &mut within_read) && out_of_memory(&rig, &mut much_read));
+    assert!(rig.has_memory(&above));
+}
