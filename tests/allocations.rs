@@ -8,10 +8,11 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use millstream::{
-    ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Handle, Kernel, KernelHandle, Stream,
-    read, update, write,
+    CancelToken, ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Handle, Kernel,
+    KernelHandle, Stream, read, update, write,
 };
 
 struct Counting;
@@ -90,12 +91,10 @@ impl Rig {
         }
     }
 
-    fn launches(&self, rounds: usize) {
+    fn launches(&self, stream: &Stream, rounds: usize) {
         let b = &self.buffers;
         for _ in 0..rounds {
-            self.stream
-                .launch(&self.none, CubeCount::single(), ())
-                .unwrap();
+            stream.launch(&self.none, CubeCount::single(), ()).unwrap();
             let scalars = (1_u64, 2_u64, 3_u64, 4_u64, 5_u64, 6_u64, 7_u64, 8_u64);
             let three = (
                 read(&b[0]),
@@ -110,12 +109,12 @@ impl Rig {
                 scalars.6,
                 scalars.7,
             );
-            self.stream
+            stream
                 .launch(&self.three, CubeCount::single(), three)
                 .unwrap();
             // Eight bindings and 128 bytes of scalars are what a message has room for.
             let eight: [_; 8] = std::array::from_fn(|index| update(&b[index]));
-            self.stream
+            stream
                 .launch(&self.eight, CubeCount::single(), (eight, [7_u64; 16]))
                 .unwrap();
         }
@@ -202,7 +201,19 @@ fn launching_prepared_kernels_and_recycling_buffers_allocates_nothing() {
     ];
     for device in &devices {
         let rig = Rig::new(device.client());
-        assert_eq!(rig.steady(|| rig.launches(100)), 0, "launches allocate");
+        let launches = |stream: &Stream| rig.steady(|| rig.launches(stream, 100));
+        assert_eq!(launches(&rig.stream), 0, "launches allocate");
+        let later = Instant::now() + Duration::from_secs(3_600);
+        let terms = [
+            rig.stream.with_cancel(&CancelToken::new()),
+            rig.stream.with_deadline(later),
+            rig.stream
+                .with_cancel(&CancelToken::new())
+                .with_deadline(later),
+        ];
+        for stream in &terms {
+            assert_eq!(launches(stream), 0, "launches under terms allocate");
+        }
         let readers: Vec<Stream> = (0..3).map(|_| rig.client.stream()).collect();
         assert_eq!(
             rig.steady(|| rig.shared_buffers_are_passed_around(&readers, 50)),

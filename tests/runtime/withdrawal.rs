@@ -32,7 +32,7 @@ fn a_task_cancelled_while_it_is_held_poisons_what_it_would_have_written(#[case] 
     let mut answer = request.read(&held);
     let after = stream.read(&free);
     let tally = token.cancel();
-    assert_eq!((tally.accepted, tally.detached), (2, 0));
+    assert_eq!((tally.accepted, tally.detached, tally.waiting()), (2, 0, 2));
     drop(guard);
     let told = answer.wait_timeout(Duration::from_secs(20)).unwrap_err();
     assert_eq!(reason(&told), &Reason::Cancelled);
@@ -42,11 +42,14 @@ fn a_task_cancelled_while_it_is_held_poisons_what_it_would_have_written(#[case] 
     owner.fill(&held, 9).unwrap();
     assert_eq!(owner.read(&held).wait().unwrap(), [9; 4]);
     let tally = token.tally();
-    assert_eq!((tally.detached, tally.withdrawn), (0, 2));
+    assert_eq!(
+        (tally.detached, tally.withdrawn, tally.waiting()),
+        (0, 2, 0)
+    );
     assert_eq!(rig.stats().withdrawn, 2);
 }
 
-/// I6: what was issued runs to its end, and is counted as detached.
+/// I6: what was issued runs to its end, and what has ended is not detached.
 #[apply(every_device)]
 fn a_task_that_was_issued_runs_to_its_end(#[case] on: On) {
     let rig = on.open();
@@ -58,7 +61,7 @@ fn a_task_that_was_issued_runs_to_its_end(#[case] on: On) {
     launch_update(&request, &add_one, &values).unwrap();
     stream.sync().wait().unwrap();
     let tally = token.cancel();
-    assert_eq!((tally.accepted, tally.detached), (3, 3));
+    assert_eq!((tally.accepted, tally.finished, tally.detached), (3, 3, 0));
     assert_eq!(stream.read(&values).wait().unwrap(), [2; 4]);
     // From now on nothing starts under it.
     launch_update(&request, &add_one, &values).unwrap();
@@ -141,4 +144,74 @@ fn a_cancelled_stream_still_answers_a_sync(#[case] on: On) {
         reason(&stream.read(&values).wait().unwrap_err()),
         &Reason::Cancelled
     );
+}
+
+/// I6: what runs when it is cancelled is reported as detached, runs on, and is there at its end.
+#[apply(every_threaded_device)]
+fn running_work_that_is_cancelled_is_detached_and_ends(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let valve = Valve::new();
+    let (held, stream) = (held(&client, &valve), client.stream());
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    stream.sync().wait().unwrap();
+    let token = CancelToken::new();
+    let request = stream.with_cancel(&token);
+    launch_update(&request, &held, &values).unwrap();
+    let answer = request.read(&values);
+    valve.wait_for_arrivals(1);
+    assert_eq!(
+        (token.tally().running > 0, token.tally().detached),
+        (true, 0)
+    );
+    let tally = token.cancel();
+    assert!(tally.detached >= 1, "{tally:?}");
+    assert_eq!(tally.detached, tally.running);
+    assert_eq!(request.tally(), Some(tally));
+    valve.open();
+    // Either it had been issued as well, or it is withdrawn: nothing between.
+    match answer.wait() {
+        Ok(values) => assert_eq!(values, [2, 1, 1, 1]),
+        Err(told) => assert_eq!(reason(&told), &Reason::Cancelled),
+    }
+    assert_eq!(stream.read(&values).wait().unwrap(), [2, 1, 1, 1]);
+    let tally = token.tally();
+    assert_eq!((tally.running, tally.detached), (0, 0));
+    assert_eq!((tally.accepted, tally.finished + tally.withdrawn), (2, 2));
+}
+
+/// I6: user code that runs is detached as well, and its guard stays good.
+#[apply(every_device)]
+fn a_guard_outlives_the_cancel_of_its_request(#[case] on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    let token = CancelToken::new();
+    let request = stream.with_cancel(&token);
+    let guard = on.guard(&request, (update(&values),)).unwrap();
+    assert_eq!(token.cancel().detached, 1);
+    drop(guard);
+    assert_eq!(stream.read(&values).wait().unwrap(), [1; 4]);
+    let tally = token.tally();
+    assert_eq!((tally.finished, tally.detached), (1, 0));
+}
+
+/// I5, I6: dropping an answer withdraws the answer, and nothing else.
+#[apply(every_device)]
+fn dropping_an_answer_leaves_the_work(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (add_one, stream) = (add_one(&client), client.stream());
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    let token = CancelToken::new();
+    let request = stream.with_cancel(&token);
+    launch_update(&request, &add_one, &values).unwrap();
+    let kept = request.read(&values);
+    drop(request.read(&values));
+    drop(request.sync());
+    launch_update(&request, &add_one, &values).unwrap();
+    assert_eq!(kept.wait().unwrap(), [2; 4]);
+    assert_eq!(stream.read(&values).wait().unwrap(), [3; 4]);
+    let tally = token.tally();
+    assert_eq!((tally.accepted, tally.finished, tally.withdrawn), (4, 4, 0));
 }

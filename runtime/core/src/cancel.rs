@@ -4,16 +4,20 @@
 //! [`Reason::Cancelled`] or
 //! [`Reason::DeadlinePassed`] instead of being issued: what it
 //! would have written is poisoned by that, whoever reads it is told (I6, I7). What has been issued runs
-//! to its end, and is counted as detached.
+//! to its end, and is *detached* from then on: its answers come as they would have, and a [`Tally`] says how
+//! many tasks it is.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
+use millstream_sync::timeline::Timeline;
 
 use crate::failure::Reason;
 use crate::handle::{Hold, Table};
+use crate::id::Cursor;
 
 /// Withdraws the tasks that were submitted with it. Cheap to clone; clones are one token.
 ///
@@ -24,7 +28,7 @@ use crate::handle::{Hold, Table};
 /// let request = stream.with_cancel(&token);
 /// request.fill(values, 1)?;
 /// let tally = token.cancel();
-/// println!("{} tasks were issued already", tally.detached);
+/// println!("{} tasks run on, {} will not run", tally.detached, tally.waiting());
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Default)]
@@ -34,23 +38,52 @@ pub struct CancelToken(Arc<Shared>);
 struct Shared {
     cancelled: AtomicBool,
     accepted: AtomicU64,
-    issued: AtomicU64,
     withdrawn: AtomicU64,
+    issued: Mutex<Issued>,
     /// A slot of each device that may hold tasks of the token. Dropping it wakes the device, without a
     /// message that might find no room.
     rings: Mutex<Vec<Hold>>,
 }
 
-/// What has become of the tasks of a token so far.
+/// The tasks that were issued.
+#[derive(Default)]
+struct Issued {
+    finished: u64,
+    on_host: u64,
+    /// A lane for each queue; a queue whose device is gone has none.
+    lanes: Vec<Lane>,
+}
+
+/// The tasks of one queue that may still run, by their cursors; no more than the queue has in flight.
+struct Lane {
+    timeline: Arc<Timeline>,
+    running: VecDeque<Cursor>,
+}
+
+/// What has become of the tasks of a token, or of a deadline, so far. Everything but these is
+/// [waiting](Tally::waiting) for its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Tally {
-    /// Tasks that were submitted with the token.
+    /// Tasks that were submitted.
     pub accepted: u64,
-    /// Those that were issued before it was cancelled: they run, or ran, to their end.
-    pub detached: u64,
     /// Those that were removed before they were issued.
     pub withdrawn: u64,
+    /// Those that have been issued, and have ended.
+    pub finished: u64,
+    /// Those that have been issued, and have not ended.
+    pub running: u64,
+    /// Those of the running ones that were met by the cancel or the deadline: they run to their end, and what
+    /// they write is there then. None before that.
+    pub detached: u64,
+}
+
+impl Tally {
+    /// Tasks that have not been issued, nor removed. Those of a token that was cancelled will be removed.
+    pub fn waiting(&self) -> u64 {
+        self.accepted
+            .saturating_sub(self.withdrawn + self.finished + self.running)
+    }
 }
 
 impl CancelToken {
@@ -60,7 +93,8 @@ impl CancelToken {
     }
 
     /// Withdraws what has not been issued, and whatever is submitted with the token from now on. Never
-    /// waits. The tally is of this moment: the device removes tasks as their turn comes.
+    /// waits. The tally is of this moment: what runs is detached, what is waiting will be removed by the device
+    /// as its turn comes, but for a task that it is issuing just now.
     pub fn cancel(&self) -> Tally {
         // Release: pairs with the Acquire in `is_cancelled`. The rings' drops order it before the device's
         // next turn.
@@ -77,12 +111,7 @@ impl CancelToken {
 
     /// What has become of its tasks so far.
     pub fn tally(&self) -> Tally {
-        // Relaxed: figures.
-        Tally {
-            accepted: self.0.accepted.load(Ordering::Relaxed),
-            detached: self.0.issued.load(Ordering::Relaxed),
-            withdrawn: self.0.withdrawn.load(Ordering::Relaxed),
-        }
+        self.0.tally(self.is_cancelled())
     }
 
     /// The device of `table` is woken when the token is cancelled.
@@ -109,21 +138,108 @@ impl std::fmt::Debug for CancelToken {
     }
 }
 
-/// Under which terms a task was submitted.
-#[derive(Clone, Debug, Default)]
+impl Shared {
+    fn tally(&self, is_over: bool) -> Tally {
+        let mut issued = self.issued();
+        issued.settle();
+        let lanes = issued.lanes.iter().map(|lane| lane.running.len() as u64);
+        let running = lanes.sum::<u64>() + issued.on_host;
+        Tally {
+            // Relaxed: figures.
+            accepted: self.accepted.load(Ordering::Relaxed),
+            withdrawn: self.withdrawn.load(Ordering::Relaxed),
+            finished: issued.finished,
+            running,
+            detached: if is_over { running } else { 0 },
+        }
+    }
+
+    fn issued(&self) -> MutexGuard<'_, Issued> {
+        self.issued.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Issued {
+    /// Takes note of what has ended.
+    fn settle(&mut self) {
+        let finished = &mut self.finished;
+        self.lanes.retain_mut(|lane| {
+            *finished += lane.settle();
+            let over = lane.timeline.has_ended();
+            if over {
+                // They ended with their device.
+                *finished += lane.running.len() as u64;
+            }
+            !over
+        });
+    }
+}
+
+impl Lane {
+    fn settle(&mut self) -> u64 {
+        let (completed, mut ended) = (self.timeline.completed(), 0);
+        while self.running.front().is_some_and(|at| *at <= completed) {
+            self.running.pop_front();
+            ended += 1;
+        }
+        ended
+    }
+}
+
+/// Under which terms tasks are submitted. Shared by all that are submitted under the same.
+#[derive(Clone, Debug)]
 pub struct Terms {
-    /// What withdraws it.
-    pub cancel: Option<CancelToken>,
-    /// When it is withdrawn, if it has not been issued.
-    pub deadline: Option<Instant>,
+    /// What withdraws them; where only a deadline does, a token that nobody else has, for the tally.
+    cancel: CancelToken,
+    /// When they are withdrawn, if they have not been issued.
+    deadline: Option<Instant>,
     /// A moment that has passed, at which the deadline was set: it is later than this.
-    pub since: Option<Instant>,
+    since: Option<Instant>,
 }
 
 impl Terms {
+    /// The terms of a token.
+    pub(crate) fn of(token: &CancelToken) -> Self {
+        Self {
+            cancel: token.clone(),
+            deadline: None,
+            since: None,
+        }
+    }
+
+    /// The same with this token instead.
+    pub(crate) fn with_cancel(mut self, token: &CancelToken) -> Self {
+        self.cancel = token.clone();
+        self
+    }
+
+    /// The same with this deadline, unless there is an earlier one.
+    pub(crate) fn with_deadline(mut self, deadline: Instant) -> Self {
+        let earlier = self.deadline.filter(|earlier| *earlier <= deadline);
+        self.deadline = Some(earlier.unwrap_or(deadline));
+        self.since = Some(Instant::now());
+        self
+    }
+
+    /// When tasks are withdrawn.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// A moment that has passed.
+    pub(crate) fn since(&self) -> Option<Instant> {
+        self.since
+    }
+
+    /// What has become of the tasks so far.
+    pub(crate) fn tally(&self) -> Tally {
+        let over = self.deadline.is_some_and(|end| end <= Instant::now());
+        self.cancel.0.tally(over || self.cancel.is_cancelled())
+    }
+
     /// Why a task under these terms is not to be issued at `now`.
     pub(crate) fn withdrawn(&self, now: Option<Instant>) -> Option<Reason> {
-        if self.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
+        if self.cancel.is_cancelled() {
             return Some(Reason::Cancelled);
         }
         let passed = self.deadline.zip(now).is_some_and(|(end, now)| end <= now);
@@ -132,23 +248,129 @@ impl Terms {
 
     /// A task is accepted under these terms.
     pub(crate) fn accepted(&self) {
-        self.count(|shared| &shared.accepted);
-    }
-
-    /// A task is issued.
-    pub(crate) fn issued(&self) {
-        self.count(|shared| &shared.issued);
+        // Relaxed: a figure.
+        self.cancel.0.accepted.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A task is removed.
     pub(crate) fn removed(&self) {
-        self.count(|shared| &shared.withdrawn);
+        // Relaxed: a figure.
+        self.cancel.0.withdrawn.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn count(&self, counter: impl FnOnce(&Shared) -> &AtomicU64) {
-        if let Some(token) = &self.cancel {
-            // Relaxed: a figure.
-            counter(&token.0).fetch_add(1, Ordering::Relaxed);
+    /// A task is issued, and ends when its queue has come to `cursor`.
+    pub(crate) fn issued(&self, timeline: &Arc<Timeline>, cursor: Cursor) {
+        let mut issued = self.cancel.0.issued();
+        let known = |lane: &&mut Lane| Arc::ptr_eq(&lane.timeline, timeline);
+        if let Some(lane) = issued.lanes.iter_mut().find(known) {
+            let ended = lane.settle();
+            lane.running.push_back(cursor);
+            issued.finished += ended;
+            return;
         }
+        issued.lanes.push(Lane {
+            timeline: timeline.clone(),
+            running: VecDeque::from([cursor]),
+        });
+    }
+
+    /// The task that was issued last ends at another cursor than its first.
+    pub(crate) fn ends_later(&self, timeline: &Arc<Timeline>, first: Cursor, last: Cursor) {
+        let mut issued = self.cancel.0.issued();
+        let known = |lane: &&mut Lane| Arc::ptr_eq(&lane.timeline, timeline);
+        let running = issued
+            .lanes
+            .iter_mut()
+            .find(known)
+            .map(|lane| &mut lane.running);
+        if let Some(end) = running
+            .and_then(VecDeque::back_mut)
+            .filter(|end| **end == first)
+        {
+            *end = last;
+        }
+    }
+
+    /// A task that takes no time is done.
+    pub(crate) fn done(&self) {
+        self.cancel.0.issued().finished += 1;
+    }
+
+    /// User code begins to run.
+    pub(crate) fn begins_on_host(&self) {
+        self.cancel.0.issued().on_host += 1;
+    }
+
+    /// User code has ended, or never will.
+    pub(crate) fn ends_on_host(&self) {
+        let mut issued = self.cancel.0.issued();
+        issued.on_host = issued.on_host.saturating_sub(1);
+        issued.finished += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn figures(tally: Tally) -> [u64; 5] {
+        let waiting = tally.waiting();
+        [
+            tally.accepted,
+            waiting,
+            tally.running,
+            tally.detached,
+            tally.finished,
+        ]
+    }
+
+    /// A deadline meets running work like a cancel does.
+    #[test]
+    fn what_runs_at_the_deadline_is_detached_until_it_ends() {
+        let timeline = Arc::new(Timeline::default());
+        let now = Instant::now();
+        let of = |deadline| Terms::of(&CancelToken::new()).with_deadline(deadline);
+        let (early, late) = (of(now), of(now + Duration::from_secs(3_600)));
+        let both = late
+            .clone()
+            .with_deadline(now)
+            .with_deadline(now + Duration::from_secs(1));
+        assert_eq!(both.deadline(), Some(now), "the earliest counts");
+        for terms in [&early, &late] {
+            (0..3).for_each(|_| terms.accepted());
+            terms.issued(&timeline, 4);
+            terms.issued(&timeline, 7);
+        }
+        assert_eq!(figures(early.tally()), [3, 1, 2, 2, 0]);
+        assert_eq!(figures(late.tally()), [3, 1, 2, 0, 0]);
+        timeline.publish(4);
+        assert_eq!(figures(early.tally()), [3, 1, 1, 1, 1]);
+        early.ends_later(&timeline, 7, 9);
+        timeline.publish(8);
+        assert_eq!(figures(early.tally()), [3, 1, 1, 1, 1]);
+        assert_eq!(figures(late.tally()), [3, 1, 0, 0, 2]);
+        timeline.publish(9);
+        assert_eq!(figures(early.tally()), [3, 1, 0, 0, 2]);
+    }
+
+    /// I12: what has ended is not kept, nor are queues of devices that are gone.
+    #[test]
+    fn a_long_lived_token_keeps_only_what_runs() {
+        let token = CancelToken::new();
+        let terms = Terms::of(&token);
+        for _ in 0..10 {
+            let timeline = Arc::new(Timeline::default());
+            for cursor in 1..=1_000 {
+                terms.accepted();
+                terms.issued(&timeline, cursor);
+                timeline.publish(cursor);
+            }
+            terms.issued(&timeline, 1_001);
+            timeline.end();
+            token.tally();
+        }
+        assert_eq!(token.tally().finished, 10_010);
+        assert!(token.0.issued().lanes.is_empty());
     }
 }

@@ -38,6 +38,7 @@ pub mod message;
 pub mod options;
 pub mod planted;
 pub mod properties;
+pub mod rare;
 pub mod recording;
 pub mod report;
 pub mod server;

@@ -21,6 +21,7 @@ use crate::landing::Landing;
 use crate::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, TensorMap};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
+use crate::rare::Rare;
 use crate::recording::RecordedTask;
 use crate::report::{Ask, TraceSpan};
 use crate::stream::Priority;
@@ -37,7 +38,7 @@ pub struct Task {
     /// What it does.
     pub op: Op,
     /// What is rare.
-    pub extra: Option<Box<Extra>>,
+    pub extra: Rare,
     /// What it touches.
     pub bindings: Inline<Binding, INLINE_BINDINGS>,
     /// Packed scalars of a launch, or the bytes of a small copy in. The first `word_count` are
@@ -64,7 +65,7 @@ pub struct Extra {
     /// Strides of a copy in or out, one per binding.
     pub layouts: Vec<Option<Strided>>,
     /// What may withdraw the task.
-    pub terms: Option<Terms>,
+    pub terms: Option<Arc<Terms>>,
 }
 
 /// The cube count of a launch in a task.
@@ -327,20 +328,25 @@ impl Task {
             stream,
             mode: ExecutionMode::Checked,
             op,
-            extra: None,
+            extra: Rare::default(),
             bindings: Inline::new(),
             word_count: 0,
             words: [const { MaybeUninit::uninit() }; INLINE_WORDS],
         }
     }
 
-    /// What may withdraw the task, if it does work: a mark or an answer only tells where the others are.
+    /// What may withdraw the task.
     #[inline]
     pub(crate) fn terms(&self) -> Option<&Terms> {
-        let terms = self.extra.as_ref()?.terms.as_ref()?;
-        match self.op {
-            Op::Answer(_) | Op::Mark | Op::DropAfter(_) => None,
-            _ => Some(terms),
+        self.extra.terms()
+    }
+
+    /// Puts the task under terms, if it does work: a mark or an answer only tells where the others are.
+    #[cold]
+    pub(crate) fn put_under(&mut self, terms: &Arc<Terms>) {
+        if !matches!(self.op, Op::Answer(_) | Op::Mark | Op::DropAfter(_)) {
+            self.extra.put_under(terms.clone());
+            terms.accepted();
         }
     }
 
@@ -367,24 +373,21 @@ impl Task {
     #[inline]
     pub fn push_binding(&mut self, binding: Binding) {
         if let Err(binding) = self.bindings.push(binding) {
-            self.extra.get_or_insert_default().bindings.push(binding);
+            self.extra.get_or_insert().bindings.push(binding);
         }
     }
 
     /// The bindings, inline ones first.
     #[inline]
     pub fn all_bindings(&self) -> impl Iterator<Item = &Binding> + Clone {
-        let more: &[Binding] = match &self.extra {
-            None => &[],
-            Some(extra) => &extra.bindings,
-        };
+        let more: &[Binding] = self.extra.more().map_or(&[], |more| &more.bindings);
         self.bindings.iter().chain(more)
     }
 
     /// The packed scalars.
     #[inline]
     pub fn scalars(&self) -> &[u64] {
-        match &self.extra {
+        match self.extra.more() {
             Some(extra) if !extra.words.is_empty() => &extra.words,
             _ => self.words(),
         }
@@ -396,7 +399,7 @@ impl Task {
         self.stream = other.stream;
         self.mode = other.mode;
         self.op = std::mem::replace(&mut other.op, Op::Taken);
-        self.extra = other.extra.take();
+        self.extra = std::mem::take(&mut other.extra);
         self.bindings.copy_from(&other.bindings);
         self.set_words(other.words());
     }

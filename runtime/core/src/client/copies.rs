@@ -126,7 +126,7 @@ impl Stream {
             task.op = Op::CopyIn(HostSource::Owned(Box::new(upload)));
             task.push_binding(target);
             if layout.is_some() {
-                task.extra.get_or_insert_default().layouts.push(layout);
+                task.extra.get_or_insert().layouts.push(layout);
             }
         })
     }
@@ -251,7 +251,7 @@ impl Stream {
                     task.push_binding(binding);
                 }
                 if wanted.iter().any(|(_, layout)| layout.is_some()) {
-                    task.extra.get_or_insert_default().layouts =
+                    task.extra.get_or_insert().layouts =
                         wanted.iter().map(|(_, layout)| layout.clone()).collect();
                 }
             },

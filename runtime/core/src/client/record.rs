@@ -199,12 +199,12 @@ impl Recorder<'_> {
                 scalars: task.scalars().into(),
                 metadata: task
                     .extra
-                    .as_ref()
+                    .more()
                     .map(|extra| extra.metadata.clone())
                     .unwrap_or_default(),
                 tensor_maps: task
                     .extra
-                    .as_ref()
+                    .more()
                     .map(|extra| extra.tensor_maps.clone())
                     .unwrap_or_default(),
             })

@@ -7,7 +7,7 @@ use std::time::Instant;
 use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
-use crate::cancel::{CancelToken, Terms};
+use crate::cancel::{CancelToken, Tally, Terms};
 use crate::client::{ComputeClient, DeviceShared, Finish, Home, Pending, Seat};
 use crate::element::Element;
 use crate::error::{Error, Full};
@@ -36,7 +36,7 @@ pub struct Stream {
     /// Do calls wait for room?
     waits: bool,
     /// What may withdraw its tasks.
-    terms: Option<Terms>,
+    terms: Option<Arc<Terms>>,
 }
 
 impl Stream {
@@ -88,43 +88,48 @@ impl Stream {
         }
     }
 
-    /// The same stream, with tasks that `token` withdraws while they have not been issued. Each costs an
-    /// allocation more.
+    /// The same stream, with tasks that `token` withdraws while they have not been issued. What has been
+    /// issued runs to its end, *detached*; [`Stream::tally`] and the token's tell how many that are.
     ///
     /// A withdrawn task keeps its place in the order. What it would have written is poisoned by
     /// [`Reason::Cancelled`](crate::failure::Reason::Cancelled), which is what its readers are told.
     pub fn with_cancel(&self, token: &CancelToken) -> Self {
         token.ring(self.device().table());
-        let mut terms = self.terms.clone().unwrap_or_default();
-        terms.cancel = Some(token.clone());
-        Self {
-            terms: Some(terms),
-            ..self.clone()
-        }
+        self.under(match self.terms.as_deref() {
+            Some(terms) => terms.clone().with_cancel(token),
+            None => Terms::of(token),
+        })
     }
 
     /// The same stream, with tasks that are withdrawn if they have not been issued at `deadline`; a later
     /// deadline does not replace an earlier one. Otherwise as [`Stream::with_cancel`], with
     /// [`Reason::DeadlinePassed`](crate::failure::Reason::DeadlinePassed).
     pub fn with_deadline(&self, deadline: Instant) -> Self {
-        let mut terms = self.terms.clone().unwrap_or_default();
-        terms.deadline = Some(
-            terms
-                .deadline
-                .map_or(deadline, |earlier| earlier.min(deadline)),
-        );
-        terms.since = Some(Instant::now());
+        let terms = match self.terms.as_deref() {
+            Some(terms) => terms.clone(),
+            None => Terms::of(&CancelToken::new()),
+        };
+        self.under(terms.with_deadline(deadline))
+    }
+
+    fn under(&self, terms: Terms) -> Self {
         Self {
-            terms: Some(terms),
+            terms: Some(Arc::new(terms)),
             ..self.clone()
         }
+    }
+
+    /// What has become of the tasks that were submitted with the stream's token, or with its deadline: this
+    /// stream's and its clones'. Nothing for a stream without either.
+    pub fn tally(&self) -> Option<Tally> {
+        self.terms.as_deref().map(Terms::tally)
     }
 
     /// Puts a task under the stream's terms.
     #[inline(always)]
     pub(crate) fn bind_terms(&self, task: &mut Task) {
         if let Some(terms) = &self.terms {
-            put_under(terms, task);
+            task.put_under(terms);
         }
     }
 
@@ -273,12 +278,6 @@ impl Stream {
             Err(error) => Pending::failed(self.home(), error),
         }
     }
-}
-
-#[cold]
-fn put_under(terms: &Terms, task: &mut Task) {
-    task.extra.get_or_insert_default().terms = Some(terms.clone());
-    terms.accepted();
 }
 
 impl std::fmt::Debug for Stream {

@@ -45,6 +45,16 @@ pub enum Full {
 }
 
 impl Full {
+    /// How many are there already: messages, tasks, bytes, jobs or readbacks.
+    pub fn depth(&self) -> u64 {
+        match self {
+            Full::Mailbox { messages } => *messages as u64,
+            Full::Stream { held, .. } => *held,
+            Full::Uploads { in_use, .. } | Full::Jobs { in_use, .. } => *in_use,
+            Full::Readbacks { asked } => *asked,
+        }
+    }
+
     /// How long to wait before trying again: a guess. A message, task or callback is taken to cost a
     /// microsecond, far above what one of the runtime's costs, and a byte a quarter of a nanosecond, as over
     /// PCIe 3; half of what is there makes room enough. Readbacks wait for their consumer: a millisecond.

@@ -18,6 +18,7 @@ use crate::handle::{Binding, Handle, Hold, Table};
 use crate::kernel::{BindingSpec, ScalarSpec, Share, Signature};
 use crate::launch::{ArgumentCount, INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, TensorMap};
 use crate::message::{Extra, Task};
+use crate::rare::Rare;
 
 /// Arguments on their way into a task: each is checked against what comes next in the signature and
 /// packed at once. The packed arguments are moved into the mailbox slot later, which cannot fail.
@@ -83,8 +84,8 @@ impl Packed {
                 extra.words[..INLINE_WORDS].copy_from_slice(words);
             }
         }
-        if self.extra.is_some() {
-            task.extra = self.extra.take();
+        if let Some(more) = self.extra.take() {
+            task.extra = Rare::of(more);
         }
     }
 }

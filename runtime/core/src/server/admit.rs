@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use smallvec::SmallVec;
 
 use crate::backend::Backend;
+use crate::cancel::Terms;
 use crate::handle::Binding;
 use crate::hazard::log::Use;
 use crate::id::{Point, QueueId, StreamId};
@@ -47,7 +48,7 @@ impl<B: Backend> Server<B> {
             // Who dropped something and then syncs finds it dropped.
             self.honour_drops();
         }
-        if let Some(since) = message.terms().and_then(|terms| terms.since) {
+        if let Some(since) = message.terms().and_then(Terms::since) {
             self.wants_time = true;
             // What the caller saw of the clock has passed for us as well.
             self.now = self.now.max(Some(since));
@@ -327,7 +328,7 @@ pub(super) fn binding_at_mut(task: &mut Task, index: usize) -> Option<&mut Bindi
     if index < inline {
         return Some(&mut task.bindings[index]);
     }
-    task.extra.as_mut()?.bindings.get_mut(index - inline)
+    task.extra.more_mut()?.bindings.get_mut(index - inline)
 }
 
 /// Binding `index` of a task, inline ones first.
@@ -337,7 +338,7 @@ pub(super) fn binding_at(task: &Task, index: usize) -> Option<Binding> {
         Some(binding) => Some(*binding),
         None => task
             .extra
-            .as_ref()?
+            .more()?
             .bindings
             .get(index - task.bindings.len())
             .copied(),

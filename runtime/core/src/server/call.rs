@@ -97,7 +97,7 @@ impl<B: Backend> Server<B> {
             }
             (LaunchCount::Dynamic, []) => (BoundCount::Static([0; 3]), &[][..]),
         };
-        let extra = task.extra.as_deref();
+        let extra = task.extra.more();
         let launch = Launch {
             name: prepared.kernel.name(),
             kernel: &prepared.code,
@@ -127,7 +127,7 @@ impl<B: Backend> Server<B> {
         };
         let layouts = task
             .extra
-            .as_mut()
+            .more_mut()
             .map(|extra| std::mem::take(&mut extra.layouts))
             .unwrap_or_default();
         let layout = layouts.first().and_then(Option::as_ref);
@@ -161,10 +161,7 @@ impl<B: Backend> Server<B> {
         let Op::CopyOut(copy) = &task.op else {
             return Ok(());
         };
-        let layouts = task
-            .extra
-            .as_deref()
-            .map_or(&[][..], |extra| &extra.layouts);
+        let layouts = task.extra.more().map_or(&[][..], |extra| &extra.layouts);
         let mut cursor = point.cursor;
         for (index, (source, landing)) in self.bound.iter().zip(&copy.landings).enumerate() {
             if index > 0 {

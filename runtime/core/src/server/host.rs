@@ -76,6 +76,9 @@ impl<B: Backend> Server<B> {
         let failed = outcome.is_err();
         match outcome {
             Ok(resources) => {
+                if let Some(terms) = held.task.terms() {
+                    terms.begins_on_host();
+                }
                 self.host_names.insert(stream, work.name.clone());
                 self.effects.push_back(Effect::Host {
                     work: *work,
@@ -139,6 +142,9 @@ impl<B: Backend> Server<B> {
         let Some(mut held) = actor.held.pop_front() else {
             return;
         };
+        if let Some(terms) = held.task.terms() {
+            terms.ends_on_host();
+        }
         match outcome {
             Ok(()) => {
                 self.host_names.remove(&token.stream);

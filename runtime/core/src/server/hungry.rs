@@ -28,7 +28,7 @@ impl<B: Backend> Server<B> {
     pub fn next_deadline(&self) -> Option<Instant> {
         let deadline = |stream: &u32| {
             let held = self.streams.get(*stream as usize)?.held.front()?;
-            held.task.terms()?.deadline
+            held.task.terms()?.deadline()
         };
         self.hungry.iter().filter_map(deadline).min()
     }

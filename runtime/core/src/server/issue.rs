@@ -8,6 +8,7 @@ use crate::handle::Binding;
 use crate::id::{Point, QueueId};
 use crate::message::{Op, Task};
 use crate::planted::{Bug, on};
+use crate::rare::Rare;
 use crate::slice::{Memory, Slice};
 use crate::stream::actor::{HeldTask, NO_OBJECT, Parked};
 
@@ -152,14 +153,21 @@ impl<B: Backend> Server<B> {
         resolved: Result<(), FailureRef>,
         point: Point,
     ) {
-        let outcome = match (self.withdrawn(task), resolved) {
+        let withdrawn = self.withdrawn(task);
+        if withdrawn.is_none() {
+            // Before the call, after which it may run.
+            self.note_issued(task, point);
+        }
+        let outcome = match (withdrawn, resolved) {
             (Some(failure), _) => Err(failure),
             (None, _) if matches!(task.op, Op::Replay(_)) => {
-                return self.replay(object, task, point);
+                self.replay(object, task, point);
+                return self.note_last(task, point);
             }
             (None, Ok(())) => self.call(task, object, point),
             (None, Err(cause)) => Err(Failure::input(&self.name_of(task), cause)),
         };
+        self.note_last(task, point);
         match outcome {
             Ok(()) => self.heal(task),
             Err(failure) => {
@@ -172,20 +180,32 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// The failure of a task that is not to be issued any more. Counts those that are.
+    /// The failure of a task that is not to be issued any more.
     #[inline]
     pub(super) fn withdrawn(&mut self, task: &Task) -> Option<FailureRef> {
         let terms = task.terms()?;
-        match terms.withdrawn(self.now) {
-            None => {
-                terms.issued();
-                None
-            }
-            Some(reason) => {
-                terms.removed();
-                self.counters.withdrawn += 1;
-                Some(Failure::not_run(&self.name_of(task), reason))
-            }
+        let reason = terms.withdrawn(self.now)?;
+        terms.removed();
+        self.counters.withdrawn += 1;
+        Some(Failure::not_run(&self.name_of(task), reason))
+    }
+
+    /// A task is issued.
+    #[inline]
+    fn note_issued(&self, task: &Task, point: Point) {
+        if let Some(terms) = task.terms() {
+            terms.issued(&self.queues[point.queue.index()].timeline, point.cursor);
+        }
+    }
+
+    /// A task that was to be at `point` may have taken more cursors than that: it ends with the last.
+    #[inline]
+    fn note_last(&self, task: &Task, point: Point) {
+        let state = &self.queues[point.queue.index()];
+        if state.issued > point.cursor
+            && let Some(terms) = task.terms()
+        {
+            terms.ends_later(&state.timeline, point.cursor, state.issued);
         }
     }
 
@@ -298,8 +318,8 @@ impl<B: Backend> Server<B> {
         if !matches!(held.task.op, Op::Launch { .. }) {
             held.task.op = Op::Taken;
         }
-        if held.task.extra.is_some() {
-            held.task.extra = None;
+        if !held.task.extra.is_none() {
+            held.task.extra = Rare::default();
         }
         held.after.clear();
         held.unissued = 0;

@@ -15,6 +15,7 @@ use crate::hazard::points::Points;
 use crate::health::Recovery;
 use crate::id::Point;
 use crate::message::{HostSource, HostWork, Op, Registration, Task};
+use crate::rare::Rare;
 
 use crate::stream::turns::Turns;
 
@@ -166,9 +167,13 @@ impl<B: Backend> Server<B> {
     /// Answers a task, whose stream has come as far as `last`.
     fn lose_task(&mut self, task: &mut Task, last: Option<Point>) {
         if let Some(terms) = task.terms() {
-            terms.removed();
+            match task.op {
+                // A host function's operation is taken out of its task while it runs.
+                Op::Taken => terms.ends_on_host(),
+                _ => terms.removed(),
+            }
         }
-        task.extra = None;
+        task.extra = Rare::default();
         if let Op::Reserve { .. } = task.op
             && let Some(binding) = task.bindings.first()
             && let Some(slot) = self.table.slot(binding.slice.index())
@@ -183,7 +188,6 @@ impl<B: Backend> Server<B> {
             after.insert(last);
         }
         let op = std::mem::replace(&mut task.op, Op::Taken);
-        // A host function's operation is taken out of its task while it runs.
         self.loss.tasks += u64::from(!matches!(
             op,
             Op::Taken | Op::Ask(_) | Op::Register(_) | Op::Flush

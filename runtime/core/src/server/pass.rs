@@ -15,6 +15,7 @@ use crate::hazard::log::{AccessLog, Use};
 use crate::id::Point;
 use crate::message::{Op, Task};
 use crate::planted::{Bug, on};
+use crate::rare::Rare;
 use crate::stream::actor::NO_OBJECT;
 use crate::stream::queue::QueueState;
 
@@ -95,7 +96,7 @@ impl<B: Backend> Server<B> {
         let point = self.next_point(queue);
         self.bound.clear();
         let mut sound = self.enter_bindings(&mut task.bindings, point);
-        if let Some(extra) = &mut task.extra {
+        if let Some(extra) = task.extra.more_mut() {
             sound &= self.enter_bindings(&mut extra.bindings, point);
         }
         if !self.after.is_empty() {
@@ -107,7 +108,7 @@ impl<B: Backend> Server<B> {
         self.run(task, object, resolved, point);
         // What the backend did not take of the message is dropped here: the mailbox does not.
         task.op = Op::Taken;
-        task.extra = None;
+        task.extra = Rare::default();
         let actor = &mut self.streams[stream as usize];
         actor.issued += 1;
         actor.last = point.cursor;

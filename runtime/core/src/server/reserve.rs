@@ -106,7 +106,7 @@ impl<B: Backend> Server<B> {
         }
         let granted = self.reserve(slice, stream, mode, Patience::Fresh).is_ok();
         if let Some(terms) = message.terms().filter(|_| granted) {
-            terms.issued();
+            terms.done();
         }
         granted
     }
@@ -134,7 +134,7 @@ impl<B: Backend> Server<B> {
         let Some(slice) = self.links.slice(binding.slice) else {
             return Issued::Empty;
         };
-        if held.task.extra.is_some()
+        if !held.task.extra.is_none()
             && let Some(held) = self.streams[stream as usize].held.pop_front()
         {
             let failure = self.withdrawn_reserve(&held.task);
@@ -150,7 +150,7 @@ impl<B: Backend> Server<B> {
             Ok(()) => {
                 let held = self.streams[stream as usize].held.front();
                 if let Some(terms) = held.and_then(|held| held.task.terms()) {
-                    terms.issued();
+                    terms.done();
                 }
             }
             Err(ReserveError::OutOfMemory { .. }) => {
