@@ -12,12 +12,14 @@
 //! | `program` | clients, streams, buffers; which step is made, and what is checked |
 //! | `program/steps` | what steps do with buffers |
 //! | `case` | running a case, and making a failing one small |
+//! | `fairness` | how long a small client waits beside a greedy one |
 //!
 //! Everything runs on the calling thread, on a driven simulator: the same case is the same run.
 
 mod case;
 mod dice;
 mod expect;
+pub mod fairness;
 mod program;
 mod setting;
 

@@ -334,7 +334,8 @@ impl Backend for SimDevice {
         let mut stepped = false;
         while step(&self.shared) {
             stepped = true;
-            let goes_on = |state: &mut State| state.random.below(STEPS_PER_PUMP) > 0;
+            let goes_on =
+                |state: &mut State| !state.punctual && state.random.below(STEPS_PER_PUMP) > 0;
             if !self.shared.with(goes_on) {
                 break;
             }

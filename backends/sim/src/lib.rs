@@ -26,7 +26,8 @@
 //! - **Memory.** What nobody defined reads as a pattern: in a fresh slice, and after its end. `Write` bindings
 //!   are made anything before their task runs, since it is to define every byte.
 //! - **Checks.** Every task is checked when it is issued, see [`Violation`]. Waits that were of no use are counted.
-//! - **Virtual time.** Work costs what the [`CostModel`] says, so that schedules can be judged.
+//! - **Virtual time.** Work costs what the [`CostModel`] says, so that schedules can be judged; [`Sim::punctual`] takes
+//!   steps in its order.
 //! - **Faults.** Calls fail as [`Faults`] plans it; [`Holds`] hold queues; [`Sim::slow`] makes them slow.
 //!
 //! # What it does not

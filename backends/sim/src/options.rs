@@ -45,6 +45,7 @@ pub struct Sim {
     pub(crate) faults: Faults,
     pub(crate) checks: Checks,
     pub(crate) slow: [u32; MAX_QUEUES],
+    pub(crate) punctual: bool,
     pub(crate) findings: Findings,
     pub(crate) holds: Holds,
 }
@@ -61,6 +62,7 @@ impl Sim {
             faults: Faults::none(),
             checks: Checks::default(),
             slow: [1; MAX_QUEUES],
+            punctual: false,
             findings: Findings::default(),
             holds: Holds::new(),
         }
@@ -107,6 +109,14 @@ impl Sim {
         if let Some(slow) = self.slow.get_mut(queue.index()) {
             *slow = factor.max(1);
         }
+        self
+    }
+
+    /// No adversary but a clock: everything happens in the order of virtual time, and is seen when it ends. For
+    /// measuring schedules, of a driven device whose host takes no time: a pump is one step.
+    #[must_use]
+    pub fn punctual(mut self) -> Self {
+        self.punctual = true;
         self
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct State {
     faults: FaultPlan,
     /// How many times more rarely each queue is chosen.
     pub(crate) slow: Vec<u32>,
+    /// The order of steps is that of virtual time.
+    pub(crate) punctual: bool,
     /// Nothing runs any more: what is queued fails, what comes is refused.
     pub(crate) lost: bool,
     /// The device goes away.
@@ -72,6 +74,7 @@ impl State {
             random,
             faults: FaultPlan::new(sim.faults.clone(), faults_seed),
             slow: slow.to_vec(),
+            punctual: sim.punctual,
             lost: false,
             stopping: false,
             figures: Figures::default(),

@@ -60,6 +60,9 @@ impl State {
                 let queue = &mut self.queues[index];
                 let cursor = queue.published + 1 + self.random.below(most - queue.published);
                 queue.published = cursor;
+                if self.punctual {
+                    self.timing.tell_time(self.timing.ended_ns(index, cursor));
+                }
                 let point = Point::new(QueueId(index as u8), cursor);
                 if let Some(checker) = &mut self.checker {
                     checker.published(point);
@@ -93,6 +96,9 @@ impl State {
 
     fn choose(&mut self, shared: &Shared) -> Option<Choice> {
         let choices = self.choices(shared);
+        if self.punctual {
+            return self.earliest(choices);
+        }
         let weight = |choice: &Choice| {
             let (Choice::Run(queue) | Choice::Publish(queue, _)) = *choice;
             (USUAL_WEIGHT / u64::from(self.slow[queue])).max(1)
@@ -108,6 +114,21 @@ impl State {
             left = left.saturating_sub(weight);
             chosen
         })
+    }
+
+    /// What happens first in virtual time: an end is seen before a task begins that could have seen it.
+    fn earliest(&self, choices: Vec<Choice>) -> Option<Choice> {
+        let first = choices.into_iter().map(|choice| match choice {
+            Choice::Run(queue) => (self.timing.free_ns(queue), choice),
+            Choice::Publish(queue, _) => {
+                let cursor = self.queues[queue].published + 1;
+                let ended_ns = self.timing.ended_ns(queue, cursor);
+                (ended_ns, Choice::Publish(queue, cursor))
+            }
+        });
+        let is_run = |choice: &Choice| matches!(choice, Choice::Run(_));
+        let (_, choice) = first.min_by_key(|(at_ns, choice)| (*at_ns, is_run(choice)))?;
+        Some(choice)
     }
 
     fn choices(&mut self, shared: &Shared) -> Vec<Choice> {

@@ -39,6 +39,8 @@ pub(crate) struct Timing {
     spans: Vec<Span>,
     spans_max: usize,
     end_ns: u64,
+    /// What starts from here on does not start earlier.
+    now_ns: u64,
 }
 
 impl Timing {
@@ -51,12 +53,28 @@ impl Timing {
             spans: Vec::new(),
             spans_max,
             end_ns: 0,
+            now_ns: 0,
         }
     }
 
     /// When the last task ended.
     pub(crate) fn end_ns(&self) -> u64 {
         self.end_ns
+    }
+
+    /// When a queue can begin its next task.
+    pub(crate) fn free_ns(&self, queue: usize) -> u64 {
+        self.lanes[queue].free_ns.max(self.now_ns)
+    }
+
+    /// When the task at `cursor` of a queue ended.
+    pub(crate) fn ended_ns(&self, queue: usize, cursor: u64) -> u64 {
+        self.lanes[queue].end_of(cursor)
+    }
+
+    /// It is so late: whoever sees this does not go back.
+    pub(crate) fn tell_time(&mut self, now_ns: u64) {
+        self.now_ns = self.now_ns.max(now_ns);
     }
 
     pub(crate) fn busy_ns(&self, queue: QueueId) -> u64 {
@@ -85,7 +103,7 @@ impl Timing {
     pub(crate) fn ran(&mut self, point: Point, bindings: &[BoundSlice], work: crate::cost::Work) {
         let queue = point.queue.index();
         let ready_ns = bindings.iter().map(|bound| self.ready_ns(bound)).max();
-        let start_ns = self.lanes[queue].free_ns.max(ready_ns.unwrap_or(0));
+        let start_ns = self.free_ns(queue).max(ready_ns.unwrap_or(0));
         let took_ns = self.cost.of(work).saturating_mul(self.slow[queue]);
         let end_ns = start_ns.saturating_add(took_ns);
         for bound in bindings.iter().filter(|bound| bound.len > 0) {

@@ -74,9 +74,12 @@ impl<B: Backend> Server<B> {
         self.tasks_held += 1;
         let (holds, sequence) = (actor.held.len(), actor.issued + actor.held.len() as u64);
         self.join_turn(stream);
+        let queue = self.streams[stream as usize].queue;
         if reserves && holds == 1 {
             // It waits for memory from now on, before whoever asks later.
             self.issue_first(stream);
+        } else if self.queues[queue.index()].full {
+            // Whatever has room by now is given out by turns: who keeps sending would have it all.
         } else if asked {
             self.flush_prefix(stream, sequence, Why::Asked);
         } else if holds >= self.options.max_tasks {
@@ -298,6 +301,7 @@ impl<B: Backend> Server<B> {
         let actor = &mut self.streams[stream as usize];
         if !actor.in_turn && actor.can_go() {
             actor.in_turn = true;
+            actor.gone = 0;
             let priority = actor.priority();
             self.queues[actor.queue.index()].turn.join(stream, priority);
         }

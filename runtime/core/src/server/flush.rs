@@ -6,6 +6,7 @@
 
 use crate::backend::Backend;
 use crate::id::QueueId;
+use crate::message::Op;
 use crate::options::Strategy;
 
 use super::Server;
@@ -67,12 +68,20 @@ impl<B: Backend> Server<B> {
             let actor = &mut self.streams[stream as usize];
             actor.in_turn = false;
             let quantum = quantum.saturating_mul(actor.weight);
-            let mut outcome = Issued::Empty;
-            for _ in 0..quantum {
+            let mut gone = std::mem::take(&mut actor.gone);
+            // Its go may have been over but for what takes no time, which has gone otherwise since.
+            let mut outcome = Issued::Yes;
+            loop {
+                // Where a stream has come to is told in the go of what it came by.
+                let takes_time = self.takes_time(stream);
+                if takes_time && gone >= quantum {
+                    break;
+                }
                 outcome = self.issue_first(stream);
                 if outcome != Issued::Yes {
                     break;
                 }
+                gone += usize::from(takes_time);
                 moved = true;
             }
             match outcome {
@@ -83,6 +92,7 @@ impl<B: Backend> Server<B> {
                     // have given it another.
                     let state = &mut self.queues[queue.index()];
                     let actor = &mut self.streams[stream as usize];
+                    actor.gone = gone;
                     if std::mem::replace(&mut actor.in_turn, true) {
                         state.turn.leave(stream);
                     }
@@ -94,6 +104,16 @@ impl<B: Backend> Server<B> {
         }
         self.end_batch(queue);
         moved
+    }
+
+    /// Is the first held task of a stream work, and not only a place in the order?
+    fn takes_time(&self, stream: u32) -> bool {
+        let first = self
+            .streams
+            .get(stream as usize)
+            .and_then(|actor| actor.held.front());
+        !first
+            .is_some_and(|held| matches!(held.task.op, Op::Answer(_) | Op::Mark | Op::DropAfter(_)))
     }
 
     /// Ends the batch that a queue has been given: its point becomes observable.

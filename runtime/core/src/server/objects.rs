@@ -115,6 +115,7 @@ impl<B: Backend> Server<B> {
                     last: 0,
                     parked: Parked::No,
                     in_turn: false,
+                    gone: 0,
                     unreleased: 0,
                     credit_chunk,
                     waiters: Default::default(),

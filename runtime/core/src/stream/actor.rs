@@ -111,6 +111,8 @@ pub(crate) struct StreamActor {
     pub(crate) parked: Parked,
     /// Is it in its queue's turn?
     pub(crate) in_turn: bool,
+    /// Tasks issued in its present go, which goes on where a full queue cut it short.
+    pub(crate) gone: usize,
     /// Who waits for a held task to be issued, the earliest task first.
     pub(crate) waiters: BinaryHeap<Reverse<Waiter>>,
     /// Credit of issued tasks that is not given back yet.

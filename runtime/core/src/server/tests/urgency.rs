@@ -121,3 +121,81 @@ fn a_task_that_an_urgent_one_waits_for_inherits_its_priority() {
     assert!(place(100) < place(101) && place(101) < place(200));
     assert!(place(200) <= 4, "{order:?}");
 }
+
+/// A go that a full queue cuts short goes on where it was: nobody keeps a queue that is never empty.
+#[test]
+fn a_full_queue_does_not_lengthen_a_go() {
+    let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(1);
+    let mut rig = Rig::new(1, options);
+    let streams = [(Priority::Normal, 3, 7), (Priority::Normal, 1, 3)];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    while rig.order(0).len() < 10 {
+        rig.step(0);
+        rig.rest();
+    }
+    let who: Vec<u64> = rig.order(0).iter().map(|task| task / 100).collect();
+    assert_eq!(who, [0, 0, 0, 1, 0, 0, 0, 1, 0, 1]);
+    rig.drain();
+}
+
+#[test]
+fn stream_after_stream_is_a_batch_of_each_on_a_full_queue_too() {
+    let options = DeviceOptions::default()
+        .strategy(Strategy::Sequential)
+        .max_tasks(3)
+        .max_in_flight(1);
+    let mut rig = Rig::new(1, options);
+    let streams = [(Priority::Normal, 1, 7), (Priority::Normal, 1, 7)];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    while rig.order(0).len() < 14 {
+        rig.step(0);
+        rig.rest();
+    }
+    let who: Vec<u64> = rig.order(0).iter().map(|task| task / 100).collect();
+    // The first went when its stream held a batch, before there was anybody else.
+    assert_eq!(who, [0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1]);
+    rig.drain();
+}
+
+/// Who keeps sending has no advantage: what a full queue has room for again is given out by turns.
+#[test]
+fn a_stream_that_holds_a_batch_does_not_pass_by_the_turns_of_a_full_queue() {
+    let options = DeviceOptions::default().max_tasks(2).max_in_flight(1);
+    let mut rig = Rig::new(1, options);
+    let streams = [(Priority::Normal, 1, 4), (Priority::Normal, 1, 1)];
+    let made = backlog(&mut rig, &streams);
+    let (kernel, more) = (rig.kernel(), rig.slice(&made[0], 64));
+    rig.rest();
+    for task in 4..8 {
+        rig.step(0);
+        rig.launch(&made[0], &kernel, task, &[more.update()]);
+        rig.rest();
+    }
+    assert!(rig.order(0)[..4].contains(&100), "{:?}", rig.order(0));
+    rig.drain();
+}
+
+/// The shares are those of a queue that is never empty, too.
+#[test]
+fn priorities_have_their_shares_of_a_full_queue() {
+    let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(2);
+    let mut rig = Rig::new(1, options);
+    let streams = [
+        (Priority::Low, 1, 90),
+        (Priority::Normal, 1, 90),
+        (Priority::High, 1, 90),
+    ];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    while rig.order(0).len() < 67 {
+        rig.step(0);
+        rig.rest();
+    }
+    // Two went before there was anybody else.
+    let order = &rig.order(0)[2..67];
+    let of = |stream| order.iter().filter(|task| **task / 100 == stream).count();
+    assert_eq!([of(0), of(1), of(2)], [5, 20, 40]);
+    rig.drain();
+}

@@ -1,0 +1,85 @@
+//! `fairness`: how long a small client waits beside a greedy one, in virtual time; the same for the same seed.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use millstream_swarm::fairness::{Row, table};
+
+/// How long a small client waits beside a greedy one, in virtual time.
+#[derive(Parser)]
+#[command(version, about)]
+struct Arguments {
+    /// Chooses how long the long tasks are.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Prints one JSON array instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Characters of the longest bar.
+const BAR: f64 = 40.0;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let rows = match table(arguments.seed) {
+        Ok(rows) => rows,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match arguments.json {
+        true => json(&rows),
+        false => text(&rows),
+    }
+    match rows.iter().all(|row| row.max_us <= row.bound_us) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+fn text(rows: &[Row]) {
+    println!(
+        "latency of a short task (10 us) beside 4 greedy streams of long ones (50 to 150 us), virtual us"
+    );
+    println!(
+        "{:6} {:10} {:28} {:>7} {:>7} {:>7} {:>7} {:>9} {:>5}",
+        "queues", "strategy", "", "p50", "p99", "max", "bound", "greedy/ms", "busy"
+    );
+    let longest = rows.iter().map(|row| row.p99_us).fold(1.0, f64::max);
+    for row in rows {
+        let bar = "#".repeat((row.p99_us / longest * BAR).ceil() as usize);
+        println!(
+            "{:6} {:10} {:28} {:7.0} {:7.0} {:7.0} {:7.0} {:9.2} {:4.0}% {bar}",
+            row.queues,
+            format!("{:?}", row.strategy),
+            row.scenario.name,
+            row.p50_us,
+            row.p99_us,
+            row.max_us,
+            row.bound_us,
+            row.greedy_per_ms,
+            row.busy * 100.0,
+        );
+    }
+}
+
+fn json(rows: &[Row]) {
+    let object = |row: &Row| {
+        format!(
+            r#"  {{"queues":{},"strategy":"{:?}","scenario":"{}","p50_us":{:.1},"p99_us":{:.1},"max_us":{:.1},"bound_us":{:.0},"greedy_per_ms":{:.3},"busy":{:.3}}}"#,
+            row.queues,
+            row.strategy,
+            row.scenario.name,
+            row.p50_us,
+            row.p99_us,
+            row.max_us,
+            row.bound_us,
+            row.greedy_per_ms,
+            row.busy,
+        )
+    };
+    let objects: Vec<String> = rows.iter().map(object).collect();
+    println!("[\n{}\n]", objects.join(",\n"));
+}

@@ -1,0 +1,42 @@
+//! Nobody starves, and the stated bounds hold, whatever the strategy, the priorities and the weights.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what it expects by unwrapping"
+)]
+
+use millstream::Strategy;
+use millstream_swarm::fairness::{Row, SCENARIOS, Scenario, measure, table};
+
+fn row(rows: &[Row], scenario: Scenario, strategy: Strategy) -> &Row {
+    let of = |row: &&Row| (row.scenario, row.strategy, row.queues) == (scenario, strategy, 1);
+    rows.iter().find(of).unwrap()
+}
+
+/// The bounds are those of the documentation; the device works all the time; each choice does what it is for.
+#[test]
+fn a_small_client_beside_a_greedy_one_waits_no_longer_than_its_bound() {
+    let rows = table(1).unwrap();
+    for row in &rows {
+        assert!(row.max_us <= row.bound_us, "{row:?}");
+        assert!(row.p50_us <= row.p99_us && row.p99_us <= row.max_us);
+        assert!(row.busy > 0.98, "the device rests: {row:?}");
+    }
+    let [equal, high, low, heavy] = SCENARIOS;
+    let both = [Strategy::Interleave, Strategy::Sequential];
+    for strategy in both {
+        let of = |scenario| row(&rows, scenario, strategy).p99_us;
+        assert!(of(high) < of(equal) && of(high) < of(low), "{strategy:?}");
+        assert!(of(equal) < of(heavy), "{strategy:?}");
+    }
+    for scenario in [equal, low, heavy] {
+        let [turns, batches] = both.map(|strategy| row(&rows, scenario, strategy).p99_us);
+        assert!(2.0 * turns < batches, "{scenario:?}");
+    }
+}
+
+/// Virtual time is no clock's.
+#[test]
+fn the_same_seed_is_the_same_row() {
+    let row = || measure(SCENARIOS[0], Strategy::Interleave, 3, 7).unwrap();
+    assert_eq!(row(), row());
+}
