@@ -291,7 +291,7 @@ impl<B: Backend> DeviceActor<B> {
             return (report, Some(server));
         }
         // Nothing of it may be touched any more, or somebody may still look at its memory.
-        report.bytes_left = server.bytes_reserved();
+        report.bytes_left = server.leave_pages();
         report.threads_left = server.busy_queues();
         std::mem::forget(server);
         (report, None)

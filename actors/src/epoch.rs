@@ -93,9 +93,9 @@ pub(crate) fn parts<O: Open>(
     let timelines: Vec<_> = queues
         .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
         .collect();
-    let server = Server::new(backend, options.clone(), table.clone()).with_gone(gone);
+    let server = Server::new(backend, options.clone(), table.clone()).with_gone(gone.clone());
     let (device, controls) = ToDevice::new(gate);
-    let gc = Gc::new(timelines.clone(), device.clone());
+    let gc = Gc::new(timelines.clone(), device.clone(), gone);
     watch_ends(&timelines, &device);
     let actor = DeviceActor::new(
         server,

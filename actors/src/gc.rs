@@ -12,6 +12,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use millstream_core::channel::mark_runtime_thread;
+use millstream_core::client::Gone;
 use millstream_core::hazard::points::Points;
 use millstream_core::id::Point;
 use millstream_sync::channel;
@@ -53,15 +54,18 @@ pub(crate) struct Gc {
     waiting: Vec<Waiting>,
     /// Values that are kept for ever.
     parked: Arc<AtomicU64>,
+    /// Who tells of them while others go on.
+    gone: Arc<Gone>,
 }
 
 impl Gc {
-    pub(crate) fn new(timelines: Vec<Arc<Timeline>>, device: ToDevice) -> Self {
+    pub(crate) fn new(timelines: Vec<Arc<Timeline>>, device: ToDevice, gone: Arc<Gone>) -> Self {
         Self {
             timelines,
             device,
             waiting: Vec::new(),
             parked: Arc::default(),
+            gone,
         }
     }
 
@@ -113,6 +117,7 @@ impl Gc {
         if let Then::Drop(value) = then {
             // Relaxed: a figure.
             self.parked.fetch_add(1, Ordering::Relaxed);
+            self.gone.park_value();
             std::mem::forget(value);
         }
     }

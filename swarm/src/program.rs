@@ -25,7 +25,7 @@ const BUFFERS: usize = 4;
 const SOFT_LIMIT_MAX: usize = 8 << 10;
 
 /// How long an answer may take: far more than any does, so that a lost one is told.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a step finds wrong.
 pub(crate) type Found = Result<(), String>;

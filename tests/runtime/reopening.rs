@@ -8,7 +8,8 @@ use rstest::rstest;
 use rstest_reuse::apply;
 
 use crate::dying::*;
-use crate::support::{Valve, add_one, launch_update, one};
+use crate::faulty::Faulty;
+use crate::support::{Valve, add_one, held, launch_update, one};
 
 /// I5, I7: a reopened device works; what is of the lost epoch says so, typed and at once.
 #[apply(every_device)]
@@ -192,4 +193,31 @@ fn a_panic_of_a_backend_is_a_loss(#[case] on: On) {
     let kernel = client.kernel(Kernel::new("k").native(|_, _| {})).unwrap();
     fresh.launch(&kernel, one(), ()).unwrap();
     fresh.sync().wait_timeout(PATIENCE).unwrap();
+}
+
+/// I4: what lost epochs have left behind is told while the device goes on.
+#[apply(every_threaded_device)]
+fn statistics_tell_what_lost_epochs_have_left_behind(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::SameProcess);
+    let client = rig.client();
+    assert_eq!(rig.device.stats().unwrap().values_parked, 0);
+    for epoch in 1..=2 {
+        let valve = Valve::new();
+        let (held, stream) = (held(&client, &valve), client.stream());
+        let values = stream.create(&[0_u32]).unwrap();
+        let guard = client.stream().get_resource::<Faulty>(()).wait().unwrap();
+        launch_update(&stream, &held, &values).unwrap();
+        stream.drop_after(Box::new(7)).unwrap();
+        valve.wait_for_arrivals(1);
+        switch.lose_now();
+        until_lost(&mut rig);
+        let report = rig.device.reopen().unwrap();
+        assert_eq!(report.values_parked, 1);
+        assert!(report.bytes_left > 0, "a guard may look at them");
+        let stats = rig.device.stats().unwrap();
+        assert_eq!(stats.values_parked, epoch);
+        assert_eq!(stats.bytes_left, epoch * report.bytes_left);
+        valve.open();
+        drop(guard);
+    }
 }

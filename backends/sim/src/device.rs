@@ -157,6 +157,9 @@ impl Backend for SimDevice {
     fn free(&mut self, page: PageId) {
         self.shared.call(|state| {
             if let Some(checker) = &mut state.checker {
+                if state.lost {
+                    checker.page_freed_lost(page);
+                }
                 checker.page_freed(page);
             }
             state.memory.free(page);

@@ -155,7 +155,7 @@ impl Shared {
     }
 
     fn issued(&self) -> MutexGuard<'_, Issued> {
-        self.issued.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.issued)
     }
 }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -54,7 +55,39 @@ pub enum Health {
 }
 
 /// The health of a device, shared by all who tell it and all who watch it.
-pub struct Vitals(Mutex<State>);
+pub struct Vitals {
+    state: Mutex<State>,
+    remains: Remains,
+}
+
+/// What lost epochs of a device have left behind, for ever.
+#[derive(Default)]
+pub(crate) struct Remains {
+    values_parked: AtomicU64,
+    bytes_left: AtomicU64,
+}
+
+impl Remains {
+    pub(crate) fn values_parked(&self) -> u64 {
+        // Relaxed: a figure.
+        self.values_parked.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bytes_left(&self) -> u64 {
+        // Relaxed: a figure.
+        self.bytes_left.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn park_value(&self) {
+        // Relaxed: a figure.
+        self.values_parked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn leave_bytes(&self, bytes: u64) {
+        // Relaxed: a figure.
+        self.bytes_left.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
 
 struct State {
     health: Health,
@@ -67,18 +100,26 @@ struct State {
 
 impl Default for Vitals {
     fn default() -> Self {
-        Self(Mutex::new(State {
-            health: Health::Running { epoch: 0 },
-            changes: 0,
-            wakers: Vec::new(),
-            watches: 0,
-        }))
+        Self {
+            state: Mutex::new(State {
+                health: Health::Running { epoch: 0 },
+                changes: 0,
+                wakers: Vec::new(),
+                watches: 0,
+            }),
+            remains: Remains::default(),
+        }
     }
 }
 
 impl Vitals {
     fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.0)
+        lock(&self.state)
+    }
+
+    /// What lost epochs have left behind.
+    pub(crate) fn remains(&self) -> &Remains {
+        &self.remains
     }
 
     /// How the device is.

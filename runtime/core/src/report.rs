@@ -66,6 +66,11 @@ pub struct Stats {
     pub withdrawn: u64,
     /// How often a client went above its soft limit.
     pub soft_limit_crossings: u64,
+    /// Values, given to be dropped after work of a lost epoch that will never have ended, that are kept for ever;
+    /// of all epochs of the device.
+    pub values_parked: u64,
+    /// Bytes in pages that lost epochs were left with: nothing of them is touched any more.
+    pub bytes_left: u64,
     /// Live streams.
     pub streams: u64,
     /// Tasks that streams hold right now.

@@ -73,6 +73,10 @@ impl Checker {
         self.slices.page_allocated(page, bytes);
     }
 
+    pub(crate) fn page_freed_lost(&mut self, page: PageId) {
+        self.found.push(Violation::PageFreedLost { page });
+    }
+
     pub(crate) fn page_freed(&mut self, page: PageId) {
         let order = &self.order;
         if let Some(user) = self.accesses.user(page, |point| order.is_seen(point)) {

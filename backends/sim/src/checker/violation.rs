@@ -143,6 +143,12 @@ pub enum Violation {
         /// Who uses it.
         user: Touch,
     },
+    /// A page is freed on a device that is lost: nothing of it may be touched (I10).
+    #[error("{page} is freed on a lost device (I10)")]
+    PageFreedLost {
+        /// The page.
+        page: PageId,
+    },
     /// A page is freed that does not live.
     #[error("{page} is freed, but does not live")]
     PageFreedTwice {

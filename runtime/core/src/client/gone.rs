@@ -49,6 +49,22 @@ impl Gone {
         }
     }
 
+    /// A value, given to be dropped after work that will never have ended, is kept for ever.
+    pub fn park_value(&self) {
+        self.vitals.remains().park_value();
+    }
+
+    /// So many bytes are left to a lost device.
+    pub fn leave_bytes(&self, bytes: u64) {
+        self.vitals.remains().leave_bytes(bytes);
+    }
+
+    /// Values kept and bytes left, in all epochs so far.
+    pub(crate) fn remains(&self) -> (u64, u64) {
+        let remains = self.vitals.remains();
+        (remains.values_parked(), remains.bytes_left())
+    }
+
     /// The device was closed, unless it had been lost.
     pub fn set_closed(&self) {
         if self.lost.get().is_none() {

@@ -105,9 +105,11 @@ impl<B: Backend> Server<B> {
         !self.host_names.is_empty()
     }
 
-    /// Bytes in pages that the device still has.
-    pub fn bytes_reserved(&self) -> u64 {
-        self.pools.usage().reserved
+    /// Leaves its pages to a lost device, and tells their bytes.
+    pub fn leave_pages(&self) -> u64 {
+        let bytes = self.pools.usage().reserved;
+        self.loss.gone.leave_bytes(bytes);
+        bytes
     }
 
     /// Answers everything that is held, and forgets every object of the lost device. To be called once,

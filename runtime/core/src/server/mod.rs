@@ -320,6 +320,7 @@ impl<B: Backend> Server<B> {
     /// The counters, as an answer.
     fn stats(&self) -> Stats {
         let counters = &self.counters;
+        let (values_parked, bytes_left) = self.loss.gone.remains();
         Stats {
             tasks: counters.tasks,
             batches: counters.batches,
@@ -330,6 +331,8 @@ impl<B: Backend> Server<B> {
             failures: counters.failures,
             withdrawn: counters.withdrawn,
             soft_limit_crossings: counters.soft_limit_crossings,
+            values_parked,
+            bytes_left,
             streams: self.streams.len() as u64,
             tasks_held: self.tasks_held(),
             memory: self.memory_usage(),

@@ -304,6 +304,11 @@ impl Rig {
         Answer::of(receiver)
     }
 
+    pub(super) fn cleanup(&mut self) {
+        let ask = Ask::Cleanup(reply().0);
+        self.send(Task::new(None, Op::Ask(Box::new(ask))));
+    }
+
     pub(super) fn flush(&mut self, stream: &Stream) {
         self.send(Task::new(Some(stream.id()), Op::Flush));
     }

@@ -34,6 +34,8 @@ pub(super) struct Memory {
     pages_made: u32,
     memory_bytes: u64,
     slices: HashMap<SliceId, Live>,
+    /// The device is gone: it has no pages any more, and takes none.
+    pub(super) lost: bool,
     /// Slices that ever had memory.
     pub(super) reserved: HashSet<SliceId>,
 }
@@ -45,6 +47,7 @@ impl Memory {
             pages_made: 0,
             memory_bytes,
             slices: HashMap::new(),
+            lost: false,
             reserved: HashSet::new(),
         }
     }
@@ -57,6 +60,9 @@ impl Memory {
     pub(super) fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
         let used: u64 = self.pages.values().map(|page| page.len() as u64).sum();
         let free = self.memory_bytes - used;
+        if self.lost {
+            return Err(PageError::Lost);
+        }
         if bytes > free {
             return Err(PageError::OutOfMemory { free: Some(free) });
         }
@@ -67,6 +73,7 @@ impl Memory {
     }
 
     pub(super) fn free(&mut self, page: PageId) {
+        assert!(!self.lost, "{page} of a lost device is freed");
         assert!(
             self.slices.values().all(|slice| slice.page != page),
             "{page} is freed with a slice on it"

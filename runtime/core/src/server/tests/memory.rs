@@ -373,3 +373,25 @@ fn an_ask_above_its_limit_is_not_given_up_for_nothing() {
     assert!(out_of_memory(&rig, &mut within_read) && out_of_memory(&rig, &mut much_read));
     assert!(rig.has_memory(&above));
 }
+
+/// I10: from the very call that says that the device is gone on, nothing is freed on it.
+#[test]
+fn the_step_in_which_the_device_is_lost_frees_no_page() {
+    let memory = MemoryOptions::default().page_bytes(64 << 10);
+    let options = DeviceOptions::default().memory(memory).max_tasks(100);
+    let mut rig = Rig::with_memory(2, 1 << 20, options);
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let x = rig.slice(&a, 1 << 19);
+    rig.launch(&a, &kernel, 1, &[x.update()]);
+    drop(x);
+    let _waits = rig.slice(&b, 3 << 18);
+    rig.rest();
+    assert_eq!((rig.held(), rig.ledger.get().memory.live().0), (1, 1));
+    rig.ledger.get().memory.lost = true;
+    // The page of `x` is free now. The one that waits for memory meets the loss, and the cleanup comes after it.
+    rig.step(0);
+    rig.cleanup();
+    rig.admit();
+    assert!(rig.server.is_lost());
+    assert_eq!(rig.ledger.get().memory.live().0, 1);
+}
