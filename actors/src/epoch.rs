@@ -79,6 +79,7 @@ pub(crate) fn parts<O: Open>(
         table: table.clone(),
         trace_capacity: options.trace_spans(),
         spin: *options.spin_policy(),
+        gone: gone.clone(),
     };
     let backend = kind.open(context)?;
     if let Some(lost) = before.map(DeviceShared::properties)

@@ -5,10 +5,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use millstream::sim::Call;
-use millstream::{Device, Error};
+use millstream::{Device, Error, Health};
 
 use crate::dice::Dice;
-use crate::program::{Found, Program};
+use crate::program::{Found, Program, Relic};
 use crate::setting::{Setting, Sureness};
 
 /// Steps of a fresh case.
@@ -127,14 +127,34 @@ impl Case {
         for step in &self.steps {
             program.step(&mut Dice::new(self.seed, u64::from(*step)))?;
         }
-        program.finish(&device, &mut Dice::new(self.seed, u64::from(u32::MAX)))?;
-        drop(device);
+        let last = &mut Dice::new(self.seed, u64::from(u32::MAX));
+        let relic = program.relic();
+        program.finish(&device, last)?;
+        if matches!(device.health(), Health::Lost { .. }) {
+            self.run_again(&device, &relic)?;
+        }
+        drop((relic, device));
         let report = driver.close();
         match (report.drained, report.slices_held, report.tasks_left) {
             (true, 0, 0) => Ok(()),
             _ if setting.sureness == Sureness::Lost => Ok(()),
             _ => Err(format!("teardown left something behind (I10): {report:?}")),
         }
+    }
+
+    /// The whole program once more, on a lost device that is opened again: nothing fails but what it makes fail
+    /// itself, and what was made before says that it is old.
+    fn run_again(&self, device: &Device, relic: &Relic) -> Found {
+        device
+            .reopen()
+            .map_err(|error| format!("the device was not reopened: {error}"))?;
+        let mut program = Program::new(device, self.seed, Sureness::Sound)
+            .map_err(|error| format!("a call was refused after reopening: {error}"))?;
+        for step in &self.steps {
+            relic.is_old(device)?;
+            program.step(&mut Dice::new(self.seed, u64::from(*step)))?;
+        }
+        program.finish(device, &mut Dice::new(self.seed, u64::from(u32::MAX)))
     }
 
     /// The smallest case that it finds from here, within `time`, that is wrong as well, whatever about.

@@ -49,6 +49,30 @@ struct Ticking {
     ticks: u64,
 }
 
+/// A stream and a handle of an epoch.
+pub(crate) struct Relic {
+    stream: Stream,
+    handle: Handle<u32>,
+}
+
+impl Relic {
+    /// They are of the lost epoch, and say so.
+    pub(crate) fn is_old(&self, device: &Device) -> Found {
+        let fresh = device.client().stream();
+        let told = [
+            self.stream.fill(&self.handle, 1),
+            fresh.fill(&self.handle, 1),
+            fresh.read(&self.handle).wait().map(drop),
+        ];
+        let lost =
+            |told: &Result<(), Error>| matches!(told, Err(Error::DeviceLost { epoch: 0, .. }));
+        match told.iter().all(lost) {
+            true => Ok(()),
+            false => Err(format!("what is old does not say so (I5): {told:?}")),
+        }
+    }
+}
+
 /// Ticks that ran, by stream.
 type Ran = Arc<Mutex<HashMap<u32, u64>>>;
 
@@ -209,6 +233,14 @@ impl Program {
             .slice(range.clone())
             .unwrap_or_else(|_| handle.clone());
         (buffer, range, view)
+    }
+
+    /// What it leaves to be looked at when the device is another.
+    pub(crate) fn relic(&self) -> Relic {
+        Relic {
+            stream: self.streams[0].stream.clone(),
+            handle: self.buffers[0].handle.clone(),
+        }
     }
 
     /// One step.

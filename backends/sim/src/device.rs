@@ -20,6 +20,7 @@ use millstream_core::memory::{PageError, PageId};
 use millstream_core::message::Pattern;
 use millstream_core::properties::{DeviceProperties, Feature};
 use millstream_sync::facade::Mutex;
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::timeline::Timeline;
 
 use crate::entry::{Item, LaunchOp, Op};
@@ -55,13 +56,17 @@ pub struct SimDevice {
 impl SimDevice {
     pub(crate) fn open(sim: Sim, context: &HostContext) -> Result<Self, OpenError> {
         let properties = properties(&sim);
+        // Relaxed: only that numbers differ matters.
+        let epoch = sim.opened.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(&sim, context.trace_capacity)),
+            state: Mutex::new(State::new(&sim, epoch, context.trace_capacity)),
             table: context.table.clone(),
             timelines: (0..sim.queues).map(|_| Arc::default()).collect(),
             holds: sim.holds,
             findings: sim.findings,
             checks: sim.checks,
+            gone: context.gone.clone(),
+            told: AtomicBool::new(false),
         });
         let stepper = match context.driven {
             true => None,

@@ -46,6 +46,7 @@ pub struct Faults {
     nth: Vec<(Call, u64)>,
     chances: [f64; CALLS],
     lost_from: Option<u64>,
+    lost_at_run: Option<u64>,
 }
 
 impl Faults {
@@ -74,6 +75,19 @@ impl Faults {
     #[must_use]
     pub fn lost_from(mut self, nth: u64) -> Self {
         self.lost_from = Some(nth);
+        self
+    }
+
+    /// The device is lost while the `nth` task runs; no call has told, nor will need to.
+    #[must_use]
+    pub fn lost_at_run(mut self, nth: u64) -> Self {
+        self.lost_at_run = Some(nth);
+        self
+    }
+
+    /// The same plan without the losses.
+    pub(crate) fn without_loss(mut self) -> Self {
+        (self.lost_from, self.lost_at_run) = (None, None);
         self
     }
 }
@@ -117,6 +131,9 @@ impl FaultPlan {
             .lost_from
             .is_some_and(|from| self.calls >= from && call != Call::Run)
         {
+            return Verdict::Loses;
+        }
+        if call == Call::Run && self.faults.lost_at_run == Some(number) {
             return Verdict::Loses;
         }
         let share = self.faults.chances[call as usize];

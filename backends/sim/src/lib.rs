@@ -28,7 +28,8 @@
 //! - **Checks.** Every task is checked when it is issued, see [`Violation`]. Waits that were of no use are counted.
 //! - **Virtual time.** Work costs what the [`CostModel`] says, so that schedules can be judged; [`Sim::punctual`] takes
 //!   steps in its order.
-//! - **Faults.** Calls fail as [`Faults`] plans it; [`Holds`] hold queues; [`Sim::slow`] makes them slow.
+//! - **Faults.** Calls fail as [`Faults`] plans it, and the device is lost at a call or while a task runs; a lost one ends
+//!   its timelines at once, and can be opened again, as the next epoch of the same seed; [`Holds`] hold queues; [`Sim::slow`] makes them slow.
 //!
 //! # What it does not
 //! One task runs at a time: kernels of different queues interleave, but do not overlap. A task that waits in user

@@ -4,6 +4,9 @@ use millstream_core::backend::{HostContext, Open};
 use millstream_core::error::OpenError;
 use millstream_core::id::{MAX_QUEUES, QueueId};
 
+use millstream_sync::facade::Arc;
+use millstream_sync::facade::atomic::AtomicU64;
+
 use crate::cost::CostModel;
 use crate::device::SimDevice;
 use crate::faults::Faults;
@@ -36,7 +39,7 @@ pub enum Checks {
 /// // let device = Device::open(sim)?; ..; drop(device);
 /// findings.assert_clean();
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sim {
     pub(crate) seed: u64,
     pub(crate) queues: usize,
@@ -46,6 +49,8 @@ pub struct Sim {
     pub(crate) checks: Checks,
     pub(crate) slow: [u32; MAX_QUEUES],
     pub(crate) punctual: bool,
+    /// How often it was opened.
+    pub(crate) opened: Arc<AtomicU64>,
     pub(crate) findings: Findings,
     pub(crate) holds: Holds,
 }
@@ -63,6 +68,7 @@ impl Sim {
             checks: Checks::default(),
             slow: [1; MAX_QUEUES],
             punctual: false,
+            opened: Arc::default(),
             findings: Findings::default(),
             holds: Holds::new(),
         }
@@ -135,6 +141,12 @@ impl Open for Sim {
     type Backend = SimDevice;
 
     const NAME: &'static str = "sim";
+
+    /// The same simulator goes on: findings and figures with it, other choices of the same seed. Losses strike in
+    /// the first epoch only.
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
 
     fn open(self, context: HostContext) -> Result<SimDevice, OpenError> {
         if self.queues == 0 || self.queues > MAX_QUEUES {

@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
+use millstream_core::client::Gone;
 use millstream_core::handle::Table;
+use millstream_core::health::Recovery;
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::timeline::Timeline;
 
@@ -23,6 +26,9 @@ pub(crate) struct Shared {
     pub(crate) holds: Holds,
     pub(crate) findings: Findings,
     pub(crate) checks: Checks,
+    pub(crate) gone: Arc<Gone>,
+    /// The device is lost, and everybody who waits for it was told.
+    pub(crate) told: AtomicBool,
 }
 
 impl Shared {
@@ -52,7 +58,22 @@ impl Shared {
         let result = f(&mut state);
         let found = state.take_found();
         self.findings.report(&found, state.figures());
+        let lost = state.lost;
+        drop(state);
+        if lost {
+            self.tell_loss();
+        }
         (result, found)
+    }
+
+    /// Nothing will be published any more, whether a call comes that is told so or not.
+    #[cold]
+    fn tell_loss(&self) {
+        // Relaxed: that it is done once matters, nothing is passed on by it.
+        if !self.told.swap(true, Ordering::Relaxed) {
+            self.gone.set_lost(Recovery::SameProcess);
+            self.timelines.iter().for_each(|timeline| timeline.end());
+        }
     }
 
     /// Counts a call and says what becomes of it.

@@ -14,6 +14,9 @@ use crate::options::{Checks, Sim};
 use crate::random::Random;
 use crate::timing::Timing;
 
+/// Makes the choices of one epoch others than those of the next.
+const EPOCH_SALT: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// One queue.
 #[derive(Default)]
 pub(crate) struct Queue {
@@ -44,6 +47,8 @@ pub(crate) struct State {
     /// The device goes away.
     pub(crate) stopping: bool,
     figures: Figures,
+    /// What the epochs before came to.
+    before: Figures,
 }
 
 /// What is noted in the fingerprint of a run.
@@ -62,9 +67,14 @@ pub(crate) enum Event {
 }
 
 impl State {
-    pub(crate) fn new(sim: &Sim, spans_max: usize) -> Self {
-        let mut random = Random::new(sim.seed);
+    pub(crate) fn new(sim: &Sim, epoch: u64, spans_max: usize) -> Self {
+        let mut random = Random::new(sim.seed ^ epoch.wrapping_mul(EPOCH_SALT));
+        let faults = match epoch {
+            0 => sim.faults.clone(),
+            _ => sim.faults.clone().without_loss(),
+        };
         let slow = &sim.slow[..sim.queues];
+        let before = sim.findings.figures();
         let faults_seed = random.next();
         Self {
             queues: slow.iter().map(|_| Queue::default()).collect(),
@@ -72,12 +82,13 @@ impl State {
             checker: (sim.checks != Checks::Off).then(|| Checker::new(sim.queues)),
             timing: Timing::new(sim.cost.clone(), slow, spans_max),
             random,
-            faults: FaultPlan::new(sim.faults.clone(), faults_seed),
+            faults: FaultPlan::new(faults, faults_seed),
             slow: slow.to_vec(),
             punctual: sim.punctual,
             lost: false,
             stopping: false,
-            figures: Figures::default(),
+            figures: before,
+            before,
         }
     }
 
@@ -197,9 +208,9 @@ impl State {
 
     pub(crate) fn figures(&self) -> Figures {
         let mut figures = self.figures;
-        figures.virtual_ns = self.timing.end_ns();
+        figures.virtual_ns = self.before.virtual_ns + self.timing.end_ns();
         if let Some(checker) = &self.checker {
-            figures.waits = checker.waits();
+            figures.waits = self.before.waits.and(checker.waits());
         }
         figures
     }

@@ -76,7 +76,7 @@ impl State {
                 };
                 self.queues[index].running = true;
                 self.memory.starts(entry.point, &entry.bindings);
-                let fate = match self.judge_run() {
+                let fate = match self.judge(Call::Run) {
                     Verdict::Goes => Fate::Runs,
                     Verdict::Fails(number) => Fate::Fails(number),
                     Verdict::Loses => Fate::Lost,
@@ -84,13 +84,6 @@ impl State {
                 let seed = self.random.next();
                 Some(Next::Run { entry, fate, seed })
             }
-        }
-    }
-
-    fn judge_run(&mut self) -> Verdict {
-        match self.lost {
-            true => Verdict::Loses,
-            false => self.judge(Call::Run),
         }
     }
 
@@ -133,6 +126,10 @@ impl State {
 
     fn choices(&mut self, shared: &Shared) -> Vec<Choice> {
         let mut choices = Vec::new();
+        if self.lost {
+            // What is queued says so when the device goes.
+            return choices;
+        }
         for index in 0..self.queues.len() {
             if shared.holds.is_held(index) {
                 continue;

@@ -21,6 +21,7 @@ use millstream_sync::facade::SpinPolicy;
 use millstream_sync::timeline::Timeline;
 
 use crate::access::Access;
+use crate::client::Gone;
 use crate::error::{KernelError, OpenError};
 use crate::failure::FailureRef;
 use crate::handle::Table;
@@ -318,6 +319,9 @@ pub struct HostContext {
     pub trace_capacity: usize,
     /// How long the backend's own threads spin before they park.
     pub spin: SpinPolicy,
+    /// How a backend that finds out by itself that its device is lost tells so: by [`Gone::set_lost`], before it
+    /// ends its timelines. Who waits on them is told of the loss then.
+    pub gone: Arc<Gone>,
 }
 
 /// Options of a device kind, and how it is opened.

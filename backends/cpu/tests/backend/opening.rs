@@ -14,6 +14,7 @@ use crate::rig::{Q0, Q1, Rig, table};
 
 fn refused(options: Cpu) -> &'static str {
     let context = HostContext {
+        gone: Default::default(),
         driven: false,
         table: table().0,
         trace_capacity: 0,

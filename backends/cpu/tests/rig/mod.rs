@@ -97,6 +97,7 @@ impl Rig {
     pub(crate) fn with(options: Cpu, driven: bool, trace_capacity: usize) -> Self {
         let (table, receiver) = table();
         let context = HostContext {
+            gone: Default::default(),
             driven,
             table: table.clone(),
             trace_capacity,

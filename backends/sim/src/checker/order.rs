@@ -21,6 +21,17 @@ pub struct Waits {
     pub passed: u64,
 }
 
+impl Waits {
+    /// These and those.
+    pub(crate) fn and(self, more: Self) -> Self {
+        Self {
+            issued: self.issued + more.issued,
+            implied: self.implied + more.implied,
+            passed: self.passed + more.passed,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Lane {
     issued: Cursor,

@@ -36,6 +36,7 @@ impl Calls {
         let table = Table::new(1000, Outlet::new(sender.probe(), Arc::default()));
         let findings = sim.findings();
         let context = HostContext {
+            gone: Default::default(),
             driven: true,
             table,
             trace_capacity: 0,

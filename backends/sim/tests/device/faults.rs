@@ -1,10 +1,13 @@
 //! Every fault reaches whom it concerns as a typed error, and nobody else; nothing hangs or leaks.
 
+use std::time::Duration;
+
 use millstream_actors::Device;
 use millstream_core::client::{Pending, Stream};
 use millstream_core::error::{Error, KernelError};
 use millstream_core::failure::{Extent, Reason};
 use millstream_core::handle::Handle;
+use millstream_core::health::Health;
 use millstream_core::launch::{CubeCount, update};
 use millstream_core::options::DeviceOptions;
 use millstream_sim::{Call, Faults, Findings, Sim, SimResources};
@@ -228,5 +231,54 @@ fn a_device_that_steps_by_itself_survives_its_faults() {
         }
         drop(device);
         findings.assert_clean();
+    }
+}
+
+/// I5: a loss that no call tells of, because it comes while a task runs, reaches whoever waits; nobody needs to send
+/// anything more. The simulator goes on in another epoch, with what it found before.
+#[test]
+fn a_device_lost_while_a_task_runs_tells_everybody_and_is_reopened() {
+    for (nth, driven) in [1, 2, 5]
+        .into_iter()
+        .flat_map(|nth| [(nth, true), (nth, false)])
+    {
+        let sim = Sim::seed(9).faults(Faults::none().lost_at_run(nth));
+        let findings = sim.findings();
+        let options = DeviceOptions::default();
+        let (device, _driver) = match driven {
+            true => {
+                Device::open_driven(sim, options).map(|(device, driver)| (device, Some(driver)))
+            }
+            false => Device::open_with(sim, options).map(|device| (device, None)),
+        }
+        .unwrap();
+        let client = device.client();
+        let (stream, other) = (client.stream(), client.stream());
+        let values = stream.create(&[1_u32; 8]).unwrap();
+        for value in 0..6 {
+            stream.fill(&values, value).unwrap();
+        }
+        for told in [
+            stream.read(&values).wait().err(),
+            other.read(&values).wait().err(),
+            device.sync().wait().err(),
+        ] {
+            let told = told.expect("the device is lost");
+            assert!(matches!(told, Error::DeviceLost { epoch: 0, .. }), "{told}");
+        }
+        let mut watch = device.watch_health();
+        while !matches!(watch.health(), Health::Lost { epoch: 0, .. }) {
+            watch.wait_timeout(Duration::from_secs(60)).unwrap();
+        }
+        device.reopen().unwrap();
+        assert!(matches!(
+            client.stream().read(&values).wait(),
+            Err(Error::DeviceLost { epoch: 0, .. })
+        ));
+        let well = run_with(Faults::none()).0.unwrap();
+        assert_eq!(program(&device).unwrap(), well);
+        drop((stream, other, values, client, device, _driver));
+        findings.assert_clean();
+        assert_eq!(findings.figures().faults, 1);
     }
 }
