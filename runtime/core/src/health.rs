@@ -294,7 +294,7 @@ mod tests {
             watch.wait_timeout(Duration::ZERO),
             Err(Error::TimedOut { .. })
         ));
-        let waiting = thread::spawn(move || watch.wait_timeout(Duration::from_secs(60)));
+        let waiting = std::thread::spawn(move || watch.wait_timeout(Duration::from_secs(60)));
         vitals.change(LOST);
         assert!(matches!(waiting.join(), Ok(Ok(Some(LOST)))));
     }
