@@ -39,14 +39,18 @@ fn sending_orders_nobody() {
     loom::model(|| {
         let device = open();
         let sum = device.client().stream().create(&[0_u32]).unwrap();
-        let note = Arc::new(Payload::new(0));
+        let note = Arc::new((Payload::new(0), AtomicUsize::new(0)));
         let (theirs, client, shared) = (note.clone(), device.client(), sum.clone());
         let writing = thread::spawn(move || {
-            theirs.set(1);
+            theirs.0.set(1);
             client.stream().fill(&shared, 1).unwrap();
+            theirs.1.store(1, Ordering::Relaxed);
         });
-        device.client().stream().fill(&sum, 2).unwrap();
-        let _ = note.get();
+        // Their send was first, and we know: but not from having waited.
+        if note.1.load(Ordering::Relaxed) == 1 {
+            device.client().stream().fill(&sum, 2).unwrap();
+            let _ = note.0.get();
+        }
         writing.join().unwrap();
     });
 }
