@@ -224,3 +224,33 @@ fn a_clients_own_bound_on_uploads_replaces_the_devices(#[case] on: On) {
     stream.write(&values, &[4; 600]).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [4; 600]);
 }
+
+/// I12: a call that finds no room charges nothing to the client's hard limit, however often it is tried.
+#[apply(every_threaded_device)]
+fn what_finds_no_room_is_not_charged(#[case] on: On) {
+    let rig = on.open();
+    let builder = rig.device.client_builder();
+    let client = builder.hard_limit(64 << 10).max_tasks(2).build();
+    let stream = client.stream();
+    let (valve, values) = (
+        Valve::new(),
+        rig.client().stream().create(&[0_u32]).unwrap(),
+    );
+    launch_update(&rig.client().stream(), &held(&client, &valve), &values).unwrap();
+    valve.wait_for_arrivals(1);
+    // These two come after the held kernel, and are all that the client may have on their way.
+    stream.fill(&values, 1).unwrap();
+    stream.fill(&values, 2).unwrap();
+    for _ in 0..3 {
+        let refused = full(stream.nowait().empty::<u8>(64 << 10));
+        assert!(
+            matches!(refused, Full::Stream { limit: 2, .. }),
+            "{refused}"
+        );
+    }
+    valve.open();
+    let all = stream.empty::<u8>(64 << 10).unwrap();
+    stream.fill(&all, 7).unwrap();
+    assert_eq!(stream.read(&all).wait().unwrap(), [7; 64 << 10]);
+    assert_eq!(stream.read(&values).wait().unwrap(), [2]);
+}

@@ -98,13 +98,28 @@ impl Stream {
             charge(&hold, limit, bytes);
         }
         let binding = Binding::new(SliceId(hold.id()), 0, bytes, Access::Write);
+        let sent = self.send_reserve(wait, binding, mode);
+        if let Err(error) = sent {
+            // The hold is no handle: nobody else gives back what it was charged.
+            credit_charge(&hold);
+            return Err(error);
+        }
+        Ok(hold)
+    }
+
+    fn send_reserve(
+        &self,
+        wait: bool,
+        binding: Binding,
+        mode: Option<AllocationMode>,
+    ) -> Result<(), Error> {
         let stream = self.known()?;
         self.pay(wait)?;
         let mut build = |slot: &mut MaybeUninit<Task>| {
             let task = slot.write(Task::new(
                 Some(stream),
                 Op::Reserve {
-                    client: client.id,
+                    client: self.client().shared.id,
                     mode,
                     position: 0,
                 },
@@ -115,10 +130,6 @@ impl Stream {
         // SAFETY: the closure writes the slot first thing, and panics only if memory for terms cannot be had,
         // which aborts.
         let sent = unsafe { self.device().send_with(wait, &mut build) };
-        if let Err(error) = self.refund_unless(sent) {
-            credit_charge(&hold);
-            return Err(error);
-        }
-        Ok(hold)
+        self.refund_unless(sent)
     }
 }
