@@ -56,6 +56,7 @@ impl<B: Backend> Server<B> {
         self.settle_queue(stream);
         if matches!(message.op, Op::Reserve { .. }) && self.admit_reserve(stream, message) {
             self.streams[stream as usize].release_credit();
+            message.extra = None;
             return;
         }
         let reserves = matches!(message.op, Op::Reserve { .. });
@@ -102,6 +103,7 @@ impl<B: Backend> Server<B> {
     fn refuse(&mut self, message: &mut Task) {
         debug_assert!(false, "a task names an unknown stream");
         self.counters.failures += 1;
+        message.extra = None;
         match std::mem::replace(&mut message.op, Op::Taken) {
             Op::CopyOut(copy) => copy
                 .reply
