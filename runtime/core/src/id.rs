@@ -95,4 +95,6 @@ slot_ids! {
     KernelId: "kernel";
     /// A recording that a device knows.
     RecordingId: "recording";
+    /// A client, in one epoch of a device.
+    SeatId: "client";
 }

@@ -15,7 +15,7 @@ use crate::backend::{BackendKernel, CustomWork};
 use crate::cancel::Terms;
 use crate::error::Error;
 use crate::handle::Binding;
-use crate::id::{ClientId, KernelId, Point, RecordingId, StreamId};
+use crate::id::{ClientId, KernelId, Point, RecordingId, SeatId, StreamId};
 use crate::kernel::{ExecutionMode, Kernel};
 use crate::landing::Landing;
 use crate::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, TensorMap};
@@ -307,6 +307,8 @@ pub enum Registration {
         id: StreamId,
         /// Its client.
         client: ClientId,
+        /// The client's own slot: what is kept of the client goes when that is dropped.
+        seat: Option<SeatId>,
         /// How urgent its client's work is.
         priority: Priority,
         /// Its share of the turns among streams of its priority.

@@ -18,10 +18,15 @@ pub struct Gone {
     credits: Mutex<Credits>,
 }
 
+/// Fewer credits than this are not worth looking through.
+const SWEEP_MIN: usize = 64;
+
 /// The credits of an epoch's clients.
 #[derive(Default)]
 struct Credits {
     live: Vec<Weak<Credit>>,
+    /// As many as this are looked through for those that went.
+    sweep_at: usize,
     /// Nothing makes room any more.
     ended: bool,
 }
@@ -96,8 +101,12 @@ impl Gone {
             credit.end();
             return credit;
         }
-        // Clients come and go: forget those that went.
-        credits.live.retain(|credit| credit.strong_count() > 0);
+        // Clients come and go: forget those that went, once they may be half of all, so that it costs each
+        // client the same however many there are.
+        if credits.live.len() >= credits.sweep_at {
+            credits.live.retain(|credit| credit.strong_count() > 0);
+            credits.sweep_at = SWEEP_MIN.max(credits.live.len() * 2);
+        }
         credits.live.push(Arc::downgrade(&credit));
         credit
     }

@@ -10,8 +10,9 @@ use millstream_sync::credit::Credit;
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::client::{ClientBuilder, DeviceShared};
+use crate::handle::Hold;
 use crate::health::{Health, Vitals};
-use crate::id::ClientId;
+use crate::id::{ClientId, SeatId};
 use crate::properties::DeviceProperties;
 
 /// A device through its epochs.
@@ -83,6 +84,9 @@ pub(crate) struct Bounds {
 /// A client in one epoch.
 pub(crate) struct Seat {
     pub(crate) device: Arc<DeviceShared>,
+    /// Its place in the table, by which the device learns that it is gone. A full table has none: its streams
+    /// are refused then, too.
+    hold: Option<Hold>,
     /// Credit for tasks of all its streams, if they share one.
     pub(crate) tasks: Option<Arc<Credit>>,
     /// Bytes of its uploads that are on their way.
@@ -99,7 +103,13 @@ impl Seat {
             tasks: bounds.tasks.map(|tasks| device.credit(tasks)),
             uploads: device.credit(upload_bytes),
             jobs: device.credit(options.max_jobs),
+            hold: device.slot().ok(),
             device,
         })
+    }
+
+    /// Its place in the device's table.
+    pub(crate) fn id(&self) -> Option<SeatId> {
+        self.hold.as_ref().map(|hold| SeatId(hold.id()))
     }
 }

@@ -51,6 +51,7 @@ impl Stream {
             device.register(Registration::Stream {
                 id,
                 client: client.shared.id,
+                seat: seat.id(),
                 priority: client.shared.priority,
                 weight: client.shared.weight,
                 soft_limit: client.shared.soft_limit,

@@ -1,6 +1,6 @@
 //! Bytes per client, for reports, and soft limits. Hard limits are kept elsewhere, where a client meets them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 
 use crate::id::ClientId;
 
@@ -24,8 +24,18 @@ impl Account {
 }
 
 /// The bytes of every client of a device.
+///
+/// A client that is there is kept from [`open`](Self::open) to [`close`](Self::close); one that is gone, for as
+/// long as it holds something. So clients that come and go leave nothing here.
 #[derive(Default, Debug)]
-pub struct Accounts(HashMap<ClientId, Account>);
+pub struct Accounts(HashMap<ClientId, Entry>);
+
+#[derive(Default, Debug)]
+struct Entry {
+    account: Account,
+    /// Is the client there?
+    open: bool,
+}
 
 impl Accounts {
     /// No clients.
@@ -33,14 +43,30 @@ impl Accounts {
         Self::default()
     }
 
+    /// `client` is there.
+    pub fn open(&mut self, client: ClientId) {
+        self.0.entry(client).or_default().open = true;
+    }
+
     /// How much `client` may hold before others go first.
     pub fn limit(&mut self, client: ClientId, soft_limit: u64) {
-        self.0.entry(client).or_default().soft_limit = Some(soft_limit);
+        let account = &mut self.0.entry(client).or_default().account;
+        account.soft_limit = Some(soft_limit);
+    }
+
+    /// `client` is gone.
+    pub fn close(&mut self, client: ClientId) {
+        if let hash_map::Entry::Occupied(mut entry) = self.0.entry(client) {
+            entry.get_mut().open = false;
+            if entry.get().account.in_use == 0 {
+                entry.remove();
+            }
+        }
     }
 
     /// `client` holds `bytes` more. Says whether that took it above its soft limit.
     pub fn charge(&mut self, client: ClientId, bytes: u64) -> bool {
-        let account = self.0.entry(client).or_default();
+        let account = &mut self.0.entry(client).or_default().account;
         let crosses = account.is_above_with(bytes) && !account.is_above_with(0);
         account.in_use = account.in_use.saturating_add(bytes);
         account.high_water = account.high_water.max(account.in_use);
@@ -49,7 +75,11 @@ impl Accounts {
 
     /// `client` holds `bytes` less. Says whether it was above its soft limit with them.
     pub fn credit(&mut self, client: ClientId, bytes: u64) -> bool {
-        let account = self.0.entry(client).or_default();
+        let hash_map::Entry::Occupied(mut entry) = self.0.entry(client) else {
+            debug_assert!(bytes == 0, "{client:?} gives back {bytes} and has nothing");
+            return false;
+        };
+        let account = &mut entry.get_mut().account;
         let was_above = account.is_above_with(0);
         debug_assert!(
             account.in_use >= bytes,
@@ -57,6 +87,9 @@ impl Accounts {
             account.in_use
         );
         account.in_use = account.in_use.saturating_sub(bytes);
+        if account.in_use == 0 && !entry.get().open {
+            entry.remove();
+        }
         was_above
     }
 
@@ -72,21 +105,18 @@ impl Accounts {
 
     /// What `client` holds and held.
     pub fn of(&self, client: ClientId) -> Account {
-        self.0.get(&client).copied().unwrap_or_default()
+        self.0
+            .get(&client)
+            .map(|entry| entry.account)
+            .unwrap_or_default()
     }
 
-    /// Forgets a client that is gone, unless it still holds something. Returns whether it is forgotten.
-    pub fn forget(&mut self, client: ClientId) -> bool {
-        let holds = self.in_use(client) > 0;
-        if !holds {
-            self.0.remove(&client);
-        }
-        !holds
-    }
-
-    /// All clients, in no order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (ClientId, Account)> + '_ {
-        self.0.iter().map(|(client, account)| (*client, *account))
+    /// All clients that have, or had, something, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (ClientId, Account)> + '_ {
+        self.0
+            .iter()
+            .map(|(client, entry)| (*client, entry.account))
+            .filter(|(_, account)| account.high_water > 0)
     }
 }
 
@@ -130,11 +160,22 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_holds_something_is_not_forgotten() {
+    fn a_client_that_is_gone_is_kept_for_as_long_as_it_holds_something() {
+        let (gone, there) = (ClientId(1), ClientId(2));
         let mut accounts = Accounts::new();
-        accounts.charge(ClientId(1), 1);
-        assert!(!accounts.forget(ClientId(1)));
-        accounts.credit(ClientId(1), 1);
-        assert!(accounts.forget(ClientId(1)) && accounts.iter().len() == 0);
+        accounts.open(gone);
+        accounts.open(there);
+        accounts.charge(gone, 3);
+        accounts.charge(there, 5);
+        accounts.credit(there, 5);
+        accounts.close(gone);
+        assert_eq!((accounts.in_use(gone), accounts.high_water(there)), (3, 5));
+        accounts.credit(gone, 3);
+        assert_eq!(accounts.iter().count(), 1);
+        // Memory that was granted after its client had gone.
+        accounts.charge(gone, 1);
+        accounts.credit(gone, 1);
+        accounts.close(there);
+        assert_eq!(accounts.0.len(), 0);
     }
 }

@@ -12,6 +12,7 @@ pub(super) enum Kind {
     Kernel = 2,
     Recording = 3,
     Stream = 4,
+    Client = 5,
 }
 
 /// Low bits of a link that are the key: as many as handles need, of which there are fewer than 2^28.
@@ -41,7 +42,13 @@ impl Link {
     }
 
     fn kind(self) -> Option<Kind> {
-        let kinds = [Kind::Slice, Kind::Kernel, Kind::Recording, Kind::Stream];
+        let kinds = [
+            Kind::Slice,
+            Kind::Kernel,
+            Kind::Recording,
+            Kind::Stream,
+            Kind::Client,
+        ];
         let code = self.0 >> KEY_BITS & 0xf;
         kinds.into_iter().find(|kind| *kind as u64 == code)
     }

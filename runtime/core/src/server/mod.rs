@@ -57,7 +57,7 @@ use slab::Slab;
 use crate::backend::{Backend, BoundSlice};
 use crate::handle::Table;
 use crate::hazard::points::Points;
-use crate::id::{Point, QueueId};
+use crate::id::{ClientId, Point, QueueId};
 use crate::memory::{Accounts, Pools};
 use crate::message::{HostWork, Op, Task};
 use crate::options::{DeviceOptions, Strategy};
@@ -123,6 +123,8 @@ pub struct Server<B: Backend> {
     kernels: Slab<PreparedKernel>,
     recordings: Slab<StoredRecording>,
     streams: Slab<StreamActor>,
+    /// Clients that have a slot and had a stream.
+    clients: Slab<ClientId>,
     queues: Vec<QueueState>,
     pools: Pools,
     accounts: Accounts,
@@ -199,6 +201,7 @@ impl<B: Backend> Server<B> {
             slices: Slab::new(),
             kernels: Slab::new(),
             recordings: Slab::new(),
+            clients: Slab::new(),
             streams: Slab::new(),
             queues,
             pools,
@@ -235,7 +238,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Takes one message, in mailbox order. The slot is left as [`Op::Taken`] or may be dropped.
+    /// Takes one message, in mailbox order. The slot is left with nothing to be dropped: the mailbox does not.
     #[inline]
     pub fn admit(&mut self, message: &mut Task) {
         match &message.op {
@@ -248,6 +251,7 @@ impl<B: Backend> Server<B> {
             Op::Ask(_) | Op::Register(_) | Op::Flush => self.admit_order(message),
             _ => self.admit_task(message),
         }
+        debug_assert!(message.extra.is_none(), "what a message leaves is leaked");
         self.messages += 1;
     }
 

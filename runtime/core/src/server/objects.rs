@@ -11,7 +11,7 @@ use crate::backend::{Backend, BackendKernel};
 use crate::handle::Binding;
 use crate::hazard::log::AccessLog;
 use crate::hazard::points::Points;
-use crate::id::{ClientId, Point, QueueId};
+use crate::id::{ClientId, Point, QueueId, SeatId};
 use crate::kernel::Kernel;
 use crate::message::{Op, Registration};
 use crate::planted::{Bug, on};
@@ -83,12 +83,14 @@ impl<B: Backend> Server<B> {
             Registration::Stream {
                 id,
                 client,
+                seat,
                 priority,
                 weight,
                 soft_limit,
                 credit,
                 credit_is_shared,
             } => {
+                self.seat_client(client, seat);
                 if let Some(bytes) = soft_limit {
                     self.accounts.limit(client, bytes);
                 }
@@ -124,6 +126,16 @@ impl<B: Backend> Server<B> {
                 self.links
                     .set(id.index(), id.generation(), Kind::Stream, key);
             }
+        }
+    }
+
+    /// A client has a stream: what is kept of it is kept until its slot is dropped.
+    fn seat_client(&mut self, client: ClientId, seat: Option<SeatId>) {
+        if let Some(id) = seat.filter(|id| self.links.at(id.index()).is_none()) {
+            let key = self.clients.insert(client) as u32;
+            self.links
+                .set(id.index(), id.generation(), Kind::Client, key);
+            self.accounts.open(client);
         }
     }
 
@@ -261,6 +273,12 @@ impl<B: Backend> Server<B> {
             Some((Kind::Stream, key)) => {
                 self.streams[key as usize].dropped = true;
                 self.remove_stream_if_done(key);
+            }
+            Some((Kind::Client, key)) => {
+                let client = self.clients.remove(key as usize);
+                self.accounts.close(client);
+                self.links.take(slot);
+                self.table.recycle(slot);
             }
             // Its registration was refused: nothing was ever behind it.
             None => self.table.recycle(slot),

@@ -149,6 +149,7 @@ impl Rig {
         self.register(Registration::Stream {
             id,
             client,
+            seat: None,
             priority,
             weight,
             soft_limit,
