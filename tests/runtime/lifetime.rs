@@ -196,7 +196,7 @@ fn a_callback_that_does_not_end_is_left_behind_by_a_close() {
     let held = valve.clone();
     stream.read(&values).on_ready(move |_| held.pass()).unwrap();
     valve.wait_for_arrivals(1);
-    let report = rig.device.close(Duration::from_millis(20));
+    let report = rig.device.close(Duration::from_millis(500));
     assert!(report.threads_left == 1, "{report:?}");
     valve.open();
 }
