@@ -13,13 +13,15 @@ use serde::Serialize;
 const MAX_THREADS: u64 = 256;
 /// What a device has at most.
 const MAX_QUEUES: u64 = 16;
+/// A week: longer than anybody waits for a soak.
+const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 /// Keeps the list of measured latencies small.
 const MAX_REPEAT: u64 = 10_000;
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  all right
-  1  a result differed from the reference, or the device failed
+  1  a result differed from the reference, a check of a soak failed, or the device failed
   2  bad usage: an unknown option, a folder that is missing, holds no photograph or cannot be written
   3  all right, but some files of the input folder were skipped";
 
@@ -29,6 +31,13 @@ Examples:
   millstream demo --threads 64 --queues 2 --strategy sequential
   millstream demo --input ~/Pictures/holiday --output out/holiday --repeat 1
   millstream demo --json | jq .run.photos_per_second";
+
+const SOAK_EXAMPLES: &str = "\
+Examples:
+  millstream soak --minutes 20
+  millstream soak --minutes 20 --backend sim
+  millstream soak --rounds 5 --threads 4 --json | jq .violations
+  millstream soak --scale";
 
 /// Many threads, one device.
 #[derive(Debug, Parser)]
@@ -43,6 +52,9 @@ pub(crate) enum Command {
     /// Let many threads develop photographs on one device, and check every result.
     #[command(after_help = demo_after_help())]
     Demo(DemoArgs),
+    /// Run mixed load for a given time, check every answer, and tell what grew or was left.
+    #[command(after_help = soak_after_help())]
+    Soak(SoakArgs),
     /// Show which devices can be opened here, and why others cannot.
     #[command(after_help = EXIT_CODES)]
     Doctor(DoctorArgs),
@@ -85,6 +97,57 @@ pub(crate) struct DemoArgs {
     pub(crate) json: bool,
 }
 
+/// Options of `millstream soak`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SoakArgs {
+    /// How long, in minutes; Ctrl-C ends it earlier, with its report.
+    #[arg(long, value_name = "M", default_value_t = 1.0, value_parser = minutes)]
+    pub(crate) minutes: f64,
+
+    /// Ends after so many clients of each thread instead.
+    #[arg(long, value_name = "N", conflicts_with = "minutes", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rounds: Option<u64>,
+
+    /// The device that is soaked.
+    #[arg(long, value_enum, default_value_t = Backend::Cpu)]
+    pub(crate) backend: Backend,
+
+    /// Threads with mixed load; four more have equal clients.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
+    pub(crate) threads: u64,
+
+    /// What the threads choose by.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// Whether the simulator fails calls and tasks, and is lost and opened again now and then.
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub(crate) faults: Switch,
+
+    /// Opens, uses and drops 10,000 clients with 100,000 streams, some times over, instead.
+    #[arg(long, conflicts_with_all = ["minutes", "rounds"])]
+    pub(crate) scale: bool,
+
+    /// Print one JSON object on standard output, with a sample for each second, and nothing else there.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl SoakArgs {
+    pub(crate) fn seconds(&self) -> u64 {
+        (self.minutes * 60.0).ceil() as u64
+    }
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
 /// Options of `millstream doctor`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DoctorArgs {
@@ -99,6 +162,8 @@ pub(crate) struct DoctorArgs {
 pub(crate) enum Backend {
     /// The processor: queues and teams of threads.
     Cpu,
+    /// The simulator: any order that waits permit, and a checker of every access.
+    Sim,
 }
 
 /// The strategy's name on the command line.
@@ -120,6 +185,18 @@ impl fmt::Display for Order {
     }
 }
 
+fn minutes(given: &str) -> Result<f64, String> {
+    match given.parse::<f64>() {
+        Ok(minutes) if minutes > 0.0 && minutes <= MAX_MINUTES => Ok(minutes),
+        Ok(_) => Err(format!("it must be more than 0 and at most {MAX_MINUTES}")),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn soak_after_help() -> String {
+    format!("{SOAK_EXAMPLES}\n\n{EXIT_CODES}")
+}
+
 fn demo_after_help() -> String {
     format!("{DEMO_EXAMPLES}\n\n{EXIT_CODES}")
 }
@@ -137,7 +214,7 @@ mod tests {
     fn demo(line: &str) -> DemoArgs {
         match parse(line).unwrap().command {
             Command::Demo(args) => args,
-            Command::Doctor(_) => panic!("parsed as doctor"),
+            other => panic!("parsed as {other:?}"),
         }
     }
 
@@ -176,6 +253,10 @@ mod tests {
             "millstream demo --queues 0",
             "millstream demo --repeat 0",
             "millstream demo --backend abacus",
+            "millstream soak --minutes 0",
+            "millstream soak --minutes NaN",
+            "millstream soak --minutes 1 --rounds 1",
+            "millstream soak --rounds 0",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }

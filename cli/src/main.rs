@@ -1,4 +1,4 @@
-//! The millstream command line: the demo and the doctor.
+//! The millstream command line: the demo, the soak and the doctor.
 //!
 //! Thin: reads the arguments, runs a command, turns its answer into an exit code. The commands
 //! return errors; only `output` prints them.
@@ -10,6 +10,7 @@ mod exit;
 mod output;
 #[cfg(test)]
 mod scratch;
+mod soak;
 
 use std::process::ExitCode;
 
@@ -20,6 +21,7 @@ use args::{Cli, Command};
 fn main() -> ExitCode {
     let (result, as_json) = match Cli::parse().command {
         Command::Demo(args) => (demo::run(&args), args.json),
+        Command::Soak(args) => (soak::run(&args), args.json),
         Command::Doctor(args) => (doctor::run(&args), args.json),
     };
     let exit = result.unwrap_or_else(|error| {

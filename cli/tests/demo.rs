@@ -207,6 +207,30 @@ fn zero_threads_are_bad_usage() {
     );
 }
 
+/// I5, I10: a short soak on each device is clean, and says what it did.
+#[test]
+fn a_soak_of_some_rounds_is_clean_and_reports_what_it_did() {
+    for device in [["--backend", "cpu"], ["--backend", "sim"]] {
+        let options = ["soak", "--json", "--rounds", "3", "--threads", "3"];
+        let output = program().args(options).args(device).output().unwrap();
+        let report: Value = serde_json::from_str(stdout(&output)).unwrap();
+        assert_eq!(report["violations"], Value::Array(Vec::new()), "{device:?}");
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        assert_eq!(report["counts"]["clients"], 9);
+        let count = |name: &str| report["counts"][name].as_u64().unwrap();
+        assert!(count("steps") >= 9 * 20, "{report}");
+        assert!(count("data") > 0 && count("given") > 0, "{report}");
+    }
+}
+
+#[test]
+fn a_soak_that_cannot_be_is_bad_usage() {
+    for options in [["--minutes", "0"], ["--threads", "0"], ["--rounds", "0"]] {
+        let output = program().arg("soak").args(options).output().unwrap();
+        assert_eq!(code(&output), 2, "{options:?}");
+    }
+}
+
 #[test]
 fn the_doctor_finds_the_processor() {
     let text = program().arg("doctor").output().unwrap();

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use millstream::sim::Sim;
 use millstream::{Cpu, Device, DeviceOptions, Stats, Strategy, Stream};
 
 use super::album::{self, Skipped};
@@ -25,11 +26,21 @@ use crate::exit::CommandError;
 
 /// Spans that the device keeps: those of twenty thousand photographs.
 const TRACE_SPANS_MAX: usize = 200_000;
+/// The simulator's choices: any will do.
+const SIM_SEED: u64 = 7;
 /// How long the device may take to close: by then every result has been read back.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Develops the photographs of a folder and reports.
 pub(crate) fn run(args: &DemoArgs) -> Result<Report, CommandError> {
+    run_on(args, open)
+}
+
+/// As [`run`], on a device that `open` opens.
+pub(crate) fn run_on(
+    args: &DemoArgs,
+    open: impl FnOnce(&DemoArgs) -> Result<Device, CommandError>,
+) -> Result<Report, CommandError> {
     let settings = settings(args)?;
     let album = album::find(&settings.input)?;
     if album.found.is_empty() {
@@ -119,10 +130,12 @@ fn open(args: &DemoArgs) -> Result<Device, CommandError> {
     let options = DeviceOptions::default()
         .strategy(strategy)
         .trace(TRACE_SPANS_MAX);
-    match args.backend {
-        Backend::Cpu => Device::open_with(Cpu::default().queues(args.queues as usize), options)
-            .map_err(|source| CommandError::Open { source }),
-    }
+    let queues = args.queues as usize;
+    let opened = match args.backend {
+        Backend::Cpu => Device::open_with(Cpu::default().queues(queues), options),
+        Backend::Sim => Device::open_with(Sim::seed(SIM_SEED).queues(queues), options),
+    };
+    opened.map_err(|source| CommandError::Open { source })
 }
 
 fn device_error(source: millstream::Error) -> CommandError {

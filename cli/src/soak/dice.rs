@@ -1,0 +1,53 @@
+//! Choices of a thread, from a seed: `SplitMix64`, which is small and good enough to choose steps.
+
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    /// The dice of thread `thread` of a soak with this seed.
+    pub(crate) fn new(seed: u64, thread: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ thread.wrapping_mul(0xd1b5_4a32_d192_ed03))
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 to `end`, which is left out; 0 where there is nothing to choose from.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        match end {
+            0 => 0,
+            end => (self.next() % end as u64) as usize,
+        }
+    }
+
+    pub(crate) fn one_in(&mut self, many: usize) -> bool {
+        self.below(many) == 0
+    }
+
+    /// From 1 to `most`, each power of two as likely as any other: small things are many, large ones occur.
+    pub(crate) fn log_uniform(&mut self, most: usize) -> usize {
+        let bits = self.below(most.max(1).ilog2() as usize + 1);
+        ((1_usize << bits) + self.below(1 << bits)).min(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_chooses_the_same_and_stays_in_range() {
+        let (mut first, mut second) = (Dice::new(7, 3), Dice::new(7, 3));
+        for _ in 0..1_000 {
+            assert_eq!(first.next(), second.next());
+            let size = first.log_uniform(1000);
+            second.log_uniform(1000);
+            assert!((1..=1000).contains(&size), "{size}");
+        }
+        assert_ne!(Dice::new(7, 3).next(), Dice::new(7, 4).next());
+    }
+}

@@ -1,0 +1,287 @@
+//! What a soak has to say, as data and as text.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::spark;
+use super::tally::Count;
+use super::verdict::{
+    self, Checked, Closed, FAIRNESS_MIN, Figures, GROWTH_MAX_BYTES, Growth, Left, Sample,
+};
+use crate::args::{Backend, SoakArgs, Switch};
+use crate::demo::bytes;
+use crate::exit::Exit;
+
+/// Columns of a plot.
+const PLOT_WIDTH: usize = 60;
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Settings {
+    pub(crate) backend: Backend,
+    pub(crate) threads: u64,
+    pub(crate) seed: u64,
+    pub(crate) faults: bool,
+    pub(crate) minutes: Option<f64>,
+    pub(crate) rounds: Option<u64>,
+}
+
+impl Settings {
+    pub(crate) fn of(args: &SoakArgs) -> Self {
+        Self {
+            backend: args.backend,
+            threads: args.threads,
+            seed: args.seed,
+            faults: args.faults == Switch::On && args.backend == Backend::Sim,
+            minutes: args.rounds.is_none().then_some(args.minutes),
+            rounds: args.rounds,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    version: &'static str,
+    exit_code: u8,
+    settings: Settings,
+    seconds: f64,
+    steps_per_second: f64,
+    /// How often the device was lost and opened again.
+    losses: u64,
+    counts: BTreeMap<Count, u64>,
+    memory: Option<Growth>,
+    even: Vec<u64>,
+    threads: Option<(usize, usize)>,
+    left: Option<Left>,
+    closed: Closed,
+    checked: Option<Checked>,
+    violations: Vec<String>,
+    samples: Vec<Sample>,
+}
+
+impl Report {
+    pub(crate) fn new(
+        settings: Settings,
+        seconds: f64,
+        losses: u64,
+        counts: BTreeMap<Count, u64>,
+        figures: Figures,
+    ) -> Self {
+        let breaches = verdict::judge(&figures);
+        let steps = counts.get(&Count::Steps).copied().unwrap_or(0);
+        let mut report = Self {
+            version: env!("CARGO_PKG_VERSION"),
+            exit_code: 0,
+            settings,
+            seconds,
+            steps_per_second: steps as f64 / seconds.max(1e-6),
+            losses,
+            counts,
+            memory: verdict::growth(&figures.samples),
+            even: figures.even,
+            threads: figures.threads,
+            left: figures.left,
+            closed: figures.closed,
+            checked: figures.checked,
+            violations: breaches.iter().map(ToString::to_string).collect(),
+            samples: figures.samples,
+        };
+        report.exit_code = report.exit().code();
+        report
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        match self.violations.is_empty() {
+            true => Exit::Success,
+            false => Exit::Wrong,
+        }
+    }
+
+    fn count(&self, count: Count) -> u64 {
+        self.counts.get(&count).copied().unwrap_or(0)
+    }
+}
+
+/// The report as text.
+pub(crate) fn render(report: &Report) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write_report(&mut text, report);
+    text
+}
+
+fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
+    let Settings {
+        backend,
+        threads,
+        seed,
+        faults,
+        ..
+    } = &report.settings;
+    let backend = format!("{backend:?}").to_lowercase();
+    let faults = if *faults { ", with faults" } else { "" };
+    writeln!(
+        out,
+        "{:.0} s on {backend}{faults}, {threads} threads, seed {seed}",
+        report.seconds
+    )?;
+    writeln!(out)?;
+    let count = |count| report.count(count);
+    let line = |out: &mut String, name: &str, said: String| writeln!(out, "  {name:<10} {said}");
+    line(
+        out,
+        "work",
+        format!(
+            "{} steps, {:.0} a second; {} clients, {} streams, {} buffers of {} in all",
+            count(Count::Steps),
+            report.steps_per_second,
+            count(Count::Clients),
+            count(Count::Streams),
+            count(Count::Buffers),
+            bytes(count(Count::Bytes)),
+        ),
+    )?;
+    line(
+        out,
+        "answers",
+        format!(
+            "{} asked, {} came, {} withdrawn; {} with data, all right; {} with a failure that was due",
+            count(Count::Asked),
+            count(Count::Answered),
+            count(Count::Withdrawn),
+            count(Count::Data),
+            count(Count::Failures),
+        ),
+    )?;
+    line(
+        out,
+        "refused",
+        format!(
+            "{} beyond a limit, {} for want of room, {} by a lost device ({} losses)",
+            count(Count::Limits),
+            count(Count::Busy),
+            count(Count::Lost),
+            report.losses,
+        ),
+    )?;
+    line(
+        out,
+        "user code",
+        format!(
+            "{} given, {} ended, {} called; {} values to drop, {} dropped; {} tasks under a token",
+            count(Count::Given),
+            count(Count::Ended),
+            count(Count::Called),
+            count(Count::Values),
+            count(Count::Dropped),
+            count(Count::Terms),
+        ),
+    )?;
+    if let Some(memory) = &report.memory {
+        line(out, "memory", memory_line(memory))?;
+    }
+    line(
+        out,
+        "fairness",
+        format!(
+            "equal clients did {:?}; the least at least {FAIRNESS_MIN} of the most is asked",
+            report.even
+        ),
+    )?;
+    if let Some((before, after)) = report.threads {
+        line(out, "threads", format!("{before} before, {after} after"))?;
+    }
+    if let Some(checked) = &report.checked {
+        let seen = checked.violations.seen;
+        let needless = checked.needless_waits;
+        line(
+            out,
+            "checker",
+            format!("{seen} broken rules, {needless} needless waits"),
+        )?;
+    }
+    writeln!(out)?;
+    let plot = |of: fn(&Sample) -> f64| {
+        let values: Vec<f64> = report.samples.iter().map(of).collect();
+        spark::line(&values, PLOT_WIDTH)
+    };
+    line(out, "memory", plot(|sample| sample.resident_bytes as f64))?;
+    line(out, "steps/s", plot(|sample| sample.steps_per_second))?;
+    writeln!(out)?;
+    if report.violations.is_empty() {
+        return writeln!(
+            out,
+            "clean: every answer came and was right, nothing grew, nothing was left"
+        );
+    }
+    for violation in &report.violations {
+        writeln!(out, "VIOLATION {violation}")?;
+    }
+    Ok(())
+}
+
+fn memory_line(memory: &Growth) -> String {
+    let trend = match memory.judged {
+        true => format!(
+            "trend after the warm-up {:+.2} MiB a minute, {:+.1} MiB in all (at most {:.0})",
+            memory.bytes_per_minute / f64::from(1 << 20),
+            memory.grown_bytes / f64::from(1 << 20),
+            GROWTH_MAX_BYTES / f64::from(1 << 20),
+        ),
+        false => "too short for a trend".to_owned(),
+    };
+    format!(
+        "first {}, last {}, most {}; {trend}",
+        bytes(memory.first_bytes),
+        bytes(memory.last_bytes),
+        bytes(memory.max_bytes)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(figures: Figures) -> Report {
+        let settings = Settings {
+            backend: Backend::Cpu,
+            threads: 2,
+            seed: 1,
+            faults: false,
+            minutes: None,
+            rounds: Some(1),
+        };
+        Report::new(settings, 1.0, 0, BTreeMap::new(), figures)
+    }
+
+    #[test]
+    fn a_violation_is_told_and_is_the_exit_code() {
+        let clean = Figures {
+            left: Some(Left::default()),
+            closed: Closed {
+                drained: true,
+                ..Closed::default()
+            },
+            ..Figures::default()
+        };
+        let good = report(clean.clone());
+        assert_eq!((good.exit(), good.exit_code), (Exit::Success, 0));
+        assert!(render(&good).contains("clean: every answer came"));
+        let leaking = Figures {
+            left: Some(Left {
+                live_slices: 3,
+                ..Left::default()
+            }),
+            ..clean
+        };
+        let bad = report(leaking);
+        assert_eq!((bad.exit(), bad.exit_code), (Exit::Wrong, 1));
+        let text = render(&bad);
+        assert!(text.contains("VIOLATION everything was dropped, and the device has"));
+        assert!(
+            text.contains("live_slices: 3") && !text.contains("clean:"),
+            "{text}"
+        );
+    }
+}

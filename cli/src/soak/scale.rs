@@ -1,0 +1,228 @@
+//! `millstream soak --scale`: very many clients and streams, opened, used and dropped, wave after wave.
+//!
+//! The device must be the same after each wave: what one wave left, the next would add to.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use millstream::sim::Sim;
+use millstream::{ComputeClient, Cpu, Device, Error, Handle, OpenError, Stream};
+use serde::Serialize;
+
+use super::model::Pattern;
+use super::run::left;
+use super::session::{Kernels, add};
+use super::system;
+use super::verdict::Left;
+use crate::args::{Backend, SoakArgs};
+use crate::demo::bytes;
+use crate::exit::{CommandError, Exit};
+
+/// Clients that live at once, and streams of each.
+const CLIENTS: usize = 10_000;
+const STREAMS_EACH: usize = 10;
+/// The first wave fills caches and tables; those after it must not add to them.
+const WAVES: usize = 4;
+/// Elements of each client's buffer.
+const ELEMENTS: usize = 64;
+/// What the process may gain from the second wave to the last: what allocators keep.
+const GROWTH_MAX_BYTES: u64 = 8 << 20;
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What a wave left behind.
+#[derive(Debug, Serialize)]
+pub(crate) struct Wave {
+    seconds: f64,
+    /// Streams that lived when the most did, by the device's count.
+    streams_live: u64,
+    /// Buffers that did not hold what they must.
+    wrong: u64,
+    left: Left,
+    reserved_bytes: u64,
+    resident_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    exit_code: u8,
+    backend: Backend,
+    clients: usize,
+    streams: usize,
+    waves: Vec<Wave>,
+    drained: bool,
+    violations: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn exit(&self) -> Exit {
+        match self.violations.is_empty() {
+            true => Exit::Success,
+            false => Exit::Wrong,
+        }
+    }
+}
+
+pub(crate) fn run(args: &SoakArgs) -> Result<Report, CommandError> {
+    let device = open(args).map_err(|source| CommandError::Open { source })?;
+    let waves: Result<Vec<Wave>, Error> = (0..WAVES).map(|_| wave(&device)).collect();
+    let waves = waves.map_err(|source| CommandError::Device { source })?;
+    let closed = device.close(CLOSE_TIMEOUT);
+    let drained = closed.drained && closed.slices_held == 0 && closed.threads_left == 0;
+    let violations = judge(&waves, drained);
+    let mut report = Report {
+        exit_code: 0,
+        backend: args.backend,
+        clients: CLIENTS,
+        streams: CLIENTS * STREAMS_EACH,
+        waves,
+        drained,
+        violations,
+    };
+    report.exit_code = report.exit().code();
+    Ok(report)
+}
+
+fn open(args: &SoakArgs) -> Result<Device, OpenError> {
+    match args.backend {
+        Backend::Cpu => Device::open(Cpu::default()),
+        Backend::Sim => Device::open(Sim::seed(args.seed)),
+    }
+}
+
+/// Opens all, uses all, drops all.
+fn wave(device: &Device) -> Result<Wave, Error> {
+    let began = Instant::now();
+    let kernels = Kernels::new(&device.client())?;
+    let clients: Vec<(ComputeClient, Vec<Stream>)> = (0..CLIENTS)
+        .map(|_| {
+            let client = device.client();
+            let streams = (0..STREAMS_EACH).map(|_| client.stream()).collect();
+            (client, streams)
+        })
+        .collect();
+    let mut buffers: Vec<(Pattern, Handle<u32>)> = Vec::with_capacity(CLIENTS);
+    for (index, (_, streams)) in clients.iter().enumerate() {
+        let pattern = Pattern {
+            base: index as u32,
+            stride: 1,
+        };
+        let buffer = streams[0].create(&pattern.elements(ELEMENTS))?;
+        for stream in streams {
+            add(stream, &kernels, &buffer, 1, 1)?;
+        }
+        let base = pattern.base + STREAMS_EACH as u32;
+        buffers.push((Pattern { base, ..pattern }, buffer));
+    }
+    let streams_live = device.stats()?.streams;
+    let mut wrong = 0;
+    for ((_, streams), (pattern, buffer)) in clients.iter().zip(&buffers) {
+        let got = streams[STREAMS_EACH - 1].read(buffer).wait()?;
+        wrong += u64::from(got != pattern.elements(ELEMENTS));
+    }
+    drop((clients, buffers, kernels));
+    device.sync().wait()?;
+    Ok(Wave {
+        seconds: began.elapsed().as_secs_f64(),
+        streams_live,
+        wrong,
+        left: left(device)?,
+        reserved_bytes: device.memory_usage()?.device.reserved,
+        resident_bytes: system::resident_bytes().unwrap_or(0),
+    })
+}
+
+/// What is wrong with these waves.
+fn judge(waves: &[Wave], drained: bool) -> Vec<String> {
+    let mut violations = Vec::new();
+    for (number, wave) in waves.iter().enumerate() {
+        if wave.left != Left::default() {
+            violations.push(format!("wave {number} left {:?}", wave.left));
+        }
+        if wave.wrong > 0 {
+            violations.push(format!("wave {number} read {} wrong buffers", wave.wrong));
+        }
+        let streams = (CLIENTS * STREAMS_EACH) as u64;
+        if wave.streams_live != streams {
+            let live = wave.streams_live;
+            violations.push(format!("wave {number} had {live} streams, not {streams}"));
+        }
+    }
+    if let [_, second, .., last] = waves {
+        if last.reserved_bytes > second.reserved_bytes {
+            let (from, to) = (bytes(second.reserved_bytes), bytes(last.reserved_bytes));
+            violations.push(format!("reserved device memory grew from {from} to {to}"));
+        }
+        if last.resident_bytes > second.resident_bytes + GROWTH_MAX_BYTES {
+            let (from, to) = (bytes(second.resident_bytes), bytes(last.resident_bytes));
+            violations.push(format!("the process grew from {from} to {to}"));
+        }
+    }
+    if !drained {
+        violations.push("the device did not close cleanly".to_owned());
+    }
+    violations
+}
+
+/// The report as text.
+pub(crate) fn render(report: &Report) -> String {
+    let mut text = format!(
+        "{} clients and {} streams at once, {} waves\n\n",
+        report.clients,
+        report.streams,
+        report.waves.len()
+    );
+    // Writing to a string cannot fail.
+    for (number, wave) in report.waves.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "  wave {number}: {:5.2} s, {} streams lived, {} reserved, process {}",
+            wave.seconds,
+            wave.streams_live,
+            bytes(wave.reserved_bytes),
+            bytes(wave.resident_bytes)
+        );
+    }
+    text.push('\n');
+    for violation in &report.violations {
+        let _ = writeln!(text, "VIOLATION {violation}");
+    }
+    if report.violations.is_empty() {
+        text.push_str("clean: each wave left nothing, and the last as little as the second\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wave(resident_bytes: u64) -> Wave {
+        Wave {
+            seconds: 1.0,
+            streams_live: (CLIENTS * STREAMS_EACH) as u64,
+            wrong: 0,
+            left: Left::default(),
+            reserved_bytes: 1,
+            resident_bytes,
+        }
+    }
+
+    #[test]
+    fn each_thing_that_a_wave_leaves_or_adds_is_a_violation() {
+        let sound = || vec![wave(0), wave(1 << 30), wave(1 << 30)];
+        assert_eq!(judge(&sound(), true), [""; 0]);
+        let plants: [fn(&mut Vec<Wave>); 5] = [
+            |waves| waves[0].left.clients = 1,
+            |waves| waves[1].wrong = 1,
+            |waves| waves[2].streams_live -= 1,
+            |waves| waves[2].reserved_bytes += 1,
+            |waves| waves[2].resident_bytes += GROWTH_MAX_BYTES + 1,
+        ];
+        for plant in plants {
+            let mut waves = sound();
+            plant(&mut waves);
+            assert_eq!(judge(&waves, true).len(), 1);
+        }
+        assert_eq!(judge(&sound(), false).len(), 1);
+    }
+}
