@@ -14,6 +14,7 @@
 //! | `timeline`, `svg`, `units` | the timeline picture |
 //! | `report`, `table` | what the run has to say, as data and as text |
 //! | `progress` | the bar |
+//! | `sweep` | tests: a fault at every call of the device |
 
 mod album;
 mod check;
@@ -28,6 +29,8 @@ mod report;
 mod session;
 mod sheet;
 mod svg;
+#[cfg(test)]
+mod sweep;
 mod table;
 mod timeline;
 mod units;
