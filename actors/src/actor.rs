@@ -18,6 +18,7 @@ use millstream_core::server::{Effect, HostToken, Server};
 use millstream_sync::channel;
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::Receiver;
+use millstream_sync::payload;
 use millstream_sync::timeline::{Timeline, WaitKey};
 
 /// What is told to the device apart from its mailbox. Never lost, never refused.
@@ -306,7 +307,7 @@ impl<B: Backend> DeviceActor<B> {
         // Dropping what users gave is running their code; what it panics with ends here.
         let mut left = 0;
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| left += self.server.abandon())) {
-            std::mem::forget(panic);
+            payload::end(panic);
         }
         left
     }

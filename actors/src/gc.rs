@@ -21,7 +21,7 @@ use millstream_sync::gate::Gate;
 use millstream_sync::timeline::{Timeline, WaitKey};
 
 use crate::actor::{Control, ToDevice};
-use crate::host::{forget_panic, join_until};
+use crate::host::{end_panic, join_until};
 
 /// Hand-overs that may wait for the GC actor. Beyond them the device keeps its list.
 const HANDOVER_CAPACITY: usize = 1_024;
@@ -106,7 +106,7 @@ impl Gc {
             }
             match then {
                 // A panic of a user's destructor ends here.
-                Then::Drop(value) => forget_panic(catch_unwind(AssertUnwindSafe(|| drop(value)))),
+                Then::Drop(value) => end_panic(catch_unwind(AssertUnwindSafe(|| drop(value)))),
                 Then::WakeDevice(_) => self.device.tell(Control::LookAround),
             }
         }

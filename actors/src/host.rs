@@ -13,6 +13,7 @@ use millstream_core::message::{HostDone, HostWork};
 use millstream_core::server::HostToken;
 use millstream_sync::channel;
 use millstream_sync::facade::{Mutex, lock, thread};
+use millstream_sync::payload;
 use millstream_sync::thread_flag;
 
 use crate::actor::{Control, ToDevice};
@@ -108,16 +109,16 @@ pub(crate) fn join_until(thread: thread::JoinHandle<()>, deadline: Instant) -> b
     true
 }
 
-/// Ends a panic of user code. What it carries is leaked: dropping it might panic again.
-pub(crate) fn forget_panic(outcome: std::thread::Result<()>) {
+/// Ends a panic of user code.
+pub(crate) fn end_panic(outcome: std::thread::Result<()>) {
     if let Err(panic) = outcome {
-        std::mem::forget(panic);
+        payload::end(panic);
     }
 }
 
 /// Runs a job; a panic ends with it.
 pub(crate) fn run_job(job: Job) {
-    forget_panic(catch_unwind(AssertUnwindSafe(job)));
+    end_panic(catch_unwind(AssertUnwindSafe(job)));
 }
 
 thread_flag! {

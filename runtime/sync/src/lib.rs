@@ -16,6 +16,7 @@
 //! | [`poison`] | failed byte ranges of a slice |
 //! | [`credit`] | a bounded budget in flight, first come, first served |
 //! | [`team`] | threads that share the pieces of jobs |
+//! | [`payload`] | what a panic of user code carries |
 //! | [`channel`] | the control plane's channel |
 
 pub mod bell;
@@ -24,6 +25,7 @@ pub mod credit;
 pub mod facade;
 pub mod gate;
 pub mod mailbox;
+pub mod payload;
 pub mod planted;
 pub mod poison;
 pub mod reply;

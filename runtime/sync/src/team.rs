@@ -20,6 +20,7 @@ use crate::facade::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::facade::cell::UnsafeCell;
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock};
 use crate::gate::Gate;
+use crate::payload;
 use crate::planted::{Bug, on, weaken};
 use std::any::Any;
 use std::fmt;
@@ -329,7 +330,8 @@ impl Slot {
         if first.is_none() {
             *first = Some(panic);
         } else {
-            std::mem::forget(panic); // Dropping it might panic again.
+            drop(first);
+            payload::end(panic);
         }
     }
 }

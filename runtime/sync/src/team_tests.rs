@@ -23,7 +23,7 @@ fn what_is_posted_after_the_stop_is_run_by_its_seat() {
 }
 
 #[test]
-fn only_the_first_panic_of_a_job_is_handed_over_and_no_other_is_dropped() {
+fn only_the_first_panic_of_a_job_is_handed_over_and_all_others_end() {
     struct Rude;
     impl Drop for Rude {
         fn drop(&mut self) {
@@ -37,4 +37,18 @@ fn only_the_first_panic_of_a_job_is_handed_over_and_no_other_is_dropped() {
         }
         assert_eq!(seats[0].share(0, 9, 0, &|_| ()).unwrap_or(0), 9);
     });
+}
+
+/// Nothing of a panic is kept: a kernel that panics again and again on several threads costs no memory.
+#[test]
+fn what_panics_carry_is_dropped() {
+    let alive = std::sync::Arc::new(());
+    with_team(3, 1, |mut seats| {
+        for _ in 0..200 {
+            let carried = || alive.clone();
+            let told = seats[0].share(0, 64, 3, &|_| std::panic::panic_any(carried()));
+            drop(told.unwrap_err());
+        }
+    });
+    assert_eq!(std::sync::Arc::strong_count(&alive), 1);
 }

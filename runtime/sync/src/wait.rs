@@ -1,6 +1,7 @@
 //! Whom to wake: a parked thread, or an async task's waker. Waking either too often does no harm.
 
 use crate::facade::thread::Thread;
+use crate::payload;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
@@ -18,7 +19,7 @@ impl Waiter {
             // thread nor those that are still to be woken.
             Self::Task(waker) => {
                 if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                    std::mem::forget(panic); // Dropping it might panic again.
+                    payload::end(panic);
                 }
             }
         }

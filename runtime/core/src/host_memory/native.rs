@@ -1,8 +1,9 @@
 //! Choosing a kernel's native source, and what a launch of one needs besides.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+use millstream_sync::payload;
 
 use crate::backend::{BoundCount, Launch, Refused};
 use crate::error::KernelError;
@@ -110,8 +111,6 @@ pub fn panic_message(payload: Box<dyn Any + Send>) -> String {
         Some(text) => Some((*text).to_owned()),
         None => payload.downcast_ref::<String>().cloned(),
     };
-    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(again);
-    }
+    payload::end(payload);
     message.unwrap_or_else(|| "a value that is not text".to_owned())
 }
