@@ -3,7 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
-use millstream::{DeviceOptions, Error, Health, Recovery, ReopenError, read, update};
+use millstream::sim::{Faults, Sim};
+use millstream::{
+    Device, DeviceOptions, Error, Health, Kernel, Recovery, ReopenError, read, update,
+};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -234,4 +237,26 @@ fn a_loss_during_teardown_ends_the_teardown_and_answers_everybody(#[case] on: On
         assert_eq!(switch.freed_lost.load(Ordering::SeqCst), 0);
         assert_eq!(switch.dropped.load(Ordering::SeqCst), 1);
     }
+}
+
+/// I5: a loss that only a compilation meets is one of the device: everybody is told, and it can be opened again.
+#[rstest]
+#[case::threads(false)]
+#[case::driven(true)]
+fn a_device_lost_at_a_compilation_is_lost_for_everybody(#[case] driven: bool) {
+    let lost = || Sim::seed(1).faults(Faults::none().lost_from(1));
+    let options = DeviceOptions::default();
+    let (device, _driver) = match driven {
+        true => Device::open_driven(lost(), options)
+            .map(|(device, driver)| (device, Some(driver)))
+            .unwrap(),
+        false => (Device::open_with(lost(), options).unwrap(), None),
+    };
+    let client = device.client();
+    let kernel = || client.kernel(Kernel::new("k").native(|_, _| {}));
+    assert_eq!(lost_epoch(kernel()), 0);
+    assert!(matches!(device.health(), Health::Lost { epoch: 0, .. }));
+    assert_eq!(lost_epoch(device.sync().wait()), 0);
+    device.reopen_with(Sim::seed(1)).unwrap();
+    assert!(kernel().is_ok());
 }

@@ -28,14 +28,17 @@ pub(crate) struct SimCompiler {
 
 impl Compiler for SimCompiler {
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
-        let log = match self.shared.judge(Call::Compile) {
-            Verdict::Goes => None,
-            Verdict::Fails(number) => Some(format!("injected fault: compile {number}")),
-            Verdict::Loses => Some("the device is lost".to_owned()),
-        };
-        if let Some(log) = log {
-            let kernel = kernel.name().clone();
-            return Err(KernelError::Compile { kernel, log });
+        let name = || kernel.name().clone();
+        match self.shared.judge(Call::Compile) {
+            Verdict::Goes => {}
+            Verdict::Fails(number) => {
+                let log = format!("injected fault: compile {number}");
+                return Err(KernelError::Compile {
+                    kernel: name(),
+                    log,
+                });
+            }
+            Verdict::Loses => return Err(KernelError::Lost { kernel: name() }),
         }
         let native = native_source(kernel, &self.properties)?;
         let kernel = kernel.clone();

@@ -215,7 +215,6 @@ fn a_device_lost_at_any_call_answers_every_photograph_i5() {
         let (ended, faults) = develop(&photos, Faults::none().lost_from(nth), &name);
         match ended {
             Err(Error::DeviceLost { epoch: 0, .. }) => {}
-            Err(Error::Kernel(_)) if nth <= 6 => {}
             Err(other) => panic!("{name}: {other}"),
             Ok(round) => {
                 assert_eq!(round.runs.len(), RUNS, "{name}");

@@ -118,7 +118,8 @@ pub trait Compiler: Send + Sync + 'static {
     /// Compiles the first source of `kernel` that the device understands. May take long.
     ///
     /// # Errors
-    /// When there is no such source, or it does not compile.
+    /// When there is no such source, or it does not compile; [`KernelError::Lost`] when the device is gone, which
+    /// the device's thread is told then.
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError>;
 }
 

@@ -124,7 +124,7 @@ impl DeviceOptions {
         /// After at most this many messages everything held is flushed, so that a busy client cannot
         /// keep another's lone task from starting. Default 256.
         flush_every: usize;
-        /// Slices, streams and kernels that may live at once. Default 16,777,216.
+        /// Slices, streams, kernels, recordings and clients that may live at once. Default 16,777,216.
         max_handles: u32;
         /// How memory is pooled.
         memory: MemoryOptions;

@@ -29,6 +29,8 @@ pub enum Ask {
     Memory(ReplySender<Result<MemoryReport, Error>>),
     /// Give unused pages back; answers with the bytes.
     Cleanup(ReplySender<Result<u64, Error>>),
+    /// A compilation met a lost device, which nobody on the device's thread may have met yet.
+    Lost(ReplySender<Result<(), Error>>),
     /// The spans recorded so far.
     Trace(ReplySender<Result<Vec<TraceSpan>, Error>>),
 }

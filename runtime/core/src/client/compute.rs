@@ -5,7 +5,6 @@ use std::sync::Arc;
 use millstream_sync::credit::Credit;
 use millstream_sync::facade::{Mutex, lock};
 
-use crate::backend::BackendKernel;
 use crate::client::{Bounds, DeviceShared, KernelHandle, Openings, Pending, Seat, Stream};
 use crate::error::{Error, KernelError};
 use crate::id::{ClientId, KernelId};
@@ -182,7 +181,7 @@ impl ComputeClient {
     /// goes on meanwhile.
     ///
     /// # Errors
-    /// [`Error::Kernel`] with what is missing or what the compiler said; [`Error::Closed`].
+    /// [`Error::Kernel`] with what is missing or what the compiler said; [`Error::DeviceLost`], [`Error::Closed`].
     pub fn kernel(&self, kernel: Kernel) -> Result<KernelHandle, Error> {
         let device = self.device();
         let properties = device.properties();
@@ -208,7 +207,14 @@ impl ComputeClient {
             .into());
         }
         let kernel = Arc::new(kernel);
-        let code: BackendKernel = device.compiler().compile(&kernel)?;
+        let code = match device.compiler().compile(&kernel) {
+            Ok(code) => code,
+            Err(KernelError::Lost { .. }) => {
+                device.tell_lost().wait()?;
+                return Err(device.gone());
+            }
+            Err(error) => return Err(error.into()),
+        };
         if device.options().logs.compilation >= LogLevel::Basic {
             tracing::debug!(target: "millstream::compilation", kernel = %kernel.name(), backend = properties.backend, "prepared");
         }

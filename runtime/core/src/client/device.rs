@@ -256,6 +256,11 @@ impl DeviceShared {
         self.ask(Ask::Cleanup)
     }
 
+    /// Tells the device's thread that the device is gone; answers with the error that everybody is told.
+    pub(crate) fn tell_lost(self: &Arc<Self>) -> Pending<()> {
+        self.ask(Ask::Lost)
+    }
+
     /// The spans recorded since the last call.
     pub fn trace(self: &Arc<Self>) -> Pending<Vec<TraceSpan>> {
         self.ask(Ask::Trace)

@@ -179,6 +179,12 @@ pub enum KernelError {
         /// What the compiler said.
         log: String,
     },
+    /// The device is gone. Whoever prepares kernels is told [`Error::DeviceLost`].
+    #[error("kernel `{kernel}` was not compiled: the device is lost")]
+    Lost {
+        /// The kernel.
+        kernel: Arc<str>,
+    },
     /// More bindings than the device takes.
     #[error("kernel `{kernel}` declares {declared} bindings, the device takes at most {limit}")]
     TooManyBindings {

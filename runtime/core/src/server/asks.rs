@@ -53,6 +53,11 @@ impl<B: Backend> Server<B> {
                 let mut pages = Pages(&mut self.backend, &mut self.loss);
                 reply.send(Ok(self.pools.cleanup(&mut pages)));
             }
+            Ask::Lost(reply) => {
+                let why = "a compilation met a lost device";
+                self.loss.notice(&mut self.backend, why);
+                reply.send(Err(self.loss.gone.error()));
+            }
             Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
         }
     }
