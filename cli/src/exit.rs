@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub(crate) enum Exit {
     /// All right.
     Success = 0,
-    /// A result differed from the reference, or the device failed.
+    /// A result differed from the reference, a check of a soak failed, or the device failed.
     Wrong = 1,
     /// Bad usage: an option, a folder.
     Usage = 2,

@@ -43,10 +43,7 @@ pub(crate) fn run(args: &SoakArgs) -> Result<Report, CommandError> {
     let settings = Settings::of(args);
     let threads_before = system::threads();
     let soak = Soak::open(args)?;
-    // Rounds need no hook of the system's, and tests run many in one process.
-    if args.rounds.is_none() {
-        system::stop_on_interrupt(&soak.ground.tally.stop);
-    }
+    system::stop_on_interrupt(&soak.ground.tally.stop);
     quiet_panics();
     let (even, watch) = soak.work(args)?;
     soak.finish(settings, threads_before, even, watch)

@@ -58,30 +58,30 @@ impl Ground {
     }
 }
 
+/// With so many violations more of them tell nothing new, and an answer that never comes takes a minute each.
+const VIOLATIONS_MAX: u64 = 100;
+
 /// Sessions one after another, `rounds` of them or until the soak ends.
 pub(crate) fn work(ground: &Ground, dice: &mut Dice, rounds: Option<u64>) {
     let mut done = 0;
     while rounds.is_none_or(|rounds| done < rounds) && ground.is_running() {
         done += 1;
-        let steps = 20 + dice.below(200);
-        let mut session = match Session::open(ground, dice) {
-            Ok(session) => session,
-            Err(_) => continue,
-        };
-        let mut ended = Ok(());
-        for _ in 0..steps {
-            ended = session.step(dice);
-            ground.tally.one(Count::Steps);
-            if ended.is_err() || ground.tally.stopped() {
-                break;
-            }
-        }
-        if ended.is_ok() {
-            ended = session.close(dice);
-        }
-        // After something wrong, more of it tells nothing new, and an answer that never comes takes a minute.
-        if ended == Err(End::Wrong) && ground.tally.violations() > 100 {
+        let ended = session(ground, dice);
+        if ended == Err(End::Wrong) && ground.tally.violations() > VIOLATIONS_MAX {
             return;
         }
     }
+}
+
+fn session(ground: &Ground, dice: &mut Dice) -> Result<(), End> {
+    let steps = 20 + dice.below(200);
+    let mut session = Session::open(ground, dice)?;
+    for _ in 0..steps {
+        ground.tally.one(Count::Steps);
+        session.step(dice)?;
+        if ground.tally.stopped() {
+            break;
+        }
+    }
+    session.close(dice)
 }
