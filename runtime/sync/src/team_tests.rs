@@ -31,7 +31,7 @@ fn only_the_first_panic_of_a_job_is_handed_over_and_all_others_end() {
         }
     }
     with_team(3, 1, |mut seats| {
-        for _ in 0..200 {
+        for _ in 0..if cfg!(miri) { 5 } else { 200 } {
             let told = seats[0].share(0, 64, 3, &|_| std::panic::panic_any(Rude));
             std::mem::forget(told.unwrap_err());
         }
@@ -44,7 +44,7 @@ fn only_the_first_panic_of_a_job_is_handed_over_and_all_others_end() {
 fn what_panics_carry_is_dropped() {
     let alive = std::sync::Arc::new(());
     with_team(3, 1, |mut seats| {
-        for _ in 0..200 {
+        for _ in 0..if cfg!(miri) { 5 } else { 200 } {
             let carried = || alive.clone();
             let told = seats[0].share(0, 64, 3, &|_| std::panic::panic_any(carried()));
             drop(told.unwrap_err());
