@@ -11,6 +11,7 @@ use crate::hazard::log::Use;
 use crate::id::{Point, QueueId, StreamId};
 use crate::message::{Op, Reply, Task};
 use crate::planted::{Bug, on};
+use crate::rare::Rare;
 use crate::stream::Priority;
 use crate::stream::actor::{HeldTask, Waiter};
 use crate::stream::queue::QueueState;
@@ -56,7 +57,7 @@ impl<B: Backend> Server<B> {
         self.settle_queue(stream);
         if matches!(message.op, Op::Reserve { .. }) && self.admit_reserve(stream, message) {
             self.streams[stream as usize].release_credit();
-            message.extra = None;
+            message.extra = Rare::default();
             return;
         }
         let reserves = matches!(message.op, Op::Reserve { .. });
@@ -103,7 +104,7 @@ impl<B: Backend> Server<B> {
     fn refuse(&mut self, message: &mut Task) {
         debug_assert!(false, "a task names an unknown stream");
         self.counters.failures += 1;
-        message.extra = None;
+        message.extra = Rare::default();
         match std::mem::replace(&mut message.op, Op::Taken) {
             Op::CopyOut(copy) => copy
                 .reply
