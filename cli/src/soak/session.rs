@@ -143,7 +143,7 @@ impl<'a> Session<'a> {
         for token in &self.tokens {
             let told = token.tally();
             tally.add(Count::Terms, told.accepted);
-            if told.accepted != told.detached + told.withdrawn {
+            if told.accepted != told.finished + told.withdrawn {
                 tally.is_wrong(format!("a token lost count of its tasks: {told:?}"));
             }
         }

@@ -111,12 +111,12 @@ impl Accounts {
             .unwrap_or_default()
     }
 
-    /// All clients that have, or had, something, in no order.
+    /// All clients that have or had something, or have a soft limit, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (ClientId, Account)> + '_ {
         self.0
             .iter()
             .map(|(client, entry)| (*client, entry.account))
-            .filter(|(_, account)| account.high_water > 0)
+            .filter(|(_, account)| account.high_water > 0 || account.soft_limit.is_some())
     }
 }
 

@@ -156,6 +156,7 @@ impl Rig {
             credit: credit.clone(),
             credit_is_shared: false,
         });
+        self.server.accounts.open(client);
         Stream {
             hold,
             credit,
