@@ -39,6 +39,7 @@ pub use millstream_core::report::{
     ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan,
 };
 pub use millstream_core::stream::Priority;
+pub use millstream_core::threads::{Spawner, ThreadBody, ThreadRole};
 pub use millstream_cpu::{Cpu, CpuResources, ResourceError};
 pub use millstream_ir::DType;
 pub use millstream_sim as sim;

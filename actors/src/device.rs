@@ -11,7 +11,8 @@ use millstream_core::health::{Health, HealthWatch, Vitals};
 use millstream_core::options::DeviceOptions;
 use millstream_core::properties::DeviceProperties;
 use millstream_core::report::{MemoryReport, Report, Scope, Stats, TraceSpan};
-use millstream_sync::facade::{Mutex, THREADS, lock, thread};
+use millstream_core::threads::Thread;
+use millstream_sync::facade::{Mutex, THREADS, lock};
 
 use crate::driven::{Driver, Wheel};
 use crate::epoch::{Running, open_driven, open_threads};
@@ -197,9 +198,10 @@ impl Device {
             return wheel.close(Some(deadline));
         }
         if let Some(thread) = &thread {
+            thread.run_unless_begun();
             self.break_silence(thread, started + SILENCE_MAX);
         }
-        let joined = thread.map(thread::JoinHandle::join);
+        let joined = thread.map(Thread::join);
         if first || joined.is_some() {
             self.openings.vitals().change(Health::Closed);
         }
@@ -219,7 +221,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(2);
 impl Device {
     /// Waits until the device's thread has ended or the time is up, and then tells the log what the close
     /// goes on waiting for.
-    fn break_silence(&self, thread: &thread::JoinHandle<Report>, until: Instant) {
+    fn break_silence(&self, thread: &Thread<Report>, until: Instant) {
         let mut nap = Duration::from_micros(10);
         while !thread.is_finished() {
             if Instant::now() >= until {

@@ -2,6 +2,7 @@
 //! with threads and without.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use millstream_core::backend::{Backend, HostContext, Open};
@@ -14,7 +15,8 @@ use millstream_core::message::Task;
 use millstream_core::options::DeviceOptions;
 use millstream_core::report::Report;
 use millstream_core::server::Server;
-use millstream_sync::facade::{Edges, lock, thread, with_stack};
+use millstream_core::threads::{Thread, ThreadRole};
+use millstream_sync::facade::{Edges, lock, with_stack};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Sender, mailbox};
 use millstream_sync::slots::Slots;
@@ -23,13 +25,13 @@ use crate::actor::{Control, DeviceActor, ToDevice, watch_ends};
 use crate::driven::{DirectChannel, Driven};
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
-use crate::mailbox::{End, MailboxChannel, Threads, run};
+use crate::mailbox::{DeviceThread, End, MailboxChannel, Threads};
 
 /// What there is of a device in its current epoch.
 pub(crate) struct Running {
     device: ToDevice,
     pub(crate) end: End,
-    pub(crate) thread: Option<thread::JoinHandle<Report>>,
+    pub(crate) thread: Option<Thread<Report>>,
     /// It was closed: there will be no other epoch.
     pub(crate) closed: bool,
 }
@@ -80,6 +82,7 @@ pub(crate) fn parts<O: Open>(
         trace_capacity: options.trace_spans(),
         spin: *options.spin_policy(),
         gone: gone.clone(),
+        spawner: options.spawner().clone(),
     };
     let backend = kind.open(context)?;
     if let Some(lost) = before.map(DeviceShared::properties)
@@ -124,8 +127,8 @@ pub(crate) fn open_threads<O: Open>(
     before: Option<&DeviceShared>,
 ) -> Result<Opened, OpenError> {
     let parts = parts(kind, options, false, end.gone.clone(), before)?;
-    let no_thread = |error: std::io::Error| OpenError::Thread(error.to_string());
-    let host = HostThreads::new();
+    let spawner = options.spawner();
+    let host = HostThreads::start(spawner.clone())?;
     let channel = Box::new(MailboxChannel::new(parts.sender, host.clone()));
     let gone = end.gone.clone();
     let shared = share(
@@ -137,13 +140,22 @@ pub(crate) fn open_threads<O: Open>(
         before,
     );
     let threads = Threads {
-        gc: GcThread::start(parts.gc).map_err(no_thread)?,
+        gc: GcThread::start(parts.gc, spawner)?,
         host,
         device: parts.device.clone(),
     };
-    let (actor, limit, spin) = (parts.actor, end.clone(), *options.spin_policy());
-    let body = move || run(actor, threads, &spin, &limit);
-    let thread = thread::spawn_named("millstream-device", body).map_err(no_thread)?;
+    let opened = Arc::new(AtomicBool::new(false));
+    let (actor, spin, ending) = (parts.actor, *options.spin_policy(), end.clone());
+    let device = DeviceThread::new(actor, threads, spin, ending, opened.clone());
+    let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || {
+        device.run()
+    })?;
+    // Relaxed: whoever drops the body says so under a lock first. Either we read that below, or that lock
+    // comes after ours, and whoever drops it reads this.
+    opened.store(true, Ordering::Relaxed);
+    if thread.never_ran() {
+        return Err(OpenError::Thread("the device's was dropped".to_owned()));
+    }
     let running = Running {
         device: parts.device,
         end,

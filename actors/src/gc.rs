@@ -13,10 +13,12 @@ use std::time::Instant;
 
 use millstream_core::channel::mark_runtime_thread;
 use millstream_core::client::Gone;
+use millstream_core::error::OpenError;
 use millstream_core::hazard::points::Points;
 use millstream_core::id::Point;
+use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel;
-use millstream_sync::facade::{SpinPolicy, Spinner, thread};
+use millstream_sync::facade::{SpinPolicy, Spinner};
 use millstream_sync::gate::Gate;
 use millstream_sync::timeline::{Timeline, WaitKey};
 
@@ -171,18 +173,18 @@ pub(crate) struct GcThread {
     gate: Arc<Gate>,
     /// Nothing more will be handed over.
     closed: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
+    thread: Option<Thread<()>>,
     parked: Arc<AtomicU64>,
 }
 
 impl GcThread {
-    pub(crate) fn start(mut gc: Gc) -> std::io::Result<Self> {
+    pub(crate) fn start(mut gc: Gc, spawner: &Spawner) -> Result<Self, OpenError> {
         let (sender, receiver) = channel::bounded(HANDOVER_CAPACITY);
         let gate = Arc::new(Gate::new());
         let (own, closed) = (gate.clone(), Arc::new(AtomicBool::new(false)));
         let over = closed.clone();
         let parked = gc.parked.clone();
-        let thread = thread::spawn_named("millstream-gc", move || {
+        let thread = spawner.spawn(ThreadRole::Collector, "millstream-gc", move || {
             run(&mut gc, &receiver, &own, &over);
         })?;
         Ok(Self {
@@ -216,12 +218,27 @@ impl GcThread {
 
     /// Waits until the actor has done what it can and ended, and says whether it did in time.
     pub(crate) fn join(&mut self, deadline: Instant) -> bool {
-        // Release: the actor that sees it also sees every hand-over before it.
-        self.closed.store(true, Ordering::Release);
-        self.gate.wake();
+        self.close();
         self.thread
             .take()
             .is_none_or(|thread| join_until(thread, deadline))
+    }
+
+    fn close(&self) {
+        // Release: the actor that sees it also sees every hand-over before it.
+        self.closed.store(true, Ordering::Release);
+        self.gate.wake();
+    }
+}
+
+impl Drop for GcThread {
+    /// Nothing more comes: a device that could not be opened ends it so.
+    fn drop(&mut self) {
+        self.close();
+        if let Some(thread) = self.thread.take().filter(|thread| !thread.is_current()) {
+            // It waits for no device: nothing was ever handed over that could not pass.
+            drop(thread.join());
+        }
     }
 }
 

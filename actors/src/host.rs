@@ -1,7 +1,8 @@
 //! Threads for user code: host functions and callbacks. Never the device's thread.
 //!
-//! Threads are started on demand, up to a limit; beyond it jobs wait their turn. An idle thread
-//! sleeps in its channel.
+//! The first is started with the device, so that a device that was opened can run user code whatever happens;
+//! others on demand, up to a limit or until there are no more to be had. Beyond it jobs wait their turn. An idle
+//! thread sleeps in its channel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,14 +10,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use millstream_core::channel::{Job, mark_runtime_thread};
+use millstream_core::error::OpenError;
 use millstream_core::message::{HostDone, HostWork};
 use millstream_core::server::HostToken;
+use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel;
-use millstream_sync::facade::{Mutex, lock, thread};
+use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::payload;
 use millstream_sync::thread_flag;
 
 use crate::actor::{Control, ToDevice};
+use crate::mailbox::PATIENCE;
 
 /// Most threads for user code of one device. A host function that blocks takes one of them; as many
 /// may block before others wait for them.
@@ -28,18 +32,25 @@ pub(crate) struct HostThreads {
     receiver: channel::Receiver<Job>,
     /// Threads that wait for a job, less the jobs on their way.
     idle: Arc<AtomicUsize>,
-    threads: Mutex<Vec<thread::JoinHandle<()>>>,
+    threads: Mutex<Vec<Thread<()>>>,
+    spawner: Spawner,
 }
 
 impl HostThreads {
-    pub(crate) fn new() -> Arc<Self> {
+    /// With a first thread.
+    pub(crate) fn start(spawner: Spawner) -> Result<Arc<Self>, OpenError> {
         let (sender, receiver) = channel::unbounded();
-        Arc::new(Self {
+        let threads = Self {
             jobs: Mutex::new(Some(sender)),
             receiver,
             idle: Arc::new(AtomicUsize::new(0)),
             threads: Mutex::new(Vec::new()),
-        })
+            spawner,
+        };
+        threads.start_thread()?;
+        // Relaxed: see `execute`.
+        threads.idle.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(threads))
     }
 
     /// Runs a job on one of the threads; after the close on the caller's, which no device needs any more.
@@ -56,16 +67,17 @@ impl HostThreads {
                 idle.checked_sub(1)
             });
         if claimed.is_err() {
-            self.start_thread();
+            // Where there is none to be had, those that there are run the job in its turn.
+            let _ = self.start_thread();
         }
         // The receiver lives as long as we do.
         let _ = sender.send(job);
     }
 
-    fn start_thread(&self) {
+    fn start_thread(&self) -> Result<(), OpenError> {
         let mut threads = lock(&self.threads);
         if threads.len() >= THREADS_MAX {
-            return;
+            return Ok(());
         }
         let (receiver, idle) = (self.receiver.clone(), self.idle.clone());
         let run = move || {
@@ -76,9 +88,11 @@ impl HostThreads {
                 idle.fetch_add(1, Ordering::Relaxed);
             }
         };
-        if let Ok(thread) = thread::spawn_named("millstream-host", run) {
-            threads.push(thread);
-        }
+        let spawned = self
+            .spawner
+            .spawn(ThreadRole::UserCode, "millstream-host", run);
+        threads.push(spawned?);
+        Ok(())
     }
 
     /// Takes no more jobs, runs those there are, ends the threads. Says how many were still in user code
@@ -93,11 +107,20 @@ impl HostThreads {
     }
 }
 
+impl Drop for HostThreads {
+    /// A device that could not be opened leaves no thread behind. Others were joined when they were closed.
+    fn drop(&mut self) {
+        lock(&self.threads).retain(|thread| !thread.is_current());
+        self.join(Instant::now() + PATIENCE);
+    }
+}
+
 /// How often a joining thread looks whether the other has ended. There is no join with a deadline.
 const JOIN_NAP: Duration = Duration::from_micros(200);
 
 /// Joins a thread if it ends in time, and says whether it did.
-pub(crate) fn join_until(thread: thread::JoinHandle<()>, deadline: Instant) -> bool {
+pub(crate) fn join_until(thread: Thread<()>, deadline: Instant) -> bool {
+    thread.run_unless_begun();
     while !thread.is_finished() {
         if Instant::now() >= deadline {
             return false;

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -141,23 +142,71 @@ impl End {
 pub(crate) type Deadline = Arc<Mutex<Option<Instant>>>;
 
 /// The device thread: turns while there is something to do, else spins briefly, then sleeps.
-pub(crate) fn run<B: Backend>(
-    mut actor: DeviceActor<B>,
-    mut threads: Threads,
-    spin: &SpinPolicy,
-    end: &End,
-) -> Report {
-    let _mark = mark_runtime_thread();
-    // A panic of ours or of a backend must not leave anybody waiting (I5).
-    let outcome = catch_unwind(AssertUnwindSafe(|| {
-        turns(&mut actor, &mut threads, spin, &end.deadline)
-    }));
-    if outcome.is_err() {
-        // Nothing says that the device itself is gone: it can be opened again.
-        end.gone.set_lost(Recovery::SameProcess);
-    }
-    shut_down(actor, threads, matches!(outcome, Ok(true)), end)
+pub(crate) struct DeviceThread<B: Backend> {
+    /// None once it has begun.
+    parts: Option<(DeviceActor<B>, Threads)>,
+    spin: SpinPolicy,
+    end: End,
+    opened: Arc<AtomicBool>,
 }
+
+impl<B: Backend> DeviceThread<B> {
+    /// The thread of a device that is being opened; `opened` is set once it is.
+    pub(crate) fn new(
+        actor: DeviceActor<B>,
+        threads: Threads,
+        spin: SpinPolicy,
+        end: End,
+        opened: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            parts: Some((actor, threads)),
+            spin,
+            end,
+            opened,
+        }
+    }
+
+    pub(crate) fn run(mut self) -> Report {
+        let Some((mut actor, mut threads)) = self.parts.take() else {
+            return Report::default();
+        };
+        let _mark = mark_runtime_thread();
+        // A panic of ours or of a backend must not leave anybody waiting (I5).
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            turns(&mut actor, &mut threads, &self.spin, &self.end.deadline)
+        }));
+        if outcome.is_err() {
+            // Nothing says that the device itself is gone: it can be opened again.
+            self.end.gone.set_lost(Recovery::SameProcess);
+        }
+        shut_down(actor, threads, matches!(outcome, Ok(true)), &self.end)
+    }
+}
+
+impl<B: Backend> Drop for DeviceThread<B> {
+    /// It never got a thread. Nothing was admitted, so everything can be freed.
+    fn drop(&mut self) {
+        let Some((actor, mut threads)) = self.parts.take() else {
+            return;
+        };
+        let deadline = Instant::now() + PATIENCE;
+        // Relaxed: see `open_threads`.
+        if self.opened.load(Ordering::Relaxed) {
+            // Whoever had taken it let it fall. Who has sent something is answered (I5).
+            self.end.gone.set_lost(Recovery::SameProcess);
+            lock(&self.end.deadline).get_or_insert(deadline);
+            shut_down(actor, threads, true, &self.end);
+        } else {
+            drop(actor);
+            threads.gc.join(deadline);
+            threads.host.join(deadline);
+        }
+    }
+}
+
+/// How long the threads of a device that never ran are waited for. They have nothing to do.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Turns until the device is closed; says whether it drained.
 fn turns<B: Backend>(

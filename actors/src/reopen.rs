@@ -10,7 +10,8 @@ use millstream_core::channel::is_runtime_thread;
 use millstream_core::error::ReopenError;
 use millstream_core::health::{Health, Recovery};
 use millstream_core::report::Report;
-use millstream_sync::facade::{lock, thread};
+use millstream_core::threads::Thread;
+use millstream_sync::facade::lock;
 
 use crate::Device;
 use crate::epoch::{Opened, open_driven, open_threads};
@@ -132,7 +133,7 @@ impl Device {
         if running.closed {
             drop(running);
             next.begin_close(Instant::now());
-            let _ = next.thread.take().map(thread::JoinHandle::join);
+            let _ = next.thread.take().map(Thread::join);
             return false;
         }
         *running = next;

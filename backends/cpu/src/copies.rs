@@ -176,7 +176,8 @@ mod tests {
     use millstream_sync::facade::SpinPolicy;
 
     fn team(threads: usize) -> (Team, TeamSeat) {
-        let (team, mut seats) = Team::start(threads, 1, SpinPolicy::default()).unwrap();
+        let (team, mut seats) =
+            Team::start(threads, 1, SpinPolicy::default(), &Default::default()).unwrap();
         (team, seats.remove(0))
     }
 

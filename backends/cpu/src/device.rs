@@ -19,8 +19,8 @@ use millstream_core::layout::Strided;
 use millstream_core::memory::{PageError, PageId};
 use millstream_core::message::Pattern;
 use millstream_core::properties::DeviceProperties;
+use millstream_core::threads::Thread;
 use millstream_sync::facade::atomic::AtomicBool;
-use millstream_sync::facade::thread::JoinHandle;
 use millstream_sync::timeline::Timeline;
 
 use crate::drive::{Lane, Lanes};
@@ -43,7 +43,7 @@ pub struct CpuDevice {
     crew: Arc<Crew>,
     /// The queues' runners, where no thread has them.
     lanes: Option<Lanes>,
-    workers: Vec<JoinHandle<()>>,
+    workers: Vec<Thread<()>>,
     team: Team,
     pages: ManuallyDrop<Pages>,
 }
@@ -58,7 +58,7 @@ impl CpuDevice {
     pub(crate) fn open(settings: Settings, context: HostContext) -> Result<Self, OpenError> {
         let epoch = Instant::now();
         let threads = if context.driven { 1 } else { settings.threads };
-        let (team, seats) = Team::start(threads, settings.queues, context.spin)?;
+        let (team, seats) = Team::start(threads, settings.queues, context.spin, &context.spawner)?;
         let properties = properties(&settings, threads);
         let crew = Arc::new(Crew {
             timelines: (0..settings.queues).map(|_| Arc::default()).collect(),
@@ -91,7 +91,7 @@ impl CpuDevice {
                     blocked: None,
                 });
             } else {
-                let worker = worker::start(id, crew.clone(), inbox, runner)?;
+                let worker = worker::start(id, crew.clone(), inbox, runner, &context.spawner)?;
                 device.workers.push(worker);
             }
         }

@@ -6,9 +6,9 @@ use std::cell::Cell;
 use millstream_core::channel::mark_runtime_thread;
 use millstream_core::error::OpenError;
 use millstream_core::host_memory::panic_message;
+use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::facade::atomic::{AtomicU64, Ordering};
-use millstream_sync::facade::thread::{self, JoinHandle};
 use millstream_sync::team::{Seat, Work, team};
 
 thread_local! {
@@ -20,7 +20,7 @@ thread_local! {
 pub(crate) struct Team {
     id: u64,
     stop: millstream_sync::team::Team,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread<()>>,
 }
 
 /// One queue's way to the team.
@@ -36,6 +36,7 @@ impl Team {
         threads: usize,
         queues: usize,
         spin: SpinPolicy,
+        spawner: &Spawner,
     ) -> Result<(Self, Vec<TeamSeat>), OpenError> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         // Relaxed: it only tells teams apart.
@@ -47,15 +48,13 @@ impl Team {
             threads: Vec::with_capacity(threads - 1),
         };
         for (index, member) in members.into_iter().enumerate() {
-            let started = thread::spawn_named(&format!("ms-cpu-cube-{index}"), move || {
+            let name = format!("ms-cpu-cube-{index}");
+            let thread = spawner.spawn(ThreadRole::Cubes, &name, move || {
                 let _mark = mark_runtime_thread();
                 TEAM.set(id);
                 member.serve();
-            });
-            match started {
-                Ok(thread) => team.threads.push(thread),
-                Err(error) => return Err(OpenError::Thread(error.to_string())),
-            }
+            })?;
+            team.threads.push(thread);
         }
         let seat = |seat| TeamSeat { team: id, seat };
         Ok((team, seats.into_iter().map(seat).collect()))

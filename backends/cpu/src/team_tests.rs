@@ -8,13 +8,15 @@ use std::ops::Range;
 
 /// A team that serves one queue.
 fn one_seat(threads: usize) -> (Team, TeamSeat) {
-    let (team, mut seats) = Team::start(threads, 1, SpinPolicy::default()).unwrap();
+    let (team, mut seats) =
+        Team::start(threads, 1, SpinPolicy::default(), &Spawner::default()).unwrap();
     (team, seats.remove(0))
 }
 
 /// Shares jobs of these sizes on each of `queues` seats at the same time and counts each piece.
 fn share_everywhere(threads: usize, queues: usize, jobs: &[u64]) {
-    let (_team, seats) = Team::start(threads, queues, SpinPolicy::default()).unwrap();
+    let (_team, seats) =
+        Team::start(threads, queues, SpinPolicy::default(), &Spawner::default()).unwrap();
     std::thread::scope(|scope| {
         for mut seat in seats {
             scope.spawn(move || {

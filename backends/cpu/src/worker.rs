@@ -5,8 +5,8 @@ use std::sync::Arc;
 use millstream_core::channel::mark_runtime_thread;
 use millstream_core::error::OpenError;
 use millstream_core::id::{Point, QueueId};
+use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
-use millstream_sync::facade::thread::{self, JoinHandle};
 use millstream_sync::facade::{SpinPolicy, Spinner};
 use millstream_sync::timeline::Timeline;
 
@@ -52,17 +52,16 @@ pub(crate) fn start(
     crew: Arc<Crew>,
     inbox: Inbox,
     runner: Runner,
-) -> Result<JoinHandle<()>, OpenError> {
+    spawner: &Spawner,
+) -> Result<Thread<()>, OpenError> {
     let name = format!("ms-cpu-queue-{}", queue.0);
-    thread::spawn_named(&name, move || {
-        let mut worker = Worker {
-            crew,
-            inbox,
-            runner,
-        };
-        worker.serve();
-    })
-    .map_err(|error| OpenError::Thread(error.to_string()))
+    // Made here, so that its drop speaks for it even if it never gets a thread.
+    let mut worker = Worker {
+        crew,
+        inbox,
+        runner,
+    };
+    spawner.spawn(ThreadRole::Queue, &name, move || worker.serve())
 }
 
 struct Worker {

@@ -70,7 +70,7 @@ impl SimDevice {
         });
         let stepper = match context.driven {
             true => None,
-            false => Some(Stepper::start(shared.clone())?),
+            false => Some(Stepper::start(shared.clone(), &context.spawner)?),
         };
         Ok(Self {
             properties,

@@ -34,6 +34,7 @@ use crate::layout::Strided;
 use crate::memory::{PageError, PageId};
 use crate::message::{HostBytes, Pattern};
 use crate::properties::DeviceProperties;
+use crate::threads::Spawner;
 
 /// What a backend made of a kernel.
 pub type BackendKernel = Arc<dyn Any + Send + Sync>;
@@ -323,6 +324,8 @@ pub struct HostContext {
     /// How a backend that finds out by itself that its device is lost tells so: by [`Gone::set_lost`], before it
     /// ends its timelines. Who waits on them is told of the loss then.
     pub gone: Arc<Gone>,
+    /// Starts the backend's own threads, all of them.
+    pub spawner: Spawner,
 }
 
 /// Options of a device kind, and how it is opened.

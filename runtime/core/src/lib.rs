@@ -13,6 +13,7 @@
 //! | [`hazard`], [`memory`] | who must run before whom; who has which bytes |
 //! | [`backend`], [`settle`], [`landing`], [`layout`] | what a device must do, and the means |
 //! | [`host_memory`] | what devices share whose memory is the host's |
+//! | [`threads`] | where the threads of actors and backends come from |
 //! | [`error`], [`failure`], [`health`], [`report`], [`properties`], [`options`] | what is said |
 
 pub mod access;
@@ -45,3 +46,4 @@ pub mod server;
 pub mod settle;
 mod slice;
 pub mod stream;
+pub mod threads;

@@ -4,6 +4,7 @@ use millstream_sync::facade::SpinPolicy;
 
 use crate::error::OpenError;
 use crate::memory::MemoryOptions;
+use crate::threads::{Spawner, ThreadBody};
 
 /// Most messages of a mailbox: half a gigabyte of slots, far beyond what hides any latency.
 const MAILBOX_CAPACITY_MAX: usize = 1 << 20;
@@ -66,6 +67,7 @@ pub struct DeviceOptions {
     pub(crate) memory: MemoryOptions,
     pub(crate) logs: Logs,
     pub(crate) spin: SpinPolicy,
+    pub(crate) spawner: Spawner,
 }
 
 impl Default for DeviceOptions {
@@ -84,6 +86,7 @@ impl Default for DeviceOptions {
             memory: MemoryOptions::default(),
             logs: Logs::default(),
             spin: SpinPolicy::default(),
+            spawner: Spawner::default(),
         }
     }
 }
@@ -138,6 +141,34 @@ impl DeviceOptions {
     pub fn trace(mut self, spans: usize) -> Self {
         self.trace_capacity = spans;
         self
+    }
+
+    /// Starts every thread of the device by `spawn`, none by the system: the device's own, the backend's, and
+    /// those for user code, of which some are started later. Default: threads of the system.
+    ///
+    /// `spawn` gives the body a thread of its own, on which it calls [`ThreadBody::run`], and returns at once. If
+    /// it answers an error, or panics, opening fails with [`OpenError::Thread`] and ends what was started; later,
+    /// when another thread for user code is refused, those that there are go on. Whoever closes the device waits
+    /// until every body has returned.
+    ///
+    /// ```
+    /// use millstream_core::options::DeviceOptions;
+    /// let options = DeviceOptions::default().spawn_with(|body| {
+    ///     let thread = std::thread::Builder::new().name(format!("engine {}", body.name()));
+    ///     thread.spawn(move || body.run()).map(drop)
+    /// });
+    /// ```
+    pub fn spawn_with(
+        mut self,
+        spawn: impl Fn(ThreadBody) -> std::io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.spawner = Spawner::new(spawn);
+        self
+    }
+
+    /// What starts threads.
+    pub fn spawner(&self) -> &Spawner {
+        &self.spawner
     }
 
     /// The mailbox's capacity in messages.

@@ -19,6 +19,7 @@ fn refused(options: Cpu) -> &'static str {
         table: table().0,
         trace_capacity: 0,
         spin: SpinPolicy::default(),
+        spawner: Default::default(),
     };
     match options.open(context) {
         Err(OpenError::Option { option, .. }) => option,

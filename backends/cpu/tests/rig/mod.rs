@@ -102,6 +102,7 @@ impl Rig {
             table: table.clone(),
             trace_capacity,
             spin: SpinPolicy::default(),
+            spawner: Default::default(),
         };
         Self {
             device: options.open(context).unwrap(),

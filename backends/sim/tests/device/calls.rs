@@ -41,6 +41,7 @@ impl Calls {
             table,
             trace_capacity: 0,
             spin: SpinPolicy::default(),
+            spawner: Default::default(),
         };
         let mut device = sim.open(context).unwrap();
         let page = device.allocate(1024).unwrap();

@@ -1,0 +1,66 @@
+//! All threads of a device are its caller's (I10), and a driven one has none (I11). Alone in its binary, since
+//! threads are counted for the whole process.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod engine;
+
+use std::sync::Arc;
+
+use engine::{Answer, Engine, PATIENCE, cpu, names, use_everything};
+use millstream::backend::Open;
+use millstream::sim::Sim;
+use millstream::{CubeCount, Device, Kernel, ThreadRole};
+
+fn every_thread_is_the_callers(kind: impl Open) {
+    let before = names();
+    let engine = Arc::new(Engine::default());
+    let held = Arc::new(());
+    let device = Device::open_with(kind, engine.options(|_| Answer::Start)).unwrap();
+    let kept = held.clone();
+    let kernel = Kernel::new("keeps").native(move |_, _| drop(kept.clone()));
+    let kernel = device.client().kernel(kernel).unwrap();
+    device
+        .client()
+        .stream()
+        .launch(&kernel, CubeCount::d1(4), ())
+        .unwrap();
+    use_everything(&device);
+    let mut strangers = names();
+    strangers.retain(|name| name.trim() != "engine");
+    assert_eq!(strangers, before, "a thread that the caller did not start");
+    assert_eq!(engine.threads.lock().unwrap().len(), engine.asked());
+    assert!(engine.count(ThreadRole::UserCode) >= 3);
+    for role in [ThreadRole::Device, ThreadRole::Collector] {
+        assert_eq!(engine.count(role), 1, "{role:?}");
+    }
+    drop(kernel);
+    let report = device.close(PATIENCE);
+    assert!(report.drained && report.threads_left == 0, "{report:?}");
+    // Nothing of the device lives on, on any thread: the close has waited for their ends.
+    assert_eq!(Arc::strong_count(&held), 1);
+    engine.join();
+    // A joined thread may be listed for a moment more.
+    while names() != before {
+        std::thread::yield_now();
+    }
+}
+
+fn a_driven_device_asks_for_none(kind: impl Open) {
+    let before = names();
+    let engine = Arc::new(Engine::default());
+    let (device, driver) = Device::open_driven(kind, engine.options(|_| Answer::Start)).unwrap();
+    let stream = device.client().stream();
+    let values = stream.create(&[1_u32, 2]).unwrap();
+    stream.host("nothing", (), || ()).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [1, 2]);
+    assert_eq!((engine.asked(), names()), (0, before));
+    assert!(driver.close().drained);
+}
+
+#[test]
+fn every_thread_is_started_by_the_callers_function_and_joined_i10() {
+    every_thread_is_the_callers(cpu());
+    every_thread_is_the_callers(Sim::seed(7));
+    a_driven_device_asks_for_none(cpu());
+    a_driven_device_asks_for_none(Sim::seed(7));
+}

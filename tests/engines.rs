@@ -1,0 +1,123 @@
+//! Engines bring their own threads (I5, I10): one that is not had is an error that leaves nothing behind, and what an
+//! engine does with a thread does not decide whether the device ends.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod engine;
+
+use std::io;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use engine::{Answer, Engine, PATIENCE, cpu, use_everything};
+use millstream::sim::Sim;
+use millstream::{Device, DeviceOptions, Error, OpenError};
+
+/// I5, I10: whatever the engine does at whichever call, opening fails or succeeds whole.
+#[test]
+fn a_thread_that_is_not_had_is_an_error_that_leaves_no_thread_behind_i10() {
+    for answer in [
+        Answer::Refuse,
+        Answer::Panic,
+        Answer::Forget,
+        Answer::RunInPlace,
+    ] {
+        for sim in [false, true] {
+            let mut nth = 0;
+            loop {
+                let engine = Arc::new(Engine::default());
+                let options = engine.options(move |call| match call == nth {
+                    true => answer,
+                    false => Answer::Start,
+                });
+                let opened = match sim {
+                    true => Device::open_with(Sim::seed(7), options),
+                    false => Device::open_with(cpu(), options),
+                };
+                match opened {
+                    Err(OpenError::Thread(why)) => assert!(why.starts_with('`'), "{why}"),
+                    Err(other) => panic!("{other}"),
+                    Ok(device) => {
+                        assert!(engine.asked() == nth, "{answer:?} at {nth} went unnoticed");
+                        drop(device);
+                        engine.join();
+                        break;
+                    }
+                }
+                assert_eq!(engine.asked(), nth + 1, "it goes on asking");
+                engine.join();
+                nth += 1;
+            }
+            let needed = if sim { 4 } else { 7 };
+            assert_eq!(nth, needed, "threads from the start");
+        }
+    }
+}
+
+/// An engine that contradicts itself: what runs is joined like any other.
+#[test]
+fn a_thread_that_runs_although_it_was_refused_is_used_or_never_begins() {
+    let engine = Arc::new(Engine::default());
+    match Device::open_with(cpu(), engine.options(|_| Answer::StartAndRefuse)) {
+        Ok(device) => use_everything(&device),
+        Err(error) => assert!(matches!(error, OpenError::Thread(_))),
+    }
+    engine.join();
+}
+
+/// I5: what runs user code from the start goes on alone.
+#[test]
+fn user_code_runs_although_no_further_thread_is_given_i5() {
+    let engine = Arc::new(Engine::default());
+    let from_the_start = 7;
+    let device = Device::open_with(
+        cpu(),
+        engine.options(move |call| match call < from_the_start {
+            true => Answer::Start,
+            false => Answer::Refuse,
+        }),
+    )
+    .unwrap();
+    let client = device.client();
+    let (tell, told) = mpsc::channel();
+    for number in 0..20 {
+        let tell = tell.clone();
+        client
+            .stream()
+            .host("tell", (), move || tell.send(number).unwrap())
+            .unwrap();
+    }
+    let mut numbers: Vec<u32> = (0..20)
+        .map(|_| told.recv_timeout(PATIENCE).unwrap())
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..20).collect::<Vec<_>>());
+    drop(device);
+    engine.join();
+}
+
+/// I5, I10: a queue of jobs that nobody serves, which the engine drops when it ends.
+#[test]
+fn a_device_whose_bodies_are_never_begun_closes_and_answers_i5() {
+    for dropped in [false, true] {
+        let (queue, jobs) = mpsc::channel();
+        let options = DeviceOptions::default().spawn_with(move |body| {
+            queue
+                .send(body)
+                .map_err(|_| io::Error::other("no more jobs"))
+        });
+        let device = Device::open_with(cpu(), options).unwrap();
+        let stream = device.client().stream();
+        let values = stream.create(&[1_u32]).unwrap();
+        let answer = stream.read(&values);
+        if dropped {
+            drop(jobs);
+            assert!(matches!(answer.wait(), Err(Error::DeviceLost { .. })));
+            drop(device);
+        } else {
+            // It is closed by the thread that closes it.
+            device.close(Duration::from_millis(20));
+            assert!(answer.wait().is_err());
+            drop(jobs);
+        }
+    }
+}
