@@ -24,6 +24,9 @@ pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Reason};
 pub use millstream_core::handle::{Binding, Handle};
 pub use millstream_core::health::{Health, HealthWatch, Recovery};
 pub use millstream_core::id::{ClientId, QueueId, SliceId, StreamId};
+pub use millstream_core::journal::{
+    self, Digest, LogError, LoggedReadback, ReplayError, Replayed, SubmissionLog,
+};
 pub use millstream_core::kernel::{
     AtomicElement, BindingSpec, Cube, ExecutionMode, Kernel, NativeArgs, Share, Signature, Source,
 };

@@ -124,20 +124,14 @@ impl<B: Backend> DeviceActor<B> {
 
     /// One turn. Says whether there was anything to do.
     pub(crate) fn turn(&mut self, outside: &mut impl Outside) -> bool {
-        let mut taken = 0;
         if self.server.wants_time() {
             self.server.tell_time(Instant::now());
         }
-        let server = &mut self.server;
-        while taken < self.burst
-            && !server.is_lost()
-            && self
-                .receiver
-                .try_recv_emptied(|task| server.admit(task))
-                .is_some()
-        {
-            taken += 1;
-        }
+        // Asked once a burst: a log that is off costs no message anything.
+        let taken = match self.server.is_logged() {
+            false => self.take_burst(Server::admit),
+            true => self.take_burst(Server::admit_logged),
+        };
         if taken > 0 {
             self.receiver.wake_senders();
         }
@@ -161,6 +155,27 @@ impl<B: Backend> DeviceActor<B> {
             return self.lost_turn(outside);
         }
         worked | self.carry_out(outside)
+    }
+
+    /// Takes messages while there are any, but not more than a burst, and tells how many.
+    #[inline]
+    fn take_burst(&mut self, mut admit: impl FnMut(&mut Server<B>, &mut Task)) -> usize {
+        let Self {
+            server,
+            receiver,
+            burst,
+            ..
+        } = self;
+        let mut taken = 0;
+        while taken < *burst
+            && !server.is_lost()
+            && receiver
+                .try_recv_emptied(|task| admit(server, task))
+                .is_some()
+        {
+            taken += 1;
+        }
+        taken
     }
 
     fn take_controls(&mut self) -> bool {

@@ -8,6 +8,7 @@ use millstream_core::channel::is_runtime_thread;
 use millstream_core::client::{ClientBuilder, ComputeClient, Openings, Pending};
 use millstream_core::error::{Error, OpenError};
 use millstream_core::health::{Health, HealthWatch, Vitals};
+use millstream_core::journal::SubmissionLog;
 use millstream_core::options::DeviceOptions;
 use millstream_core::properties::DeviceProperties;
 use millstream_core::report::{MemoryReport, Report, Scope, Stats, TraceSpan};
@@ -158,6 +159,16 @@ impl Device {
     /// [`Error::Closed`].
     pub fn memory_usage(&self) -> Result<MemoryReport, Error> {
         self.openings.current().memory().wait()
+    }
+
+    /// What the device has taken since the last call, in the order in which it took it, if it was opened with
+    /// [`DeviceOptions::log_submissions`]. The parts that several calls answer make one log
+    /// ([`SubmissionLog::append`]). A device that was reopened begins another log. Blocks for one round trip.
+    ///
+    /// # Errors
+    /// [`Error::NoLog`], [`Error::Closed`].
+    pub fn take_log(&self) -> Result<SubmissionLog, Error> {
+        self.openings.current().log().wait()
     }
 
     /// The timeline's spans since the last call, if the device was opened with

@@ -21,6 +21,7 @@ mod program;
 mod programs;
 mod recordings;
 mod reopening;
+mod replaying;
 mod requests;
 mod room;
 mod scheduling;

@@ -16,7 +16,7 @@ pub(crate) const ELEMENTS: usize = 96;
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
@@ -61,6 +61,12 @@ impl Kernels {
             set: set(client),
             boom: boom(client),
         }
+    }
+
+    pub(crate) fn list(&self) -> Vec<KernelHandle> {
+        [&self.add, &self.mix, &self.set, &self.boom]
+            .map(Clone::clone)
+            .into()
     }
 }
 

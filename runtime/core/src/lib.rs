@@ -14,6 +14,7 @@
 //! | [`backend`], [`settle`], [`landing`], [`layout`] | what a device must do, and the means |
 //! | [`host_memory`] | what devices share whose memory is the host's |
 //! | [`threads`] | where the threads of actors and backends come from |
+//! | [`journal`] | what a device took, saved and replayed |
 //! | [`error`], [`failure`], [`health`], [`report`], [`properties`], [`options`] | what is said |
 
 pub mod access;
@@ -30,6 +31,7 @@ pub mod hazard;
 pub mod health;
 pub mod host_memory;
 pub mod id;
+pub mod journal;
 pub mod kernel;
 pub mod landing;
 pub mod launch;

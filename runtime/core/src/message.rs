@@ -66,6 +66,8 @@ pub struct Extra {
     pub layouts: Vec<Option<Strided>>,
     /// What may withdraw the task.
     pub terms: Option<Arc<Terms>>,
+    /// The task's entry in the submission log, if there is one and the task may be withdrawn.
+    pub entry: Option<u64>,
 }
 
 /// The cube count of a launch in a task.
@@ -223,6 +225,8 @@ pub struct CopyOut {
     pub landings: SmallVec<[Arc<dyn Landing>; 1]>,
     /// Who is told.
     pub reply: Reply,
+    /// What the asker calls it, where that is a number. For the submission log.
+    pub tag: Option<u64>,
 }
 
 /// User code that runs off the device thread.

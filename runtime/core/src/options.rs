@@ -68,6 +68,7 @@ pub struct DeviceOptions {
     pub(crate) logs: Logs,
     pub(crate) spin: SpinPolicy,
     pub(crate) spawner: Spawner,
+    pub(crate) journal_bytes_max: u64,
 }
 
 impl Default for DeviceOptions {
@@ -87,6 +88,7 @@ impl Default for DeviceOptions {
             logs: Logs::default(),
             spin: SpinPolicy::default(),
             spawner: Spawner::default(),
+            journal_bytes_max: 0,
         }
     }
 }
@@ -163,6 +165,14 @@ impl DeviceOptions {
         spawn: impl Fn(ThreadBody) -> std::io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         self.spawner = Spawner::new(spawn);
+        self
+    }
+
+    /// Logs what the device takes, to be had from `Device::take_log` and replayed
+    /// ([`SubmissionLog`](crate::journal::SubmissionLog)). It keeps at most so many bytes between two takes, uploads
+    /// included, and ends where there is no room; 0, the default, logs nothing.
+    pub fn log_submissions(mut self, bytes_max: u64) -> Self {
+        self.journal_bytes_max = bytes_max;
         self
     }
 

@@ -7,6 +7,7 @@ use millstream_sync::reply::ReplySender;
 
 use crate::error::Error;
 use crate::id::ClientId;
+use crate::journal::SubmissionLog;
 use crate::message::Reply;
 
 /// A question to the device itself, or an order that concerns no stream.
@@ -31,6 +32,8 @@ pub enum Ask {
     Cleanup(ReplySender<Result<u64, Error>>),
     /// A compilation met a lost device, which nobody on the device's thread may have met yet.
     Lost(ReplySender<Result<(), Error>>),
+    /// The submissions logged so far.
+    Log(ReplySender<Result<SubmissionLog, Error>>),
     /// The spans recorded so far.
     Trace(ReplySender<Result<Vec<TraceSpan>, Error>>),
 }

@@ -167,6 +167,12 @@ impl ComputeClient {
         self.shared.openings.current()
     }
 
+    /// Another client of the device, without bounds.
+    pub(crate) fn like(&self, priority: Priority, weight: u32) -> Self {
+        let builder = self.shared.openings.client_builder();
+        builder.priority(priority).weight(weight).build()
+    }
+
     /// A new stream. Costs a message and no thread; thousands are fine.
     ///
     /// May wait for room in the mailbox. On a closed device the stream's calls say so.

@@ -178,11 +178,20 @@ impl Stream {
     /// The elements of `source`, once everything before has run. Asking may wait for room in the mailbox,
     /// never for the device's work.
     pub fn read<T: Element>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
+        self.read_tagged(source, None)
+    }
+
+    /// As [`Stream::read`], with a number that the submission log keeps.
+    pub(crate) fn read_tagged<T: Element>(
+        &self,
+        source: &Handle<T>,
+        tag: Option<u64>,
+    ) -> Pending<Vec<T>> {
         let landing = VecLanding::<T>::new(source.len());
         let finish = Finish::Landed(landing.clone());
         let mut landings: SmallVec<[Arc<dyn Landing>; 1]> = SmallVec::new();
         landings.push(landing);
-        match self.copy_out(&[(source, None)], landings, finish) {
+        match self.copy_out(&[(source, None)], landings, tag, finish) {
             Ok(pending) => pending,
             Err(error) => Pending::failed(self.home(), error),
         }
@@ -219,7 +228,7 @@ impl Stream {
             unsafe { landing.take() }
         };
         let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
-        match self.copy_out(wanted, landings, finish) {
+        match self.copy_out(wanted, landings, None, finish) {
             Ok(pending) => pending,
             Err(error) => Pending::failed(self.home(), error),
         }
@@ -229,6 +238,7 @@ impl Stream {
         &self,
         wanted: &[(&Handle<T>, Option<Strided>)],
         landings: SmallVec<[Arc<dyn Landing>; 1]>,
+        tag: Option<u64>,
         finish: Finish<V>,
     ) -> Result<Pending<V>, Error> {
         for (source, _) in wanted {
@@ -240,6 +250,7 @@ impl Stream {
             Op::CopyOut(Box::new(CopyOut {
                 landings,
                 reply: sender,
+                tag,
             })),
             |task| {
                 for (source, layout) in wanted {

@@ -15,6 +15,7 @@ use crate::error::{Error, Full, MemoryError};
 use crate::failure::{FailureRef, Reason};
 use crate::handle::{Hold, Table};
 use crate::id::Point;
+use crate::journal::SubmissionLog;
 use crate::message::{Op, Registration, Task};
 use crate::options::DeviceOptions;
 use crate::properties::DeviceProperties;
@@ -259,6 +260,11 @@ impl DeviceShared {
     /// Tells the device's thread that the device is gone; answers with the error that everybody is told.
     pub(crate) fn tell_lost(self: &Arc<Self>) -> Pending<()> {
         self.ask(Ask::Lost)
+    }
+
+    /// The submissions logged since the last call.
+    pub fn log(self: &Arc<Self>) -> Pending<SubmissionLog> {
+        self.ask(Ask::Log)
     }
 
     /// The spans recorded since the last call.

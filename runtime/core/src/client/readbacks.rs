@@ -4,6 +4,7 @@
 //! Answers come from several threads and may overtake each other; the sequence puts them back into the
 //! order in which they were asked.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -62,6 +63,15 @@ impl<T, Tag> Sequence<T, Tag> {
             let _ = order.sender.try_send(readback);
         }
     }
+}
+
+/// A tag as a number, if it is one: so the submission log can tell which frame a readback is of.
+fn number_of(tag: &dyn Any) -> Option<u64> {
+    let small = tag.downcast_ref::<u32>().map(|tag| u64::from(*tag));
+    let whole = tag.downcast_ref::<u64>().copied();
+    small
+        .or(whole)
+        .or_else(|| tag.downcast_ref::<usize>().map(|tag| *tag as u64))
 }
 
 /// A device that was reopened is another one to drive.
@@ -155,7 +165,7 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
             sequence.room.release(1);
             return Err(Error::WouldDeadlock);
         };
-        let (number, answer) = (*asked, stream.read(source));
+        let (number, answer) = (*asked, stream.read_tagged(source, number_of(&tag)));
         *asked += 1;
         drop(asked);
         let sequence = self.0.clone();

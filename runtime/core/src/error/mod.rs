@@ -80,6 +80,9 @@ pub enum Error {
         /// The backend of the device.
         actual: &'static str,
     },
+    /// The device logs no submissions.
+    #[error("this device logs no submissions; open it with `DeviceOptions::log_submissions`")]
+    NoLog,
     /// The answer was already taken.
     #[error("the answer of this request was already taken")]
     Taken,

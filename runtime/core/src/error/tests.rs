@@ -164,6 +164,7 @@ fn every_error() -> Vec<Error> {
             asked: "cuda",
             actual: "cpu",
         },
+        Error::NoLog,
         Error::Taken,
         Error::TimedOut {
             waited: Duration::from_secs(1),
@@ -193,6 +194,7 @@ fn is_listed(error: &Error) -> bool {
         | Error::DeviceLost { .. }
         | Error::WouldDeadlock
         | Error::WrongBackend { .. }
+        | Error::NoLog
         | Error::Taken
         | Error::TimedOut { .. } => true,
     }

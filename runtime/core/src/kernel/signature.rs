@@ -1,6 +1,7 @@
 //! What a launch of a kernel must bring, and how its scalars are packed.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 
 use millstream_ir::DType;
@@ -66,11 +67,11 @@ pub struct Signature {
 }
 
 impl Signature {
-    pub(super) fn push_binding(&mut self, spec: BindingSpec) {
+    pub(crate) fn push_binding(&mut self, spec: BindingSpec) {
         self.bindings.push(spec);
     }
 
-    pub(super) fn push_scalar(&mut self, name: Arc<str>, dtype: DType) {
+    pub(crate) fn push_scalar(&mut self, name: Arc<str>, dtype: DType) {
         self.scalars.push(ScalarSpec {
             name,
             dtype,
@@ -79,7 +80,7 @@ impl Signature {
         self.pack();
     }
 
-    pub(super) fn set_may_alias(&mut self) {
+    pub(crate) fn set_may_alias(&mut self) {
         self.may_alias = true;
     }
 
@@ -140,9 +141,39 @@ impl Signature {
         self.may_alias
     }
 
+    /// Does a launch of one bring what the other takes? Features are the device's matter.
+    pub(crate) fn takes_the_same(&self, other: &Self) -> bool {
+        self.bindings == other.bindings
+            && self.scalars == other.scalars
+            && self.may_alias == other.may_alias
+    }
+
     /// The features that the kernel needs.
     pub fn required(&self) -> &BTreeSet<Feature> {
         &self.required
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (index, binding) in self.bindings.iter().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(
+                f,
+                "{comma}{} {}: {}",
+                binding.access, binding.name, binding.dtype
+            )?;
+        }
+        for (index, scalar) in self.scalars.iter().enumerate() {
+            let comma = if index > 0 || !self.bindings.is_empty() {
+                ", "
+            } else {
+                ""
+            };
+            write!(f, "{comma}{}: {}", scalar.name, scalar.dtype)?;
+        }
+        f.write_str(if self.may_alias { ", may alias)" } else { ")" })
     }
 }
 

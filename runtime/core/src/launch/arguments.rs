@@ -50,7 +50,7 @@ pub fn bind<T: Element>(handle: &Handle<T>, access: Access) -> Bound<'_, T> {
     Bound { handle, access }
 }
 
-mod sealed {
+pub(super) mod sealed {
     /// What is checked and what is written must be the same, so the traits of arguments are closed.
     pub trait Sealed {}
 }

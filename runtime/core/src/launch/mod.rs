@@ -3,6 +3,7 @@
 mod arguments;
 mod count;
 mod inline;
+mod logged;
 mod metadata;
 mod pack;
 mod tensor_map;
@@ -13,6 +14,7 @@ pub use arguments::{
 };
 pub use count::CubeCount;
 pub use inline::Inline;
+pub(crate) use logged::Logged;
 pub use metadata::{Metadata, StaticMetadata};
 pub(crate) use pack::Packed;
 pub use pack::{ArgumentError, ArgumentWriter};

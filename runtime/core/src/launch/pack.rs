@@ -266,7 +266,12 @@ impl<'a> ArgumentWriter<'a> {
 
     /// Takes metadata words.
     pub(crate) fn metadata(&mut self, metadata: &Metadata) {
-        self.extra.get_or_insert_default().metadata = metadata.words();
+        self.metadata_words(metadata.words());
+    }
+
+    /// Takes metadata that are laid out.
+    pub(crate) fn metadata_words(&mut self, words: Vec<u32>) {
+        self.extra.get_or_insert_default().metadata = words;
     }
 
     /// Takes tensor maps over bindings of the launch.

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::backend::Backend;
+use crate::error::Error;
 use crate::id::{Point, QueueId};
 use crate::memory::Account;
 use crate::message::{Op, Reply, Task, Ticket};
@@ -57,6 +58,10 @@ impl<B: Backend> Server<B> {
                 let why = "a compilation met a lost device";
                 self.loss.notice(&mut self.backend, why);
                 reply.send(Err(self.loss.gone.error()));
+            }
+            Ask::Log(reply) => {
+                let log = self.journal.as_mut().map(|journal| journal.take());
+                reply.send(log.ok_or(Error::NoLog));
             }
             Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
         }

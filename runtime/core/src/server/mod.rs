@@ -58,6 +58,7 @@ use crate::backend::{Backend, BoundSlice};
 use crate::handle::Table;
 use crate::hazard::points::Points;
 use crate::id::{ClientId, Point, QueueId};
+use crate::journal::Journal;
 use crate::memory::{Accounts, Pools};
 use crate::message::{HostWork, Op, Task};
 use crate::options::{DeviceOptions, Strategy};
@@ -165,6 +166,8 @@ pub struct Server<B: Backend> {
     names: OpNames,
     counters: Counters,
     loss: Loss,
+    /// What was taken, if that is logged.
+    journal: Option<Box<Journal>>,
 }
 
 /// Names of operations without a kernel, as shared strings, so that issuing one allocates nothing.
@@ -188,6 +191,8 @@ impl<B: Backend> Server<B> {
         let mut options = options;
         // Deeper than the driver takes without blocking would block the device thread.
         options.max_in_flight = options.max_in_flight.min(properties.max_queue_depth);
+        let journal = (options.journal_bytes_max > 0)
+            .then(|| Box::new(Journal::new(properties.backend, options.journal_bytes_max)));
         let queues = properties.queues;
         let pools = Pools::new(options.memory.clone(), properties.alignment);
         let queues = (0..queues)
@@ -235,6 +240,7 @@ impl<B: Backend> Server<B> {
             },
             counters: Counters::default(),
             loss: Loss::new(Arc::default()),
+            journal,
         }
     }
 
@@ -253,6 +259,21 @@ impl<B: Backend> Server<B> {
         }
         debug_assert!(message.extra.is_none(), "what a message leaves is leaked");
         self.messages += 1;
+    }
+
+    /// Is it logged what is admitted? Then [`Server::admit_logged`] is to be called instead: asked once for many
+    /// messages, so that those that are not logged pay nothing.
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// As [`Server::admit`], and logs it.
+    pub fn admit_logged(&mut self, message: &mut Task) {
+        if let Some(journal) = &mut self.journal {
+            journal.note(message);
+        }
+        self.admit(message);
     }
 
     /// The backend.

@@ -252,6 +252,9 @@ impl<B: Backend> Server<B> {
     /// The last handle of `slot` is gone, and so is every message that could name it. What streams
     /// still hold tasks on stays linked until those are issued.
     fn honour_drop(&mut self, slot: u32) {
+        if let Some(journal) = &mut self.journal {
+            journal.note_dropped(slot);
+        }
         match self.links.at(slot) {
             Some((Kind::Slice, key)) => {
                 let slice = &mut self.slices[key as usize];

@@ -280,6 +280,7 @@ impl Rig {
                 .map(|landing| landing.clone() as Arc<dyn Landing>)
                 .collect(),
             reply: sender,
+            tag: None,
         };
         self.submit(stream, Op::CopyOut(Box::new(copy)), sources);
         Answer {

@@ -1,0 +1,343 @@
+//! Entries as bytes, and back. Codes are only ever added, at the end of their list; a change of what is there
+//! needs another version of the format.
+
+use std::borrow::Cow;
+
+use millstream_ir::DType;
+
+use super::entry::{Count, Entry, Part, Step, Work};
+use super::wire::{Bytes, Garbled, put, put_one_of, put_text};
+use crate::access::Access;
+use crate::kernel::{BindingSpec, Share, Signature};
+use crate::layout::Strided;
+use crate::memory::AllocationMode;
+use crate::message::Pattern;
+use crate::stream::Priority;
+
+const ACCESSES: [Access; 3] = [Access::Read, Access::Write, Access::ReadWrite];
+const SHARES: [Share; 4] = [Share::Whole, Share::Chunks, Share::Atomic, Share::Raw];
+const PRIORITIES: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
+const MODES: [Option<AllocationMode>; 4] = [
+    None,
+    Some(AllocationMode::Automatic),
+    Some(AllocationMode::Persistent),
+    Some(AllocationMode::Dedicated),
+];
+const DTYPES: [DType; 13] = [
+    DType::F64,
+    DType::I64,
+    DType::U64,
+    DType::F32,
+    DType::I32,
+    DType::U32,
+    DType::F16,
+    DType::Bf16,
+    DType::I16,
+    DType::U16,
+    DType::I8,
+    DType::U8,
+    DType::Bool,
+];
+
+/// Most scalars of a kernel: each that is added lays them all out anew.
+const SCALARS_MAX: usize = 4_096;
+
+/// Appends an entry.
+pub(super) fn encode(entry: &Entry<'_>, to: &mut Vec<u8>) {
+    match entry {
+        Entry::Stream {
+            client,
+            priority,
+            weight,
+        } => {
+            to.push(0);
+            put(to, u64::from(*client));
+            put_one_of(to, &PRIORITIES, priority);
+            put(to, u64::from(*weight));
+        }
+        Entry::Kernel { name, signature } => {
+            to.push(1);
+            put_text(to, name);
+            put_signature(to, signature);
+        }
+        Entry::Recording { steps } => {
+            to.push(2);
+            put(to, steps.len() as u64);
+            for step in steps {
+                put_work(to, &step.work);
+                put_parts(to, &step.parts);
+            }
+        }
+        Entry::Slice {
+            stream,
+            bytes,
+            mode,
+        } => {
+            to.push(3);
+            put(to, u64::from(*stream));
+            put(to, *bytes);
+            put_one_of(to, &MODES, mode);
+        }
+        Entry::Task {
+            stream,
+            work,
+            parts,
+        } => {
+            to.push(4);
+            put(to, u64::from(*stream));
+            put_work(to, work);
+            put_parts(to, parts);
+        }
+        Entry::Dropped { object } => {
+            to.push(5);
+            put(to, u64::from(*object));
+        }
+        Entry::Withdrawn { entry, cancelled } => {
+            to.push(6);
+            put(to, *entry);
+            to.push(u8::from(*cancelled));
+        }
+    }
+}
+
+/// Takes the next entry.
+pub(super) fn decode<'a>(from: &mut Bytes<'a>) -> Result<Entry<'a>, Garbled> {
+    Ok(match from.byte()? {
+        0 => Entry::Stream {
+            client: from.small()?,
+            priority: from.one_of(&PRIORITIES, "there is no such priority")?,
+            weight: from.small()?,
+        },
+        1 => Entry::Kernel {
+            name: from.text()?,
+            signature: signature(from)?,
+        },
+        2 => {
+            let step = |from: &mut Bytes<'_>| {
+                Ok(Step {
+                    work: recorded(from)?,
+                    parts: from.list(part)?,
+                })
+            };
+            let steps = from.list(step)?;
+            Entry::Recording { steps }
+        }
+        3 => Entry::Slice {
+            stream: from.small()?,
+            bytes: from.number()?,
+            mode: from.one_of(&MODES, "there is no such allocation mode")?,
+        },
+        4 => Entry::Task {
+            stream: from.small()?,
+            work: work(from)?,
+            parts: from.list(part)?,
+        },
+        5 => Entry::Dropped {
+            object: from.small()?,
+        },
+        6 => Entry::Withdrawn {
+            entry: from.number()?,
+            cancelled: from.flag()?,
+        },
+        _ => return from.garbled("there is no such entry"),
+    })
+}
+
+fn put_work(to: &mut Vec<u8>, work: &Work<'_>) {
+    match work {
+        Work::Launch {
+            kernel,
+            count,
+            scalars,
+            metadata,
+        } => {
+            to.push(0);
+            put(to, u64::from(*kernel));
+            match count {
+                Count::Static(cubes) => {
+                    to.push(0);
+                    cubes.iter().for_each(|cubes| put(to, u64::from(*cubes)));
+                }
+                Count::Dynamic => to.push(1),
+            }
+            put(to, scalars.len() as u64);
+            scalars.iter().for_each(|word| put(to, *word));
+            put(to, metadata.len() as u64);
+            metadata.iter().for_each(|word| put(to, u64::from(*word)));
+        }
+        Work::Upload { bytes, layout } => {
+            to.push(1);
+            put(to, bytes.len() as u64);
+            to.extend_from_slice(bytes);
+            put_layout(to, layout.as_ref());
+        }
+        Work::Readback { tag, layouts } => {
+            to.push(2);
+            to.push(u8::from(tag.is_some()));
+            tag.iter().for_each(|tag| put(to, *tag));
+            put(to, layouts.len() as u64);
+            layouts
+                .iter()
+                .for_each(|layout| put_layout(to, layout.as_ref()));
+        }
+        Work::Copy => to.push(3),
+        Work::Fill(pattern) => {
+            to.extend_from_slice(&[4, pattern.width]);
+            put(to, pattern.value);
+        }
+        Work::Mark => to.push(5),
+        Work::Replay(recording) => {
+            to.push(6);
+            put(to, u64::from(*recording));
+        }
+        Work::Gap(name) => {
+            to.push(7);
+            put_text(to, name);
+        }
+    }
+}
+
+fn work<'a>(from: &mut Bytes<'a>) -> Result<Work<'a>, Garbled> {
+    Ok(match from.byte()? {
+        0 => Work::Launch {
+            kernel: from.small()?,
+            count: match from.flag()? {
+                false => Count::Static([from.small()?, from.small()?, from.small()?]),
+                true => Count::Dynamic,
+            },
+            scalars: from.list(Bytes::number)?,
+            metadata: from.list(Bytes::small)?,
+        },
+        1 => {
+            let count = from.count()?;
+            Work::Upload {
+                bytes: Cow::Borrowed(from.take(count)?),
+                layout: layout(from)?,
+            }
+        }
+        2 => Work::Readback {
+            tag: from.flag()?.then(|| from.number()).transpose()?,
+            layouts: from.list(layout)?,
+        },
+        3 => Work::Copy,
+        4 => match from.byte()? {
+            width @ (1 | 2 | 4 | 8) => Work::Fill(Pattern {
+                width,
+                value: from.number()?,
+            }),
+            _ => return from.garbled("a pattern has a width that none has"),
+        },
+        5 => Work::Mark,
+        6 => Work::Replay(from.small()?),
+        7 => Work::Gap(from.text()?),
+        _ => return from.garbled("there is no such task"),
+    })
+}
+
+/// Work that a recording may have: without bytes of its own, or another recording.
+fn recorded(from: &mut Bytes<'_>) -> Result<Work<'static>, Garbled> {
+    Ok(match work(from)? {
+        Work::Launch {
+            kernel,
+            count,
+            scalars,
+            metadata,
+        } => Work::Launch {
+            kernel,
+            count,
+            scalars,
+            metadata,
+        },
+        Work::Copy => Work::Copy,
+        Work::Fill(pattern) => Work::Fill(pattern),
+        Work::Gap(name) => Work::Gap(name),
+        Work::Upload { .. } | Work::Readback { .. } | Work::Mark | Work::Replay(_) => {
+            return from.garbled("a recording has a task that is not recorded");
+        }
+    })
+}
+
+fn put_parts(to: &mut Vec<u8>, parts: &[Part]) {
+    put(to, parts.len() as u64);
+    for part in parts {
+        put(to, u64::from(part.slice));
+        put(to, part.offset);
+        put(to, part.len);
+        put_one_of(to, &ACCESSES, &part.access);
+    }
+}
+
+fn part(from: &mut Bytes<'_>) -> Result<Part, Garbled> {
+    Ok(Part {
+        slice: from.small()?,
+        offset: from.number()?,
+        len: from.number()?,
+        access: from.one_of(&ACCESSES, "there is no such access")?,
+    })
+}
+
+fn put_layout(to: &mut Vec<u8>, layout: Option<&Strided>) {
+    let Some(layout) = layout else {
+        return to.push(0);
+    };
+    to.push(1);
+    put(to, layout.element_bytes);
+    put(to, layout.shape.len() as u64);
+    for (axis, stride) in layout.shape.iter().zip(&layout.strides) {
+        put(to, *axis);
+        put(to, *stride);
+    }
+}
+
+fn layout(from: &mut Bytes<'_>) -> Result<Option<Strided>, Garbled> {
+    if !from.flag()? {
+        return Ok(None);
+    }
+    let element_bytes = from.number()?;
+    let axes = from.list(|from| Ok((from.number()?, from.number()?)))?;
+    let (shape, strides): (Vec<u64>, Vec<u64>) = axes.into_iter().unzip();
+    match Strided::new(&shape, &strides, element_bytes) {
+        Ok(layout) if element_bytes > 0 => Ok(Some(layout)),
+        _ => from.garbled("a layout is larger than any memory"),
+    }
+}
+
+fn put_signature(to: &mut Vec<u8>, signature: &Signature) {
+    put(to, signature.bindings().len() as u64);
+    for binding in signature.bindings() {
+        put_text(to, &binding.name);
+        put_one_of(to, &ACCESSES, &binding.access);
+        put_one_of(to, &DTYPES, &binding.dtype);
+        put_one_of(to, &SHARES, &binding.share);
+    }
+    put(to, signature.scalars().len() as u64);
+    for scalar in signature.scalars() {
+        put_text(to, &scalar.name);
+        put_one_of(to, &DTYPES, &scalar.dtype);
+    }
+    to.push(u8::from(signature.aliases()));
+}
+
+fn signature(from: &mut Bytes<'_>) -> Result<Signature, Garbled> {
+    let mut signature = Signature::default();
+    for _ in 0..from.count()? {
+        signature.push_binding(BindingSpec {
+            name: from.text()?,
+            access: from.one_of(&ACCESSES, "there is no such access")?,
+            dtype: from.one_of(&DTYPES, "there is no such element type")?,
+            share: from.one_of(&SHARES, "there is no such share")?,
+        });
+    }
+    let scalars = from.count()?;
+    if scalars > SCALARS_MAX {
+        return from.garbled("a kernel has more scalars than any");
+    }
+    for _ in 0..scalars {
+        let name = from.text()?;
+        signature.push_scalar(name, from.one_of(&DTYPES, "there is no such element type")?);
+    }
+    if from.flag()? {
+        signature.set_may_alias();
+    }
+    Ok(signature)
+}

@@ -1,0 +1,409 @@
+//! The submission log: what many threads had a device do comes out the same, to the bit, when it is replayed from
+//! one thread, on any device (I1, I2). What cannot be replayed is a typed error, before anything runs.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use crate::program::{Dice, Kernels, Program, STEPS};
+use crate::support::*;
+use millstream::journal::{Entry, Work};
+use millstream::{
+    AllocationMode, CancelToken, CubeCount, DeviceOptions, Digest, Error, Handle, Kernel,
+    LaunchArgs, Metadata, Priority, ReplayError, Replayed, SubmissionLog, TensorSpec, read,
+    readbacks, update, write,
+};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+/// More than any of these logs takes.
+const LOG_BYTES_MAX: u64 = 1 << 26;
+
+const EVERYWHERE: [On; 5] = [
+    On::Cpu,
+    On::CpuOneQueue,
+    On::CpuDriven,
+    On::Sim,
+    On::SimDriven,
+];
+
+fn logged(on: On) -> Rig {
+    on.open_with(DeviceOptions::default().log_submissions(LOG_BYTES_MAX))
+}
+
+/// The log after a journey through a file.
+fn saved(log: &SubmissionLog) -> SubmissionLog {
+    let mut file = Vec::new();
+    log.write_to(&mut file).unwrap();
+    SubmissionLog::read_from(file.as_slice()).unwrap()
+}
+
+fn replay(log: &SubmissionLog, on: On) -> Replayed {
+    let rig = on.open();
+    let client = rig.client();
+    let replayed = log.replay(&client, &Kernels::new(&client).list()).unwrap();
+    rig.device.sync().wait().unwrap();
+    replayed
+}
+
+/// I1, I2: which of the threads was first is in the log, and nowhere else.
+#[apply(every_device)]
+fn what_many_threads_submitted_is_replayed_from_one_to_the_same_bits_i1(#[case] on: On) {
+    const THREADS: u64 = 4;
+    let rig = logged(on);
+    let client = rig.client();
+    let kernels = Kernels::new(&client).list();
+    let [add, mix] = [&kernels[0], &kernels[1]];
+    let owner = client.stream();
+    let buffers: Vec<Handle<u32>> = (0..4_u32)
+        .map(|n| owner.create(&[n; 64]).unwrap())
+        .collect();
+    let mut seen: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    std::thread::scope(|scope| {
+        let work = |thread: u64| {
+            let (client, buffers) = (&client, &buffers);
+            move || {
+                let mut dice = Dice::new(thread + 1);
+                let (sender, results) = readbacks::<u32, u64>(100);
+                let stream = client.stream();
+                for step in 0..100 {
+                    let (from, to) = (dice.roll(4), dice.roll(4));
+                    let (from, to) = (&buffers[from], &buffers[to]);
+                    match dice.roll(5) {
+                        // Neither commutes with the other: the order shows.
+                        0 | 1 if from.id() != to.id() => {
+                            stream
+                                .launch(mix, CubeCount::d1(3), (read(from), update(to)))
+                                .unwrap();
+                        }
+                        2 => stream
+                            .launch(add, CubeCount::d1(2), (update(to), thread as u32))
+                            .unwrap(),
+                        3 => stream.write(to, &vec![dice.roll(99) as u32; 64]).unwrap(),
+                        _ => sender.read(&stream, to, thread * 1000 + step).unwrap(),
+                    }
+                }
+                drop(sender);
+                let next = || {
+                    results
+                        .wait_next()
+                        .map(|done| (done.tag, done.elements.unwrap()))
+                };
+                std::iter::from_fn(next).collect::<Vec<_>>()
+            }
+        };
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| scope.spawn(work(thread)))
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| seen.extend(thread.join().unwrap()));
+    });
+    assert!(seen.len() > 50, "{}", seen.len());
+    let log = rig.device.take_log().unwrap();
+    assert!(log.is_complete() && log.len() > 300, "{log:?}");
+    for other in EVERYWHERE {
+        let replayed = replay(&saved(&log), other);
+        let again = replayed.readbacks.into_iter().map(|readback| {
+            let bytes = readback.bytes.unwrap();
+            let words = bytes
+                .chunks(4)
+                .map(|word| u32::from_le_bytes(word.try_into().unwrap()));
+            (readback.tag.unwrap(), words.collect())
+        });
+        assert_eq!(
+            again.collect::<BTreeMap<u64, Vec<u32>>>(),
+            seen,
+            "on {other:?}"
+        );
+    }
+}
+
+/// I1, I7: failures come again as well, and the log of a replay is the log.
+#[apply(every_device)]
+fn random_programs_come_out_the_same_on_every_device(#[case] on: On) {
+    for seed in 1..=6 {
+        let rig = logged(on);
+        let client = rig.client();
+        let mut program = Program::new(&client, seed);
+        for _ in 0..STEPS {
+            program.step(&client);
+        }
+        program.finish();
+        let log = saved(&rig.device.take_log().unwrap());
+        let digest = replay(&log, On::CpuDriven).digest;
+        assert_ne!(digest, Digest::default());
+        assert_eq!(replay(&log, On::SimDriven).digest, digest);
+        let second = logged(on);
+        let client = second.client();
+        let replayed = log.replay(&client, &Kernels::new(&client).list()).unwrap();
+        assert_eq!(replayed.digest, digest);
+        // A recording becomes its tasks, so the second log is longer; it does the same.
+        let log = second.device.take_log().unwrap();
+        assert_eq!(replay(&log, On::Cpu).digest, digest);
+    }
+}
+
+/// All that a task can carry.
+#[apply(every_device)]
+fn every_kind_of_task_is_replayed(#[case] on: On) {
+    let rig = logged(on);
+    let client = rig.client();
+    let wide = || {
+        let mut kernel = Kernel::new("wide");
+        for binding in 0..10 {
+            kernel = kernel.reads::<u8>(format!("in {binding}"));
+        }
+        kernel = kernel.writes::<u64>("out");
+        for scalar in 0..20 {
+            kernel = kernel.scalar::<u64>(format!("u {scalar}"));
+        }
+        kernel
+            .scalar::<i8>("i")
+            .scalar::<f32>("f")
+            .native(|cube, args| {
+                let bytes = (0..10).map(|binding| u64::from(args.read::<u8>(binding)[0]));
+                let words = (0..20).map(|scalar| args.scalar::<u64>(scalar));
+                let sum: u64 = bytes.chain(words).sum();
+                let more =
+                    args.scalar::<i8>(20) as u64 ^ u64::from(args.scalar::<f32>(21).to_bits());
+                let metadata: u64 = args.metadata().iter().map(|word| u64::from(*word)).sum();
+                for value in args.chunk::<u64>(10) {
+                    *value = sum ^ more ^ metadata << 8 ^ cube.index() << 48;
+                }
+            })
+    };
+    let kernel = client.kernel(wide()).unwrap();
+    let high = rig.device.client_builder().priority(Priority::High).build();
+    let stream = high.stream();
+    let inputs: Vec<Handle<u8>> = (0..10_u8)
+        .map(|n| stream.create(&[n, 0, 0]).unwrap())
+        .collect();
+    let out = stream
+        .empty_with::<u64>(12, AllocationMode::Dedicated)
+        .unwrap();
+    let arguments = || {
+        let mut arguments = LaunchArgs::new();
+        for input in &inputs {
+            arguments = arguments.arg(read(input));
+        }
+        arguments = arguments.arg(write(&out));
+        for scalar in 0..20_u64 {
+            arguments = arguments.arg(scalar << scalar);
+        }
+        let metadata = Metadata::new().input(&[2, 3], &[3, 1], 6).unwrap();
+        arguments.arg(-3_i8).arg(0.5_f32).metadata(metadata)
+    };
+    stream
+        .launch(&kernel, CubeCount::d1(4), arguments())
+        .unwrap();
+    let first = stream.read(&out).wait().unwrap();
+    // As many cubes as the device says.
+    let cubes = stream.create(&[3_u32, 1, 1]).unwrap();
+    stream
+        .launch(&kernel, CubeCount::Dynamic(cubes), arguments())
+        .unwrap();
+    let second = stream.read(&out).wait().unwrap();
+    let tensor = [(
+        TensorSpec::pitched(&[2, 3]),
+        [1_u8, 2, 3, 4, 5, 6].as_slice(),
+    )];
+    let tensors = stream.create_tensors(&tensor).unwrap();
+    let third = stream.read_tensors(&tensors).wait().unwrap();
+    let point = stream.point().unwrap();
+    let other = client.stream();
+    other.wait_for(&point).unwrap();
+    other.fill(&inputs[0], 7_u8).unwrap();
+    other.copy(&inputs[0], &inputs[1]).unwrap();
+    let fourth = other.read_many([&inputs[1], &inputs[2]]).wait().unwrap();
+    assert_eq!(third, [[1, 2, 3, 4, 5, 6]]);
+    assert_eq!(fourth, [[7, 7, 7], [2, 0, 0]]);
+
+    let log = saved(&rig.device.take_log().unwrap());
+    let again = on.open();
+    let client = again.client();
+    let replayed = log
+        .replay(&client, &[client.kernel(wide()).unwrap()])
+        .unwrap();
+    let words = |values: Vec<u64>| values.into_iter().flat_map(u64::to_le_bytes).collect();
+    let expected: [Vec<u8>; 4] = [words(first), words(second), third.concat(), fourth.concat()];
+    let got = replayed
+        .readbacks
+        .into_iter()
+        .map(|readback| readback.bytes.unwrap());
+    assert_eq!(got.collect::<Vec<_>>(), expected);
+}
+
+/// I6: a task that had been withdrawn is withdrawn again, for the same reason.
+#[apply(every_device)]
+fn withdrawn_tasks_are_withdrawn_again_i6(#[case] on: On) {
+    let rig = logged(on);
+    let client = rig.client();
+    let add = Kernels::new(&client).add;
+    let stream = client.stream();
+    let values = stream.create(&[1_u32; 8]).unwrap();
+    let launch = |stream: &millstream::Stream| {
+        stream
+            .launch(&add, one(), (update(&values), 1_u32))
+            .unwrap();
+        stream.read(&values).wait()
+    };
+    let token = CancelToken::new();
+    let request = stream.with_cancel(&token);
+    assert_eq!(launch(&request).unwrap(), [2; 8]);
+    token.cancel();
+    launch(&request).unwrap_err();
+    stream.fill(&values, 5).unwrap();
+    launch(&stream.with_deadline(Instant::now())).unwrap_err();
+    stream.fill(&values, 6).unwrap();
+    assert_eq!(launch(&stream).unwrap(), [7; 8]);
+    let replayed = replay(&rig.device.take_log().unwrap(), on);
+    let told: Vec<_> = replayed
+        .readbacks
+        .into_iter()
+        .map(|readback| readback.bytes)
+        .collect();
+    assert_eq!(told.len(), 4);
+    assert_eq!(told[0].as_ref().unwrap()[0], 2);
+    let sentence = |nth: usize| told[nth].as_ref().unwrap_err().to_string();
+    assert!(sentence(1).contains("cancelled"), "{}", sentence(1));
+    assert!(sentence(2).contains("deadline"), "{}", sentence(2));
+    assert_eq!(told[3].as_ref().unwrap()[0], 7);
+}
+
+/// Code that is not in the log: what may have written data stops the replay before it begins.
+#[apply(every_device)]
+fn code_that_is_not_logged_is_a_gap_if_it_may_have_written(#[case] on: On) {
+    let rig = logged(on);
+    let client = rig.client();
+    let stream = client.stream();
+    let values = stream.create(&[1_u32; 8]).unwrap();
+    stream.host("looks", (read(&values),), || {}).unwrap();
+    stream.read(&values).wait().unwrap();
+    let mut log = rig.device.take_log().unwrap();
+    assert_eq!(replay(&log, on).readbacks.len(), 1);
+    on.with_resource(&stream, "writes", (update(&values),), |_| {})
+        .unwrap();
+    stream.read(&values).wait().unwrap();
+    log.append(&rig.device.take_log().unwrap()).unwrap();
+    let fresh = on.open();
+    let error = log.replay(&fresh.client(), &[]).unwrap_err();
+    assert!(
+        matches!(&error, ReplayError::Gap { name, .. } if &**name == "writes"),
+        "{error}"
+    );
+    assert_eq!(fresh.stats().tasks, 0, "something was submitted");
+}
+
+#[apply(every_device)]
+fn a_kernel_that_is_missing_or_another_is_told_before_anything_runs(#[case] on: On) {
+    let rig = logged(on);
+    let client = rig.client();
+    let stream = client.stream();
+    let values = stream.create(&[1_u32; 8]).unwrap();
+    launch_update(&stream, &add_one(&client), &values).unwrap();
+    stream.sync().wait().unwrap();
+    let log = rig.device.take_log().unwrap();
+    let fresh = on.open();
+    let client = fresh.client();
+    let error = log.replay(&client, &[set(&client)]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the log launches `add_one`, which is not among the kernels that the replay was given"
+    );
+    let other = Kernel::new("add_one")
+        .reads::<f32>("src")
+        .scalar::<u8>("by")
+        .native(|_, _| ());
+    let error = log
+        .replay(&client, &[client.kernel(other).unwrap()])
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the kernel `add_one` is not the logged one: it was (update values: u32), it is (read src: f32, by: u8)"
+    );
+    assert_eq!(fresh.stats().tasks, 0, "something was submitted");
+}
+
+/// I12: a log has a bound, at which it ends whole; taken in parts it goes on.
+#[apply(every_device)]
+fn a_log_has_a_bound_and_comes_in_parts_i12(#[case] on: On) {
+    assert!(matches!(on.open().device.take_log(), Err(Error::NoLog)));
+    let rig = on.open_with(DeviceOptions::default().log_submissions(4_000));
+    let stream = rig.client().stream();
+    let values = stream.create(&[0_u32; 200]).unwrap();
+    let write = |value: u32| {
+        stream.write(&values, &[value; 200]).unwrap();
+        stream.read(&values).wait().unwrap();
+    };
+    (0..3).for_each(write);
+    let mut log = rig.device.take_log().unwrap();
+    (3..6).for_each(write);
+    let second = rig.device.take_log().unwrap();
+    assert!(matches!(
+        second.replay(&rig.client(), &[]),
+        Err(ReplayError::NotTheStart { part: 1 })
+    ));
+    log.append(&second).unwrap();
+    assert!(log.is_complete() && log.size() > 4_000);
+    assert_eq!(replay(&log, on).readbacks.len(), 6);
+    // Now there is not room enough: 5 writes are not in it, and what is in it can be replayed.
+    (6..16).for_each(write);
+    let third = rig.device.take_log().unwrap();
+    assert!(!third.is_complete() && third.size() <= 4_000);
+    log.append(&third).unwrap();
+    let readbacks = replay(&saved(&log), on).readbacks;
+    let last = readbacks.last().unwrap().bytes.as_ref().unwrap()[0];
+    assert_eq!((readbacks.len(), last), (10, 9));
+}
+
+/// A log that was forged, with the right digest, is wrong at worst: it never panics, hangs or reaches other memory.
+#[test]
+fn a_forged_log_is_refused_or_replayed() {
+    let rig = logged(On::SimDriven);
+    let client = rig.client();
+    let mut program = Program::new(&client, 3);
+    (0..60).for_each(|_| program.step(&client));
+    program.finish();
+    let mut file = Vec::new();
+    rig.device.take_log().unwrap().write_to(&mut file).unwrap();
+    let (magic, end) = (8, file.len() - 8);
+    let mut dice = Dice::new(11);
+    let mut replayed = 0;
+    for _ in 0..1_500 {
+        let mut forged = file.clone();
+        for _ in 0..1 + dice.roll(3) {
+            let place = magic + 2 + dice.roll(end - magic - 2);
+            forged[place] = dice.roll(256) as u8;
+        }
+        let digest = Digest::default().with(&forged[magic..end]);
+        forged[end..].copy_from_slice(&digest.number().to_le_bytes());
+        let Ok(log) = SubmissionLog::read_from(forged.as_slice()) else {
+            continue;
+        };
+        if log.entries().any(|entry| is_endless(&entry)) {
+            continue;
+        }
+        let rig = On::CpuDriven.open_small(1 << 20);
+        let client = rig.client();
+        replayed += usize::from(log.replay(&client, &Kernels::new(&client).list()).is_ok());
+    }
+    assert!(replayed > 20, "only {replayed} were replayed to their end");
+}
+
+/// Does it launch more cubes than a test has time for?
+fn is_endless(entry: &Entry<'_>) -> bool {
+    let many = |work: &Work<'_>| match work {
+        Work::Launch { count, .. } => match count {
+            millstream::journal::Count::Static(cubes) => {
+                cubes.iter().map(|cubes| u64::from(*cubes)).product::<u64>() > 1_000
+            }
+            millstream::journal::Count::Dynamic => true,
+        },
+        _ => false,
+    };
+    match entry {
+        Entry::Task { work, .. } => many(work),
+        Entry::Recording { steps } => steps.iter().any(|step| many(&step.work)),
+        _ => false,
+    }
+}
