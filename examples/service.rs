@@ -1,57 +1,361 @@
-//! A service: many request threads share one device, each with a stream and a limit of its own.
+//! A service: async handlers of many tenants share one device. Each tenant has limits of its own; requests have a
+//! deadline and may be given up; whoever finds no room waits as long as he is told; and there is a page of metrics.
 //!
-//! `cargo run --release --example service`
+//! ```text
+//! cargo run --release --example service -- --requests 400
+//! ```
+//! The executor is a few threads that each run one handler to its end. Any other does as well: answers are futures
+//! that need no runtime.
 
-use millstream::{Cpu, CubeCount, Device, Error, Kernel, KernelHandle, MemoryError, read, write};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
-/// Answers one request: the sum of squares of its numbers, in parts per cube.
-fn serve(
-    client: &millstream::ComputeClient,
-    squares: &KernelHandle,
-    numbers: &[f32],
-) -> Result<f32, Error> {
-    let stream = client.stream();
-    let input = stream.create(numbers)?;
-    let cubes = CubeCount::cover(numbers.len(), 4_096);
-    let parts = stream.empty::<f32>(numbers.len().div_ceil(4_096))?;
-    stream.launch(squares, cubes, (read(&input), write(&parts)))?;
-    Ok(stream.read(&parts).wait()?.iter().sum())
-}
+use millstream::{
+    CancelToken, ComputeClient, Cpu, CubeCount, Device, Error, Health, Kernel, KernelHandle,
+    MemoryError, Priority, Reason, read, write,
+};
+
+/// Handlers that run at a time.
+const HANDLERS: usize = 4;
+/// Numbers that one cube adds up.
+const PER_CUBE: usize = 4_096;
+/// How long a request may take.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let requests = match (arguments.next().as_deref(), arguments.next()) {
+        (None, _) => 400,
+        (Some("--requests"), Some(count)) => count.parse()?,
+        _ => return Err("the only argument is --requests N".into()),
+    };
+    print!("{}", run(requests)?);
+    Ok(())
+}
+
+/// Serves so many requests and tells how it went.
+pub fn run(requests: u32) -> Result<String, Box<dyn std::error::Error>> {
     let device = Device::open(Cpu::default())?;
-    let squares = device.client().kernel(
-        Kernel::new("squares")
-            .reads::<f32>("numbers")
-            .writes::<f32>("parts")
-            .native(|cube, args| {
-                let numbers = args.read::<f32>(0);
-                let start = cube.index() as usize * 4_096;
-                let mine = &numbers[start.min(numbers.len())..(start + 4_096).min(numbers.len())];
-                args.chunk::<f32>(1)[0] = mine.iter().map(|number| number * number).sum();
-            }),
-    )?;
+    let squares = device.client().kernel(squares())?;
+    let tenants = tenants(&device);
+    let ledger = Mutex::new(Ledger::default());
+    let (queue, incoming) = mpsc::channel();
+    let incoming = Mutex::new(incoming);
     std::thread::scope(|scope| {
-        for tenant in 0..8 {
-            let client = device
-                .client_builder()
-                .name(format!("tenant {tenant}"))
-                .hard_limit(1 << 20)
-                .build();
-            let squares = &squares;
-            scope.spawn(move || {
-                // The last tenant asks for more than its limit, and is told so; nobody else notices.
-                let len = if tenant == 7 { 1 << 20 } else { 10_000 };
-                match serve(&client, squares, &vec![2.0; len]) {
-                    Ok(sum) => println!("tenant {tenant}: {sum}"),
-                    Err(Error::Memory(error @ MemoryError::Limit { .. })) => {
-                        println!("tenant {tenant}: refused, {error}");
-                    }
-                    Err(error) => println!("tenant {tenant}: {error}"),
+        for _ in 0..HANDLERS {
+            scope.spawn(|| {
+                let next = || lock(&incoming).recv();
+                while let Ok(request) = next() {
+                    let tenant: &Tenant = &tenants[request_tenant(&request, tenants.len())];
+                    let answer = pollster::block_on(tenant.handle(&squares, &request, &ledger));
+                    lock(&ledger).note(tenant.name, &answer);
                 }
             });
         }
-    });
-    println!("{:?}", device.close(std::time::Duration::from_secs(5)));
-    Ok(())
+        (0..requests)
+            .map(Request::new)
+            .try_for_each(|request| queue.send(request))?;
+        // The handlers end when they have served what there is.
+        drop(queue);
+        Ok::<(), mpsc::SendError<Request>>(())
+    })?;
+    let ledger = lock(&ledger);
+    let page = metrics(&device, &tenants, &ledger)?;
+    let text = format!("{}\n{page}", ledger.table());
+    let report = device.close(PATIENCE);
+    Ok(format!(
+        "{text}\nclosed: drained {}, {} tasks left\n",
+        report.drained, report.tasks_left
+    ))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Who uses the service.
+struct Tenant {
+    name: &'static str,
+    client: ComputeClient,
+}
+
+/// Three tenants: one that others wait for, one that has little, one that can wait.
+fn tenants(device: &Device) -> Vec<Tenant> {
+    let client = |name| device.client_builder().name(name);
+    let tenant = |name, client: millstream::ClientBuilder| Tenant {
+        name,
+        client: client.build(),
+    };
+    vec![
+        tenant(
+            "shop",
+            client("shop").priority(Priority::High).hard_limit(64 << 20),
+        ),
+        // Two uploads at a time, and less than a megabyte of memory.
+        tenant(
+            "trial",
+            client("trial")
+                .hard_limit(900 << 10)
+                .max_upload_bytes(200 << 10)
+                .max_tasks(8),
+        ),
+        tenant("batch", client("batch").priority(Priority::Low).weight(2)),
+    ]
+}
+
+fn request_tenant(request: &Request, tenants: usize) -> usize {
+    request.number as usize % tenants
+}
+
+/// What is asked: the sum of the squares of some numbers.
+struct Request {
+    number: u32,
+    numbers: Vec<f32>,
+    deadline: Instant,
+    /// Cancelled when the asker has gone away.
+    token: CancelToken,
+}
+
+impl Request {
+    fn new(number: u32) -> Self {
+        let (token, mut deadline, mut len) =
+            (CancelToken::new(), Instant::now() + PATIENCE, 20_000);
+        match number % 20 {
+            // The asker did not wait for the answer.
+            5 => drop(token.cancel()),
+            // It was too old when it came.
+            9 => deadline = Instant::now(),
+            // More than `trial` may have.
+            13 => len = 1 << 18,
+            _ => {}
+        }
+        Self {
+            number,
+            numbers: vec![(number % 7) as f32; len],
+            deadline,
+            token,
+        }
+    }
+}
+
+impl Tenant {
+    /// Answers one request. What it has submitted is withdrawn when its deadline passes or its asker goes away.
+    async fn handle(
+        &self,
+        squares: &KernelHandle,
+        request: &Request,
+        ledger: &Mutex<Ledger>,
+    ) -> Result<f32, Error> {
+        let stream = self.client.stream().with_cancel(&request.token);
+        let stream = stream.with_deadline(request.deadline).nowait();
+        let busy = || lock(ledger).busy(self.name);
+        let len = request.numbers.len();
+        let input = when_there_is_room(request, busy, || stream.create(&request.numbers)).await?;
+        let parts = when_there_is_room(request, busy, || {
+            stream.empty::<f32>(len.div_ceil(PER_CUBE))
+        })
+        .await?;
+        let cubes = CubeCount::cover(len, PER_CUBE);
+        when_there_is_room(request, busy, || {
+            stream.launch(squares, cubes.clone(), (read(&input), write(&parts)))
+        })
+        .await?;
+        // Asked once, with a place of its own: this one may wait.
+        let parts = self
+            .client
+            .stream()
+            .with_deadline(request.deadline)
+            .read(&parts)
+            .await?;
+        Ok(parts.iter().sum())
+    }
+}
+
+/// Tries again while there is no room, as long as the request has time. What was refused was not submitted.
+async fn when_there_is_room<T>(
+    request: &Request,
+    busy: impl Fn(),
+    mut attempt: impl FnMut() -> Result<T, Error>,
+) -> Result<T, Error> {
+    loop {
+        let outcome = attempt();
+        match outcome.as_ref().err().and_then(Error::retry_after) {
+            Some(pause) if Instant::now() + pause < request.deadline => {
+                busy();
+                // The thread is this handler's alone; elsewhere this is the executor's timer.
+                std::thread::sleep(pause);
+            }
+            _ => return outcome,
+        }
+    }
+}
+
+/// The sum of the squares, a part a cube.
+fn squares() -> Kernel {
+    let kernel = Kernel::new("squares")
+        .reads::<f32>("numbers")
+        .writes::<f32>("parts");
+    kernel.native(|cube, args| {
+        let numbers = args.read::<f32>(0);
+        let start = cube.index() as usize * PER_CUBE;
+        let mine = &numbers[start.min(numbers.len())..(start + PER_CUBE).min(numbers.len())];
+        args.chunk::<f32>(1)[0] = mine.iter().map(|number| number * number).sum();
+    })
+}
+
+/// How requests ended.
+#[derive(Default)]
+struct Ledger {
+    /// By tenant and outcome.
+    outcomes: BTreeMap<(&'static str, &'static str), u64>,
+    /// How often a tenant found no room.
+    busy: BTreeMap<&'static str, u64>,
+}
+
+const OUTCOMES: [&str; 5] = ["served", "refused", "cancelled", "late", "failed"];
+
+impl Ledger {
+    fn note(&mut self, tenant: &'static str, answer: &Result<f32, Error>) {
+        *self.outcomes.entry((tenant, outcome(answer))).or_default() += 1;
+    }
+
+    fn busy(&mut self, tenant: &'static str) {
+        *self.busy.entry(tenant).or_default() += 1;
+    }
+
+    fn table(&self) -> String {
+        let mut text = format!("{:<8}", "tenant");
+        OUTCOMES
+            .iter()
+            .for_each(|outcome| text += &format!("{outcome:>11}"));
+        text += "  found no room\n";
+        let mut tenants: Vec<_> = self.outcomes.keys().map(|(tenant, _)| *tenant).collect();
+        tenants.dedup();
+        for tenant in tenants {
+            text += &format!("{tenant:<8}");
+            for outcome in OUTCOMES {
+                let count = self.outcomes.get(&(tenant, outcome)).copied().unwrap_or(0);
+                text += &format!("{count:>11}");
+            }
+            text += &format!("{:>15}\n", self.busy.get(tenant).copied().unwrap_or(0));
+        }
+        text
+    }
+}
+
+fn outcome(answer: &Result<f32, Error>) -> &'static str {
+    match answer {
+        Ok(_) => "served",
+        Err(Error::Memory(MemoryError::Limit { .. }) | Error::Busy { .. }) => "refused",
+        Err(error) => match error.failure().map(|failure| &failure.root().reason) {
+            Some(Reason::Cancelled) => "cancelled",
+            Some(Reason::DeadlinePassed) => "late",
+            _ => "failed",
+        },
+    }
+}
+
+/// The page that a collector of metrics reads, in Prometheus' text form.
+fn metrics(
+    device: &Device,
+    tenants: &[Tenant],
+    ledger: &Ledger,
+) -> Result<String, Box<dyn std::error::Error>> {
+    let (stats, memory) = (device.stats()?, device.memory_usage()?);
+    let mut page = Page::default();
+    let healthy = matches!(device.health(), Health::Running { .. });
+    page.family("millstream_up", "gauge", "Whether the device runs.")?;
+    page.sample("", f64::from(u8::from(healthy)))?;
+    for (name, help, count) in [
+        ("tasks", "Tasks issued to queues.", stats.tasks),
+        ("launches", "Kernel launches among them.", stats.launches),
+        (
+            "batches",
+            "Runs of tasks handed over together.",
+            stats.batches,
+        ),
+        (
+            "failures",
+            "Tasks that failed before they ran.",
+            stats.failures,
+        ),
+        (
+            "withdrawn",
+            "Tasks cancelled or late before they ran.",
+            stats.withdrawn,
+        ),
+    ] {
+        page.family(&format!("millstream_{name}_total"), "counter", help)?;
+        page.sample("", count as f64)?;
+    }
+    page.family(
+        "millstream_tasks_held",
+        "gauge",
+        "Tasks that wait in their streams.",
+    )?;
+    page.sample("", stats.tasks_held as f64)?;
+    page.family(
+        "millstream_queue_busy_seconds_total",
+        "counter",
+        "Time in which a queue ran tasks.",
+    )?;
+    for (queue, stats) in stats.queues.iter().enumerate() {
+        page.sample(&format!("queue=\"{queue}\""), stats.busy_ns as f64 / 1e9)?;
+    }
+    page.family("millstream_memory_bytes", "gauge", "Memory of the device.")?;
+    let device = &memory.device;
+    for (state, bytes) in [
+        ("in_use", device.in_use),
+        ("reserved", device.reserved),
+        ("high_water", device.high_water),
+    ] {
+        page.sample(&format!("state=\"{state}\""), bytes as f64)?;
+    }
+    page.family(
+        "millstream_client_memory_peak_bytes",
+        "gauge",
+        "The most that a client had.",
+    )?;
+    for (id, _, peak) in &memory.clients {
+        if let Some(tenant) = tenants.iter().find(|tenant| tenant.client.id() == *id) {
+            page.sample(&format!("client=\"{}\"", tenant.name), *peak as f64)?;
+        }
+    }
+    page.family(
+        "service_requests_total",
+        "counter",
+        "Requests, by how they ended.",
+    )?;
+    for ((tenant, outcome), count) in &ledger.outcomes {
+        page.sample(
+            &format!("tenant=\"{tenant}\",outcome=\"{outcome}\""),
+            *count as f64,
+        )?;
+    }
+    Ok(page.text)
+}
+
+/// A page of metrics that is being written.
+#[derive(Default)]
+struct Page {
+    text: String,
+    name: String,
+}
+
+impl Page {
+    /// What follows is of this metric.
+    fn family(&mut self, name: &str, kind: &str, help: &str) -> std::fmt::Result {
+        name.clone_into(&mut self.name);
+        writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}")
+    }
+
+    fn sample(&mut self, labels: &str, value: f64) -> std::fmt::Result {
+        let name = &self.name;
+        match labels {
+            "" => writeln!(self.text, "{name} {value}"),
+            labels => writeln!(self.text, "{name}{{{labels}}} {value}"),
+        }
+    }
 }
