@@ -318,9 +318,10 @@ fn metrics(
         "gauge",
         "The most that a client had.",
     )?;
-    for (id, _, peak) in &memory.clients {
-        if let Some(tenant) = tenants.iter().find(|tenant| tenant.client.id() == *id) {
-            page.sample(&format!("client=\"{}\"", tenant.name), *peak as f64)?;
+    for of in &memory.clients {
+        let is_theirs = |tenant: &&Tenant| tenant.client.id() == of.client;
+        if let Some(tenant) = tenants.iter().find(is_theirs) {
+            page.sample(&format!("client=\"{}\"", tenant.name), of.high_water as f64)?;
         }
     }
     page.family(

@@ -16,6 +16,7 @@ use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_core::server::{Effect, HostToken, Server};
 use millstream_sync::channel;
+use millstream_sync::facade::Edges;
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::Receiver;
 use millstream_sync::payload;
@@ -38,17 +39,24 @@ pub(crate) enum Control {
 pub(crate) struct ToDevice {
     control: channel::Sender<Control>,
     pub(crate) gate: Arc<Gate>,
+    edges: Arc<Edges>,
 }
 
 impl ToDevice {
     /// The way to a device that sleeps at this gate, and its end of it.
-    pub(crate) fn new(gate: Arc<Gate>) -> (Self, channel::Receiver<Control>) {
+    pub(crate) fn new(gate: Arc<Gate>, edges: Arc<Edges>) -> (Self, channel::Receiver<Control>) {
         let (control, receiver) = channel::unbounded();
-        (Self { control, gate }, receiver)
+        let device = Self {
+            control,
+            gate,
+            edges,
+        };
+        (device, receiver)
     }
 
     /// Tells it this. A device that is gone needs no telling.
     pub(crate) fn tell(&self, control: Control) {
+        self.edges.release();
         let _ = self.control.send(control);
         self.gate.wake();
     }

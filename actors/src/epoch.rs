@@ -98,7 +98,7 @@ pub(crate) fn parts<O: Open>(
         .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
         .collect();
     let server = Server::new(backend, options.clone(), table.clone()).with_gone(gone.clone());
-    let (device, controls) = ToDevice::new(gate);
+    let (device, controls) = ToDevice::new(gate, edges.clone());
     let gc = Gc::new(timelines.clone(), device.clone(), gone);
     watch_ends(&timelines, &device);
     let actor = DeviceActor::new(

@@ -228,10 +228,10 @@ impl<T> Thread<T> {
 
     /// Is it the calling thread?
     pub fn is_current(&self) -> bool {
-        let current = std::thread::current().id();
         match &self.0 {
-            Kind::System(thread) => thread.thread().id() == current,
+            Kind::System(thread) => thread::is_current(thread),
             Kind::Supplied { start, .. } => {
+                let current = std::thread::current().id();
                 matches!(*lock(start), Start::Begun(runner) if runner == current)
             }
         }
