@@ -242,15 +242,13 @@ impl<'a> Album<'a> {
     fn take(&mut self, results: &Readbacks<u32, u32>, now: u32) -> Result<(), millstream::Error> {
         while let Some(done) = results.try_next() {
             let pixels = done.elements?;
-            let bytes: Vec<u8> = pixels
-                .iter()
-                .flat_map(|pixel| pixel.to_le_bytes())
-                .collect();
             // As a replay does: each readback after its length.
-            self.digest = self
-                .digest
-                .with(&(bytes.len() as u64).to_le_bytes())
-                .with(&bytes);
+            let length = size_of_val(&*pixels) as u64;
+            self.digest = pixels
+                .iter()
+                .fold(self.digest.with(&length.to_le_bytes()), |digest, pixel| {
+                    digest.with(&pixel.to_le_bytes())
+                });
             self.taken += 1;
             self.late_max = self.late_max.max(now - done.tag);
             if done.tag.is_multiple_of(60) || done.tag + 1 == self.options.frames {
