@@ -21,6 +21,11 @@ use crate::mailbox::End;
 /// what it uses: a guard that is still held, its memory.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What is told of a device that was closed while it was to be opened again.
+const CLOSED_MEANWHILE: ReopenError = ReopenError::NotLost {
+    health: Health::Closed,
+};
+
 /// Opens a lost device with the options that it was opened with last.
 pub(crate) type Again = Box<dyn Fn(&Device) -> Result<Report, ReopenError> + Send>;
 
@@ -85,7 +90,7 @@ impl Device {
             Health::Lost { .. } => return Err(ReopenError::NewProcess),
             health => return Err(ReopenError::NotLost { health }),
         };
-        let report = self.end_epoch();
+        let report = self.end_epoch()?;
         let before = self.openings.current();
         let end = End::of(epoch, self.openings.vitals());
         let installed = match &self.wheel {
@@ -100,27 +105,28 @@ impl Device {
         };
         match installed {
             true => Ok(report),
-            // It was closed meanwhile.
-            false => Err(ReopenError::NotLost {
-                health: Health::Closed,
-            }),
+            false => Err(CLOSED_MEANWHILE),
         }
     }
 
     /// Ends what still runs of the lost epoch.
-    fn end_epoch(&self) -> Report {
+    fn end_epoch(&self) -> Result<Report, ReopenError> {
         let deadline = Instant::now() + PATIENCE;
         let thread = {
             let mut running = lock(&self.running);
+            if running.closed {
+                // Whoever closes it ends the lost epoch, and may be at it yet: two epochs do not share a device.
+                return Err(CLOSED_MEANWHILE);
+            }
             running.begin_close(deadline);
             running.thread.take()
         };
-        match (&self.wheel, thread) {
+        Ok(match (&self.wheel, thread) {
             (Some(wheel), _) => wheel.current().shut_down(Some(deadline)),
             (None, Some(thread)) => thread.join().unwrap_or_default(),
             // It had ended before: opening failed then.
             (None, None) => Report::default(),
-        }
+        })
     }
 
     /// The epoch begins, unless the device was closed meanwhile.
