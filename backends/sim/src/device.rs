@@ -405,9 +405,11 @@ impl Drop for SimDevice {
             .iter()
             .for_each(|timeline| timeline.end());
         let table = &self.shared.table;
+        // Its slot is not free again: it has a handle, or the last one was dropped too late for the device to
+        // look, as handles may be while it closes.
         let held = |slice: SliceId| {
             let slot = table.slot(slice.index());
-            slot.is_some_and(|slot| slot.generation() == slice.generation() && slot.count() > 0)
+            slot.is_some_and(|slot| slot.generation() == slice.generation())
         };
         self.shared.with(|state| {
             // Nothing is given back to a device that is lost.
