@@ -13,7 +13,7 @@ use millstream_core::options::DeviceOptions;
 use millstream_core::properties::DeviceProperties;
 use millstream_core::report::{MemoryReport, Report, Scope, Stats, TraceSpan};
 use millstream_core::threads::Thread;
-use millstream_sync::facade::{Mutex, THREADS, lock};
+use millstream_sync::facade::{Mutex, THREADS, lock, thread};
 
 use crate::driven::{Driver, Wheel};
 use crate::epoch::{Running, open_driven, open_threads};
@@ -235,7 +235,7 @@ impl Device {
     fn break_silence(&self, thread: &Thread<Report>, until: Instant) {
         let mut nap = Duration::from_micros(10);
         while !thread.is_finished() {
-            if Instant::now() >= until {
+            if thread::is_past(until) {
                 tracing::warn!(
                     target: "millstream::device",
                     device = %self.properties().name,
@@ -244,7 +244,7 @@ impl Device {
                 );
                 return;
             }
-            std::thread::sleep(nap);
+            thread::nap(nap);
             nap = (nap * 2).min(Duration::from_millis(10));
         }
     }

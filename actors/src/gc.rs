@@ -7,7 +7,6 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Instant;
 
@@ -18,6 +17,7 @@ use millstream_core::hazard::points::Points;
 use millstream_core::id::Point;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel;
+use millstream_sync::facade::atomic::{AtomicBool, AtomicU64, Ordering};
 use millstream_sync::facade::{SpinPolicy, Spinner};
 use millstream_sync::gate::Gate;
 use millstream_sync::timeline::{Timeline, WaitKey};

@@ -6,7 +6,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use millstream_core::channel::{Job, mark_runtime_thread};
@@ -15,7 +14,8 @@ use millstream_core::message::{HostDone, HostWork};
 use millstream_core::server::HostToken;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel;
-use millstream_sync::facade::{Mutex, lock};
+use millstream_sync::facade::atomic::{AtomicUsize, Ordering};
+use millstream_sync::facade::{Mutex, lock, thread};
 use millstream_sync::payload;
 use millstream_sync::thread_flag;
 
@@ -122,10 +122,10 @@ const JOIN_NAP: Duration = Duration::from_micros(200);
 pub(crate) fn join_until(thread: Thread<()>, deadline: Instant) -> bool {
     thread.run_unless_begun();
     while !thread.is_finished() {
-        if Instant::now() >= deadline {
+        if thread::is_past(deadline) {
             return false;
         }
-        std::thread::sleep(JOIN_NAP);
+        thread::nap(JOIN_NAP);
     }
     // What panicked there has nobody to go to: panics of user code end where they are caught.
     drop(thread.join());

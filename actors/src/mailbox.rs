@@ -16,7 +16,7 @@ use millstream_core::health::{Recovery, Vitals};
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_core::server::Effect;
-use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock};
+use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, thread};
 use millstream_sync::mailbox::{Refused, Sender};
 
 use crate::actor::{DeviceActor, Outside, ToDevice};
@@ -233,7 +233,7 @@ fn turns<B: Backend>(
                 // While closing, completions of any kind are what is waited for.
                 let nap = until.min(Instant::now() + Duration::from_millis(1));
                 gate.wait_until_deadline(&mut spinner, nap, || actor.has_news().then_some(()));
-                if Instant::now() >= until {
+                if thread::is_past(until) {
                     actor.end_idle();
                     return false;
                 }

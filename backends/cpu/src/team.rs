@@ -2,18 +2,18 @@
 //! queue runs one launch at a time. The protocol and its models are there; here are the threads.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use millstream_core::channel::mark_runtime_thread;
 use millstream_core::error::OpenError;
 use millstream_core::host_memory::panic_message;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::facade::SpinPolicy;
-use millstream_sync::facade::atomic::{AtomicU64, Ordering};
 use millstream_sync::team::{Seat, Work, team};
 
-thread_local! {
+millstream_sync::__thread_local! {
     /// The team that the calling thread works for; 0 for none.
-    static TEAM: Cell<u64> = const { Cell::new(0) };
+    static TEAM: Cell<u64> = Cell::new(0)
 }
 
 /// A fixed team of threads. The worker that posts a job counts as one of them.
@@ -51,7 +51,7 @@ impl Team {
             let name = format!("ms-cpu-cube-{index}");
             let thread = spawner.spawn(ThreadRole::Cubes, &name, move || {
                 let _mark = mark_runtime_thread();
-                TEAM.set(id);
+                TEAM.with(|team| team.set(id));
                 member.serve();
             })?;
             team.threads.push(thread);
@@ -62,7 +62,7 @@ impl Team {
 
     /// Does the calling thread work for this team's device, as a member or as a queue's worker?
     pub(crate) fn has_current_thread(&self) -> bool {
-        TEAM.get() == self.id
+        TEAM.with(Cell::get) == self.id
     }
 
     /// Lets the members end by themselves, after what they are in.
@@ -85,7 +85,7 @@ impl Drop for Team {
 impl TeamSeat {
     /// The calling thread, which never does anything else, works for this team's device.
     pub(crate) fn take_thread(&self) {
-        TEAM.set(self.team);
+        TEAM.with(|team| team.set(self.team));
     }
 
     /// Threads that may share a job, the caller among them.

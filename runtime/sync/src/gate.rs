@@ -107,7 +107,7 @@ impl Gate {
             if let Some(found) = self.sleep(spin, Some(deadline), &mut poll) {
                 return Some(found);
             }
-            if Instant::now() >= deadline {
+            if thread::is_past(deadline) {
                 return poll();
             }
         }

@@ -28,7 +28,7 @@ pub fn with_stack<R>(f: impl FnOnce() -> R) -> R {
 /// Threads and parking.
 pub mod thread {
     pub use std::thread::{JoinHandle, Thread, current, park, spawn, yield_now};
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     /// Starts a thread with a name; the system may refuse.
     pub fn spawn_named<T: Send + 'static>(
@@ -36,6 +36,16 @@ pub mod thread {
         f: impl FnOnce() -> T + Send + 'static,
     ) -> std::io::Result<JoinHandle<T>> {
         std::thread::Builder::new().name(name.to_owned()).spawn(f)
+    }
+
+    /// Has the deadline passed?
+    pub fn is_past(deadline: Instant) -> bool {
+        Instant::now() >= deadline
+    }
+
+    /// Sleeps. For who waits for what nothing tells of, and then it should be short.
+    pub fn nap(time: Duration) {
+        std::thread::sleep(time);
     }
 
     /// Parks until unparked or until the deadline; may return early, like any park.

@@ -19,7 +19,9 @@ macro_rules! thread_flag {
         impl $name {
             #[inline]
             fn with<R>(f: impl FnOnce(&::std::cell::Cell<bool>) -> R) -> R {
-                $crate::__thread_flag!(FLAG);
+                $crate::__thread_local! {
+                    static FLAG: ::std::cell::Cell<bool> = ::std::cell::Cell::new(false)
+                }
                 if !$crate::facade::THREADS && ::std::thread::panicking() {
                     // A model that has failed is taken down, its threads' flags with it.
                     return f(&::std::cell::Cell::new(false));
@@ -51,10 +53,11 @@ macro_rules! thread_flag {
 #[cfg(all(loom, any(feature = "loom", feature = "model")))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __thread_flag {
-    ($name:ident) => {
+macro_rules! __thread_local {
+    ($(#[$meta:meta])* static $name:ident: $type:ty = $init:expr) => {
         $crate::facade::checker::thread_local! {
-            static $name: ::std::cell::Cell<bool> = ::std::cell::Cell::new(false);
+            $(#[$meta])*
+            static $name: $type = $init;
         }
     };
 }
@@ -62,10 +65,11 @@ macro_rules! __thread_flag {
 #[cfg(not(all(loom, any(feature = "loom", feature = "model"))))]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __thread_flag {
-    ($name:ident) => {
+macro_rules! __thread_local {
+    ($(#[$meta:meta])* static $name:ident: $type:ty = $init:expr) => {
         $crate::facade::checker::thread_local! {
-            static $name: ::std::cell::Cell<bool> = const { ::std::cell::Cell::new(false) };
+            $(#[$meta])*
+            static $name: $type = const { $init };
         }
     };
 }

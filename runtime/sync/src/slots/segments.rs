@@ -8,8 +8,13 @@ use std::ptr;
 
 /// Entries of the first segment; few in a model.
 const FIRST_LOG2: u32 = if IN_MODEL { 1 } else { 6 };
-/// Enough segments for every `u32`.
-const SEGMENTS: usize = if IN_MODEL { 3 } else { 27 };
+/// Enough segments for every `u32`; in a model for some hundred entries, or where each of them is one more thing
+/// for loom to follow, for a few.
+const SEGMENTS: usize = match IN_MODEL {
+    true if cfg!(all(loom, feature = "loom")) => 3,
+    true => 8,
+    false => 27,
+};
 
 pub(super) struct Segments<E> {
     heads: [AtomicPtr<E>; SEGMENTS],
