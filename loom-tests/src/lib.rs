@@ -6,7 +6,8 @@
 //! cargo test -p millstream-loom -- --nocapture      with bounds, iterations and times
 //! ```
 //! Those commands need no flags: `tests/ci.rs`, an ordinary test, builds `tests/models` with `--cfg loom`
-//! into `target/loom` (and `tests/walks` with `--cfg shuttle` into `target/shuttle`) and runs each model in a
+//! into `target/loom` (`tests/walks` with `--cfg shuttle` into `target/shuttle`, and `tests/actors`, the walks of
+//! whole devices, into `target/actors`) and runs each model in a
 //! process of its own, since a failing model often aborts. Then it runs each planted bug's model again with
 //! `MILLSTREAM_BUG` set, and requires that it fails: a model that cannot fail proves nothing. The bugs are
 //! chosen at run time, since a build for each would take ten minutes. One model by hand, `LOOM_LOG=trace`
@@ -16,7 +17,8 @@
 //! RUSTFLAGS="--cfg loom" cargo test --release -p millstream-loom --features loom \
 //!     --target-dir target/loom --test models -- --nocapture gate::
 //! ```
-//! The deep run is three models of three threads, some 2.6 million executions in all.
+//! The deep run is three models of three threads, some 2.6 million executions in all, and forty times the
+//! schedules of the walks of whole devices.
 //!
 //! Models are small: at most three threads, two messages each, and each is explored with either side first
 //! (`Sides` says why). Preemptions are bounded, by three with two threads and by two with three;

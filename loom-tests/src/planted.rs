@@ -61,6 +61,39 @@ pub const fn caught_by(bug: Bug) -> &'static str {
     }
 }
 
+/// Errors of protocol, and the walk of whole devices that must fail when one of them is on.
+pub const CAUGHT_BY_ACTORS: &[(Bug, &str)] = &[
+    (
+        Bug::GateNoSecondLook,
+        "closing::every_ask_of_a_closing_simulator_ends",
+    ),
+    (
+        Bug::MailboxCloseNoMark,
+        "pressure::a_close_ends_the_wait_for_room",
+    ),
+    (
+        Bug::ReplyDropSilent,
+        "losing::every_ask_of_a_dying_device_ends",
+    ),
+    (
+        Bug::TimelineEndSilent,
+        "losing::every_ask_of_a_dying_device_ends",
+    ),
+    (Bug::DroppedSilent, "closing::closing_twice_at_once_ends"),
+    (
+        Bug::CreditLookFirst,
+        "pressure::nobody_waits_for_room_for_ever",
+    ),
+    (
+        Bug::TeamStopSilent,
+        "closing::every_ask_of_a_closing_cpu_ends",
+    ),
+    (
+        Bug::ChannelDropSilent,
+        "closing::a_device_may_be_dropped_in_a_host_function",
+    ),
+];
+
 /// Errors of protocol, and the walk that must fail when one of them is on. Errors of ordering are invisible
 /// to walks.
 pub const CAUGHT_BY_WALKS: &[(Bug, &str)] = &[

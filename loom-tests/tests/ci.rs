@@ -4,7 +4,7 @@
 #![cfg(not(any(loom, shuttle)))]
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use millstream_loom::planted::{CAUGHT_BY_WALKS, caught_by};
+use millstream_loom::planted::{CAUGHT_BY_ACTORS, CAUGHT_BY_WALKS, caught_by};
 use millstream_sync::planted::Bug;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -23,6 +23,8 @@ struct Suite {
     feature: &'static str,
     /// The test binary.
     name: &'static str,
+    /// How many times as many schedules of whole devices are walked.
+    times: u32,
     built: OnceLock<PathBuf>,
 }
 
@@ -30,20 +32,34 @@ static MODELS: Suite = Suite {
     checker: "loom",
     feature: "loom",
     name: "models",
+    times: 1,
     built: OnceLock::new(),
 };
 static USERS: Suite = Suite {
     checker: "loom",
     feature: "users",
     name: "users",
+    times: 1,
     built: OnceLock::new(),
 };
 static WALKS: Suite = Suite {
     checker: "shuttle",
     feature: "shuttle",
     name: "walks",
+    times: 1,
     built: OnceLock::new(),
 };
+
+static ACTORS: Suite = Suite {
+    checker: "shuttle",
+    feature: "actors",
+    name: "actors",
+    times: 1,
+    built: OnceLock::new(),
+};
+
+/// How many times as many schedules of whole devices the deep run has.
+const DEEP_TIMES: u32 = 40;
 
 #[test]
 fn every_model_holds() {
@@ -65,6 +81,28 @@ fn every_users_model_holds_or_finds_its_mistake() {
 #[test]
 fn every_walk_ends() {
     assert_eq!(WALKS.failures(|_| true), [""; 0]);
+}
+
+#[test]
+fn every_walk_of_whole_devices_ends() {
+    assert_eq!(ACTORS.failures(|_| true), [""; 0]);
+}
+
+/// Schedules are drawn anew each time.
+#[test]
+#[ignore = "takes minutes"]
+fn every_deep_walk_of_whole_devices_ends() {
+    let deep = Suite {
+        times: DEEP_TIMES,
+        built: OnceLock::new(),
+        ..ACTORS
+    };
+    assert_eq!(deep.failures(|_| true), [""; 0]);
+}
+
+#[test]
+fn planted_errors_of_protocol_are_caught_by_walks_of_whole_devices() {
+    assert_eq!(ACTORS.missed(CAUGHT_BY_ACTORS), []);
 }
 
 #[test]
@@ -147,6 +185,7 @@ impl Suite {
             // As the guide tells its readers to.
             command.env("LOOM_MAX_PREEMPTIONS", "2");
         }
+        command.env("MILLSTREAM_WALKS", self.times.to_string());
         if let Some(bug) = bug {
             command.env("MILLSTREAM_BUG", bug.name());
         }

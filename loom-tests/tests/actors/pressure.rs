@@ -1,0 +1,86 @@
+//! Limits of one or two: whoever waits for room gets it, or is told (I5, I6, I12).
+
+use millstream::{ComputeClient, Device, DeviceOptions, Error};
+use millstream_sync::facade::thread::{self, spawn};
+
+use crate::askers::{Given, join, start};
+use crate::rig::{assert_drained, choose, close, cpu, options, sim, walk};
+
+/// Every limit that may be one is one.
+fn tight() -> DeviceOptions {
+    options()
+        .mailbox_capacity(1 + choose(2) as usize)
+        .max_tasks(1)
+        .max_in_flight(1 + choose(2) as usize)
+        .max_held(1)
+        .max_jobs(1)
+        .max_upload_bytes(8)
+        .flush_every(1)
+}
+
+fn never(_: &Error) -> bool {
+    false
+}
+
+/// Asks without waiting for room, again and again until there is some.
+fn insist(client: &ComputeClient) -> Result<(), Error> {
+    let stream = client.stream();
+    let values = stream.create(&[1_u32])?;
+    loop {
+        match stream.nowait().fill(&values, 3) {
+            Err(Error::Busy { .. }) => thread::yield_now(),
+            answer => break answer?,
+        }
+    }
+    assert_eq!(stream.read(&values).wait()?, [3]);
+    Ok(())
+}
+
+fn ask_tightly(device: &Device) {
+    let given = Given::default();
+    let mut threads = Vec::new();
+    for _ in 0..2 {
+        threads.append(&mut start(&device.client(), &given, 1, never));
+    }
+    let client = device.client();
+    threads.push(spawn(move || insist(&client).unwrap()));
+    join(threads);
+    assert_drained(&close(device));
+    given.assert_all_ran();
+}
+
+/// I5, I6, I12.
+#[test]
+fn nobody_waits_for_room_for_ever() {
+    walk("seven threads of three clients, limits of one", 500, || {
+        let sim = sim();
+        let findings = sim.findings();
+        ask_tightly(&Device::open_with(sim, tight()).unwrap());
+        findings.assert_clean();
+    });
+}
+
+/// I5, I6, I12.
+#[test]
+fn nobody_waits_for_room_of_a_cpu_for_ever() {
+    walk("the same on the CPU", 300, || {
+        ask_tightly(&Device::open_with(cpu(), tight()).unwrap());
+    });
+}
+
+/// I5, I12: who waits for room is told of the end.
+#[test]
+fn a_close_ends_the_wait_for_room() {
+    walk("limits of one, and a close", 750, || {
+        let device = Device::open_with(sim(), tight()).unwrap();
+        let (client, given) = (device.client(), Given::default());
+        let askers = start(&client, &given, 1, |error| matches!(error, Error::Closed));
+        drop(client);
+        let closer = spawn(move || close(&device));
+        join(askers);
+        let mut report = closer.join().unwrap();
+        report.slices_held = 0;
+        assert_drained(&report);
+        given.assert_all_ran();
+    });
+}
