@@ -405,11 +405,14 @@ impl Drop for SimDevice {
             .iter()
             .for_each(|timeline| timeline.end());
         let table = &self.shared.table;
-        // Its slot is not free again: it has a handle, or the last one was dropped too late for the device to
-        // look, as handles may be while it closes.
+        // It has a handle, or the last one may have been dropped after the device had looked for the last time, as
+        // handles may be while it closes.
         let held = |slice: SliceId| {
             let slot = table.slot(slice.index());
-            slot.is_some_and(|slot| slot.generation() == slice.generation())
+            let or_late = |count| count > 0 || table.has_dropped();
+            slot.is_some_and(|slot| {
+                slot.generation() == slice.generation() && or_late(slot.count())
+            })
         };
         self.shared.with(|state| {
             // Nothing is given back to a device that is lost.

@@ -129,7 +129,16 @@ impl Vitals {
 
     /// The device is like this from now on. What was closed stays closed.
     pub fn change(&self, health: Health) {
+        self.change_if(health, || true);
+    }
+
+    /// As [`Vitals::change`], unless `change` says no, which is asked before anybody can see how the device is:
+    /// what it changes is seen together with that.
+    pub(crate) fn change_if(&self, health: Health, change: impl FnOnce() -> bool) {
         let mut state = self.state();
+        if !change() {
+            return;
+        }
         if state.health == Health::Closed || state.health == health {
             return;
         }

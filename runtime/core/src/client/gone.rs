@@ -48,10 +48,11 @@ impl Gone {
 
     /// The device is lost. To be called before anybody is answered by it. Only the first loss counts.
     pub fn set_lost(&self, recovery: Recovery) {
-        if self.lost.set(recovery).is_ok() {
-            let epoch = self.epoch;
-            self.vitals.change(Health::Lost { epoch, recovery });
-        }
+        let epoch = self.epoch;
+        // Together: whoever is told of the loss, and asks how the device is, finds it lost (I5).
+        self.vitals.change_if(Health::Lost { epoch, recovery }, || {
+            self.lost.set(recovery).is_ok()
+        });
     }
 
     /// A value, given to be dropped after work that will never have ended, is kept for ever.
