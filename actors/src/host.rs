@@ -14,7 +14,7 @@ use millstream_core::message::{HostDone, HostWork};
 use millstream_core::server::HostToken;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel;
-use millstream_sync::facade::atomic::{AtomicUsize, Ordering};
+use millstream_sync::facade::atomic::{AtomicIsize, Ordering};
 use millstream_sync::facade::{Mutex, lock, thread};
 use millstream_sync::payload;
 use millstream_sync::thread_flag;
@@ -28,12 +28,21 @@ const THREADS_MAX: usize = 16;
 
 /// Runs jobs on threads of its own.
 pub(crate) struct HostThreads {
-    jobs: Mutex<Option<channel::Sender<Job>>>,
+    crew: Mutex<Crew>,
     receiver: channel::Receiver<Job>,
-    /// Threads that wait for a job, less the jobs on their way.
-    idle: Arc<AtomicUsize>,
-    threads: Mutex<Vec<Thread<()>>>,
+    /// Threads that wait for a job, less the jobs that wait for a thread.
+    idle: Arc<AtomicIsize>,
     spawner: Spawner,
+}
+
+/// Never locked while the function that starts threads is called, for that is the caller's code, which may come
+/// back here.
+struct Crew {
+    /// None once it takes no more.
+    jobs: Option<channel::Sender<Job>>,
+    threads: Vec<Thread<()>>,
+    /// Threads that are being started.
+    starting: usize,
 }
 
 impl HostThreads {
@@ -41,44 +50,42 @@ impl HostThreads {
     pub(crate) fn start(spawner: Spawner) -> Result<Arc<Self>, OpenError> {
         let (sender, receiver) = channel::unbounded();
         let threads = Self {
-            jobs: Mutex::new(Some(sender)),
+            crew: Mutex::new(Crew {
+                jobs: Some(sender),
+                threads: Vec::new(),
+                starting: 1,
+            }),
             receiver,
-            idle: Arc::new(AtomicUsize::new(0)),
-            threads: Mutex::new(Vec::new()),
+            idle: Arc::new(AtomicIsize::new(0)),
             spawner,
         };
         threads.start_thread()?;
-        // Relaxed: see `execute`.
-        threads.idle.fetch_add(1, Ordering::Relaxed);
         Ok(Arc::new(threads))
     }
 
     /// Runs a job on one of the threads; after the close on the caller's, which no device needs any more.
     pub(crate) fn execute(&self, job: Job) {
-        let jobs = lock(&self.jobs);
-        let Some(sender) = &*jobs else {
-            drop(jobs);
+        let mut crew = lock(&self.crew);
+        let Some(jobs) = &crew.jobs else {
+            drop(crew);
             return run_job(job);
         };
-        // Relaxed: a guess that is at most one thread off; every job is in the channel either way.
-        let claimed = self
-            .idle
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |idle| {
-                idle.checked_sub(1)
-            });
-        if claimed.is_err() {
-            // Where there is none to be had, those that there are run the job in its turn.
-            let _ = self.start_thread();
-        }
         // The receiver lives as long as we do.
-        let _ = sender.send(job);
+        let _ = jobs.send(job);
+        // Relaxed: a guess, of threads that are just ending a job or just being started; every job is in the
+        // channel either way.
+        let has_thread = self.idle.fetch_sub(1, Ordering::Relaxed) > 0;
+        if has_thread || crew.threads.len() + crew.starting >= THREADS_MAX {
+            return;
+        }
+        crew.starting += 1;
+        drop(crew);
+        // Where there is none to be had, those that there are run the job in its turn.
+        let _ = self.start_thread();
     }
 
+    /// Starts a thread that was counted as starting.
     fn start_thread(&self) -> Result<(), OpenError> {
-        let mut threads = lock(&self.threads);
-        if threads.len() >= THREADS_MAX {
-            return Ok(());
-        }
         let (receiver, idle) = (self.receiver.clone(), self.idle.clone());
         let run = move || {
             let _mark = mark_runtime_thread();
@@ -91,26 +98,46 @@ impl HostThreads {
         let spawned = self
             .spawner
             .spawn(ThreadRole::UserCode, "millstream-host", run);
-        threads.push(spawned?);
+        let mut crew = lock(&self.crew);
+        crew.starting -= 1;
+        crew.threads.push(spawned?);
+        // Relaxed: see `execute`.
+        self.idle.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     /// Takes no more jobs, runs those there are, ends the threads. Says how many were still in user code
     /// when the time was up and are left to themselves.
     pub(crate) fn join(&self, deadline: Instant) -> u64 {
-        lock(&self.jobs).take();
-        let threads = std::mem::take(&mut *lock(&self.threads));
-        threads
-            .into_iter()
-            .map(|thread| u64::from(!join_until(thread, deadline)))
-            .sum()
+        let mut left = 0;
+        loop {
+            let (threads, starting) = {
+                let mut crew = lock(&self.crew);
+                crew.jobs = None;
+                (std::mem::take(&mut crew.threads), crew.starting)
+            };
+            left += threads
+                .into_iter()
+                .map(|thread| u64::from(!join_until(thread, deadline)))
+                .sum::<u64>();
+            if starting == 0 {
+                return left;
+            }
+            // Somebody is inside the function that starts them.
+            if Instant::now() >= deadline {
+                return left + starting as u64;
+            }
+            std::thread::sleep(JOIN_NAP);
+        }
     }
 }
 
 impl Drop for HostThreads {
     /// A device that could not be opened leaves no thread behind. Others were joined when they were closed.
     fn drop(&mut self) {
-        lock(&self.threads).retain(|thread| !thread.is_current());
+        lock(&self.crew)
+            .threads
+            .retain(|thread| !thread.is_current());
         self.join(Instant::now() + PATIENCE);
     }
 }
@@ -188,5 +215,79 @@ fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
         (Some(message), _) => (*message).to_owned(),
         (_, Some(message)) => message.clone(),
         _ => "something that is no text".to_owned(),
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use std::io;
+    use std::sync::OnceLock;
+    use std::sync::mpsc;
+
+    use millstream_core::threads::ThreadBody;
+
+    fn on_a_thread(body: ThreadBody) -> io::Result<()> {
+        std::thread::spawn(|| body.run());
+        Ok(())
+    }
+
+    /// Nothing of ours is locked while the caller's function runs.
+    #[test]
+    fn who_starts_a_thread_may_send_user_code_meanwhile() {
+        let (told, hear) = mpsc::channel();
+        let host: Arc<OnceLock<Arc<HostThreads>>> = Arc::default();
+        let inside = host.clone();
+        let spawner = Spawner::new(move |body| {
+            if let Some(host) = inside.get() {
+                let told = told.clone();
+                host.execute(Box::new(move || told.send(()).unwrap()));
+            }
+            on_a_thread(body)
+        });
+        let threads = HostThreads::start(spawner).unwrap();
+        let threads = host.get_or_init(|| threads);
+        let (release, wait) = mpsc::channel::<()>();
+        // The first thread has something to do: the next job asks for another one.
+        threads.execute(Box::new(move || assert!(wait.recv().is_err())));
+        threads.execute(Box::new(|| ()));
+        hear.recv().unwrap();
+        drop(release);
+        assert_eq!(threads.join(Instant::now() + PATIENCE), 0);
+    }
+
+    /// A thread that was refused once is asked for again when a job has none.
+    #[test]
+    fn a_refused_thread_is_not_counted_as_one_that_waits() {
+        let refuses = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let asked = refuses.clone();
+        let spawner = Spawner::new(move |body| match asked.load(Ordering::SeqCst) {
+            true => Err(io::Error::other("not now")),
+            false => on_a_thread(body),
+        });
+        let threads = HostThreads::start(spawner).unwrap();
+        refuses.store(true, Ordering::SeqCst);
+        let (release, wait) = mpsc::channel::<()>();
+        let (told, hear) = mpsc::channel();
+        threads.execute(Box::new(move || assert!(wait.recv().is_err())));
+        let done = told.clone();
+        threads.execute(Box::new(move || done.send(()).unwrap()));
+        drop(release);
+        hear.recv().unwrap();
+        // Both jobs have ended when the thread counts itself as waiting again.
+        while threads.idle.load(Ordering::SeqCst) < 1 {
+            std::thread::yield_now();
+        }
+        refuses.store(false, Ordering::SeqCst);
+        // One job that waits for another needs two threads.
+        let (release, wait) = mpsc::channel::<()>();
+        threads.execute(Box::new(move || {
+            assert!(wait.recv().is_err());
+            told.send(()).unwrap();
+        }));
+        threads.execute(Box::new(move || drop(release)));
+        hear.recv().unwrap();
+        assert_eq!(threads.join(Instant::now() + PATIENCE), 0);
     }
 }
