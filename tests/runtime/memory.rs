@@ -33,6 +33,24 @@ fn a_slice_that_the_device_has_no_memory_for_fails_alone(#[case] on: On) {
     assert_eq!(stream.read(&kept).wait().unwrap(), [2; 16]);
 }
 
+/// I5, I7: a slice may be longer than the host has room, and asking for it ends nothing.
+#[rstest]
+#[case::cpu(On::Cpu)]
+#[case::cpu_driven(On::CpuDriven)]
+fn a_readback_that_the_host_has_no_room_for_is_an_error_i5(#[case] on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let huge = stream.empty::<u32>(1 << 58).unwrap();
+    for told in [
+        stream.read(&huge).wait().map(drop),
+        stream.read_many([&huge]).wait().map(drop),
+    ] {
+        let told = told.unwrap_err();
+        let expected = Error::Memory(MemoryError::Host { asked: 1 << 60 });
+        assert_eq!(told.to_string(), expected.to_string());
+    }
+}
+
 /// I4, I6: it parks its stream alone and goes on when memory returns.
 #[apply(every_device)]
 fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memory_returns(#[case] on: On) {

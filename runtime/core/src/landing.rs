@@ -8,6 +8,7 @@ use std::cell::UnsafeCell;
 use std::sync::{Arc, OnceLock};
 
 use crate::element::Element;
+use crate::error::MemoryError;
 use crate::failure::FailureRef;
 
 /// Room on the host for the bytes of one binding.
@@ -46,15 +47,23 @@ unsafe impl<T: Element> Sync for VecLanding<T> {}
 
 impl<T: Element> VecLanding<T> {
     /// Room for `len` elements, zeroed.
-    pub(crate) fn new(len: usize) -> Arc<Self> {
-        let mut elements = vec![T::zeroed(); len];
+    ///
+    /// # Errors
+    /// [`MemoryError::Host`]: a slice that the device could not give may be longer than the host has room.
+    pub(crate) fn new(len: usize) -> Result<Arc<Self>, MemoryError> {
+        let room = bytemuck::allocation::try_zeroed_slice_box(len);
+        let mut elements: Vec<T> = room
+            .map_err(|()| MemoryError::Host {
+                asked: (len as u64).saturating_mul(size_of::<T>() as u64),
+            })?
+            .into_vec();
         let pointer = elements.as_mut_ptr().cast();
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             elements: UnsafeCell::new(elements),
             pointer,
             len,
             failure: OnceLock::new(),
-        })
+        }))
     }
 }
 

@@ -187,7 +187,10 @@ impl Stream {
         source: &Handle<T>,
         tag: Option<u64>,
     ) -> Pending<Vec<T>> {
-        let landing = VecLanding::<T>::new(source.len());
+        let landing = match VecLanding::<T>::new(source.len()) {
+            Ok(landing) => landing,
+            Err(error) => return Pending::failed(self.home(), error.into()),
+        };
         let finish = Finish::Landed(landing.clone());
         let mut landings: SmallVec<[Arc<dyn Landing>; 1]> = SmallVec::new();
         landings.push(landing);
@@ -215,10 +218,13 @@ impl Stream {
             Some(layout) => layout.elements() as usize,
             None => source.len(),
         };
-        let typed: Vec<Arc<VecLanding<T>>> = wanted
+        let typed = wanted
             .iter()
-            .map(|(source, layout)| VecLanding::new(elements(source, layout)))
-            .collect();
+            .map(|(source, layout)| VecLanding::new(elements(source, layout)));
+        let typed: Vec<Arc<VecLanding<T>>> = match typed.collect() {
+            Ok(typed) => typed,
+            Err(error) => return Pending::failed(self.home(), Error::Memory(error)),
+        };
         let landings = typed
             .iter()
             .map(|landing| landing.clone() as Arc<dyn Landing>)

@@ -136,6 +136,12 @@ pub enum MemoryError {
         /// The device's limit.
         limit: u64,
     },
+    /// More than the host has, for what is read.
+    #[error("the host has no room for {} of what is read; read it in parts", Bytes(*.asked))]
+    Host {
+        /// Bytes asked for.
+        asked: u64,
+    },
     /// A length overflowed.
     #[error("{elements} elements of {element_bytes} bytes overflow the address space")]
     SizeOverflow {

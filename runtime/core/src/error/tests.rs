@@ -90,7 +90,7 @@ fn every_launch_error() -> Vec<LaunchError> {
     all
 }
 
-fn every_memory_error() -> [MemoryError; 4] {
+fn every_memory_error() -> [MemoryError; 5] {
     [
         MemoryError::Limit {
             client: "c".into(),
@@ -99,6 +99,7 @@ fn every_memory_error() -> [MemoryError; 4] {
             limit: 4,
         },
         MemoryError::TooLarge { asked: 9, limit: 8 },
+        MemoryError::Host { asked: 9 },
         MemoryError::SizeOverflow {
             elements: 9,
             element_bytes: 8,

@@ -445,7 +445,7 @@ impl<F: FnMut(LoggedReadback)> Replay<'_, F> {
                 ..self.binding(part)?
             };
             let bytes = dense_bytes(&binding, layout.as_ref())?;
-            typed.push(VecLanding::<u8>::new(bytes as usize));
+            typed.push(VecLanding::<u8>::new(bytes as usize).map_err(Error::Memory)?);
             bindings.push(binding);
         }
         let landings = typed

@@ -272,7 +272,7 @@ impl Rig {
         let (sender, receiver) = reply();
         let landings: Vec<_> = sources
             .iter()
-            .map(|source| VecLanding::<u8>::new(source.len as usize))
+            .map(|source| VecLanding::<u8>::new(source.len as usize).unwrap())
             .collect();
         let copy = CopyOut {
             landings: landings
