@@ -151,11 +151,13 @@ impl Strided {
                 }
                 axis -= 1;
                 index[axis] += 1;
-                strided += self.strides[axis];
+                // The stride of an axis of one element leads nowhere, and may be any number.
+                strided = strided.wrapping_add(self.strides[axis]);
                 if index[axis] < self.shape[axis] {
                     break;
                 }
-                strided -= self.strides[axis] * self.shape[axis];
+                let whole = self.strides[axis].wrapping_mul(self.shape[axis]);
+                strided = strided.wrapping_sub(whole);
                 index[axis] = 0;
             }
         }
@@ -176,6 +178,14 @@ mod tests {
             Strided::pitched(&[7], 4, 64).unwrap().strides.as_slice(),
             [1]
         );
+    }
+
+    #[test]
+    fn the_stride_of_an_axis_of_one_element_may_be_any_number() {
+        let layout = Strided::new(&[2, 1, 2], &[10, u64::MAX, 2], 1).unwrap();
+        let mut runs = Vec::new();
+        layout.for_each_run(|strided, dense, bytes| runs.push((strided, dense, bytes)));
+        assert_eq!(runs, [(0, 0, 1), (2, 1, 1), (10, 2, 1), (12, 3, 1)]);
     }
 
     #[test]
