@@ -268,6 +268,8 @@ impl Terms {
             issued.finished += ended;
             return;
         }
+        // A device was opened: those of lost ones go.
+        issued.settle();
         issued.lanes.push(Lane {
             timeline: timeline.clone(),
             running: VecDeque::from([cursor]),
@@ -368,7 +370,7 @@ mod tests {
             }
             terms.issued(&timeline, 1_001);
             timeline.end();
-            token.tally();
+            assert_eq!(token.0.issued().lanes.len(), 1, "lost devices are kept");
         }
         assert_eq!(token.tally().finished, 10_010);
         assert!(token.0.issued().lanes.is_empty());
