@@ -246,15 +246,22 @@ impl Journal {
     }
 
     fn give_number(&mut self, slot: u32) {
+        if self.cut {
+            return;
+        }
         self.numbers.insert(slot, self.next);
         self.next += 1;
     }
 
     fn add(&mut self, entry: &Entry<'_>) {
+        // Numbers do not come again: the log ends before there are none left.
+        self.cut |= entry.is_numbered() && self.next == UNKNOWN;
+        let before = self.bytes.len();
+        // An upload without room is not copied first.
+        self.cut |= bulk(entry) > self.bytes_max.saturating_sub(before as u64);
         if self.cut {
             return;
         }
-        let before = self.bytes.len();
         encode(entry, &mut self.bytes);
         if self.bytes.len() as u64 > self.bytes_max {
             self.bytes.truncate(before);
@@ -262,5 +269,46 @@ impl Journal {
             return;
         }
         self.entries += 1;
+    }
+}
+
+/// Bytes that an entry takes at least.
+fn bulk(entry: &Entry<'_>) -> u64 {
+    match entry {
+        Entry::Task {
+            work: Work::Upload { bytes, .. },
+            ..
+        } => bytes.len() as u64,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// I12: the bound holds for what is taken, too, not only for what is kept.
+    #[test]
+    fn an_upload_without_room_is_not_copied() {
+        let mut journal = Journal::new("cpu", 100);
+        let data: Vec<u8> = vec![1; 1 << 20];
+        let op = Op::CopyIn(HostSource::Owned(Box::new(data)));
+        journal.note(&mut Task::new(None, op));
+        assert!(journal.bytes.capacity() < 1 << 10);
+        assert!(!journal.take().is_complete());
+    }
+
+    #[test]
+    fn a_log_ends_before_its_numbers_begin_anew() {
+        let mut journal = Journal::new("cpu", 1 << 10);
+        journal.next = UNKNOWN - 1;
+        for slot in 0..3 {
+            let steps = Vec::new();
+            journal.add(&Entry::Recording { steps });
+            journal.give_number(slot);
+        }
+        assert_eq!(journal.number(0), UNKNOWN - 1);
+        let log = journal.take();
+        assert!(!log.is_complete() && log.len() == 1);
     }
 }
