@@ -69,6 +69,14 @@ pub enum LogError {
         /// What does not fit.
         what: &'static str,
     },
+    /// Entries are missing at the end, so nothing can be put behind them.
+    #[error(
+        "part {last} of the submission log ends where there was no room for more; let the device keep more, or take it more often"
+    )]
+    Cut {
+        /// The last part.
+        last: u32,
+    },
     /// Parts are put together that do not follow each other.
     #[error("part {given} does not follow part {last} of the submission log")]
     Order {
@@ -148,10 +156,13 @@ impl SubmissionLog {
     /// Puts the next part behind this one, so that both are one log.
     ///
     /// # Errors
-    /// [`LogError::Order`] if it is not the next.
+    /// [`LogError::Order`] if it is not the next, [`LogError::Cut`] if nothing can follow.
     pub fn append(&mut self, next: &Self) -> Result<(), LogError> {
         let (last, given) = (self.parts.1, next.parts.0);
-        if last.checked_add(1) != Some(given) || !self.complete {
+        if !self.complete {
+            return Err(LogError::Cut { last });
+        }
+        if last.checked_add(1) != Some(given) {
             return Err(LogError::Order { last, given });
         }
         self.body.extend_from_slice(&next.body);
@@ -234,7 +245,10 @@ impl SubmissionLog {
             decode(&mut bytes)?;
             counted += 1;
         }
-        if counted != entries || found == 0 {
+        if found == 0 {
+            return Err(damaged("it has a version that none has"));
+        }
+        if counted != entries {
             return Err(damaged("it has another number of entries than it says"));
         }
         Ok(Self::new(backend, parts, entries, complete, body))

@@ -257,6 +257,11 @@ fn parts_make_one_log_in_order_only() {
         log.append(&part(2)),
         Err(LogError::Order { last: 0, given: 2 })
     ));
+    let cut = SubmissionLog::new("sim", (0, 0), 0, false, Vec::new());
+    assert!(matches!(
+        cut.clone().append(&part(1)),
+        Err(LogError::Cut { last: 0 })
+    ));
     log.append(&part(1)).unwrap();
     log.append(&part(2)).unwrap();
     assert_eq!((log.parts(), log.len()), (0..=2, 3));

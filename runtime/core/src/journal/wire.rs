@@ -1,5 +1,5 @@
 //! Numbers and texts as bytes, and back. Reading believes nothing: it answers what is wrong and where, and takes
-//! no more memory than there are bytes.
+//! no more memory than a multiple of the bytes there are, whatever they say.
 
 use std::sync::Arc;
 
