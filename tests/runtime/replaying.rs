@@ -390,6 +390,61 @@ fn a_forged_log_is_refused_or_replayed() {
     assert!(replayed > 20, "only {replayed} were replayed to their end");
 }
 
+/// A log of these entries, with everything around them in order.
+fn forged(entries: &[&[u8]]) -> SubmissionLog {
+    let body = entries.concat();
+    let mut file = b"mslog\r\n\x1a\x01\0\x01".to_vec();
+    file.extend_from_slice(&[0; 8]);
+    file.extend_from_slice(&(entries.len() as u64).to_le_bytes());
+    file.extend_from_slice(b"\x03cpu");
+    file.extend_from_slice(&(body.len() as u64).to_le_bytes());
+    file.extend_from_slice(&body);
+    let digest = Digest::default().with(&file[8..]);
+    file.extend_from_slice(&digest.number().to_le_bytes());
+    SubmissionLog::read_from(file.as_slice()).unwrap()
+}
+
+const STREAM: &[u8] = &[0, 0, 1, 1];
+/// 2^60 bytes, as a number in the log.
+const HUGE: [u8; 9] = [128, 128, 128, 128, 128, 128, 128, 128, 16];
+
+/// A readback takes host memory before the device has said that it has none: more than there is of it is an error.
+#[test]
+fn a_forged_length_does_not_end_the_process() {
+    let slice = [&[3, 0][..], &HUGE, &[1]].concat();
+    let readback = [&[4, 0, 2, 0, 0, 1, 1, 0][..], &HUGE, &[0]].concat();
+    let log = forged(&[STREAM, &slice, &readback]);
+    let rig = On::CpuDriven.open();
+    let error = log.replay(&rig.client(), &[]).unwrap_err();
+    let expected = matches!(
+        error,
+        ReplayError::Refused {
+            entry: 2,
+            error: Error::Memory(_)
+        }
+    );
+    assert!(expected, "{error}");
+}
+
+/// Points have no memory: no task of a log works on their bytes.
+#[apply(every_device)]
+fn a_forged_point_has_no_bytes(#[case] on: On) {
+    let point: &[u8] = &[3, 0, 12, 0];
+    // A mark, a fill and a readback of all its bytes.
+    let part = |access| [1, 1, 0, 12, access];
+    let mark = [&[4, 0, 5][..], &part(0)].concat();
+    let fill = [&[4, 0, 4, 4, 7][..], &part(1)].concat();
+    let readback = [&[4, 0, 2, 0, 0][..], &part(0)].concat();
+    for task in [fill, readback] {
+        let rig = on.open();
+        let log = forged(&[STREAM, point, &mark, &task]);
+        let error = log.replay(&rig.client(), &[]).unwrap_err();
+        let expected = matches!(error, ReplayError::Broken { entry: 3, .. });
+        assert!(expected, "{error}");
+        rig.device.sync().wait().unwrap();
+    }
+}
+
 /// Does it launch more cubes than a test has time for?
 fn is_endless(entry: &Entry<'_>) -> bool {
     let many = |work: &Work<'_>| match work {

@@ -13,7 +13,8 @@
 //! | `wire` | numbers and texts as bytes, and back |
 //! | `code` | entries as bytes, and back |
 //! | `log` | [`SubmissionLog`]: the log as a value, and its file format |
-//! | `replay` | resubmitting a log |
+//! | `replay` | what a replay is given, checks and answers |
+//! | `resubmit` | resubmitting entries |
 //! | `digest` | [`Digest`]: many bytes as one number |
 //!
 //! The mailbox is the one order in which all hazards are judged (I1, I2), so its order decides all that tasks
@@ -38,6 +39,7 @@ mod entry;
 mod log;
 mod note;
 mod replay;
+mod resubmit;
 #[cfg(test)]
 mod tests;
 mod wire;

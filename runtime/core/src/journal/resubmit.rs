@@ -1,0 +1,415 @@
+//! Resubmitting entries, one after the other: [`Replay`] knows what each number of the log stands for on the device
+//! that it is replayed on.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use millstream_sync::reply::reply;
+
+use super::digest::Digest;
+use super::entry::{Count, Entry, Part, Step, Work};
+use super::replay::{LoggedReadback, ReplayError};
+use crate::access::Access;
+use crate::cancel::CancelToken;
+use crate::client::{ComputeClient, Finish, KernelHandle, Pending, Stream};
+use crate::error::Error;
+use crate::handle::{Binding, Handle};
+use crate::landing::{Landed, Landing, VecLanding};
+use crate::launch::{CubeCount, Logged};
+use crate::layout::Strided;
+use crate::message::{CopyOut, Op};
+
+/// Readbacks that are asked for and not waited for: enough that the device always has work, and a bound on what
+/// lies on the host.
+const READBACKS_AHEAD: usize = 16;
+
+/// What a number of the log stands for.
+enum Object {
+    Stream(Stream),
+    Kernel(KernelHandle),
+    Slice(Handle<u8>),
+    /// A slice without memory, which only tells an order.
+    Point(Handle<u8>),
+    Recording(Vec<Step>),
+}
+
+/// A readback that was asked for.
+struct Asked {
+    tag: Option<u64>,
+    answer: Pending<Vec<Vec<u8>>>,
+}
+
+/// A log on its way to a device.
+pub(super) struct Replay<'a, F> {
+    client: &'a ComputeClient,
+    kernels: VecDeque<KernelHandle>,
+    withdrawn: HashMap<u64, bool>,
+    /// One for each that was logged: its number, priority and weight.
+    clients: BTreeMap<(u32, usize, u32), ComputeClient>,
+    objects: HashMap<u32, Object>,
+    next: u32,
+    asked: VecDeque<Asked>,
+    digest: Digest,
+    on_readback: F,
+}
+
+/// Why one entry cannot be submitted.
+enum Stop {
+    Broken(&'static str),
+    Refused(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Refused(error)
+    }
+}
+
+impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
+    /// A replay to the device of `client`, with the kernel handle of each logged kernel in order, and the entries
+    /// that were withdrawn, with whether by a token.
+    pub(super) fn new(
+        client: &'a ComputeClient,
+        kernels: VecDeque<KernelHandle>,
+        withdrawn: HashMap<u64, bool>,
+        on_readback: F,
+    ) -> Self {
+        Self {
+            client,
+            kernels,
+            withdrawn,
+            clients: BTreeMap::new(),
+            objects: HashMap::new(),
+            next: 0,
+            asked: VecDeque::new(),
+            digest: Digest::default(),
+            on_readback,
+        }
+    }
+
+    /// Waits for what was asked and hands it out. The digest is of all readbacks.
+    pub(super) fn finish(mut self) -> Digest {
+        while self.answer_one() {}
+        self.digest
+    }
+
+    /// Resubmits the next entry.
+    pub(super) fn submit(&mut self, number: u64, entry: Entry<'_>) -> Result<(), ReplayError> {
+        self.submit_entry(number, entry).map_err(|stop| match stop {
+            Stop::Broken(what) => ReplayError::Broken {
+                entry: number,
+                what,
+            },
+            Stop::Refused(error) => ReplayError::Refused {
+                entry: number,
+                error,
+            },
+        })
+    }
+
+    fn submit_entry(&mut self, number: u64, entry: Entry<'_>) -> Result<(), Stop> {
+        let object = match entry {
+            Entry::Stream {
+                client,
+                priority,
+                weight,
+            } => {
+                let key = (client, priority as usize, weight);
+                let made = || self.client.like(priority, weight);
+                Object::Stream(self.clients.entry(key).or_insert_with(made).stream())
+            }
+            Entry::Kernel { .. } => match self.kernels.pop_front() {
+                Some(kernel) => Object::Kernel(kernel),
+                None => return Err(Stop::Broken("a kernel is not there")),
+            },
+            Entry::Recording { steps } => Object::Recording(steps),
+            Entry::Slice {
+                stream,
+                bytes,
+                mode,
+            } => {
+                let stream = self.stream(stream, number)?;
+                match mode {
+                    None => Object::Point(Handle::whole(
+                        stream.reserve_bytes(true, bytes, None)?,
+                        bytes,
+                    )),
+                    Some(mode) => {
+                        let len = usize::try_from(bytes)
+                            .map_err(|_| Stop::Broken("a slice is too large"))?;
+                        Object::Slice(stream.empty_with::<u8>(len, mode)?)
+                    }
+                }
+            }
+            Entry::Task {
+                stream,
+                work,
+                parts,
+            } => {
+                let stream = self.stream(stream, number)?;
+                return self.submit_work(&stream, work, &parts);
+            }
+            Entry::Dropped { object } => {
+                self.objects.remove(&object);
+                return Ok(());
+            }
+            Entry::Withdrawn { .. } => return Ok(()),
+        };
+        self.objects.insert(self.next, object);
+        self.next += 1;
+        Ok(())
+    }
+
+    fn submit_work(&mut self, stream: &Stream, work: Work<'_>, parts: &[Part]) -> Result<(), Stop> {
+        match work {
+            Work::Upload { bytes, layout } => {
+                let [part] = parts else {
+                    return Err(Stop::Broken("an upload has one binding"));
+                };
+                let access = match &layout {
+                    None => Access::Write,
+                    Some(_) => Access::ReadWrite,
+                };
+                let binding = Binding {
+                    access,
+                    ..self.binding(part)?
+                };
+                if dense_bytes(&binding, layout.as_ref())? != bytes.len() as u64 {
+                    return Err(Stop::Broken(
+                        "an upload has another length than its binding",
+                    ));
+                }
+                stream.upload(true, binding, layout, bytes.len(), || bytes.into_owned())?;
+            }
+            Work::Readback { tag, layouts } => self.ask(stream, tag, layouts, parts)?,
+            Work::Mark | Work::Gap(_) => {
+                let bindings = parts.iter().map(|part| self.moment(part));
+                let bindings = bindings.collect::<Result<Vec<_>, Stop>>()?;
+                stream.submit(true, Op::Mark, |task| {
+                    bindings
+                        .into_iter()
+                        .for_each(|binding| task.push_binding(binding));
+                })?;
+            }
+            Work::Replay(recording) => {
+                let Some(Object::Recording(steps)) = self.objects.remove(&recording) else {
+                    return Err(Stop::Broken("there is no such recording"));
+                };
+                let outcome = steps.iter().try_for_each(|step| {
+                    let inner = step.parts.iter().map(|part| within(parts, part));
+                    let inner = inner.collect::<Result<Vec<_>, Stop>>()?;
+                    self.submit_work(stream, step.work.clone(), &inner)
+                });
+                self.objects.insert(recording, Object::Recording(steps));
+                outcome?;
+            }
+            Work::Launch {
+                kernel,
+                count,
+                scalars,
+                metadata,
+            } => self.launch(stream, kernel, count, (&scalars, metadata), parts)?,
+            Work::Copy => {
+                let [source, target] = parts else {
+                    return Err(Stop::Broken("a copy has two bindings"));
+                };
+                stream.copy(&self.view(source)?, &self.view(target)?)?;
+            }
+            Work::Fill(pattern) => {
+                let [part] = parts else {
+                    return Err(Stop::Broken("a fill has one binding"));
+                };
+                let binding = Binding {
+                    access: Access::Write,
+                    ..self.binding(part)?
+                };
+                stream.submit(true, Op::Fill(pattern), |task| task.push_binding(binding))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn launch(
+        &self,
+        stream: &Stream,
+        kernel: u32,
+        count: Count,
+        (scalars, metadata): (&[u64], Vec<u32>),
+        parts: &[Part],
+    ) -> Result<(), Stop> {
+        let Some(Object::Kernel(kernel)) = self.objects.get(&kernel) else {
+            return Err(Stop::Broken("there is no such kernel"));
+        };
+        let (parts, count) = match (count, parts) {
+            (Count::Static([x, y, z]), _) => (parts, CubeCount::Static(x, y, z)),
+            (Count::Dynamic, [parts @ .., count]) => {
+                let count = self
+                    .view(count)?
+                    .cast()
+                    .map_err(|_| Stop::Broken("a count is no count"))?;
+                (parts, CubeCount::Dynamic(count))
+            }
+            (Count::Dynamic, []) => return Err(Stop::Broken("a dynamic count is not there")),
+        };
+        let bound = |part: &Part| Ok((self.view(part)?, part.access));
+        let bindings = parts.iter().map(bound).collect::<Result<Vec<_>, Stop>>()?;
+        let signature = kernel.kernel().signature();
+        if signature.scalar_words() != scalars.len() {
+            return Err(Stop::Broken(
+                "a launch has other scalars than its kernel declares",
+            ));
+        }
+        let arguments = Logged {
+            signature,
+            bindings,
+            scalars,
+            metadata,
+        };
+        Ok(stream.launch(kernel, count, &arguments)?)
+    }
+
+    /// Asks for a readback; waits for the oldest one where enough are on their way.
+    fn ask(
+        &mut self,
+        stream: &Stream,
+        tag: Option<u64>,
+        mut layouts: Vec<Option<Strided>>,
+        parts: &[Part],
+    ) -> Result<(), Stop> {
+        if self.asked.len() >= READBACKS_AHEAD {
+            self.answer_one();
+        }
+        layouts.resize(parts.len(), None);
+        let mut typed = Vec::with_capacity(parts.len());
+        let mut bindings = Vec::with_capacity(parts.len());
+        for (part, layout) in parts.iter().zip(&layouts) {
+            let binding = Binding {
+                access: Access::Read,
+                ..self.binding(part)?
+            };
+            let bytes = dense_bytes(&binding, layout.as_ref())?;
+            typed.push(VecLanding::<u8>::new(bytes as usize).map_err(Error::Memory)?);
+            bindings.push(binding);
+        }
+        let landings = typed
+            .iter()
+            .map(|landing| landing.clone() as Arc<dyn Landing>)
+            .collect();
+        let (sender, receiver) = reply();
+        let copy = CopyOut {
+            landings,
+            reply: sender,
+            tag,
+        };
+        let is_strided = layouts.iter().any(Option::is_some);
+        stream.submit(true, Op::CopyOut(Box::new(copy)), |task| {
+            bindings
+                .into_iter()
+                .for_each(|binding| task.push_binding(binding));
+            if is_strided {
+                task.extra.get_or_insert().layouts = layouts;
+            }
+        })?;
+        let take = |landing: &Arc<VecLanding<u8>>| {
+            // SAFETY: the answer calls this once, after the copies' point has passed.
+            unsafe { landing.take() }
+        };
+        let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
+        let answer = Pending::ticket(stream.home(), receiver, finish);
+        self.asked.push_back(Asked { tag, answer });
+        Ok(())
+    }
+
+    /// Waits for the oldest readback and hands it out, if there is one.
+    fn answer_one(&mut self) -> bool {
+        let Some(Asked { tag, answer }) = self.asked.pop_front() else {
+            return false;
+        };
+        let bytes = answer.wait().map(|parts| parts.concat());
+        self.digest = match &bytes {
+            Ok(bytes) => self
+                .digest
+                .with(&(bytes.len() as u64).to_le_bytes())
+                .with(bytes),
+            Err(_) => self.digest.with(&u64::MAX.to_le_bytes()),
+        };
+        (self.on_readback)(LoggedReadback { tag, bytes });
+        true
+    }
+
+    /// The stream of an entry, under the terms that withdraw what was withdrawn.
+    fn stream(&self, stream: u32, entry: u64) -> Result<Stream, Stop> {
+        let Some(Object::Stream(stream)) = self.objects.get(&stream) else {
+            return Err(Stop::Broken("there is no such stream"));
+        };
+        Ok(match self.withdrawn.get(&entry) {
+            None => stream.clone(),
+            Some(true) => {
+                let token = CancelToken::new();
+                token.cancel();
+                stream.with_cancel(&token)
+            }
+            Some(false) => stream.with_deadline(Instant::now()),
+        })
+    }
+
+    /// A part of a slice that lives, as a handle.
+    fn view(&self, part: &Part) -> Result<Handle<u8>, Stop> {
+        match self.objects.get(&part.slice) {
+            Some(Object::Slice(slice)) => view_of(slice, part),
+            Some(Object::Point(_)) => Err(Stop::Broken("a point has no bytes to work on")),
+            _ => Err(Stop::Broken("there is no such slice")),
+        }
+    }
+
+    /// The same for what works on no bytes: points will do.
+    fn moment(&self, part: &Part) -> Result<Binding, Stop> {
+        let view = match self.objects.get(&part.slice) {
+            Some(Object::Slice(slice) | Object::Point(slice)) => view_of(slice, part),
+            _ => Err(Stop::Broken("there is no such slice")),
+        };
+        view.map(|view| view.binding(part.access))
+    }
+
+    fn binding(&self, part: &Part) -> Result<Binding, Stop> {
+        self.view(part).map(|view| view.binding(part.access))
+    }
+}
+
+fn view_of(slice: &Handle<u8>, part: &Part) -> Result<Handle<u8>, Stop> {
+    let end = part
+        .offset
+        .checked_add(part.len)
+        .filter(|end| *end <= slice.size());
+    let view = end.and_then(|end| slice.slice(part.offset as usize..end as usize).ok());
+    view.ok_or(Stop::Broken("a binding ends past its slice"))
+}
+
+/// A part of a recording's parameter, as a part of the slice that the replay binds to it.
+fn within(parameters: &[Part], part: &Part) -> Result<Part, Stop> {
+    let parameter = parameters.get(part.slice as usize);
+    let end = part.offset.checked_add(part.len);
+    match (parameter, end) {
+        (Some(parameter), Some(end)) if end <= parameter.len => Ok(Part {
+            slice: parameter.slice,
+            offset: parameter.offset.saturating_add(part.offset),
+            ..*part
+        }),
+        _ => Err(Stop::Broken(
+            "a recorded task touches more than its parameters",
+        )),
+    }
+}
+
+/// Bytes of a copy between the host and a binding with this layout.
+fn dense_bytes(binding: &Binding, layout: Option<&Strided>) -> Result<u64, Stop> {
+    let Some(layout) = layout else {
+        return Ok(binding.len);
+    };
+    // Axes that lie on themselves could ask the host for any amount.
+    match layout.extent_bytes() <= binding.len && layout.dense_bytes() <= binding.len {
+        true => Ok(layout.dense_bytes()),
+        false => Err(Stop::Broken("a layout is larger than its binding")),
+    }
+}
