@@ -416,11 +416,12 @@ impl<T: Send + 'static> Callback<T> {
                 drop(slot);
                 self.home.device().channel().awaited();
             }
-            Poll::Ready(answer) => self
-                .home
-                .device()
-                .channel()
-                .execute(Box::new(move || callback(answer))),
+            Poll::Ready(answer) => {
+                // Sending user code may run some: the function that starts threads, or, once all is over, it.
+                drop(slot);
+                let channel = self.home.device().channel();
+                channel.execute(Box::new(move || callback(answer)));
+            }
         }
     }
 }
