@@ -39,6 +39,9 @@ pub enum Checks {
 /// // let device = Device::open(sim)?; ..; drop(device);
 /// findings.assert_clean();
 /// ```
+///
+/// A clone is the same simulator: what is opened second is its next epoch, with other choices and without losses, and
+/// tells the same [`Findings`]. For the same run again make another one of the same seed.
 #[derive(Clone, Debug)]
 pub struct Sim {
     pub(crate) seed: u64,
