@@ -39,9 +39,6 @@ const DTYPES: [DType; 13] = [
     DType::Bool,
 ];
 
-/// Most scalars of a kernel: each that is added lays them all out anew.
-const SCALARS_MAX: usize = 4_096;
-
 /// Appends an entry.
 pub(super) fn encode(entry: &Entry<'_>, to: &mut Vec<u8>) {
     match entry {
@@ -328,14 +325,11 @@ fn signature(from: &mut Bytes<'_>) -> Result<Signature, Garbled> {
             share: from.one_of(&SHARES, "there is no such share")?,
         });
     }
-    let scalars = from.count()?;
-    if scalars > SCALARS_MAX {
-        return from.garbled("a kernel has more scalars than any");
-    }
-    for _ in 0..scalars {
+    let scalar = |from: &mut Bytes<'_>| {
         let name = from.text()?;
-        signature.push_scalar(name, from.one_of(&DTYPES, "there is no such element type")?);
-    }
+        Ok((name, from.one_of(&DTYPES, "there is no such element type")?))
+    };
+    signature.push_scalars(from.list(scalar)?);
     if from.flag()? {
         signature.set_may_alias();
     }

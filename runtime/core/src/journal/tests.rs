@@ -245,6 +245,19 @@ fn a_length_is_not_believed() {
     assert!(decode(&mut Bytes::new(&list)).is_err());
 }
 
+/// What a log takes to read grows with its length alone: laying the scalars out one by one would take an hour here.
+#[test]
+fn a_kernel_of_very_many_scalars_is_read() {
+    let mut signature = Signature::default();
+    signature.push_scalars((0..200_000).map(|_| ("".into(), DType::U32)));
+    let name = "k".into();
+    let log = log_of(&[Entry::Kernel { name, signature }]);
+    assert_eq!(
+        SubmissionLog::read_from(written(&log).as_slice()).unwrap(),
+        log
+    );
+}
+
 #[test]
 fn parts_make_one_log_in_order_only() {
     let part = |number| {

@@ -72,11 +72,17 @@ impl Signature {
     }
 
     pub(crate) fn push_scalar(&mut self, name: Arc<str>, dtype: DType) {
-        self.scalars.push(ScalarSpec {
+        self.push_scalars([(name, dtype)]);
+    }
+
+    /// Adds scalars, and lays all out anew: once for all that come together.
+    pub(crate) fn push_scalars(&mut self, scalars: impl IntoIterator<Item = (Arc<str>, DType)>) {
+        let specs = scalars.into_iter().map(|(name, dtype)| ScalarSpec {
             name,
             dtype,
             offset: 0,
         });
+        self.scalars.extend(specs);
         self.pack();
     }
 
