@@ -226,19 +226,16 @@ fn a_clients_own_bound_on_uploads_replaces_the_devices(#[case] on: On) {
 }
 
 /// I12: a call that finds no room charges nothing to the client's hard limit, however often it is tried.
-#[apply(every_threaded_device)]
+#[apply(every_device)]
 fn what_finds_no_room_is_not_charged(#[case] on: On) {
     let rig = on.open();
     let builder = rig.device.client_builder();
     let client = builder.hard_limit(64 << 10).max_tasks(2).build();
     let stream = client.stream();
-    let (valve, values) = (
-        Valve::new(),
-        rig.client().stream().create(&[0_u32]).unwrap(),
-    );
-    launch_update(&rig.client().stream(), &held(&client, &valve), &values).unwrap();
-    valve.wait_for_arrivals(1);
-    // These two come after the held kernel, and are all that the client may have on their way.
+    let other = rig.client().stream();
+    let values = other.create(&[0_u32]).unwrap();
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    // These two wait for the guard, and are all that the client may have on their way.
     stream.fill(&values, 1).unwrap();
     stream.fill(&values, 2).unwrap();
     for _ in 0..3 {
@@ -248,7 +245,7 @@ fn what_finds_no_room_is_not_charged(#[case] on: On) {
             "{refused}"
         );
     }
-    valve.open();
+    drop(guard);
     let all = stream.empty::<u8>(64 << 10).unwrap();
     stream.fill(&all, 7).unwrap();
     assert_eq!(stream.read(&all).wait().unwrap(), [7; 64 << 10]);
