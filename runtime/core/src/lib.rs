@@ -7,14 +7,18 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`client`] | the user's side: clients, streams, kernels, answers, recordings |
-//! | [`handle`], [`launch`], [`kernel`] | what users build tasks from |
-//! | [`message`], [`channel`] | what travels to a device, and what carries it |
-//! | [`server`] | what the device thread decides |
-//! | [`hazard`], [`memory`] | who must run before whom; who has which bytes |
+//! | [`handle`], [`launch`], [`kernel`], [`access`], [`element`] | what users build tasks from |
+//! | [`cancel`] | what withdraws tasks: tokens and deadlines |
+//! | [`message`], [`channel`], [`rare`] | what travels to a device, and what carries it |
+//! | [`server`], [`stream`] | what the device thread decides; what its streams hold and its queues have |
+//! | [`hazard`], [`memory`], `slice` | who must run before whom; who has which bytes; a slice as the device thread knows it |
+//! | [`recording`] | tasks checked once and replayed as one message |
 //! | [`backend`], [`settle`], [`landing`], [`layout`] | what a device must do, and the means |
 //! | [`host_memory`] | what devices share whose memory is the host's |
 //! | [`threads`] | where the threads of actors and backends come from |
 //! | [`journal`] | what a device took, saved and replayed |
+//! | [`id`], `block` | names of things; blocking on a future |
+//! | [`planted`] | bugs that the swarm must find |
 //! | [`error`], [`failure`], [`health`], [`report`], [`properties`], [`options`] | what is said |
 
 pub mod access;

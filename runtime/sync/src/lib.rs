@@ -1,8 +1,8 @@
 //! The door to threads and atomics, and the primitives that millstream builds on it.
 //!
 //! Nothing here knows about devices. Every primitive is written against [`facade`], which is std in a
-//! build and loom's types under `--cfg loom` with the feature `loom`, so that each one is model checked
-//! (the models live in `loom-tests`).
+//! build and loom's or shuttle's types where these check it, so that each one is model checked (the models
+//! live in `loom-tests`).
 //!
 //! | module | what it is |
 //! | --- | --- |
@@ -18,6 +18,8 @@
 //! | [`team`] | threads that share the pieces of jobs |
 //! | [`payload`] | what a panic of user code carries |
 //! | [`channel`] | the control plane's channel |
+//! | `wait` | whom to wake: a thread or a task |
+//! | [`planted`] | bugs that the models must find |
 
 pub mod bell;
 pub mod channel;
