@@ -128,7 +128,6 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
     )?;
     writeln!(out)?;
     let count = |count| report.count(count);
-    let line = |out: &mut String, name: &str, said: String| writeln!(out, "  {name:<10} {said}");
     line(
         out,
         "work",
@@ -181,14 +180,7 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(memory) = &report.memory {
         line(out, "memory", memory_line(memory))?;
     }
-    line(
-        out,
-        "fairness",
-        format!(
-            "equal clients did {:?}; the least at least {FAIRNESS_MIN} of the most is asked",
-            report.even
-        ),
-    )?;
+    line(out, "fairness", fairness_line(&report.even))?;
     if let Some((before, after)) = report.threads {
         line(out, "threads", format!("{before} before, {after} after"))?;
     }
@@ -202,13 +194,9 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         )?;
     }
     writeln!(out)?;
-    let plot = |of: fn(&Sample) -> f64| {
-        let values: Vec<f64> = report.samples.iter().map(of).collect();
-        spark::line(&values, PLOT_WIDTH)
-    };
-    line(out, "memory", plot(|sample| sample.resident_bytes as f64))?;
-    line(out, "steps/s", plot(|sample| sample.steps_per_second))?;
-    writeln!(out)?;
+    if !report.samples.is_empty() {
+        plots(out, &report.samples)?;
+    }
     if report.violations.is_empty() {
         return writeln!(
             out,
@@ -219,6 +207,29 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(out, "VIOLATION {violation}")?;
     }
     Ok(())
+}
+
+fn plots(out: &mut String, samples: &[Sample]) -> std::fmt::Result {
+    let plot = |of: fn(&Sample) -> f64| {
+        let values: Vec<f64> = samples.iter().map(of).collect();
+        spark::line(&values, PLOT_WIDTH)
+    };
+    line(out, "memory", plot(|sample| sample.resident_bytes as f64))?;
+    line(out, "steps/s", plot(|sample| sample.steps_per_second))?;
+    writeln!(out)
+}
+
+/// Says what was asked only where it was judged.
+fn fairness_line(even: &[u64]) -> String {
+    let demand = match verdict::shares(even) {
+        Some(_) => format!("the least at least {FAIRNESS_MIN} of the most is asked"),
+        None => "too little to judge".to_owned(),
+    };
+    format!("equal clients did {even:?}; {demand}")
+}
+
+fn line(out: &mut String, name: &str, said: String) -> std::fmt::Result {
+    writeln!(out, "  {name:<10} {said}")
 }
 
 fn memory_line(memory: &Growth) -> String {
@@ -267,7 +278,12 @@ mod tests {
         };
         let good = report(clean.clone());
         assert_eq!((good.exit(), good.exit_code), (Exit::Success, 0));
-        assert!(render(&good).contains("clean: every answer came"));
+        let text = render(&good);
+        assert!(text.contains("clean: every answer came"));
+        assert!(
+            text.contains("too little to judge") && !text.contains("steps/s"),
+            "what was not measured is not shown: {text}"
+        );
         let leaking = Figures {
             left: Some(Left {
                 live_slices: 3,

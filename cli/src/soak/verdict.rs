@@ -185,7 +185,7 @@ pub(crate) fn growth(samples: &[Sample]) -> Option<Growth> {
 }
 
 /// The least and the most that equal clients completed, if that is enough to compare.
-fn shares(even: &[u64]) -> Option<(u64, u64)> {
+pub(crate) fn shares(even: &[u64]) -> Option<(u64, u64)> {
     let (least, most) = (*even.iter().min()?, *even.iter().max()?);
     (most >= FAIRNESS_WORK_MIN).then_some((least, most))
 }
