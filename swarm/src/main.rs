@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, ValueEnum};
+use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
 use millstream_swarm::{Bug, Case, Figures, Verdict, choose};
 
@@ -12,10 +12,10 @@ use millstream_swarm::{Bug, Case, Figures, Verdict, choose};
 #[command(version, about)]
 struct Arguments {
     /// How long to go on.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, value_name = "M", default_value_t = 1.0, value_parser = minutes)]
     minutes: f64,
-    /// How many programs to run at most.
-    #[arg(long)]
+    /// How many programs to run at most; the time ends it earlier.
+    #[arg(long, value_name = "N")]
     programs: Option<u64>,
     /// The first seed; the following programs have the following ones.
     #[arg(long, default_value_t = 1)]
@@ -29,17 +29,20 @@ struct Arguments {
     /// Plants this bug, to see it found.
     #[arg(long)]
     bug: Option<String>,
-    /// How the result is told.
-    #[arg(long, value_enum, default_value_t = Form::Text)]
-    form: Form,
+    /// Prints one JSON object instead of a sentence.
+    #[arg(long)]
+    json: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    /// For people.
-    Text,
-    /// One JSON object.
-    Json,
+/// A week: longer than anybody waits for a swarm.
+const MINUTES_MAX: f64 = 7.0 * 24.0 * 60.0;
+
+fn minutes(given: &str) -> Result<f64, String> {
+    match given.parse::<f64>() {
+        Ok(minutes) if minutes > 0.0 && minutes <= MINUTES_MAX => Ok(minutes),
+        Ok(_) => Err(format!("it must be more than 0 and at most {MINUTES_MAX}")),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// How long a failing case is made smaller.
@@ -101,7 +104,7 @@ fn main() -> ExitCode {
 /// Programs until the time is up, or the first that is wrong.
 fn swarm(arguments: &Arguments) -> Result<Tally, (Case, String, u64)> {
     let begin = Instant::now();
-    let time = Duration::from_secs_f64(arguments.minutes.max(0.0) * 60.0);
+    let time = Duration::from_secs_f64(arguments.minutes * 60.0);
     let bar = ProgressBar::new(time.as_secs());
     let style = ProgressStyle::with_template("{bar:40} {elapsed} of {len} s  {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -130,8 +133,8 @@ fn swarm(arguments: &Arguments) -> Result<Tally, (Case, String, u64)> {
 fn tell(arguments: &Arguments, tally: &Tally) {
     let (first, last) = (arguments.seed, arguments.seed.wrapping_add(tally.programs));
     let figures = tally.figures;
-    match arguments.form {
-        Form::Text => println!(
+    match arguments.json {
+        false => println!(
             "{} programs right in {:.0} s (seeds {first}..{last}): {} tasks, {} waits, {} of no use, {} faults",
             tally.programs,
             tally.seconds,
@@ -140,7 +143,7 @@ fn tell(arguments: &Arguments, tally: &Tally) {
             figures.needless_waits,
             figures.faults
         ),
-        Form::Json => println!(
+        true => println!(
             r#"{{"programs":{},"seconds":{:.1},"first_seed":{first},"tasks":{},"waits":{},"needless_waits":{},"faults":{}}}"#,
             tally.programs,
             tally.seconds,
