@@ -10,6 +10,8 @@
 use std::error::Error;
 use std::fs::{self, File};
 use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use millstream::{
@@ -28,8 +30,21 @@ const PICTURES: usize = 3;
 /// Bytes of submissions that are logged: hours of frames.
 const LOG_BYTES_MAX: u64 = 256 << 20;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    run(&Options::parse(std::env::args().skip(1))?)
+fn main() -> ExitCode {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// What can be chosen.
@@ -56,8 +71,8 @@ impl Options {
                     .ok_or(format!("`{argument}` needs a value"))
             };
             match argument.as_str() {
-                "--frames" => options.frames = value()?.parse()?,
-                "--size" => options.size = value()?.parse()?,
+                "--frames" => options.frames = number(&argument, &value()?)?,
+                "--size" => options.size = number(&argument, &value()?)?,
                 "--output" => options.output = value()?.into(),
                 "--replay" => options.replay = true,
                 other => {
@@ -73,6 +88,11 @@ impl Options {
         }
         Ok(options)
     }
+}
+
+fn number<T: FromStr>(argument: &str, given: &str) -> Result<T, String> {
+    let refused = |_| format!("`{argument}` takes a whole number, not `{given}`");
+    given.parse().map_err(refused)
 }
 
 /// Runs the game, and tells on standard output how it went.

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -24,15 +25,28 @@ const PER_CUBE: usize = 4_096;
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let requests = match (arguments.next().as_deref(), arguments.next()) {
-        (None, _) => 400,
-        (Some("--requests"), Some(count)) => count.parse()?,
-        _ => return Err("the only argument is --requests N".into()),
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let requests = match words[..] {
+        [] => Some(400),
+        ["--requests", count] => count.parse().ok(),
+        _ => None,
     };
-    print!("{}", run(requests)?);
-    Ok(())
+    let Some(requests) = requests else {
+        eprintln!("the only argument is --requests N");
+        return ExitCode::from(2);
+    };
+    match run(requests) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Serves so many requests and tells how it went.
