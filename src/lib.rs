@@ -23,12 +23,13 @@ pub use millstream_core::error::{
 pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Reason};
 pub use millstream_core::handle::{Binding, Handle};
 pub use millstream_core::health::{Health, HealthWatch, Recovery};
-pub use millstream_core::id::{ClientId, QueueId, SliceId, StreamId};
+pub use millstream_core::id::{ClientId, MAX_QUEUES, QueueId, SliceId, StreamId};
 pub use millstream_core::journal::{
     self, Digest, LogError, LoggedReadback, ReplayError, Replayed, SubmissionLog,
 };
 pub use millstream_core::kernel::{
-    AtomicElement, BindingSpec, Cube, ExecutionMode, Kernel, NativeArgs, Share, Signature, Source,
+    AtomicElement, BindingSpec, Cube, ExecutionMode, Kernel, NativeArgs, ScalarSpec, Share,
+    Signature, Source,
 };
 pub use millstream_core::launch::{
     Argument, ArgumentError, ArgumentWriter, Arguments, Bound, CubeCount, Im2colMap, Interleave,

@@ -113,7 +113,8 @@ impl ClientBuilder {
     }
 
     /// The most tasks that all its streams together may have accepted and not yet issued; beyond it calls wait,
-    /// or answer [`Error::Busy`] where they may not. At least 1. Default: each stream has
+    /// or answer [`Error::Busy`] where they may not. At least 1; where calls may not wait give it 2, for
+    /// [`Stream::create`] is two tasks. Default: each stream has
     /// [`max_held`](crate::options::DeviceOptions::max_held) to itself.
     pub fn max_tasks(mut self, tasks: u64) -> Self {
         self.bounds.tasks = Some(tasks.max(1));
@@ -121,8 +122,8 @@ impl ClientBuilder {
     }
 
     /// The most bytes of its uploads that may be on their way; beyond it calls wait, or answer
-    /// [`Error::Busy`] where they may not. At least 1. Default:
-    /// [`max_upload_bytes`](crate::options::DeviceOptions::max_upload_bytes).
+    /// [`Error::Busy`] where they may not. At least 1; a larger upload takes all of it, and what travels inside a
+    /// message counts nothing. Default: [`max_upload_bytes`](crate::options::DeviceOptions::max_upload_bytes).
     pub fn max_upload_bytes(mut self, bytes: u64) -> Self {
         self.bounds.upload_bytes = Some(bytes.max(1));
         self
