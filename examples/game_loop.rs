@@ -1,5 +1,6 @@
 //! A game loop at 60 Hz: a reaction-diffusion system runs on a driven device, on the frame's own thread. No
-//! thread is started, no frame blocks, and each picture comes back two frames after it was asked for.
+//! thread is started, no frame blocks, and each picture comes back two frames after it was asked for, later where the
+//! device does not keep up.
 //!
 //! ```text
 //! cargo run --release --example game_loop -- --frames 600 --size 512 --output out/game_loop --replay

@@ -76,7 +76,10 @@ fn main() -> ExitCode {
         })
         .run()
         {
-            Verdict::Right(_) => ExitCode::SUCCESS,
+            Verdict::Right(_) => {
+                println!("right: what it computes, and what it does");
+                ExitCode::SUCCESS
+            }
             Verdict::Wrong(what) => {
                 eprintln!("{what}");
                 ExitCode::FAILURE
@@ -95,7 +98,9 @@ fn main() -> ExitCode {
             }
             let small = case.shrunk(SHRINKING);
             eprintln!("the {} of its steps that matter:", small.steps.len());
-            eprintln!("  cargo run --release -p millstream-swarm -- {small}");
+            let bug = arguments.bug.map(|name| format!(" --bug {name}"));
+            let bug = bug.unwrap_or_default();
+            eprintln!("  cargo run --release -p millstream-swarm -- {small}{bug}");
             ExitCode::FAILURE
         }
     }
