@@ -230,6 +230,9 @@ impl Suite {
         // The outer build's own flags (sanitizers, coverage) are not for models.
         command.env_remove("CARGO_ENCODED_RUSTFLAGS");
         command.env("RUSTFLAGS", format!("--cfg {}", self.checker));
+        // Four builds of much of the workspace: what a model gains by them is less than they take.
+        command.env("CARGO_PROFILE_RELEASE_LTO", "off");
+        command.env("CARGO_PROFILE_RELEASE_DEBUG", "0");
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(
