@@ -405,14 +405,12 @@ impl Drop for SimDevice {
             .iter()
             .for_each(|timeline| timeline.end());
         let table = &self.shared.table;
-        // It has a handle, or the last one may have been dropped after the device had looked for the last time, as
-        // handles may be while it closes.
+        // Its slot is not free again: it has a handle, or the last one was dropped too late for a closing device,
+        // which had looked for the last time, or had not come to the messages before the drop. What a device never
+        // looks at `Report::slices_held` tells.
         let held = |slice: SliceId| {
             let slot = table.slot(slice.index());
-            let or_late = |count| count > 0 || table.has_dropped();
-            slot.is_some_and(|slot| {
-                slot.generation() == slice.generation() && or_late(slot.count())
-            })
+            slot.is_some_and(|slot| slot.generation() == slice.generation())
         };
         self.shared.with(|state| {
             // Nothing is given back to a device that is lost.
