@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 use std::ops::Deref;
-use std::sync::{Arc, Weak};
-use std::task::{Wake, Waker};
+use std::sync::Arc;
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
@@ -19,7 +19,7 @@ use millstream_core::client::Gone;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_sync::facade::atomic::{Ordering, fence};
-use millstream_sync::facade::{Edges, Mutex, MutexGuard, THREADS, lock, try_lock, with_stack};
+use millstream_sync::facade::{Edges, Mutex, MutexGuard, lock, try_lock, with_stack};
 use millstream_sync::mailbox::{Refused, Sender};
 use millstream_sync::thread_flag;
 
@@ -27,6 +27,7 @@ use crate::actor::{DeviceActor, ToDevice};
 use crate::gc::Gc;
 use crate::host::run_job;
 
+mod attended;
 mod inline;
 #[cfg(test)]
 mod tests;
@@ -265,35 +266,6 @@ impl<B: Backend> Direct<B> {
         self.idle.bell.ring();
         report.took = started.elapsed();
         report
-    }
-}
-
-impl<B: Backend> DirectChannel<B> {
-    /// In a model nobody pumps: whoever calls runs the device for those whose code waits for it.
-    fn settle(&self) {
-        if THREADS || !self.idle.is_attended() || Inside::get() {
-            return;
-        }
-        let attendant = Waker::from(Arc::new(Attendant(Arc::downgrade(&self.0))));
-        loop {
-            // What happens from here on comes back to the attendant.
-            self.idle.gate.arm(&attendant);
-            if !self.step(DRIVE_BUDGET) {
-                break;
-            }
-        }
-    }
-}
-
-/// Goes on with a device of a model when something ends that is not sent: a guard, a handle.
-struct Attendant<B: Backend>(Weak<Direct<B>>);
-
-impl<B: Backend> Wake for Attendant<B> {
-    fn wake(self: Arc<Self>) {
-        if let Some(device) = self.0.upgrade() {
-            device.idle.bell.ring();
-            DirectChannel(device).settle();
-        }
     }
 }
 

@@ -23,6 +23,7 @@ const MODES: [Option<AllocationMode>; 4] = [
     Some(AllocationMode::Persistent),
     Some(AllocationMode::Dedicated),
 ];
+/// Their numbers in a log. It is not `DType::ALL`, whose order may change: a log's may not without a new version.
 const DTYPES: [DType; 13] = [
     DType::F64,
     DType::I64,
