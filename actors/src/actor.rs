@@ -94,7 +94,7 @@ pub(crate) struct DeviceActor<B: Backend> {
     receiver: Receiver<Task>,
     control: channel::Receiver<Control>,
     table: Arc<Table>,
-    timelines: Vec<Arc<Timeline>>,
+    pub(crate) timelines: Vec<Arc<Timeline>>,
     burst: usize,
     closing: bool,
     /// The device was lost, and everything that it held was answered.
@@ -282,10 +282,17 @@ impl<B: Backend> DeviceActor<B> {
         self.wanted.clear();
         self.wanted.extend(self.server.wanted());
         for point in &self.wanted {
-            match self.timelines[point.queue.index()].register(point.cursor, waker) {
-                Some(key) => self.watches.push((point.queue, key)),
-                None => return true,
+            let timeline = &self.timelines[point.queue.index()];
+            if let Some(key) = timeline.register(point.cursor, waker) {
+                self.watches.push((point.queue, key));
+                continue;
             }
+            // Passed, or never to pass. We are told of the end as well, but only once whoever ends the
+            // timeline comes to it; until then we would turn in vain.
+            if timeline.has_ended() {
+                self.server.timeline_ended();
+            }
+            return true;
         }
         false
     }

@@ -12,7 +12,9 @@ use millstream_core::kernel::Kernel;
 use millstream_core::launch::CubeCount;
 use millstream_core::options::DeviceOptions;
 use millstream_core::server::Effect;
-use millstream_cpu::Cpu;
+use millstream_cpu::{Cpu, CpuDevice};
+
+use millstream_sync::timeline::Timeline;
 
 use super::*;
 use crate::Device;
@@ -61,10 +63,8 @@ impl Outside for Full {
     }
 }
 
-/// I12: what waits for room at the GC actor is bounded, however often the device idles meanwhile.
-#[test]
-fn watches_do_not_pile_up_where_there_is_no_room_for_them() {
-    let options = DeviceOptions::default();
+/// A device whose actor is turned by hand, and a stream of it.
+fn by_hand(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
     let end = End::default();
     let parts = parts(
         Cpu::default().queues(1),
@@ -87,6 +87,34 @@ fn watches_do_not_pile_up_where_there_is_no_room_for_them() {
         .with_actor(|actor| share(actor, face, parts.table, options, end.gone.clone(), None));
     let openings = Openings::new(shared, Arc::default());
     let stream = openings.client_builder().build().stream();
+    (channel, stream)
+}
+
+/// I5, I11: the thread that ends a timeline tells the device a little later. Until then a device that wants a
+/// point of it would find it answered at each turn, and never sleep.
+#[test]
+fn a_device_that_wants_a_point_of_an_ended_timeline_takes_itself_for_lost() {
+    let (channel, stream) = by_hand(DeviceOptions::default().max_in_flight(1));
+    let mut core = lock(&channel.core);
+    let actor = core.actor.as_mut().unwrap();
+    let _data = [1_u32, 2].map(|value| stream.create(&[value]).unwrap());
+    while actor.turn(&mut Full) {}
+    // The queue is full, and does not run.
+    assert!(!actor.prepare_idle(Waker::noop(), &mut Full));
+    actor.end_idle();
+    assert_eq!(actor.server.wanted().count(), 1);
+    // Ended, and nobody is told.
+    let ended = Timeline::new();
+    ended.end();
+    actor.timelines[0] = Arc::new(ended);
+    assert!(actor.prepare_idle(Waker::noop(), &mut Full));
+    assert!(actor.server.is_lost());
+}
+
+/// I12: what waits for room at the GC actor is bounded, however often the device idles meanwhile.
+#[test]
+fn watches_do_not_pile_up_where_there_is_no_room_for_them() {
+    let (channel, stream) = by_hand(DeviceOptions::default());
     let mut core = lock(&channel.core);
     let actor = core.actor.as_mut().unwrap();
     for _ in 0..100 {

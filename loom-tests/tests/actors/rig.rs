@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use millstream::sim::Sim;
 use millstream::{Cpu, Device, DeviceOptions, MemoryOptions, Report};
 use millstream_sync::facade::thread;
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::scheduler::{PctScheduler, RandomScheduler, ReplayScheduler};
 
 /// Stack of each thread; shuttle's 32 KiB are too few for a device.
 const STACK_BYTES: usize = 256 << 10;
@@ -14,7 +14,8 @@ const STACK_BYTES: usize = 256 << 10;
 const STEPS_MAX: usize = 200_000;
 
 /// Walks so many random schedules, and as many that preempt rarely but at the worst places. `MILLSTREAM_WALKS`
-/// multiplies them.
+/// multiplies them. `MILLSTREAM_SCHEDULE` names a file with the one schedule to walk instead, as a failed walk
+/// prints it.
 pub(crate) fn walk(name: &str, schedules: usize, f: impl Fn() + Send + Sync + Copy + 'static) {
     let times = std::env::var("MILLSTREAM_WALKS").ok();
     let times = times.and_then(|times| times.parse().ok()).unwrap_or(1);
@@ -29,6 +30,12 @@ pub(crate) fn walk(name: &str, schedules: usize, f: impl Fn() + Send + Sync + Co
             thread::yield_now();
         }
     };
+    if let Some(path) = std::env::var_os("MILLSTREAM_SCHEDULE") {
+        let schedule = std::fs::read_to_string(path).unwrap();
+        let only = ReplayScheduler::new_from_encoded(&schedule);
+        shuttle::Runner::new(only, config).run(whole);
+        return;
+    }
     let start = Instant::now();
     shuttle::Runner::new(RandomScheduler::new(schedules), config.clone()).run(whole);
     shuttle::Runner::new(PctScheduler::new(3, schedules), config).run(whole);
