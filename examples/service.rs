@@ -262,7 +262,9 @@ impl Ledger {
 fn outcome(answer: &Result<f32, Error>) -> &'static str {
     match answer {
         Ok(_) => "served",
-        Err(Error::Memory(MemoryError::Limit { .. }) | Error::Busy { .. }) => "refused",
+        Err(Error::Memory(MemoryError::Limit { .. })) => "refused",
+        // It was asked again for as long as it had time.
+        Err(Error::Busy { .. }) => "late",
         Err(error) => match error.failure().map(|failure| &failure.root().reason) {
             Some(Reason::Cancelled) => "cancelled",
             Some(Reason::DeadlinePassed) => "late",
