@@ -281,6 +281,10 @@ impl<B: Backend> DeviceActor<B> {
         }
         self.wanted.clear();
         self.wanted.extend(self.server.wanted());
+        if self.closing {
+            // What is in flight is waited for as well.
+            self.wanted.extend(self.server.last_points());
+        }
         for point in &self.wanted {
             let timeline = &self.timelines[point.queue.index()];
             if let Some(key) = timeline.register(point.cursor, waker) {

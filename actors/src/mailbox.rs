@@ -227,24 +227,17 @@ fn turns<B: Backend>(
             return true;
         }
         if !actor.prepare_idle(&waker, threads) {
-            if actor.is_closing() {
-                let until =
-                    lock(deadline).unwrap_or_else(|| Instant::now() + Duration::from_secs(1));
-                // While closing, completions of any kind are what is waited for.
-                let nap = until.min(Instant::now() + Duration::from_millis(1));
-                gate.wait_until_deadline(&mut spinner, nap, || actor.has_news().then_some(()));
-                if thread::is_past(until) {
-                    actor.end_idle();
-                    return false;
-                }
-            } else {
-                match actor.server.next_deadline() {
-                    None => gate.wait_until(&mut spinner, || actor.has_news().then_some(())),
-                    Some(deadline) => {
-                        let news = || actor.has_news().then_some(());
-                        gate.wait_until_deadline(&mut spinner, deadline, news);
-                    }
-                }
+            // Set before we are told to close, and told anew whenever it changes.
+            let close_until = actor.is_closing().then(|| *lock(deadline)).flatten();
+            let timers = close_until.into_iter().chain(actor.server.next_deadline());
+            let news = || actor.has_news().then_some(());
+            match timers.min() {
+                None => gate.wait_until(&mut spinner, news),
+                Some(timer) => _ = gate.wait_until_deadline(&mut spinner, timer, news),
+            }
+            if close_until.is_some_and(thread::is_past) {
+                actor.end_idle();
+                return false;
             }
         }
         actor.end_idle();

@@ -323,10 +323,7 @@ impl<B: Backend> Server<B> {
 
     /// Queues with work in flight.
     pub fn busy_queues(&self) -> u64 {
-        self.queues
-            .iter()
-            .filter(|queue| queue.issued > queue.completed)
-            .count() as u64
+        self.last_points().count() as u64
     }
 
     /// Tasks that streams hold.

@@ -105,6 +105,14 @@ impl<B: Backend> Server<B> {
             })
     }
 
+    /// The last point of each queue that has work in flight: once they have passed, a server that holds nothing is
+    /// drained.
+    pub fn last_points(&self) -> impl Iterator<Item = Point> {
+        let queues = self.queues.iter().enumerate();
+        let busy = queues.filter(|(_, queue)| queue.in_flight() > 0);
+        busy.map(|(index, queue)| Point::new(QueueId(index as u8), queue.issued))
+    }
+
     fn host_wants(&self, stream: u32, queue: QueueId) -> Option<u64> {
         let actor = self.streams.get(stream as usize)?;
         let held = actor.held.front()?;
