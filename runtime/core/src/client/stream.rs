@@ -201,10 +201,17 @@ impl Stream {
     /// Gives credit back for a task that was not sent.
     #[inline]
     pub(crate) fn refund_unless(&self, sent: Result<(), Error>) -> Result<(), Error> {
-        if sent.is_err() {
-            self.shared.credit.release(1);
+        // Written out, so that an error's size is copied only where there is one.
+        match sent {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.refund(error)),
         }
-        sent
+    }
+
+    #[cold]
+    fn refund(&self, error: Error) -> Error {
+        self.shared.credit.release(1);
+        error
     }
 
     /// Sends a task of this stream. May wait for room.

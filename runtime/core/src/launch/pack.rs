@@ -51,10 +51,10 @@ pub(crate) struct Packed {
 
 impl Drop for Packed {
     /// Looks before it calls: a launch without extra pays for one comparison.
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if self.extra.is_some() {
-            drop(self.extra.take());
+            self.drop_extra();
         }
     }
 }
@@ -68,6 +68,11 @@ impl Packed {
             word_count: 0,
             extra: ManuallyDrop::new(None),
         }
+    }
+
+    #[cold]
+    fn drop_extra(&mut self) {
+        drop(self.extra.take());
     }
 
     /// Moves the arguments into a task that has none.
