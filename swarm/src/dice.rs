@@ -1,21 +1,21 @@
 //! Chance: the same seed, the same numbers.
 
-/// splitmix64.
-pub(crate) struct Dice(u64);
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+pub(crate) struct Dice(SplitMix64);
 
 impl Dice {
     /// Numbers that belong to `seed` and to what they are for.
     pub(crate) fn new(seed: u64, purpose: u64) -> Self {
-        let mut dice = Self(seed ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03));
+        let seed = seed ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03);
+        let mut dice = Self(SplitMix64::from_seed(seed.to_le_bytes()));
         dice.next();
         dice
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// A number below `below`, which is not 0.

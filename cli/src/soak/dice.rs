@@ -1,19 +1,20 @@
-//! Choices of a thread, from a seed: `SplitMix64`, which is small and good enough to choose steps.
+//! Choices of a thread, from a seed: `SplitMix64`.
 
-pub(crate) struct Dice(u64);
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+pub(crate) struct Dice(SplitMix64);
 
 impl Dice {
     /// The dice of thread `thread` of a soak with this seed.
     pub(crate) fn new(seed: u64, thread: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ thread.wrapping_mul(0xd1b5_4a32_d192_ed03))
+        let seed =
+            seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ thread.wrapping_mul(0xd1b5_4a32_d192_ed03);
+        Self(SplitMix64::from_seed(seed.to_le_bytes()))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.next_u64()
     }
 
     /// From 0 to `end`, which is left out; 0 where there is nothing to choose from.
