@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use millstream_core::channel::{Job, mark_runtime_thread};
 use millstream_core::error::OpenError;
+use millstream_core::host_memory::panic_message;
 use millstream_core::message::{HostDone, HostWork};
 use millstream_core::server::HostToken;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
@@ -197,7 +198,7 @@ pub(crate) fn host_job(
         let outcome = catch_unwind(AssertUnwindSafe(|| (work.run)(done, resources)));
         InHostWork::set(before);
         if let Err(panic) = outcome {
-            tell_end(&tell, token, Err(panic_message(&*panic)));
+            tell_end(&tell, token, Err(panic_message(panic)));
         }
     })
 }
@@ -206,15 +207,6 @@ pub(crate) fn host_job(
 fn tell_end(tell: &Mutex<Option<ToDevice>>, token: HostToken, outcome: Result<(), String>) {
     if let Some(device) = lock(tell).take() {
         device.tell(Control::HostFinished(token, outcome));
-    }
-}
-
-/// The message of a panic.
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
-    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-        (Some(message), _) => (*message).to_owned(),
-        (_, Some(message)) => message.clone(),
-        _ => "something that is no text".to_owned(),
     }
 }
 

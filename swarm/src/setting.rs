@@ -77,17 +77,8 @@ impl Setting {
 }
 
 fn faults(dice: &mut Dice) -> Faults {
-    let kinds = [
-        Call::Allocate,
-        Call::Launch,
-        Call::CopyIn,
-        Call::CopyOut,
-        Call::Copy,
-        Call::Fill,
-        Call::Run,
-    ];
     (0..1 + dice.roll(4)).fold(Faults::none(), |faults, _| {
-        let kind = dice.one_of(&kinds);
+        let kind = dice.one_of(&Call::OF_TASKS);
         match dice.once_in(3) {
             true => faults.chance(kind, 0.02),
             false => faults.nth(kind, 1 + dice.roll(40) as u64),

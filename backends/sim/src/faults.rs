@@ -30,6 +30,19 @@ pub enum Call {
     Run,
 }
 
+impl Call {
+    /// What a program of copies, fills and kernels makes on its way, and outlives when it fails.
+    pub const OF_TASKS: [Self; 7] = [
+        Self::Allocate,
+        Self::Launch,
+        Self::CopyIn,
+        Self::CopyOut,
+        Self::Copy,
+        Self::Fill,
+        Self::Run,
+    ];
+}
+
 /// All kinds, in the order of their discriminants.
 const CALLS: usize = Call::Run as usize + 1;
 

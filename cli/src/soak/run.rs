@@ -351,22 +351,10 @@ fn simulator(seed: u64, epoch: u64, faults: bool) -> Sim {
     if !faults {
         return sim;
     }
-    let calls = [
-        Call::Allocate,
-        Call::Launch,
-        Call::CopyIn,
-        Call::CopyOut,
-        Call::Copy,
-        Call::Fill,
-        Call::Run,
-    ];
     let until = CALLS_UNTIL_LOSS + Dice::new(seed, epoch).next() % CALLS_UNTIL_LOSS;
     let faults = Faults::none().lost_from(until);
-    sim.faults(
-        calls
-            .into_iter()
-            .fold(faults, |faults, call| faults.chance(call, FAULT_CHANCE)),
-    )
+    let chances = Call::OF_TASKS.into_iter();
+    sim.faults(chances.fold(faults, |faults, call| faults.chance(call, FAULT_CHANCE)))
 }
 
 fn closed(closing: &Closing) -> Closed {
