@@ -21,6 +21,7 @@ use std::thread::ThreadId;
 
 use millstream_sync::facade::thread::{self, JoinHandle};
 use millstream_sync::facade::{Mutex, SpinPolicy, lock};
+use millstream_sync::payload;
 use millstream_sync::reply::{ReplyReceiver, reply};
 
 use crate::error::OpenError;
@@ -182,8 +183,7 @@ impl Spawner {
             Ok(Ok(())) => return Ok(Thread(Kind::Supplied { start, receiver })),
             Ok(Err(error)) => error.to_string(),
             Err(panic) => {
-                // What a panic carries may panic again when it is dropped.
-                std::mem::forget(panic);
+                payload::end(panic);
                 "whoever was to start it panicked".to_owned()
             }
         };
@@ -341,5 +341,16 @@ mod tests {
         for careless in [run, drop_it, panics] {
             assert!(spawn(&Spawner::new(careless)).is_err());
         }
+    }
+
+    /// An engine that panics for each thread it is asked for costs no memory.
+    #[test]
+    fn what_a_panic_of_the_callers_function_carries_is_dropped() {
+        let alive = Arc::new(());
+        let carried = alive.clone();
+        let panics = Spawner::new(move |_| std::panic::panic_any(carried.clone()));
+        assert!(spawn(&panics).is_err());
+        drop(panics);
+        assert_eq!(Arc::strong_count(&alive), 1);
     }
 }
