@@ -215,8 +215,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use std::io;
-    use std::sync::OnceLock;
     use std::sync::mpsc;
+    use std::sync::{OnceLock, Weak};
 
     use millstream_core::threads::ThreadBody;
 
@@ -229,17 +229,17 @@ mod tests {
     #[test]
     fn who_starts_a_thread_may_send_user_code_meanwhile() {
         let (told, hear) = mpsc::channel();
-        let host: Arc<OnceLock<Arc<HostThreads>>> = Arc::default();
+        let host: Arc<OnceLock<Weak<HostThreads>>> = Arc::default();
         let inside = host.clone();
         let spawner = Spawner::new(move |body| {
-            if let Some(host) = inside.get() {
+            if let Some(host) = inside.get().and_then(Weak::upgrade) {
                 let told = told.clone();
                 host.execute(Box::new(move || told.send(()).unwrap()));
             }
             on_a_thread(body)
         });
         let threads = HostThreads::start(spawner).unwrap();
-        let threads = host.get_or_init(|| threads);
+        host.set(Arc::downgrade(&threads)).unwrap();
         let (release, wait) = mpsc::channel::<()>();
         // The first thread has something to do: the next job asks for another one.
         threads.execute(Box::new(move || assert!(wait.recv().is_err())));
