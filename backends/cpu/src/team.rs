@@ -94,9 +94,9 @@ impl TeamSeat {
         self.seat.threads()
     }
 
-    /// Runs the pieces `from..pieces` on the calling thread and up to `helpers` others, each piece exactly
-    /// once, and answers how many pieces the caller ran itself. After a panic the remaining pieces are
-    /// skipped. Blocks until nobody works on them any more.
+    /// Runs the pieces `from..pieces` on the calling thread and those that help, each piece exactly once, and
+    /// answers how many pieces the caller ran itself. Wakes up to `helpers` others; one that is awake helps
+    /// unasked. After a panic the remaining pieces are skipped. Blocks until nobody works on them any more.
     ///
     /// # Errors
     /// The message of the first panic.

@@ -165,12 +165,13 @@ impl Seat {
         self.board.members.len() + 1
     }
 
-    /// Runs the pieces `from..pieces` on the calling thread and up to `helpers` others, each piece exactly
-    /// once, and answers how many pieces the caller ran itself. `pieces` is at most [`PIECES_MAX`]. After a
-    /// panic the remaining pieces are skipped. Blocks until nobody works on them any more.
+    /// Runs the pieces `from..pieces` on the calling thread and those that help, each piece exactly once, and
+    /// answers how many pieces the caller ran itself. Wakes up to `helpers` members; one that is awake helps
+    /// unasked. `pieces` is at most [`PIECES_MAX`]. After a panic the remaining pieces are skipped. Blocks
+    /// until nobody works on them any more.
     ///
     /// # Errors
-    /// The first panic. Dropping it runs the code of whoever panicked. Others of the same job are leaked.
+    /// The first panic. Dropping it runs the code of whoever panicked. Others of the same job are dropped here.
     pub fn share(
         &mut self,
         from: u64,
