@@ -43,7 +43,7 @@ fn a_dropped_sender_is_an_answer() {
 #[test]
 fn waiting_in_every_way_brings_the_value() {
     for policy in [SpinPolicy::never(), SpinPolicy::default()] {
-        for _ in 0..if cfg!(miri) { 50 } else { 2_000 } {
+        for _ in 0..if cfg!(miri) { 10 } else { 2_000 } {
             let (tx, mut rx) = reply();
             let other = std::thread::spawn(move || tx.send(Box::new(7)));
             assert_eq!(*rx.wait(&policy).unwrap(), 7);

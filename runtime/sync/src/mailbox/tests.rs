@@ -125,7 +125,7 @@ fn a_dropped_receiver_drops_what_was_accepted_and_releases_blocked_senders() {
 #[test]
 fn each_senders_messages_arrive_once_and_in_order() {
     const SENDERS: usize = 4;
-    const MESSAGES: usize = if cfg!(miri) { 100 } else { 5_000 };
+    const MESSAGES: usize = if cfg!(miri) { 30 } else { 5_000 };
     for capacity in [2, 64] {
         let (tx, mut rx) = small(capacity);
         let senders: Vec<_> = (0..SENDERS)

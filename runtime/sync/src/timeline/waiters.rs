@@ -174,8 +174,8 @@ mod tests {
     use super::*;
     use std::task::Waker;
 
-    /// As many as a busy service may await at once.
-    const CROWD: u64 = 100_000;
+    /// As many as a busy service may await at once. Under Miri each look at a slice costs its length.
+    const CROWD: u64 = if cfg!(miri) { 256 } else { 100_000 };
 
     fn waiter() -> Waiter {
         Waiter::Task(Waker::noop().clone())
@@ -210,7 +210,9 @@ mod tests {
         let woken: Vec<_> = pop_all(&mut waiters).iter().map(|woken| woken.0).collect();
         assert_eq!(woken, (0..CROWD).collect::<Vec<_>>());
         assert_few_steps(&waiters, 2 * CROWD);
-        assert_eq!(waiters.heap.capacity() + waiters.places.capacity(), 0);
+        if CROWD as usize > ROOM_KEPT {
+            assert_eq!(waiters.heap.capacity() + waiters.places.capacity(), 0);
+        }
     }
 
     #[test]
