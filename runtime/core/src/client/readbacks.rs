@@ -7,12 +7,14 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use millstream_sync::credit::Credit;
 use millstream_sync::facade::{Mutex, lock, try_lock};
+use millstream_sync::payload;
 
 use crate::block::block_until;
 use crate::channel::{ComputeChannel, is_runtime_thread};
@@ -33,6 +35,7 @@ pub struct Readback<T, Tag> {
 /// What askers and answers share.
 struct Sequence<T, Tag> {
     room: Arc<Credit>,
+    sender: flume::Sender<Readback<T, Tag>>,
     /// The device of the latest readback, for a consumer that must drive it.
     device: Arc<Mutex<Option<Arc<DeviceShared>>>>,
     /// How many were asked. Held while one is: the number and the place in the stream are taken together.
@@ -43,25 +46,42 @@ struct Sequence<T, Tag> {
 }
 
 struct Order<T, Tag> {
-    sender: flume::Sender<Readback<T, Tag>>,
     delivered: u64,
+    /// Somebody delivers, outside of the lock, and takes along what others leave in `early`.
+    is_delivering: bool,
     /// Answers that overtook an earlier one; at most as many as the sequence holds.
     early: BTreeMap<u64, Readback<T, Tag>>,
 }
 
 impl<T, Tag> Sequence<T, Tag> {
+    /// One at a time delivers, so that the order holds, and none under the lock: sending wakes consumers and, where
+    /// they are gone, drops tags, which is foreign code and may come back here.
     fn deliver(&self, number: u64, readback: Readback<T, Tag>) {
         let mut order = lock(&self.order);
         order.early.insert(number, readback);
-        loop {
-            let next = order.delivered;
-            let Some(readback) = order.early.remove(&next) else {
-                return;
-            };
-            order.delivered += 1;
-            // There is room: the credit bounds what was asked. A consumer that is gone wants nothing.
-            let _ = order.sender.try_send(readback);
+        if std::mem::replace(&mut order.is_delivering, true) {
+            return;
         }
+        while let Some(readback) = order.next() {
+            drop(order);
+            // There is room: the credit bounds what was asked. A consumer that is gone wants nothing. A panic of
+            // foreign code must not keep back what is still to be delivered.
+            let sent = catch_unwind(AssertUnwindSafe(|| drop(self.sender.try_send(readback))));
+            if let Err(panic) = sent {
+                payload::end(panic);
+            }
+            order = lock(&self.order);
+        }
+        order.is_delivering = false;
+    }
+}
+
+impl<T, Tag> Order<T, Tag> {
+    /// The next in order, if it is there.
+    fn next(&mut self) -> Option<Readback<T, Tag>> {
+        let next = self.early.remove(&self.delivered)?;
+        self.delivered += 1;
+        Some(next)
     }
 }
 
@@ -121,12 +141,13 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
     );
     let (sender, receiver) = flume::bounded(capacity);
     let order = Mutex::new(Order {
-        sender,
         delivered: 0,
+        is_delivering: false,
         early: BTreeMap::new(),
     });
     let sequence = Sequence {
         room: room.clone(),
+        sender,
         device: device.clone(),
         asked: Mutex::new(0),
         order,
@@ -241,5 +262,65 @@ impl<T, Tag> Readbacks<T, Tag> {
             .await
             .ok()
             .inspect(|_| self.room.release(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::task::{Wake, Waker};
+
+    type Shared = Arc<Sequence<u32, Nosy>>;
+
+    /// A tag whose drop comes back to the sequence that it was in.
+    struct Nosy(u64, Shared);
+
+    impl Drop for Nosy {
+        fn drop(&mut self) {
+            assert!(try_lock(&self.1.order).is_some(), "dropped under the lock");
+            assert!(self.0 < 3, "a tag whose drop panics");
+        }
+    }
+
+    fn readback(of: &Shared, number: u64) -> Readback<u32, Nosy> {
+        let (tag, elements) = (Nosy(number, of.clone()), Ok(Vec::new()));
+        Readback { tag, elements }
+    }
+
+    /// Delivers another readback when it is woken, the first time.
+    struct Deliverer(Shared, AtomicU64);
+
+    impl Wake for Deliverer {
+        fn wake(self: Arc<Self>) {
+            assert!(try_lock(&self.0.order).is_some(), "woken under the lock");
+            let number = self.1.swap(0, Ordering::Relaxed);
+            if number > 0 {
+                self.0.deliver(number, readback(&self.0, number));
+            }
+        }
+    }
+
+    /// I5: wakers and tags are foreign code, which may deliver, ask and panic.
+    #[test]
+    fn no_foreign_code_runs_under_the_lock_of_the_order() {
+        let (sender, sequence) = readbacks::<u32, Nosy>(4);
+        let shared = &sender.0;
+        let waker = Waker::from(Arc::new(Deliverer(shared.clone(), AtomicU64::new(1))));
+        let mut next = Box::pin(sequence.next());
+        let mut context = Context::from_waker(&waker);
+        assert!(next.as_mut().poll(&mut context).is_pending());
+        assert_eq!(shared.room.try_acquire(3), Ok(()));
+        shared.deliver(2, readback(shared, 2));
+        shared.deliver(0, readback(shared, 0));
+        drop(next);
+        let numbers: Vec<_> = std::iter::from_fn(|| sequence.try_next())
+            .map(|readback| readback.tag.0)
+            .collect();
+        assert_eq!(numbers, [0, 1, 2]);
+        drop(sequence);
+        shared.deliver(3, readback(shared, 3));
+        shared.deliver(4, readback(shared, 4));
+        assert_eq!(lock(&shared.order).delivered, 5);
     }
 }
