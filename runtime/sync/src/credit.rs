@@ -86,7 +86,8 @@ struct Queue {
 struct Request {
     ticket: u64,
     amount: u64,
-    waiter: Waiter,
+    /// `None` once the end has woken it.
+    waiter: Option<Waiter>,
 }
 
 impl Queue {
@@ -266,7 +267,7 @@ impl Credit {
         queue.waiting.push_back(Request {
             ticket,
             amount,
-            waiter,
+            waiter: Some(waiter),
         });
         Entered::Waiting(ticket)
     }
@@ -292,7 +293,9 @@ impl Credit {
     fn grant(&self) {
         // Woken outside the lock: a waker is foreign code, and may come back here.
         while let Some(granted) = self.grant_front() {
-            granted.wake();
+            if let Some(waiter) = granted.waiter {
+                waiter.wake();
+            }
             if on(Bug::CreditNoBaton) {
                 break;
             }
@@ -300,7 +303,7 @@ impl Credit {
     }
 
     /// Grants the one in front if he fits; clears WAITED_FOR when nobody is left.
-    fn grant_front(&self) -> Option<Waiter> {
+    fn grant_front(&self) -> Option<Request> {
         let mut queue = lock(&self.queue);
         let granted = match queue.waiting.front() {
             None => None,
@@ -318,7 +321,7 @@ impl Credit {
             // Relaxed: only the holder of the lock sets it.
             self.state.fetch_and(!WAITED_FOR, Ordering::Relaxed);
         }
-        granted.map(|request| request.waiter)
+        granted
     }
 
     /// Everyone who waits gets `Ended`, and nobody will wait any more.
@@ -329,11 +332,13 @@ impl Credit {
             return;
         }
         // Whoever is not in the queue yet enters it under this lock, and sees `ended` there. They take
-        // themselves out.
+        // themselves out. Their wakers are taken, not cloned, and woken after the lock: both are foreign code.
         let waiting: Vec<_> = {
-            let queue = lock(&self.queue);
-            let waiters = queue.waiting.iter().map(|request| request.waiter.clone());
-            waiters.collect()
+            let mut queue = lock(&self.queue);
+            let requests = queue.waiting.iter_mut();
+            requests
+                .filter_map(|request| request.waiter.take())
+                .collect()
         };
         waiting.into_iter().for_each(Waiter::wake);
     }
@@ -381,7 +386,7 @@ impl Place<'_> {
             self.leave();
             return Poll::Ready(Err(AcquireError::Ended));
         }
-        let old = std::mem::replace(&mut queue.waiting[place].waiter, waiter);
+        let old = queue.waiting[place].waiter.replace(waiter);
         drop(queue);
         drop(old);
         Poll::Pending

@@ -146,3 +146,25 @@ fn a_place_is_kept_between_polls_and_left_by_dropping_it() {
     let ended = Poll::Ready(Err(AcquireError::Ended));
     assert_eq!(credit.place(1).poll(Waker::noop()), ended);
 }
+
+/// Wakers are foreign code, cloning and dropping them too: it may come back here (I5).
+#[test]
+fn no_code_of_a_waker_runs_under_the_lock() {
+    let credit = Arc::new(Credit::new(1));
+    credit.try_acquire(1).unwrap();
+    let waker = {
+        let credit = credit.clone();
+        crate::wait::tests::acting(move || assert!(credit.queue.try_lock().is_ok()))
+    };
+    let (mut first, mut second) = (credit.place(1), credit.place(1));
+    for _ in 0..2 {
+        assert_eq!(first.poll(&waker), Poll::Pending);
+        assert_eq!(second.poll(&waker), Poll::Pending);
+    }
+    credit.release(1);
+    assert_eq!(first.poll(&waker), Poll::Ready(Ok(())));
+    credit.end();
+    // Who was woken by the end and is granted before he looks has what he asked for.
+    credit.release(1);
+    assert_eq!(second.poll(&waker), Poll::Ready(Ok(())));
+}

@@ -44,7 +44,8 @@ impl Gate {
     }
 
     /// Lets the next wake wake `waker`, once, as if it slept here. The caller looks for work once more, and
-    /// leaves the gate to the waker then. Not at a gate at which a thread sleeps.
+    /// leaves the gate to the waker then. Not at a gate at which a thread sleeps, and not with a waker of
+    /// somebody else: it is cloned and dropped under the gate's lock.
     pub fn arm(&self, waker: &Waker) {
         *lock(&self.owner) = Some(Waiter::Task(waker.clone()));
         // Release: as in `sleep`.

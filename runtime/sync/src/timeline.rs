@@ -213,16 +213,15 @@ impl Timeline {
 
     /// Replaces a waker that has not been woken yet. False: it has been woken, look again.
     pub fn replace(&self, key: WaitKey, waker: &Waker) -> bool {
+        // Foreign code, cloning and dropping alike: before the lock and after it.
+        let mut waiter = Waiter::Task(waker.clone());
         let mut waiters = lock(&self.waiters);
         let Some(place) = waiters.get_mut(key) else {
             return false;
         };
-        let old = match place {
-            Waiter::Task(kept) if kept.will_wake(waker) => None,
-            _ => Some(std::mem::replace(place, Waiter::Task(waker.clone()))),
-        };
+        std::mem::swap(place, &mut waiter);
         drop(waiters);
-        drop(old);
+        drop(waiter);
         true
     }
 

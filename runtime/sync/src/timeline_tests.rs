@@ -107,3 +107,19 @@ fn nobody_waits_for_ever() {
         assert_eq!(waiter.join().unwrap(), Err(Ended));
     }
 }
+
+/// Wakers are foreign code, cloning and dropping them too: it may come back here (I5).
+#[test]
+fn no_code_of_a_waker_runs_under_the_lock() {
+    let timeline = Arc::new(Timeline::new());
+    let acting = || {
+        let timeline = timeline.clone();
+        crate::wait::tests::acting(move || assert!(timeline.waiters.try_lock().is_ok()))
+    };
+    let keys = [1, 2, 3].map(|cursor| timeline.register(cursor, &acting()).unwrap());
+    assert!(keys.iter().all(|key| timeline.replace(*key, &acting())));
+    timeline.publish(1);
+    assert!(!timeline.replace(keys[0], &acting()));
+    assert!(timeline.cancel(keys[1]));
+    timeline.end();
+}
