@@ -5,12 +5,12 @@
 mod engine;
 
 use std::io;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 use std::time::Duration;
 
 use engine::{Answer, Engine, PATIENCE, cpu, use_everything};
-use millstream::sim::Sim;
-use millstream::{Device, DeviceOptions, Error, OpenError};
+use millstream::sim::{Faults, Sim};
+use millstream::{Device, DeviceOptions, Error, Health, OpenError, ReopenError};
 
 /// I5, I10: whatever the engine does at whichever call, opening fails or succeeds whole.
 #[test]
@@ -120,4 +120,72 @@ fn a_device_whose_bodies_are_never_begun_closes_and_answers_i5() {
             drop(jobs);
         }
     }
+}
+
+/// I5, I8: the function that starts threads may be inside an opening, or on any thread: it never waits for the device.
+#[test]
+fn nothing_waits_inside_the_function_that_starts_threads_i5() {
+    let (engine, device) = (Arc::new(Engine::default()), OnceLock::<Weak<Device>>::new());
+    let device = Arc::new(device);
+    let (told, inside) = (Arc::new(Mutex::new(Vec::new())), device.clone());
+    let (starter, tell) = (engine.clone(), told.clone());
+    let options = DeviceOptions::default().spawn_with(move |body| {
+        if let Some(device) = inside.get().and_then(Weak::upgrade) {
+            let answers = (device.reopen(), device.sync().wait());
+            tell.lock().unwrap().push(answers);
+        }
+        starter.start(body)
+    });
+    let lost = Sim::seed(7).faults(Faults::none().lost_from(1));
+    let opened = Arc::new(Device::open_with(lost, options).unwrap());
+    // It is told, or told so at once.
+    let _ = opened.client().stream().create(&[1_u32]);
+    assert!(matches!(
+        opened.sync().wait(),
+        Err(Error::DeviceLost { .. })
+    ));
+    device.set(Arc::downgrade(&opened)).unwrap();
+    let (done, reopened) = mpsc::channel();
+    let reopens = opened.clone();
+    std::thread::spawn(move || done.send(reopens.reopen_with(Sim::seed(7))));
+    let report = reopened.recv_timeout(PATIENCE).expect("it hangs").unwrap();
+    assert!(report.drained || report.threads_left == 0, "{report:?}");
+    assert_eq!(opened.health(), Health::Running { epoch: 1 });
+    let answers = std::mem::take(&mut *told.lock().unwrap());
+    assert!(!answers.is_empty(), "nobody was asked for a thread");
+    for (reopened, waited) in answers {
+        assert_eq!(reopened, Err(ReopenError::WouldDeadlock));
+        assert!(waited.is_err(), "of the lost epoch, or it would wait");
+    }
+    drop(opened);
+    engine.join();
+}
+
+/// I5: a thread that was a device's is the caller's again afterwards, and may wait for another device.
+#[test]
+fn a_thread_that_ran_a_body_may_wait_again_i5() {
+    let (queue, jobs) = mpsc::channel::<millstream::ThreadBody>();
+    let options = DeviceOptions::default()
+        .spawn_with(move |body| queue.send(body).map_err(|_| io::Error::other("no more")));
+    let device = Device::open_with(cpu(), options).unwrap();
+    let other = Device::open(cpu()).unwrap();
+    std::thread::scope(|scope| {
+        let other = &other;
+        // Each is the thread of one body, and waits for another device then.
+        let threads: Vec<_> = (0..7)
+            .map(|_| {
+                let body = jobs.recv_timeout(PATIENCE).unwrap();
+                scope.spawn(move || {
+                    let role = body.role();
+                    body.run();
+                    (role, other.sync().wait())
+                })
+            })
+            .collect();
+        device.close(PATIENCE);
+        for thread in threads {
+            let (role, waited) = thread.join().unwrap();
+            assert!(waited.is_ok(), "{role:?}: {waited:?}");
+        }
+    });
 }

@@ -151,8 +151,8 @@ impl DeviceOptions {
     /// `spawn` gives the body a thread of its own, on which it calls [`ThreadBody::run`], and returns at once. If
     /// it answers an error, or panics, opening fails with [`OpenError::Thread`] and ends what was started; later,
     /// when another thread for user code is refused, those that there are go on. It may be called on any thread that
-    /// uses the device, the device's own included, so it must not wait for the device. Whoever closes the device waits
-    /// until every body has returned.
+    /// uses the device, the device's own included, so it must not wait for the device: calls that would block answer `WouldDeadlock` in
+    /// it. Whoever closes the device waits until every body has returned.
     ///
     /// ```
     /// use millstream_core::options::DeviceOptions;

@@ -24,6 +24,7 @@ use millstream_sync::facade::{Mutex, SpinPolicy, lock};
 use millstream_sync::payload;
 use millstream_sync::reply::{ReplyReceiver, reply};
 
+use crate::channel::mark_runtime_thread;
 use crate::error::OpenError;
 
 /// What a thread is for, so that whoever starts it may choose its core or its priority.
@@ -174,7 +175,10 @@ impl Spawner {
             start: start.clone(),
         };
         let before = ASKING.replace(true);
+        // Whoever asks may be opening a device, or hold up one: nothing may wait in there.
+        let marked = mark_runtime_thread();
         let answer = catch_unwind(AssertUnwindSafe(|| spawn(asked)));
+        drop(marked);
         ASKING.set(before);
         let why = match answer {
             Ok(Ok(())) if matches!(*lock(&start), Start::Dropped) => {

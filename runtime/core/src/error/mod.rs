@@ -262,7 +262,7 @@ pub enum ReopenError {
         /// The kind of backend.
         backend: &'static str,
     },
-    /// It was called on a thread that the device needs.
+    /// It was called on a thread that the device needs, or inside the function that starts its threads.
     #[error("reopening here would wait for ever: this thread belongs to the runtime")]
     WouldDeadlock,
     /// It cannot be opened.
