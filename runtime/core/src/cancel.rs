@@ -99,7 +99,8 @@ impl CancelToken {
         // Release: pairs with the Acquire in `is_cancelled`. The rings' drops order it before the device's
         // next turn.
         self.0.cancelled.store(true, Ordering::Release);
-        drop(std::mem::take(&mut *self.rings()));
+        let rings = std::mem::take(&mut *self.rings());
+        drop(rings);
         self.tally()
     }
 
@@ -120,8 +121,16 @@ impl CancelToken {
         if self.is_cancelled() || rings.iter().any(|ring| Arc::ptr_eq(ring.table(), table)) {
             return;
         }
+        // A device was opened: those of lost or closed ones ring for nobody, and keep their tables.
+        let met = std::mem::take(&mut *rings).into_iter();
+        let (ended, mut live): (Vec<_>, Vec<_>) =
+            met.partition(|ring| ring.table().sink().is_over());
         // Without a slot the device finds out at its next turn, when a handle goes at the latest.
-        rings.extend(table.acquire().ok());
+        live.extend(table.acquire().ok());
+        *rings = live;
+        drop(rings);
+        // Dropping rings, and the last one drops a table: after the lock.
+        drop(ended);
     }
 
     fn rings(&self) -> MutexGuard<'_, Vec<Hold>> {
@@ -376,3 +385,25 @@ mod tests {
         assert!(token.0.issued().lanes.is_empty());
     }
 }
+
+    /// I12: epochs end, and a token that meets many of them keeps only those that go on.
+    #[test]
+    fn a_long_lived_token_rings_for_open_devices_only() {
+        use crate::handle::Outlet;
+        use millstream_sync::{facade::Edges, gate::Gate, mailbox::mailbox, slots::Slots};
+        let token = CancelToken::new();
+        let mut tables = Vec::new();
+        for _ in 0..10 {
+            let (sender, mut receiver) = mailbox(4, Arc::new(Gate::new()));
+            let outlet = Outlet::new(sender.probe(), Arc::new(Edges::default()));
+            let table: Arc<Table> = Slots::new(4, outlet);
+            token.ring(&table);
+            token.ring(&table);
+            tables.push(Arc::downgrade(&table));
+            assert_eq!(token.rings().len(), 1, "those of ended epochs are kept");
+            receiver.close();
+            drop((sender, receiver));
+        }
+        let alive = tables.iter().filter(|table| table.strong_count() > 0);
+        assert_eq!(alive.count(), 1);
+    }

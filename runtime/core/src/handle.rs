@@ -46,6 +46,11 @@ impl Outlet {
     pub fn new(mailbox: Probe<Task>, edges: Arc<Edges>) -> Self {
         Self { mailbox, edges }
     }
+
+    /// Does the device take nothing any more?
+    pub(crate) fn is_over(&self) -> bool {
+        self.mailbox.is_closed()
+    }
 }
 
 impl Sink for Outlet {

@@ -155,6 +155,11 @@ impl<T> Probe<T> {
         self.ring.tail()
     }
 
+    /// Whether nothing is accepted any more.
+    pub fn is_closed(&self) -> bool {
+        self.ring.is_closed()
+    }
+
     /// Wakes the receiver if it sleeps.
     #[inline]
     pub fn wake(&self) {

@@ -133,6 +133,11 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         })
     }
 
+    /// Where last drops are told.
+    pub fn sink(&self) -> &S {
+        &self.sink
+    }
+
     /// Takes a free slot, or makes one; its count is one. Never waits, and allocates only to grow.
     #[inline]
     pub fn acquire(self: &Arc<Self>) -> Result<Counted<P, S>, Exhausted> {
