@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 
 use millstream::sim::{Faults, Sim};
 use millstream::{
-    Device, DeviceOptions, Error, Health, Kernel, Recovery, ReopenError, read, update,
+    CancelToken, Device, DeviceOptions, Error, Health, Kernel, Recovery, ReopenError, read, update,
 };
 use rstest::rstest;
 use rstest_reuse::apply;
@@ -259,4 +259,29 @@ fn a_device_lost_at_a_compilation_is_lost_for_everybody(#[case] driven: bool) {
     assert_eq!(lost_epoch(device.sync().wait()), 0);
     device.reopen_with(Sim::seed(1)).unwrap();
     assert!(kernel().is_ok());
+}
+
+/// I6: a host function whose turn had come and that never ran is withdrawn, not finished.
+#[test]
+fn a_host_function_that_a_loss_keeps_from_running_is_withdrawn_i6() {
+    let (mut rig, switch) = open(On::Driven, Recovery::SameProcess);
+    let client = rig.client();
+    let (stream, add_one) = (client.stream(), add_one(&client));
+    let values = stream.create(&[0_u32]).unwrap();
+    stream.sync().wait().unwrap();
+    let token = CancelToken::new();
+    let ran = Arc::new(AtomicBool::new(false));
+    let runs = ran.clone();
+    // Both are taken in one turn: the device is lost before the user code begins.
+    switch.lose_at_launch(1);
+    let asked = client.stream().with_cancel(&token);
+    asked
+        .host("late", (), move || runs.store(true, Ordering::SeqCst))
+        .unwrap();
+    launch_update(&stream, &add_one, &values).unwrap();
+    until_lost(&mut rig);
+    assert!(!ran.load(Ordering::SeqCst));
+    let tally = token.tally();
+    assert_eq!((tally.accepted, tally.withdrawn), (1, 1), "{tally:?}");
+    assert_eq!((tally.finished, tally.running), (0, 0), "{tally:?}");
 }

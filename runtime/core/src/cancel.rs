@@ -40,7 +40,7 @@ struct Shared {
     accepted: AtomicU64,
     withdrawn: AtomicU64,
     issued: Mutex<Issued>,
-    /// A slot of each device that may hold tasks of the token. Dropping it wakes the device, without a
+    /// A slot of each open device that may hold tasks of the token. Dropping it wakes the device, without a
     /// message that might find no room.
     rings: Mutex<Vec<Hold>>,
 }
@@ -312,6 +312,14 @@ impl Terms {
         self.cancel.0.issued().on_host += 1;
     }
 
+    /// User code that was about to begin never will: it is removed after all.
+    pub(crate) fn never_began_on_host(&self) {
+        let mut issued = self.cancel.0.issued();
+        issued.on_host = issued.on_host.saturating_sub(1);
+        drop(issued);
+        self.removed();
+    }
+
     /// User code has ended, or never will.
     pub(crate) fn ends_on_host(&self) {
         let mut issued = self.cancel.0.issued();
@@ -384,7 +392,6 @@ mod tests {
         assert_eq!(token.tally().finished, 10_010);
         assert!(token.0.issued().lanes.is_empty());
     }
-}
 
     /// I12: epochs end, and a token that meets many of them keeps only those that go on.
     #[test]
@@ -407,3 +414,4 @@ mod tests {
         let alive = tables.iter().filter(|table| table.strong_count() > 0);
         assert_eq!(alive.count(), 1);
     }
+}

@@ -134,6 +134,14 @@ impl<B: Backend> Server<B> {
             }
         }
         let keys: Vec<u32> = self.streams.iter().map(|(key, _)| key as u32).collect();
+                    let actor = self.streams.get_mut(token.stream as usize);
+                    if let Some(held) = actor.and_then(|actor| actor.held.front_mut()) {
+                        if let Some(terms) = held.task.terms() {
+                            terms.never_began_on_host();
+                        }
+                        // It is counted.
+                        held.task.extra = Rare::default();
+                    }
         for key in keys {
             let stream = &mut self.streams[key as usize];
             let last = (stream.last > 0).then(|| Point::new(stream.queue, stream.last));
