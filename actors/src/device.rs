@@ -165,10 +165,16 @@ impl Device {
     /// [`DeviceOptions::log_submissions`]. The parts that several calls answer make one log
     /// ([`SubmissionLog::append`]). A device that was reopened begins another log. Blocks for one round trip.
     ///
+    /// Of a device that was lost, what it had taken until then can be had once more, before it is reopened.
+    ///
     /// # Errors
-    /// [`Error::NoLog`], [`Error::Closed`].
+    /// [`Error::NoLog`], [`Error::Closed`]; [`Error::DeviceLost`] where there is nothing left to take.
     pub fn take_log(&self) -> Result<SubmissionLog, Error> {
-        self.openings.current().log().wait()
+        let device = self.openings.current();
+        match device.log().wait() {
+            Err(lost @ Error::DeviceLost { .. }) => device.lost_log().ok_or(lost),
+            answer => answer,
+        }
     }
 
     /// The timeline's spans since the last call, if the device was opened with

@@ -285,3 +285,27 @@ fn a_host_function_that_a_loss_keeps_from_running_is_withdrawn_i6() {
     assert_eq!((tally.accepted, tally.withdrawn), (1, 1), "{tally:?}");
     assert_eq!((tally.finished, tally.running), (0, 0), "{tally:?}");
 }
+
+/// The log is wanted most when the device is lost: what it had taken can be had, and replayed.
+#[apply(every_device)]
+fn the_log_of_a_lost_device_can_be_taken(#[case] on: On) {
+    let options = DeviceOptions::default().log_submissions(1 << 20);
+    let (mut rig, switch) = open_with(on, Recovery::SameProcess, options);
+    let client = rig.client();
+    let (stream, first) = (client.stream(), add_one(&client));
+    let values = stream.create(&[7_u32; 10]).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [7; 10]);
+    let mut log = rig.device.take_log().unwrap();
+    launch_update(&stream, &first, &values).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [8; 10]);
+    switch.lose_now();
+    until_lost(&mut rig);
+    log.append(&rig.device.take_log().unwrap()).unwrap();
+    assert!(log.is_complete());
+    assert_eq!(lost_epoch(rig.device.take_log()), 0, "once");
+    rig.device.reopen().unwrap();
+    let client = rig.client();
+    let replayed = log.replay(&client, &[add_one(&client)]).unwrap();
+    let last = replayed.readbacks.last().unwrap().bytes.as_ref().unwrap();
+    assert_eq!(last[..4], [8, 0, 0, 0]);
+}

@@ -267,6 +267,11 @@ impl DeviceShared {
         self.ask(Ask::Log)
     }
 
+    /// The same of a device that was lost, once: what it had taken by then.
+    pub fn lost_log(&self) -> Option<SubmissionLog> {
+        self.gone.take_log()
+    }
+
     /// The spans recorded since the last call.
     pub fn trace(self: &Arc<Self>) -> Pending<Vec<TraceSpan>> {
         self.ask(Ask::Trace)

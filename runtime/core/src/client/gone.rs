@@ -7,6 +7,7 @@ use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::error::Error;
 use crate::health::{Health, Recovery, Vitals};
+use crate::journal::SubmissionLog;
 
 /// The end of an epoch. Shared by its clients and its thread.
 #[derive(Default)]
@@ -16,6 +17,8 @@ pub struct Gone {
     lost: OnceLock<Recovery>,
     vitals: Arc<Vitals>,
     credits: Mutex<Credits>,
+    /// What the device had taken when it was lost, if that was logged and nobody has taken it.
+    log: Mutex<Option<SubmissionLog>>,
 }
 
 /// Fewer credits than this are not worth looking through.
@@ -53,6 +56,16 @@ impl Gone {
         self.vitals.change_if(Health::Lost { epoch, recovery }, || {
             self.lost.set(recovery).is_ok()
         });
+    }
+
+    /// What the device had taken, for who asks once it is lost.
+    pub(crate) fn leave_log(&self, log: SubmissionLog) {
+        *lock(&self.log) = Some(log);
+    }
+
+    /// The log of a lost device, once.
+    pub(crate) fn take_log(&self) -> Option<SubmissionLog> {
+        lock(&self.log).take()
     }
 
     /// A value, given to be dropped after work that will never have ended, is kept for ever.

@@ -60,7 +60,7 @@ impl<B: Backend> Server<B> {
                 reply.send(Err(self.loss.gone.error()));
             }
             Ask::Log(reply) => {
-                let log = self.journal.as_mut().map(|journal| journal.take());
+                let log = self.loss.journal.as_mut().map(|journal| journal.take());
                 reply.send(log.ok_or(Error::NoLog));
             }
             Ask::Trace(reply) => reply.send(Ok(self.take_trace())),

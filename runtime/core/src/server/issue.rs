@@ -187,7 +187,7 @@ impl<B: Backend> Server<B> {
         let reason = terms.withdrawn(self.now)?;
         terms.removed();
         self.counters.withdrawn += 1;
-        if let Some(journal) = &mut self.journal {
+        if let Some(journal) = &mut self.loss.journal {
             journal.note_withdrawn(task, &reason);
         }
         Some(Failure::not_run(&self.name_of(task), reason))

@@ -14,6 +14,7 @@ use crate::failure::{Failure, FailureRef, Reason};
 use crate::hazard::points::Points;
 use crate::health::Recovery;
 use crate::id::Point;
+use crate::journal::Journal;
 use crate::message::{HostSource, HostWork, Op, Registration, Task};
 use crate::rare::Rare;
 
@@ -28,14 +29,17 @@ pub(super) struct Loss {
     pub(super) noticed: bool,
     /// Tasks that were accepted and will not be issued.
     pub(super) tasks: u64,
+    /// What was taken, if that is logged. Left to who asks when the device is lost.
+    pub(super) journal: Option<Box<Journal>>,
 }
 
 impl Loss {
-    pub(super) fn new(gone: Arc<Gone>) -> Self {
+    pub(super) fn new(gone: Arc<Gone>, journal: Option<Box<Journal>>) -> Self {
         Self {
             gone,
             noticed: false,
             tasks: 0,
+            journal,
         }
     }
 
@@ -49,6 +53,10 @@ impl Loss {
         let recovery = backend.recovery();
         let (device, epoch) = (&backend.properties().name, self.gone.epoch());
         tracing::error!(target: "millstream::device", device, epoch, why, ?recovery, "the device is lost");
+        // The log first: who is told of the loss finds it.
+        if let Some(mut journal) = self.journal.take() {
+            self.gone.leave_log(journal.take());
+        }
         self.gone.set_lost(recovery);
     }
 
@@ -73,7 +81,7 @@ impl Loss {
 impl<B: Backend> Server<B> {
     /// The same server, whose end reaches others by `gone`.
     pub fn with_gone(mut self, gone: Arc<Gone>) -> Self {
-        self.loss = Loss::new(gone);
+        self.loss.gone = gone;
         self
     }
 
@@ -126,14 +134,6 @@ impl<B: Backend> Server<B> {
                 Effect::Host { work, token, .. } => {
                     self.host_names.remove(&token.stream);
                     self.loss.tasks += 1;
-                    self.lose_op(Op::Host(Box::new(work)), Points::default());
-                }
-                // Its points will not pass, or have: the GC actor knows.
-                effect @ Effect::Collect { .. } => self.effects.push_back(effect),
-                Effect::Watch(_) => {}
-            }
-        }
-        let keys: Vec<u32> = self.streams.iter().map(|(key, _)| key as u32).collect();
                     let actor = self.streams.get_mut(token.stream as usize);
                     if let Some(held) = actor.and_then(|actor| actor.held.front_mut()) {
                         if let Some(terms) = held.task.terms() {
@@ -142,6 +142,14 @@ impl<B: Backend> Server<B> {
                         // It is counted.
                         held.task.extra = Rare::default();
                     }
+                    self.lose_op(Op::Host(Box::new(work)), Points::default());
+                }
+                // Its points will not pass, or have: the GC actor knows.
+                effect @ Effect::Collect { .. } => self.effects.push_back(effect),
+                Effect::Watch(_) => {}
+            }
+        }
+        let keys: Vec<u32> = self.streams.iter().map(|(key, _)| key as u32).collect();
         for key in keys {
             let stream = &mut self.streams[key as usize];
             let last = (stream.last > 0).then(|| Point::new(stream.queue, stream.last));

@@ -166,8 +166,6 @@ pub struct Server<B: Backend> {
     names: OpNames,
     counters: Counters,
     loss: Loss,
-    /// What was taken, if that is logged.
-    journal: Option<Box<Journal>>,
 }
 
 /// Names of operations without a kernel, as shared strings, so that issuing one allocates nothing.
@@ -239,8 +237,7 @@ impl<B: Backend> Server<B> {
                 replay: "replay".into(),
             },
             counters: Counters::default(),
-            loss: Loss::new(Arc::default()),
-            journal,
+            loss: Loss::new(Arc::default(), journal),
         }
     }
 
@@ -265,12 +262,12 @@ impl<B: Backend> Server<B> {
     /// messages, so that those that are not logged pay nothing.
     #[inline]
     pub fn is_logged(&self) -> bool {
-        self.journal.is_some()
+        self.loss.journal.is_some()
     }
 
     /// As [`Server::admit`], and logs it.
     pub fn admit_logged(&mut self, message: &mut Task) {
-        if let Some(journal) = &mut self.journal {
+        if let Some(journal) = &mut self.loss.journal {
             journal.note(message);
         }
         self.admit(message);

@@ -252,7 +252,7 @@ impl<B: Backend> Server<B> {
     /// The last handle of `slot` is gone, and so is every message that could name it. What streams
     /// still hold tasks on stays linked until those are issued.
     fn honour_drop(&mut self, slot: u32) {
-        if let Some(journal) = &mut self.journal {
+        if let Some(journal) = &mut self.loss.journal {
             journal.note_dropped(slot);
         }
         match self.links.at(slot) {
