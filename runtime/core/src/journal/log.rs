@@ -16,6 +16,8 @@ use super::wire::{Bytes, Garbled};
 const MAGIC: [u8; 8] = *b"mslog\r\n\x1a";
 /// The version that is written, and the latest that is read.
 const VERSION: u16 = 1;
+/// The longest name of a backend that a file can hold: its length is a byte.
+const BACKEND_BYTES_MAX: usize = u8::MAX as usize;
 /// Bytes of the fields between the version and the backend's name.
 const FIXED: usize = 1 + 4 + 4 + 8 + 1;
 
@@ -104,8 +106,10 @@ impl SubmissionLog {
         complete: bool,
         body: Vec<u8>,
     ) -> Self {
+        // Between characters: what was written is to be text again.
+        let end = backend.floor_char_boundary(BACKEND_BYTES_MAX);
         Self {
-            backend: backend.into(),
+            backend: backend[..end].into(),
             parts,
             entries,
             complete,
@@ -128,7 +132,7 @@ impl SubmissionLog {
         self.body.len() as u64
     }
 
-    /// The kind of device that wrote it. Any kind may replay it.
+    /// The kind of device that wrote it, by the first 255 bytes of its name. Any kind may replay it.
     pub fn backend(&self) -> &str {
         &self.backend
     }
@@ -183,10 +187,9 @@ impl SubmissionLog {
         head.extend_from_slice(&self.parts.0.to_le_bytes());
         head.extend_from_slice(&self.parts.1.to_le_bytes());
         head.extend_from_slice(&self.entries.to_le_bytes());
-        // Backends have short names.
-        let backend = self.backend.get(..255).unwrap_or(&self.backend);
-        head.push(backend.len() as u8);
-        head.extend_from_slice(backend.as_bytes());
+        // The name was cut to what fits when the log was made.
+        head.push(self.backend.len() as u8);
+        head.extend_from_slice(self.backend.as_bytes());
         head.extend_from_slice(&(self.body.len() as u64).to_le_bytes());
         let digest = Digest::default()
             .with(&head[MAGIC.len()..])

@@ -284,3 +284,20 @@ fn parts_make_one_log_in_order_only() {
     });
     assert_eq!(objects.collect::<Vec<_>>(), [0, 1, 2]);
 }
+
+/// A name that does not fit is cut where a character ends, so that the file is a log.
+#[test]
+fn a_log_of_a_backend_with_a_long_name_is_read_again() {
+    for name in [
+        "x".repeat(300),
+        format!("x{}", "é".repeat(200)),
+        "y".repeat(255),
+    ] {
+        let log = SubmissionLog::new(&name, (0, 0), 0, true, Vec::new());
+        assert!(name.starts_with(log.backend()) && log.backend().len() >= 254);
+        assert_eq!(
+            SubmissionLog::read_from(written(&log).as_slice()).unwrap(),
+            log
+        );
+    }
+}
