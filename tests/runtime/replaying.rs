@@ -346,11 +346,17 @@ fn a_log_has_a_bound_and_comes_in_parts_i12(#[case] on: On) {
     log.append(&second).unwrap();
     assert!(log.is_complete() && log.size() > 4_000);
     assert_eq!(replay(&log, on).readbacks.len(), 6);
-    // Now there is not room enough: 5 writes are not in it, and what is in it can be replayed.
+    // Now there is not room enough: 5 writes are not in it, and a replay does not keep that to itself.
     (6..16).for_each(write);
     let third = rig.device.take_log().unwrap();
     assert!(!third.is_complete() && third.size() <= 4_000);
     log.append(&third).unwrap();
+    let fresh = on.open();
+    let refused = saved(&log).replay(&fresh.client(), &[]).unwrap_err();
+    assert!(matches!(refused, ReplayError::Cut { part: 2 }), "{refused}");
+    assert_eq!(fresh.stats().tasks, 0, "something was submitted");
+    // Who knows may replay what there is.
+    log.accept_cut();
     let readbacks = replay(&saved(&log), on).readbacks;
     let last = readbacks.last().unwrap().bytes.as_ref().unwrap()[0];
     assert_eq!((readbacks.len(), last), (10, 9));

@@ -143,9 +143,16 @@ impl SubmissionLog {
     }
 
     /// Is everything in it that the device had taken? Not, once it was longer than the device was allowed to keep:
-    /// then it ends with the last entry that there was room for.
+    /// then it ends with the last entry that there was room for, and a replay is refused until
+    /// [`SubmissionLog::accept_cut`] is called.
     pub fn is_complete(&self) -> bool {
         self.complete
+    }
+
+    /// Takes what is there for all there is: a log that was cut can be replayed up to its end then, and says that it
+    /// is complete, also in a file. To be called by who knows that he replays the beginning only.
+    pub fn accept_cut(&mut self) {
+        self.complete = true;
     }
 
     /// The entries, in the order in which the device took them.

@@ -1,7 +1,7 @@
 //! Resubmitting a log, from one thread, in its order, through the same calls that users make: what it names is
 //! checked like anything else, so a log that was made by hand can be wrong, but not unsound.
 //!
-//! Everything that can be known before is checked before anything is submitted: kernels and gaps.
+//! Everything that can be known before is checked before anything is submitted: that it is whole, kernels and gaps.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -42,6 +42,15 @@ pub enum ReplayError {
     )]
     NotTheStart {
         /// Which part.
+        part: u32,
+    },
+    /// Entries are missing at the end.
+    #[error(
+        "part {part} of the log ends where there was no room for more, so a replay would run the beginning only; let the \
+         device keep more or take the log more often, or call `SubmissionLog::accept_cut` to replay what there is"
+    )]
+    Cut {
+        /// The last part.
         part: u32,
     },
     /// A kernel is missing.
@@ -120,6 +129,10 @@ impl SubmissionLog {
         let part = *self.parts().start();
         if part > 0 {
             return Err(ReplayError::NotTheStart { part });
+        }
+        if !self.is_complete() {
+            let part = *self.parts().end();
+            return Err(ReplayError::Cut { part });
         }
         let (kernels, withdrawn) = (self.check(kernels)?, self.withdrawn());
         let mut replay = Replay::new(client, kernels, withdrawn, on_readback);
