@@ -40,6 +40,22 @@ const DTYPES: [DType; 13] = [
     DType::Bool,
 ];
 
+/// The fewest bytes that things in lists take: what their fields take, a number being a byte at least.
+mod least {
+    pub(super) const WORD: usize = 1;
+    pub(super) const AXIS: usize = 2;
+    /// Slice, offset, length, access.
+    pub(super) const PART: usize = 4;
+    /// One byte that says that there is none; and the part that it is of follows.
+    pub(super) const LAYOUT: usize = 1 + PART;
+    /// A fill and its part: what else is recorded takes more.
+    pub(super) const STEP: usize = 4 + PART;
+    /// The length of a name, access, type, share.
+    pub(super) const BINDING: usize = 4;
+    /// The length of a name, type.
+    pub(super) const SCALAR: usize = 2;
+}
+
 /// Appends an entry.
 pub(super) fn encode(entry: &Entry<'_>, to: &mut Vec<u8>) {
     match entry {
@@ -114,10 +130,10 @@ pub(super) fn decode<'a>(from: &mut Bytes<'a>) -> Result<Entry<'a>, Garbled> {
             let step = |from: &mut Bytes<'_>| {
                 Ok(Step {
                     work: recorded(from)?,
-                    parts: from.list(part)?,
+                    parts: from.list(least::PART, part)?,
                 })
             };
-            let steps = from.list(step)?;
+            let steps = from.list(least::STEP, step)?;
             Entry::Recording { steps }
         }
         3 => Entry::Slice {
@@ -128,7 +144,7 @@ pub(super) fn decode<'a>(from: &mut Bytes<'a>) -> Result<Entry<'a>, Garbled> {
         4 => Entry::Task {
             stream: from.small()?,
             work: work(from)?,
-            parts: from.list(part)?,
+            parts: from.list(least::PART, part)?,
         },
         5 => Entry::Dropped {
             object: from.small()?,
@@ -167,7 +183,7 @@ fn put_work(to: &mut Vec<u8>, work: &Work<'_>) {
             to.push(1);
             put(to, bytes.len() as u64);
             to.extend_from_slice(bytes);
-            put_layout(to, layout.as_ref());
+            put_layout(to, layout.as_deref());
         }
         Work::Readback { tag, layouts } => {
             to.push(2);
@@ -176,7 +192,7 @@ fn put_work(to: &mut Vec<u8>, work: &Work<'_>) {
             put(to, layouts.len() as u64);
             layouts
                 .iter()
-                .for_each(|layout| put_layout(to, layout.as_ref()));
+                .for_each(|layout| put_layout(to, layout.as_deref()));
         }
         Work::Copy => to.push(3),
         Work::Fill(pattern) => {
@@ -203,11 +219,11 @@ fn work<'a>(from: &mut Bytes<'a>) -> Result<Work<'a>, Garbled> {
                 false => Count::Static([from.small()?, from.small()?, from.small()?]),
                 true => Count::Dynamic,
             },
-            scalars: from.list(Bytes::number)?,
-            metadata: from.list(Bytes::small)?,
+            scalars: from.list(least::WORD, Bytes::number)?,
+            metadata: from.list(least::WORD, Bytes::small)?,
         },
         1 => {
-            let count = from.count()?;
+            let count = from.count(1)?;
             Work::Upload {
                 bytes: Cow::Borrowed(from.take(count)?),
                 layout: layout(from)?,
@@ -215,7 +231,7 @@ fn work<'a>(from: &mut Bytes<'a>) -> Result<Work<'a>, Garbled> {
         }
         2 => Work::Readback {
             tag: from.flag()?.then(|| from.number()).transpose()?,
-            layouts: from.list(layout)?,
+            layouts: from.list(least::LAYOUT, layout)?,
         },
         3 => Work::Copy,
         4 => match from.byte()? {
@@ -287,15 +303,15 @@ fn put_layout(to: &mut Vec<u8>, layout: Option<&Strided>) {
     }
 }
 
-fn layout(from: &mut Bytes<'_>) -> Result<Option<Strided>, Garbled> {
+fn layout(from: &mut Bytes<'_>) -> Result<Option<Box<Strided>>, Garbled> {
     if !from.flag()? {
         return Ok(None);
     }
     let element_bytes = from.number()?;
-    let axes = from.list(|from| Ok((from.number()?, from.number()?)))?;
+    let axes = from.list(least::AXIS, |from| Ok((from.number()?, from.number()?)))?;
     let (shape, strides): (Vec<u64>, Vec<u64>) = axes.into_iter().unzip();
     match Strided::new(&shape, &strides, element_bytes) {
-        Ok(layout) if element_bytes > 0 => Ok(Some(layout)),
+        Ok(layout) if element_bytes > 0 => Ok(Some(Box::new(layout))),
         _ => from.garbled("a layout is larger than any memory"),
     }
 }
@@ -318,7 +334,7 @@ fn put_signature(to: &mut Vec<u8>, signature: &Signature) {
 
 fn signature(from: &mut Bytes<'_>) -> Result<Signature, Garbled> {
     let mut signature = Signature::default();
-    for _ in 0..from.count()? {
+    for _ in 0..from.count(least::BINDING)? {
         signature.push_binding(BindingSpec {
             name: from.text()?,
             access: from.one_of(&ACCESSES, "there is no such access")?,
@@ -330,7 +346,7 @@ fn signature(from: &mut Bytes<'_>) -> Result<Signature, Garbled> {
         let name = from.text()?;
         Ok((name, from.one_of(&DTYPES, "there is no such element type")?))
     };
-    signature.push_scalars(from.list(scalar)?);
+    signature.push_scalars(from.list(least::SCALAR, scalar)?);
     if from.flag()? {
         signature.set_may_alias();
     }

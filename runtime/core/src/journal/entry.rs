@@ -88,14 +88,15 @@ pub enum Work<'a> {
         /// The bytes.
         bytes: Cow<'a, [u8]>,
         /// Where they go within the part, if not one after the other.
-        layout: Option<Strided>,
+        layout: Option<Box<Strided>>,
     },
     /// Copies the parts to the host.
     Readback {
         /// What the asker called it, where that was a number: a frame.
         tag: Option<u64>,
-        /// How each part lies, where it is not one byte after the other.
-        layouts: Vec<Option<Strided>>,
+        /// How each part lies, where it is not one byte after the other. In boxes: most are none, and take a byte of
+        /// the log.
+        layouts: Vec<Option<Box<Strided>>>,
     },
     /// Copies the first part to the second.
     Copy,

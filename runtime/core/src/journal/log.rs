@@ -208,7 +208,8 @@ impl SubmissionLog {
     }
 
     /// Reads one, and not a byte beyond it. Takes memory for what is there, not for what the log says that there
-    /// is.
+    /// is: the bytes, and while they are looked through up to 40 times those of the largest entry. Who reads logs of
+    /// strangers bounds the bytes ([`Read::take`]).
     ///
     /// # Errors
     /// [`LogError`]: every way in which bytes can be no log.

@@ -150,7 +150,10 @@ impl Journal {
     fn work<'a>(&self, task: &'a Task) -> Work<'a> {
         let none = Extra::default();
         let extra = task.extra.more();
-        let layouts = || extra.unwrap_or(&none).layouts.clone();
+        let layouts = || {
+            let layouts = extra.unwrap_or(&none).layouts.iter().cloned();
+            layouts.map(|layout| layout.map(Box::new))
+        };
         match &task.op {
             Op::Launch { kernel, count } => {
                 let extra = extra.unwrap_or(&none);
@@ -172,12 +175,12 @@ impl Journal {
                 };
                 Work::Upload {
                     bytes: Cow::Borrowed(bytes),
-                    layout: layouts().into_iter().next().flatten(),
+                    layout: layouts().next().flatten(),
                 }
             }
             Op::CopyOut(copy) => Work::Readback {
                 tag: copy.tag,
-                layouts: layouts(),
+                layouts: layouts().collect(),
             },
             Op::Copy => Work::Copy,
             Op::Fill(pattern) => Work::Fill(*pattern),

@@ -175,11 +175,12 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                     access,
                     ..self.binding(part)?
                 };
-                if dense_bytes(&binding, layout.as_ref())? != bytes.len() as u64 {
+                if dense_bytes(&binding, layout.as_deref())? != bytes.len() as u64 {
                     return Err(Stop::Broken(
                         "an upload has another length than its binding",
                     ));
                 }
+                let layout = layout.map(|layout| *layout);
                 stream.upload(true, binding, layout, bytes.len(), || bytes.into_owned())?;
             }
             Work::Readback { tag, layouts } => self.ask(stream, tag, layouts, parts)?,
@@ -274,12 +275,17 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         &mut self,
         stream: &Stream,
         tag: Option<u64>,
-        mut layouts: Vec<Option<Strided>>,
+        layouts: Vec<Option<Box<Strided>>>,
         parts: &[Part],
     ) -> Result<(), Stop> {
         if self.asked.len() >= READBACKS_AHEAD {
             self.answer_one();
         }
+        let mut layouts: Vec<_> = layouts
+            .into_iter()
+            .map(|layout| layout.map(|layout| *layout))
+            .take(parts.len())
+            .collect();
         layouts.resize(parts.len(), None);
         let mut typed = Vec::with_capacity(parts.len());
         let mut bindings = Vec::with_capacity(parts.len());

@@ -33,7 +33,7 @@ fn dtype() -> impl Strategy<Value = DType> {
     prop::sample::select(DType::ALL.to_vec())
 }
 
-fn parts() -> impl Strategy<Value = Vec<Part>> {
+fn parts(least: usize) -> impl Strategy<Value = Vec<Part>> {
     let part = (any::<u32>(), number(), number(), access());
     let part = part.prop_map(|(slice, offset, len, access)| Part {
         slice,
@@ -41,14 +41,14 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
         len,
         access,
     });
-    prop::collection::vec(part, 0..12)
+    prop::collection::vec(part, least..12)
 }
 
-fn layout() -> impl Strategy<Value = Option<Strided>> {
+fn layout() -> impl Strategy<Value = Option<Box<Strided>>> {
     let axes = prop::collection::vec((0_u64..9, 0_u64..9), 0..8);
     let layout = (axes, 1_u64..9).prop_map(|(axes, bytes)| {
         let (shape, strides): (Vec<_>, Vec<_>) = axes.into_iter().unzip();
-        Strided::new(&shape, &strides, bytes).ok()
+        Strided::new(&shape, &strides, bytes).ok().map(Box::new)
     });
     prop_oneof![Just(None), layout]
 }
@@ -122,7 +122,7 @@ fn entry() -> impl Strategy<Value = Entry<'static>> {
         Some(AllocationMode::Dedicated),
     ];
     let stream = (any::<u32>(), prop::sample::select(priorities), any::<u32>());
-    let step = (recorded(), parts()).prop_map(|(work, parts)| Step { work, parts });
+    let step = (recorded(), parts(2)).prop_map(|(work, parts)| Step { work, parts });
     let slice = (any::<u32>(), number(), prop::sample::select(modes));
     prop_oneof![
         stream.prop_map(|(client, priority, weight)| Entry::Stream {
@@ -137,10 +137,16 @@ fn entry() -> impl Strategy<Value = Entry<'static>> {
             bytes,
             mode,
         }),
-        (any::<u32>(), work(), parts()).prop_map(|(stream, work, parts)| Entry::Task {
-            stream,
-            work,
-            parts,
+        (any::<u32>(), work(), parts(0)).prop_map(|(stream, mut work, parts)| {
+            // A layout is of a part.
+            if let Work::Readback { layouts, .. } = &mut work {
+                layouts.truncate(parts.len());
+            }
+            Entry::Task {
+                stream,
+                work,
+                parts,
+            }
         }),
         any::<u32>().prop_map(|object| Entry::Dropped { object }),
         (number(), any::<bool>())

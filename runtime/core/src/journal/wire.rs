@@ -1,5 +1,6 @@
 //! Numbers and texts as bytes, and back. Reading believes nothing: it answers what is wrong and where, and takes
-//! no more memory than a multiple of the bytes there are, whatever they say.
+//! no more memory than a small multiple of the bytes there are, whatever they say: of what a list says that it has,
+//! each takes a least number of bytes, and those must be there before there is room for any.
 
 use std::sync::Arc;
 
@@ -111,29 +112,31 @@ impl<'a> Bytes<'a> {
     }
 
     pub(super) fn text(&mut self) -> Result<Arc<str>, Garbled> {
-        let count = self.count()?;
+        let count = self.count(1)?;
         let bytes = self.take(count)?;
         std::str::from_utf8(bytes)
             .map(Arc::from)
             .or_else(|_| self.garbled("a name is no text"))
     }
 
-    /// How many there are of what takes at least a byte each.
-    pub(super) fn count(&mut self) -> Result<usize, Garbled> {
+    /// How many there are of what takes at least `least` bytes each.
+    pub(super) fn count(&mut self, least: usize) -> Result<usize, Garbled> {
         match usize::try_from(self.number()?) {
-            Ok(count) if count <= self.left() => Ok(count),
+            Ok(count) if count <= self.left() / least => Ok(count),
             _ => self.garbled("a list is longer than the log"),
         }
     }
 
-    /// A list of what `next` reads, which takes at least a byte each.
+    /// A list of what `next` reads, which takes at least `least` bytes each.
     pub(super) fn list<T>(
         &mut self,
+        least: usize,
         mut next: impl FnMut(&mut Self) -> Result<T, Garbled>,
     ) -> Result<Vec<T>, Garbled> {
-        // Not reserved by the count: what is read takes more room than a byte.
-        let mut list = Vec::new();
-        for _ in 0..self.count()? {
+        let count = self.count(least)?;
+        // Exactly: a vector that grows takes three times as much while it moves.
+        let mut list = Vec::with_capacity(count);
+        for _ in 0..count {
             list.push(next(self)?);
         }
         Ok(list)
