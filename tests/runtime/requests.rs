@@ -97,11 +97,11 @@ fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence(#[case] o
     let tell = |answer: Result<(), Error>| answer.unwrap_err().to_string();
     assert_eq!(
         tell(stream.launch(&transfer, one(), (read(&a),))),
-        "`transfer` was not accepted: it takes 2 bindings, 1 were given"
+        "`transfer` was not accepted: it takes 2 bindings, 1 was given"
     );
     assert_eq!(
         tell(stream.launch(&set, one(), (write(&a),))),
-        "`set` was not accepted: it takes 1 scalars, 0 were given"
+        "`set` was not accepted: it takes 1 scalar, 0 were given"
     );
     assert_eq!(
         tell(stream.launch(&set, one(), (write(&a), 1_f32))),

@@ -82,7 +82,14 @@ impl fmt::Display for Full {
                 write!(
                     f,
                     "the stream, or its client, holds {held} of at most {limit} tasks (`max_held`, `max_tasks`)"
-                )
+                )?;
+                match limit {
+                    // Trying again will not help whoever creates.
+                    ..2 => {
+                        f.write_str("; `create` is two tasks, give it 2 where calls do not wait")
+                    }
+                    _ => Ok(()),
+                }
             }
             Full::Uploads {
                 asked,

@@ -12,7 +12,7 @@ use crate::access::Access;
 #[non_exhaustive]
 pub enum LaunchError {
     /// Too few or too many bindings.
-    #[error("it takes {expected} bindings, {given} were given")]
+    #[error("it takes {}, {} given", counted(*expected, "binding"), were(*given))]
     BindingCount {
         /// Declared by the signature.
         expected: usize,
@@ -20,7 +20,7 @@ pub enum LaunchError {
         given: usize,
     },
     /// Too few or too many scalars.
-    #[error("it takes {expected} scalars, {given} were given")]
+    #[error("it takes {}, {} given", counted(*expected, "scalar"), were(*given))]
     ScalarCount {
         /// Declared by the signature.
         expected: usize,
@@ -157,6 +157,14 @@ pub enum LaunchError {
         /// Bindings of the launch.
         bindings: usize,
     },
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+fn were(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "was" } else { "were" })
 }
 
 /// Why a handle cannot take the place of a recording's parameter: what was recorded, and what was given.

@@ -234,3 +234,19 @@ fn what_is_full_is_said_with_its_figures() {
         ]
     );
 }
+
+/// Figures in sentences agree with their words, and what cannot ever succeed says so.
+#[test]
+fn counts_are_told_in_their_number() {
+    let of = |expected, given| LaunchError::BindingCount { expected, given }.to_string();
+    assert_eq!(of(2, 1), "it takes 2 bindings, 1 was given");
+    assert_eq!(of(1, 0), "it takes 1 binding, 0 were given");
+    let (expected, given) = (1, 2);
+    assert_eq!(
+        LaunchError::ScalarCount { expected, given }.to_string(),
+        "it takes 1 scalar, 2 were given"
+    );
+    let told = |limit| Full::Stream { held: limit, limit }.to_string();
+    assert!(told(1).ends_with("`create` is two tasks, give it 2 where calls do not wait"));
+    assert!(told(2).ends_with("(`max_held`, `max_tasks`)"));
+}
