@@ -18,12 +18,31 @@ const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
 /// Keeps the list of measured latencies small.
 const MAX_REPEAT: u64 = 10_000;
 
+const DEMO_EXIT_CODES: &str = "\
+Exit codes:
+  0  all right
+  1  a result differed from the reference, or the device failed
+  2  bad usage: an unknown option, a folder that is missing, holds no photograph or cannot be written
+  3  all right, but some files of the input folder were skipped";
+
+const SOAK_EXIT_CODES: &str = "\
+Exit codes:
+  0  all right
+  1  a check failed, or the device did
+  2  bad usage: an unknown option, or one that does not fit the others";
+
+const DOCTOR_EXIT_CODES: &str = "\
+Exit codes:
+  0  there is a device to work on; the simulator, which is for tests, does not count
+  1  there is none
+  2  bad usage: an unknown option";
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0  all right
-  1  a result differed from the reference, a check of a soak failed, or the device failed
-  2  bad usage: an unknown option, a folder that is missing, holds no photograph or cannot be written
-  3  all right, but some files of the input folder were skipped";
+  1  something was wrong: a result, a check, or the device
+  2  bad usage
+  3  all right, but `demo` skipped some files of its input folder";
 
 const DEMO_EXAMPLES: &str = "\
 Examples:
@@ -56,7 +75,7 @@ pub(crate) enum Command {
     #[command(after_help = soak_after_help())]
     Soak(SoakArgs),
     /// Show which devices can be opened here, and why others cannot.
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = DOCTOR_EXIT_CODES)]
     Doctor(DoctorArgs),
 }
 
@@ -120,9 +139,10 @@ pub(crate) struct SoakArgs {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
 
-    /// Whether the simulator fails calls and tasks, and is lost and opened again now and then.
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    pub(crate) faults: Switch,
+    /// Whether the simulator fails calls and tasks, and is lost and opened again now and then [default: on, with
+    /// `--backend sim`]
+    #[arg(long, value_enum, conflicts_with = "scale")]
+    pub(crate) faults: Option<Switch>,
 
     /// Opens, uses and drops 10,000 clients with 100,000 streams, some times over, instead.
     #[arg(long, conflicts_with_all = ["minutes", "rounds"])]
@@ -134,6 +154,11 @@ pub(crate) struct SoakArgs {
 }
 
 impl SoakArgs {
+    /// Does the device fail now and then? Only the simulator does.
+    pub(crate) fn has_faults(&self) -> bool {
+        self.backend == Backend::Sim && self.faults != Some(Switch::Off)
+    }
+
     pub(crate) fn seconds(&self) -> u64 {
         (self.minutes * 60.0).ceil() as u64
     }
@@ -194,11 +219,11 @@ fn minutes(given: &str) -> Result<f64, String> {
 }
 
 fn soak_after_help() -> String {
-    format!("{SOAK_EXAMPLES}\n\n{EXIT_CODES}")
+    format!("{SOAK_EXAMPLES}\n\n{SOAK_EXIT_CODES}")
 }
 
 fn demo_after_help() -> String {
-    format!("{DEMO_EXAMPLES}\n\n{EXIT_CODES}")
+    format!("{DEMO_EXAMPLES}\n\n{DEMO_EXIT_CODES}")
 }
 
 #[cfg(test)]
@@ -257,6 +282,7 @@ mod tests {
             "millstream soak --minutes NaN",
             "millstream soak --minutes 1 --rounds 1",
             "millstream soak --rounds 0",
+            "millstream soak --scale --backend sim --faults on",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
@@ -276,6 +302,21 @@ mod tests {
             "3  all right, but",
         ] {
             assert!(help.contains(code), "{code} is missing in\n{help}");
+        }
+    }
+
+    /// Photographs are the demo's alone.
+    #[test]
+    fn the_help_of_a_command_speaks_of_that_command() {
+        for command in ["soak", "doctor"] {
+            let mut cli = Cli::command();
+            let command = cli.find_subcommand_mut(command).unwrap();
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("2  bad usage"), "{help}");
+            assert!(
+                !help.contains("photograph") && !help.contains("folder"),
+                "{help}"
+            );
         }
     }
 }

@@ -4,6 +4,7 @@
 
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
+use millstream::sim::Sim;
 use millstream::{Cpu, Device};
 use serde::Serialize;
 
@@ -22,6 +23,8 @@ struct Diagnosis {
 #[derive(Debug, Serialize)]
 struct Finding {
     backend: &'static str,
+    /// Nothing that work is done on.
+    for_tests: bool,
     #[serde(flatten)]
     state: State,
 }
@@ -44,13 +47,21 @@ struct Facts {
 
 /// Opens a device of every kind, closes it again, and prints what was found.
 pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
-    let backends = vec![Finding {
-        backend: "cpu",
-        state: examine(Device::open(Cpu::default())),
-    }];
+    let backends = vec![
+        Finding {
+            backend: "cpu",
+            for_tests: false,
+            state: examine(Device::open(Cpu::default())),
+        },
+        Finding {
+            backend: "sim",
+            for_tests: true,
+            state: examine(Device::open(Sim::seed(1))),
+        },
+    ];
     let exit = if backends
         .iter()
-        .any(|finding| matches!(finding.state, State::Ready(_)))
+        .any(|finding| !finding.for_tests && matches!(finding.state, State::Ready(_)))
     {
         Exit::Success
     } else {
@@ -97,11 +108,21 @@ fn render(diagnosis: &Diagnosis) -> String {
     table.set_header([
         "backend", "state", "device", "queues", "threads", "memory", "features",
     ]);
-    for Finding { backend, state } in &diagnosis.backends {
+    for Finding {
+        backend,
+        for_tests,
+        state,
+    } in &diagnosis.backends
+    {
+        let ready = if *for_tests {
+            "ready, for tests"
+        } else {
+            "ready"
+        };
         match state {
             State::Ready(facts) => table.add_row([
                 backend,
-                "ready",
+                ready,
                 &facts.name,
                 &facts.queues.to_string(),
                 &facts.threads.to_string(),
@@ -136,10 +157,12 @@ mod tests {
             backends: vec![
                 Finding {
                     backend: "cpu",
+                    for_tests: false,
                     state: State::Ready(ready),
                 },
                 Finding {
                     backend: "abacus",
+                    for_tests: false,
                     state: State::Unavailable {
                         reason: "no beads".into(),
                     },

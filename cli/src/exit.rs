@@ -41,6 +41,8 @@ pub(crate) enum CommandError {
     OutputIsInput { path: PathBuf },
     #[error("`{}` cannot be written", path.display())]
     OutputUnwritable { path: PathBuf, source: io::Error },
+    #[error("--faults is of the simulator, and the soak is of the processor")]
+    FaultsWithoutSimulator,
     #[error("the report could not be printed")]
     Stdout { source: io::Error },
     #[error("a picture could not be encoded")]
@@ -86,6 +88,7 @@ impl CommandError {
             Self::OutputUnwritable { .. } => {
                 "name a folder that you can write to, with room on its disk, with --output"
             }
+            Self::FaultsWithoutSimulator => "add `--backend sim`, or leave --faults out",
             Self::Stdout { .. } => "check where standard output goes; the rest is done",
             Self::Encoding { .. } => {
                 "try again with another folder of photographs; if it stays, report it with the message above"

@@ -244,4 +244,24 @@ fn the_doctor_finds_the_processor() {
             .unwrap()
             > 0
     );
+    let simulator = &diagnosis["backends"][1];
+    assert_eq!(
+        (&simulator["backend"], &simulator["for_tests"]),
+        (&"sim".into(), &true.into())
+    );
+    assert!(simulator["ready"].is_object(), "{simulator}");
+}
+
+/// What is asked for is done, or refused with what to do instead.
+#[test]
+fn faults_of_the_processor_are_bad_usage() {
+    for faults in ["on", "off"] {
+        let output = program()
+            .args(["soak", "--rounds", "1", "--faults", faults])
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 2);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains("--backend sim"), "{told}");
+    }
 }

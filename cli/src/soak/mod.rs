@@ -32,12 +32,15 @@ mod verdict;
 mod watch;
 mod worker;
 
-use crate::args::SoakArgs;
+use crate::args::{Backend, SoakArgs};
 use crate::exit::{CommandError, Exit};
 use crate::output;
 
 /// Runs the soak, or the scale test, and prints its report.
 pub(crate) fn run(args: &SoakArgs) -> Result<Exit, CommandError> {
+    if args.faults.is_some() && args.backend != Backend::Sim {
+        return Err(CommandError::FaultsWithoutSimulator);
+    }
     if args.scale {
         let report = scale::run(args)?;
         match args.json {

@@ -10,7 +10,7 @@ use super::tally::Count;
 use super::verdict::{
     self, Checked, Closed, FAIRNESS_MIN, Figures, GROWTH_MAX_BYTES, Growth, Left, Sample,
 };
-use crate::args::{Backend, SoakArgs, Switch};
+use crate::args::{Backend, SoakArgs};
 use crate::demo::bytes;
 use crate::exit::Exit;
 
@@ -33,7 +33,7 @@ impl Settings {
             backend: args.backend,
             threads: args.threads,
             seed: args.seed,
-            faults: args.faults == Switch::On && args.backend == Backend::Sim,
+            faults: args.has_faults(),
             minutes: args.rounds.is_none().then_some(args.minutes),
             rounds: args.rounds,
         }

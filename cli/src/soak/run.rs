@@ -22,7 +22,7 @@ use super::tally::{Count, Tally};
 use super::verdict::{Checked, Closed, Figures, Left};
 use super::watch::{INTERVAL, Watch};
 use super::worker::{self, Ground};
-use crate::args::{Backend, SoakArgs, Switch};
+use crate::args::{Backend, SoakArgs};
 use crate::exit::CommandError;
 
 /// Device memory, in pages of 1 MiB: little enough that it runs out now and then.
@@ -77,7 +77,7 @@ impl Soak {
             .page_bytes(PAGE_BYTES)
             .max_pages_cached(4);
         let options = DeviceOptions::default().memory(memory);
-        let faults = args.faults == Switch::On && args.backend == Backend::Sim;
+        let faults = args.has_faults();
         let (opened, findings) = match args.backend {
             Backend::Cpu => {
                 let cpu = Cpu::default().queues(4).memory_limit(MEMORY_BYTES);
