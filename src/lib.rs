@@ -4,6 +4,15 @@
 //! owns the device; threads send it tasks through a mailbox; streams keep their order; whatever
 //! touches the same bytes is ordered by itself; and memory is given back when the last task that
 //! uses it is done.
+//!
+// What the README links to is no part of the documentation: there the first definition of a link counts.
+//! [timeline]: https://raw.githubusercontent.com/millstream/millstream/main/docs/timeline.png
+//! [model checks]: https://github.com/millstream/millstream/blob/main/docs/guide/model-checks.md
+//! [decision 9]: https://github.com/millstream/millstream/blob/main/docs/decisions/0009-a-log-is-what-the-mailbox-saw.md
+//! [design]: https://github.com/millstream/millstream/blob/main/docs/design.md
+//! [testing]: https://github.com/millstream/millstream/blob/main/docs/testing.md
+//! [decisions]: https://github.com/millstream/millstream/tree/main/docs/decisions
+//!
 #![doc = include_str!("../README.md")]
 
 pub use millstream_actors::{Device, Driver};
