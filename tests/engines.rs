@@ -188,6 +188,9 @@ fn a_thread_that_ran_a_body_may_wait_again_i5() {
                 })
             })
             .collect();
+        // The device's has begun then, and a queue's; whoever closes runs those that have not.
+        let values = device.client().stream().create(&[1_u32]).unwrap();
+        assert_eq!(device.client().stream().read(&values).wait().unwrap(), [1]);
         device.close(PATIENCE);
         for thread in threads {
             let (role, waited) = thread.join().unwrap();
