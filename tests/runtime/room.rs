@@ -251,3 +251,41 @@ fn what_finds_no_room_is_not_charged(#[case] on: On) {
     assert_eq!(stream.read(&all).wait().unwrap(), [7; 64 << 10]);
     assert_eq!(stream.read(&values).wait().unwrap(), [2]);
 }
+
+/// I12: a slice with its data is two tasks, of which none is left in the way where there is no room for both.
+#[apply(every_device)]
+fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.device.client_builder().max_tasks(2).build();
+    let (stream, other) = (client.stream(), rig.client().stream());
+    let values = other.create(&[0_u32]).unwrap();
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    stream.nowait().fill(&values, 1).unwrap();
+    let (held, limit) = (1, 2);
+    let nowait = stream.nowait();
+    for _ in 0..3 {
+        assert_eq!(full(nowait.create(&[1_u32])), Full::Stream { held, limit });
+        assert_eq!(
+            full(nowait.create_owned(vec![1_u32])),
+            Full::Stream { held, limit }
+        );
+    }
+    // The room is still there for what needs no more.
+    nowait.fill(&values, 2).unwrap();
+    drop(guard);
+    stream.sync().wait().unwrap();
+    // Issued tasks give their room back some at a time.
+    let created = loop {
+        match nowait.create(&[7_u32]) {
+            Err(Error::Busy { .. }) => rig.device.sync().wait().unwrap(),
+            created => break created.unwrap(),
+        }
+    };
+    assert_eq!(stream.read(&created).wait().unwrap(), [7]);
+    // Where it can never succeed, it says so.
+    let tiny = rig.device.client_builder().max_tasks(1).build().stream();
+    let told = tiny.nowait().create(&[1_u32]).unwrap_err().to_string();
+    assert!(told.contains("`create` is two tasks, give it 2"), "{told}");
+    let waited = tiny.create(&[9_u32]).unwrap();
+    assert_eq!(tiny.read(&waited).wait().unwrap(), [9]);
+}

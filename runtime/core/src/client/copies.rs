@@ -40,6 +40,7 @@ impl Stream {
     /// # Errors
     /// As [`Stream::empty`].
     pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
+        self.room_for_both()?;
         let handle = self.reserve(self.waits(), data.len(), AllocationMode::Automatic)?;
         self.write(&handle, data)?;
         Ok(handle)
@@ -51,10 +52,23 @@ impl Stream {
     /// # Errors
     /// As [`Stream::create`].
     pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Error> {
+        self.room_for_both()?;
         let handle = self.reserve(self.waits(), data.len(), AllocationMode::Automatic)?;
         let (target, bytes) = (handle.binding(Access::Write), size_of_val(data.as_slice()));
         self.upload(self.waits(), target, None, bytes, || data)?;
         Ok(handle)
+    }
+
+    /// A slice with its data is two tasks. Where calls do not wait, none is sent that the other could not follow: it
+    /// would stand in the way of the next try. Whoever takes the room between is another thread.
+    fn room_for_both(&self) -> Result<(), Error> {
+        let credit = self.credit();
+        let (held, limit) = (credit.in_use(), credit.limit());
+        if self.waits() || held + 2 <= limit || credit.has_ended() {
+            return Ok(());
+        }
+        let what = Full::Stream { held, limit };
+        Err(Error::Busy { what })
     }
 
     /// Overwrites `target` with a copy of `data`, which must be as long. May wait as

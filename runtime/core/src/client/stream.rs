@@ -156,6 +156,11 @@ impl Stream {
         Home::Client(self.shared.seat.clone())
     }
 
+    /// Its credit for tasks that are not issued.
+    pub(crate) fn credit(&self) -> &Credit {
+        &self.shared.credit
+    }
+
     /// Its client's credit for uploads.
     pub(crate) fn uploads(&self) -> &Arc<Credit> {
         &self.shared.seat.uploads
