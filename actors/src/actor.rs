@@ -281,8 +281,8 @@ impl<B: Backend> DeviceActor<B> {
         }
         self.wanted.clear();
         self.wanted.extend(self.server.wanted());
-        if self.closing {
-            // What is in flight is waited for as well.
+        if self.closing && !self.server.is_lost() {
+            // What is in flight is waited for as well. On a lost device it will not pass.
             self.wanted.extend(self.server.last_points());
         }
         for point in &self.wanted {
