@@ -79,7 +79,10 @@ pub const CAUGHT_BY_ACTORS: &[(Bug, &str)] = &[
         Bug::TimelineEndSilent,
         "losing::every_ask_of_a_dying_device_ends",
     ),
-    (Bug::DroppedSilent, "closing::closing_twice_at_once_ends"),
+    (
+        Bug::DroppedSilent,
+        "closing::a_last_drop_wakes_a_device_that_sleeps",
+    ),
     (
         Bug::CreditLookFirst,
         "pressure::nobody_waits_for_room_for_ever",

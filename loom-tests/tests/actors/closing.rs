@@ -1,5 +1,7 @@
 //! A close at any moment, from any thread (I5, I6, I10).
 
+use std::sync::Arc;
+
 use millstream::backend::Open;
 use millstream::sim::Sim;
 use millstream::{ComputeClient, CubeCount, Device, Error, Kernel, Stream, update};
@@ -7,6 +9,9 @@ use millstream_sync::facade::thread::{self, spawn};
 
 use crate::askers::{Given, join, start};
 use crate::rig::{assert_drained, choose, close, cpu, options, sim, walk};
+
+/// Yields after which a device has mostly nothing left to do.
+const SETTLING: usize = 50;
 
 fn closed(error: &Error) -> bool {
     matches!(error, Error::Closed)
@@ -49,7 +54,7 @@ fn every_ask_of_a_closing_cpu_ends() {
 #[test]
 fn closing_twice_at_once_ends() {
     walk("two closes at once", 1_500, || {
-        let device = std::sync::Arc::new(Device::open_with(sim(), options()).unwrap());
+        let device = Arc::new(Device::open_with(sim(), options()).unwrap());
         let (client, given) = (device.client(), Given::default());
         let askers = start(&client, &given, 1, closed);
         drop(client);
@@ -65,6 +70,29 @@ fn closing_twice_at_once_ends() {
         report.slices_held = 0;
         assert_drained(&report);
         given.assert_all_ran();
+    });
+}
+
+/// I10, I11: a device that sleeps is woken by the last drop of a kernel, and what the kernel owns goes then, although
+/// nobody asks for anything.
+#[test]
+fn a_last_drop_wakes_a_device_that_sleeps() {
+    walk("a last drop beside a device that sleeps", 500, || {
+        let device = Device::open_with(sim(), options()).unwrap();
+        let client = device.client();
+        let kept = Arc::new(());
+        let owned = kept.clone();
+        let kernel = Kernel::new("owner").native(move |_, _| _ = &owned);
+        let kernel = client.kernel(kernel).unwrap();
+        client.sync().wait().unwrap();
+        // Time to fall asleep, in most schedules.
+        (0..SETTLING).for_each(|_| thread::yield_now());
+        drop(kernel);
+        while Arc::strong_count(&kept) > 1 {
+            thread::yield_now();
+        }
+        drop(client);
+        assert_drained(&close(&device));
     });
 }
 
