@@ -1,0 +1,152 @@
+//! Progress: a thread per queue that waits for the events of batches, in order, lands what was read back, and
+//! publishes how far the queue has come. It sleeps in the driver while something is in flight, and in its channel
+//! while nothing is (I11).
+
+use std::sync::Arc;
+
+use millstream_core::channel::mark_runtime_thread;
+use millstream_core::client::Gone;
+use millstream_core::error::OpenError;
+use millstream_core::health::Recovery;
+use millstream_core::id::{Cursor, QueueId};
+use millstream_core::landing::Landing;
+use millstream_core::threads::{Spawner, Thread, ThreadRole};
+use millstream_sync::channel::{self, Receiver, Sender};
+use millstream_sync::timeline::Timeline;
+
+use crate::driver::{Class, Code, Context, CuEvent};
+use crate::staging::Staged;
+
+/// What ends together: everything that a queue was given up to a cursor, and has not been waited for before.
+pub(crate) struct Batch {
+    pub(crate) cursor: Cursor,
+    pub(crate) event: Arc<CuEvent>,
+    /// What comes back with it. Empty, and so without the heap, for most.
+    pub(crate) landings: Vec<Returning>,
+    /// What is copied from. Kept until then.
+    pub(crate) uploads: Vec<Staged>,
+}
+
+/// Bytes on their way to who asked for them.
+pub(crate) struct Returning {
+    pub(crate) landing: Arc<dyn Landing>,
+    /// Where they arrive, in order.
+    pub(crate) from: Vec<Staged>,
+}
+
+impl Returning {
+    /// Takes the bytes from where the GPU has put them.
+    fn land(&self) {
+        let (mut target, mut room) = self.landing.target();
+        for staged in &self.from {
+            let bytes = staged.bytes().min(room);
+            // SAFETY: the GPU has written the bytes (its event passed); the landing is ours to write until the
+            // cursor is published; the two do not overlap, and `bytes` is within both.
+            unsafe {
+                std::ptr::copy_nonoverlapping(staged.start(), target, bytes);
+                target = target.add(bytes);
+            }
+            room -= bytes;
+        }
+    }
+}
+
+/// What ends a queue's thread, and who is told.
+pub(crate) struct Ending {
+    pub(crate) context: Arc<Context>,
+    pub(crate) timelines: Box<[Arc<Timeline>]>,
+    pub(crate) gone: Arc<Gone>,
+}
+
+impl Ending {
+    /// The device is gone: everybody who waits is told.
+    #[cold]
+    pub(crate) fn lose(&self, call: &str, code: Code) {
+        tracing::error!(target: "millstream::cuda", call, %code, "the context is gone");
+        self.gone.set_lost(Recovery::NewProcess);
+        self.timelines.iter().for_each(|timeline| timeline.end());
+    }
+}
+
+/// The thread of a queue, and the way to it.
+pub(crate) struct Completer {
+    batches: Option<Sender<Batch>>,
+    thread: Option<Thread<()>>,
+}
+
+impl Completer {
+    /// Starts the thread of `queue`, which takes so many batches at most before it takes one more.
+    pub(crate) fn start(
+        queue: QueueId,
+        depth: usize,
+        ending: Arc<Ending>,
+        spawner: &Spawner,
+    ) -> Result<Self, OpenError> {
+        let (batches, incoming) = channel::bounded(depth);
+        let name = format!("ms-cuda-queue-{}", queue.0);
+        let body = move || serve(queue, &incoming, &ending);
+        let thread = spawner.spawn(ThreadRole::Queue, &name, body)?;
+        Ok(Self {
+            batches: Some(batches),
+            thread: Some(thread),
+        })
+    }
+
+    /// Hands a batch over. A queue has no more of them in flight than tasks, so there is room.
+    pub(crate) fn take(&self, batch: Batch) -> Result<(), Batch> {
+        match &self.batches {
+            Some(batches) => batches
+                .try_send(batch)
+                .map_err(channel::TrySendError::into_inner),
+            None => Err(batch),
+        }
+    }
+}
+
+impl Drop for Completer {
+    /// The thread ends once everything that it was given has passed, or the device is gone.
+    fn drop(&mut self) {
+        self.batches = None;
+        if let Some(thread) = self.thread.take()
+            && !thread.is_current()
+        {
+            // It has nothing to panic with.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(queue: QueueId, incoming: &Receiver<Batch>, ending: &Ending) {
+    let _mark = mark_runtime_thread();
+    if let Err(code) = ending.context.enter() {
+        ending.lose("cuCtxSetCurrent", code);
+        return;
+    }
+    let timeline = &ending.timelines[queue.index()];
+    while let Ok(batch) = incoming.recv() {
+        match batch.event.synchronize() {
+            Ok(()) => complete(batch, timeline),
+            Err(code) => {
+                debug_assert_ne!(code.class(), Class::NotReady, "it waits");
+                ending.lose("cuEventSynchronize", code);
+                // The GPU may still write where this points.
+                std::mem::forget(batch);
+                return;
+            }
+        }
+    }
+}
+
+/// Everything of a batch is over.
+pub(crate) fn complete(batch: Batch, timeline: &Timeline) {
+    let Batch {
+        cursor,
+        event,
+        landings,
+        uploads,
+    } = batch;
+    landings.iter().for_each(Returning::land);
+    // Before the cursor: whoever sees it takes event and blocks for free again.
+    drop((event, landings, uploads));
+    timeline.publish(cursor);
+}

@@ -1,0 +1,127 @@
+//! The driver's functions that we call, by the types of cudarc and with answers as numbers.
+//!
+//! All are looked up when a device is opened, so that a driver that lacks one is a typed error then, and no panic
+//! at the first call. What newer drivers alone have is optional.
+
+use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::{
+    CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemPoolProps,
+    CUmemoryPool, CUmodule, CUstream, CUuuid,
+};
+use libloading::Library;
+
+use super::library::library;
+
+macro_rules! functions {
+    (
+        needed { $($name:ident = $symbol:ident($($type:ty),*);)* }
+        optional { $($maybe:ident = $maybe_symbol:ident($($maybe_type:ty),*);)* }
+    ) => {
+        /// The driver's functions.
+        pub(crate) struct Api {
+            $(pub(crate) $name: unsafe extern "C" fn($($type),*) -> u32,)*
+            $(pub(crate) $maybe: Option<unsafe extern "C" fn($($maybe_type),*) -> u32>,)*
+        }
+
+        impl Api {
+            fn of(library: &'static Library) -> Result<Self, &'static str> {
+                // SAFETY: the types are those of the driver's headers, but for the answers: a C enumeration is an
+                // unsigned number to a caller.
+                unsafe {
+                    Ok(Self {
+                        $($name: *library
+                            .get(stringify!($symbol))
+                            .map_err(|_| stringify!($symbol))?,)*
+                        $($maybe: library.get(stringify!($maybe_symbol)).ok().map(|found| *found),)*
+                    })
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    needed {
+        init = cuInit(c_uint);
+        driver_version = cuDriverGetVersion(*mut c_int);
+        device_count = cuDeviceGetCount(*mut c_int);
+        device = cuDeviceGet(*mut CUdevice, c_int);
+        device_name = cuDeviceGetName(*mut c_char, c_int, CUdevice);
+        device_uuid = cuDeviceGetUuid_v2(*mut CUuuid, CUdevice);
+        device_memory = cuDeviceTotalMem_v2(*mut usize, CUdevice);
+        device_attribute = cuDeviceGetAttribute(*mut c_int, c_uint, CUdevice);
+        retain_context = cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice);
+        release_context = cuDevicePrimaryCtxRelease_v2(CUdevice);
+        set_context = cuCtxSetCurrent(CUcontext);
+        priority_range = cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int);
+        memory_info = cuMemGetInfo_v2(*mut usize, *mut usize);
+        create_pool = cuMemPoolCreate(*mut CUmemoryPool, *const CUmemPoolProps);
+        destroy_pool = cuMemPoolDestroy(CUmemoryPool);
+        set_pool_attribute = cuMemPoolSetAttribute(CUmemoryPool, c_uint, *mut c_void);
+        allocate_from_pool = cuMemAllocFromPoolAsync(*mut CUdeviceptr, usize, CUmemoryPool, CUstream);
+        free_async = cuMemFreeAsync(CUdeviceptr, CUstream);
+        allocate = cuMemAlloc_v2(*mut CUdeviceptr, usize);
+        free = cuMemFree_v2(CUdeviceptr);
+        allocate_host = cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
+        free_host = cuMemFreeHost(*mut c_void);
+        copy_in = cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
+        copy_out = cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
+        copy = cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
+        copy_2d = cuMemcpy2DAsync_v2(*const CUDA_MEMCPY2D, CUstream);
+        fill_8 = cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
+        fill_16 = cuMemsetD16Async(CUdeviceptr, u16, usize, CUstream);
+        fill_8_2d = cuMemsetD2D8Async(CUdeviceptr, usize, u8, usize, usize, CUstream);
+        fill_32 = cuMemsetD32Async(CUdeviceptr, c_uint, usize, CUstream);
+        create_stream = cuStreamCreateWithPriority(*mut CUstream, c_uint, c_int);
+        destroy_stream = cuStreamDestroy_v2(CUstream);
+        synchronize_stream = cuStreamSynchronize(CUstream);
+        stream_wait = cuStreamWaitEvent(CUstream, CUevent, c_uint);
+        create_event = cuEventCreate(*mut CUevent, c_uint);
+        destroy_event = cuEventDestroy_v2(CUevent);
+        record = cuEventRecord(CUevent, CUstream);
+        query_event = cuEventQuery(CUevent);
+        synchronize_event = cuEventSynchronize(CUevent);
+        load_module = cuModuleLoadData(*mut CUmodule, *const c_void);
+        unload_module = cuModuleUnload(CUmodule);
+        function = cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
+        function_attribute = cuFuncGetAttribute(*mut c_int, c_uint, CUfunction);
+        set_function_attribute = cuFuncSetAttribute(CUfunction, c_uint, c_int);
+        launch = cuLaunchKernel(
+            CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream,
+            *mut *mut c_void, *mut *mut c_void
+        );
+    }
+    optional {
+        // Since 12.4: the sizes of a kernel's parameters.
+        parameter_info = cuFuncGetParamInfo(CUfunction, usize, *mut usize, *mut usize);
+        // Since 12.4: loads a function that would else be loaded by its first launch, under the context's lock.
+        load_function = cuFuncLoad(CUfunction);
+    }
+}
+
+/// Why the driver cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Absent {
+    #[error("{0}")]
+    Library(&'static str),
+    #[error(
+        "the CUDA driver library has no function `{0}`; update NVIDIA's driver to one of CUDA {min}",
+        min = super::version_text(super::VERSION_MIN)
+    )]
+    Function(&'static str),
+}
+
+/// The driver's functions, looked up once.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub(crate) fn api() -> Result<&'static Api, Absent> {
+    static API: OnceLock<Result<Api, Absent>> = OnceLock::new();
+    let found = API.get_or_init(|| {
+        let library = library().map_err(Absent::Library)?;
+        Api::of(library).map_err(Absent::Function)
+    });
+    found.as_ref().map_err(Clone::clone)
+}

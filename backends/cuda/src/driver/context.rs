@@ -1,0 +1,89 @@
+//! A GPU's primary context, which this process shares with whatever else uses the GPU here.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUcontext;
+use millstream_core::error::OpenError;
+
+use super::gpu::refused;
+use super::{Api, Class, Code, Gpu};
+
+/// The primary context of a GPU, held until the value is dropped.
+pub(crate) struct Context {
+    gpu: Gpu,
+    raw: CUcontext,
+}
+
+// SAFETY: a context may be current on any number of threads; the driver locks what it must.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Retains the context and makes it current on this thread.
+    pub(crate) fn retain(gpu: Gpu) -> Result<Arc<Self>, OpenError> {
+        let mut raw: CUcontext = std::ptr::null_mut();
+        // SAFETY: the driver is initialized, the GPU is one of its own.
+        let answer = unsafe { (gpu.api.retain_context)(&raw mut raw, gpu.device) };
+        Code::check(answer).map_err(|code| refused("cuDevicePrimaryCtxRetain", code))?;
+        let context = Arc::new(Self { gpu, raw });
+        context
+            .enter()
+            .map_err(|code| refused("cuCtxSetCurrent", code))?;
+        Ok(context)
+    }
+
+    /// Makes it current on the calling thread: what follows there is about it.
+    #[inline]
+    pub(crate) fn enter(&self) -> Result<(), Code> {
+        // SAFETY: the context is retained.
+        Code::check(unsafe { (self.gpu.api.set_context)(self.raw) })
+    }
+
+    #[inline]
+    pub(crate) fn api(&self) -> &'static Api {
+        self.gpu.api
+    }
+
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    pub(crate) fn raw(&self) -> CUcontext {
+        self.raw
+    }
+
+    /// The least and the greatest priority of streams, as the driver counts: lower numbers go first.
+    pub(crate) fn priorities(&self) -> Result<(i32, i32), Code> {
+        let (mut least, mut greatest) = (0, 0);
+        // SAFETY: the context is current (`retain`), the places for the answers are ours.
+        let answer = unsafe { (self.api().priority_range)(&raw mut least, &raw mut greatest) };
+        Code::check(answer)?;
+        Ok((least, greatest))
+    }
+
+    /// Bytes that are free on the GPU, whoever uses the rest.
+    pub(crate) fn free_bytes(&self) -> Option<u64> {
+        let (mut free, mut all) = (0, 0);
+        // SAFETY: the places for the answers are ours; without a current context it is an error.
+        let answer = unsafe { (self.api().memory_info)(&raw mut free, &raw mut all) };
+        Code::check(answer).is_ok().then_some(free as u64)
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: retained once, released once; whatever was made in it holds this value.
+        let answer = unsafe { (self.gpu.api.release_context)(self.gpu.device) };
+        told("cuDevicePrimaryCtxRelease", answer);
+    }
+}
+
+/// A call whose failure can be told to nobody but a log: something was to end.
+pub(super) fn told(call: &'static str, answer: u32) {
+    if let Err(code) = Code::check(answer)
+        && code.class() != Class::Sticky
+    {
+        tracing::warn!(target: "millstream::cuda", call, %code, "the driver refused to end something");
+    }
+}

@@ -1,0 +1,130 @@
+//! Loaded code of the GPU.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUfunction, CUmodule};
+
+use super::context::told;
+use super::{Code, Context};
+
+/// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`
+const THREADS_MAX: u32 = 0;
+/// `CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES`
+const SHARED_STATIC: u32 = 1;
+/// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`
+const SHARED_DYNAMIC_MAX: u32 = 8;
+
+/// A loaded PTX text or binary.
+pub(crate) struct Module {
+    context: Arc<Context>,
+    raw: CUmodule,
+}
+
+// SAFETY: the driver takes a module from any thread.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+impl Module {
+    /// Loads code: PTX text that a 0 ends, or a binary. The context is current.
+    pub(crate) fn load(context: &Arc<Context>, image: &[u8]) -> Result<Self, Code> {
+        let mut raw: CUmodule = std::ptr::null_mut();
+        // SAFETY: the image is a binary, whose header says how long it is, or a text that ends with 0
+        // (`Image` sees to it).
+        let answer = unsafe { (context.api().load_module)(&raw mut raw, image.as_ptr().cast()) };
+        Code::check(answer)?;
+        let context = context.clone();
+        Ok(Self { context, raw })
+    }
+
+    /// A kernel of it by its entry point's name, loaded.
+    pub(crate) fn function(self: &Arc<Self>, name: &str) -> Result<Function, Code> {
+        let name = CString::new(name).map_err(|_| Code::NOT_FOUND)?;
+        let api = self.context.api();
+        let mut raw: CUfunction = std::ptr::null_mut();
+        // SAFETY: the module lives, the name ends with 0.
+        Code::check(unsafe { (api.function)(&raw mut raw, self.raw, name.as_ptr()) })?;
+        if let Some(load) = api.load_function {
+            // SAFETY: the function is the module's.
+            Code::check(unsafe { load(raw) })?;
+        }
+        Ok(Function {
+            module: self.clone(),
+            raw,
+        })
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: loaded once, unloaded once; no launch uses it any more.
+        told("cuModuleUnload", unsafe {
+            (self.context.api().unload_module)(self.raw)
+        });
+    }
+}
+
+/// A kernel that can be launched. Keeps its module.
+pub(crate) struct Function {
+    module: Arc<Module>,
+    raw: CUfunction,
+}
+
+// SAFETY: the driver takes a function from any thread.
+unsafe impl Send for Function {}
+// SAFETY: as above.
+unsafe impl Sync for Function {}
+
+impl Function {
+    #[inline]
+    pub(crate) fn raw(&self) -> CUfunction {
+        self.raw
+    }
+
+    fn attribute(&self, attribute: u32) -> Result<u32, Code> {
+        let mut value = 0;
+        // SAFETY: the function lives, the place for the answer is ours.
+        let answer = unsafe {
+            (self.module.context.api().function_attribute)(&raw mut value, attribute, self.raw)
+        };
+        Code::check(answer)?;
+        Ok(value.max(0) as u32)
+    }
+
+    /// Most threads of a block, by its use of registers.
+    pub(crate) fn threads_max(&self) -> Result<u32, Code> {
+        self.attribute(THREADS_MAX)
+    }
+
+    /// Bytes of shared memory that the kernel declares.
+    pub(crate) fn shared_bytes(&self) -> Result<u32, Code> {
+        self.attribute(SHARED_STATIC)
+    }
+
+    /// Allows launches with so many bytes of dynamic shared memory.
+    pub(crate) fn allow_shared(&self, bytes: u32) -> Result<(), Code> {
+        // SAFETY: the function lives.
+        Code::check(unsafe {
+            (self.module.context.api().set_function_attribute)(
+                self.raw,
+                SHARED_DYNAMIC_MAX,
+                bytes.min(i32::MAX as u32) as i32,
+            )
+        })
+    }
+
+    /// The bytes of each of its parameters, where the driver tells.
+    pub(crate) fn parameters(&self) -> Option<Vec<usize>> {
+        let info = self.module.context.api().parameter_info?;
+        let mut sizes = Vec::new();
+        let (mut offset, mut bytes) = (0, 0);
+        // SAFETY: the function lives, the places for the answers are ours. Past the last it is an error.
+        while Code::check(unsafe { info(self.raw, sizes.len(), &raw mut offset, &raw mut bytes) })
+            .is_ok()
+        {
+            sizes.push(bytes);
+        }
+        Some(sizes)
+    }
+}

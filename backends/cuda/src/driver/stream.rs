@@ -1,0 +1,117 @@
+//! Streams and events of the driver.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUevent, CUstream};
+
+use super::context::told;
+use super::{Code, Context};
+
+/// Does not wait for the legacy default stream, which others in this process may use.
+const NON_BLOCKING: u32 = 1;
+/// Who waits for the event sleeps (1), and nobody asks for its time (2), which makes it several times cheaper to record.
+const BLOCKING_UNTIMED: u32 = 1 | 2;
+
+/// A stream of the driver: our queue.
+pub(crate) struct CuStream {
+    context: Arc<Context>,
+    raw: CUstream,
+}
+
+// SAFETY: the driver takes a stream from any thread in whose context it is.
+unsafe impl Send for CuStream {}
+// SAFETY: as above.
+unsafe impl Sync for CuStream {}
+
+impl CuStream {
+    /// A stream of this priority, as the driver counts.
+    pub(crate) fn new(context: &Arc<Context>, priority: i32) -> Result<Self, Code> {
+        let mut raw: CUstream = std::ptr::null_mut();
+        // SAFETY: the context is current on the thread that opens.
+        let answer = unsafe { (context.api().create_stream)(&raw mut raw, NON_BLOCKING, priority) };
+        Code::check(answer)?;
+        let context = context.clone();
+        Ok(Self { context, raw })
+    }
+
+    #[inline]
+    pub(crate) fn raw(&self) -> CUstream {
+        self.raw
+    }
+
+    /// Remembers in `event` what the stream has been given so far.
+    #[inline]
+    pub(crate) fn record(&self, event: &CuEvent) -> Result<(), Code> {
+        // SAFETY: both live and are of one context.
+        Code::check(unsafe { (self.context.api().record)(event.raw, self.raw) })
+    }
+
+    /// What the stream is given from here on waits for the event, on the GPU.
+    #[inline]
+    pub(crate) fn wait(&self, event: &CuEvent) -> Result<(), Code> {
+        // SAFETY: both live and are of one context; no flags are the only flags there are.
+        Code::check(unsafe { (self.context.api().stream_wait)(self.raw, event.raw, 0) })
+    }
+
+    /// Waits until the stream has done what it was given. Blocks.
+    pub(crate) fn synchronize(&self) -> Result<(), Code> {
+        // SAFETY: the stream lives.
+        Code::check(unsafe { (self.context.api().synchronize_stream)(self.raw) })
+    }
+}
+
+impl Drop for CuStream {
+    fn drop(&mut self) {
+        // SAFETY: made once, ended once. The driver lets it finish what it was given.
+        told("cuStreamDestroy", unsafe {
+            (self.context.api().destroy_stream)(self.raw)
+        });
+    }
+}
+
+/// An event of the driver: untimed, and who waits for it sleeps.
+pub(crate) struct CuEvent {
+    context: Arc<Context>,
+    raw: CUevent,
+}
+
+// SAFETY: the driver takes an event from any thread.
+unsafe impl Send for CuEvent {}
+// SAFETY: as above.
+unsafe impl Sync for CuEvent {}
+
+impl CuEvent {
+    pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Code> {
+        let mut raw: CUevent = std::ptr::null_mut();
+        // SAFETY: the context is current on the thread that issues.
+        let answer = unsafe { (context.api().create_event)(&raw mut raw, BLOCKING_UNTIMED) };
+        Code::check(answer)?;
+        let context = context.clone();
+        Ok(Self { context, raw })
+    }
+
+    /// Has what it remembers been done? An event that was never recorded has.
+    #[inline]
+    pub(crate) fn is_over(&self) -> Result<bool, Code> {
+        // SAFETY: the event lives.
+        match Code::check(unsafe { (self.context.api().query_event)(self.raw) }) {
+            Err(Code::NOT_READY) => Ok(false),
+            over => over.map(|()| true),
+        }
+    }
+
+    /// Waits until what it remembers has been done. Blocks.
+    pub(crate) fn synchronize(&self) -> Result<(), Code> {
+        // SAFETY: the event lives.
+        Code::check(unsafe { (self.context.api().synchronize_event)(self.raw) })
+    }
+}
+
+impl Drop for CuEvent {
+    fn drop(&mut self) {
+        // SAFETY: made once, ended once; the driver keeps what still waits for it.
+        told("cuEventDestroy", unsafe {
+            (self.context.api().destroy_event)(self.raw)
+        });
+    }
+}

@@ -1,0 +1,129 @@
+//! Kernels: sources become functions that can be launched, on the threads of those who prepare them.
+
+use std::sync::Arc;
+
+use millstream_core::access::Access;
+use millstream_core::backend::{BackendKernel, Compiler};
+use millstream_core::error::KernelError;
+use millstream_core::kernel::{Kernel, Source};
+
+use crate::driver::{Class, Code, Context, Function, Module};
+
+/// Threads of a cube where the kernel says nothing.
+const THREADS: u32 = 256;
+
+/// A kernel of a GPU.
+pub(crate) struct CudaKernel {
+    pub(crate) function: Function,
+    /// Threads of a cube along each axis.
+    pub(crate) threads: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub(crate) shared_bytes: u32,
+    /// Bytes of each scalar, in declared order.
+    pub(crate) scalar_bytes: Vec<usize>,
+}
+
+/// Prepares kernels for one GPU.
+pub(crate) struct CudaCompiler {
+    pub(crate) context: Arc<Context>,
+}
+
+impl Compiler for CudaCompiler {
+    fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
+        let image = self.image(kernel)?;
+        let refused = |what: &str, code: Code| match code.class() {
+            Class::Sticky => KernelError::Lost {
+                kernel: kernel.name().clone(),
+            },
+            _ => KernelError::Compile {
+                kernel: kernel.name().clone(),
+                log: format!("{what}: {code}"),
+            },
+        };
+        self.context
+            .enter()
+            .map_err(|code| refused("the context cannot be used", code))?;
+        let module = Module::load(&self.context, &image)
+            .map_err(|code| refused("the driver does not load it", code))?;
+        let function = Arc::new(module)
+            .function(kernel.name())
+            .map_err(|code| refused("it has no such entry point", code))?;
+        let made = CudaKernel {
+            threads: [THREADS, 1, 1],
+            shared_bytes: 0,
+            scalar_bytes: kernel
+                .signature()
+                .scalars()
+                .iter()
+                .map(|scalar| scalar.dtype.size())
+                .collect(),
+            function,
+        };
+        check_parameters(kernel, &made)?;
+        Ok(Arc::new(made))
+    }
+}
+
+impl CudaCompiler {
+    /// What the driver loads: PTX text that a 0 ends, or a binary.
+    fn image(&self, kernel: &Arc<Kernel>) -> Result<Vec<u8>, KernelError> {
+        for source in kernel.sources() {
+            match source {
+                Source::Ptx(text) => return Ok(text.bytes().chain([0]).collect()),
+                Source::Cubin(binary) => return Ok(binary.to_vec()),
+                _ => {}
+            }
+        }
+        let kinds: Vec<_> = kernel.sources().iter().map(Source::kind).collect();
+        Err(KernelError::NoSource {
+            kernel: kernel.name().clone(),
+            backend: "cuda",
+            available: match kinds[..] {
+                [] => "no source at all".to_owned(),
+                _ => kinds.join(", "),
+            },
+        })
+    }
+}
+
+/// A pointer for each binding and each scalar by value: does the entry point take that? Asked once, so that no launch
+/// hands the GPU what it misreads.
+fn check_parameters(kernel: &Kernel, made: &CudaKernel) -> Result<(), KernelError> {
+    let Some(parameters) = made.function.parameters() else {
+        return Ok(());
+    };
+    let signature = kernel.signature();
+    let bindings = signature.bindings().iter().map(|binding| {
+        let qualifier = match binding.access {
+            Access::Read => "const ",
+            _ => "",
+        };
+        (
+            format!("`{qualifier}{}* {}`", binding.dtype, binding.name),
+            size_of::<u64>(),
+        )
+    });
+    let scalars = signature.scalars().iter().zip(&made.scalar_bytes);
+    let scalars =
+        scalars.map(|(scalar, bytes)| (format!("`{} {}`", scalar.dtype, scalar.name), *bytes));
+    let declared: Vec<_> = bindings.chain(scalars).collect();
+    let misfit = |log: String| KernelError::Compile {
+        kernel: kernel.name().clone(),
+        log,
+    };
+    if declared.len() != parameters.len() {
+        return Err(misfit(format!(
+            "its entry point takes {} parameters, and {} are declared: bindings, then scalars",
+            parameters.len(),
+            declared.len()
+        )));
+    }
+    for (place, ((what, declared), taken)) in declared.iter().zip(&parameters).enumerate() {
+        if declared != taken {
+            return Err(misfit(format!(
+                "parameter {place} of its entry point has {taken} bytes, and {what} has {declared}"
+            )));
+        }
+    }
+    Ok(())
+}

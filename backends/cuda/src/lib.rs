@@ -1,0 +1,30 @@
+//! CUDA GPUs as devices of millstream.
+//!
+//! ```text
+//!  device thread                                  driver                  a thread per queue
+//!  CudaDevice ── launch, copy ──► CuStream ──► (GPU runs)
+//!      └── flush: one event ──────────────────► CuEvent ──► Completer: lands what was read back, publishes
+//! ```
+//! | module | what |
+//! | --- | --- |
+//! | `driver` | the driver behind values of our own; loaded at run time |
+//! | `device` | [`CudaDevice`]: the [`Backend`](millstream_core::backend::Backend), on the device thread |
+//! | `queue` | a stream and the events of its batches |
+//! | `completer` | progress: the thread that waits for events |
+//! | `staging` | pinned blocks that copies go through |
+//! | `pages` | memory, and how bindings resolve to addresses |
+//! | `kernel` | sources become functions, checked against their signatures |
+
+mod completer;
+mod device;
+mod driver;
+mod fill;
+mod kernel;
+mod options;
+mod pages;
+mod properties;
+mod queue;
+mod staging;
+
+pub use device::{CudaDevice, CudaResources};
+pub use options::{Cuda, GpuInfo, gpus_seen as gpus};

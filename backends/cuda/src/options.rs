@@ -1,0 +1,119 @@
+//! What can be chosen of a GPU as a device, and opening it.
+
+use millstream_core::backend::{HostContext, Open};
+use millstream_core::error::OpenError;
+use millstream_core::id::MAX_QUEUES;
+
+use crate::device::CudaDevice;
+use crate::driver::gpus;
+
+/// Queues where nothing is said: more rarely overlap usefully.
+const QUEUES: usize = 4;
+
+/// A GPU as a device: options, and how it is opened.
+///
+/// Nothing of CUDA is linked. Where the driver is missing, too old, or sees no GPU, opening says so, and what to do:
+///
+/// ```
+/// use millstream_cuda::Cuda;
+///
+/// match millstream_cuda::gpus() {
+///     Ok(gpus) => println!("{} GPUs, the first is {}", gpus.len(), gpus[0].name),
+///     Err(why) => println!("{why}"),
+/// }
+/// let first = Cuda::ordinal(0).queues(4);
+/// # let _ = first;
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cuda {
+    ordinal: usize,
+    queues: Option<usize>,
+}
+
+/// A GPU that this process sees.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct GpuInfo {
+    /// Its place in the driver's order, for [`Cuda::ordinal`].
+    pub ordinal: usize,
+    /// Its name.
+    pub name: String,
+    /// What tells it from others of its kind, as `nvidia-smi -L` prints it.
+    pub uuid: String,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// The newest CUDA that the driver serves, major and minor.
+    pub driver: (u32, u32),
+}
+
+/// The GPUs that this process sees. The driver is loaded if it is there.
+///
+/// # Errors
+/// [`OpenError::Unavailable`]: there is no driver, it is too old, or it sees no GPU; and what to do.
+pub fn gpus_seen() -> Result<Vec<GpuInfo>, OpenError> {
+    let describe = |gpu: crate::driver::Gpu| GpuInfo {
+        ordinal: gpu.ordinal,
+        name: gpu.name,
+        uuid: gpu.uuid,
+        memory_bytes: gpu.memory_bytes,
+        driver: (
+            gpu.driver_version as u32 / 1000,
+            gpu.driver_version as u32 % 1000 / 10,
+        ),
+    };
+    Ok(gpus()?.into_iter().map(describe).collect())
+}
+
+impl Cuda {
+    /// The GPU at this place of the driver's order, from 0.
+    #[must_use]
+    pub fn ordinal(ordinal: usize) -> Self {
+        Self {
+            ordinal,
+            queues: None,
+        }
+    }
+
+    /// How many queues there are: a stream of the driver each, and a thread that sleeps until it has come on. The
+    /// default is 4.
+    #[must_use]
+    pub fn queues(mut self, queues: usize) -> Self {
+        self.queues = Some(queues);
+        self
+    }
+}
+
+impl Open for Cuda {
+    type Backend = CudaDevice;
+
+    const NAME: &'static str = "cuda";
+
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn open(self, context: HostContext) -> Result<CudaDevice, OpenError> {
+        let queues = self.queues.unwrap_or(QUEUES);
+        if queues == 0 || queues > MAX_QUEUES {
+            const { assert!(MAX_QUEUES == 16, "the text says 16") };
+            return Err(OpenError::Option {
+                option: "queues",
+                given: queues.to_string(),
+                must: "from 1 to 16",
+            });
+        }
+        let mut gpus = gpus()?;
+        if self.ordinal >= gpus.len() {
+            return Err(OpenError::Unavailable {
+                backend: "cuda",
+                why: format!(
+                    "there is no GPU {}, the driver sees {}: choose one from 0 to {}",
+                    self.ordinal,
+                    gpus.len(),
+                    gpus.len() - 1
+                ),
+            });
+        }
+        CudaDevice::open(gpus.swap_remove(self.ordinal), queues, context)
+    }
+}

@@ -1,0 +1,104 @@
+//! Pages, and how bindings resolve to addresses.
+
+use cudarc::driver::sys::CUdeviceptr;
+use millstream_core::backend::{BoundSlice, Refused};
+use millstream_core::memory::{PageError, PageId};
+
+use crate::driver::{Class, Code, PagePool};
+
+/// The driver aligns what it allocates at least so, in bytes.
+pub(crate) const ALIGNMENT: u64 = 256;
+
+/// The pages that live.
+pub(crate) struct Pages {
+    pool: PagePool,
+    /// By the number of the page.
+    pages: Vec<Option<Page>>,
+    /// Numbers that are free.
+    vacant: Vec<u32>,
+    largest: u64,
+}
+
+struct Page {
+    address: CUdeviceptr,
+    bytes: u64,
+}
+
+impl Pages {
+    pub(crate) fn new(pool: PagePool, largest: u64) -> Self {
+        Self {
+            pool,
+            pages: Vec::new(),
+            vacant: Vec::new(),
+            largest,
+        }
+    }
+
+    /// A page; `free` tells what the GPU has left.
+    pub(crate) fn allocate(
+        &mut self,
+        bytes: u64,
+        free: impl FnOnce() -> Option<u64>,
+    ) -> Result<PageId, Result<PageError, Code>> {
+        let size = usize::try_from(bytes)
+            .ok()
+            .filter(|_| bytes <= self.largest);
+        let Some(size) = size else {
+            let limit = self.largest;
+            return Err(Ok(PageError::TooLarge { limit }));
+        };
+        let number = match self.vacant.last() {
+            Some(number) => *number,
+            None => u32::try_from(self.pages.len())
+                .ok()
+                .filter(|number| *number != PageId::NONE.0)
+                .ok_or(Ok(PageError::OutOfMemory { free: None }))?,
+        };
+        let address = match self.pool.allocate(size.max(1)) {
+            Ok(address) => address,
+            Err(code) if code.class() == Class::Sticky => return Err(Err(code)),
+            Err(_) => return Err(Ok(PageError::OutOfMemory { free: free() })),
+        };
+        let page = Some(Page { address, bytes });
+        if self.vacant.pop().is_some() {
+            self.pages[number as usize] = page;
+        } else {
+            self.pages.push(page);
+        }
+        Ok(PageId(number))
+    }
+
+    pub(crate) fn free(&mut self, id: PageId) {
+        let page = self.pages.get_mut(id.0 as usize).and_then(Option::take);
+        debug_assert!(page.is_some(), "{id} is freed and does not live");
+        if let Some(page) = page {
+            self.pool.free(page.address);
+            self.vacant.push(id.0);
+        }
+    }
+
+    /// The address of a binding; 0 for one of no bytes.
+    #[inline]
+    pub(crate) fn resolve(&self, binding: &BoundSlice) -> Result<CUdeviceptr, Refused> {
+        if binding.len == 0 {
+            return Ok(0);
+        }
+        let page = binding
+            .page
+            .and_then(|page| self.pages.get(page.0 as usize)?.as_ref());
+        match page {
+            Some(page) if binding.offset + binding.len <= page.bytes => {
+                Ok(page.address + binding.offset)
+            }
+            _ => Err(Refused::Task("its memory is not there".to_owned())),
+        }
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        for page in self.pages.drain(..).flatten() {
+            self.pool.free(page.address);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! What a GPU says of itself.
+
+use std::collections::BTreeSet;
+
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use millstream_core::error::OpenError;
+use millstream_core::properties::{DeviceProperties, Feature};
+
+use crate::driver::Gpu;
+use crate::pages::ALIGNMENT;
+
+/// Tasks of a queue in flight, at most. A launch blocks when about 1,000 are pending on a stream of the driver.
+const QUEUE_DEPTH_MAX: usize = 512;
+/// Bindings of one launch, at most, so that parameters need no heap.
+const BINDINGS_MAX: usize = 32;
+
+pub(crate) fn properties(gpu: &Gpu, queues: usize) -> Result<DeviceProperties, OpenError> {
+    let positive = |attribute| Ok::<_, OpenError>(gpu.attribute(attribute)?.max(0) as u32);
+    Ok(DeviceProperties {
+        backend: "cuda",
+        name: gpu.name.clone(),
+        queues,
+        compute_units: positive(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
+        alignment: ALIGNMENT,
+        pitch_alignment: u64::from(positive(
+            Attribute::CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT,
+        )?)
+        .max(1),
+        memory_bytes: Some(gpu.memory_bytes),
+        max_allocation_bytes: gpu.memory_bytes,
+        max_cube_count: [
+            positive(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+            positive(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+            positive(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+        ],
+        max_bindings: BINDINGS_MAX,
+        max_queue_depth: QUEUE_DEPTH_MAX,
+        features: BTreeSet::from([Feature::F64, Feature::F16, Feature::Bf16, Feature::I64]),
+    })
+}

@@ -1,0 +1,156 @@
+//! The device thread's side of a queue: a stream, and the events of what it was given.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use millstream_core::id::Cursor;
+use millstream_sync::timeline::Timeline;
+
+use crate::completer::{Batch, Completer, Returning, complete};
+use crate::driver::{Code, Context, CuEvent, CuStream};
+use crate::staging::Staged;
+
+/// A queue of the device.
+pub(crate) struct Queue {
+    pub(crate) stream: CuStream,
+    context: Arc<Context>,
+    timeline: Arc<Timeline>,
+    /// None where the device is driven: then `poll` completes.
+    completer: Option<Completer>,
+    /// The last cursor that was issued.
+    issued: Cursor,
+    /// The last cursor of the last batch.
+    recorded: Cursor,
+    /// Events of batches that may not have passed, oldest first.
+    flights: VecDeque<Flight>,
+    /// Events that nobody waits for any more.
+    events: Vec<Arc<CuEvent>>,
+    /// Of the batch that is being made.
+    landings: Vec<Returning>,
+    uploads: Vec<Staged>,
+}
+
+struct Flight {
+    cursor: Cursor,
+    event: Arc<CuEvent>,
+    /// What there is to do once it has passed, where no thread does it.
+    batch: Option<Batch>,
+}
+
+impl Queue {
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        stream: CuStream,
+        timeline: Arc<Timeline>,
+        completer: Option<Completer>,
+        depth: usize,
+    ) -> Self {
+        Self {
+            stream,
+            context: context.clone(),
+            timeline,
+            completer,
+            issued: 0,
+            recorded: 0,
+            flights: VecDeque::with_capacity(depth),
+            events: Vec::with_capacity(depth),
+            landings: Vec::new(),
+            uploads: Vec::new(),
+        }
+    }
+
+    /// The task at this cursor has been given to the stream.
+    #[inline]
+    pub(crate) fn issue(&mut self, cursor: Cursor) {
+        self.issued = cursor;
+    }
+
+    /// Has these bytes taken to who asked for them, with the batch that is being made.
+    pub(crate) fn bring_back(&mut self, returning: Returning) {
+        self.landings.push(returning);
+    }
+
+    /// Keeps what is copied from until the batch has passed.
+    pub(crate) fn keep(&mut self, staged: Staged) {
+        self.uploads.push(staged);
+    }
+
+    /// Ends a batch: one event, behind everything that was issued.
+    pub(crate) fn flush(&mut self) -> Result<(), Code> {
+        if self.issued == self.recorded {
+            return Ok(());
+        }
+        self.prune();
+        let event = match self.events.pop() {
+            Some(event) => event,
+            None => Arc::new(CuEvent::new(&self.context)?),
+        };
+        self.stream.record(&event)?;
+        let cursor = self.issued;
+        let batch = Batch {
+            cursor,
+            event: event.clone(),
+            landings: std::mem::take(&mut self.landings),
+            uploads: std::mem::take(&mut self.uploads),
+        };
+        let batch = match &self.completer {
+            // It refuses only when its thread has ended, which ends all timelines.
+            Some(completer) => completer.take(batch).err(),
+            None => Some(batch),
+        };
+        self.recorded = cursor;
+        self.flights.push_back(Flight {
+            cursor,
+            event,
+            batch,
+        });
+        Ok(())
+    }
+
+    /// Takes back the events of what has passed.
+    fn prune(&mut self) {
+        let completed = self.timeline.completed();
+        while let Some(flight) = self
+            .flights
+            .pop_front_if(|flight| flight.cursor <= completed)
+        {
+            self.events.push(flight.event);
+        }
+    }
+
+    /// The event behind a cursor, recorded now if its batch has not ended; none if the cursor has passed.
+    pub(crate) fn event_behind(&mut self, cursor: Cursor) -> Result<Option<Arc<CuEvent>>, Code> {
+        if self.timeline.completed() >= cursor {
+            return Ok(None);
+        }
+        if cursor > self.recorded {
+            self.flush()?;
+        }
+        let place = self
+            .flights
+            .partition_point(|flight| flight.cursor < cursor);
+        Ok(self.flights.get(place).map(|flight| flight.event.clone()))
+    }
+
+    /// Completes what has passed, where no thread does, and says whether there was any.
+    pub(crate) fn poll(&mut self) -> Result<bool, Code> {
+        let mut any = false;
+        while let Some(flight) = self.flights.front_mut() {
+            let Some(batch) = &flight.batch else { break };
+            if !batch.event.is_over()? {
+                break;
+            }
+            if let Some(batch) = flight.batch.take() {
+                complete(batch, &self.timeline);
+            }
+            self.prune();
+            any = true;
+        }
+        Ok(any)
+    }
+
+    /// Is something in flight?
+    pub(crate) fn is_busy(&self) -> bool {
+        self.timeline.completed() < self.recorded
+    }
+}
