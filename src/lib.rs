@@ -37,8 +37,8 @@ pub use millstream_core::journal::{
     self, Digest, LogError, LoggedReadback, ReplayError, Replayed, SubmissionLog,
 };
 pub use millstream_core::kernel::{
-    AtomicElement, BindingSpec, Cube, ExecutionMode, Kernel, NativeArgs, ScalarSpec, Share,
-    Signature, Source,
+    AtomicElement, BindingSpec, Cube, CubeShape, ExecutionMode, Kernel, NativeArgs, ScalarSpec,
+    Share, Signature, Source,
 };
 pub use millstream_core::launch::{
     Argument, ArgumentError, ArgumentWriter, Arguments, Bound, CubeCount, Im2colMap, Interleave,

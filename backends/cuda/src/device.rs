@@ -22,6 +22,7 @@ use millstream_sync::timeline::Timeline;
 use crate::completer::{Completer, Ending, Returning};
 use crate::driver::{Api, Class, Code, Context, CuStream, Gpu, PagePool, refused};
 use crate::kernel::{CudaCompiler, CudaKernel};
+use crate::nvrtc::{Cache, Target};
 use crate::pages::Pages;
 use crate::properties::properties;
 use crate::queue::Queue;
@@ -84,6 +85,15 @@ impl CudaDevice {
         let mut made = Self {
             compiler: Arc::new(CudaCompiler {
                 context: context.clone(),
+                target: Target::of(
+                    gpu.attribute(
+                        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                    )?,
+                    gpu.attribute(
+                        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                    )?,
+                ),
+                cache: Cache::new(Cache::default_folder()),
             }),
             queues: Vec::with_capacity(queues),
             staging: Staging::new(&context),

@@ -8,9 +8,10 @@ use millstream_core::error::KernelError;
 use millstream_core::kernel::{Kernel, Source};
 
 use crate::driver::{Class, Code, Context, Function, Module};
+use crate::nvrtc::{Cache, Failure, Target};
 
-/// Threads of a cube where the kernel says nothing.
-const THREADS: u32 = 256;
+/// Bytes of dynamic shared memory that every kernel may have unasked.
+const SHARED_UNASKED: u32 = 48 << 10;
 
 /// A kernel of a GPU.
 pub(crate) struct CudaKernel {
@@ -26,6 +27,8 @@ pub(crate) struct CudaKernel {
 /// Prepares kernels for one GPU.
 pub(crate) struct CudaCompiler {
     pub(crate) context: Arc<Context>,
+    pub(crate) target: Target,
+    pub(crate) cache: Cache,
 }
 
 impl Compiler for CudaCompiler {
@@ -45,12 +48,17 @@ impl Compiler for CudaCompiler {
             .map_err(|code| refused("the context cannot be used", code))?;
         let module = Module::load(&self.context, &image)
             .map_err(|code| refused("the driver does not load it", code))?;
-        let function = Arc::new(module)
-            .function(kernel.name())
-            .map_err(|code| refused("it has no such entry point", code))?;
+        let function = Arc::new(module).function(kernel.name()).map_err(|code| {
+            let name = kernel.name();
+            refused(
+                &format!("it has no entry point `extern \"C\" __global__ {name}`"),
+                code,
+            )
+        })?;
+        let cube = kernel.cube();
         let made = CudaKernel {
-            threads: [THREADS, 1, 1],
-            shared_bytes: 0,
+            threads: cube.threads,
+            shared_bytes: cube.shared_bytes,
             scalar_bytes: kernel
                 .signature()
                 .scalars()
@@ -60,8 +68,37 @@ impl Compiler for CudaCompiler {
             function,
         };
         check_parameters(kernel, &made)?;
+        let most = made
+            .function
+            .threads_max()
+            .map_err(|code| refused("the driver does not describe it", code))?;
+        check_threads(kernel, cube.threads, most)?;
+        if cube.shared_bytes > SHARED_UNASKED {
+            let asked = format!(
+                "it cannot have {} bytes of shared memory",
+                cube.shared_bytes
+            );
+            made.function
+                .allow_shared(cube.shared_bytes)
+                .map_err(|code| refused(&asked, code))?;
+        }
         Ok(Arc::new(made))
     }
+}
+
+/// Refuses a cube that no launch could have, before one is tried.
+fn check_threads(kernel: &Kernel, threads: [u32; 3], most: u32) -> Result<(), KernelError> {
+    let all = threads.iter().map(|axis| u64::from(*axis)).product::<u64>();
+    if (1..=u64::from(most)).contains(&all) {
+        return Ok(());
+    }
+    let [x, y, z] = threads;
+    Err(KernelError::Compile {
+        kernel: kernel.name().clone(),
+        log: format!(
+            "its cubes are of {x} x {y} x {z} threads, and 1 to {most} can be: its registers allow no more"
+        ),
+    })
 }
 
 impl CudaCompiler {
@@ -71,6 +108,10 @@ impl CudaCompiler {
             match source {
                 Source::Ptx(text) => return Ok(text.bytes().chain([0]).collect()),
                 Source::Cubin(binary) => return Ok(binary.to_vec()),
+                Source::CudaC(text) => {
+                    let made = self.cache.get(kernel.name(), text, &self.target);
+                    return made.map_err(|why| failed(kernel, why));
+                }
                 _ => {}
             }
         }
@@ -83,6 +124,14 @@ impl CudaCompiler {
                 _ => kinds.join(", "),
             },
         })
+    }
+}
+
+fn failed(kernel: &Kernel, why: Failure) -> KernelError {
+    let kernel = kernel.name().clone();
+    match why {
+        Failure::NoCompiler(why) => KernelError::NoCompiler { kernel, why },
+        Failure::Source(log) => KernelError::Compile { kernel, log },
     }
 }
 

@@ -14,12 +14,14 @@
 //! | `staging` | pinned blocks that copies go through |
 //! | `pages` | memory, and how bindings resolve to addresses |
 //! | `kernel` | sources become functions, checked against their signatures |
+//! | `nvrtc` | CUDA C to binaries, and a cache of them on disk |
 
 mod completer;
 mod device;
 mod driver;
 mod fill;
 mod kernel;
+mod nvrtc;
 mod options;
 mod pages;
 mod properties;

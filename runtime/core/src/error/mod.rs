@@ -188,6 +188,14 @@ pub enum KernelError {
         /// What the compiler said.
         log: String,
     },
+    /// The compiler that the source needs is not on this machine.
+    #[error("kernel `{kernel}` cannot be compiled here: {why}")]
+    NoCompiler {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// What is missing, and what to do.
+        why: String,
+    },
     /// The device is gone. Whoever prepares kernels is told [`Error::DeviceLost`].
     #[error("kernel `{kernel}` was not compiled: the device is lost")]
     Lost {

@@ -68,6 +68,26 @@ pub enum ExecutionMode {
     Unchecked,
 }
 
+/// What a cube is made of, on devices that run a cube as many threads. A native kernel is called once a cube whatever
+/// it says here.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct CubeShape {
+    /// Threads along each axis. The default is 256, 1, 1.
+    pub threads: [u32; 3],
+    /// Bytes of shared memory that a launch adds to what the source declares. The default is 0.
+    pub shared_bytes: u32,
+}
+
+impl Default for CubeShape {
+    fn default() -> Self {
+        Self {
+            threads: [256, 1, 1],
+            shared_bytes: 0,
+        }
+    }
+}
+
 /// A kernel as its author wrote it.
 ///
 /// ```
@@ -85,6 +105,7 @@ pub enum ExecutionMode {
 pub struct Kernel {
     name: Arc<str>,
     signature: Signature,
+    cube: CubeShape,
     sources: Vec<Source>,
 }
 
@@ -94,6 +115,7 @@ impl Kernel {
         Self {
             name: name.into(),
             signature: Signature::default(),
+            cube: CubeShape::default(),
             sources: Vec::new(),
         }
     }
@@ -158,6 +180,19 @@ impl Kernel {
         self
     }
 
+    /// Sets the threads of a cube along each axis, for devices that run a cube as many threads.
+    pub fn threads(mut self, threads: [u32; 3]) -> Self {
+        self.cube.threads = threads;
+        self
+    }
+
+    /// Adds shared memory to each cube, in bytes, for sources that declare it without a length
+    /// (`extern __shared__`).
+    pub fn shared_bytes(mut self, bytes: u32) -> Self {
+        self.cube.shared_bytes = bytes;
+        self
+    }
+
     /// Adds a Rust closure as a source.
     pub fn native(
         mut self,
@@ -186,6 +221,11 @@ impl Kernel {
     /// What a launch must bring.
     pub fn signature(&self) -> &Signature {
         &self.signature
+    }
+
+    /// What a cube is made of.
+    pub fn cube(&self) -> CubeShape {
+        self.cube
     }
 
     /// The sources, in the order in which they were added.

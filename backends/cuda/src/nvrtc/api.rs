@@ -1,0 +1,127 @@
+//! The compiler's functions, by the types of cudarc and with answers as numbers.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use cudarc::nvrtc::sys::nvrtcProgram;
+use libloading::Library;
+
+/// The folder that has the compiler's libraries, where the system does not find them by itself.
+pub(super) const FOLDER: &str = "MILLSTREAM_NVRTC";
+
+macro_rules! functions {
+    ($($name:ident = $symbol:ident($($type:ty),*);)*) => {
+        /// The compiler's functions.
+        pub(super) struct Nvrtc {
+            $(pub(super) $name: unsafe extern "C" fn($($type),*) -> u32,)*
+            error_text: unsafe extern "C" fn(u32) -> *const c_char,
+        }
+
+        impl Nvrtc {
+            fn of(library: &'static Library) -> Result<Self, &'static str> {
+                // SAFETY: the types are those of the compiler's header, but for the answers: a C enumeration is an
+                // unsigned number to a caller.
+                unsafe {
+                    Ok(Self {
+                        $($name: *library
+                            .get(stringify!($symbol))
+                            .map_err(|_| stringify!($symbol))?,)*
+                        error_text: *library
+                            .get("nvrtcGetErrorString")
+                            .map_err(|_| "nvrtcGetErrorString")?,
+                    })
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    version = nvrtcVersion(*mut c_int, *mut c_int);
+    create = nvrtcCreateProgram(
+        *mut nvrtcProgram, *const c_char, *const c_char, c_int, *const *const c_char,
+        *const *const c_char
+    );
+    destroy = nvrtcDestroyProgram(*mut nvrtcProgram);
+    compile = nvrtcCompileProgram(nvrtcProgram, c_int, *const *const c_char);
+    log_size = nvrtcGetProgramLogSize(nvrtcProgram, *mut usize);
+    log = nvrtcGetProgramLog(nvrtcProgram, *mut c_char);
+    binary_size = nvrtcGetCUBINSize(nvrtcProgram, *mut usize);
+    binary = nvrtcGetCUBIN(nvrtcProgram, *mut c_char);
+}
+
+impl Nvrtc {
+    /// The compiler's own words for an answer.
+    pub(super) fn text(&self, answer: u32) -> String {
+        // SAFETY: it answers every number with a text that lives as long as the library, or with none.
+        let text = unsafe { (self.error_text)(answer) };
+        if text.is_null() {
+            return format!("error {answer}");
+        }
+        // SAFETY: as above, and a 0 ends it.
+        unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned()
+    }
+}
+
+/// The compiler, loaded once and never unloaded.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub(super) fn nvrtc() -> Result<&'static Nvrtc, &'static str> {
+    static NVRTC: OnceLock<Result<Nvrtc, String>> = OnceLock::new();
+    let load = || {
+        let library = find()?;
+        // Never unloaded: `Nvrtc` has addresses in it.
+        Nvrtc::of(Box::leak(Box::new(library))).map_err(|symbol| {
+            format!("the library of NVRTC has no function `{symbol}`; install NVRTC 12 or 13")
+        })
+    };
+    NVRTC.get_or_init(load).as_ref().map_err(String::as_str)
+}
+
+fn find() -> Result<Library, String> {
+    let folder = std::env::var_os(FOLDER).map(PathBuf::from);
+    if let Some(folder) = &folder {
+        // NVRTC looks for its builtins by name alone: it finds those that are loaded already.
+        for builtins in libraries(folder, "libnvrtc-builtins.so") {
+            // SAFETY: a library of NVIDIA's without initializers of its own; it stays loaded.
+            if let Ok(library) = unsafe { Library::new(builtins) } {
+                std::mem::forget(library);
+            }
+        }
+        for candidate in libraries(folder, "libnvrtc.so") {
+            // SAFETY: the initializers are NVRTC's own, which every user of it runs.
+            if let Ok(library) = unsafe { Library::new(candidate) } {
+                return Ok(library);
+            }
+        }
+        return Err(format!(
+            "{FOLDER} is `{}`, where no libnvrtc.so can be loaded",
+            folder.display()
+        ));
+    }
+    cudarc::get_lib_name_candidates("nvrtc")
+        .into_iter()
+        // SAFETY: as above.
+        .find_map(|candidate| unsafe { Library::new(candidate) }.ok())
+        .ok_or_else(|| {
+            format!(
+                "NVRTC (libnvrtc.so) is not on this machine: install CUDA's run-time compiler, or \
+                 `pip install nvidia-cuda-nvrtc` and set {FOLDER} to its folder `nvidia/cu13/lib`; \
+                 or give the kernel as PTX or cubin"
+            )
+        })
+}
+
+/// The files of a folder whose names begin so.
+fn libraries(folder: &PathBuf, name: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(name));
+    let mut found: Vec<_> = named.map(|entry| entry.path()).collect();
+    // The shortest name is the link to the one to use.
+    found.sort_by_key(|path| path.as_os_str().len());
+    found
+}

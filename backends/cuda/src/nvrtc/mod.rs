@@ -1,0 +1,23 @@
+//! CUDA C to binaries: NVIDIA's run-time compiler, loaded when the first such kernel is prepared, and a cache on disk
+//! of what it made. Needs no GPU.
+
+mod api;
+mod cache;
+mod compile;
+
+pub(crate) use cache::Cache;
+pub(crate) use compile::Failure;
+
+/// What a compilation is for: a GPU's compute capability, such as `sm_90a`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Target(pub(crate) String);
+
+impl Target {
+    /// The GPUs of this compute capability.
+    pub(crate) fn of(major: i32, minor: i32) -> Self {
+        // From 9.0 on the instructions that belong to one capability alone are called by an `a`: a binary that is
+        // made here runs here alone anyway.
+        let alone = if major >= 9 { "a" } else { "" };
+        Self(format!("sm_{major}{minor}{alone}"))
+    }
+}
