@@ -5,7 +5,7 @@
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use millstream::sim::Sim;
-use millstream::{Cpu, Device};
+use millstream::{Cpu, Cuda, Device, cuda};
 use serde::Serialize;
 
 use crate::args::DoctorArgs;
@@ -18,6 +18,15 @@ struct Diagnosis {
     version: &'static str,
     exit_code: u8,
     backends: Vec<Finding>,
+    /// What compiles CUDA C.
+    compiler: Compiler,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Compiler {
+    Nvrtc(String),
+    Missing(String),
 }
 
 #[derive(Debug, Serialize)]
@@ -47,18 +56,20 @@ struct Facts {
 
 /// Opens a device of every kind, closes it again, and prints what was found.
 pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
-    let backends = vec![
-        Finding {
-            backend: "cpu",
-            for_tests: false,
-            state: examine(Device::open(Cpu::default())),
-        },
-        Finding {
-            backend: "sim",
-            for_tests: true,
-            state: examine(Device::open(Sim::seed(1))),
-        },
-    ];
+    let found = |backend, for_tests, state| Finding {
+        backend,
+        for_tests,
+        state,
+    };
+    let mut backends = vec![found("cpu", false, examine(Device::open(Cpu::default())))];
+    match cuda::gpus() {
+        Ok(gpus) => backends.extend(gpus.iter().map(|gpu| {
+            let opened = Device::open(Cuda::ordinal(gpu.ordinal));
+            found("cuda", false, examine(opened))
+        })),
+        Err(error) => backends.push(found("cuda", false, examine(Err(error)))),
+    }
+    backends.push(found("sim", true, examine(Device::open(Sim::seed(1)))));
     let exit = if backends
         .iter()
         .any(|finding| !finding.for_tests && matches!(finding.state, State::Ready(_)))
@@ -71,6 +82,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
         version: env!("CARGO_PKG_VERSION"),
         exit_code: exit.code(),
         backends,
+        compiler: match cuda::compiler() {
+            Ok((major, minor)) => Compiler::Nvrtc(format!("{major}.{minor}")),
+            Err(error) => Compiler::Missing(error.to_string()),
+        },
     };
     if args.json {
         output::json(&diagnosis)?;
@@ -131,12 +146,28 @@ fn render(diagnosis: &Diagnosis) -> String {
                     .map_or_else(|| "not known".to_owned(), bytes),
                 &facts.features.join(", "),
             ]),
-            State::Unavailable { reason } => {
-                table.add_row([backend, "unavailable", reason, "-", "-", "-", "-"])
+            State::Unavailable { .. } => {
+                table.add_row([backend, "unavailable", "see below", "-", "-", "-", "-"])
             }
         };
     }
-    format!("millstream {}\n\n{table}\n", diagnosis.version)
+    // Sentences, which a table would cut or be stretched by.
+    let reasons = diagnosis
+        .backends
+        .iter()
+        .filter_map(|finding| match &finding.state {
+            State::Unavailable { reason } => Some(format!("- {reason}.\n")),
+            State::Ready(_) => None,
+        });
+    let reasons: String = reasons.collect();
+    let compiler = match &diagnosis.compiler {
+        Compiler::Nvrtc(version) => format!("- CUDA C is compiled by NVRTC {version}."),
+        Compiler::Missing(why) => format!("- {why}."),
+    };
+    format!(
+        "millstream {}\n\n{table}\n{reasons}{compiler}\n",
+        diagnosis.version
+    )
 }
 
 #[cfg(test)]
@@ -154,6 +185,7 @@ mod tests {
         Diagnosis {
             version: "0.1.0",
             exit_code: 0,
+            compiler: Compiler::Missing("no quill".into()),
             backends: vec![
                 Finding {
                     backend: "cpu",
@@ -182,6 +214,7 @@ mod tests {
             "native kernels, f64",
             "unavailable",
             "no beads",
+            "no quill",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }

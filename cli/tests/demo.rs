@@ -244,7 +244,21 @@ fn the_doctor_finds_the_processor() {
             .unwrap()
             > 0
     );
-    let simulator = &diagnosis["backends"][1];
+    let backends = diagnosis["backends"].as_array().unwrap();
+    let of = |backend: &str| {
+        backends
+            .iter()
+            .find(|found| found["backend"] == backend)
+            .unwrap()
+    };
+    // A GPU, or why there is none and what to do.
+    let gpu = of("cuda");
+    let reason = gpu["unavailable"]["reason"].as_str();
+    assert!(
+        gpu["ready"].is_object() || reason.is_some_and(|reason| reason.contains("driver")),
+        "{gpu}"
+    );
+    let simulator = of("sim");
     assert_eq!(
         (&simulator["backend"], &simulator["for_tests"]),
         (&"sim".into(), &true.into())

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys::{CUdevice_attribute, CUdeviceptr, CUstream};
+use cudarc::driver::sys::{CUcontext, CUdevice_attribute, CUdeviceptr, CUstream};
 use millstream_core::access::Access;
 use millstream_core::backend::{
     Backend, BoundCount, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place,
@@ -49,6 +49,7 @@ pub struct CudaResources {
     bindings: Vec<(CUdeviceptr, u64, Access)>,
     /// The queue's stream; none for a guard.
     stream: Option<CUstream>,
+    context: CUcontext,
 }
 
 // SAFETY: addresses and a stream's handle, which the driver takes on any thread.
@@ -58,6 +59,11 @@ impl CudaResources {
     /// The address of binding `index`, its bytes and its access.
     pub fn binding(&self, index: usize) -> Option<(CUdeviceptr, u64, Access)> {
         self.bindings.get(index).copied()
+    }
+
+    /// The driver's context, the GPU's primary one. It is current while a custom task runs.
+    pub fn context(&self) -> CUcontext {
+        self.context
     }
 
     /// The driver's stream of the queue, in a custom task: what is given to it here runs in the task's place.
@@ -472,6 +478,7 @@ impl CudaDevice {
         Ok(CudaResources {
             bindings: bound.collect::<Result<_, Refused>>()?,
             stream: None,
+            context: self.ending.context.raw(),
         })
     }
 }
@@ -479,6 +486,9 @@ impl CudaDevice {
 impl Drop for CudaDevice {
     /// Queues end after what they were given; then memory goes back, and the context last.
     fn drop(&mut self) {
+        let (found, compiled) = self.compiler.cache.counts();
+        let device = &self.properties.name;
+        tracing::debug!(target: "millstream::cuda", device, found, compiled, "kernels found compiled on disk, and compiled");
         // Whoever drops it may have another context current, or none.
         let _ = self.ending.context.enter();
         for queue in &mut self.queues {

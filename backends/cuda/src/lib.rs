@@ -29,4 +29,4 @@ mod queue;
 mod staging;
 
 pub use device::{CudaDevice, CudaResources};
-pub use options::{Cuda, GpuInfo, gpus_seen as gpus};
+pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus};

@@ -6,6 +6,7 @@ use millstream_core::id::MAX_QUEUES;
 
 use crate::device::CudaDevice;
 use crate::driver::gpus;
+use crate::nvrtc;
 
 /// Queues where nothing is said: more rarely overlap usefully.
 const QUEUES: usize = 4;
@@ -62,6 +63,17 @@ pub fn gpus_seen() -> Result<Vec<GpuInfo>, OpenError> {
         ),
     };
     Ok(gpus()?.into_iter().map(describe).collect())
+}
+
+/// The version of NVRTC, major and minor, which compiles CUDA C. It is loaded if it is there; it needs no GPU.
+///
+/// # Errors
+/// [`OpenError::Unavailable`]: it is not on this machine; and what to do.
+pub fn compiler() -> Result<(u32, u32), OpenError> {
+    nvrtc::version().map_err(|why| OpenError::Unavailable {
+        backend: "NVRTC",
+        why,
+    })
 }
 
 impl Cuda {

@@ -7,8 +7,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemPoolProps,
-    CUmemoryPool, CUmodule, CUstream, CUuuid,
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemPoolProps, CUmemoryPool, CUmodule,
+    CUstream, CUuuid,
 };
 use libloading::Library;
 
@@ -55,7 +55,6 @@ functions! {
         retain_context = cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice);
         release_context = cuDevicePrimaryCtxRelease_v2(CUdevice);
         set_context = cuCtxSetCurrent(CUcontext);
-        priority_range = cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int);
         memory_info = cuMemGetInfo_v2(*mut usize, *mut usize);
         create_pool = cuMemPoolCreate(*mut CUmemoryPool, *const CUmemPoolProps);
         destroy_pool = cuMemPoolDestroy(CUmemoryPool);
@@ -69,7 +68,6 @@ functions! {
         copy_in = cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
         copy_out = cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
         copy = cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
-        copy_2d = cuMemcpy2DAsync_v2(*const CUDA_MEMCPY2D, CUstream);
         fill_8 = cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
         fill_16 = cuMemsetD16Async(CUdeviceptr, u16, usize, CUstream);
         fill_8_2d = cuMemsetD2D8Async(CUdeviceptr, usize, u8, usize, usize, CUstream);

@@ -37,10 +37,6 @@ impl Code {
         }
     }
 
-    pub(crate) fn number(self) -> u32 {
-        self.0
-    }
-
     /// The driver's name for it.
     pub(crate) fn name(self) -> Option<&'static str> {
         let place = NAMES.binary_search_by_key(&self.0, |(number, _)| *number);

@@ -53,15 +53,6 @@ impl Context {
         self.raw
     }
 
-    /// The least and the greatest priority of streams, as the driver counts: lower numbers go first.
-    pub(crate) fn priorities(&self) -> Result<(i32, i32), Code> {
-        let (mut least, mut greatest) = (0, 0);
-        // SAFETY: the context is current (`retain`), the places for the answers are ours.
-        let answer = unsafe { (self.api().priority_range)(&raw mut least, &raw mut greatest) };
-        Code::check(answer)?;
-        Ok((least, greatest))
-    }
-
     /// Bytes that are free on the GPU, whoever uses the rest.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         let (mut free, mut all) = (0, 0);

@@ -107,7 +107,6 @@ impl Drop for PagePool {
 pub(crate) struct Pinned {
     context: Arc<Context>,
     start: NonNull<u8>,
-    bytes: usize,
 }
 
 // SAFETY: it is plain memory; who may touch it when is the business of its user.
@@ -125,16 +124,11 @@ impl Pinned {
             context: context.clone(),
             // A driver that answers success with no memory is not believed.
             start: NonNull::new(start.cast()).ok_or(Code::OUT_OF_MEMORY)?,
-            bytes,
         })
     }
 
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.bytes
     }
 }
 

@@ -10,8 +10,6 @@ use super::{Code, Context};
 
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`
 const THREADS_MAX: u32 = 0;
-/// `CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES`
-const SHARED_STATIC: u32 = 1;
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`
 const SHARED_DYNAMIC_MAX: u32 = 8;
 
@@ -95,11 +93,6 @@ impl Function {
     /// Most threads of a block, by its use of registers.
     pub(crate) fn threads_max(&self) -> Result<u32, Code> {
         self.attribute(THREADS_MAX)
-    }
-
-    /// Bytes of shared memory that the kernel declares.
-    pub(crate) fn shared_bytes(&self) -> Result<u32, Code> {
-        self.attribute(SHARED_STATIC)
     }
 
     /// Allows launches with so many bytes of dynamic shared memory.

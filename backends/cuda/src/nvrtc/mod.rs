@@ -8,6 +8,13 @@ mod compile;
 pub(crate) use cache::Cache;
 pub(crate) use compile::Failure;
 
+/// The compiler's version, major and minor, or what is missing and what to do.
+pub(crate) fn version() -> Result<(u32, u32), String> {
+    compile::version()
+        .map(|(major, minor)| (major.max(0) as u32, minor.max(0) as u32))
+        .map_err(|(Failure::NoCompiler(why) | Failure::Source(why))| why)
+}
+
 /// What a compilation is for: a GPU's compute capability, such as `sm_90a`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Target(pub(crate) String);
