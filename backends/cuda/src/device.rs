@@ -91,6 +91,7 @@ impl CudaDevice {
         let mut made = Self {
             compiler: Arc::new(CudaCompiler {
                 context: context.clone(),
+                properties: properties.clone(),
                 target: Target::of(
                     gpu.attribute(
                         CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,

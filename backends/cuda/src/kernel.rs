@@ -6,9 +6,10 @@ use millstream_core::access::Access;
 use millstream_core::backend::{BackendKernel, Compiler};
 use millstream_core::error::KernelError;
 use millstream_core::kernel::{Kernel, Source};
+use millstream_core::properties::DeviceProperties;
 
 use crate::driver::{Class, Code, Context, Function, Module};
-use crate::nvrtc::{Cache, Failure, Target};
+use crate::nvrtc::{Cache, Target};
 
 /// Bytes of dynamic shared memory that every kernel may have unasked.
 const SHARED_UNASKED: u32 = 48 << 10;
@@ -27,12 +28,14 @@ pub(crate) struct CudaKernel {
 /// Prepares kernels for one GPU.
 pub(crate) struct CudaCompiler {
     pub(crate) context: Arc<Context>,
+    pub(crate) properties: DeviceProperties,
     pub(crate) target: Target,
     pub(crate) cache: Cache,
 }
 
 impl Compiler for CudaCompiler {
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
+        kernel.check_needs(&self.properties)?;
         let image = self.image(kernel)?;
         let refused = |what: &str, code: Code| match code.class() {
             Class::Sticky => KernelError::Lost {
@@ -110,28 +113,16 @@ impl CudaCompiler {
                 Source::Cubin(binary) => return Ok(binary.to_vec()),
                 Source::CudaC(text) => {
                     let made = self.cache.get(kernel.name(), text, &self.target);
-                    return made.map_err(|why| failed(kernel, why));
+                    return made.map_err(|why| why.of(kernel));
                 }
                 _ => {}
             }
         }
-        let kinds: Vec<_> = kernel.sources().iter().map(Source::kind).collect();
         Err(KernelError::NoSource {
             kernel: kernel.name().clone(),
             backend: "cuda",
-            available: match kinds[..] {
-                [] => "no source at all".to_owned(),
-                _ => kinds.join(", "),
-            },
+            available: kernel.source_kinds(),
         })
-    }
-}
-
-fn failed(kernel: &Kernel, why: Failure) -> KernelError {
-    let kernel = kernel.name().clone();
-    match why {
-        Failure::NoCompiler(why) => KernelError::NoCompiler { kernel, why },
-        Failure::Source(log) => KernelError::Compile { kernel, log },
     }
 }
 

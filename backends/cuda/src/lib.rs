@@ -29,4 +29,5 @@ mod queue;
 mod staging;
 
 pub use device::{CudaDevice, CudaResources};
+pub use nvrtc::{Compiled, compile_for};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sha2::{Digest, Sha256};
 
 use super::Target;
-use super::compile::{Failure, compile, options, version};
+use super::compile::{Failure, Made, compile, options, version};
 
 /// What a file begins with; the digest of the binary and the binary follow.
 const MAGIC: &[u8; 8] = b"MSCUBIN1";
@@ -67,7 +67,10 @@ impl Cache {
             return Ok(binary);
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
-        let binary = compile(name, source, target)?;
+        let Made { binary, log } = compile(name, source, &options(target))?;
+        if !log.is_empty() {
+            tracing::warn!(target: "millstream::cuda", kernel = name, log, "the compiler warns");
+        }
         if let Some(path) = path
             && let Err(error) = write(&path, &binary)
         {

@@ -51,11 +51,18 @@ pub(super) fn options(target: &Target) -> Vec<String> {
     ]
 }
 
+/// What a compilation made.
+pub(crate) struct Made {
+    pub(crate) binary: Vec<u8>,
+    /// What the compiler said of it: warnings, and registers where they were asked for.
+    pub(crate) log: String,
+}
+
 /// The binary of a CUDA C source for GPUs of this kind.
 ///
 /// # Errors
 /// The compiler is not here, or refuses the source.
-pub(crate) fn compile(name: &str, source: &str, target: &Target) -> Result<Vec<u8>, Failure> {
+pub(crate) fn compile(name: &str, source: &str, options: &[String]) -> Result<Made, Failure> {
     let nvrtc = nvrtc().map_err(|why| Failure::NoCompiler(why.to_owned()))?;
     let text = |text: &str| {
         CString::new(text).map_err(|_| Failure::Source("the source has a zero byte".to_owned()))
@@ -79,7 +86,6 @@ pub(crate) fn compile(name: &str, source: &str, target: &Target) -> Result<Vec<u
     if made != 0 {
         return Err(Failure::Source(nvrtc.text(made)));
     }
-    let options = options(target);
     let options: Vec<CString> = options
         .iter()
         .map(|option| text(option))
@@ -87,10 +93,10 @@ pub(crate) fn compile(name: &str, source: &str, target: &Target) -> Result<Vec<u
     let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     // SAFETY: the program lives, the options end with 0 and are read during the call.
     let answer = unsafe { (nvrtc.compile)(program.raw, pointers.len() as i32, pointers.as_ptr()) };
+    let log = program.read(nvrtc.log_size, nvrtc.log);
+    let log = String::from_utf8_lossy(&log);
+    let log = log.trim_end_matches('\0').trim_end();
     if answer != 0 {
-        let log = program.read(nvrtc.log_size, nvrtc.log);
-        let log = String::from_utf8_lossy(&log);
-        let log = log.trim_end_matches('\0').trim_end();
         return Err(Failure::Source(match log {
             "" => nvrtc.text(answer),
             log => with_lines(log, &format!("{name}.cu"), source),
@@ -98,7 +104,10 @@ pub(crate) fn compile(name: &str, source: &str, target: &Target) -> Result<Vec<u
     }
     match program.read(nvrtc.binary_size, nvrtc.binary) {
         binary if binary.is_empty() => Err(Failure::Source("the compiler made nothing".to_owned())),
-        binary => Ok(binary),
+        binary => Ok(Made {
+            binary,
+            log: log.to_owned(),
+        }),
     }
 }
 

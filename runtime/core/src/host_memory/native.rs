@@ -21,36 +21,15 @@ pub fn native_source(
     kernel: &Kernel,
     properties: &DeviceProperties,
 ) -> Result<Arc<NativeKernel>, KernelError> {
-    let lacks = |feature: &&_| !properties.has(**feature);
-    if let Some(feature) = kernel.required().iter().find(lacks) {
-        return Err(KernelError::Feature {
-            kernel: kernel.name().clone(),
-            feature: *feature,
-        });
-    }
-    let declared = kernel.signature().bindings().len();
-    if declared > properties.max_bindings {
-        return Err(KernelError::TooManyBindings {
-            kernel: kernel.name().clone(),
-            declared,
-            limit: properties.max_bindings,
-        });
-    }
+    kernel.check_needs(properties)?;
     let native = kernel.sources().iter().find_map(|source| match source {
         Source::Native(native) => Some(native.clone()),
         _ => None,
     });
-    native.ok_or_else(|| {
-        let kinds: Vec<&str> = kernel.sources().iter().map(Source::kind).collect();
-        KernelError::NoSource {
-            kernel: kernel.name().clone(),
-            backend: properties.backend,
-            available: if kinds.is_empty() {
-                "none at all".to_owned()
-            } else {
-                kinds.join(", ")
-            },
-        }
+    native.ok_or_else(|| KernelError::NoSource {
+        kernel: kernel.name().clone(),
+        backend: properties.backend,
+        available: kernel.source_kinds(),
     })
 }
 

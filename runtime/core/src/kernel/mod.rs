@@ -16,7 +16,8 @@ pub use signature::{BindingSpec, ScalarSpec, Share, Signature};
 
 use crate::access::Access;
 use crate::element::Element;
-use crate::properties::Feature;
+use crate::error::KernelError;
+use crate::properties::{DeviceProperties, Feature};
 
 /// A native kernel: called once per cube, on any thread of the device's team.
 pub type NativeKernel = dyn Fn(&Cube, &NativeArgs<'_>) + Send + Sync + 'static;
@@ -231,6 +232,38 @@ impl Kernel {
     /// The sources, in the order in which they were added.
     pub fn sources(&self) -> &[Source] {
         &self.sources
+    }
+
+    /// The kinds of its sources, as an error lists them.
+    pub fn source_kinds(&self) -> String {
+        let kinds: Vec<&str> = self.sources.iter().map(Source::kind).collect();
+        match kinds[..] {
+            [] => "no source at all".to_owned(),
+            _ => kinds.join(", "),
+        }
+    }
+
+    /// Has a device with these properties what the kernel needs, whatever its sources?
+    ///
+    /// # Errors
+    /// [`KernelError::Feature`], [`KernelError::TooManyBindings`].
+    pub fn check_needs(&self, properties: &DeviceProperties) -> Result<(), KernelError> {
+        let lacks = |feature: &&_| !properties.has(**feature);
+        if let Some(feature) = self.required().iter().find(lacks) {
+            return Err(KernelError::Feature {
+                kernel: self.name.clone(),
+                feature: *feature,
+            });
+        }
+        let declared = self.signature.bindings().len();
+        if declared > properties.max_bindings {
+            return Err(KernelError::TooManyBindings {
+                kernel: self.name.clone(),
+                declared,
+                limit: properties.max_bindings,
+            });
+        }
+        Ok(())
     }
 
     /// The features that the kernel needs.

@@ -1,0 +1,99 @@
+//! Compiling for a GPU that is not here, to see whether a kernel compiles and what it takes: a check for CI.
+
+use millstream_core::error::KernelError;
+use millstream_core::kernel::{Kernel, Source};
+
+use super::Target;
+use super::compile::{Failure, compile, options};
+
+/// What a kernel became for one kind of GPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Compiled {
+    /// The binary, as [`Source::Cubin`] takes it.
+    pub binary: Vec<u8>,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Bytes that a thread writes to memory because it has too few registers. 0 is good.
+    pub spilled_bytes: u32,
+    /// Bytes of shared memory that the source declares.
+    pub shared_bytes: u32,
+}
+
+/// Compiles the CUDA C source of a kernel for GPUs such as `sm_90`. Needs NVRTC, but no GPU and no driver. Blocks for
+/// as long as the compiler takes. Nothing is kept.
+///
+/// ```
+/// use millstream_core::kernel::Kernel;
+///
+/// let fill = Kernel::new("fill").writes::<f32>("out").cuda(
+///     r#"extern "C" __global__ void fill(float* out) { out[threadIdx.x] = 1.0f; }"#,
+/// );
+/// match millstream_cuda::compile_for(&fill, "sm_90") {
+///     Ok(made) => assert!(made.registers > 0 && made.spilled_bytes == 0),
+///     Err(why) => println!("{why}"), // what to install, where there is no NVRTC
+/// }
+/// ```
+///
+/// # Errors
+/// [`KernelError::NoSource`], [`KernelError::NoCompiler`] with what to install, [`KernelError::Compile`] with what the
+/// compiler said and the lines that it means.
+pub fn compile_for(kernel: &Kernel, target: &str) -> Result<Compiled, KernelError> {
+    let name = kernel.name();
+    let source = kernel.sources().iter().find_map(|source| match source {
+        Source::CudaC(text) => Some(text),
+        _ => None,
+    });
+    let source = source.ok_or_else(|| KernelError::NoSource {
+        kernel: name.clone(),
+        backend: "NVRTC",
+        available: kernel.source_kinds(),
+    })?;
+    let mut options = options(&Target(target.to_owned()));
+    // Has registers, spills and shared memory told in the log.
+    options.push("--ptxas-options=-v".to_owned());
+    let made = compile(name, source, &options).map_err(|why| why.of(kernel))?;
+    Ok(Compiled {
+        registers: number_before(&made.log, " registers"),
+        spilled_bytes: number_before(&made.log, " bytes spill stores"),
+        shared_bytes: number_before(&made.log, " bytes smem"),
+        binary: made.binary,
+    })
+}
+
+/// The number that stands before these words; 0 where they are not said.
+fn number_before(log: &str, words: &str) -> u32 {
+    let before = log.split_once(words).map_or("", |(before, _)| before);
+    let digits = before
+        .rsplit(|letter: char| !letter.is_ascii_digit())
+        .next();
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+impl Failure {
+    /// As the error of preparing this kernel.
+    pub(crate) fn of(self, kernel: &Kernel) -> KernelError {
+        let kernel = kernel.name().clone();
+        match self {
+            Failure::NoCompiler(why) => KernelError::NoCompiler { kernel, why },
+            Failure::Source(log) => KernelError::Compile { kernel, log },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_tells_what_a_kernel_takes() {
+        let log = "ptxas info    : 0 bytes gmem\nptxas info    : Compiling entry function 'f' for 'sm_90'\n\
+                   ptxas info    : Function properties for f\n    \
+                   24 bytes stack frame, 16 bytes spill stores, 12 bytes spill loads\n\
+                   ptxas info    : Used 40 registers, used 1 barriers, 1056 bytes smem, 8 bytes cmem[0]";
+        assert_eq!(number_before(log, " registers"), 40);
+        assert_eq!(number_before(log, " bytes spill stores"), 16);
+        assert_eq!(number_before(log, " bytes smem"), 1056);
+        assert_eq!(number_before(log, " bytes of anything"), 0);
+    }
+}
