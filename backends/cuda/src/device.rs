@@ -242,7 +242,7 @@ impl Backend for CudaDevice {
         self.enter()?;
         let mut addresses = [0_u64; PARAMETERS_INLINE];
         let mut parameters = [std::ptr::null_mut::<c_void>(); PARAMETERS_INLINE];
-        let count = launch.bindings.len() + launch.scalars.len();
+        let count = launch.bindings.len() + kernel.scalars.len();
         if count > PARAMETERS_INLINE {
             return Err(Refused::Task(format!(
                 "it has {count} parameters, this device takes {PARAMETERS_INLINE}"
@@ -251,11 +251,17 @@ impl Backend for CudaDevice {
         for (place, binding) in launch.bindings.iter().enumerate() {
             addresses[place] = self.pages.resolve(binding)?;
         }
-        for (place, scalar) in launch.scalars.iter().enumerate() {
-            addresses[launch.bindings.len() + place] = *scalar;
+        let (pointers, values) = parameters.split_at_mut(launch.bindings.len());
+        for (parameter, address) in pointers.iter_mut().zip(&mut addresses) {
+            *parameter = (&raw mut *address).cast();
         }
-        for (parameter, value) in parameters.iter_mut().zip(&mut addresses[..count]) {
-            *parameter = (&raw mut *value).cast();
+        let scalars: &[u8] = bytemuck::cast_slice(launch.scalars);
+        for (parameter, range) in values.iter_mut().zip(&kernel.scalars) {
+            let Some(value) = scalars.get(range.clone()) else {
+                return Err(Refused::Task("it has too few scalars".to_owned()));
+            };
+            // The driver only reads what parameters point at.
+            *parameter = value.as_ptr().cast_mut().cast();
         }
         if !cubes.contains(&0) {
             let [x, y, z] = kernel.threads;

@@ -1,5 +1,6 @@
 //! Kernels: sources become functions that can be launched, on the threads of those who prepare them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use millstream_core::access::Access;
@@ -21,8 +22,8 @@ pub(crate) struct CudaKernel {
     pub(crate) threads: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub(crate) shared_bytes: u32,
-    /// Bytes of each scalar, in declared order.
-    pub(crate) scalar_bytes: Vec<usize>,
+    /// Where each scalar lies in the packed ones, in declared order, and its bytes.
+    pub(crate) scalars: Vec<Range<usize>>,
 }
 
 /// Prepares kernels for one GPU.
@@ -62,11 +63,11 @@ impl Compiler for CudaCompiler {
         let made = CudaKernel {
             threads: cube.threads,
             shared_bytes: cube.shared_bytes,
-            scalar_bytes: kernel
+            scalars: kernel
                 .signature()
                 .scalars()
                 .iter()
-                .map(|scalar| scalar.dtype.size())
+                .map(|scalar| scalar.offset..scalar.offset + scalar.dtype.size())
                 .collect(),
             function,
         };
@@ -143,9 +144,9 @@ fn check_parameters(kernel: &Kernel, made: &CudaKernel) -> Result<(), KernelErro
             size_of::<u64>(),
         )
     });
-    let scalars = signature.scalars().iter().zip(&made.scalar_bytes);
+    let scalars = signature.scalars().iter().zip(&made.scalars);
     let scalars =
-        scalars.map(|(scalar, bytes)| (format!("`{} {}`", scalar.dtype, scalar.name), *bytes));
+        scalars.map(|(scalar, place)| (format!("`{} {}`", scalar.dtype, scalar.name), place.len()));
     let declared: Vec<_> = bindings.chain(scalars).collect();
     let misfit = |log: String| KernelError::Compile {
         kernel: kernel.name().clone(),

@@ -58,13 +58,15 @@ impl Developing {
 
 impl Pipeline {
     pub(crate) fn new(client: &ComputeClient) -> Result<Self, Error> {
+        let [luma, blur_x, blur_y, sobel, tone, histogram] =
+            kernels().map(|kernel| client.kernel(kernel));
         Ok(Self {
-            luma: client.kernel(luma())?,
-            blur_x: client.kernel(blur_x())?,
-            blur_y: client.kernel(blur_y())?,
-            sobel: client.kernel(sobel())?,
-            tone: client.kernel(tone())?,
-            histogram: client.kernel(histogram())?,
+            luma: luma?,
+            blur_x: blur_x?,
+            blur_y: blur_y?,
+            sobel: sobel?,
+            tone: tone?,
+            histogram: histogram?,
         })
     }
 
@@ -88,25 +90,34 @@ impl Pipeline {
         let image = stream.empty::<u8>(pixels)?;
         let bins = stream.create(&[0u32; LEVELS])?;
 
-        stream.launch(&self.luma, rows.clone(), (read(&rgb), write(&light)))?;
+        let width = photo.width;
+        stream.launch(&self.luma, rows.clone(), (read(&rgb), write(&light), width))?;
         stream.launch(
             &self.blur_x,
             rows.clone(),
-            (read(&light), read(taps), write(&spare)),
+            (read(&light), read(taps), write(&spare), width),
         )?;
         stream.launch(
             &self.blur_y,
             rows.clone(),
-            (read(&spare), read(taps), write(&light)),
+            (read(&spare), read(taps), write(&light), width),
         )?;
-        stream.launch(&self.sobel, rows.clone(), (read(&light), write(&spare)))?;
+        stream.launch(
+            &self.sobel,
+            rows.clone(),
+            (read(&light), write(&spare), width),
+        )?;
         stream.launch(
             &self.tone,
             rows,
-            (read(&light), read(&spare), write(&image)),
+            (read(&light), read(&spare), write(&image), width),
         )?;
         let counts = CubeCount::d1(pixels.div_ceil(PIXELS_PER_COUNT) as u32);
-        stream.launch(&self.histogram, counts, (read(&image), update(&bins)))?;
+        stream.launch(
+            &self.histogram,
+            counts,
+            (read(&image), update(&bins), pixels as u32),
+        )?;
         Ok(Developing {
             image: stream.read(&image),
             histogram: stream.read(&bins),
@@ -114,10 +125,27 @@ impl Pipeline {
     }
 }
 
+/// CUDA C with the numbers of the recipe in front.
+fn cuda_source(code: &str) -> String {
+    let [red, green, blue] = LUMA;
+    format!(
+        "#define LUMA_RED {red:?}f\n#define LUMA_GREEN {green:?}f\n#define LUMA_BLUE {blue:?}f\n\
+         #define RADIUS {RADIUS}\n#define PAPER {PAPER:?}f\n#define HALF_INK {HALF_INK:?}f\n\
+         #define LEVELS {LEVELS}\n#define PIXELS_PER_COUNT {PIXELS_PER_COUNT}\n#line 1\n{code}"
+    )
+}
+
+/// All kernels of the recipe.
+fn kernels() -> [Kernel; 6] {
+    [luma(), blur_x(), blur_y(), sobel(), tone(), histogram()]
+}
+
 fn luma() -> Kernel {
     Kernel::new("luma")
         .reads::<u8>("rgb")
         .writes::<f32>("light")
+        .scalar::<u32>("width")
+        .cuda(cuda_source(include_str!("kernels/luma.cu")))
         .native(|_, args| {
             let start = args.chunk_start(1);
             let light: &mut [f32] = args.chunk(1);
@@ -136,6 +164,8 @@ fn blur_x() -> Kernel {
         .reads::<f32>("src")
         .reads::<f32>("taps")
         .writes::<f32>("dst")
+        .scalar::<u32>("width")
+        .cuda(cuda_source(include_str!("kernels/blur_x.cu")))
         .native(|_, args| {
             let start = args.chunk_start(2);
             let dst: &mut [f32] = args.chunk(2);
@@ -149,6 +179,8 @@ fn blur_y() -> Kernel {
         .reads::<f32>("src")
         .reads::<f32>("taps")
         .writes::<f32>("dst")
+        .scalar::<u32>("width")
+        .cuda(cuda_source(include_str!("kernels/blur_y.cu")))
         .native(|cube, args| {
             let dst: &mut [f32] = args.chunk(2);
             let src: &[f32] = args.read(0);
@@ -170,6 +202,8 @@ fn sobel() -> Kernel {
     Kernel::new("sobel")
         .reads::<f32>("src")
         .writes::<f32>("edges")
+        .scalar::<u32>("width")
+        .cuda(cuda_source(include_str!("kernels/sobel.cu")))
         .native(|cube, args| {
             let edges: &mut [f32] = args.chunk(1);
             let src: &[f32] = args.read(0);
@@ -191,6 +225,8 @@ fn tone() -> Kernel {
         .reads::<f32>("light")
         .reads::<f32>("edges")
         .writes::<u8>("image")
+        .scalar::<u32>("width")
+        .cuda(cuda_source(include_str!("kernels/tone.cu")))
         .native(|_, args| {
             let start = args.chunk_start(2);
             let image: &mut [u8] = args.chunk(2);
@@ -207,6 +243,8 @@ fn histogram() -> Kernel {
     Kernel::new("histogram")
         .reads::<u8>("image")
         .updates_atomically::<u32>("bins")
+        .scalar::<u32>("pixels")
+        .cuda(cuda_source(include_str!("kernels/histogram.cu")))
         .native(|cube, args| {
             let image: &[u8] = args.read(0);
             let bins: &[AtomicU32] = args.atomics::<u32>(1);
@@ -310,6 +348,31 @@ mod tests {
                     .sum()
             })
             .collect()
+    }
+
+    /// Every GPU that we name has these kernels, within its registers. Prints what they take.
+    #[test]
+    #[cfg(feature = "nvrtc-tests")]
+    fn the_kernels_compile_for_gpus_without_spilling() {
+        for target in ["sm_80", "sm_90", "sm_90a", "sm_100"] {
+            for kernel in kernels() {
+                let made = millstream::cuda::compile_for(&kernel, target).unwrap();
+                println!(
+                    "{target:<7} {:<10} {:>3} registers, {:>4} bytes shared, {} spilled",
+                    kernel.name(),
+                    made.registers,
+                    made.shared_bytes,
+                    made.spilled_bytes
+                );
+                assert!(
+                    (1..=64).contains(&made.registers),
+                    "{} takes {}",
+                    kernel.name(),
+                    made.registers
+                );
+                assert_eq!(made.spilled_bytes, 0, "{} spills", kernel.name());
+            }
+        }
     }
 
     #[test]
