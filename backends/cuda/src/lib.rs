@@ -5,6 +5,9 @@
 //!  CudaDevice ── launch, copy ──► CuStream ──► (GPU runs)
 //!      └── flush: one event ──────────────────► CuEvent ──► Completer: lands what was read back, publishes
 //! ```
+//! Not run on hardware yet. Not there yet: copies of pitched tensors and of ranges that overlap, cube counts read on the device, tensor
+//! maps, captured recordings, stream priorities, spans.
+//!
 //! | module | what |
 //! | --- | --- |
 //! | `driver` | the driver behind values of our own; loaded at run time |
