@@ -1,0 +1,5 @@
+//! The CUDA backend, unmodified, on the fake driver: what it does, what it leaves behind, and what it does when the
+//! driver refuses. Each test ends with what the fake found: nothing.
+
+mod moving;
+mod support;

@@ -1,0 +1,8 @@
+//! The library's own name, as a loader knows it: that of NVIDIA's driver.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcuda.so");
+    }
+}

@@ -1,0 +1,156 @@
+//! What all functions of the driver do first: lock, count, meet a planned fault, look for a context; and how those
+//! wait that wait.
+
+use std::cell::Cell;
+
+use crate::code::Code;
+use crate::gpu;
+use crate::state::{self, Locked, State};
+use crate::stream::Moment;
+
+/// What a function of the driver needs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing; it works in an inert fake, too.
+    Nothing,
+    /// `cuInit` was called.
+    Init,
+    /// A context is current on the calling thread.
+    Context,
+    /// The same, and it ends something: a planned fault is answered after that, as a driver does which tells of an
+    /// earlier failure.
+    Ending,
+    /// As `Ending`, but it needs no context.
+    Release,
+}
+
+thread_local! {
+    /// The context that is current here, and the session that it is of.
+    static CURRENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Makes a context current on this thread; 0 is none.
+pub(crate) fn set_current(state: &State, context: u64) {
+    CURRENT.set((state.session.unwrap_or(0), context));
+}
+
+/// An answer as C has it.
+fn number(answer: Result<(), Code>) -> u32 {
+    answer.err().unwrap_or(Code::SUCCESS).0
+}
+
+/// Calls `body` unless something is wrong before.
+pub(crate) fn call(
+    name: &str,
+    needs: Needs,
+    body: impl FnOnce(&mut State) -> Result<(), Code>,
+) -> u32 {
+    let mut state = state::lock();
+    let answer = enter(&mut state, name, needs, body);
+    drop(state);
+    state::changed();
+    number(answer)
+}
+
+fn enter<T>(
+    state: &mut State,
+    name: &str,
+    needs: Needs,
+    body: impl FnOnce(&mut State) -> Result<T, Code>,
+) -> Result<T, Code> {
+    let Some(session) = state.session else {
+        return match needs {
+            Needs::Nothing => body(state),
+            // A driver without a GPU, from `cuInit` on.
+            _ => Err(Code::NO_DEVICE),
+        };
+    };
+    let fault = state.count(name);
+    if let Some(code) = fault {
+        if code.is_sticky() {
+            state.break_down(code);
+        }
+        if !matches!(needs, Needs::Ending | Needs::Release) {
+            return Err(code);
+        }
+    }
+    if needs != Needs::Nothing && !state.initialized {
+        state.report(format!("{name} was called before cuInit"));
+        return Err(Code::NOT_INITIALIZED);
+    }
+    if matches!(needs, Needs::Context | Needs::Ending) {
+        let current = CURRENT.get();
+        let lives = state.retained > 0 && current == (session, state.context);
+        if !lives {
+            let thread = std::thread::current();
+            let thread = thread.name().unwrap_or("without a name");
+            state.report(format!(
+                "no context: {name} was called on thread `{thread}`, where no living context is current"
+            ));
+            return Err(Code::INVALID_CONTEXT);
+        }
+        if let Some(sticky) = state.sticky {
+            return Err(sticky);
+        }
+    }
+    let answer = body(state)?;
+    fault.map_or(Ok(answer), Err)
+}
+
+/// What a call waits for: a moment of a stream, if there is any.
+pub(crate) type Awaited = Option<Moment>;
+
+/// As [`call`]; then waits until the moment that `body` names has come. Whoever waits is the "GPU", too.
+pub(crate) fn call_and_wait(
+    name: &str,
+    body: impl FnOnce(&mut State) -> Result<Awaited, Code>,
+) -> u32 {
+    let mut state = state::lock();
+    let moment = match enter(&mut state, name, Needs::Context, body) {
+        Ok(Some(moment)) => moment,
+        answer => return number(answer.map(|_| ())),
+    };
+    state::changed();
+    number(wait(state, &moment))
+}
+
+fn wait(mut state: Locked, moment: &Moment) -> Result<(), Code> {
+    let session = state.session;
+    loop {
+        if state.session != session {
+            return Err(Code::INVALID_CONTEXT);
+        }
+        if state.streams.is_over(moment.stream, moment.tick) {
+            state.host.join(&moment.clock);
+            return Ok(());
+        }
+        if let Some(sticky) = state.sticky {
+            return Err(sticky);
+        }
+        // Half of the steps are left to others, so that those who wait are not always first.
+        let mine = state.stepped || state.chance.below(2) == 0;
+        if mine && gpu::step(&mut state) {
+            drop(state);
+            state::changed();
+            state = state::lock();
+        } else {
+            state = state.wait();
+        }
+    }
+}
+
+/// Has this moment come? Whoever asks learns what was known then.
+pub(crate) fn ask(state: &mut State, moment: &Moment) -> Result<(), Code> {
+    if state.stepped {
+        let steps = state.chance.below(3);
+        (0..steps).for_each(|_| _ = gpu::step(state));
+    }
+    if let Some(sticky) = state.sticky {
+        return Err(sticky);
+    }
+    if !state.streams.is_over(moment.stream, moment.tick) {
+        return Err(Code::NOT_READY);
+    }
+    state.host.join(&moment.clock);
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! Copies. From pageable memory the bytes are taken in the call; to pageable memory the call waits. Pinned memory is
+//! read and written when the copy is executed.
+
+use crate::call::Awaited;
+use crate::calls::{functions, must_be_there, waiting_functions};
+use crate::code::Code;
+use crate::state::State;
+use crate::stream::{HostSource, Operation, Rows};
+
+/// `CU_MEMORYTYPE_HOST`
+const HOST: u32 = 1;
+/// `CU_MEMORYTYPE_DEVICE`
+const DEVICE: u32 = 2;
+
+/// What pinned memory holds between the call of a copy to it and the copy.
+const UNDEFINED: u8 = 0xD5;
+
+/// Reads rows of the host's.
+fn host_bytes(rows: Rows) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(rows.bytes() as usize);
+    for range in rows.ranges() {
+        let len = (range.end - range.start) as usize;
+        // SAFETY: memory of the host that the caller of the driver vouches for.
+        bytes.extend_from_slice(unsafe {
+            std::slice::from_raw_parts(range.start as *const u8, len)
+        });
+    }
+    bytes
+}
+
+fn copy_in(
+    state: &mut State,
+    call: &str,
+    target: Rows,
+    source: Rows,
+    stream: u64,
+) -> Result<(), Code> {
+    state.known_stream(call, stream)?;
+    must_be_there(state, call, target)?;
+    let source = if source.bytes() > 0 && state.memory.is_pinned(source.start) {
+        must_be_there(state, call, source)?;
+        state.memory.pend(source.start, true);
+        HostSource::Pinned {
+            rows: source,
+            was: host_bytes(source),
+        }
+    } else {
+        HostSource::Taken(host_bytes(source))
+    };
+    state.queue(call, stream, Operation::CopyIn { target, source })?;
+    Ok(())
+}
+
+fn copy_out(
+    state: &mut State,
+    call: &str,
+    target: Rows,
+    source: Rows,
+    stream: u64,
+) -> Result<Awaited, Code> {
+    state.known_stream(call, stream)?;
+    must_be_there(state, call, source)?;
+    let pinned = target.bytes() > 0 && state.memory.is_pinned(target.start);
+    if pinned {
+        must_be_there(state, call, target)?;
+        // Whoever reads it too early reads what it never was; unless an earlier copy is to use it yet.
+        if state.memory.pending(target.start) == 0 {
+            for range in target.ranges() {
+                let len = (range.end - range.start) as usize;
+                // SAFETY: pinned memory, which the caller has given to this copy.
+                unsafe { (range.start as *mut u8).write_bytes(UNDEFINED, len) };
+            }
+        }
+        state.memory.pend(target.start, true);
+    }
+    let copy = Operation::CopyOut {
+        target,
+        source,
+        pinned,
+    };
+    let moment = state.queue(call, stream, copy)?;
+    Ok((!pinned).then_some(moment))
+}
+
+fn copy(
+    state: &mut State,
+    call: &str,
+    target: Rows,
+    source: Rows,
+    stream: u64,
+) -> Result<(), Code> {
+    state.known_stream(call, stream)?;
+    must_be_there(state, call, target)?;
+    must_be_there(state, call, source)?;
+    let (to, from) = (target.bounds(), source.bounds());
+    if to.start < from.end && from.start < to.end {
+        let call = state.this_call(call);
+        state.report(format!("overlap: {call} copies from {from:x?} to {to:x?}"));
+        return Err(Code::INVALID_VALUE);
+    }
+    state.queue(call, stream, Operation::Copy { target, source })?;
+    Ok(())
+}
+
+/// `CUDA_MEMCPY2D`: one side of it is the second half.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Side {
+    x_bytes: usize,
+    y: usize,
+    kind: u32,
+    host: u64,
+    device: u64,
+    array: u64,
+    pitch: usize,
+}
+
+impl Side {
+    /// The rows of a host or a GPU, and whether it is the host's.
+    fn rows(self, width: usize, height: usize) -> Option<(Rows, bool)> {
+        let base = match self.kind {
+            HOST => self.host,
+            DEVICE => self.device,
+            _ => return None,
+        };
+        let start = base + (self.y * self.pitch + self.x_bytes) as u64;
+        let rows = Rows {
+            start,
+            pitch: self.pitch as u64,
+            width: width as u64,
+            rows: height as u64,
+        };
+        let fits = height <= 1 || self.pitch >= self.x_bytes + width;
+        fits.then_some((rows, self.kind == HOST))
+    }
+}
+
+/// `CUDA_MEMCPY2D`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Copy2d {
+    source: Side,
+    target: Side,
+    width_bytes: usize,
+    height: usize,
+}
+
+/// A structure of the caller's, who vouches for it.
+#[repr(transparent)]
+pub(crate) struct Given<T>(*const T);
+
+impl<T: Copy> Given<T> {
+    fn get(&self) -> Result<T, Code> {
+        if self.0.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: only callers of C's interface make one, and vouch for it.
+        Ok(unsafe { self.0.read_unaligned() })
+    }
+}
+
+fn copy_2d(state: &mut State, asked: Copy2d, stream: u64) -> Result<Awaited, Code> {
+    let call = "cuMemcpy2DAsync_v2";
+    let sides = (
+        asked.source.rows(asked.width_bytes, asked.height),
+        asked.target.rows(asked.width_bytes, asked.height),
+    );
+    let (Some((source, from_host)), Some((target, to_host))) = sides else {
+        let call = state.this_call(call);
+        state.report(format!(
+            "wrong copy: {call} has a pitch shorter than its rows, or memory of a kind that is not modelled"
+        ));
+        return Err(Code::INVALID_VALUE);
+    };
+    match (from_host, to_host) {
+        (false, false) => copy(state, call, target, source, stream).map(|()| None),
+        (true, false) => copy_in(state, call, target, source, stream).map(|()| None),
+        (false, true) => copy_out(state, call, target, source, stream),
+        (true, true) => {
+            state.report(format!("not modelled: {call} from host to host"));
+            Err(Code::NOT_SUPPORTED)
+        }
+    }
+}
+
+functions! {
+    cuMemcpyHtoDAsync_v2(target: u64, source: u64, bytes: usize, stream: u64) Context |state| {
+        let bytes = bytes as u64;
+        copy_in(state, "cuMemcpyHtoDAsync_v2", Rows::line(target, bytes), Rows::line(source, bytes), stream)
+    };
+    cuMemcpyDtoDAsync_v2(target: u64, source: u64, bytes: usize, stream: u64) Context |state| {
+        let bytes = bytes as u64;
+        copy(state, "cuMemcpyDtoDAsync_v2", Rows::line(target, bytes), Rows::line(source, bytes), stream)
+    };
+}
+
+waiting_functions! {
+    cuMemcpyDtoHAsync_v2(target: u64, source: u64, bytes: usize, stream: u64) |state| {
+        let bytes = bytes as u64;
+        copy_out(state, "cuMemcpyDtoHAsync_v2", Rows::line(target, bytes), Rows::line(source, bytes), stream)
+    };
+    cuMemcpy2DAsync_v2(asked: Given<Copy2d>, stream: u64) |state| copy_2d(state, asked.get()?, stream);
+}

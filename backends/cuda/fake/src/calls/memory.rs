@@ -1,0 +1,107 @@
+//! Allocations: in the order of a stream, at once, and pinned ones of the host.
+
+use crate::access::Kind;
+use crate::calls::{Out, functions};
+use crate::code::Code;
+use crate::memory::Place;
+use crate::state::State;
+use crate::stream::Operation;
+
+/// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`
+const RELEASE_THRESHOLD: u32 = 4;
+/// Portable, mapped, write-combined.
+const HOST_FLAGS: u32 = 1 | 2 | 4;
+
+/// Ends memory now, by the host: whoever used it must be known to have done so.
+fn end_now(state: &mut State, call: &str, address: u64, place: Place) -> Result<(), Code> {
+    let by = state.this_call(call);
+    let range = wrongly(state, |state| state.memory.ask_end(address, place, &by))?;
+    let step = state.host_step(&by);
+    state.touch(&step, Kind::Write, range);
+    let pending = state.memory.pending(address);
+    if pending > 0 {
+        state.report(format!(
+            "freed while in use: {by} frees pinned memory that {pending} copies have yet to use"
+        ));
+    }
+    state.memory.release(address);
+    Ok(())
+}
+
+/// Reports what is wrong with a use of memory.
+fn wrongly<T>(
+    state: &mut State,
+    body: impl FnOnce(&mut State) -> Result<T, crate::memory::Wrong>,
+) -> Result<T, Code> {
+    body(state).map_err(|wrong| {
+        state.report(wrong.report);
+        wrong.code
+    })
+}
+
+fn known_pool(state: &mut State, call: &str, pool: u64) -> Result<(), Code> {
+    if state.pools.contains_key(&pool) {
+        return Ok(());
+    }
+    state.report(format!(
+        "wrong handle: {call} is given {pool:#x}, which is no pool, or was destroyed"
+    ));
+    Err(Code::INVALID_HANDLE)
+}
+
+functions! {
+    cuMemPoolCreate(pool: Out<u64>, _properties: u64) Context |state| {
+        let made = state.handle();
+        pool.put(made)?;
+        let by = state.this_call("cuMemPoolCreate");
+        state.pools.insert(made, by);
+        Ok(())
+    };
+    cuMemPoolDestroy(pool: u64) Ending |state| {
+        known_pool(state, "cuMemPoolDestroy", pool)?;
+        state.pools.remove(&pool);
+        Ok(())
+    };
+    // A hint: how much the pool keeps is seen by nobody here.
+    cuMemPoolSetAttribute(pool: u64, attribute: u32, _value: u64) Context |state| {
+        known_pool(state, "cuMemPoolSetAttribute", pool)?;
+        if attribute != RELEASE_THRESHOLD {
+            state.report(format!("not modelled: attribute {attribute} of a pool"));
+            return Err(Code::NOT_SUPPORTED);
+        }
+        Ok(())
+    };
+    cuMemAllocFromPoolAsync(address: Out<u64>, bytes: usize, pool: u64, stream: u64) Context |state| {
+        let call = "cuMemAllocFromPoolAsync";
+        known_pool(state, call, pool)?;
+        state.known_stream(call, stream)?;
+        let maker = state.this_call(call);
+        let made = state.memory.allocate(bytes, Place::Pool, maker)?;
+        state.queue(call, stream, Operation::Allocate(made..made + bytes as u64))?;
+        address.put(made)
+    };
+    cuMemFreeAsync(address: u64, stream: u64) Ending |state| {
+        let call = "cuMemFreeAsync";
+        state.known_stream(call, stream)?;
+        let by = state.this_call(call);
+        let range = wrongly(state, |state| state.memory.ask_end(address, Place::Pool, &by))?;
+        state.queue(call, stream, Operation::Free(range))?;
+        Ok(())
+    };
+    cuMemAlloc_v2(address: Out<u64>, bytes: usize) Context |state| {
+        let maker = state.this_call("cuMemAlloc_v2");
+        address.put(state.memory.allocate(bytes, Place::Device, maker)?)
+    };
+    cuMemFree_v2(address: u64) Ending |state| match address {
+        0 => Ok(()),
+        _ => end_now(state, "cuMemFree_v2", address, Place::Device),
+    };
+    cuMemHostAlloc(address: Out<u64>, bytes: usize, flags: u32) Context |state| {
+        if flags & !HOST_FLAGS != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let maker = state.this_call("cuMemHostAlloc");
+        address.put(state.memory.allocate(bytes, Place::Pinned, maker)?)
+    };
+    cuMemFreeHost(address: u64) Ending |state| end_now(state, "cuMemFreeHost", address, Place::Pinned);
+}

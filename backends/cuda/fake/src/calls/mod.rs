@@ -1,0 +1,75 @@
+//! The driver's functions, by subject. What they answer and when is what NVIDIA's documentation says of them; what is
+//! not modelled is refused, with a report.
+
+mod copy;
+mod device;
+mod fill;
+mod memory;
+mod module;
+mod stream;
+
+use crate::code::Code;
+use crate::state::State;
+use crate::stream::Rows;
+
+/// A place for an answer, which a caller of C's interface vouches for: nobody else makes one.
+#[repr(transparent)]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    fn put(&self, value: T) -> Result<(), Code> {
+        if self.0.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: the caller's promise; it may be aligned to nothing.
+        unsafe { self.0.write_unaligned(value) };
+        Ok(())
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.0.is_null()
+    }
+}
+
+/// Declares functions of the driver: name, arguments, what they need, and what they do.
+macro_rules! functions {
+    ($($(#[$about:meta])* $name:ident($($argument:ident: $type:ty),* $(,)?) $needs:ident |$state:ident| $body:expr;)*) => {
+        $(
+            $(#[$about])*
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case)]
+            extern "C" fn $name($($argument: $type),*) -> u32 {
+                $crate::call::call(stringify!($name), $crate::call::Needs::$needs, |$state| $body)
+            }
+        )*
+    };
+}
+/// As `functions`, for those that wait: what they do answers the moment that is waited for.
+macro_rules! waiting_functions {
+    ($($(#[$about:meta])* $name:ident($($argument:ident: $type:ty),* $(,)?) |$state:ident| $body:expr;)*) => {
+        $(
+            $(#[$about])*
+            #[unsafe(no_mangle)]
+            #[allow(non_snake_case)]
+            extern "C" fn $name($($argument: $type),*) -> u32 {
+                $crate::call::call_and_wait(stringify!($name), |$state| $body)
+            }
+        )*
+    };
+}
+use {functions, waiting_functions};
+
+/// Memory that a call is given must be there when it is called.
+fn must_be_there(state: &mut State, call: &str, rows: Rows) -> Result<(), Code> {
+    if rows.bytes() == 0 {
+        return Ok(());
+    }
+    let call = state.this_call(call);
+    match state.memory.at(&call, rows.bounds()) {
+        Ok(_) => Ok(()),
+        Err(wrong) => {
+            state.report(wrong.report);
+            Err(Code::INVALID_VALUE)
+        }
+    }
+}

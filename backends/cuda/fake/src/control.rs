@@ -1,0 +1,118 @@
+//! What a test says to the loaded library, as functions of C: the other side of [`Session`](crate::Session).
+
+use std::ffi::{CStr, c_char};
+
+use crate::code::Code;
+use crate::{gpu, state};
+
+/// A text of a caller's, or none.
+#[repr(transparent)]
+pub(crate) struct Text(*const c_char);
+
+impl Text {
+    pub(crate) fn get(&self) -> Option<String> {
+        // SAFETY: only callers of C's interface make one, who vouch for a text that ends with 0, or null.
+        let text = (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) })?;
+        Some(text.to_string_lossy().into_owned())
+    }
+}
+
+/// Begins a session. With `stepped`, no thread is the "GPU".
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_begin(seed: u64, stepped: u32) {
+    fake_cuda_end();
+    let session = state::lock().begin(seed, stepped != 0);
+    if stepped == 0 {
+        gpu::start(session);
+    }
+}
+
+/// Executes what may still be executed, looks for leaks, and is inert from here on. Reports stay.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_end() {
+    let mut state = state::lock();
+    if state.session.is_some() {
+        while gpu::step(&mut state) {}
+        let streams = state.streams.live.values();
+        let stuck = streams.filter(|stream| !stream.queue.is_empty()).count();
+        if stuck > 0 {
+            state.report(format!(
+                "{stuck} streams still had operations at the end: a hold was not released"
+            ));
+        }
+        for leak in state.leaks() {
+            state.report(leak);
+        }
+        state.session = None;
+    }
+    drop(state);
+    state::changed();
+    gpu::join();
+}
+
+/// Writes the reports, one a line, and answers how many bytes they have.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_report(buffer: *mut u8, room: usize) -> usize {
+    let text = state::lock().reports.join("\n");
+    if !buffer.is_null() {
+        let bytes = text.len().min(room);
+        // SAFETY: the caller's promise: there is so much room.
+        unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), buffer, bytes) };
+    }
+    text.len()
+}
+
+/// How often a function was called; without a name, all.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_calls(name: Text) -> u64 {
+    let state = state::lock();
+    match name.get() {
+        Some(name) => state.calls(&name),
+        None => state.calls_total,
+    }
+}
+
+/// Refuses the `nth` call from now, of this function or, without a name, of any.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_fault(name: Text, nth: u64, code: u32) {
+    state::lock().plan_fault(name.get(), nth, Code(code));
+}
+
+/// How many planned faults were met.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_faults_met() -> u64 {
+    state::lock().faults_met
+}
+
+/// Nothing of a stream is executed any more, or again; 0 is all streams that there are.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_hold(stream: u64, held: u32) {
+    let mut state = state::lock();
+    for (handle, of) in &mut state.streams.live {
+        if stream == 0 || stream == *handle {
+            of.held = held != 0;
+        }
+    }
+    drop(state);
+    state::changed();
+}
+
+/// The `nth` operation from now that is executed breaks the GPU.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_break(nth: u64, code: u32) {
+    let mut state = state::lock();
+    state.break_at = Some((state.executed + nth.max(1), Code(code)));
+}
+
+/// How many operations were executed.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_executed() -> u64 {
+    state::lock().executed
+}
+
+/// How much memory the GPU has.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_memory(bytes: u64) {
+    let mut state = state::lock();
+    state.memory.bytes = bytes.max(state.memory.used);
+}

@@ -1,0 +1,182 @@
+//! What each operation does to memory, and what it touches by that.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use crate::access::{Kind, Step};
+use crate::code::Code;
+use crate::ptx::{self, Trap};
+use crate::state::State;
+use crate::stream::{HostSource, Launch, Operation, Queued, Rows};
+
+/// Executes an operation. An error breaks the GPU.
+pub(crate) fn execute(state: &mut State, queued: Queued) -> Result<(), Code> {
+    let Queued { step, operation } = queued;
+    let step = &step;
+    match operation {
+        Operation::Allocate(range) => {
+            state.touch(step, Kind::Write, range);
+            Ok(())
+        }
+        Operation::Free(range) => {
+            state.touch(step, Kind::Write, range.clone());
+            state.memory.release(range.start);
+            Ok(())
+        }
+        Operation::CopyIn { target, source } => copy_in(state, step, target, &source),
+        Operation::CopyOut {
+            target,
+            source,
+            pinned,
+        } => copy_out(state, step, target, source, pinned),
+        Operation::Copy { target, source } => {
+            let bytes = gather(state, step, source)?;
+            scatter(state, step, target, &bytes)
+        }
+        Operation::Fill { target, unit } => {
+            for range in target.ranges() {
+                let bytes = (range.end - range.start) as usize;
+                let start = place(state, step, Kind::Write, range)?;
+                for (at, byte) in (0..bytes).zip(unit.iter().cycle()) {
+                    // SAFETY: `place` vouches for the range.
+                    unsafe { start.add(at).write(*byte) };
+                }
+            }
+            Ok(())
+        }
+        Operation::Launch(launch) => run(state, step, &launch),
+        Operation::Wait(_) | Operation::Record => Ok(()),
+    }
+}
+
+/// Bytes that a step may touch now, and does.
+fn place(
+    state: &mut State,
+    step: &Step,
+    kind: Kind,
+    range: Range<u64>,
+) -> Result<NonNull<u8>, Code> {
+    match state.memory.at(&step.name, range.clone()) {
+        Ok(start) => {
+            state.touch(step, kind, range);
+            Ok(start)
+        }
+        Err(wrong) => {
+            state.report(wrong.report);
+            Err(wrong.code)
+        }
+    }
+}
+
+/// The bytes of some rows, one after the other.
+fn gather(state: &mut State, step: &Step, rows: Rows) -> Result<Vec<u8>, Code> {
+    let mut bytes = Vec::with_capacity((rows.width * rows.rows) as usize);
+    for range in rows.ranges() {
+        let len = (range.end - range.start) as usize;
+        let start = place(state, step, Kind::Read, range)?;
+        // SAFETY: `place` vouches for the range.
+        bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(start.as_ptr(), len) });
+    }
+    Ok(bytes)
+}
+
+/// Puts bytes into rows.
+fn scatter(state: &mut State, step: &Step, rows: Rows, bytes: &[u8]) -> Result<(), Code> {
+    let mut rest = bytes;
+    for range in rows.ranges() {
+        let len = ((range.end - range.start) as usize).min(rest.len());
+        let (row, after) = rest.split_at(len);
+        let start = place(state, step, Kind::Write, range)?;
+        // SAFETY: `place` vouches for the range; the bytes are a copy of our own.
+        unsafe { start.copy_from_nonoverlapping(NonNull::from(row).cast(), len) };
+        rest = after;
+    }
+    Ok(())
+}
+
+fn copy_in(state: &mut State, step: &Step, target: Rows, source: &HostSource) -> Result<(), Code> {
+    match source {
+        HostSource::Taken(bytes) => scatter(state, step, target, bytes),
+        HostSource::Pinned { rows, was } => {
+            state.memory.pend(rows.start, false);
+            let bytes = gather(state, step, *rows)?;
+            if bytes != *was {
+                state.report(format!(
+                    "race: the pinned bytes at {:#x} that {} reads were changed after its call",
+                    rows.start, step.name
+                ));
+            }
+            scatter(state, step, target, &bytes)
+        }
+    }
+}
+
+fn copy_out(
+    state: &mut State,
+    step: &Step,
+    target: Rows,
+    source: Rows,
+    pinned: bool,
+) -> Result<(), Code> {
+    let bytes = gather(state, step, source)?;
+    if pinned {
+        state.memory.pend(target.start, false);
+        return scatter(state, step, target, &bytes);
+    }
+    // Pageable: its owner waits in the call.
+    let mut rest = bytes.as_slice();
+    for range in target.ranges() {
+        let len = ((range.end - range.start) as usize).min(rest.len());
+        let (row, after) = rest.split_at(len);
+        // SAFETY: memory of the host that the caller of the driver vouches for, and who waits meanwhile.
+        unsafe { std::ptr::copy_nonoverlapping(row.as_ptr(), range.start as *mut u8, len) };
+        rest = after;
+    }
+    Ok(())
+}
+
+/// Memory as a kernel of one step sees it: what it touches is noted at its end.
+struct Seen<'a> {
+    state: &'a mut State,
+    step: &'a Step,
+    touched: [ptx::Ranges; 3],
+}
+
+impl ptx::Global for Seen<'_> {
+    fn at(&mut self, address: u64, bytes: u64, kind: Kind) -> Result<NonNull<u8>, Trap> {
+        let range = address..address.saturating_add(bytes);
+        match self.state.memory.at(&self.step.name, range.clone()) {
+            Ok(start) => {
+                self.touched[kind as usize].add(range);
+                Ok(start)
+            }
+            Err(wrong) => Err(Trap {
+                code: wrong.code,
+                said: wrong.report,
+            }),
+        }
+    }
+}
+
+fn run(state: &mut State, step: &Step, launch: &Launch) -> Result<(), Code> {
+    let mut seen = Seen {
+        state,
+        step,
+        touched: Default::default(),
+    };
+    let ran = ptx::run(launch, &mut seen);
+    let touched = seen.touched;
+    for (ranges, kind) in touched
+        .into_iter()
+        .zip([Kind::Read, Kind::Write, Kind::Atomic])
+    {
+        for range in ranges.joined() {
+            // A range may join blocks only if they touch, and between any two there is a gap.
+            state.touch(step, kind, range);
+        }
+    }
+    ran.map_err(|trap| {
+        state.report(trap.said);
+        trap.code
+    })
+}

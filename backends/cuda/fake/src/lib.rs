@@ -1,0 +1,41 @@
+//! A CUDA driver for tests, without a GPU.
+//!
+//! ```text
+//!  a test ── Session ──► fake_cuda_*  ┐                       ┌ memory: reports races, uses after the end, leaks
+//!     │                               ├─► State (one lock) ───┤ streams: queues of operations, in a seed's order
+//!  the backend, unmodified ──► cu*    ┘          ▲            └ ptx: kernels, interpreted
+//!                                                └── the "GPU": a thread that executes one operation at a time
+//! ```
+//! This package is two libraries of the same code. `libcuda.so` is what a backend loads instead of NVIDIA's driver; all
+//! state is there. The other is linked into tests, which use [`Session`] alone of it: it looks up the controls of
+//! the *loaded* library.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `session` | [`Session`]: what a test says to the fake |
+//! | `control` | the other side of it, in the loaded library |
+//! | `calls` | the driver's functions, by subject |
+//! | `call` | what all of them do first: count, fault, look for a context |
+//! | `state` | all there is, under one lock |
+//! | `clock` | what happened before what |
+//! | `memory`, `access` | blocks of memory, and who may touch them |
+//! | `stream` | operations in order, and which may be next |
+//! | `gpu` | executing one, on the thread of the "GPU" or on one that waits |
+//! | `execute` | what each operation does |
+//! | `ptx` | kernels |
+
+mod access;
+mod call;
+mod calls;
+mod clock;
+mod code;
+mod control;
+mod execute;
+mod gpu;
+mod memory;
+mod ptx;
+mod session;
+mod state;
+mod stream;
+
+pub use session::{NotLoaded, Session};

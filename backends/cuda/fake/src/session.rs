@@ -1,0 +1,227 @@
+//! What a test says to the fake. This is the part of the package that is linked into tests; it holds no state of
+//! the fake, but looks up the controls of the library that the loader found in the driver's place.
+
+use std::ffi::{CString, c_char};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use libloading::Library;
+
+/// The library that programs of this process find as NVIDIA's driver is not the fake.
+#[derive(Debug)]
+pub struct NotLoaded(String);
+
+impl std::fmt::Display for NotLoaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the fake CUDA driver is not what is found as libcuda.so; run the test by `cargo test` or \
+             `cargo nextest run`, which put it on the library path: {}",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for NotLoaded {}
+
+/// The controls, as `control` has them.
+struct Controls {
+    begin: unsafe extern "C" fn(u64, u32),
+    end: unsafe extern "C" fn(),
+    report: unsafe extern "C" fn(*mut u8, usize) -> usize,
+    calls: unsafe extern "C" fn(*const c_char) -> u64,
+    fault: unsafe extern "C" fn(*const c_char, u64, u32),
+    faults_met: unsafe extern "C" fn() -> u64,
+    hold: unsafe extern "C" fn(u64, u32),
+    break_at: unsafe extern "C" fn(u64, u32),
+    executed: unsafe extern "C" fn() -> u64,
+    memory: unsafe extern "C" fn(u64),
+}
+
+impl Controls {
+    fn find() -> Result<Self, NotLoaded> {
+        let told = |error: libloading::Error| NotLoaded(error.to_string());
+        // SAFETY: initializers of the fake do nothing, and those of a driver are what its users run.
+        let library =
+            unsafe { Library::new(libloading::library_filename("cuda")) }.map_err(told)?;
+        // The backend never unloads it either.
+        let library: &'static Library = Box::leak(Box::new(library));
+        // SAFETY: the names are the fake's alone, and these are their types.
+        unsafe {
+            Ok(Self {
+                begin: *library.get("fake_cuda_begin").map_err(told)?,
+                end: *library.get("fake_cuda_end").map_err(told)?,
+                report: *library.get("fake_cuda_report").map_err(told)?,
+                calls: *library.get("fake_cuda_calls").map_err(told)?,
+                fault: *library.get("fake_cuda_fault").map_err(told)?,
+                faults_met: *library.get("fake_cuda_faults_met").map_err(told)?,
+                hold: *library.get("fake_cuda_hold").map_err(told)?,
+                break_at: *library.get("fake_cuda_break").map_err(told)?,
+                executed: *library.get("fake_cuda_executed").map_err(told)?,
+                memory: *library.get("fake_cuda_memory").map_err(told)?,
+            })
+        }
+    }
+}
+
+/// One at a time in a process: there is one driver.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// A GPU of the fake's, as new, until this is dropped. Others in this process wait for that.
+pub struct Session {
+    controls: Controls,
+    ended: bool,
+    _one: MutexGuard<'static, ()>,
+}
+
+impl Session {
+    /// A GPU whose choices are those of a seed. It is a thread, so that a run depends on more than the seed.
+    ///
+    /// # Errors
+    /// The fake is not what is loaded as the driver.
+    pub fn begin(seed: u64) -> Result<Self, NotLoaded> {
+        Self::new(Some((seed, false)))
+    }
+
+    /// A GPU that does something only in calls that wait or ask: with one thread that calls, the same seed is the same run.
+    ///
+    /// # Errors
+    /// The fake is not what is loaded as the driver.
+    pub fn begin_stepped(seed: u64) -> Result<Self, NotLoaded> {
+        Self::new(Some((seed, true)))
+    }
+
+    /// No GPU: the fake as those find it who know nothing of it.
+    ///
+    /// # Errors
+    /// The fake is not what is loaded as the driver.
+    pub fn inert() -> Result<Self, NotLoaded> {
+        Self::new(None)
+    }
+
+    fn new(begin: Option<(u64, bool)>) -> Result<Self, NotLoaded> {
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let controls = Controls::find()?;
+        match begin {
+            // SAFETY: it may be called at any time.
+            Some((seed, stepped)) => unsafe { (controls.begin)(seed, u32::from(stepped)) },
+            // SAFETY: as above.
+            None => unsafe { (controls.end)() },
+        }
+        Ok(Self {
+            controls,
+            ended: false,
+            _one: one,
+        })
+    }
+
+    /// What is wrong so far, a sentence each.
+    pub fn reports(&self) -> Vec<String> {
+        // SAFETY: without room it only tells how much it needs; then there is room for what is said.
+        let text = unsafe {
+            let mut text = vec![0; (self.controls.report)(std::ptr::null_mut(), 0)];
+            let bytes = (self.controls.report)(text.as_mut_ptr(), text.len());
+            text.truncate(bytes);
+            text
+        };
+        let text = String::from_utf8_lossy(&text);
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Ends the session: executes the rest, looks for leaks, and says everything that is wrong.
+    #[must_use]
+    pub fn end(mut self) -> Vec<String> {
+        self.stop();
+        self.reports()
+    }
+
+    /// Ends the session, in which nothing may be wrong.
+    ///
+    /// # Panics
+    /// Something is.
+    pub fn assert_clean(self) {
+        let reports = self.end();
+        assert!(reports.is_empty(), "{}", reports.join("\n"));
+    }
+
+    fn stop(&mut self) {
+        if !std::mem::replace(&mut self.ended, true) {
+            // SAFETY: it may be called at any time.
+            unsafe { (self.controls.end)() };
+        }
+    }
+
+    /// How often a function was called, as `cuda.h` names it with its version: `cuMemAlloc_v2`.
+    pub fn calls(&self, name: &str) -> u64 {
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: the text ends with 0.
+        unsafe { (self.controls.calls)(name.as_ptr()) }
+    }
+
+    /// How often any was called.
+    pub fn calls_total(&self) -> u64 {
+        // SAFETY: no name is all.
+        unsafe { (self.controls.calls)(std::ptr::null()) }
+    }
+
+    /// Refuses the `nth` call from now, the next being 1, of this function or of any.
+    pub fn fault(&self, name: Option<&str>, nth: u64, code: u32) {
+        let name = name.map(|name| CString::new(name).unwrap_or_default());
+        let text = name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
+        // SAFETY: the text ends with 0, or is none.
+        unsafe { (self.controls.fault)(text, nth, code) };
+    }
+
+    /// How many planned faults were met.
+    pub fn faults_met(&self) -> u64 {
+        // SAFETY: it only tells.
+        unsafe { (self.controls.faults_met)() }
+    }
+
+    /// Executes nothing more of the streams that there are.
+    pub fn hold_all(&self) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.hold)(0, 1) };
+    }
+
+    /// Goes on with everything.
+    pub fn release_all(&self) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.hold)(0, 0) };
+    }
+
+    /// Executes nothing more of a stream, or goes on with it, by the driver's handle.
+    pub fn hold(&self, stream: u64, held: bool) {
+        // SAFETY: handles are only compared.
+        unsafe { (self.controls.hold)(stream, u32::from(held)) };
+    }
+
+    /// The `nth` operation from now breaks the GPU, with this code.
+    pub fn break_at(&self, nth: u64, code: u32) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.break_at)(nth, code) };
+    }
+
+    /// How many operations were executed.
+    pub fn executed(&self) -> u64 {
+        // SAFETY: it only tells.
+        unsafe { (self.controls.executed)() }
+    }
+
+    /// Gives the GPU so much memory.
+    pub fn memory_bytes(&self, bytes: u64) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.memory)(bytes) };
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // What is wrong may explain the failure.
+            self.reports()
+                .iter()
+                .for_each(|report| eprintln!("{report}"));
+        }
+        self.stop();
+    }
+}

@@ -1,0 +1,351 @@
+//! All there is, under one lock: calls of the driver take it, and so does the "GPU" for each operation.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::access::{Kind, Step};
+use crate::clock::{Clock, HOST};
+use crate::code::Code;
+use crate::memory::Memory;
+use crate::ptx::Kernel;
+use crate::stream::{Moment, Operation, Queued, Stream, Streams};
+
+/// Handles are numbers of our own, no pointers, of which none is used twice.
+const HANDLE_FIRST: u64 = 0x0c0d_0000_0000;
+/// What the "GPU" has, unless a test says otherwise.
+const MEMORY_BYTES: u64 = 1 << 30;
+/// More reports than these say nothing new.
+const REPORTS_MAX: usize = 200;
+
+/// The choices of a seed.
+pub(crate) struct Chance(SplitMix64);
+
+impl Chance {
+    fn new(seed: u64) -> Self {
+        Self(SplitMix64::from_seed(seed.to_le_bytes()))
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.0.next_u64() % bound as u64) as usize
+    }
+}
+
+/// A call to be refused.
+struct Fault {
+    /// Of this function; of any if none.
+    name: Option<String>,
+    /// So many calls from now; the next is 1.
+    after: u64,
+    code: Code,
+}
+
+/// An event, and what it remembers.
+pub(crate) struct Event {
+    pub(crate) moment: Option<Moment>,
+}
+
+/// A loaded module, and its kernels by the handles of their functions.
+pub(crate) struct Module {
+    pub(crate) kernels: Vec<Arc<Kernel>>,
+    pub(crate) functions: Vec<u64>,
+}
+
+/// A function of a module.
+pub(crate) struct Function {
+    pub(crate) kernel: Arc<Kernel>,
+    /// Bytes of dynamic shared memory that launches may ask for.
+    pub(crate) shared_max: u32,
+}
+
+/// Everything of a session.
+pub(crate) struct State {
+    /// None: the fake is inert, and is a driver that sees no GPU.
+    pub(crate) session: Option<u64>,
+    sessions: u64,
+    pub(crate) initialized: bool,
+    /// The primary context: its handle, and how often it is retained.
+    pub(crate) context: u64,
+    pub(crate) retained: u64,
+    /// The context is gone.
+    pub(crate) sticky: Option<Code>,
+    pub(crate) chance: Chance,
+    /// No thread is the "GPU": calls that wait or ask execute.
+    pub(crate) stepped: bool,
+    next_handle: u64,
+    streams_made: u64,
+    pub(crate) memory: Memory,
+    pub(crate) streams: Streams,
+    pub(crate) events: BTreeMap<u64, Event>,
+    pub(crate) pools: BTreeMap<u64, String>,
+    pub(crate) modules: BTreeMap<u64, Module>,
+    pub(crate) functions: BTreeMap<u64, Function>,
+    pub(crate) host: Clock,
+    calls: BTreeMap<String, u64>,
+    pub(crate) calls_total: u64,
+    faults: Vec<Fault>,
+    pub(crate) faults_met: u64,
+    pub(crate) executed: u64,
+    /// The operation at this place, from 1, breaks the GPU.
+    pub(crate) break_at: Option<(u64, Code)>,
+    pub(crate) reports: Vec<String>,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+/// Something was queued or executed, released, or the session is over.
+static CHANGED: Condvar = Condvar::new();
+
+/// The state, locked.
+pub(crate) struct Locked(MutexGuard<'static, Option<State>>);
+
+impl std::ops::Deref for Locked {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        self.0.as_ref().expect("made when it is locked")
+    }
+}
+
+impl std::ops::DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut State {
+        self.0.as_mut().expect("made when it is locked")
+    }
+}
+
+impl Locked {
+    /// Waits for a change.
+    pub(crate) fn wait(self) -> Self {
+        Self(CHANGED.wait(self.0).unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits for a change, but no longer than this: the "GPU" is slow now and then.
+    pub(crate) fn dawdle(self, time: std::time::Duration) -> Self {
+        let waited = CHANGED.wait_timeout(self.0, time);
+        Self(waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+}
+
+/// Locks the state.
+pub(crate) fn lock() -> Locked {
+    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    state.get_or_insert_with(State::new);
+    Locked(state)
+}
+
+/// Tells all who wait that something has changed.
+pub(crate) fn changed() {
+    CHANGED.notify_all();
+}
+
+impl State {
+    fn new() -> Self {
+        Self {
+            session: None,
+            sessions: 0,
+            initialized: false,
+            context: 0,
+            retained: 0,
+            sticky: None,
+            chance: Chance::new(0),
+            stepped: false,
+            next_handle: HANDLE_FIRST,
+            streams_made: 0,
+            memory: Memory::new(MEMORY_BYTES),
+            streams: Streams::default(),
+            events: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            host: Clock::default(),
+            calls: BTreeMap::new(),
+            calls_total: 0,
+            faults: Vec::new(),
+            faults_met: 0,
+            executed: 0,
+            break_at: None,
+            reports: Vec::new(),
+        }
+    }
+
+    /// Begins a session: a GPU as new.
+    pub(crate) fn begin(&mut self, seed: u64, stepped: bool) -> u64 {
+        self.sessions += 1;
+        self.memory.clear();
+        self.memory.bytes = MEMORY_BYTES;
+        let fresh = Self {
+            session: Some(self.sessions),
+            sessions: self.sessions,
+            chance: Chance::new(seed),
+            stepped,
+            next_handle: self.next_handle,
+            memory: std::mem::replace(&mut self.memory, Memory::new(0)),
+            ..Self::new()
+        };
+        *self = fresh;
+        self.sessions
+    }
+
+    pub(crate) fn handle(&mut self) -> u64 {
+        self.next_handle += 16;
+        self.next_handle
+    }
+
+    /// The next stream's number, as reports call it.
+    pub(crate) fn stream_number(&mut self) -> u64 {
+        self.streams_made += 1;
+        self.streams_made
+    }
+
+    /// Something is wrong.
+    pub(crate) fn report(&mut self, said: String) {
+        if self.reports.len() < REPORTS_MAX && !self.reports.contains(&said) {
+            self.reports.push(said);
+        }
+    }
+
+    /// Counts a call. Is it to be refused?
+    pub(crate) fn count(&mut self, name: &str) -> Option<Code> {
+        self.calls_total += 1;
+        match self.calls.get_mut(name) {
+            Some(count) => *count += 1,
+            None => _ = self.calls.insert(name.to_owned(), 1),
+        }
+        let mut met = None;
+        self.faults.retain_mut(|fault| {
+            if fault.name.as_deref().is_none_or(|of| of == name) {
+                fault.after -= 1;
+            }
+            if fault.after == 0 {
+                met = Some(fault.code);
+            }
+            fault.after > 0
+        });
+        self.faults_met += u64::from(met.is_some());
+        met
+    }
+
+    /// How often a function was called.
+    pub(crate) fn calls(&self, name: &str) -> u64 {
+        self.calls.get(name).copied().unwrap_or(0)
+    }
+
+    /// Refuses the call of this function, or of any, that is so many from now.
+    pub(crate) fn plan_fault(&mut self, name: Option<String>, after: u64, code: Code) {
+        let after = after.max(1);
+        self.faults.push(Fault { name, after, code });
+    }
+
+    /// How a report calls the call that is being made.
+    pub(crate) fn this_call(&self, name: &str) -> String {
+        format!("`{name}` (call {})", self.calls_total)
+    }
+
+    /// Puts an operation at the end of a stream.
+    pub(crate) fn queue(
+        &mut self,
+        call: &str,
+        stream: u64,
+        operation: Operation,
+    ) -> Result<Moment, Code> {
+        self.known_stream(call, stream)?;
+        let host = self.host.clone();
+        let Some(of) = self.streams.live.get_mut(&stream) else {
+            return Err(Code::INVALID_HANDLE);
+        };
+        of.clock.join(&host);
+        if let Operation::Wait(moment) = &operation {
+            of.clock.join(&moment.clock);
+        }
+        let tick = of.clock.step(stream);
+        let clock = Arc::new(of.clock.clone());
+        let what = match &operation {
+            Operation::Launch(launch) => format!("kernel `{}`", launch.kernel.name),
+            _ => format!("`{call}`"),
+        };
+        let name = format!("{what} (step {tick} of stream {})", of.number).into();
+        let step = Step {
+            actor: stream,
+            tick,
+            clock: clock.clone(),
+            name,
+        };
+        of.queue.push_back(Queued { step, operation });
+        Ok(Moment {
+            stream,
+            tick,
+            clock,
+        })
+    }
+
+    /// Is this a stream that is not destroyed?
+    pub(crate) fn known_stream(&mut self, call: &str, stream: u64) -> Result<&mut Stream, Code> {
+        let lives = matches!(self.streams.live.get(&stream), Some(of) if !of.destroyed);
+        if !lives {
+            self.report(format!(
+                "wrong handle: {call} is given {stream:#x}, which is no stream, or was destroyed \
+                 (the default stream is not modelled)"
+            ));
+        }
+        let of = self.streams.live.get_mut(&stream);
+        of.filter(|of| !of.destroyed).ok_or(Code::INVALID_HANDLE)
+    }
+
+    /// The host does something now.
+    pub(crate) fn host_step(&mut self, name: &str) -> Step {
+        let tick = self.host.step(HOST);
+        Step {
+            actor: HOST,
+            tick,
+            clock: Arc::new(self.host.clone()),
+            name: name.into(),
+        }
+    }
+
+    /// A step touches memory that is there.
+    pub(crate) fn touch(&mut self, step: &Step, kind: Kind, range: std::ops::Range<u64>) {
+        let start = range.start;
+        for said in self.memory.touch(step, kind, range) {
+            self.report(said);
+        }
+        if self.memory.is_crowded(start) {
+            let known = self.streams.known_by_all(&self.host);
+            self.memory.forget(start, &known);
+        }
+    }
+
+    /// The GPU broke: the context is gone, and nothing that was queued runs.
+    pub(crate) fn break_down(&mut self, code: Code) {
+        self.sticky.get_or_insert(code);
+        for stream in self.streams.live.values_mut() {
+            stream.queue.clear();
+        }
+    }
+
+    /// What is still there that a clean end leaves not. A broken context takes everything along.
+    pub(crate) fn leaks(&self) -> Vec<String> {
+        if self.sticky.is_some() {
+            return Vec::new();
+        }
+        let mut leaks = self.memory.leaks();
+        let streams = self.streams.live.values();
+        let counts = [
+            (
+                streams.filter(|stream| !stream.destroyed).count(),
+                "streams were never destroyed",
+            ),
+            (self.events.len(), "events were never destroyed"),
+            (self.pools.len(), "pools were never destroyed"),
+            (self.modules.len(), "modules were never unloaded"),
+            (
+                self.retained as usize,
+                "retains of the primary context were never released",
+            ),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        leaks.extend(counts.map(|(count, what)| format!("leak: {count} {what}")));
+        leaks
+    }
+}

@@ -1,0 +1,194 @@
+//! Streams: operations in order, and which of them may be next.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::access::Step;
+use crate::clock::Clock;
+use crate::ptx::Kernel;
+
+/// A moment of a stream: everything up to an operation of it, and what that knew.
+#[derive(Clone, Debug)]
+pub(crate) struct Moment {
+    pub(crate) stream: u64,
+    pub(crate) tick: u64,
+    pub(crate) clock: Arc<Clock>,
+}
+
+/// Where a copy from the host takes its bytes.
+pub(crate) enum HostSource {
+    /// Pageable: taken at the call.
+    Taken(Vec<u8>),
+    /// Pinned: read when the copy is executed. What it was at the call must still be there.
+    Pinned { rows: Rows, was: Vec<u8> },
+}
+
+/// Rows of bytes: `rows` times `width`, `pitch` apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows {
+    pub(crate) start: u64,
+    pub(crate) pitch: u64,
+    pub(crate) width: u64,
+    pub(crate) rows: u64,
+}
+
+impl Rows {
+    /// Bytes in one row.
+    pub(crate) fn line(start: u64, bytes: u64) -> Self {
+        Self {
+            start,
+            pitch: bytes,
+            width: bytes,
+            rows: 1,
+        }
+    }
+
+    /// From the first byte to behind the last.
+    pub(crate) fn bounds(self) -> Range<u64> {
+        match self.rows {
+            0 => self.start..self.start,
+            rows => self.start..self.start + (rows - 1) * self.pitch + self.width,
+        }
+    }
+
+    /// Bytes of all rows.
+    pub(crate) fn bytes(self) -> u64 {
+        self.width * self.rows
+    }
+
+    /// The bytes of each row; one range where they touch.
+    pub(crate) fn ranges(self) -> impl Iterator<Item = Range<u64>> {
+        let (rows, width) = match self.pitch == self.width {
+            true => (self.rows.min(1), self.width * self.rows),
+            false => (self.rows, self.width),
+        };
+        (0..rows).map(move |row| {
+            let start = self.start + row * self.pitch;
+            start..start + width
+        })
+    }
+}
+
+/// A kernel, to be run.
+pub(crate) struct Launch {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) cubes: [u32; 3],
+    pub(crate) threads: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    /// The bytes of all parameters, where the kernel has them.
+    pub(crate) parameters: Vec<u8>,
+}
+
+/// What a stream does.
+pub(crate) enum Operation {
+    /// Memory is there from here on.
+    Allocate(Range<u64>),
+    /// Memory is there no more.
+    Free(Range<u64>),
+    CopyIn {
+        target: Rows,
+        source: HostSource,
+    },
+    CopyOut {
+        target: Rows,
+        source: Rows,
+        pinned: bool,
+    },
+    Copy {
+        target: Rows,
+        source: Rows,
+    },
+    Fill {
+        target: Rows,
+        unit: Vec<u8>,
+    },
+    Launch(Launch),
+    /// Nothing goes on before that moment.
+    Wait(Moment),
+    /// An event was recorded here: only a place.
+    Record,
+}
+
+/// An operation in its stream.
+pub(crate) struct Queued {
+    pub(crate) step: Step,
+    pub(crate) operation: Operation,
+}
+
+/// A stream of the driver.
+pub(crate) struct Stream {
+    /// As reports call it.
+    pub(crate) number: u64,
+    pub(crate) queue: VecDeque<Queued>,
+    pub(crate) clock: Clock,
+    pub(crate) held: bool,
+    /// It ends when its queue is empty.
+    pub(crate) destroyed: bool,
+}
+
+/// All streams of a session.
+#[derive(Default)]
+pub(crate) struct Streams {
+    pub(crate) live: BTreeMap<u64, Stream>,
+    /// The last operation of each that was executed. Kept for streams that have ended.
+    done: BTreeMap<u64, u64>,
+}
+
+impl Streams {
+    /// Has this moment come?
+    pub(crate) fn is_over(&self, stream: u64, tick: u64) -> bool {
+        self.done.get(&stream).copied().unwrap_or(0) >= tick
+    }
+
+    /// Streams whose next operation may be executed.
+    pub(crate) fn runnable(&self) -> Vec<u64> {
+        let may = |stream: &&u64| {
+            let stream = &self.live[*stream];
+            !stream.held
+                && stream
+                    .queue
+                    .front()
+                    .is_some_and(|queued| match &queued.operation {
+                        Operation::Wait(moment) => self.is_over(moment.stream, moment.tick),
+                        _ => true,
+                    })
+        };
+        self.live.keys().filter(may).copied().collect()
+    }
+
+    /// Takes the next operation of a stream.
+    pub(crate) fn take(&mut self, stream: u64) -> Option<Queued> {
+        self.live.get_mut(&stream)?.queue.pop_front()
+    }
+
+    /// An operation of this stream has been executed.
+    pub(crate) fn passed(&mut self, stream: u64, tick: u64) {
+        self.done.insert(stream, tick);
+        let ended = |stream: &Stream| stream.destroyed && stream.queue.is_empty();
+        if self.live.get(&stream).is_some_and(ended) {
+            self.live.remove(&stream);
+        }
+    }
+
+    /// Is this kernel yet to run?
+    pub(crate) fn is_queued(&self, kernel: &Arc<Kernel>) -> bool {
+        let queued = self.live.values().flat_map(|stream| &stream.queue);
+        let mut operations = queued.map(|queued| &queued.operation);
+        operations.any(|operation| match operation {
+            Operation::Launch(launch) => Arc::ptr_eq(&launch.kernel, kernel),
+            _ => false,
+        })
+    }
+
+    /// What every stream, and everything in every queue, knows of what `host` knows.
+    pub(crate) fn known_by_all(&self, host: &Clock) -> Clock {
+        let mut known = host.clone();
+        for stream in self.live.values() {
+            for queued in &stream.queue {
+                known.meet(&queued.step.clock);
+            }
+        }
+        known
+    }
+}
