@@ -1,7 +1,7 @@
 //! What all functions of the driver do first: lock, count, meet a planned fault, look for a context; and how those
 //! wait that wait.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 use crate::code::Code;
 use crate::gpu;
@@ -25,13 +25,25 @@ pub(crate) enum Needs {
 }
 
 thread_local! {
-    /// The context that is current here, and the session that it is of.
-    static CURRENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    /// Contexts of this thread, each with the session that it is of: the last is current, 0 is none.
+    static CONTEXTS: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes a context current on this thread; 0 is none.
+/// Makes a context current on this thread instead of the one that is; 0 is none.
 pub(crate) fn set_current(state: &State, context: u64) {
-    CURRENT.set((state.session.unwrap_or(0), context));
+    pop();
+    push(state, context);
+}
+
+/// Makes a context current on this thread, until it is popped.
+pub(crate) fn push(state: &State, context: u64) {
+    CONTEXTS.with_borrow_mut(|contexts| contexts.push((state.session.unwrap_or(0), context)));
+}
+
+/// What was current is so no more.
+pub(crate) fn pop() -> Option<u64> {
+    let popped = CONTEXTS.with_borrow_mut(Vec::pop);
+    popped.map(|(_, context)| context)
 }
 
 /// An answer as C has it.
@@ -79,8 +91,12 @@ fn enter<T>(
         return Err(Code::NOT_INITIALIZED);
     }
     if matches!(needs, Needs::Context | Needs::Ending) {
-        let current = CURRENT.get();
-        let lives = state.retained > 0 && current == (session, state.context);
+        let current = CONTEXTS.with_borrow(|contexts| contexts.last().copied());
+        let lives = state.retained > 0 && current == Some((session, state.context));
+        if current.is_some_and(|(of, context)| of < session && context != 0) {
+            // A lost device's threads may outlive the session in which it was lost.
+            return Err(Code::CONTEXT_IS_DESTROYED);
+        }
         if !lives {
             let thread = std::thread::current();
             let thread = thread.name().unwrap_or("without a name");

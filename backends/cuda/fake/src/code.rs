@@ -20,6 +20,7 @@ impl Code {
     pub(crate) const NOT_READY: Self = Self(600);
     pub(crate) const ILLEGAL_ADDRESS: Self = Self(700);
     pub(crate) const LAUNCH_TIMEOUT: Self = Self(702);
+    pub(crate) const CONTEXT_IS_DESTROYED: Self = Self(709);
     pub(crate) const MISALIGNED_ADDRESS: Self = Self(716);
     pub(crate) const LAUNCH_FAILED: Self = Self(719);
     pub(crate) const NOT_SUPPORTED: Self = Self(801);

@@ -173,7 +173,9 @@ impl Memory {
                 code: Code::ILLEGAL_ADDRESS,
             })
         };
-        let Some((base, block)) = self.find(start) else {
+        let before = self.blocks.range_mut(..=start).next_back();
+        let near = before.filter(|(base, block)| start - **base < block.bytes + GAP);
+        let Some((&base, block)) = near else {
             return illegal(format!(
                 "no such memory: {name} touches {len} bytes at {start:#x}, where nothing was ever allocated"
             ));

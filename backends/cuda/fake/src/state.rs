@@ -76,6 +76,8 @@ pub(crate) struct State {
     /// No thread is the "GPU": calls that wait or ask execute.
     pub(crate) stepped: bool,
     next_handle: u64,
+    /// Handles up to this one are of sessions before.
+    pub(crate) handles_before: u64,
     streams_made: u64,
     pub(crate) memory: Memory,
     pub(crate) streams: Streams,
@@ -152,6 +154,7 @@ impl State {
             chance: Chance::new(0),
             stepped: false,
             next_handle: HANDLE_FIRST,
+            handles_before: HANDLE_FIRST,
             streams_made: 0,
             memory: Memory::new(MEMORY_BYTES),
             streams: Streams::default(),
@@ -181,6 +184,7 @@ impl State {
             chance: Chance::new(seed),
             stepped,
             next_handle: self.next_handle,
+            handles_before: self.next_handle,
             memory: std::mem::replace(&mut self.memory, Memory::new(0)),
             ..Self::new()
         };

@@ -1,5 +1,11 @@
 //! The CUDA backend, unmodified, on the fake driver: what it does, what it leaves behind, and what it does when the
-//! driver refuses. Each test ends with what the fake found: nothing.
+//! driver refuses. Each test ends with what the fake found.
 
+mod faults;
+mod kernels;
+mod life;
+mod loss;
 mod moving;
+mod order;
+mod program;
 mod support;

@@ -1,5 +1,7 @@
 //! What the tests share: a device on the fake, and kernels.
 
+use std::time::Duration;
+
 use fake_cuda::Session;
 use millstream_actors::Device;
 use millstream_core::error::OpenError;
@@ -12,6 +14,9 @@ use millstream_cuda::Cuda;
 pub(crate) fn gpu(seed: u64) -> Session {
     Session::begin(seed).unwrap_or_else(|error| panic!("{error}"))
 }
+
+/// Longer than anything here takes, on whatever machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Pages of 256 KiB: a device that does not spend its time on filling memory.
 pub(crate) fn options() -> DeviceOptions {

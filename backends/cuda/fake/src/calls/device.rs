@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use crate::call::set_current;
+use crate::call::{pop, push, set_current};
 use crate::calls::{Out, functions};
 use crate::code::Code;
 use crate::state::State;
@@ -42,6 +42,20 @@ fn known_device(device: i32) -> Result<(), Code> {
         0 => Ok(()),
         _ => Err(Code::INVALID_DEVICE),
     }
+}
+
+fn known_context(state: &mut State, call: &str, context: u64) -> Result<(), Code> {
+    if context == state.context && state.retained > 0 {
+        return Ok(());
+    }
+    // A lost device's threads may outlive the session in which it was lost.
+    if context <= state.handles_before {
+        return Err(Code::CONTEXT_IS_DESTROYED);
+    }
+    state.report(format!(
+        "wrong handle: {call} is given {context:#x}, which is no living context"
+    ));
+    Err(Code::INVALID_CONTEXT)
 }
 
 fn attribute(state: &mut State, attribute: u32) -> Result<i32, Code> {
@@ -112,12 +126,24 @@ functions! {
         Ok(())
     };
     cuCtxSetCurrent(context: u64) Init |state| {
-        if context != 0 && (context != state.context || state.retained == 0) {
-            state.report(format!("wrong handle: cuCtxSetCurrent is given {context:#x}, which is no living context"));
-            return Err(Code::INVALID_CONTEXT);
+        if context != 0 {
+            known_context(state, "cuCtxSetCurrent", context)?;
         }
         set_current(state, context);
         Ok(())
+    };
+    cuCtxPushCurrent_v2(context: u64) Init |state| {
+        known_context(state, "cuCtxPushCurrent_v2", context)?;
+        push(state, context);
+        Ok(())
+    };
+    // As `Release`: what cannot pop has popped.
+    cuCtxPopCurrent_v2(context: Out<u64>) Release |_state| {
+        let popped = pop().filter(|context| *context != 0).ok_or(Code::INVALID_CONTEXT)?;
+        match context.is_wanted() {
+            true => context.put(popped),
+            false => Ok(()),
+        }
     };
     cuCtxGetStreamPriorityRange(least: Out<i32>, greatest: Out<i32>) Context |_state| {
         if least.is_wanted() {

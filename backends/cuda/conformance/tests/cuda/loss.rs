@@ -1,0 +1,94 @@
+//! The GPU breaks: the 700 class.
+
+use std::time::Duration;
+
+use millstream_core::access::Access;
+use millstream_core::error::Error;
+
+use millstream_core::health::{Health, Recovery};
+use millstream_cuda::Cuda;
+use rstest::rstest;
+
+use crate::program;
+use crate::support::*;
+
+/// I5, I10: wherever it breaks, everybody who asks is answered, the process goes on, and closing ends.
+#[rstest]
+fn a_gpu_that_breaks_answers_everybody_i5(#[values(700, 716, 719)] code: u32) {
+    for nth in 1..30 {
+        let gpu = gpu(nth);
+        let device = open(2);
+        let client = device.client();
+        gpu.break_at(nth, code);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| match program::run(&device) {
+                    Ok(()) => {}
+                    Err(Error::DeviceLost {
+                        epoch: 0,
+                        recovery: Recovery::NewProcess,
+                    }) => {}
+                    // A kernel that was being prepared says it for itself.
+                    Err(Error::Kernel(why)) => assert!(why.to_string().contains("lost"), "{why}"),
+                    Err(other) => panic!("operation {nth}: {other:?}"),
+                });
+            }
+        });
+        let stream = client.stream();
+        let mut answer = stream.sync();
+        let answer = answer.wait_timeout(PATIENCE);
+        assert!(
+            matches!(answer, Err(Error::DeviceLost { .. })),
+            "operation {nth}: {answer:?}"
+        );
+        assert!(matches!(device.health(), Health::Lost { .. }));
+        let report = device.close(PATIENCE);
+        assert!(
+            !report.drained && report.bytes_freed == 0,
+            "operation {nth}: {report:?}"
+        );
+        drop((stream, client, device));
+        let reports = gpu.end();
+        assert!(
+            reports.is_empty(),
+            "operation {nth}: {}",
+            reports.join("\n")
+        );
+    }
+}
+
+/// I8: a GPU that does not go on keeps nobody from asking, and a timeout ends.
+#[test]
+fn a_gpu_that_stands_still_blocks_nobody_who_does_not_wait_i8() {
+    let gpu = gpu(5);
+    let device = open(2);
+    let client = device.client();
+    let stream = client.stream();
+    let small = stream.create(&[0_u8]).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    stream
+        .with_resource::<Cuda>(
+            "tell the stream",
+            &[(&small, Access::Read)][..],
+            move |resources| {
+                sender
+                    .send(resources.stream().map(|stream| stream as u64))
+                    .unwrap();
+            },
+        )
+        .unwrap();
+    gpu.hold(receiver.recv().unwrap().unwrap(), true);
+    let handle = stream.create(&vec![3_u8; 3 << 20]).unwrap();
+    let mut answer = stream.read(&handle);
+    assert!(matches!(
+        answer.wait_timeout(Duration::from_millis(1)),
+        Err(Error::TimedOut { .. })
+    ));
+    assert!(answer.try_take().is_none());
+    // The device's thread answers what it knows itself.
+    assert!(client.stats().wait_timeout(PATIENCE).is_ok());
+    gpu.release_all();
+    assert_eq!(answer.wait_timeout(PATIENCE).unwrap(), vec![3_u8; 3 << 20]);
+    drop((small, handle, stream, client, device));
+    gpu.assert_clean();
+}
