@@ -55,6 +55,8 @@ functions! {
         retain_context = cuDevicePrimaryCtxRetain(*mut CUcontext, CUdevice);
         release_context = cuDevicePrimaryCtxRelease_v2(CUdevice);
         set_context = cuCtxSetCurrent(CUcontext);
+        push_context = cuCtxPushCurrent_v2(CUcontext);
+        pop_context = cuCtxPopCurrent_v2(*mut CUcontext);
         memory_info = cuMemGetInfo_v2(*mut usize, *mut usize);
         create_pool = cuMemPoolCreate(*mut CUmemoryPool, *const CUmemPoolProps);
         destroy_pool = cuMemPoolDestroy(CUmemoryPool);

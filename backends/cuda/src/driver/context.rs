@@ -40,6 +40,22 @@ impl Context {
         Code::check(unsafe { (self.gpu.api.set_context)(self.raw) })
     }
 
+    /// Ends something that was made in it, on whatever thread its last owner let go of it: a client's knows nothing of
+    /// CUDA, or has a context of its own current, which is so again afterwards.
+    pub(super) fn end(&self, call: &'static str, end: impl FnOnce(&Api) -> u32) {
+        // SAFETY: the context is retained.
+        let pushed = unsafe { (self.api().push_context)(self.raw) };
+        told("cuCtxPushCurrent", pushed);
+        if pushed == Code::SUCCESS {
+            told(call, end(self.api()));
+            let mut ours: CUcontext = std::ptr::null_mut();
+            // SAFETY: it was pushed on this thread, the place for the answer is ours.
+            told("cuCtxPopCurrent", unsafe {
+                (self.api().pop_context)(&raw mut ours)
+            });
+        }
+    }
+
     #[inline]
     pub(crate) fn api(&self) -> &'static Api {
         self.gpu.api

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUfunction, CUmodule};
 
-use super::context::told;
 use super::{Code, Context};
 
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`
@@ -56,9 +55,9 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // SAFETY: loaded once, unloaded once; no launch uses it any more.
-        told("cuModuleUnload", unsafe {
-            (self.context.api().unload_module)(self.raw)
+        self.context.end("cuModuleUnload", |api| {
+            // SAFETY: loaded once, unloaded once; no launch uses it any more.
+            unsafe { (api.unload_module)(self.raw) }
         });
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUevent, CUstream};
 
-use super::context::told;
 use super::{Code, Context};
 
 /// Does not wait for the legacy default stream, which others in this process may use.
@@ -62,9 +61,9 @@ impl CuStream {
 
 impl Drop for CuStream {
     fn drop(&mut self) {
-        // SAFETY: made once, ended once. The driver lets it finish what it was given.
-        told("cuStreamDestroy", unsafe {
-            (self.context.api().destroy_stream)(self.raw)
+        self.context.end("cuStreamDestroy", |api| {
+            // SAFETY: made once, ended once. The driver lets it finish what it was given.
+            unsafe { (api.destroy_stream)(self.raw) }
         });
     }
 }
@@ -109,9 +108,9 @@ impl CuEvent {
 
 impl Drop for CuEvent {
     fn drop(&mut self) {
-        // SAFETY: made once, ended once; the driver keeps what still waits for it.
-        told("cuEventDestroy", unsafe {
-            (self.context.api().destroy_event)(self.raw)
+        self.context.end("cuEventDestroy", |api| {
+            // SAFETY: made once, ended once; the driver keeps what still waits for it.
+            unsafe { (api.destroy_event)(self.raw) }
         });
     }
 }
