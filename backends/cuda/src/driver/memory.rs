@@ -71,8 +71,8 @@ impl PagePool {
             (api.allocate_from_pool)(&raw mut address, bytes, pool, self.stream.raw())
         })?;
         // The memory is there in the order of the pool's stream, on which nothing runs: this waits for nobody.
-        self.stream.synchronize()?;
-        Ok(address)
+        let there = self.stream.synchronize();
+        there.map(|()| address).inspect_err(|_| self.free(address))
     }
 
     /// Gives memory back that no stream uses any more.
@@ -134,9 +134,9 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: it is of `cuMemHostAlloc`, and no copy uses it any more.
-        told("cuMemFreeHost", unsafe {
-            (self.context.api().free_host)(self.start.as_ptr().cast())
+        self.context.end("cuMemFreeHost", |api| {
+            // SAFETY: it is of `cuMemHostAlloc`, and no copy uses it any more.
+            unsafe { (api.free_host)(self.start.as_ptr().cast()) }
         });
     }
 }
