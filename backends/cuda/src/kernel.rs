@@ -71,11 +71,11 @@ impl Compiler for CudaCompiler {
                 .collect(),
             function,
         };
-        check_parameters(kernel, &made)?;
-        let most = made
-            .function
-            .threads_max()
-            .map_err(|code| refused("the driver does not describe it", code))?;
+        let undescribed = |code| refused("the driver does not describe it", code);
+        if let Some(parameters) = made.function.parameters().map_err(undescribed)? {
+            check_parameters(kernel, &made, &parameters)?;
+        }
+        let most = made.function.threads_max().map_err(undescribed)?;
         check_threads(kernel, cube.threads, most)?;
         if cube.shared_bytes > SHARED_UNASKED {
             let asked = format!(
@@ -129,10 +129,11 @@ impl CudaCompiler {
 
 /// A pointer for each binding and each scalar by value: does the entry point take that? Asked once, so that no launch
 /// hands the GPU what it misreads.
-fn check_parameters(kernel: &Kernel, made: &CudaKernel) -> Result<(), KernelError> {
-    let Some(parameters) = made.function.parameters() else {
-        return Ok(());
-    };
+fn check_parameters(
+    kernel: &Kernel,
+    made: &CudaKernel,
+    parameters: &[usize],
+) -> Result<(), KernelError> {
     let signature = kernel.signature();
     let bindings = signature.bindings().iter().map(|binding| {
         let qualifier = match binding.access {
@@ -159,7 +160,7 @@ fn check_parameters(kernel: &Kernel, made: &CudaKernel) -> Result<(), KernelErro
             declared.len()
         )));
     }
-    for (place, ((what, declared), taken)) in declared.iter().zip(&parameters).enumerate() {
+    for (place, ((what, declared), taken)) in declared.iter().zip(parameters).enumerate() {
         if declared != taken {
             return Err(misfit(format!(
                 "parameter {place} of its entry point has {taken} bytes, and {what} has {declared}"

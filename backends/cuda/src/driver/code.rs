@@ -22,6 +22,7 @@ pub(crate) enum Class {
 }
 
 impl Code {
+    pub(crate) const INVALID_VALUE: Self = Self(1);
     pub(crate) const NOT_READY: Self = Self(600);
     pub(crate) const OUT_OF_MEMORY: Self = Self(2);
     pub(crate) const NO_DEVICE: Self = Self(100);

@@ -106,17 +106,22 @@ impl Function {
         })
     }
 
-    /// The bytes of each of its parameters, where the driver tells.
-    pub(crate) fn parameters(&self) -> Option<Vec<usize>> {
-        let info = self.module.context.api().parameter_info?;
+    /// The bytes of each of its parameters; none where the driver does not tell.
+    pub(crate) fn parameters(&self) -> Result<Option<Vec<usize>>, Code> {
+        let Some(info) = self.module.context.api().parameter_info else {
+            return Ok(None);
+        };
         let mut sizes = Vec::new();
         let (mut offset, mut bytes) = (0, 0);
-        // SAFETY: the function lives, the places for the answers are ours. Past the last it is an error.
-        while Code::check(unsafe { info(self.raw, sizes.len(), &raw mut offset, &raw mut bytes) })
-            .is_ok()
-        {
-            sizes.push(bytes);
+        loop {
+            // SAFETY: the function lives, the places for the answers are ours.
+            let answer = unsafe { info(self.raw, sizes.len(), &raw mut offset, &raw mut bytes) };
+            match Code::check(answer) {
+                Ok(()) => sizes.push(bytes),
+                // Past the last.
+                Err(Code::INVALID_VALUE) => return Ok(Some(sizes)),
+                Err(code) => return Err(code),
+            }
         }
-        Some(sizes)
     }
 }
