@@ -46,8 +46,12 @@ impl Context {
         // SAFETY: the context is retained.
         let pushed = unsafe { (self.api().push_context)(self.raw) };
         told("cuCtxPushCurrent", pushed);
+        if pushed != Code::SUCCESS {
+            // Rather another context current on this thread than something that never ends.
+            let _ = self.enter();
+        }
+        told(call, end(self.api()));
         if pushed == Code::SUCCESS {
-            told(call, end(self.api()));
             let mut ours: CUcontext = std::ptr::null_mut();
             // SAFETY: it was pushed on this thread, the place for the answer is ours.
             told("cuCtxPopCurrent", unsafe {

@@ -90,15 +90,13 @@ impl PagePool {
 }
 
 impl Drop for PagePool {
+    /// What has been given back goes in the order of the stream, which the driver sees to.
     fn drop(&mut self) {
         if let Some(pool) = self.pool {
-            // What was given back is given back in the order of the stream.
-            if self.stream.synchronize().is_ok() {
+            self.context.end("cuMemPoolDestroy", |api| {
                 // SAFETY: made once, ended once.
-                told("cuMemPoolDestroy", unsafe {
-                    (self.context.api().destroy_pool)(pool)
-                });
-            }
+                unsafe { (api.destroy_pool)(pool) }
+            });
         }
     }
 }
