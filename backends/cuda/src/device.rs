@@ -41,6 +41,8 @@ pub struct CudaDevice {
     pages: Pages,
     ending: Arc<Ending>,
     driven: bool,
+    /// A wait between queues, or the end of a batch, was refused: what came after it would be in no order.
+    disordered: bool,
 }
 
 /// Memory of the GPU as a custom task or a guard sees it.
@@ -108,6 +110,7 @@ impl CudaDevice {
             properties,
             ending,
             driven: host.driven,
+            disordered: false,
         };
         for (index, timeline) in timelines.iter().enumerate() {
             let stream = CuStream::new(&context, 0)
@@ -135,6 +138,9 @@ impl CudaDevice {
     /// may have changed it.
     #[inline]
     fn enter(&self) -> Result<(), Refused> {
+        if self.disordered {
+            return Err(Refused::Lost("its queues are in no order".to_owned()));
+        }
         self.ending
             .context
             .enter()
@@ -429,16 +435,10 @@ impl Backend for CudaDevice {
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
-        self.enter()?;
-        let event = self.queues[point.queue.index()].event_behind(point.cursor);
-        let event = event.map_err(|code| self.refusal("cuEventRecord", code))?;
-        match event {
-            Some(event) => self.queues[queue.index()]
-                .stream
-                .wait(&event)
-                .map_err(|code| self.refusal("cuStreamWaitEvent", code)),
-            None => Ok(()),
-        }
+        let waited = self.wait_for(queue, point);
+        // Whatever the code: the core takes it for the end, and so must everything that is still issued.
+        self.disordered |= waited.is_err();
+        waited
     }
 
     fn flush(&mut self, queue: QueueId, _cursor: Cursor) {
@@ -448,6 +448,7 @@ impl Backend for CudaDevice {
         };
         if let Err(code) = ended {
             // What was issued can be waited for by nobody: that is the end, whatever the code.
+            self.disordered = true;
             self.ending.lose("cuEventRecord", code);
         }
     }
@@ -478,6 +479,19 @@ impl Backend for CudaDevice {
 }
 
 impl CudaDevice {
+    fn wait_for(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
+        self.enter()?;
+        let event = self.queues[point.queue.index()].event_behind(point.cursor);
+        let event = event.map_err(|code| self.refusal("cuEventRecord", code))?;
+        match event {
+            Some(event) => self.queues[queue.index()]
+                .stream
+                .wait(&event)
+                .map_err(|code| self.refusal("cuStreamWaitEvent", code)),
+            None => Ok(()),
+        }
+    }
+
     fn bound(&self, bindings: &[BoundSlice]) -> Result<CudaResources, Refused> {
         let bound = bindings
             .iter()
