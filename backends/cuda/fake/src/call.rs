@@ -24,6 +24,12 @@ pub(crate) enum Needs {
     Release,
 }
 
+impl Needs {
+    fn context(self) -> bool {
+        matches!(self, Needs::Context | Needs::Ending)
+    }
+}
+
 thread_local! {
     /// Contexts of this thread, each with the session that it is of: the last is current, 0 is none.
     static CONTEXTS: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
@@ -77,6 +83,11 @@ fn enter<T>(
             _ => Err(Code::NO_DEVICE),
         };
     };
+    let current = CONTEXTS.with_borrow(|contexts| contexts.last().copied());
+    if current.is_some_and(|(of, context)| of < session && context != 0) && needs.context() {
+        // A lost device's threads may outlive the session in which it was lost.
+        return Err(Code::CONTEXT_IS_DESTROYED);
+    }
     let fault = state.count(name);
     if let Some(code) = fault {
         if code.is_sticky() {
@@ -90,16 +101,10 @@ fn enter<T>(
         state.report(format!("{name} was called before cuInit"));
         return Err(Code::NOT_INITIALIZED);
     }
-    if matches!(needs, Needs::Context | Needs::Ending) {
-        let current = CONTEXTS.with_borrow(|contexts| contexts.last().copied());
+    if needs.context() {
         let lives = state.retained > 0 && current == Some((session, state.context));
-        if current.is_some_and(|(of, context)| of < session && context != 0) {
-            // A lost device's threads may outlive the session in which it was lost.
-            return Err(Code::CONTEXT_IS_DESTROYED);
-        }
         if !lives {
-            let thread = std::thread::current();
-            let thread = thread.name().unwrap_or("without a name");
+            let thread = state::thread_name();
             state.report(format!(
                 "no context: {name} was called on thread `{thread}`, where no living context is current"
             ));

@@ -62,6 +62,10 @@ fn run(session: u64) {
         // Now and then it is slow, so that those who ask find that it is not yet.
         if !state.streams.runnable().is_empty() && state.chance.below(8) == 0 {
             state = state.dawdle(Duration::from_micros(50));
+            // What was looked at before may be over, the session too, and whoever ended it has told so already.
+            if state.session != Some(session) {
+                break;
+            }
         }
         if step(&mut state) {
             drop(state);

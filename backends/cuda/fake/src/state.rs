@@ -88,6 +88,8 @@ pub(crate) struct State {
     pub(crate) host: Clock,
     calls: BTreeMap<String, u64>,
     pub(crate) calls_total: u64,
+    /// `FAKE_CUDA_TRACE` is set: every call is told.
+    traced: bool,
     faults: Vec<Fault>,
     pub(crate) faults_met: u64,
     pub(crate) executed: u64,
@@ -99,6 +101,12 @@ pub(crate) struct State {
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 /// Something was queued or executed, released, or the session is over.
 static CHANGED: Condvar = Condvar::new();
+
+/// The name of the calling thread, as the system knows it: a library's own `std` does not know those of others.
+pub(crate) fn thread_name() -> String {
+    let name = std::fs::read_to_string("/proc/thread-self/comm");
+    name.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
+}
 
 /// The state, locked.
 pub(crate) struct Locked(MutexGuard<'static, Option<State>>);
@@ -165,6 +173,7 @@ impl State {
             host: Clock::default(),
             calls: BTreeMap::new(),
             calls_total: 0,
+            traced: std::env::var_os("FAKE_CUDA_TRACE").is_some(),
             faults: Vec::new(),
             faults_met: 0,
             executed: 0,
@@ -213,6 +222,9 @@ impl State {
     /// Counts a call. Is it to be refused?
     pub(crate) fn count(&mut self, name: &str) -> Option<Code> {
         self.calls_total += 1;
+        if self.traced {
+            eprintln!("call {}: {name} on `{}`", self.calls_total, thread_name());
+        }
         match self.calls.get_mut(name) {
             Some(count) => *count += 1,
             None => _ = self.calls.insert(name.to_owned(), 1),

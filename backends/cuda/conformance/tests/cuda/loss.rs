@@ -89,6 +89,6 @@ fn a_gpu_that_stands_still_blocks_nobody_who_does_not_wait_i8() {
     assert!(client.stats().wait_timeout(PATIENCE).is_ok());
     gpu.release_all();
     assert_eq!(answer.wait_timeout(PATIENCE).unwrap(), vec![3_u8; 3 << 20]);
-    drop((small, handle, stream, client, device));
+    drop((answer, small, handle, stream, client, device));
     gpu.assert_clean();
 }

@@ -125,14 +125,14 @@ functions! {
         state.retained -= 1;
         Ok(())
     };
-    cuCtxSetCurrent(context: u64) Init |state| {
+    cuCtxSetCurrent(context: u64) Nothing |state| {
         if context != 0 {
             known_context(state, "cuCtxSetCurrent", context)?;
         }
         set_current(state, context);
         Ok(())
     };
-    cuCtxPushCurrent_v2(context: u64) Init |state| {
+    cuCtxPushCurrent_v2(context: u64) Nothing |state| {
         known_context(state, "cuCtxPushCurrent_v2", context)?;
         push(state, context);
         Ok(())

@@ -1,0 +1,5 @@
+//! What the fake finds, and how it behaves: by calls of the driver that are wrong on purpose.
+
+mod checks;
+mod raw;
+mod semantics;

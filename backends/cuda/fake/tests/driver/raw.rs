@@ -1,0 +1,100 @@
+//! The driver's functions as a program calls them that does everything wrong: by name, with numbers.
+
+use cuda::Session;
+use libloading::Library;
+
+/// Blocking, untimed.
+const EVENT_FLAGS: u64 = 3;
+
+/// A GPU with a context that is current on this thread.
+pub(crate) struct Gpu {
+    pub(crate) session: Session,
+    library: Library,
+}
+
+impl Gpu {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self::of(Session::begin(seed).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// One that works in calls that wait or ask, alone.
+    pub(crate) fn stepped(seed: u64) -> Self {
+        Self::of(Session::begin_stepped(seed).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    fn of(session: Session) -> Self {
+        // SAFETY: its initializers do nothing.
+        let library = unsafe { Library::new(libloading::library_filename("cuda")) }.unwrap();
+        let gpu = Self { session, library };
+        gpu.must("cuInit", &[0]);
+        let context = gpu.make("cuDevicePrimaryCtxRetain", &[0]);
+        gpu.must("cuCtxSetCurrent", &[context]);
+        gpu
+    }
+
+    /// Calls a function of up to six numbers or pointers.
+    pub(crate) fn call(&self, name: &str, arguments: &[u64]) -> u32 {
+        type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64) -> u32;
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        let [a, b, c, d, e, f] = all;
+        // SAFETY: each argument is passed in a register of its own, of which a function of fewer or narrower ones reads
+        // its part; pointers are those that the test gives.
+        unsafe { (self.library.get::<Function>(name).unwrap())(a, b, c, d, e, f) }
+    }
+
+    pub(crate) fn must(&self, name: &str, arguments: &[u64]) {
+        assert_eq!(self.call(name, arguments), 0, "{name}");
+    }
+
+    /// Calls a function whose first argument is where it puts what it makes.
+    pub(crate) fn make(&self, name: &str, arguments: &[u64]) -> u64 {
+        let mut made = 0_u64;
+        let mut all = vec![&raw mut made as u64];
+        all.extend(arguments);
+        self.must(name, &all);
+        made
+    }
+
+    pub(crate) fn stream(&self) -> u64 {
+        self.make("cuStreamCreateWithPriority", &[1, 0])
+    }
+
+    pub(crate) fn event(&self) -> u64 {
+        self.make("cuEventCreate", &[EVENT_FLAGS])
+    }
+
+    /// Memory, all of it set to one value, which everybody knows.
+    pub(crate) fn memory(&self, bytes: u64, value: u8) -> u64 {
+        let address = self.make("cuMemAlloc_v2", &[bytes]);
+        let stream = self.stream();
+        self.must("cuMemsetD8Async", &[address, value.into(), bytes, stream]);
+        self.must("cuStreamSynchronize", &[stream]);
+        self.must("cuStreamDestroy_v2", &[stream]);
+        address
+    }
+
+    /// The first byte there, in the order of a stream.
+    pub(crate) fn byte(&self, address: u64, stream: u64) -> u8 {
+        let mut byte = [0_u8];
+        self.must(
+            "cuMemcpyDtoHAsync_v2",
+            &[byte.as_mut_ptr() as u64, address, 1, stream],
+        );
+        byte[0]
+    }
+
+    /// What is wrong, and is no leak: these tests clean nothing up.
+    pub(crate) fn wrong(self) -> Vec<String> {
+        let mut reports = self.session.end();
+        reports.retain(|report| !report.starts_with("leak: "));
+        reports
+    }
+
+    /// Exactly one thing is wrong, and it is said with these words.
+    pub(crate) fn assert_wrong(self, words: &[&str]) {
+        let reports = self.wrong();
+        let said = matches!(&reports[..], [one] if words.iter().all(|word| one.contains(word)));
+        assert!(said, "{words:?} is not what is said: {reports:#?}");
+    }
+}

@@ -1,0 +1,133 @@
+//! What the fake does where nothing is wrong.
+
+use cuda::Session;
+
+use crate::raw::Gpu;
+
+const BYTES: u64 = 64;
+const NOT_READY: u32 = 600;
+const ILLEGAL_ADDRESS: u32 = 700;
+
+#[test]
+fn what_was_given_to_a_stream_is_not_always_over() {
+    let mut answers = [0; 2];
+    for seed in 0..100 {
+        let gpu = Gpu::stepped(seed);
+        let (block, stream, event) = (gpu.memory(BYTES, 0), gpu.stream(), gpu.event());
+        assert_eq!(
+            gpu.call("cuEventQuery", &[event]),
+            0,
+            "it remembers nothing"
+        );
+        gpu.must("cuMemsetD8Async", &[block, 1, BYTES, stream]);
+        gpu.must("cuEventRecord", &[event, stream]);
+        answers[usize::from(gpu.call("cuEventQuery", &[event]) == NOT_READY)] += 1;
+        gpu.must("cuEventSynchronize", &[event]);
+        assert_eq!(gpu.call("cuEventQuery", &[event]), 0);
+        assert_eq!(gpu.wrong(), [""; 0]);
+    }
+    assert!(answers.iter().all(|times| *times > 5), "{answers:?}");
+}
+
+#[test]
+fn without_a_thread_the_same_seed_is_the_same_run() {
+    let run = |seed| {
+        let gpu = Gpu::stepped(seed);
+        let (block, one, other) = (gpu.memory(BYTES, 0), gpu.stream(), gpu.stream());
+        let mut seen = Vec::new();
+        for round in 1..20 {
+            gpu.must("cuMemsetD8Async", &[block, round, BYTES, one]);
+            seen.push(gpu.byte(block, other));
+        }
+        seen
+    };
+    let runs: Vec<_> = (0..10).map(run).collect();
+    assert_eq!(runs, (0..10).map(run).collect::<Vec<_>>());
+    assert!(runs.iter().any(|seen| *seen != runs[0]), "seeds differ");
+}
+
+#[test]
+fn memory_is_full_of_nothing_in_particular_and_addresses_are_new() {
+    let gpu = Gpu::new(1);
+    let stream = gpu.stream();
+    let first = gpu.make("cuMemAlloc_v2", &[BYTES]);
+    assert_ne!(gpu.byte(first, stream), 0);
+    gpu.must("cuMemFree_v2", &[first]);
+    let second = gpu.make("cuMemAlloc_v2", &[BYTES]);
+    assert!(second > first);
+    assert_eq!(gpu.wrong(), [""; 0]);
+}
+
+#[test]
+fn a_held_stream_stands_still_and_others_go_on() {
+    let gpu = Gpu::new(1);
+    let (block, held, other, event) = (
+        gpu.memory(BYTES, 0),
+        gpu.stream(),
+        gpu.stream(),
+        gpu.event(),
+    );
+    gpu.session.hold(held, true);
+    gpu.must("cuMemsetD8Async", &[block, 1, 32, held]);
+    gpu.must("cuEventRecord", &[event, held]);
+    gpu.must("cuMemsetD8Async", &[block + 32, 2, 32, other]);
+    gpu.must("cuStreamSynchronize", &[other]);
+    assert_eq!(gpu.call("cuEventQuery", &[event]), NOT_READY);
+    gpu.session.hold(held, false);
+    gpu.must("cuEventSynchronize", &[event]);
+    assert_eq!((gpu.byte(block, held), gpu.byte(block + 63, other)), (1, 2));
+    assert_eq!(gpu.wrong(), [""; 0]);
+}
+
+#[test]
+fn a_planned_fault_is_met_once_and_an_end_ends_all_the_same() {
+    let gpu = Gpu::new(1);
+    let stream = gpu.stream();
+    gpu.session.fault(Some("cuEventCreate"), 2, 2);
+    let first = gpu.event();
+    let mut made = 0_u64;
+    assert_eq!(gpu.call("cuEventCreate", &[&raw mut made as u64, 3]), 2);
+    let second = gpu.event();
+    gpu.session.fault(None, 1, 999);
+    assert_eq!(gpu.call("cuEventDestroy_v2", &[first]), 999);
+    assert_eq!(
+        (gpu.session.faults_met(), gpu.session.calls("cuEventCreate")),
+        (2, 3)
+    );
+    gpu.must("cuEventDestroy_v2", &[second]);
+    gpu.must("cuStreamDestroy_v2", &[stream]);
+    gpu.must("cuDevicePrimaryCtxRelease_v2", &[0]);
+    gpu.session.assert_clean();
+}
+
+#[test]
+fn a_broken_gpu_answers_the_same_to_everything() {
+    let gpu = Gpu::new(1);
+    let (block, stream) = (gpu.memory(BYTES, 0), gpu.stream());
+    gpu.session.break_at(2, ILLEGAL_ADDRESS);
+    gpu.must("cuMemsetD8Async", &[block, 1, BYTES, stream]);
+    gpu.must("cuMemsetD8Async", &[block, 2, BYTES, stream]);
+    for (name, argument) in [
+        ("cuStreamSynchronize", stream),
+        ("cuMemFree_v2", block),
+        ("cuStreamDestroy_v2", stream),
+    ] {
+        assert_eq!(gpu.call(name, &[argument]), ILLEGAL_ADDRESS, "{name}");
+    }
+    // A broken context takes everything along: nothing of it is a leak.
+    gpu.session.assert_clean();
+}
+
+#[test]
+fn an_inert_fake_is_a_driver_that_sees_no_gpu() {
+    let inert = Session::inert().unwrap_or_else(|error| panic!("{error}"));
+    // SAFETY: the name is the driver's, and this is its type.
+    unsafe {
+        let library = libloading::Library::new(libloading::library_filename("cuda")).unwrap();
+        let init = library
+            .get::<unsafe extern "C" fn(u32) -> u32>("cuInit")
+            .unwrap();
+        assert_eq!(init(0), 100);
+    }
+    assert_eq!(inert.calls_total(), 0);
+}
