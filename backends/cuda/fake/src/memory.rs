@@ -189,8 +189,8 @@ impl Memory {
             ));
         }
         match (&block.storage, &block.freed_by) {
-            // SAFETY: within the block, as was looked at.
             (Some(storage), _) if !block.gone => {
+                // SAFETY: within the block, as was looked at.
                 Ok(unsafe { storage.start.add((start - base) as usize) })
             }
             (_, by) => illegal(format!(

@@ -300,10 +300,12 @@ impl State {
     pub(crate) fn known_stream(&mut self, call: &str, stream: u64) -> Result<&mut Stream, Code> {
         let lives = matches!(self.streams.live.get(&stream), Some(of) if !of.destroyed);
         if !lives {
-            self.report(format!(
-                "wrong handle: {call} is given {stream:#x}, which is no stream, or was destroyed \
-                 (the default stream is not modelled)"
-            ));
+            self.report(match stream {
+                0..=2 => format!("not modelled: {call} on a default stream"),
+                _ => format!(
+                    "wrong handle: {call} is given {stream:#x}, which is no stream, or was destroyed"
+                ),
+            });
         }
         let of = self.streams.live.get_mut(&stream);
         of.filter(|of| !of.destroyed).ok_or(Code::INVALID_HANDLE)

@@ -1,6 +1,8 @@
 //! The CUDA backend, unmodified, on the fake driver: what it does, what it leaves behind, and what it does when the
 //! driver refuses. Each test ends with what the fake found.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod faults;
 mod kernels;
 mod life;

@@ -38,6 +38,9 @@ fn floats(ty: Type, a: u64, b: u64, of32: fn(f32, f32) -> f32, of64: fn(f64, f64
     }
 }
 
+/// A function of either width.
+type Both = (fn(f32) -> f32, fn(f64) -> f64);
+
 pub(super) fn unary(op: Unary, ty: Type, a: u64) -> u64 {
     if !ty.is_float() {
         let wide = integer(ty, a);
@@ -51,7 +54,7 @@ pub(super) fn unary(op: Unary, ty: Type, a: u64) -> u64 {
         };
         return trim(ty, bits);
     }
-    let (of32, of64): (fn(f32) -> f32, fn(f64) -> f64) = match op {
+    let (of32, of64): Both = match op {
         Unary::Abs => (f32::abs, f64::abs),
         Unary::Sqrt => (f32::sqrt, f64::sqrt),
         Unary::Rsqrt => (|a| 1.0 / a.sqrt(), |a| 1.0 / a.sqrt()),

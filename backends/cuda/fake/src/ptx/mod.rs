@@ -9,6 +9,7 @@
 //! | `tokens` | text into words |
 //! | `parse` | words into kernels |
 //! | `decode` | one statement into an instruction |
+//! | `operands` | what a statement is made of |
 //! | `instruction` | what there is |
 //! | `arithmetic` | what operations compute |
 //! | `run` | a launch |
@@ -16,6 +17,7 @@
 mod arithmetic;
 mod decode;
 mod instruction;
+mod operands;
 mod parse;
 mod run;
 mod tokens;

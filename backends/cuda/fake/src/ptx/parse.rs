@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::ptx::decode::{Scope, Symbol, decode};
+use crate::ptx::decode::decode;
 use crate::ptx::instruction::{Action, Instruction, Type};
+use crate::ptx::operands::{Scope, Symbol};
 use crate::ptx::tokens::{Token, tokens};
 use crate::ptx::{Kernel, Parameter};
 
@@ -22,7 +23,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Kernel>, String> {
         match token.text {
             // Lines that say nothing that matters here.
             ".version" | ".target" | ".address_size" | ".file" | ".loc" => {
-                words.skip_line(token.line)
+                words.skip_line(token.line);
             }
             ".visible" | ".weak" | ".extern" => {}
             ".shared" => words.shared(&mut module)?,

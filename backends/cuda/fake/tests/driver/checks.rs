@@ -195,7 +195,8 @@ fn what_is_left_at_the_end_is_a_leak() {
     let gpu = Gpu::new(1);
     gpu.memory(BYTES, 0);
     gpu.make("cuMemHostAlloc", &[BYTES, 1]);
-    (gpu.stream(), gpu.event());
+    gpu.stream();
+    gpu.event();
     let reports = gpu.session.end();
     let leaks = [
         "64 bytes of memory of the GPU",

@@ -1,5 +1,7 @@
 //! What the fake finds, and how it behaves: by calls of the driver that are wrong on purpose.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 mod checks;
 mod raw;
 mod semantics;
