@@ -26,7 +26,7 @@ use crate::nvrtc::{Cache, Target};
 use crate::pages::Pages;
 use crate::properties::properties;
 use crate::queue::Queue;
-use crate::staging::{BLOCK_BYTES, Staging};
+use crate::staging::{BLOCK_BYTES, Staged, Staging};
 
 /// Parameters of a launch that need no heap.
 const PARAMETERS_INLINE: usize = 40;
@@ -167,12 +167,29 @@ impl CudaDevice {
         self.queues[queue.index()].stream.raw()
     }
 
+    /// Blocks for so many bytes, all before the first of them is used: a copy is refused whole or not at all.
+    fn room(&mut self, bytes: usize) -> Result<Vec<Staged>, Refused> {
+        let starts = (0..bytes).step_by(BLOCK_BYTES);
+        let taken = starts.map(|start| self.staging.take((bytes - start).min(BLOCK_BYTES)));
+        let taken: Result<Vec<_>, Code> = taken.collect();
+        taken.map_err(|code| self.refusal("cuMemHostAlloc", code))
+    }
+
+    /// A task of several calls was refused at one of them. If one before it is under way, nobody waits for that, and
+    /// what comes later would be in no order with it: that is the end.
+    #[cold]
+    fn cut_short(&mut self, begun: bool, refused: Refused) -> Refused {
+        if !begun {
+            return refused;
+        }
+        self.disordered = true;
+        Refused::Lost(format!("a part of a task is under way, and {refused}"))
+    }
+
     /// Copies these bytes to `target` in the queue's order.
     fn upload(&mut self, queue: QueueId, target: CUdeviceptr, bytes: &[u8]) -> Result<(), Refused> {
-        let mut target = target;
-        for part in bytes.chunks(BLOCK_BYTES) {
-            let staged = self.staging.take(part.len());
-            let staged = staged.map_err(|code| self.refusal("cuMemHostAlloc", code))?;
+        let (mut target, room) = (target, self.room(bytes.len())?);
+        for (nth, (part, staged)) in bytes.chunks(BLOCK_BYTES).zip(room).enumerate() {
             // SAFETY: the block is ours alone until the copy is given to the stream, and has room for a part.
             unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), staged.start(), part.len()) };
             // SAFETY: the target is within a page (`resolve`), the block is kept until the copy has passed.
@@ -186,7 +203,8 @@ impl CudaDevice {
             };
             // Kept all the same: a call that failed may have been given to the GPU.
             self.queues[queue.index()].keep(staged);
-            self.check("cuMemcpyHtoDAsync", answer)?;
+            self.check("cuMemcpyHtoDAsync", answer)
+                .map_err(|refused| self.cut_short(nth > 0, refused))?;
             target += part.len() as u64;
         }
         Ok(())
@@ -334,32 +352,24 @@ impl Backend for CudaDevice {
         }
         self.enter()?;
         let mut address = self.pages.resolve(source)?;
-        let mut left = host_len(source.len)?;
-        let mut from = Vec::with_capacity(left.div_ceil(BLOCK_BYTES));
-        while left > 0 {
-            let bytes = left.min(BLOCK_BYTES);
-            let staged = self.staging.take(bytes);
-            let staged = staged.map_err(|code| self.refusal("cuMemHostAlloc", code))?;
+        let from = self.room(host_len(source.len)?)?;
+        for (nth, staged) in from.iter().enumerate() {
             // SAFETY: the source is within a page (`resolve`), the block is kept until the copy has passed.
             let answer = unsafe {
                 (self.api().copy_out)(
                     staged.start().cast(),
                     address,
-                    bytes,
+                    staged.bytes(),
                     self.stream(place.queue),
                 )
             };
             if let Err(refused) = self.check("cuMemcpyDtoHAsync", answer) {
                 // What was given to the stream before writes to its blocks yet.
                 let queue = &mut self.queues[place.queue.index()];
-                from.into_iter()
-                    .chain([staged])
-                    .for_each(|staged| queue.keep(staged));
-                return Err(refused);
+                from.into_iter().for_each(|staged| queue.keep(staged));
+                return Err(self.cut_short(nth > 0, refused));
             }
-            from.push(staged);
-            address += bytes as u64;
-            left -= bytes;
+            address += staged.bytes() as u64;
         }
         let queue = &mut self.queues[place.queue.index()];
         queue.bring_back(Returning { landing, from });
@@ -406,8 +416,12 @@ impl Backend for CudaDevice {
         self.enter()?;
         let address = self.pages.resolve(target)?;
         let stream = self.stream(place.queue);
-        crate::fill::fill(self.api(), stream, address, host_len(target.len)?, pattern)
-            .map_err(|(call, code)| self.refusal(call, code))?;
+        crate::fill::fill(self.api(), stream, address, host_len(target.len)?, pattern).map_err(
+            |cut| {
+                let refused = self.refusal(cut.call, cut.code);
+                self.cut_short(cut.begun, refused)
+            },
+        )?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }

@@ -5,6 +5,19 @@ use millstream_core::message::Pattern;
 
 use crate::driver::{Api, Code};
 
+/// The call that was refused, and whether one before it is under way.
+pub(crate) struct Cut {
+    pub(crate) call: &'static str,
+    pub(crate) code: Code,
+    pub(crate) begun: bool,
+}
+
+impl Cut {
+    fn after(self, begun: bool) -> Self {
+        Self { begun, ..self }
+    }
+}
+
 /// Fills `bytes` from `address` with the pattern, cut where they end. The memory is within a page.
 pub(crate) fn fill(
     api: &Api,
@@ -12,7 +25,7 @@ pub(crate) fn fill(
     address: CUdeviceptr,
     bytes: usize,
     pattern: Pattern,
-) -> Result<(), (&'static str, Code)> {
+) -> Result<(), Cut> {
     let unit = pattern.bytes();
     let width = usize::from(pattern.width).clamp(1, unit.len());
     let unit = &unit[..width];
@@ -52,7 +65,7 @@ pub(crate) fn fill(
                     if rows > 0 {
                         let start = address + column as u64;
                         let set = (api.fill_8_2d)(start, width, *byte, 1, rows, stream);
-                        answer("cuMemsetD2D8Async", set)?;
+                        answer("cuMemsetD2D8Async", set).map_err(|cut| cut.after(column > 0))?;
                     }
                 }
                 Ok(())
@@ -71,18 +84,20 @@ unsafe fn rest(
     address: CUdeviceptr,
     bytes: usize,
     unit: &[u8],
-) -> Result<(), (&'static str, Code)> {
+) -> Result<(), Cut> {
     let done = bytes - bytes % unit.len();
     for (place, byte) in unit.iter().take(bytes - done).enumerate() {
         let at = address + (done + place) as u64;
         // SAFETY: the caller's promise.
         answer("cuMemsetD8Async", unsafe {
             (api.fill_8)(at, *byte, 1, stream)
-        })?;
+        })
+        .map_err(|cut| cut.after(true))?;
     }
     Ok(())
 }
 
-fn answer(call: &'static str, answer: u32) -> Result<(), (&'static str, Code)> {
-    Code::check(answer).map_err(|code| (call, code))
+fn answer(call: &'static str, answer: u32) -> Result<(), Cut> {
+    let begun = false;
+    Code::check(answer).map_err(|code| Cut { call, code, begun })
 }

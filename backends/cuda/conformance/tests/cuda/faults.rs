@@ -46,3 +46,55 @@ fn every_call_refused_in_turn_is_a_typed_error_and_leaks_nothing_i5_i10(#[case] 
         }
     }
 }
+
+/// I4, I7: a copy of several parts is refused whole where there is no room for one of them: nothing of it is under way, its blocks
+/// are used by nobody, and the device goes on.
+#[test]
+fn a_copy_that_has_no_room_for_a_part_is_refused_whole_i4_i7() {
+    for upload in [true, false] {
+        let gpu = gpu(1);
+        let device = open(2);
+        let stream = device.client().stream();
+        let long = stream.empty::<u8>(3 << 20).unwrap();
+        stream.fill(&long, 5).unwrap();
+        stream.sync().wait().unwrap();
+        // The second of three blocks.
+        gpu.fault(Some("cuMemHostAlloc"), 2, 2);
+        let refused = match upload {
+            true => stream.read(&stream.create(&vec![1_u8; 3 << 20]).unwrap()),
+            false => stream.read(&long),
+        };
+        assert!(
+            matches!(refused.wait(), Err(Error::Failed(_))),
+            "upload {upload}"
+        );
+        assert_eq!(gpu.faults_met(), 1);
+        assert_eq!(stream.read(&long).wait().unwrap(), vec![5; 3 << 20]);
+        assert!(device.close(PATIENCE).drained);
+        drop((stream, long, device));
+        gpu.assert_clean();
+    }
+}
+
+/// I2, I5: what is refused in its middle cannot be ordered with what comes later: the device is lost, and says so.
+#[test]
+fn a_copy_that_is_refused_in_its_middle_is_the_end_i2_i5() {
+    for call in ["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"] {
+        let gpu = gpu(2);
+        let device = open(2);
+        let stream = device.client().stream();
+        gpu.fault(Some(call), 2, 1);
+        let long = stream.create(&vec![1_u8; 3 << 20]);
+        let read = long.and_then(|long| stream.read(&long).wait());
+        assert!(
+            matches!(read, Err(Error::DeviceLost { .. })),
+            "{call}: {read:?}"
+        );
+        assert_eq!(gpu.faults_met(), 1);
+        device.close(PATIENCE);
+        drop((stream, device));
+        let mut reports = gpu.end();
+        reports.retain(|report| !report.starts_with("leak: "));
+        assert!(reports.is_empty(), "{call}: {}", reports.join("\n"));
+    }
+}
