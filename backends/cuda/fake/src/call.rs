@@ -102,7 +102,7 @@ fn enter<T>(
         return Err(Code::NOT_INITIALIZED);
     }
     if needs.context() {
-        let lives = state.retained > 0 && current == Some((session, state.context));
+        let lives = matches!(current, Some((of, context)) if of == session && state.gpu_of(context).is_some());
         if !lives {
             let thread = state::thread_name();
             state.report(format!(
@@ -114,6 +114,7 @@ fn enter<T>(
             return Err(sticky);
         }
     }
+    state.current = current.map_or(0, |(of, context)| if of == session { context } else { 0 });
     let answer = body(state)?;
     fault.map_or(Ok(answer), Err)
 }

@@ -116,3 +116,30 @@ extern "C" fn fake_cuda_memory(bytes: u64) {
     let mut state = state::lock();
     state.memory.bytes = bytes.max(state.memory.used);
 }
+
+/// How many GPUs there are, before the first of them is opened.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_gpus(count: u32) {
+    let mut state = state::lock();
+    state
+        .primaries
+        .resize_with(count.max(1) as usize, Default::default);
+}
+
+/// Are there memory operations of streams?
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_writes_values(there: u32) {
+    state::lock().writes_values = there != 0;
+}
+
+/// Writes the priority of each stream that was made, in order, and answers how many there are.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_priorities(buffer: *mut i32, room: usize) -> usize {
+    let state = state::lock();
+    if !buffer.is_null() {
+        let count = state.priorities.len().min(room);
+        // SAFETY: the caller's promise: there is so much room.
+        unsafe { std::ptr::copy_nonoverlapping(state.priorities.as_ptr(), buffer, count) };
+    }
+    state.priorities.len()
+}

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::access::{Kind, Step};
 use crate::code::Code;
@@ -45,7 +46,17 @@ pub(crate) fn execute(state: &mut State, queued: Queued) -> Result<(), Code> {
             Ok(())
         }
         Operation::Launch(launch) => run(state, step, &launch),
-        Operation::Wait(_) | Operation::Record => Ok(()),
+        Operation::WriteValue {
+            address,
+            bytes,
+            value,
+            releases,
+        } => write_value(state, step, address..address + bytes, value, releases),
+        Operation::Record(recorded) => {
+            recorded.at_ns(state.time.now_ns());
+            Ok(())
+        }
+        Operation::Wait(_) => Ok(()),
     }
 }
 
@@ -131,6 +142,36 @@ fn copy_out(
         // SAFETY: memory of the host that the caller of the driver vouches for, and who waits meanwhile.
         unsafe { std::ptr::copy_nonoverlapping(row.as_ptr(), range.start as *mut u8, len) };
         rest = after;
+    }
+    Ok(())
+}
+
+/// One store, which the host may be polling for. Nobody sees the host's load: once the value is in memory of the host's,
+/// the host counts as knowing what it was ordered after, as if it had asked an event.
+fn write_value(
+    state: &mut State,
+    step: &Step,
+    word: Range<u64>,
+    value: u64,
+    releases: bool,
+) -> Result<(), Code> {
+    state.memory.pend(word.start, false);
+    // Release pairs with the acquiring load of a host that polls; without the barrier nothing is promised.
+    let order = match releases {
+        true => Ordering::Release,
+        false => Ordering::Relaxed,
+    };
+    let start = place(state, step, Kind::Write, word.clone())?;
+    // SAFETY: `place` vouches for the word, and its alignment was looked at in the call. What else uses it while this
+    // does is atomic loads of the host's.
+    unsafe {
+        match word.end - word.start {
+            8 => AtomicU64::from_ptr(start.as_ptr().cast()).store(value, order),
+            _ => AtomicU32::from_ptr(start.as_ptr().cast()).store(value as u32, order),
+        }
+    }
+    if releases && state.memory.is_pinned(word.start) {
+        state.host.join(&step.clock);
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ pub(crate) fn step(state: &mut State) -> bool {
     };
     state.executed += 1;
     let tick = queued.step.tick;
+    state.time.pass(&queued.operation);
     let broken = match state.break_at {
         Some((place, code)) if state.executed >= place => Err(code),
         _ => execute(state, queued),

@@ -19,9 +19,11 @@
 //! | `state` | all there is, under one lock |
 //! | `clock` | what happened before what |
 //! | `memory`, `access` | blocks of memory, and who may touch them |
-//! | `stream` | operations in order, and which may be next |
+//! | `stream`, `queue` | operations in order, and which may be next |
+//! | `event`, `time` | moments of streams, and when they were |
 //! | `gpu` | executing one, on the thread of the "GPU" or on one that waits |
 //! | `execute` | what each operation does |
+//! | `leaks` | what is left at the end |
 //! | `ptx` | kernels |
 
 mod access;
@@ -30,12 +32,16 @@ mod calls;
 mod clock;
 mod code;
 mod control;
+mod event;
 mod execute;
 mod gpu;
+mod leaks;
 mod memory;
 mod ptx;
+mod queue;
 mod session;
 mod state;
 mod stream;
+mod time;
 
 pub use session::{NotLoaded, Session};

@@ -273,7 +273,9 @@ impl Memory {
 
     /// One more operation, or one less, is to use the pinned block at this address.
     pub(crate) fn pend(&mut self, address: u64, more: bool) {
-        if let Some((_, block)) = self.find(address) {
+        if let Some((_, block)) = self.find(address)
+            && block.place == Place::Pinned
+        {
             block.pending = match more {
                 true => block.pending + 1,
                 false => block.pending.saturating_sub(1),

@@ -35,6 +35,9 @@ struct Controls {
     break_at: unsafe extern "C" fn(u64, u32),
     executed: unsafe extern "C" fn() -> u64,
     memory: unsafe extern "C" fn(u64),
+    gpus: unsafe extern "C" fn(u32),
+    writes_values: unsafe extern "C" fn(u32),
+    priorities: unsafe extern "C" fn(*mut i32, usize) -> usize,
 }
 
 impl Controls {
@@ -58,6 +61,9 @@ impl Controls {
                 break_at: *library.get("fake_cuda_break").map_err(told)?,
                 executed: *library.get("fake_cuda_executed").map_err(told)?,
                 memory: *library.get("fake_cuda_memory").map_err(told)?,
+                gpus: *library.get("fake_cuda_gpus").map_err(told)?,
+                writes_values: *library.get("fake_cuda_writes_values").map_err(told)?,
+                priorities: *library.get("fake_cuda_priorities").map_err(told)?,
             })
         }
     }
@@ -211,6 +217,29 @@ impl Session {
     pub fn memory_bytes(&self, bytes: u64) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.memory)(bytes) };
+    }
+
+    /// There are so many GPUs, instead of one. To be said before the first of them is opened.
+    pub fn gpus(&self, count: u32) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.gpus)(count) };
+    }
+
+    /// Are there memory operations of streams (`cuStreamWriteValue64`)? There are, unless this says otherwise.
+    pub fn writes_values(&self, there: bool) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.writes_values)(u32::from(there)) };
+    }
+
+    /// The priority of each stream that was made, in order: within what there is, which is 0 to -5.
+    pub fn stream_priorities(&self) -> Vec<i32> {
+        // SAFETY: without room it only tells how much it needs; then there is room for what it says.
+        unsafe {
+            let mut all = vec![0; (self.controls.priorities)(std::ptr::null_mut(), 0)];
+            let count = (self.controls.priorities)(all.as_mut_ptr(), all.len());
+            all.truncate(count);
+            all
+        }
     }
 }
 

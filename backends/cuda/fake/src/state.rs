@@ -9,9 +9,11 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use crate::access::{Kind, Step};
 use crate::clock::{Clock, HOST};
 use crate::code::Code;
+use crate::event::Event;
 use crate::memory::Memory;
 use crate::ptx::Kernel;
-use crate::stream::{Moment, Operation, Queued, Stream, Streams};
+use crate::stream::Streams;
+use crate::time::Time;
 
 /// Handles are numbers of our own, no pointers, of which none is used twice.
 const HANDLE_FIRST: u64 = 0x0c0d_0000_0000;
@@ -24,7 +26,7 @@ const REPORTS_MAX: usize = 200;
 pub(crate) struct Chance(SplitMix64);
 
 impl Chance {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(SplitMix64::from_seed(seed.to_le_bytes()))
     }
 
@@ -43,9 +45,11 @@ struct Fault {
     code: Code,
 }
 
-/// An event, and what it remembers.
-pub(crate) struct Event {
-    pub(crate) moment: Option<Moment>,
+/// A GPU's primary context: its handle, and how often it is retained.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Primary {
+    pub(crate) context: u64,
+    pub(crate) retained: u64,
 }
 
 /// A loaded module, and its kernels by the handles of their functions.
@@ -67,18 +71,23 @@ pub(crate) struct State {
     pub(crate) session: Option<u64>,
     sessions: u64,
     pub(crate) initialized: bool,
-    /// The primary context: its handle, and how often it is retained.
-    pub(crate) context: u64,
-    pub(crate) retained: u64,
-    /// The context is gone.
+    /// One for each GPU.
+    pub(crate) primaries: Vec<Primary>,
+    /// The context that is current on the thread whose call this is; 0 is none.
+    pub(crate) current: u64,
+    /// The contexts are gone.
     pub(crate) sticky: Option<Code>,
     pub(crate) chance: Chance,
+    pub(crate) time: Time,
     /// No thread is the "GPU": calls that wait or ask execute.
     pub(crate) stepped: bool,
     next_handle: u64,
     /// Handles up to this one are of sessions before.
     pub(crate) handles_before: u64,
-    streams_made: u64,
+    /// The priority of each stream that was made, in order.
+    pub(crate) priorities: Vec<i32>,
+    /// `cuStreamWriteValue64` is there.
+    pub(crate) writes_values: bool,
     pub(crate) memory: Memory,
     pub(crate) streams: Streams,
     pub(crate) events: BTreeMap<u64, Event>,
@@ -156,14 +165,16 @@ impl State {
             session: None,
             sessions: 0,
             initialized: false,
-            context: 0,
-            retained: 0,
+            primaries: vec![Primary::default()],
+            current: 0,
             sticky: None,
             chance: Chance::new(0),
+            time: Time::new(0),
             stepped: false,
             next_handle: HANDLE_FIRST,
             handles_before: HANDLE_FIRST,
-            streams_made: 0,
+            priorities: Vec::new(),
+            writes_values: true,
             memory: Memory::new(MEMORY_BYTES),
             streams: Streams::default(),
             events: BTreeMap::new(),
@@ -191,6 +202,7 @@ impl State {
             session: Some(self.sessions),
             sessions: self.sessions,
             chance: Chance::new(seed),
+            time: Time::new(seed),
             stepped,
             next_handle: self.next_handle,
             handles_before: self.next_handle,
@@ -206,10 +218,10 @@ impl State {
         self.next_handle
     }
 
-    /// The next stream's number, as reports call it.
-    pub(crate) fn stream_number(&mut self) -> u64 {
-        self.streams_made += 1;
-        self.streams_made
+    /// The GPU whose living context this is.
+    pub(crate) fn gpu_of(&self, context: u64) -> Option<usize> {
+        let lives = |primary: &Primary| primary.retained > 0 && primary.context == context;
+        self.primaries.iter().position(lives)
     }
 
     /// Something is wrong.
@@ -259,58 +271,6 @@ impl State {
         format!("`{name}` (call {})", self.calls_total)
     }
 
-    /// Puts an operation at the end of a stream.
-    pub(crate) fn queue(
-        &mut self,
-        call: &str,
-        stream: u64,
-        operation: Operation,
-    ) -> Result<Moment, Code> {
-        self.known_stream(call, stream)?;
-        let host = self.host.clone();
-        let Some(of) = self.streams.live.get_mut(&stream) else {
-            return Err(Code::INVALID_HANDLE);
-        };
-        of.clock.join(&host);
-        if let Operation::Wait(moment) = &operation {
-            of.clock.join(&moment.clock);
-        }
-        let tick = of.clock.step(stream);
-        let clock = Arc::new(of.clock.clone());
-        let what = match &operation {
-            Operation::Launch(launch) => format!("kernel `{}`", launch.kernel.name),
-            _ => format!("`{call}`"),
-        };
-        let name = format!("{what} (step {tick} of stream {})", of.number).into();
-        let step = Step {
-            actor: stream,
-            tick,
-            clock: clock.clone(),
-            name,
-        };
-        of.queue.push_back(Queued { step, operation });
-        Ok(Moment {
-            stream,
-            tick,
-            clock,
-        })
-    }
-
-    /// Is this a stream that is not destroyed?
-    pub(crate) fn known_stream(&mut self, call: &str, stream: u64) -> Result<&mut Stream, Code> {
-        let lives = matches!(self.streams.live.get(&stream), Some(of) if !of.destroyed);
-        if !lives {
-            self.report(match stream {
-                0..=2 => format!("not modelled: {call} on a default stream"),
-                _ => format!(
-                    "wrong handle: {call} is given {stream:#x}, which is no stream, or was destroyed"
-                ),
-            });
-        }
-        let of = self.streams.live.get_mut(&stream);
-        of.filter(|of| !of.destroyed).ok_or(Code::INVALID_HANDLE)
-    }
-
     /// The host does something now.
     pub(crate) fn host_step(&mut self, name: &str) -> Step {
         let tick = self.host.step(HOST);
@@ -340,30 +300,5 @@ impl State {
         for stream in self.streams.live.values_mut() {
             stream.queue.clear();
         }
-    }
-
-    /// What is still there that a clean end leaves not. A broken context takes everything along.
-    pub(crate) fn leaks(&self) -> Vec<String> {
-        if self.sticky.is_some() {
-            return Vec::new();
-        }
-        let mut leaks = self.memory.leaks();
-        let streams = self.streams.live.values();
-        let counts = [
-            (
-                streams.filter(|stream| !stream.destroyed).count(),
-                "streams were never destroyed",
-            ),
-            (self.events.len(), "events were never destroyed"),
-            (self.pools.len(), "pools were never destroyed"),
-            (self.modules.len(), "modules were never unloaded"),
-            (
-                self.retained as usize,
-                "retains of the primary context were never released",
-            ),
-        ];
-        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-        leaks.extend(counts.map(|(count, what)| format!("leak: {count} {what}")));
-        leaks
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::access::Step;
 use crate::clock::Clock;
+use crate::event::Recorded;
 use crate::ptx::Kernel;
 
 /// A moment of a stream: everything up to an operation of it, and what that knew.
@@ -106,8 +107,16 @@ pub(crate) enum Operation {
     Launch(Launch),
     /// Nothing goes on before that moment.
     Wait(Moment),
-    /// An event was recorded here: only a place.
-    Record,
+    /// An event was recorded here, and when is told.
+    Record(Recorded),
+    /// One store of so many low bytes of a value.
+    WriteValue {
+        address: u64,
+        bytes: u64,
+        value: u64,
+        /// What was done before is visible to who sees the value.
+        releases: bool,
+    },
 }
 
 /// An operation in its stream.
@@ -120,6 +129,11 @@ pub(crate) struct Queued {
 pub(crate) struct Stream {
     /// As reports call it.
     pub(crate) number: u64,
+    /// The context that it was made in.
+    pub(crate) context: u64,
+    /// As it was made, within what there is.
+    pub(crate) priority: i32,
+    pub(crate) flags: u32,
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) clock: Clock,
     pub(crate) held: bool,

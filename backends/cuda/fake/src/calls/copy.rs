@@ -2,7 +2,7 @@
 //! read and written when the copy is executed.
 
 use crate::call::Awaited;
-use crate::calls::{functions, must_be_there, waiting_functions};
+use crate::calls::{Given, functions, must_be_there, waiting_functions};
 use crate::code::Code;
 use crate::state::State;
 use crate::stream::{HostSource, Operation, Rows};
@@ -143,20 +143,6 @@ pub(crate) struct Copy2d {
     target: Side,
     width_bytes: usize,
     height: usize,
-}
-
-/// A structure of the caller's, who vouches for it.
-#[repr(transparent)]
-pub(crate) struct Given<T>(*const T);
-
-impl<T: Copy> Given<T> {
-    fn get(&self) -> Result<T, Code> {
-        if self.0.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
-        // SAFETY: only callers of C's interface make one, and vouch for it.
-        Ok(unsafe { self.0.read_unaligned() })
-    }
 }
 
 fn copy_2d(state: &mut State, asked: Copy2d, stream: u64) -> Result<Awaited, Code> {

@@ -1,12 +1,15 @@
 //! The driver's functions, by subject. What they answer and when is what NVIDIA's documentation says of them; what is
 //! not modelled is refused, with a report.
 
+mod context;
 mod copy;
 mod device;
+mod event;
 mod fill;
 mod memory;
 mod module;
 mod stream;
+mod values;
 
 use crate::code::Code;
 use crate::state::State;
@@ -28,6 +31,20 @@ impl<T> Out<T> {
 
     fn is_wanted(&self) -> bool {
         !self.0.is_null()
+    }
+}
+
+/// A structure of the caller's, who vouches for it.
+#[repr(transparent)]
+pub(crate) struct Given<T>(*const T);
+
+impl<T: Copy> Given<T> {
+    fn get(&self) -> Result<T, Code> {
+        if self.0.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: only callers of C's interface make one, and vouch for it.
+        Ok(unsafe { self.0.read_unaligned() })
     }
 }
 

@@ -5,3 +5,6 @@
 mod checks;
 mod raw;
 mod semantics;
+mod streams;
+mod times;
+mod values;

@@ -6,6 +6,12 @@ use libloading::Library;
 /// Blocking, untimed.
 const EVENT_FLAGS: u64 = 3;
 
+/// Sixteen of what fits into a register or a place of the stack.
+#[rustfmt::skip]
+type Function = unsafe extern "C" fn(
+    u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64,
+) -> u32;
+
 /// A GPU with a context that is current on this thread.
 pub(crate) struct Gpu {
     pub(crate) session: Session,
@@ -32,15 +38,17 @@ impl Gpu {
         gpu
     }
 
-    /// Calls a function of up to six numbers or pointers.
+    /// Calls a function of up to sixteen numbers or pointers.
     pub(crate) fn call(&self, name: &str, arguments: &[u64]) -> u32 {
-        type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64) -> u32;
-        let mut all = [0; 6];
+        let mut all = [0; 16];
         all[..arguments.len()].copy_from_slice(arguments);
-        let [a, b, c, d, e, f] = all;
-        // SAFETY: each argument is passed in a register of its own, of which a function of fewer or narrower ones reads
-        // its part; pointers are those that the test gives.
-        unsafe { (self.library.get::<Function>(name).unwrap())(a, b, c, d, e, f) }
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = all;
+        // SAFETY: each argument is passed in a place of its own, of which a function of fewer or narrower ones reads its
+        // part; pointers are those that the test gives.
+        unsafe {
+            let function = self.library.get::<Function>(name).unwrap();
+            function(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p)
+        }
     }
 
     pub(crate) fn must(&self, name: &str, arguments: &[u64]) {
@@ -62,6 +70,21 @@ impl Gpu {
 
     pub(crate) fn event(&self) -> u64 {
         self.make("cuEventCreate", &[EVENT_FLAGS])
+    }
+
+    /// An event that tells times.
+    pub(crate) fn timed_event(&self) -> u64 {
+        self.make("cuEventCreate", &[0])
+    }
+
+    /// Pinned memory of the host.
+    pub(crate) fn pinned(&self, bytes: u64) -> u64 {
+        self.make("cuMemHostAlloc", &[bytes, 1])
+    }
+
+    /// What an attribute of the first GPU is.
+    pub(crate) fn attribute(&self, number: u64) -> u64 {
+        self.make("cuDeviceGetAttribute", &[number, 0])
     }
 
     /// Memory, all of it set to one value, which everybody knows.

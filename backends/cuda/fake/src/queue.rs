@@ -1,0 +1,62 @@
+//! Putting operations at the end of streams.
+
+use std::sync::Arc;
+
+use crate::access::Step;
+use crate::code::Code;
+use crate::state::State;
+use crate::stream::{Moment, Operation, Queued, Stream};
+
+impl State {
+    /// Puts an operation at the end of a stream.
+    pub(crate) fn queue(
+        &mut self,
+        call: &str,
+        stream: u64,
+        operation: Operation,
+    ) -> Result<Moment, Code> {
+        self.known_stream(call, stream)?;
+        let host = self.host.clone();
+        let Some(of) = self.streams.live.get_mut(&stream) else {
+            return Err(Code::INVALID_HANDLE);
+        };
+        of.clock.join(&host);
+        if let Operation::Wait(moment) = &operation {
+            of.clock.join(&moment.clock);
+        }
+        let tick = of.clock.step(stream);
+        let clock = Arc::new(of.clock.clone());
+        let what = match &operation {
+            Operation::Launch(launch) => format!("kernel `{}`", launch.kernel.name),
+            _ => format!("`{call}`"),
+        };
+        let name = format!("{what} (step {tick} of stream {})", of.number).into();
+        let step = Step {
+            actor: stream,
+            tick,
+            clock: clock.clone(),
+            name,
+        };
+        of.queue.push_back(Queued { step, operation });
+        Ok(Moment {
+            stream,
+            tick,
+            clock,
+        })
+    }
+
+    /// Is this a stream that is not destroyed?
+    pub(crate) fn known_stream(&mut self, call: &str, stream: u64) -> Result<&mut Stream, Code> {
+        let lives = matches!(self.streams.live.get(&stream), Some(of) if !of.destroyed);
+        if !lives {
+            self.report(match stream {
+                0..=2 => format!("not modelled: {call} on a default stream"),
+                _ => format!(
+                    "wrong handle: {call} is given {stream:#x}, which is no stream, or was destroyed"
+                ),
+            });
+        }
+        let of = self.streams.live.get_mut(&stream);
+        of.filter(|of| !of.destroyed).ok_or(Code::INVALID_HANDLE)
+    }
+}
