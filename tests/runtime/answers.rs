@@ -88,6 +88,11 @@ fn tensors_are_pitched_on_the_device_and_dense_for_the_host(#[case] on: On) {
         .unwrap();
     stream.write_tensor(&blank[0], &[1, 2, 3, 4]).unwrap();
     assert_eq!(stream.read_tensors(&blank).wait().unwrap(), [[1, 2, 3, 4]]);
+    // Without a gap, and yet not in dense order.
+    let square = stream.create(&[0_u32; 4]).unwrap();
+    let turned = millstream::Tensor::new(square.clone(), &[2, 2], &[1, 2]).unwrap();
+    stream.write_tensor(&turned, &[1, 2, 3, 4]).unwrap();
+    assert_eq!(stream.read(&square).wait().unwrap(), [1, 3, 2, 4]);
     assert!(stream.write_tensor(&blank[0], &[1]).is_err());
 }
 

@@ -19,14 +19,17 @@ use millstream_core::message::Pattern;
 use millstream_core::properties::DeviceProperties;
 use millstream_sync::timeline::Timeline;
 
-use crate::completer::{Completer, Ending, Returning};
-use crate::driver::{Api, Class, Code, Context, CuStream, Gpu, PagePool, refused};
+use crate::completer::{Completer, Ending};
+use crate::driver::{
+    Api, Class, Code, Context, CuStream, Gpu, PagePool, context_may_have_changed, refused,
+};
+use crate::fill::fill;
 use crate::kernel::{CudaCompiler, CudaKernel};
 use crate::nvrtc::{Cache, Target};
 use crate::pages::Pages;
 use crate::properties::properties;
 use crate::queue::Queue;
-use crate::staging::{BLOCK_BYTES, Staged, Staging};
+use crate::staging::Staging;
 
 /// Parameters of a launch that need no heap.
 const PARAMETERS_INLINE: usize = 40;
@@ -36,9 +39,10 @@ pub struct CudaDevice {
     properties: DeviceProperties,
     compiler: Arc<CudaCompiler>,
     /// Before `ending`, which holds the context.
-    queues: Vec<Queue>,
-    staging: Staging,
-    pages: Pages,
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) staging: Staging,
+    pub(crate) pages: Pages,
+    pub(crate) pitch_max: u64,
     ending: Arc<Ending>,
     driven: bool,
     /// A wait between queues, or the end of a batch, was refused: what came after it would be in no order.
@@ -107,6 +111,9 @@ impl CudaDevice {
             queues: Vec::with_capacity(queues),
             staging: Staging::new(&context),
             pages: Pages::new(pool, properties.max_allocation_bytes),
+            pitch_max: gpu
+                .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?
+                .max(0) as u64,
             properties,
             ending,
             driven: host.driven,
@@ -130,26 +137,33 @@ impl CudaDevice {
         Ok(made)
     }
 
-    fn api(&self) -> &'static Api {
+    pub(crate) fn api(&self) -> &'static Api {
         self.ending.context.api()
     }
 
-    /// Makes the context current: the device thread changes when the device is driven, and others' code that ran here
-    /// may have changed it.
+    /// Makes the context current. A driven device is called on threads of others, whose code may have changed it; the
+    /// device's own thread runs others' code in custom tasks alone.
     #[inline]
     fn enter(&self) -> Result<(), Refused> {
         if self.disordered {
             return Err(Refused::Lost("its queues are in no order".to_owned()));
         }
-        self.ending
-            .context
-            .enter()
+        self.enter_driver()
             .map_err(|code| self.refusal("cuCtxSetCurrent", code))
+    }
+
+    #[inline]
+    fn enter_driver(&self) -> Result<(), Code> {
+        let context = &self.ending.context;
+        match self.driven {
+            true => context.enter(),
+            false => context.stay(),
+        }
     }
 
     /// What a refused call means for its task, or for the device.
     #[cold]
-    fn refusal(&self, call: &str, code: Code) -> Refused {
+    pub(crate) fn refusal(&self, call: &str, code: Code) -> Refused {
         let said = format!("the driver answered {code} to {call}");
         match code.class() {
             Class::Sticky => Refused::Lost(said),
@@ -159,60 +173,28 @@ impl CudaDevice {
 
     /// Checks a call's answer.
     #[inline]
-    fn check(&self, call: &'static str, answer: u32) -> Result<(), Refused> {
+    pub(crate) fn check(&self, call: &'static str, answer: u32) -> Result<(), Refused> {
         Code::check(answer).map_err(|code| self.refusal(call, code))
     }
 
-    fn stream(&self, queue: QueueId) -> CUstream {
+    pub(crate) fn stream(&self, queue: QueueId) -> CUstream {
         self.queues[queue.index()].stream.raw()
-    }
-
-    /// Blocks for so many bytes, all before the first of them is used: a copy is refused whole or not at all.
-    fn room(&mut self, bytes: usize) -> Result<Vec<Staged>, Refused> {
-        let starts = (0..bytes).step_by(BLOCK_BYTES);
-        let taken = starts.map(|start| self.staging.take((bytes - start).min(BLOCK_BYTES)));
-        let taken: Result<Vec<_>, Code> = taken.collect();
-        taken.map_err(|code| self.refusal("cuMemHostAlloc", code))
     }
 
     /// A task of several calls was refused at one of them. If one before it is under way, nobody waits for that, and
     /// what comes later would be in no order with it: that is the end.
     #[cold]
-    fn cut_short(&mut self, begun: bool, refused: Refused) -> Refused {
+    pub(crate) fn cut_short(&mut self, begun: bool, refused: Refused) -> Refused {
         if !begun {
             return refused;
         }
         self.disordered = true;
         Refused::Lost(format!("a part of a task is under way, and {refused}"))
     }
-
-    /// Copies these bytes to `target` in the queue's order.
-    fn upload(&mut self, queue: QueueId, target: CUdeviceptr, bytes: &[u8]) -> Result<(), Refused> {
-        let (mut target, room) = (target, self.room(bytes.len())?);
-        for (nth, (part, staged)) in bytes.chunks(BLOCK_BYTES).zip(room).enumerate() {
-            // SAFETY: the block is ours alone until the copy is given to the stream, and has room for a part.
-            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), staged.start(), part.len()) };
-            // SAFETY: the target is within a page (`resolve`), the block is kept until the copy has passed.
-            let answer = unsafe {
-                (self.api().copy_in)(
-                    target,
-                    staged.start().cast(),
-                    part.len(),
-                    self.stream(queue),
-                )
-            };
-            // Kept all the same: a call that failed may have been given to the GPU.
-            self.queues[queue.index()].keep(staged);
-            self.check("cuMemcpyHtoDAsync", answer)
-                .map_err(|refused| self.cut_short(nth > 0, refused))?;
-            target += part.len() as u64;
-        }
-        Ok(())
-    }
 }
 
 /// A length of the device as one of the host.
-fn host_len(bytes: u64) -> Result<usize, Refused> {
+pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
     usize::try_from(bytes).map_err(|_| Refused::Task("it is longer than the host counts".into()))
 }
 
@@ -319,21 +301,8 @@ impl Backend for CudaDevice {
         layout: Option<&Strided>,
         source: HostData,
     ) -> Result<(), Refused> {
-        if layout.is_some() {
-            return Err(Refused::Task(
-                "copies of pitched tensors are not there yet".to_owned(),
-            ));
-        }
         self.enter()?;
-        let address = self.pages.resolve(target)?;
-        let bytes = source.bytes();
-        if bytes.len() as u64 != target.len {
-            let (from, to) = (bytes.len(), target.len);
-            return Err(Refused::Task(format!(
-                "the source has {from} bytes and the target {to}"
-            )));
-        }
-        self.upload(place.queue, address, bytes)?;
+        self.upload(place.queue, target, layout, source.bytes())?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }
@@ -345,35 +314,9 @@ impl Backend for CudaDevice {
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused> {
-        if layout.is_some() {
-            return Err(Refused::Task(
-                "copies of pitched tensors are not there yet".to_owned(),
-            ));
-        }
         self.enter()?;
-        let mut address = self.pages.resolve(source)?;
-        let from = self.room(host_len(source.len)?)?;
-        for (nth, staged) in from.iter().enumerate() {
-            // SAFETY: the source is within a page (`resolve`), the block is kept until the copy has passed.
-            let answer = unsafe {
-                (self.api().copy_out)(
-                    staged.start().cast(),
-                    address,
-                    staged.bytes(),
-                    self.stream(place.queue),
-                )
-            };
-            if let Err(refused) = self.check("cuMemcpyDtoHAsync", answer) {
-                // What was given to the stream before writes to its blocks yet.
-                let queue = &mut self.queues[place.queue.index()];
-                from.into_iter().for_each(|staged| queue.keep(staged));
-                return Err(self.cut_short(nth > 0, refused));
-            }
-            address += staged.bytes() as u64;
-        }
-        let queue = &mut self.queues[place.queue.index()];
-        queue.bring_back(Returning { landing, from });
-        queue.issue(place.cursor);
+        self.download(place.queue, source, layout, landing)?;
+        self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }
 
@@ -383,26 +326,8 @@ impl Backend for CudaDevice {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
-        if source.len != target.len {
-            let (from, to) = (source.len, target.len);
-            return Err(Refused::Task(format!(
-                "the source has {from} bytes and the target {to}"
-            )));
-        }
         self.enter()?;
-        let (from, to) = (self.pages.resolve(source)?, self.pages.resolve(target)?);
-        if from.abs_diff(to) < source.len && source.len > 0 {
-            return Err(Refused::Task(
-                "copies that overlap are not there yet".to_owned(),
-            ));
-        }
-        if source.len > 0 {
-            // SAFETY: both ranges are within pages, and apart.
-            let answer = unsafe {
-                (self.api().copy)(to, from, host_len(source.len)?, self.stream(place.queue))
-            };
-            self.check("cuMemcpyDtoDAsync", answer)?;
-        }
+        self.move_bytes(place.queue, source, target)?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }
@@ -416,12 +341,11 @@ impl Backend for CudaDevice {
         self.enter()?;
         let address = self.pages.resolve(target)?;
         let stream = self.stream(place.queue);
-        crate::fill::fill(self.api(), stream, address, host_len(target.len)?, pattern).map_err(
-            |cut| {
-                let refused = self.refusal(cut.call, cut.code);
-                self.cut_short(cut.begun, refused)
-            },
-        )?;
+        let filled = fill(self.api(), stream, address, host_len(target.len)?, pattern);
+        filled.map_err(|cut| {
+            let refused = self.refusal(cut.call, cut.code);
+            self.cut_short(cut.begun, refused)
+        })?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }
@@ -435,7 +359,9 @@ impl Backend for CudaDevice {
         self.enter()?;
         let mut resources = self.bound(bindings)?;
         resources.stream = Some(self.stream(place.queue));
-        work(&mut resources)?;
+        let worked = work(&mut resources);
+        context_may_have_changed();
+        worked?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }
@@ -456,7 +382,7 @@ impl Backend for CudaDevice {
     }
 
     fn flush(&mut self, queue: QueueId, _cursor: Cursor) {
-        let ended = match self.ending.context.enter() {
+        let ended = match self.enter_driver() {
             Ok(()) => self.queues[queue.index()].flush(),
             entered => entered,
         };

@@ -14,12 +14,14 @@
 //! | `device` | [`CudaDevice`]: the [`Backend`](millstream_core::backend::Backend), on the device thread |
 //! | `queue` | a stream and the events of its batches |
 //! | `completer` | progress: the thread that waits for events |
+//! | `copies`, `parts` | copies, and the calls of the driver that each is |
 //! | `staging` | pinned blocks that copies go through |
 //! | `pages` | memory, and how bindings resolve to addresses |
 //! | `kernel` | sources become functions, checked against their signatures |
 //! | `nvrtc` | CUDA C to binaries, and a cache of them on disk |
 
 mod completer;
+mod copies;
 mod device;
 mod driver;
 mod fill;
@@ -27,6 +29,7 @@ mod kernel;
 mod nvrtc;
 mod options;
 mod pages;
+mod parts;
 mod properties;
 mod queue;
 mod staging;

@@ -193,7 +193,7 @@ pub trait Backend: Send + 'static {
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused>;
 
-    /// Copies `source` to `target`, which has as many bytes. They may overlap.
+    /// Copies `source` to `target`, which has as many bytes. Clients are refused copies between ranges that overlap.
     ///
     /// # Errors
     /// As [`Backend::launch`].

@@ -110,6 +110,19 @@ impl Strided {
         last.checked_add(1)?.checked_mul(self.element_bytes)
     }
 
+    /// Do the elements lie one after the other, in dense order? As many bytes as a dense tensor has need not be in
+    /// its order.
+    pub fn is_dense(&self) -> bool {
+        let mut next = 1_u64;
+        let axes = self.shape.iter().zip(&self.strides).rev();
+        let in_order = axes.into_iter().all(|(axis, stride)| {
+            let fits = *axis == 1 || *stride == next;
+            next = next.saturating_mul(*axis);
+            fits
+        });
+        in_order || self.shape.contains(&0)
+    }
+
     /// Elements of the tensor.
     pub fn elements(&self) -> u64 {
         self.shape.iter().product()
@@ -186,6 +199,17 @@ mod tests {
         let mut runs = Vec::new();
         layout.for_each_run(|strided, dense, bytes| runs.push((strided, dense, bytes)));
         assert_eq!(runs, [(0, 0, 1), (2, 1, 1), (10, 2, 1), (12, 3, 1)]);
+    }
+
+    #[test]
+    fn a_transposed_tensor_is_not_dense_though_it_has_no_gaps() {
+        let dense =
+            |shape: &[u64], strides: &[u64]| Strided::new(shape, strides, 4).unwrap().is_dense();
+        assert!(dense(&[3, 4], &[4, 1]));
+        assert!(dense(&[3, 1, 4], &[4, 99, 1]));
+        assert!(dense(&[0, 4], &[9, 9]));
+        assert!(!dense(&[3, 4], &[1, 3]));
+        assert!(!dense(&[3, 4], &[5, 1]));
     }
 
     #[test]

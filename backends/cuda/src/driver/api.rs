@@ -7,8 +7,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemPoolProps, CUmemoryPool, CUmodule,
-    CUstream, CUuuid,
+    CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemPoolProps,
+    CUmemoryPool, CUmodule, CUstream, CUuuid,
 };
 use libloading::Library;
 
@@ -70,6 +70,7 @@ functions! {
         copy_in = cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
         copy_out = cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
         copy = cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
+        copy_rows = cuMemcpy2DAsync_v2(*const CUDA_MEMCPY2D, CUstream);
         fill_8 = cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
         fill_16 = cuMemsetD16Async(CUdeviceptr, u16, usize, CUstream);
         fill_8_2d = cuMemsetD2D8Async(CUdeviceptr, usize, u8, usize, usize, CUstream);

@@ -1,5 +1,6 @@
 //! A GPU's primary context, which this process shares with whatever else uses the GPU here.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUcontext;
@@ -7,6 +8,16 @@ use millstream_core::error::OpenError;
 
 use super::gpu::refused;
 use super::{Api, Class, Code, Gpu};
+
+thread_local! {
+    /// The context that we made current on this thread last. Others may have changed it since.
+    static CURRENT: Cell<CUcontext> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// Foreign code has run on this thread, and may have left another context current.
+pub(crate) fn context_may_have_changed() {
+    CURRENT.set(std::ptr::null_mut());
+}
 
 /// The primary context of a GPU, held until the value is dropped.
 pub(crate) struct Context {
@@ -37,7 +48,21 @@ impl Context {
     #[inline]
     pub(crate) fn enter(&self) -> Result<(), Code> {
         // SAFETY: the context is retained.
-        Code::check(unsafe { (self.gpu.api.set_context)(self.raw) })
+        let entered = Code::check(unsafe { (self.gpu.api.set_context)(self.raw) });
+        CURRENT.set(match entered {
+            Ok(()) => self.raw,
+            Err(_) => std::ptr::null_mut(),
+        });
+        entered
+    }
+
+    /// The same on a thread that runs nobody else's code: the driver is called once there, and not at each task.
+    #[inline]
+    pub(crate) fn stay(&self) -> Result<(), Code> {
+        match CURRENT.get() == self.raw {
+            true => Ok(()),
+            false => self.enter(),
+        }
     }
 
     /// Ends something that was made in it, on whatever thread its last owner let go of it: a client's knows nothing of

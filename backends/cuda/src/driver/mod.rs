@@ -15,7 +15,7 @@ mod stream;
 
 pub(crate) use api::{Api, api};
 pub(crate) use code::{Class, Code};
-pub(crate) use context::Context;
+pub(crate) use context::{Context, context_may_have_changed};
 pub(crate) use gpu::{Gpu, gpus, refused};
 pub(crate) use memory::{PagePool, Pinned};
 pub(crate) use module::{Function, Module};

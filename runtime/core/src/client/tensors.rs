@@ -126,8 +126,8 @@ impl Stream {
             };
             return Err(refused(length));
         }
-        let dense = tensor.layout.dense_bytes() == tensor.layout.extent_bytes();
-        // Gaps are not defined by the copy, so a tensor that has some is updated, not written.
+        let dense = tensor.layout.is_dense();
+        // Gaps are not defined by the copy, so a tensor that may have some is updated, not written.
         let access = if dense {
             Access::Write
         } else {

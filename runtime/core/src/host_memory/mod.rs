@@ -15,4 +15,4 @@ mod strided;
 pub use block::Block;
 pub use native::{MAX_CUBES, check_launch, count_cubes, native_source, panic_message, read_counts};
 pub use resources::{HostResources, ResourceError};
-pub use strided::{Misfit, for_each_run};
+pub use strided::{Misfit, check_layout, for_each_run};

@@ -19,7 +19,7 @@ pub fn for_each_run(
     dense_bytes: u64,
     mut run: impl FnMut(usize, usize, usize),
 ) -> Result<(), Misfit> {
-    check(layout, dense_bytes, strided_bytes)?;
+    check_layout(layout, dense_bytes, strided_bytes)?;
     let Some(layout) = layout else {
         run(0, 0, dense_bytes as usize);
         return Ok(());
@@ -41,7 +41,10 @@ pub fn for_each_run(
 }
 
 /// Do the dense bytes and the memory have the lengths that the layout needs?
-fn check(layout: Option<&Strided>, dense: u64, strided: u64) -> Result<(), Misfit> {
+///
+/// # Errors
+/// When they do not, with the lengths.
+pub fn check_layout(layout: Option<&Strided>, dense: u64, strided: u64) -> Result<(), Misfit> {
     let (needs_dense, needs_strided) = match layout {
         None => (strided, strided),
         Some(layout) if layout.shape.len() != layout.strides.len() => {

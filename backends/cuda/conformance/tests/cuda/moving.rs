@@ -1,7 +1,9 @@
 //! Bytes go in, around and out.
 
+use millstream_core::client::Tensor;
 use millstream_core::error::Error;
 use millstream_core::handle::Handle;
+use millstream_core::layout::Strided;
 use rstest::rstest;
 
 use crate::support::*;
@@ -88,5 +90,38 @@ fn copies_are_in_the_order_of_their_stream_i1(#[values(1, 2, 3, 4)] seed: u64) {
     assert_eq!(stream.read(&second).wait().unwrap(), data);
     assert!(gpu.calls("cuMemcpyDtoDAsync_v2") == 2);
     drop((first, second, front, back, stream, device));
+    gpu.assert_clean();
+}
+
+/// I6: a tensor comes back dense, whatever its strides and however many blocks of staging it takes; no byte beside its
+/// elements is touched.
+#[rstest]
+#[case::pitched(&[3, 5, 7], &[64 * 5, 64, 1])]
+#[case::transposed(&[6, 9], &[1, 6])]
+#[case::every_third(&[40], &[3])]
+#[case::one_axis_of_one(&[4, 1, 3], &[8, 1, 1])]
+#[case::rows_across_blocks(&[700, 1000], &[1024, 1])]
+#[case::a_row_longer_than_a_block(&[2, 300_000], &[300_100, 1])]
+#[case::nothing(&[0, 4], &[4, 1])]
+fn tensors_come_back_dense_i6(#[case] shape: &[u64], #[case] strides: &[u64]) {
+    let gpu = gpu(3);
+    let device = open(2);
+    let stream = device.client().stream();
+    let layout = Strided::new(shape, strides, 4).unwrap();
+    let room = layout.extent_bytes() as usize / 4 + 5;
+    let handle = stream.create(&vec![9_u32; room]).unwrap();
+    let tensor = Tensor::new(handle.clone(), shape, strides).unwrap();
+    let data: Vec<u32> = (0..layout.elements() as u32)
+        .map(|at| at ^ 0x5a5a)
+        .collect();
+    stream.write_tensor(&tensor, &data).unwrap();
+    let mut expected = vec![9_u32; room];
+    layout.for_each_run(|strided, dense, bytes| {
+        let (strided, dense, run) = (strided as usize / 4, dense as usize / 4, bytes as usize / 4);
+        expected[strided..strided + run].copy_from_slice(&data[dense..dense + run]);
+    });
+    assert_eq!(stream.read_tensors([&tensor]).wait().unwrap()[0], data);
+    assert_eq!(stream.read(&handle).wait().unwrap(), expected);
+    drop((handle, tensor, stream, device));
     gpu.assert_clean();
 }

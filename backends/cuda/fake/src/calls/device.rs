@@ -24,6 +24,7 @@ const ATTRIBUTES: &[(u32, i32)] = &[
     (7, 65_535),     // MAX_GRID_DIM_Z
     (8, 48 << 10),   // MAX_SHARED_MEMORY_PER_BLOCK
     (10, 32),        // WARP_SIZE
+    (11, i32::MAX),  // MAX_PITCH
     (12, 65_536),    // MAX_REGISTERS_PER_BLOCK
     (16, 4),         // MULTIPROCESSOR_COUNT
     (39, 2048),      // MAX_THREADS_PER_MULTIPROCESSOR

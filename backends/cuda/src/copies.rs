@@ -1,0 +1,222 @@
+//! Copies: to the GPU, from it, and within it.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUDA_MEMCPY2D, CUdeviceptr, CUmemorytype};
+use millstream_core::backend::{BoundSlice, Refused};
+use millstream_core::id::QueueId;
+use millstream_core::landing::Landing;
+use millstream_core::layout::Strided;
+
+use crate::completer::Returning;
+use crate::device::{CudaDevice, host_len};
+use crate::driver::Code;
+use crate::parts::{Part, parts};
+use crate::staging::{BLOCK_BYTES, Staged};
+
+/// Which way a part goes.
+#[derive(Clone, Copy)]
+enum Way {
+    In,
+    Out,
+}
+
+impl CudaDevice {
+    /// Copies these bytes to `target` in the queue's order.
+    pub(crate) fn upload(
+        &mut self,
+        queue: QueueId,
+        target: &BoundSlice,
+        layout: Option<&Strided>,
+        bytes: &[u8],
+    ) -> Result<(), Refused> {
+        let address = self.pages.resolve(target)?;
+        let parts = self.parts(layout, bytes.len() as u64, target)?;
+        let room = self.room(bytes.len())?;
+        for (bytes, staged) in bytes.chunks(BLOCK_BYTES).zip(&room) {
+            // SAFETY: the block is ours alone until a copy of it is given to the stream, and has room for so many bytes.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), staged.start(), bytes.len()) };
+        }
+        let copied = self.copy_parts(queue, Way::In, address, &parts, &room);
+        // Kept all the same: what was given to the stream before a refusal reads from its blocks yet.
+        let of = &mut self.queues[queue.index()];
+        room.into_iter().for_each(|staged| of.keep(staged));
+        copied
+    }
+
+    /// Copies the bytes of `source` to where the landing has room for them.
+    pub(crate) fn download(
+        &mut self,
+        queue: QueueId,
+        source: &BoundSlice,
+        layout: Option<&Strided>,
+        landing: Arc<dyn Landing>,
+    ) -> Result<(), Refused> {
+        let address = self.pages.resolve(source)?;
+        let dense = layout.map_or(source.len, Strided::dense_bytes);
+        let parts = self.parts(layout, dense, source)?;
+        let from = self.room(host_len(dense)?)?;
+        let copied = self.copy_parts(queue, Way::Out, address, &parts, &from);
+        let of = &mut self.queues[queue.index()];
+        match copied {
+            Ok(()) => of.bring_back(Returning { landing, from }),
+            // What was given to the stream before writes to its blocks yet.
+            Err(_) => from.into_iter().for_each(|staged| of.keep(staged)),
+        }
+        copied
+    }
+
+    /// Copies `source` to `target`.
+    pub(crate) fn move_bytes(
+        &mut self,
+        queue: QueueId,
+        source: &BoundSlice,
+        target: &BoundSlice,
+    ) -> Result<(), Refused> {
+        let (from, to) = (source.len, target.len);
+        if from != to {
+            return Err(Refused::Task(format!(
+                "the source has {from} bytes and the target {to}"
+            )));
+        }
+        let bytes = host_len(from)?;
+        let (from, to) = (self.pages.resolve(source)?, self.pages.resolve(target)?);
+        if bytes == 0 {
+            return Ok(());
+        }
+        if from.abs_diff(to) < bytes as u64 {
+            return Err(Refused::Task(
+                "its source and its target overlap".to_owned(),
+            ));
+        }
+        // SAFETY: both ranges are within pages, and apart.
+        let answer = unsafe { (self.api().copy)(to, from, bytes, self.stream(queue)) };
+        self.check("cuMemcpyDtoDAsync", answer)
+    }
+
+    fn parts(
+        &self,
+        layout: Option<&Strided>,
+        dense: u64,
+        binding: &BoundSlice,
+    ) -> Result<Vec<Part>, Refused> {
+        let block = BLOCK_BYTES as u64;
+        parts(layout, dense, binding.len, block, self.pitch_max)
+    }
+
+    /// Blocks for so many bytes, all before the first of them is used: a copy is refused whole or not at all.
+    fn room(&mut self, bytes: usize) -> Result<Vec<Staged>, Refused> {
+        let starts = (0..bytes).step_by(BLOCK_BYTES);
+        let taken = starts.map(|start| self.staging.take((bytes - start).min(BLOCK_BYTES)));
+        let taken: Result<Vec<_>, Code> = taken.collect();
+        taken.map_err(|code| self.refusal("cuMemHostAlloc", code))
+    }
+
+    /// Gives the parts of a copy to the queue's stream: between these blocks and memory from `address` on.
+    fn copy_parts(
+        &mut self,
+        queue: QueueId,
+        way: Way,
+        address: CUdeviceptr,
+        parts: &[Part],
+        blocks: &[Staged],
+    ) -> Result<(), Refused> {
+        for (nth, part) in parts.iter().enumerate() {
+            let block = blocks[(part.dense / BLOCK_BYTES as u64) as usize].start();
+            // SAFETY: a part lies within one block (`parts`).
+            let host = unsafe { block.add((part.dense % BLOCK_BYTES as u64) as usize) };
+            self.copy_part(queue, way, address + part.strided, host, part)
+                .map_err(|refused| self.cut_short(nth > 0, refused))?;
+        }
+        Ok(())
+    }
+
+    fn copy_part(
+        &self,
+        queue: QueueId,
+        way: Way,
+        address: CUdeviceptr,
+        host: *mut u8,
+        part: &Part,
+    ) -> Result<(), Refused> {
+        let (api, stream, width) = (self.api(), self.stream(queue), host_len(part.width)?);
+        if part.rows == 1 {
+            // SAFETY: the GPU's bytes are within a page (`resolve`, `parts`), the block is kept until the copy has passed.
+            return match way {
+                Way::In => self.check("cuMemcpyHtoDAsync", unsafe {
+                    (api.copy_in)(address, host.cast(), width, stream)
+                }),
+                Way::Out => self.check("cuMemcpyDtoHAsync", unsafe {
+                    (api.copy_out)(host.cast(), address, width, stream)
+                }),
+            };
+        }
+        let (rows, pitch) = (host_len(part.rows)?, host_len(part.pitch)?);
+        let rows = match way {
+            Way::In => rows_of(
+                (Side::Host(host), width),
+                (Side::Gpu(address), pitch),
+                width,
+                rows,
+            ),
+            Way::Out => rows_of(
+                (Side::Gpu(address), pitch),
+                (Side::Host(host), width),
+                width,
+                rows,
+            ),
+        };
+        // SAFETY: as above, for every row; the structure is read during the call.
+        let answer = unsafe { (api.copy_rows)(&raw const rows, stream) };
+        self.check("cuMemcpy2DAsync", answer)
+    }
+}
+
+/// An end of a copy.
+enum Side {
+    Host(*mut u8),
+    Gpu(CUdeviceptr),
+}
+
+impl Side {
+    /// As the driver takes it; what is not of its kind is nothing.
+    fn parts(&self) -> (CUmemorytype, *mut u8, CUdeviceptr) {
+        match *self {
+            Side::Host(start) => (CUmemorytype::CU_MEMORYTYPE_HOST, start, 0),
+            Side::Gpu(start) => (
+                CUmemorytype::CU_MEMORYTYPE_DEVICE,
+                std::ptr::null_mut(),
+                start,
+            ),
+        }
+    }
+}
+
+/// A copy of `height` rows of `width` bytes, between sides with a pitch each.
+fn rows_of(
+    (source, source_pitch): (Side, usize),
+    (target, target_pitch): (Side, usize),
+    width: usize,
+    height: usize,
+) -> CUDA_MEMCPY2D {
+    let (source_type, source_host, source_gpu) = source.parts();
+    let (target_type, target_host, target_gpu) = target.parts();
+    CUDA_MEMCPY2D {
+        srcXInBytes: 0,
+        srcY: 0,
+        srcMemoryType: source_type,
+        srcHost: source_host.cast(),
+        srcDevice: source_gpu,
+        srcArray: std::ptr::null_mut(),
+        srcPitch: source_pitch,
+        dstXInBytes: 0,
+        dstY: 0,
+        dstMemoryType: target_type,
+        dstHost: target_host.cast(),
+        dstDevice: target_gpu,
+        dstArray: std::ptr::null_mut(),
+        dstPitch: target_pitch,
+        WidthInBytes: width,
+        Height: height,
+    }
+}
