@@ -23,7 +23,9 @@ impl Code {
     pub(crate) const CONTEXT_IS_DESTROYED: Self = Self(709);
     pub(crate) const MISALIGNED_ADDRESS: Self = Self(716);
     pub(crate) const LAUNCH_FAILED: Self = Self(719);
+    pub(crate) const COOPERATIVE_LAUNCH_TOO_LARGE: Self = Self(720);
     pub(crate) const NOT_SUPPORTED: Self = Self(801);
+    pub(crate) const INVALID_CLUSTER_SIZE: Self = Self(912);
 
     /// Is the context gone once the GPU, or an injected fault, said so?
     pub(crate) fn is_sticky(self) -> bool {

@@ -50,16 +50,26 @@ extern "C" fn fake_cuda_end() {
     gpu::join();
 }
 
-/// Writes the reports, one a line, and answers how many bytes they have.
-#[unsafe(no_mangle)]
-extern "C" fn fake_cuda_report(buffer: *mut u8, room: usize) -> usize {
-    let text = state::lock().reports.join("\n");
+/// Writes a text as far as there is room, and answers how many bytes it has.
+fn write(text: &str, buffer: *mut u8, room: usize) -> usize {
     if !buffer.is_null() {
         let bytes = text.len().min(room);
-        // SAFETY: the caller's promise: there is so much room.
+        // SAFETY: the promise of the caller of C's interface: there is so much room.
         unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), buffer, bytes) };
     }
     text.len()
+}
+
+/// Writes the reports, one a line.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_report(buffer: *mut u8, room: usize) -> usize {
+    write(&state::lock().reports.join("\n"), buffer, room)
+}
+
+/// Writes what was launched, one a line.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_launched(buffer: *mut u8, room: usize) -> usize {
+    write(&state::lock().launched.join("\n"), buffer, room)
 }
 
 /// How often a function was called; without a name, all.

@@ -23,6 +23,7 @@
 //! | `event`, `time` | moments of streams, and when they were |
 //! | `gpu` | executing one, on the thread of the "GPU" or on one that waits |
 //! | `execute` | what each operation does |
+//! | `function` | functions, and what fits onto the GPU |
 //! | `leaks` | what is left at the end |
 //! | `ptx` | kernels |
 
@@ -34,6 +35,7 @@ mod code;
 mod control;
 mod event;
 mod execute;
+mod function;
 mod gpu;
 mod leaks;
 mod memory;

@@ -23,11 +23,15 @@ impl std::fmt::Display for NotLoaded {
 
 impl std::error::Error for NotLoaded {}
 
+/// Writes a text where there is room, and answers how much it needs.
+type Says = unsafe extern "C" fn(*mut u8, usize) -> usize;
+
 /// The controls, as `control` has them.
 struct Controls {
     begin: unsafe extern "C" fn(u64, u32),
     end: unsafe extern "C" fn(),
-    report: unsafe extern "C" fn(*mut u8, usize) -> usize,
+    report: Says,
+    launched: Says,
     calls: unsafe extern "C" fn(*const c_char) -> u64,
     fault: unsafe extern "C" fn(*const c_char, u64, u32),
     faults_met: unsafe extern "C" fn() -> u64,
@@ -54,6 +58,7 @@ impl Controls {
                 begin: *library.get("fake_cuda_begin").map_err(told)?,
                 end: *library.get("fake_cuda_end").map_err(told)?,
                 report: *library.get("fake_cuda_report").map_err(told)?,
+                launched: *library.get("fake_cuda_launched").map_err(told)?,
                 calls: *library.get("fake_cuda_calls").map_err(told)?,
                 fault: *library.get("fake_cuda_fault").map_err(told)?,
                 faults_met: *library.get("fake_cuda_faults_met").map_err(told)?,
@@ -122,15 +127,12 @@ impl Session {
 
     /// What is wrong so far, a sentence each.
     pub fn reports(&self) -> Vec<String> {
-        // SAFETY: without room it only tells how much it needs; then there is room for what is said.
-        let text = unsafe {
-            let mut text = vec![0; (self.controls.report)(std::ptr::null_mut(), 0)];
-            let bytes = (self.controls.report)(text.as_mut_ptr(), text.len());
-            text.truncate(bytes);
-            text
-        };
-        let text = String::from_utf8_lossy(&text);
-        text.lines().map(str::to_owned).collect()
+        lines(self.controls.report)
+    }
+
+    /// What was launched, in the order of the calls: `blur <<<[8, 1, 1], [256, 1, 1], 0>>> cluster [2, 1, 1] priority -3`.
+    pub fn launched(&self) -> Vec<String> {
+        lines(self.controls.launched)
     }
 
     /// Ends the session: executes the rest, looks for leaks, and says everything that is wrong.
@@ -241,6 +243,19 @@ impl Session {
             all
         }
     }
+}
+
+/// The lines of a text that a control writes.
+fn lines(says: Says) -> Vec<String> {
+    // SAFETY: without room it only tells how much it needs; then there is room for what is said.
+    let text = unsafe {
+        let mut text = vec![0; says(std::ptr::null_mut(), 0)];
+        let bytes = says(text.as_mut_ptr(), text.len());
+        text.truncate(bytes);
+        text
+    };
+    let text = String::from_utf8_lossy(&text);
+    text.lines().map(str::to_owned).collect()
 }
 
 impl Drop for Session {

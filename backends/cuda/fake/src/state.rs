@@ -10,6 +10,7 @@ use crate::access::{Kind, Step};
 use crate::clock::{Clock, HOST};
 use crate::code::Code;
 use crate::event::Event;
+use crate::function::Function;
 use crate::memory::Memory;
 use crate::ptx::Kernel;
 use crate::stream::Streams;
@@ -58,13 +59,6 @@ pub(crate) struct Module {
     pub(crate) functions: Vec<u64>,
 }
 
-/// A function of a module.
-pub(crate) struct Function {
-    pub(crate) kernel: Arc<Kernel>,
-    /// Bytes of dynamic shared memory that launches may ask for.
-    pub(crate) shared_max: u32,
-}
-
 /// Everything of a session.
 pub(crate) struct State {
     /// None: the fake is inert, and is a driver that sees no GPU.
@@ -86,6 +80,8 @@ pub(crate) struct State {
     pub(crate) handles_before: u64,
     /// The priority of each stream that was made, in order.
     pub(crate) priorities: Vec<i32>,
+    /// What was launched, as [`Launch::said`](crate::stream::Launch::said) says it.
+    pub(crate) launched: Vec<String>,
     /// `cuStreamWriteValue64` is there.
     pub(crate) writes_values: bool,
     pub(crate) memory: Memory,
@@ -174,6 +170,7 @@ impl State {
             next_handle: HANDLE_FIRST,
             handles_before: HANDLE_FIRST,
             priorities: Vec::new(),
+            launched: Vec::new(),
             writes_values: true,
             memory: Memory::new(MEMORY_BYTES),
             streams: Streams::default(),

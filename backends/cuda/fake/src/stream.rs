@@ -71,7 +71,21 @@ impl Rows {
     }
 }
 
+/// What a launch asks for besides, by its attributes.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Extras {
+    /// Blocks of a cluster.
+    pub(crate) cluster: Option<[u32; 3]>,
+    pub(crate) cluster_policy: Option<u32>,
+    /// All blocks are there at once.
+    pub(crate) cooperative: bool,
+    /// It may begin before what comes before it has ended. Here it never does.
+    pub(crate) programmatic: bool,
+    pub(crate) priority: Option<i32>,
+}
+
 /// A kernel, to be run.
+#[derive(Clone)]
 pub(crate) struct Launch {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) cubes: [u32; 3],
@@ -79,6 +93,34 @@ pub(crate) struct Launch {
     pub(crate) shared_bytes: u32,
     /// The bytes of all parameters, where the kernel has them.
     pub(crate) parameters: Vec<u8>,
+    pub(crate) extras: Extras,
+}
+
+impl Launch {
+    /// As a session tells of it: `blur <<<[8, 1, 1], [256, 1, 1], 0>>> cluster [2, 1, 1] priority -3`.
+    pub(crate) fn said(&self) -> String {
+        let (name, extras) = (&self.kernel.name, &self.extras);
+        let mut said = format!(
+            "{name} <<<{:?}, {:?}, {}>>>",
+            self.cubes, self.threads, self.shared_bytes
+        );
+        if let Some(cluster) = extras.cluster {
+            said += &format!(" cluster {cluster:?}");
+        }
+        if let Some(policy) = extras.cluster_policy {
+            said += &format!(" policy {policy}");
+        }
+        for (is, word) in [
+            (extras.cooperative, " cooperative"),
+            (extras.programmatic, " programmatic"),
+        ] {
+            said += if is { word } else { "" };
+        }
+        if let Some(priority) = extras.priority {
+            said += &format!(" priority {priority}");
+        }
+        said
+    }
 }
 
 /// What a stream does.

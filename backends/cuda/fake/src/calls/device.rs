@@ -4,6 +4,7 @@ use std::ffi::c_char;
 
 use crate::calls::{Out, functions};
 use crate::code::Code;
+use crate::function::MULTIPROCESSORS;
 use crate::state::State;
 
 /// What the fake says of itself.
@@ -14,6 +15,7 @@ const VERSION: i32 = 13_000;
 const UUID: u8 = 0xFA;
 
 /// A GPU of compute capability 9.0.
+#[rustfmt::skip]
 const ATTRIBUTES: &[(u32, i32)] = &[
     (1, 1024),       // MAX_THREADS_PER_BLOCK
     (2, 1024),       // MAX_BLOCK_DIM_X
@@ -26,7 +28,7 @@ const ATTRIBUTES: &[(u32, i32)] = &[
     (10, 32),        // WARP_SIZE
     (11, i32::MAX),  // MAX_PITCH
     (12, 65_536),    // MAX_REGISTERS_PER_BLOCK
-    (16, 4),         // MULTIPROCESSOR_COUNT
+    (16, MULTIPROCESSORS as i32),
     (39, 2048),      // MAX_THREADS_PER_MULTIPROCESSOR
     (40, 3),         // ASYNC_ENGINE_COUNT
     (41, 1),         // UNIFIED_ADDRESSING
@@ -36,11 +38,12 @@ const ATTRIBUTES: &[(u32, i32)] = &[
     (78, 1),         // STREAM_PRIORITIES_SUPPORTED
     (81, 228 << 10), // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
     (82, 65_536),    // MAX_REGISTERS_PER_MULTIPROCESSOR
+    (95, 1),         // COOPERATIVE_LAUNCH
     (94, 0),         // CAN_USE_STREAM_WAIT_VALUE_NOR_V1
     (97, 227 << 10), // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
     (106, 32),       // MAX_BLOCKS_PER_MULTIPROCESSOR
     (115, 1),        // MEMORY_POOLS_SUPPORTED
-    (120, 0),        // CLUSTER_LAUNCH
+    (120, 1),        // CLUSTER_LAUNCH
     (123, 0),        // CAN_USE_STREAM_WAIT_VALUE_NOR
 ];
 

@@ -6,6 +6,8 @@ mod copy;
 mod device;
 mod event;
 mod fill;
+mod function;
+mod launch;
 mod memory;
 mod module;
 mod stream;

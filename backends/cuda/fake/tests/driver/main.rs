@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod checks;
+mod kernels;
+mod launches;
 mod raw;
 mod semantics;
 mod streams;

@@ -1,0 +1,153 @@
+//! Kernels that the tests launch, and how.
+
+use crate::raw::Gpu;
+
+/// `set(u64 to, u32 value)`: each thread of each block writes the value to a word of its own.
+/// `add(u64 to, u64 from)`: one thread adds the word there to the word here.
+/// `first(u64 to, 128 bytes)`: one thread writes the first two words of a large parameter.
+const PTX: &str = r"
+.version 8.0
+.target sm_90
+.address_size 64
+
+.visible .entry set(.param .u64 to, .param .u32 value)
+{
+    .reg .b32 %r<8>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [to];
+    ld.param.u32 %r1, [value];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.s32 %r5, %r2, %r3, %r4;
+    mul.wide.u32 %rd2, %r5, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    st.global.u32 [%rd3], %r1;
+    ret;
+}
+
+.visible .entry add(.param .u64 to, .param .u64 from)
+{
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [to];
+    ld.param.u64 %rd2, [from];
+    ld.global.u32 %r1, [%rd1];
+    ld.global.u32 %r2, [%rd2];
+    add.u32 %r3, %r1, %r2;
+    st.global.u32 [%rd1], %r3;
+    ret;
+}
+
+.visible .entry first(.param .u64 to, .param .align 64 .b8 map[128])
+{
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [to];
+    ld.param.u64 %rd2, [map];
+    ld.param.u64 %rd3, [map+120];
+    st.global.u64 [%rd1], %rd2;
+    st.global.u64 [%rd1+8], %rd3;
+    ret;
+}
+";
+
+/// The module, and its functions.
+pub(crate) struct Kernels {
+    pub(crate) module: u64,
+    pub(crate) set: u64,
+    pub(crate) add: u64,
+    pub(crate) first: u64,
+}
+
+impl Kernels {
+    pub(crate) fn load(gpu: &Gpu) -> Self {
+        let text = std::ffi::CString::new(PTX).unwrap();
+        let module = gpu.make("cuModuleLoadData", &[text.as_ptr() as u64]);
+        let function = |name: &std::ffi::CStr| {
+            gpu.make("cuModuleGetFunction", &[module, name.as_ptr() as u64])
+        };
+        Self {
+            module,
+            set: function(c"set"),
+            add: function(c"add"),
+            first: function(c"first"),
+        }
+    }
+}
+
+/// Values of a launch, each in a place of its own, and the list of those places.
+pub(crate) struct Values {
+    _places: Box<[u64]>,
+    list: Box<[u64]>,
+}
+
+impl Values {
+    pub(crate) fn new(values: &[u64]) -> Self {
+        let places: Box<[u64]> = values.into();
+        let list = places
+            .iter()
+            .map(|place| &raw const *place as u64)
+            .collect();
+        Self {
+            _places: places,
+            list,
+        }
+    }
+
+    pub(crate) fn list(&self) -> u64 {
+        self.list.as_ptr() as u64
+    }
+}
+
+/// `CUlaunchAttribute`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Attribute {
+    id: u32,
+    pad: u32,
+    words: [u32; 16],
+}
+
+impl Attribute {
+    pub(crate) fn new(id: u32, said: &[u32]) -> Self {
+        let mut words = [0; 16];
+        words[..said.len()].copy_from_slice(said);
+        Self { id, pad: 0, words }
+    }
+}
+
+/// `CUlaunchConfig`
+#[repr(C)]
+pub(crate) struct Config {
+    pub(crate) cubes: [u32; 3],
+    pub(crate) threads: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    pub(crate) stream: u64,
+    attributes: *const Attribute,
+    count: u32,
+}
+
+impl Config {
+    /// Blocks of one thread.
+    pub(crate) fn new(cubes: [u32; 3], stream: u64, attributes: &[Attribute]) -> Self {
+        Self {
+            cubes,
+            threads: [1; 3],
+            shared_bytes: 0,
+            stream,
+            attributes: attributes.as_ptr(),
+            count: attributes.len() as u32,
+        }
+    }
+
+    pub(crate) fn place(&self) -> u64 {
+        &raw const *self as u64
+    }
+}
+
+/// Launches one block of one thread.
+pub(crate) fn launch(gpu: &Gpu, function: u64, stream: u64, values: &[u64]) -> u32 {
+    let values = Values::new(values);
+    let arguments = [function, 1, 1, 1, 1, 1, 1, 0, stream, values.list(), 0];
+    gpu.call("cuLaunchKernel", &arguments)
+}
