@@ -142,14 +142,19 @@ impl CudaDevice {
         let (api, stream, width) = (self.api(), self.stream(queue), host_len(part.width)?);
         if part.rows == 1 {
             // SAFETY: the GPU's bytes are within a page (`resolve`, `parts`), the block is kept until the copy has passed.
-            return match way {
-                Way::In => self.check("cuMemcpyHtoDAsync", unsafe {
-                    (api.copy_in)(address, host.cast(), width, stream)
-                }),
-                Way::Out => self.check("cuMemcpyDtoHAsync", unsafe {
-                    (api.copy_out)(host.cast(), address, width, stream)
-                }),
+            let (call, answer) = unsafe {
+                match way {
+                    Way::In => (
+                        "cuMemcpyHtoDAsync",
+                        (api.copy_in)(address, host.cast(), width, stream),
+                    ),
+                    Way::Out => (
+                        "cuMemcpyDtoHAsync",
+                        (api.copy_out)(host.cast(), address, width, stream),
+                    ),
+                }
             };
+            return self.check(call, answer);
         }
         let (rows, pitch) = (host_len(part.rows)?, host_len(part.pitch)?);
         let rows = match way {

@@ -1,14 +1,12 @@
 //! The backend: what the device thread calls. It resolves bindings and feeds streams; it never waits for the GPU.
 
-use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{CUcontext, CUdevice_attribute, CUdeviceptr, CUstream};
 use millstream_core::access::Access;
 use millstream_core::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place,
-    Refused,
+    Backend, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place, Refused,
 };
 use millstream_core::error::OpenError;
 use millstream_core::id::{Cursor, Point, QueueId};
@@ -24,15 +22,13 @@ use crate::driver::{
     Api, Class, Code, Context, CuStream, Gpu, PagePool, context_may_have_changed, refused,
 };
 use crate::fill::fill;
-use crate::kernel::{CudaCompiler, CudaKernel};
+use crate::kernel::CudaCompiler;
+use crate::launch::METADATA_WORDS_MAX;
 use crate::nvrtc::{Cache, Target};
 use crate::pages::Pages;
 use crate::properties::properties;
 use crate::queue::Queue;
 use crate::staging::Staging;
-
-/// Parameters of a launch that need no heap.
-const PARAMETERS_INLINE: usize = 40;
 
 /// A GPU, opened.
 pub struct CudaDevice {
@@ -43,6 +39,8 @@ pub struct CudaDevice {
     pub(crate) staging: Staging,
     pub(crate) pages: Pages,
     pub(crate) pitch_max: u64,
+    /// Metadata of the launch that is being made.
+    pub(crate) metadata: Box<[u32; METADATA_WORDS_MAX]>,
     ending: Arc<Ending>,
     driven: bool,
     /// A wait between queues, or the end of a batch, was refused: what came after it would be in no order.
@@ -114,6 +112,7 @@ impl CudaDevice {
             pitch_max: gpu
                 .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?
                 .max(0) as u64,
+            metadata: Box::new([0; METADATA_WORDS_MAX]),
             properties,
             ending,
             driven: host.driven,
@@ -234,62 +233,8 @@ impl Backend for CudaDevice {
         cursor: Cursor,
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
-        let Some(kernel) = launch.kernel.downcast_ref::<CudaKernel>() else {
-            return Err(Refused::Task(
-                "it was compiled for another device".to_owned(),
-            ));
-        };
-        let BoundCount::Static(cubes) = launch.count else {
-            return Err(Refused::Task(
-                "this device reads no cube count from its memory; give one from the host"
-                    .to_owned(),
-            ));
-        };
         self.enter()?;
-        let mut addresses = [0_u64; PARAMETERS_INLINE];
-        let mut parameters = [std::ptr::null_mut::<c_void>(); PARAMETERS_INLINE];
-        let count = launch.bindings.len() + kernel.scalars.len();
-        if count > PARAMETERS_INLINE {
-            return Err(Refused::Task(format!(
-                "it has {count} parameters, this device takes {PARAMETERS_INLINE}"
-            )));
-        }
-        for (place, binding) in launch.bindings.iter().enumerate() {
-            addresses[place] = self.pages.resolve(binding)?;
-        }
-        let (pointers, values) = parameters.split_at_mut(launch.bindings.len());
-        for (parameter, address) in pointers.iter_mut().zip(&mut addresses) {
-            *parameter = (&raw mut *address).cast();
-        }
-        let scalars: &[u8] = bytemuck::cast_slice(launch.scalars);
-        for (parameter, range) in values.iter_mut().zip(&kernel.scalars) {
-            let Some(value) = scalars.get(range.clone()) else {
-                return Err(Refused::Task("it has too few scalars".to_owned()));
-            };
-            // The driver only reads what parameters point at.
-            *parameter = value.as_ptr().cast_mut().cast();
-        }
-        if !cubes.contains(&0) {
-            let [x, y, z] = kernel.threads;
-            // SAFETY: the function is loaded; there is a value for each of its parameters, of its size
-            // (`check_parameters`), read during the call.
-            let answer = unsafe {
-                (self.api().launch)(
-                    kernel.function.raw(),
-                    cubes[0],
-                    cubes[1],
-                    cubes[2],
-                    x,
-                    y,
-                    z,
-                    kernel.shared_bytes,
-                    self.stream(queue),
-                    parameters.as_mut_ptr(),
-                    std::ptr::null_mut(),
-                )
-            };
-            self.check("cuLaunchKernel", answer)?;
-        }
+        self.launch_kernel(queue, launch)?;
         self.queues[queue.index()].issue(cursor);
         Ok(())
     }

@@ -3,13 +3,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUtensorMap;
 use millstream_core::access::Access;
 use millstream_core::backend::{BackendKernel, Compiler};
 use millstream_core::error::KernelError;
 use millstream_core::kernel::{Kernel, Source};
-use millstream_core::properties::DeviceProperties;
+use millstream_core::properties::{DeviceProperties, Feature};
 
 use crate::driver::{Class, Code, Context, Function, Module};
+use crate::launch::{
+    CLUSTER_PORTABLE, CudaLaunch, METADATA_WORDS_MAX, PARAMETERS_INLINE, TENSOR_MAPS_MAX,
+};
 use crate::nvrtc::{Cache, Target};
 
 /// Bytes of dynamic shared memory that every kernel may have unasked.
@@ -24,6 +28,8 @@ pub(crate) struct CudaKernel {
     pub(crate) shared_bytes: u32,
     /// Where each scalar lies in the packed ones, in declared order, and its bytes.
     pub(crate) scalars: Vec<Range<usize>>,
+    /// What a launch has beyond those.
+    pub(crate) options: CudaLaunch,
 }
 
 /// Prepares kernels for one GPU.
@@ -37,6 +43,8 @@ pub(crate) struct CudaCompiler {
 impl Compiler for CudaCompiler {
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
         kernel.check_needs(&self.properties)?;
+        let options = kernel.extension().copied().unwrap_or_default();
+        check_options(kernel, &options, &self.properties)?;
         let image = self.image(kernel)?;
         let refused = |what: &str, code: Code| match code.class() {
             Class::Sticky => KernelError::Lost {
@@ -69,6 +77,7 @@ impl Compiler for CudaCompiler {
                 .iter()
                 .map(|scalar| scalar.offset..scalar.offset + scalar.dtype.size())
                 .collect(),
+            options,
             function,
         };
         let undescribed = |code| refused("the driver does not describe it", code);
@@ -86,8 +95,57 @@ impl Compiler for CudaCompiler {
                 .allow_shared(cube.shared_bytes)
                 .map_err(|code| refused(&asked, code))?;
         }
+        if let Some(cubes) = options
+            .cluster
+            .map(|cluster| cluster.iter().product::<u32>())
+            && cubes > CLUSTER_PORTABLE
+        {
+            let asked = format!("it cannot have clusters of {cubes} cubes");
+            made.function
+                .allow_large_clusters()
+                .map_err(|code| refused(&asked, code))?;
+        }
         Ok(Arc::new(made))
     }
+}
+
+/// Refuses what no launch on this device could have.
+fn check_options(
+    kernel: &Kernel,
+    options: &CudaLaunch,
+    properties: &DeviceProperties,
+) -> Result<(), KernelError> {
+    let feature = |feature| KernelError::Feature {
+        kernel: kernel.name().clone(),
+        feature,
+    };
+    if options.tensor_maps > 0 && !properties.has(Feature::TensorMaps) {
+        return Err(feature(Feature::TensorMaps));
+    }
+    if options.cluster.is_some() && !properties.has(Feature::Clusters) {
+        return Err(feature(Feature::Clusters));
+    }
+    let signature = kernel.signature();
+    let parameters = signature.bindings().len() + signature.scalars().len() + options.tensor_maps;
+    let cluster = options.cluster.unwrap_or([1; 3]).map(u64::from);
+    let wrong = if !(1..=16).contains(&cluster.iter().product::<u64>()) {
+        format!("its clusters are of {cluster:?} cubes, and 1 to 16 can be")
+    } else if options.tensor_maps > TENSOR_MAPS_MAX {
+        let maps = options.tensor_maps;
+        format!("it takes {maps} tensor maps, and {TENSOR_MAPS_MAX} can be")
+    } else if options.metadata_words > METADATA_WORDS_MAX {
+        let words = options.metadata_words;
+        format!("it takes {words} words of metadata, and {METADATA_WORDS_MAX} can be")
+    } else if parameters >= PARAMETERS_INLINE {
+        let most = PARAMETERS_INLINE - 1;
+        format!("it takes {parameters} bindings, scalars and tensor maps, and {most} can be")
+    } else {
+        return Ok(());
+    };
+    Err(KernelError::Compile {
+        kernel: kernel.name().clone(),
+        log: wrong,
+    })
 }
 
 /// Refuses a cube that no launch could have, before one is tried.
@@ -148,14 +206,32 @@ fn check_parameters(
     let scalars = signature.scalars().iter().zip(&made.scalars);
     let scalars =
         scalars.map(|(scalar, place)| (format!("`{} {}`", scalar.dtype, scalar.name), place.len()));
-    let declared: Vec<_> = bindings.chain(scalars).collect();
+    let maps = (0..made.options.tensor_maps).map(|_| {
+        (
+            "`const __grid_constant__ CUtensorMap`".to_owned(),
+            size_of::<CUtensorMap>(),
+        )
+    });
+    let words = made.options.metadata_words;
+    let metadata = (words > 0).then(|| {
+        let bytes = words * size_of::<u32>();
+        (
+            format!("the metadata, `unsigned words[{words}]` by value,"),
+            bytes,
+        )
+    });
+    let declared: Vec<_> = bindings
+        .chain(scalars)
+        .chain(maps)
+        .chain(metadata)
+        .collect();
     let misfit = |log: String| KernelError::Compile {
         kernel: kernel.name().clone(),
         log,
     };
     if declared.len() != parameters.len() {
         return Err(misfit(format!(
-            "its entry point takes {} parameters, and {} are declared: bindings, then scalars",
+            "its entry point takes {} parameters, and {} are declared: bindings, then scalars, then what `CudaLaunch` says",
             parameters.len(),
             declared.len()
         )));

@@ -5,8 +5,8 @@
 //!  CudaDevice ── launch, copy ──► CuStream ──► (GPU runs)
 //!      └── flush: one event ──────────────────► CuEvent ──► Completer: lands what was read back, publishes
 //! ```
-//! Not run on hardware yet. Not there yet: copies of pitched tensors and of ranges that overlap, cube counts read on the device, tensor
-//! maps, captured recordings, stream priorities, spans.
+//! Not run on hardware yet. Not there yet: captured recordings, stream priorities, spans. Cube counts are not
+//! read on the device: the driver launches what the host says.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -17,6 +17,7 @@
 //! | `copies`, `parts` | copies, and the calls of the driver that each is |
 //! | `staging` | pinned blocks that copies go through |
 //! | `pages` | memory, and how bindings resolve to addresses |
+//! | `launch` | launches: bindings and values become the parameters of an entry point; tensor maps |
 //! | `kernel` | sources become functions, checked against their signatures |
 //! | `nvrtc` | CUDA C to binaries, and a cache of them on disk |
 
@@ -26,6 +27,7 @@ mod device;
 mod driver;
 mod fill;
 mod kernel;
+mod launch;
 mod nvrtc;
 mod options;
 mod pages;
@@ -35,5 +37,6 @@ mod queue;
 mod staging;
 
 pub use device::{CudaDevice, CudaResources};
+pub use launch::CudaLaunch;
 pub use nvrtc::{Compiled, compile_for};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus};

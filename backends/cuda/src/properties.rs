@@ -16,6 +16,17 @@ const BINDINGS_MAX: usize = 32;
 
 pub(crate) fn properties(gpu: &Gpu, queues: usize) -> Result<DeviceProperties, OpenError> {
     let positive = |attribute| Ok::<_, OpenError>(gpu.attribute(attribute)?.max(0) as u32);
+    let mut features = BTreeSet::from([Feature::F64, Feature::F16, Feature::Bf16, Feature::I64]);
+    if positive(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? > 0 && gpu.api.launch_with.is_some()
+    {
+        features.insert(Feature::Clusters);
+    }
+    if positive(Attribute::CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED)? > 0
+        && gpu.api.encode_tiled.is_some()
+        && gpu.api.encode_im2col.is_some()
+    {
+        features.insert(Feature::TensorMaps);
+    }
     Ok(DeviceProperties {
         backend: "cuda",
         name: gpu.name.clone(),
@@ -35,6 +46,6 @@ pub(crate) fn properties(gpu: &Gpu, queues: usize) -> Result<DeviceProperties, O
         ],
         max_bindings: BINDINGS_MAX,
         max_queue_depth: QUEUE_DEPTH_MAX,
-        features: BTreeSet::from([Feature::F64, Feature::F16, Feature::Bf16, Feature::I64]),
+        features,
     })
 }

@@ -21,6 +21,8 @@ pub enum Feature {
     I64,
     /// Tensor maps (the bulk tensor copy engine).
     TensorMaps,
+    /// Clusters: cubes that run together, within reach of each other's shared memory.
+    Clusters,
     /// A batch can be captured and replayed by the driver.
     Capture,
 }
@@ -35,6 +37,7 @@ impl fmt::Display for Feature {
             Feature::Bf16 => "bf16",
             Feature::I64 => "i64",
             Feature::TensorMaps => "tensor maps",
+            Feature::Clusters => "clusters",
             Feature::Capture => "capture",
         })
     }

@@ -7,8 +7,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemPoolProps,
-    CUmemoryPool, CUmodule, CUstream, CUuuid,
+    CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchConfig,
+    CUmemPoolProps, CUmemoryPool, CUmodule, CUstream, CUtensorMap, CUuuid,
 };
 use libloading::Library;
 
@@ -99,6 +99,16 @@ functions! {
         parameter_info = cuFuncGetParamInfo(CUfunction, usize, *mut usize, *mut usize);
         // Since 12.4: loads a function that would else be loaded by its first launch, under the context's lock.
         load_function = cuFuncLoad(CUfunction);
+        // Since 12.0: launches with attributes, and tensor maps. Enumerations are numbers here.
+        launch_with = cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
+        encode_tiled = cuTensorMapEncodeTiled(
+            *mut CUtensorMap, c_uint, c_uint, *mut c_void, *const u64, *const u64, *const u32, *const u32,
+            c_uint, c_uint, c_uint, c_uint
+        );
+        encode_im2col = cuTensorMapEncodeIm2col(
+            *mut CUtensorMap, c_uint, c_uint, *mut c_void, *const u64, *const u64, *const i32, *const i32,
+            c_uint, c_uint, *const u32, c_uint, c_uint, c_uint, c_uint
+        );
     }
 }
 

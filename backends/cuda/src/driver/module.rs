@@ -12,6 +12,9 @@ const THREADS_MAX: u32 = 0;
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`
 const SHARED_DYNAMIC_MAX: u32 = 8;
 
+/// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`
+const LARGE_CLUSTERS: u32 = 13;
+
 /// A loaded PTX text or binary.
 pub(crate) struct Module {
     context: Arc<Context>,
@@ -94,16 +97,20 @@ impl Function {
         self.attribute(THREADS_MAX)
     }
 
+    fn set_attribute(&self, attribute: u32, value: i32) -> Result<(), Code> {
+        let set = self.module.context.api().set_function_attribute;
+        // SAFETY: the function lives.
+        Code::check(unsafe { set(self.raw, attribute, value) })
+    }
+
     /// Allows launches with so many bytes of dynamic shared memory.
     pub(crate) fn allow_shared(&self, bytes: u32) -> Result<(), Code> {
-        // SAFETY: the function lives.
-        Code::check(unsafe {
-            (self.module.context.api().set_function_attribute)(
-                self.raw,
-                SHARED_DYNAMIC_MAX,
-                bytes.min(i32::MAX as u32) as i32,
-            )
-        })
+        self.set_attribute(SHARED_DYNAMIC_MAX, bytes.min(i32::MAX as u32) as i32)
+    }
+
+    /// Allows clusters of more cubes than every GPU has room for.
+    pub(crate) fn allow_large_clusters(&self) -> Result<(), Code> {
+        self.set_attribute(LARGE_CLUSTERS, 1)
     }
 
     /// The bytes of each of its parameters; none where the driver does not tell.

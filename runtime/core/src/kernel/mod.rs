@@ -7,6 +7,7 @@
 mod native;
 mod signature;
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -108,6 +109,17 @@ pub struct Kernel {
     signature: Signature,
     cube: CubeShape,
     sources: Vec<Source>,
+    extensions: Extensions,
+}
+
+/// What backends know of a kernel beyond this crate, by type.
+#[derive(Clone, Default)]
+struct Extensions(Vec<Arc<dyn Any + Send + Sync>>);
+
+impl fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} extensions", self.0.len())
+    }
 }
 
 impl Kernel {
@@ -118,6 +130,7 @@ impl Kernel {
             signature: Signature::default(),
             cube: CubeShape::default(),
             sources: Vec::new(),
+            extensions: Extensions::default(),
         }
     }
 
@@ -212,6 +225,29 @@ impl Kernel {
     pub fn source(mut self, source: Source) -> Self {
         self.sources.push(source);
         self
+    }
+
+    /// Adds what one kind of backend knows of its source beyond this crate, as a value of the backend's own type: how
+    /// CUDA launches it, for one. Another of the same type replaces it; backends that do not know the type do not see it.
+    ///
+    /// ```
+    /// # use millstream_core::kernel::Kernel;
+    /// #[derive(PartialEq, Debug)]
+    /// struct Unroll(u32); // of some backend
+    /// let kernel = Kernel::new("sum").with(Unroll(4));
+    /// assert_eq!(kernel.extension(), Some(&Unroll(4)));
+    /// ```
+    pub fn with<E: Any + Send + Sync>(mut self, extension: E) -> Self {
+        let Extensions(all) = &mut self.extensions;
+        all.retain(|other| !other.is::<E>());
+        all.push(Arc::new(extension));
+        self
+    }
+
+    /// What was added of this type by [`Kernel::with`].
+    pub fn extension<E: Any>(&self) -> Option<&E> {
+        let Extensions(all) = &self.extensions;
+        all.iter().find_map(|extension| extension.downcast_ref())
     }
 
     /// The name, as failures, logs and timelines show it.

@@ -5,6 +5,7 @@
 
 mod faults;
 mod kernels;
+mod launching;
 mod life;
 mod loss;
 mod moving;

@@ -1,0 +1,276 @@
+//! Launches: bindings become addresses, and values become the parameters of an entry point.
+
+mod options;
+mod tensor_map;
+
+use std::ffi::c_void;
+use std::ops::Range;
+
+use cudarc::driver::sys::{CUlaunchConfig, CUstream, CUtensorMap};
+use millstream_core::backend::{BoundCount, Launch, Refused};
+use millstream_core::id::QueueId;
+
+pub use options::CudaLaunch;
+pub(crate) use options::{CLUSTER_PORTABLE, METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
+
+use crate::device::CudaDevice;
+use crate::kernel::CudaKernel;
+
+/// Parameters of a launch that need no heap.
+pub(crate) const PARAMETERS_INLINE: usize = 48;
+
+/// Where the parameters of an entry point lie, as the driver reads them during the call.
+struct Parameters {
+    places: [*mut c_void; PARAMETERS_INLINE],
+    count: usize,
+}
+
+impl Parameters {
+    fn new() -> Self {
+        Self {
+            places: [std::ptr::null_mut(); PARAMETERS_INLINE],
+            count: 0,
+        }
+    }
+
+    /// Adds one. The driver only reads what is there.
+    #[inline]
+    fn push<T: ?Sized>(&mut self, value: *const T) -> Result<(), Refused> {
+        let Some(place) = self.places.get_mut(self.count) else {
+            return Err(Refused::Task(format!(
+                "it has more than {PARAMETERS_INLINE} parameters"
+            )));
+        };
+        *place = value.cast::<c_void>().cast_mut();
+        self.count += 1;
+        Ok(())
+    }
+}
+
+impl CudaDevice {
+    /// Gives a launch to the queue's stream; none, if it has no cubes.
+    pub(crate) fn launch_kernel(
+        &mut self,
+        queue: QueueId,
+        launch: &Launch<'_>,
+    ) -> Result<(), Refused> {
+        let Some(kernel) = launch.kernel.downcast_ref::<CudaKernel>() else {
+            return Err(Refused::Task(
+                "it was compiled for another device".to_owned(),
+            ));
+        };
+        let BoundCount::Static(cubes) = launch.count else {
+            return Err(Refused::Task(
+                "this device reads no cube count from its memory; give one from the host"
+                    .to_owned(),
+            ));
+        };
+        let mut parameters = Parameters::new();
+        let mut addresses = [0_u64; PARAMETERS_INLINE];
+        for (address, binding) in addresses.iter_mut().zip(launch.bindings) {
+            *address = self.pages.resolve(binding)?;
+            parameters.push(address)?;
+        }
+        let scalars: &[u8] = bytemuck::cast_slice(launch.scalars);
+        for range in &kernel.scalars {
+            let value = scalars.get(Range::clone(range));
+            let value = value.ok_or_else(|| Refused::Task("it has too few scalars".to_owned()))?;
+            parameters.push(value)?;
+        }
+        let mut maps = [CUtensorMap { opaque: [0; 16] }; TENSOR_MAPS_MAX];
+        if kernel.options.tensor_maps != launch.tensor_maps.len() {
+            let (brought, taken) = (launch.tensor_maps.len(), kernel.options.tensor_maps);
+            return Err(Refused::Task(format!(
+                "it brings {brought} tensor maps, and its kernel says by `CudaLaunch` that it takes {taken}"
+            )));
+        }
+        for (place, map) in maps.iter_mut().zip(launch.tensor_maps) {
+            *place = self.encode(launch, map)?;
+            parameters.push(place)?;
+        }
+        if kernel.options.metadata_words > 0 {
+            parameters.push(self.metadata(kernel.options.metadata_words, launch.metadata)?)?;
+        }
+        if cubes.contains(&0) {
+            return Ok(());
+        }
+        let stream = self.stream(queue);
+        // SAFETY: the function is loaded; there is a value for each of its parameters, of its size
+        // (`check_parameters`), read during the call.
+        let (call, answer) = unsafe {
+            match kernel.options.is_plain() {
+                true => (
+                    "cuLaunchKernel",
+                    self.launch_plainly(kernel, cubes, stream, parameters),
+                ),
+                false => (
+                    "cuLaunchKernelEx",
+                    self.launch_with(kernel, cubes, stream, parameters)?,
+                ),
+            }
+        };
+        self.check(call, answer)
+    }
+
+    fn encode(
+        &self,
+        launch: &Launch<'_>,
+        map: &millstream_core::launch::TensorMap,
+    ) -> Result<CUtensorMap, Refused> {
+        let Some(binding) = launch.bindings.get(map.binding) else {
+            let place = map.binding;
+            return Err(Refused::Task(format!(
+                "it has no binding {place}, over which a tensor map is"
+            )));
+        };
+        let address = self.pages.resolve(binding)?;
+        tensor_map::encode(self.api(), map, address, binding)
+    }
+
+    /// The words of a launch as its entry point takes them: zeros behind the last.
+    fn metadata(&mut self, room: usize, words: &[u32]) -> Result<*const [u32], Refused> {
+        let Some((here, rest)) = self
+            .metadata
+            .get_mut(..room)
+            .and_then(|all| all.split_at_mut_checked(words.len()))
+        else {
+            let brought = words.len();
+            return Err(Refused::Task(format!(
+                "it brings {brought} words of metadata, and its kernel says by `CudaLaunch` that it has room for {room}"
+            )));
+        };
+        here.copy_from_slice(words);
+        rest.fill(0);
+        Ok(&raw const *self.metadata)
+    }
+
+    /// # Safety
+    /// The parameters are the kernel's.
+    unsafe fn launch_plainly(
+        &self,
+        kernel: &CudaKernel,
+        cubes: [u32; 3],
+        stream: CUstream,
+        mut parameters: Parameters,
+    ) -> u32 {
+        let ([x, y, z], [threads_x, threads_y, threads_z]) = (cubes, kernel.threads);
+        // SAFETY: the caller's promise.
+        unsafe {
+            (self.api().launch)(
+                kernel.function.raw(),
+                x,
+                y,
+                z,
+                threads_x,
+                threads_y,
+                threads_z,
+                kernel.shared_bytes,
+                stream,
+                parameters.places.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        }
+    }
+
+    /// The same with attributes.
+    ///
+    /// # Safety
+    /// As above.
+    #[cold]
+    unsafe fn launch_with(
+        &self,
+        kernel: &CudaKernel,
+        cubes: [u32; 3],
+        stream: CUstream,
+        mut parameters: Parameters,
+    ) -> Result<u32, Refused> {
+        let Some(launch) = self.api().launch_with else {
+            return Err(Refused::Task(
+                "this driver launches nothing with attributes".to_owned(),
+            ));
+        };
+        if let Some(cluster) = kernel.options.cluster
+            && cubes
+                .iter()
+                .zip(&cluster)
+                .any(|(cubes, cluster)| !cubes.is_multiple_of(*cluster))
+        {
+            return Err(Refused::Task(format!(
+                "its cubes, {cubes:?}, are no multiple of its clusters, {cluster:?}"
+            )));
+        }
+        let (mut attributes, count) = kernel.options.attributes();
+        let ([x, y, z], [threads_x, threads_y, threads_z]) = (cubes, kernel.threads);
+        let config = CUlaunchConfig {
+            gridDimX: x,
+            gridDimY: y,
+            gridDimZ: z,
+            blockDimX: threads_x,
+            blockDimY: threads_y,
+            blockDimZ: threads_z,
+            sharedMemBytes: kernel.shared_bytes,
+            hStream: stream,
+            attrs: attributes.as_mut_ptr().cast(),
+            numAttrs: count,
+        };
+        // SAFETY: the caller's promise; configuration and attributes are read during the call.
+        Ok(unsafe {
+            launch(
+                &raw const config,
+                kernel.function.raw(),
+                parameters.places.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        })
+    }
+}
+
+/// `CUlaunchAttribute`: which it is, and its value, of up to 64 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Attribute {
+    id: u32,
+    padding: u32,
+    value: [u32; 16],
+}
+
+impl Attribute {
+    const COOPERATIVE: u32 = 2;
+    const CLUSTER: u32 = 4;
+    const PROGRAMMATIC: u32 = 6;
+
+    fn new(id: u32, value: [u32; 3]) -> Self {
+        let mut made = Self {
+            id,
+            ..Self::default()
+        };
+        made.value[..3].copy_from_slice(&value);
+        made
+    }
+}
+
+impl CudaLaunch {
+    /// Does a launch need no attributes?
+    fn is_plain(&self) -> bool {
+        self.cluster.is_none() && !self.cooperative && !self.programmatic
+    }
+
+    /// The attributes of a launch, and how many there are.
+    fn attributes(&self) -> ([Attribute; 3], u32) {
+        let wanted = [
+            self.cluster
+                .map(|cluster| Attribute::new(Attribute::CLUSTER, cluster)),
+            self.cooperative
+                .then(|| Attribute::new(Attribute::COOPERATIVE, [1, 0, 0])),
+            self.programmatic
+                .then(|| Attribute::new(Attribute::PROGRAMMATIC, [1, 0, 0])),
+        ];
+        let mut attributes = [Attribute::default(); 3];
+        let mut count = 0;
+        for attribute in wanted.into_iter().flatten() {
+            attributes[count as usize] = attribute;
+            count += 1;
+        }
+        (attributes, count)
+    }
+}

@@ -1,0 +1,230 @@
+//! Tensor maps as the driver encodes them. The driver checks what they say; what it cannot see is checked here.
+
+use std::ffi::c_void;
+
+use cudarc::driver::sys::CUtensorMap;
+use millstream_core::backend::{BoundSlice, Refused};
+use millstream_core::launch::{
+    Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
+};
+use millstream_ir::DType;
+
+use crate::driver::{Api, Code};
+
+/// Axes of a tensor map, at most.
+const RANK_MAX: usize = 5;
+
+/// Encodes a map over this binding, whose memory begins at `address`.
+pub(crate) fn encode(
+    api: &Api,
+    map: &TensorMap,
+    address: u64,
+    binding: &BoundSlice,
+) -> Result<CUtensorMap, Refused> {
+    let axes = Axes::of(map)?;
+    let within = axes
+        .bytes(map.dtype)
+        .is_some_and(|bytes| bytes <= binding.len);
+    if !within {
+        return Err(refused(
+            map,
+            format!("it leaves its binding, which has {} bytes", binding.len),
+        ));
+    }
+    let mut encoded = CUtensorMap { opaque: [0; 16] };
+    let place = &raw mut encoded;
+    let address = address as *mut c_void;
+    let dtype =
+        dtype(map.dtype).ok_or_else(|| refused(map, format!("there are none of {}", map.dtype)))?;
+    let rank = axes.rank as u32;
+    let (shape, strides) = (axes.shape.as_ptr(), axes.strides[1..].as_ptr());
+    let element = axes.element_strides.as_ptr();
+    let [interleave, swizzle, prefetch, fill] = choices(map);
+    let (call, answer) = match &map.format {
+        TensorMapFormat::Tiled { tile } => {
+            let tile: [u32; RANK_MAX] = reversed(map, "tile", tile, axes.rank)?;
+            let encode = api.encode_tiled.ok_or_else(|| no_engine(map))?;
+            // SAFETY: every list has as many entries as the driver reads: one an axis, strides one less.
+            let answer = unsafe {
+                encode(
+                    place,
+                    dtype,
+                    rank,
+                    address,
+                    shape,
+                    strides,
+                    tile.as_ptr(),
+                    element,
+                    interleave,
+                    swizzle,
+                    prefetch,
+                    fill,
+                )
+            };
+            ("cuTensorMapEncodeTiled", answer)
+        }
+        TensorMapFormat::Im2col(Im2colMap {
+            lower_corner,
+            upper_corner,
+            channels_per_pixel,
+            pixels_per_column,
+        }) => {
+            let spatial = axes
+                .rank
+                .checked_sub(2)
+                .ok_or_else(|| refused(map, "an im2col map has at least 3 axes".to_owned()))?;
+            let lower: [i32; RANK_MAX] = reversed(map, "lower corner", lower_corner, spatial)?;
+            let upper: [i32; RANK_MAX] = reversed(map, "upper corner", upper_corner, spatial)?;
+            let encode = api.encode_im2col.ok_or_else(|| no_engine(map))?;
+            // SAFETY: as above; corners have an entry for each axis but two.
+            let answer = unsafe {
+                encode(
+                    place,
+                    dtype,
+                    rank,
+                    address,
+                    shape,
+                    strides,
+                    lower.as_ptr(),
+                    upper.as_ptr(),
+                    *channels_per_pixel,
+                    *pixels_per_column,
+                    element,
+                    interleave,
+                    swizzle,
+                    prefetch,
+                    fill,
+                )
+            };
+            ("cuTensorMapEncodeIm2col", answer)
+        }
+    };
+    Code::check(answer).map_err(|code| {
+        let why = format!(
+            "the driver answered {code} to {call}: see its documentation for what shapes, strides and boxes may be"
+        );
+        refused(map, why)
+    })?;
+    Ok(encoded)
+}
+
+/// The axes of a map as the driver takes them: innermost first.
+struct Axes {
+    rank: usize,
+    shape: [u64; RANK_MAX],
+    strides: [u64; RANK_MAX],
+    element_strides: [u32; RANK_MAX],
+}
+
+impl Axes {
+    fn of(map: &TensorMap) -> Result<Self, Refused> {
+        let rank = map.rank();
+        if !(1..=RANK_MAX).contains(&rank) {
+            return Err(refused(
+                map,
+                format!("it has {rank} axes, and 1 to {RANK_MAX} can be"),
+            ));
+        }
+        let axes = Self {
+            rank,
+            shape: reversed(map, "shape", &map.shape, rank)?,
+            strides: reversed(map, "strides", &map.strides, rank)?,
+            element_strides: reversed(map, "element strides", &map.element_strides, rank)?,
+        };
+        if axes.strides[0] != map.dtype.size() as u64 {
+            let stride = axes.strides[0];
+            return Err(refused(
+                map,
+                format!("its last axis has a stride of {stride} bytes, and must be of one element"),
+            ));
+        }
+        Ok(axes)
+    }
+
+    /// From its first byte to behind its last.
+    fn bytes(&self, dtype: DType) -> Option<u64> {
+        if self.shape[..self.rank].contains(&0) {
+            return Some(0);
+        }
+        let axes = self.shape.iter().zip(&self.strides).take(self.rank);
+        let mut last = axes.map(|(axis, stride)| (axis - 1).checked_mul(*stride));
+        let last = last.try_fold(0_u64, |sum, axis| sum.checked_add(axis?))?;
+        last.checked_add(dtype.size() as u64)
+    }
+}
+
+/// A list with an entry an axis, last axis first.
+fn reversed<T: Copy + Default>(
+    map: &TensorMap,
+    what: &str,
+    list: &[T],
+    axes: usize,
+) -> Result<[T; RANK_MAX], Refused> {
+    if list.len() != axes {
+        let entries = list.len();
+        return Err(refused(
+            map,
+            format!("its {what} has {entries} entries, and {axes} are needed"),
+        ));
+    }
+    let mut turned = [T::default(); RANK_MAX];
+    for (place, entry) in turned.iter_mut().zip(list.iter().rev()) {
+        *place = *entry;
+    }
+    Ok(turned)
+}
+
+fn refused(map: &TensorMap, why: String) -> Refused {
+    Refused::Task(format!(
+        "its tensor map over binding {}: {why}",
+        map.binding
+    ))
+}
+
+fn no_engine(map: &TensorMap) -> Refused {
+    refused(map, "this driver has no bulk tensor copies".to_owned())
+}
+
+/// `CUtensorMapDataType`
+fn dtype(dtype: DType) -> Option<u32> {
+    Some(match dtype {
+        DType::U8 | DType::I8 | DType::Bool => 0,
+        DType::U16 | DType::I16 => 1,
+        DType::U32 => 2,
+        DType::I32 => 3,
+        DType::U64 => 4,
+        DType::I64 => 5,
+        DType::F16 => 6,
+        DType::F32 => 7,
+        DType::F64 => 8,
+        DType::Bf16 => 9,
+        _ => return None,
+    })
+}
+
+/// `CUtensorMapInterleave`, `CUtensorMapSwizzle`, `CUtensorMapL2promotion`, `CUtensorMapFloatOOBfill`
+fn choices(map: &TensorMap) -> [u32; 4] {
+    [
+        match map.interleave {
+            Interleave::None => 0,
+            Interleave::B16 => 1,
+            Interleave::B32 => 2,
+        },
+        match map.swizzle {
+            Swizzle::None => 0,
+            Swizzle::B32 => 1,
+            Swizzle::B64 => 2,
+            Swizzle::B128 => 3,
+        },
+        match map.prefetch {
+            Prefetch::None => 0,
+            Prefetch::B64 => 1,
+            Prefetch::B128 => 2,
+            Prefetch::B256 => 3,
+        },
+        match map.fill {
+            OutOfBoundsFill::Zero => 0,
+            OutOfBoundsFill::NanFma => 1,
+        },
+    ]
+}
