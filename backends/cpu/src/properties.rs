@@ -20,6 +20,7 @@ pub(crate) fn properties(settings: &Settings, threads: usize) -> DevicePropertie
         backend: "cpu",
         name: processor_name(),
         queues: settings.queues,
+        queue_priorities: Vec::new(),
         compute_units: threads,
         alignment: ALIGNMENT as u64,
         pitch_alignment: PITCH_ALIGNMENT,

@@ -15,6 +15,7 @@ use millstream_core::layout::Strided;
 use millstream_core::memory::{PageError, PageId};
 use millstream_core::message::Pattern;
 use millstream_core::properties::DeviceProperties;
+use millstream_core::stream::Priority;
 use millstream_sync::timeline::Timeline;
 
 use crate::completer::{Completer, Ending};
@@ -77,10 +78,18 @@ impl CudaResources {
 }
 
 impl CudaDevice {
-    pub(crate) fn open(gpu: Gpu, queues: usize, host: HostContext) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        gpu: Gpu,
+        queues: usize,
+        priorities: Vec<Priority>,
+        host: HostContext,
+    ) -> Result<Self, OpenError> {
         let context = Context::retain(gpu)?;
         let gpu = context.gpu();
-        let properties = properties(gpu, queues)?;
+        let levels = context
+            .priorities()
+            .map_err(|code| refused("cuCtxGetStreamPriorityRange", code))?;
+        let properties = properties(gpu, queues, priorities)?;
         let depth = properties.max_queue_depth;
         let pooled =
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
@@ -119,7 +128,9 @@ impl CudaDevice {
             disordered: false,
         };
         for (index, timeline) in timelines.iter().enumerate() {
-            let stream = CuStream::new(&context, 0)
+            let priority = made.properties.queue_priorities.get(index);
+            let level = priority.map_or(0, |priority| levels[*priority as usize]);
+            let stream = CuStream::new(&context, level)
                 .map_err(|code| refused("cuStreamCreateWithPriority", code))?;
             let completer = match host.driven {
                 true => None,

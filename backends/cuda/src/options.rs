@@ -3,6 +3,7 @@
 use millstream_core::backend::{HostContext, Open};
 use millstream_core::error::OpenError;
 use millstream_core::id::MAX_QUEUES;
+use millstream_core::stream::Priority;
 
 use crate::device::CudaDevice;
 use crate::driver::gpus;
@@ -10,6 +11,8 @@ use crate::nvrtc;
 
 /// Queues where nothing is said: more rarely overlap usefully.
 const QUEUES: usize = 4;
+/// Queues for streams of high and of low priority, where there are such.
+const PRIORITY_QUEUES: usize = 2;
 
 /// A GPU as a device: options, and how it is opened.
 ///
@@ -29,6 +32,7 @@ const QUEUES: usize = 4;
 pub struct Cuda {
     ordinal: usize,
     queues: Option<usize>,
+    priority_queues: Option<bool>,
 }
 
 /// A GPU that this process sees.
@@ -83,15 +87,49 @@ impl Cuda {
         Self {
             ordinal,
             queues: None,
+            priority_queues: None,
         }
     }
 
     /// How many queues there are: a stream of the driver each, and a thread that sleeps until it has come on. The
-    /// default is 4.
+    /// default is 4, and two priority queues ([`Cuda::priority_queues`]); who says a number gets so many and no more.
     #[must_use]
     pub fn queues(mut self, queues: usize) -> Self {
         self.queues = Some(queues);
         self
+    }
+
+    /// Whether streams of high and of low [`Priority`] have a queue each of their own, whose kernels the GPU begins
+    /// before those of the others, or after them. Without, priorities decide in which order tasks are given to the
+    /// GPU, and no more.
+    #[must_use]
+    pub fn priority_queues(mut self, wanted: bool) -> Self {
+        self.priority_queues = Some(wanted);
+        self
+    }
+
+    /// The priority of each queue, or none, where all are alike; and how many there are.
+    fn plan(&self) -> Result<(usize, Vec<Priority>), OpenError> {
+        let normal = self.queues.unwrap_or(QUEUES);
+        let by_priority = self.priority_queues.unwrap_or(self.queues.is_none());
+        let queues = match by_priority {
+            true => normal.saturating_add(PRIORITY_QUEUES),
+            false => normal,
+        };
+        if normal == 0 || queues > MAX_QUEUES {
+            const { assert!(MAX_QUEUES == 16 && PRIORITY_QUEUES == 2, "the text says so") };
+            return Err(OpenError::Option {
+                option: "queues",
+                given: normal.to_string(),
+                must: "from 1 to 16, and to 14 beside priority queues",
+            });
+        }
+        let mut priorities = Vec::new();
+        if by_priority {
+            priorities.resize(normal, Priority::Normal);
+            priorities.extend([Priority::High, Priority::Low]);
+        }
+        Ok((queues, priorities))
     }
 }
 
@@ -105,15 +143,7 @@ impl Open for Cuda {
     }
 
     fn open(self, context: HostContext) -> Result<CudaDevice, OpenError> {
-        let queues = self.queues.unwrap_or(QUEUES);
-        if queues == 0 || queues > MAX_QUEUES {
-            const { assert!(MAX_QUEUES == 16, "the text says 16") };
-            return Err(OpenError::Option {
-                option: "queues",
-                given: queues.to_string(),
-                must: "from 1 to 16",
-            });
-        }
+        let (queues, priorities) = self.plan()?;
         let mut gpus = gpus()?;
         if self.ordinal >= gpus.len() {
             return Err(OpenError::Unavailable {
@@ -126,6 +156,6 @@ impl Open for Cuda {
                 ),
             });
         }
-        CudaDevice::open(gpus.swap_remove(self.ordinal), queues, context)
+        CudaDevice::open(gpus.swap_remove(self.ordinal), queues, priorities, context)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use millstream_core::error::OpenError;
 use millstream_core::properties::{DeviceProperties, Feature};
+use millstream_core::stream::Priority;
 
 use crate::driver::Gpu;
 use crate::pages::ALIGNMENT;
@@ -14,7 +15,11 @@ const QUEUE_DEPTH_MAX: usize = 512;
 /// Bindings of one launch, at most, so that parameters need no heap.
 const BINDINGS_MAX: usize = 32;
 
-pub(crate) fn properties(gpu: &Gpu, queues: usize) -> Result<DeviceProperties, OpenError> {
+pub(crate) fn properties(
+    gpu: &Gpu,
+    queues: usize,
+    queue_priorities: Vec<Priority>,
+) -> Result<DeviceProperties, OpenError> {
     let positive = |attribute| Ok::<_, OpenError>(gpu.attribute(attribute)?.max(0) as u32);
     let mut features = BTreeSet::from([Feature::F64, Feature::F16, Feature::Bf16, Feature::I64]);
     if positive(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? > 0 && gpu.api.launch_with.is_some()
@@ -31,6 +36,7 @@ pub(crate) fn properties(gpu: &Gpu, queues: usize) -> Result<DeviceProperties, O
         backend: "cuda",
         name: gpu.name.clone(),
         queues,
+        queue_priorities,
         compute_units: positive(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
         alignment: ALIGNMENT,
         pitch_alignment: u64::from(positive(

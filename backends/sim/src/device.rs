@@ -101,6 +101,7 @@ fn properties(sim: &Sim) -> DeviceProperties {
         backend: "sim",
         name: format!("the simulator, seed {}", sim.seed),
         queues: sim.queues,
+        queue_priorities: Vec::new(),
         compute_units: usize::try_from(sim.cost.compute_units).unwrap_or(usize::MAX),
         alignment: ALIGNMENT as u64,
         pitch_alignment: PITCH_ALIGNMENT,

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::stream::Priority;
+
 /// An optional ability that kernels may require and devices may have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
@@ -52,6 +54,9 @@ pub struct DeviceProperties {
     pub name: String,
     /// Physical queues, fixed at opening.
     pub queues: usize,
+    /// The priority of the streams that each queue serves, where the device itself runs some queues before others. None,
+    /// empty, where it does not: then streams of any priority sit on any queue.
+    pub queue_priorities: Vec<Priority>,
     /// Threads or multiprocessors that run the cubes of one launch.
     pub compute_units: usize,
     /// Every slice starts at a multiple of this, in bytes.

@@ -98,6 +98,14 @@ impl Context {
         self.raw
     }
 
+    /// The driver's numbers for low, normal and high priority: the range's ends, and between them. Lower numbers go first.
+    pub(crate) fn priorities(&self) -> Result<[i32; 3], Code> {
+        let (mut least, mut greatest) = (0, 0);
+        // SAFETY: the places for the answers are ours; the context is current.
+        Code::check(unsafe { (self.api().priority_range)(&raw mut least, &raw mut greatest) })?;
+        Ok([least, (least + greatest) / 2, greatest])
+    }
+
     /// Bytes that are free on the GPU, whoever uses the rest.
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         let (mut free, mut all) = (0, 0);

@@ -13,7 +13,7 @@ const THREADS_MAX: u32 = 0;
 const SHARED_DYNAMIC_MAX: u32 = 8;
 
 /// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`
-const LARGE_CLUSTERS: u32 = 13;
+const LARGE_CLUSTERS: u32 = 14;
 
 /// A loaded PTX text or binary.
 pub(crate) struct Module {

@@ -117,6 +117,7 @@ fn properties() -> DeviceProperties {
         backend: Null::NAME,
         name: "null".into(),
         queues: QUEUES,
+        queue_priorities: Vec::new(),
         compute_units: 1,
         alignment: ALIGNMENT,
         pitch_alignment: ALIGNMENT,

@@ -139,11 +139,13 @@ impl<B: Backend> Server<B> {
         let actor = &self.streams[stream as usize];
         let (current, priority) = (actor.queue, actor.own_priority);
         let load = |queue: &QueueState| queue.in_flight() + queue.held;
+        // Not to a queue of another priority, nor to one that others share, from one of its own.
+        let worst = self.queues[current.index()].misfit(priority).min(1);
         let least = self
             .queues
             .iter()
             .enumerate()
-            .filter(|(_, queue)| !queue.is_shared(priority))
+            .filter(|(_, queue)| queue.misfit(priority) <= worst)
             .min_by_key(|(_, queue)| load(queue));
         let Some((least, _)) =
             least.filter(|(_, least)| load(least) < load(&self.queues[current.index()]))

@@ -194,7 +194,10 @@ impl<B: Backend> Server<B> {
         let queues = properties.queues;
         let pools = Pools::new(options.memory.clone(), properties.alignment);
         let queues = (0..queues)
-            .map(|queue| QueueState::new(backend.timeline(QueueId(queue as u8)).clone()))
+            .map(|queue| {
+                let serves = properties.queue_priorities.get(queue).copied();
+                QueueState::new(backend.timeline(QueueId(queue as u8)).clone(), serves)
+            })
             .collect();
         Self {
             backend,

@@ -151,7 +151,7 @@ impl<B: Backend> Server<B> {
             .queues
             .iter()
             .enumerate()
-            .min_by_key(|(_, queue)| (queue.is_shared(priority), queue.streams));
+            .min_by_key(|(_, queue)| (queue.misfit(priority), queue.streams));
         QueueId(fewest.map_or(0, |(index, _)| index as u8))
     }
 

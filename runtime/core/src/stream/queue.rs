@@ -34,6 +34,8 @@ pub(crate) struct QueueState {
     /// Tasks that streams which sit here hold.
     pub(crate) held: u64,
     pub(crate) turn: Turns,
+    /// The priority that the device gives it, where it gives any.
+    serves: Option<Priority>,
     /// Streams that sit here.
     pub(crate) streams: u32,
     /// The same by their clients' priority.
@@ -46,9 +48,10 @@ pub(crate) struct QueueState {
 }
 
 impl QueueState {
-    pub(crate) fn new(timeline: Arc<Timeline>) -> Self {
+    pub(crate) fn new(timeline: Arc<Timeline>, serves: Option<Priority>) -> Self {
         Self {
             timeline,
+            serves,
             issued: 0,
             flushed: 0,
             completed: 0,
@@ -82,9 +85,14 @@ impl QueueState {
         self.streams_by[priority as usize] -= 1;
     }
 
-    /// Do streams of another priority sit here?
-    pub(crate) fn is_shared(&self, priority: Priority) -> bool {
-        self.streams > self.streams_by[priority as usize]
+    /// How badly it suits streams of this priority: not at all (0) if it is theirs on the device, more if streams of
+    /// another sit here, most if it is another's.
+    pub(crate) fn misfit(&self, priority: Priority) -> u8 {
+        match self.serves {
+            Some(serves) if serves == priority => 0,
+            Some(_) => 3,
+            None => 1 + u8::from(self.streams > self.streams_by[priority as usize]),
+        }
     }
 
     /// Looks at the progress again.

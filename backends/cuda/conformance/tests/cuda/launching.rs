@@ -1,9 +1,11 @@
 //! What a launch has beyond bindings and scalars: metadata, tensor maps, clusters.
 
+use millstream_actors::Device;
 use millstream_core::error::Error;
 use millstream_core::kernel::Kernel;
 use millstream_core::launch::{CubeCount, LaunchArgs, Metadata, write};
-use millstream_cuda::CudaLaunch;
+use millstream_core::stream::Priority;
+use millstream_cuda::{Cuda, CudaLaunch};
 use rstest::rstest;
 
 use crate::support::*;
@@ -54,6 +56,8 @@ fn metadata_reaches_the_kernel_by_value_i6() {
 #[case::none(CudaLaunch::default(), "takes 2 parameters, and 1 are declared")]
 #[case::too_few(CudaLaunch::default().metadata_words(7), "parameter 1 of its entry point has 32 bytes, and the metadata, `unsigned words[7]` by value, has 28")]
 #[case::too_many(CudaLaunch::default().metadata_words(600), "600 words of metadata, and 512 can be")]
+#[case::cluster(CudaLaunch::default().cluster([5, 5, 1]), "1 to 16 can be")]
+#[case::no_cluster(CudaLaunch::default().cluster([0, 1, 1]), "1 to 16 can be")]
 fn what_an_entry_point_does_not_take_is_refused_i7(
     #[case] options: CudaLaunch,
     #[case] expected: &str,
@@ -63,5 +67,105 @@ fn what_an_entry_point_does_not_take_is_refused_i7(
     let why = device.client().kernel(words().with(options)).unwrap_err();
     assert!(why.to_string().contains(expected), "{why}");
     drop((why, device));
+    gpu.assert_clean();
+}
+
+/// I6: what a kernel says of its launches reaches the driver, and cubes that are no multiple of its clusters are refused.
+#[test]
+fn clusters_and_cooperation_reach_the_driver_i6() {
+    let gpu = gpu(5);
+    let device = open(1);
+    let client = device.client();
+    let stream = client.stream();
+    let options = CudaLaunch::default().cluster([2, 1, 1]).cooperative();
+    // SAFETY: the kernel waits for nothing, and nothing is ahead of it that writes what it touches.
+    let early = unsafe { CudaLaunch::default().programmatic() };
+    let [clusters, large, early] = [options, options.cluster([16, 1, 1]), early]
+        .map(|options| client.kernel(fill().with(options)).unwrap());
+    let to = stream.empty::<u32>(64).unwrap();
+    let launch = |kernel, cubes, value: u32| {
+        let arguments = (write(&to), value, 64_u32);
+        stream
+            .launch(kernel, CubeCount::Static(cubes, 1, 1), arguments)
+            .unwrap();
+        stream.read(&to).wait()
+    };
+    assert_eq!(launch(&clusters, 4, 1).unwrap(), [1; 64]);
+    assert_eq!(launch(&large, 16, 2).unwrap(), [2; 64]);
+    assert_eq!(launch(&early, 1, 3).unwrap(), [3; 64]);
+    let why = said(&launch(&clusters, 3, 4).unwrap_err());
+    assert!(why.contains("no multiple of its clusters"), "{why}");
+    let said: Vec<String> = gpu.launched();
+    assert_eq!(
+        said,
+        [
+            "fill <<<[4, 1, 1], [256, 1, 1], 0>>> cluster [2, 1, 1] cooperative priority 0",
+            "fill <<<[16, 1, 1], [256, 1, 1], 0>>> cluster [16, 1, 1] cooperative priority 0",
+            "fill <<<[1, 1, 1], [256, 1, 1], 0>>> programmatic priority 0",
+        ]
+    );
+    drop((to, clusters, large, early, stream, client, device));
+    gpu.assert_clean();
+}
+
+/// I12: streams of high and of low priority have queues of their own, which the GPU takes before and after the others.
+#[test]
+fn priorities_are_those_of_the_driver_i12() {
+    let gpu = gpu(3);
+    let device = Device::open_with(Cuda::ordinal(0), options()).unwrap();
+    let mut handles = Vec::new();
+    for (priority, value) in [
+        (Priority::Low, 1),
+        (Priority::Normal, 2),
+        (Priority::High, 3),
+    ] {
+        let client = device.client_builder().priority(priority).build();
+        let kernel = client.kernel(fill()).unwrap();
+        // More streams than queues: none leaves the queues of its priority.
+        for _ in 0..6 {
+            let stream = client.stream();
+            let handle = stream.empty::<u32>(4).unwrap();
+            let arguments = (write(&handle), value, 4_u32);
+            stream
+                .launch(&kernel, CubeCount::Static(1, 1, 1), arguments)
+                .unwrap();
+            assert_eq!(stream.read(&handle).wait().unwrap(), [value; 4]);
+            handles.push(handle);
+        }
+    }
+    let launched = gpu.launched();
+    let levels = launched
+        .iter()
+        .map(|launch| launch.rsplit(' ').next().unwrap());
+    let expected = ["0", "-2", "-5"].into_iter().flat_map(|level| [level; 6]);
+    assert!(levels.eq(expected), "{launched:?}");
+    drop((handles, device));
+    gpu.assert_clean();
+}
+
+/// I12: so many queues as are asked for, and no number that cannot be.
+#[rstest]
+#[case(Cuda::ordinal(0), Some(6))]
+#[case(Cuda::ordinal(0).queues(3), Some(3))]
+#[case(Cuda::ordinal(0).queues(3).priority_queues(true), Some(5))]
+#[case(Cuda::ordinal(0).priority_queues(false), Some(4))]
+#[case(Cuda::ordinal(0).queues(0), None)]
+#[case(Cuda::ordinal(0).queues(17), None)]
+#[case(Cuda::ordinal(0).queues(15).priority_queues(true), None)]
+#[case(Cuda::ordinal(0).queues(usize::MAX).priority_queues(true), None)]
+fn queues_are_as_many_as_asked_for_i12(#[case] asked: Cuda, #[case] expected: Option<usize>) {
+    let gpu = gpu(4);
+    let opened = Device::open_with(asked, options());
+    assert_eq!(
+        opened
+            .as_ref()
+            .ok()
+            .map(|device| device.properties().queues),
+        expected
+    );
+    if let Err(error) = &opened {
+        assert!(error.to_string().contains("from 1 to 16"), "{error}");
+    }
+    drop(opened);
     gpu.assert_clean();
 }

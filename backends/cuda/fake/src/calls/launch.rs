@@ -197,7 +197,8 @@ fn launch(
         state.report("not modelled: parameters of a launch as one block (`extra`)".to_owned());
         return Err(Code::NOT_SUPPORTED);
     }
-    let runs_in = state.known_stream(call, stream)?.context;
+    let on = state.known_stream(call, stream)?;
+    let (runs_in, level) = (on.context, on.priority);
     let made_in = known_function(state, call, asked.function)?.context;
     if made_in != runs_in || runs_in != state.current {
         let call = state.this_call(call);
@@ -206,7 +207,9 @@ fn launch(
         ));
         return Err(Code::INVALID_HANDLE);
     }
-    let launch = prepare(state, call, asked, values)?;
+    let mut launch = prepare(state, call, asked, values)?;
+    // A launch that says nothing has its stream's.
+    launch.extras.priority.get_or_insert(level);
     if state.launched.len() < LAUNCHED_MAX {
         state.launched.push(launch.said());
     }

@@ -45,7 +45,7 @@ fn attributes_are_kept_and_told() {
     assert_eq!(launch_with(&gpu, &kernels, [1, 1, 1], &[]), 0);
     let told = [
         "set <<<[8, 1, 1], [1, 1, 1], 0>>> cluster [2, 1, 1] policy 1 cooperative programmatic priority -3",
-        "set <<<[1, 1, 1], [1, 1, 1], 0>>>",
+        "set <<<[1, 1, 1], [1, 1, 1], 0>>> priority 0",
     ];
     assert_eq!(gpu.session.launched(), told);
     assert_eq!(gpu.wrong(), [""; 0]);

@@ -74,6 +74,7 @@ impl Script {
             backend: "script",
             name: "script".into(),
             queues,
+            queue_priorities: Vec::new(),
             compute_units: 1,
             alignment: 16,
             pitch_alignment: 16,
