@@ -16,6 +16,7 @@ use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Class, Code, Context, CuEvent};
 use crate::staging::Staged;
+use crate::trace::{Timing, Tracer};
 
 /// What ends together: everything that a queue was given up to a cursor, and has not been waited for before.
 pub(crate) struct Batch {
@@ -25,6 +26,8 @@ pub(crate) struct Batch {
     pub(crate) landings: Vec<Returning>,
     /// What is copied from. Kept until then.
     pub(crate) uploads: Vec<Staged>,
+    /// When its tasks ran, where that is asked for.
+    pub(crate) timings: Vec<Timing>,
 }
 
 /// Bytes on their way to who asked for them.
@@ -56,6 +59,7 @@ pub(crate) struct Ending {
     pub(crate) context: Arc<Context>,
     pub(crate) timelines: Box<[Arc<Timeline>]>,
     pub(crate) gone: Arc<Gone>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
 }
 
 impl Ending {
@@ -125,7 +129,7 @@ fn serve(queue: QueueId, incoming: &Receiver<Batch>, ending: &Ending) {
     let timeline = &ending.timelines[queue.index()];
     while let Ok(batch) = incoming.recv() {
         match batch.event.synchronize() {
-            Ok(()) => complete(batch, timeline),
+            Ok(()) => complete(batch, queue, timeline, ending.tracer.as_deref()),
             Err(code) => {
                 debug_assert_ne!(code.class(), Class::NotReady, "it waits");
                 ending.lose("cuEventSynchronize", code);
@@ -138,14 +142,18 @@ fn serve(queue: QueueId, incoming: &Receiver<Batch>, ending: &Ending) {
 }
 
 /// Everything of a batch is over.
-pub(crate) fn complete(batch: Batch, timeline: &Timeline) {
+pub(crate) fn complete(batch: Batch, queue: QueueId, timeline: &Timeline, tracer: Option<&Tracer>) {
     let Batch {
         cursor,
         event,
         landings,
         uploads,
+        timings,
     } = batch;
     landings.iter().for_each(Returning::land);
+    if let Some(tracer) = tracer {
+        tracer.passed(queue, timings);
+    }
     // Before the cursor: whoever sees it takes event and blocks for free again.
     drop((event, landings, uploads));
     timeline.publish(cursor);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cudarc::driver::sys::{CUcontext, CUdevice_attribute, CUdeviceptr, CUstream};
 use millstream_core::access::Access;
 use millstream_core::backend::{
-    Backend, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place, Refused,
+    Backend, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place, Refused, Span,
 };
 use millstream_core::error::OpenError;
 use millstream_core::id::{Cursor, Point, QueueId};
@@ -30,6 +30,7 @@ use crate::pages::Pages;
 use crate::properties::properties;
 use crate::queue::Queue;
 use crate::staging::Staging;
+use crate::trace::Tracer;
 
 /// A GPU, opened.
 pub struct CudaDevice {
@@ -96,10 +97,21 @@ impl CudaDevice {
         let pool =
             PagePool::new(&context, pooled).map_err(|code| refused("cuMemPoolCreate", code))?;
         let timelines: Box<[Arc<Timeline>]> = (0..queues).map(|_| Arc::default()).collect();
+        let tracer = match host.trace_capacity {
+            0 => None,
+            capacity => {
+                let stream = CuStream::new(&context, 0);
+                let tracer = stream
+                    .and_then(|stream| Tracer::new(&context, &stream, queues, capacity))
+                    .map_err(|code| refused("cuEventRecord", code))?;
+                Some(Arc::new(tracer))
+            }
+        };
         let ending = Arc::new(Ending {
             context: context.clone(),
             timelines: timelines.clone(),
             gone: host.gone.clone(),
+            tracer: tracer.clone(),
         });
         let mut made = Self {
             compiler: Arc::new(CudaCompiler {
@@ -128,6 +140,7 @@ impl CudaDevice {
             disordered: false,
         };
         for (index, timeline) in timelines.iter().enumerate() {
+            let id = QueueId(index as u8);
             let priority = made.properties.queue_priorities.get(index);
             let level = priority.map_or(0, |priority| levels[*priority as usize]);
             let stream = CuStream::new(&context, level)
@@ -135,13 +148,14 @@ impl CudaDevice {
             let completer = match host.driven {
                 true => None,
                 false => Some(Completer::start(
-                    QueueId(index as u8),
+                    id,
                     depth,
                     made.ending.clone(),
                     &host.spawner,
                 )?),
             };
-            let queue = Queue::new(&context, stream, timeline.clone(), completer, depth);
+            let (timeline, tracer) = (timeline.clone(), tracer.clone());
+            let queue = Queue::new(id, &context, stream, timeline, completer, tracer, depth);
             made.queues.push(queue);
         }
         Ok(made)
@@ -160,6 +174,14 @@ impl CudaDevice {
         }
         self.enter_driver()
             .map_err(|code| self.refusal("cuCtxSetCurrent", code))
+    }
+
+    /// A task is about to be given to a queue's stream.
+    #[inline]
+    fn begin(&mut self, queue: QueueId) -> Result<(), Refused> {
+        self.enter()?;
+        self.queues[queue.index()].begin();
+        Ok(())
     }
 
     #[inline]
@@ -244,7 +266,7 @@ impl Backend for CudaDevice {
         cursor: Cursor,
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
-        self.enter()?;
+        self.begin(queue)?;
         self.launch_kernel(queue, launch)?;
         self.queues[queue.index()].issue(cursor);
         Ok(())
@@ -257,7 +279,7 @@ impl Backend for CudaDevice {
         layout: Option<&Strided>,
         source: HostData,
     ) -> Result<(), Refused> {
-        self.enter()?;
+        self.begin(place.queue)?;
         self.upload(place.queue, target, layout, source.bytes())?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
@@ -270,7 +292,7 @@ impl Backend for CudaDevice {
         layout: Option<&Strided>,
         landing: Arc<dyn Landing>,
     ) -> Result<(), Refused> {
-        self.enter()?;
+        self.begin(place.queue)?;
         self.download(place.queue, source, layout, landing)?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
@@ -282,7 +304,7 @@ impl Backend for CudaDevice {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
-        self.enter()?;
+        self.begin(place.queue)?;
         self.move_bytes(place.queue, source, target)?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
@@ -294,7 +316,7 @@ impl Backend for CudaDevice {
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
-        self.enter()?;
+        self.begin(place.queue)?;
         let address = self.pages.resolve(target)?;
         let stream = self.stream(place.queue);
         let filled = fill(self.api(), stream, address, host_len(target.len)?, pattern);
@@ -312,7 +334,7 @@ impl Backend for CudaDevice {
         bindings: &[BoundSlice],
         work: CustomWork,
     ) -> Result<(), Refused> {
-        self.enter()?;
+        self.begin(place.queue)?;
         let mut resources = self.bound(bindings)?;
         resources.stream = Some(self.stream(place.queue));
         let worked = work(&mut resources);
@@ -327,7 +349,7 @@ impl Backend for CudaDevice {
     }
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
-        self.queues[queue.index()].issue(cursor);
+        self.queues[queue.index()].pass(cursor);
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
@@ -347,6 +369,20 @@ impl Backend for CudaDevice {
             self.disordered = true;
             self.ending.lose("cuEventRecord", code);
         }
+    }
+
+    fn take_spans(&mut self) -> Vec<Span> {
+        self.ending
+            .tracer
+            .as_ref()
+            .map_or_else(Vec::new, |tracer| tracer.take())
+    }
+
+    fn busy_ns(&self, queue: QueueId) -> u64 {
+        self.ending
+            .tracer
+            .as_ref()
+            .map_or(0, |tracer| tracer.busy_ns(queue))
     }
 
     fn pump(&mut self, budget: Duration) -> bool {

@@ -5,7 +5,7 @@
 //!  CudaDevice ── launch, copy ──► CuStream ──► (GPU runs)
 //!      └── flush: one event ──────────────────► CuEvent ──► Completer: lands what was read back, publishes
 //! ```
-//! Not run on hardware yet. Not there yet: captured recordings, stream priorities, spans. Cube counts are not
+//! Not run on hardware yet. Not there yet: captured recordings. Cube counts are not
 //! read on the device: the driver launches what the host says.
 //!
 //! | module | what |
@@ -15,6 +15,7 @@
 //! | `queue` | a stream and the events of its batches |
 //! | `completer` | progress: the thread that waits for events |
 //! | `copies`, `parts` | copies, and the calls of the driver that each is |
+//! | `trace` | when tasks ran, by the GPU's clock |
 //! | `staging` | pinned blocks that copies go through |
 //! | `pages` | memory, and how bindings resolve to addresses |
 //! | `launch` | launches: bindings and values become the parameters of an entry point; tensor maps |
@@ -35,6 +36,7 @@ mod parts;
 mod properties;
 mod queue;
 mod staging;
+mod trace;
 
 pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;

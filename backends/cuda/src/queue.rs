@@ -3,15 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use millstream_core::id::Cursor;
+use millstream_core::id::{Cursor, QueueId};
 use millstream_sync::timeline::Timeline;
 
 use crate::completer::{Batch, Completer, Returning, complete};
-use crate::driver::{Code, Context, CuEvent, CuStream};
+use crate::driver::{Code, Context, CuEvent, CuStream, TimedEvent};
 use crate::staging::Staged;
+use crate::trace::{Timing, Tracer};
 
 /// A queue of the device.
 pub(crate) struct Queue {
+    id: QueueId,
     pub(crate) stream: CuStream,
     context: Arc<Context>,
     timeline: Arc<Timeline>,
@@ -28,6 +30,11 @@ pub(crate) struct Queue {
     /// Of the batch that is being made.
     landings: Vec<Returning>,
     uploads: Vec<Staged>,
+    timings: Vec<Timing>,
+    /// Spans are asked for.
+    tracer: Option<Arc<Tracer>>,
+    /// The task that is being issued began here.
+    begun: Option<Arc<TimedEvent>>,
 }
 
 struct Flight {
@@ -39,13 +46,16 @@ struct Flight {
 
 impl Queue {
     pub(crate) fn new(
+        id: QueueId,
         context: &Arc<Context>,
         stream: CuStream,
         timeline: Arc<Timeline>,
         completer: Option<Completer>,
+        tracer: Option<Arc<Tracer>>,
         depth: usize,
     ) -> Self {
         Self {
+            id,
             stream,
             context: context.clone(),
             timeline,
@@ -56,13 +66,35 @@ impl Queue {
             events: Vec::with_capacity(depth),
             landings: Vec::new(),
             uploads: Vec::new(),
+            timings: Vec::new(),
+            tracer,
+            begun: None,
         }
+    }
+
+    /// A task is about to be given to the stream.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        if let Some(tracer) = &self.tracer {
+            // Times that cannot be had are not worth a refused task.
+            self.begun = tracer.note(&self.stream).ok();
+        }
+    }
+
+    /// Nothing was given to the stream at this cursor.
+    pub(crate) fn pass(&mut self, cursor: Cursor) {
+        self.begun = None;
+        self.issued = cursor;
     }
 
     /// The task at this cursor has been given to the stream.
     #[inline]
     pub(crate) fn issue(&mut self, cursor: Cursor) {
         self.issued = cursor;
+        if let (Some(tracer), Some(start)) = (&self.tracer, self.begun.take()) {
+            self.timings
+                .extend(tracer.end(cursor, start, &self.stream).ok());
+        }
     }
 
     /// Has these bytes taken to who asked for them, with the batch that is being made.
@@ -92,6 +124,7 @@ impl Queue {
             event: event.clone(),
             landings: std::mem::take(&mut self.landings),
             uploads: std::mem::take(&mut self.uploads),
+            timings: std::mem::take(&mut self.timings),
         };
         let batch = match &self.completer {
             // It refuses only when its thread has ended, which ends all timelines.
@@ -141,7 +174,7 @@ impl Queue {
                 break;
             }
             if let Some(batch) = flight.batch.take() {
-                complete(batch, &self.timeline);
+                complete(batch, self.id, &self.timeline, self.tracer.as_deref());
             }
             self.prune();
             any = true;

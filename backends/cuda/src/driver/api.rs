@@ -83,6 +83,7 @@ functions! {
         create_event = cuEventCreate(*mut CUevent, c_uint);
         destroy_event = cuEventDestroy_v2(CUevent);
         record = cuEventRecord(CUevent, CUstream);
+        elapsed = cuEventElapsedTime(*mut f32, CUevent, CUevent);
         query_event = cuEventQuery(CUevent);
         synchronize_event = cuEventSynchronize(CUevent);
         load_module = cuModuleLoadData(*mut CUmodule, *const c_void);

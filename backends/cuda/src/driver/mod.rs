@@ -19,7 +19,7 @@ pub(crate) use context::{Context, context_may_have_changed};
 pub(crate) use gpu::{Gpu, gpus, refused};
 pub(crate) use memory::{PagePool, Pinned};
 pub(crate) use module::{Function, Module};
-pub(crate) use stream::{CuEvent, CuStream};
+pub(crate) use stream::{CuEvent, CuStream, TimedEvent};
 
 /// The oldest driver that will do, as `cuDriverGetVersion` counts: stream-ordered pools for every queue, and lazy
 /// loading that can be asked for.

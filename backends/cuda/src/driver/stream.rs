@@ -10,6 +10,8 @@ use super::{Code, Context};
 const NON_BLOCKING: u32 = 1;
 /// Who waits for the event sleeps (1), and nobody asks for its time (2), which makes it several times cheaper to record.
 const BLOCKING_UNTIMED: u32 = 1 | 2;
+/// It has a time.
+const TIMED: u32 = 0;
 
 /// A stream of the driver: our queue.
 pub(crate) struct CuStream {
@@ -68,6 +70,55 @@ impl Drop for CuStream {
     }
 }
 
+/// An event that remembers when it passed. Nobody waits for it.
+pub(crate) struct TimedEvent {
+    context: Arc<Context>,
+    raw: CUevent,
+}
+
+// SAFETY: the driver takes an event from any thread.
+unsafe impl Send for TimedEvent {}
+// SAFETY: as above.
+unsafe impl Sync for TimedEvent {}
+
+impl TimedEvent {
+    pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Code> {
+        let raw = create_event(context, TIMED)?;
+        let context = context.clone();
+        Ok(Self { context, raw })
+    }
+
+    /// Remembers when the stream comes here.
+    pub(crate) fn record(&self, stream: &CuStream) -> Result<(), Code> {
+        // SAFETY: both live and are of one context.
+        Code::check(unsafe { (self.context.api().record)(self.raw, stream.raw) })
+    }
+
+    /// Milliseconds from that one to this one. Both have passed.
+    pub(crate) fn ms_since(&self, earlier: &Self) -> Result<f32, Code> {
+        let mut ms = 0.0;
+        // SAFETY: both live, the place for the answer is ours.
+        let answer = unsafe { (self.context.api().elapsed)(&raw mut ms, earlier.raw, self.raw) };
+        Code::check(answer).map(|()| ms)
+    }
+}
+
+impl Drop for TimedEvent {
+    fn drop(&mut self) {
+        self.context.end("cuEventDestroy", |api| {
+            // SAFETY: made once, ended once.
+            unsafe { (api.destroy_event)(self.raw) }
+        });
+    }
+}
+
+fn create_event(context: &Arc<Context>, flags: u32) -> Result<CUevent, Code> {
+    let mut raw: CUevent = std::ptr::null_mut();
+    // SAFETY: the context is current on the thread that issues.
+    let answer = unsafe { (context.api().create_event)(&raw mut raw, flags) };
+    Code::check(answer).map(|()| raw)
+}
+
 /// An event of the driver: untimed, and who waits for it sleeps.
 pub(crate) struct CuEvent {
     context: Arc<Context>,
@@ -81,10 +132,7 @@ unsafe impl Sync for CuEvent {}
 
 impl CuEvent {
     pub(crate) fn new(context: &Arc<Context>) -> Result<Self, Code> {
-        let mut raw: CUevent = std::ptr::null_mut();
-        // SAFETY: the context is current on the thread that issues.
-        let answer = unsafe { (context.api().create_event)(&raw mut raw, BLOCKING_UNTIMED) };
-        Code::check(answer)?;
+        let raw = create_event(context, BLOCKING_UNTIMED)?;
         let context = context.clone();
         Ok(Self { context, raw })
     }

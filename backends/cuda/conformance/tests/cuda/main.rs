@@ -11,4 +11,5 @@ mod loss;
 mod moving;
 mod order;
 mod program;
+mod spans;
 mod support;

@@ -1,0 +1,95 @@
+//! When tasks ran, by the GPU's own clock.
+
+use millstream_actors::Device;
+use millstream_core::launch::{CubeCount, update, write};
+use millstream_cuda::Cuda;
+
+use crate::support::*;
+
+/// I1: every task has its span; those of one queue follow each other, in the order in which they ran.
+#[test]
+fn tasks_have_spans_by_the_gpus_clock_i1() {
+    const TASKS: u32 = 40;
+    let gpu = gpu(9);
+    let device = Device::open_with(Cuda::ordinal(0).queues(2), options().trace(1000)).unwrap();
+    let client = device.client();
+    let kernel = client.kernel(fill()).unwrap();
+    let streams = [client.stream(), client.stream()];
+    let handles = streams
+        .each_ref()
+        .map(|stream| stream.empty::<u32>(8).unwrap());
+    for task in 0..TASKS {
+        for (stream, handle) in streams.iter().zip(&handles) {
+            let arguments = (write(handle), task, 8_u32);
+            stream
+                .launch(&kernel, CubeCount::Static(1, 1, 1), arguments)
+                .unwrap();
+        }
+    }
+    for (stream, handle) in streams.iter().zip(&handles) {
+        assert_eq!(stream.read(handle).wait().unwrap(), [TASKS - 1; 8]);
+    }
+    let spans = device.trace().unwrap();
+    let launches = spans.iter().filter(|span| &*span.name == "fill").count();
+    assert_eq!(launches, 2 * TASKS as usize, "{spans:?}");
+    for queue in 0..2 {
+        let of_queue: Vec<_> = spans.iter().filter(|span| span.queue == queue).collect();
+        assert!(of_queue.iter().all(|span| span.start_ns <= span.end_ns));
+        assert!(
+            of_queue
+                .windows(2)
+                .all(|pair| pair[0].end_ns <= pair[1].start_ns),
+            "{of_queue:?}"
+        );
+        let busy: u64 = of_queue
+            .iter()
+            .map(|span| span.end_ns - span.start_ns)
+            .sum();
+        let told = device.stats().unwrap().queues[queue as usize].busy_ns;
+        // Each is cut to whole nanoseconds by itself.
+        assert!(
+            told.abs_diff(busy) <= of_queue.len() as u64,
+            "{told} {busy}"
+        );
+    }
+    assert!(device.trace().unwrap().is_empty(), "told once");
+    drop((handles, kernel, streams, client, device));
+    gpu.assert_clean();
+}
+
+/// I7: an event that cannot be had costs a span and no task; without tracing there are no timed events at all.
+#[test]
+fn a_span_that_cannot_be_had_costs_no_task_i7() {
+    let gpu = gpu(10);
+    for traced in [0, 1000] {
+        let before = gpu.calls("cuEventElapsedTime");
+        let device =
+            Device::open_with(Cuda::ordinal(0).queues(1), options().trace(traced)).unwrap();
+        let client = device.client();
+        let (stream, saxpy) = (client.stream(), client.kernel(saxpy()).unwrap());
+        let (x, y) = (
+            stream.create(&[2.0_f32; 4]).unwrap(),
+            stream.create(&[1.0_f32; 4]).unwrap(),
+        );
+        stream.sync().wait().unwrap();
+        if traced > 0 {
+            gpu.fault(Some("cuEventCreate"), 1, 2);
+            gpu.fault(Some("cuEventElapsedTime"), 2, 400);
+        }
+        for _ in 0..3 {
+            let arguments = (
+                millstream_core::launch::read(&x),
+                update(&y),
+                1.0_f32,
+                4_u32,
+            );
+            stream
+                .launch(&saxpy, CubeCount::Static(1, 1, 1), arguments)
+                .unwrap();
+        }
+        assert_eq!(stream.read(&y).wait().unwrap(), [7.0; 4]);
+        assert_eq!(gpu.calls("cuEventElapsedTime") > before, traced > 0);
+        drop((x, y, stream, saxpy, client, device));
+    }
+    gpu.assert_clean();
+}
