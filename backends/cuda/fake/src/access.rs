@@ -19,11 +19,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn conflicts(self, other: Self) -> bool {
+    pub(crate) fn conflicts(self, other: Self) -> bool {
         self != other || self == Kind::Write
     }
 
-    fn verb(self) -> &'static str {
+    pub(crate) fn verb(self) -> &'static str {
         match self {
             Kind::Read => "reads",
             Kind::Write => "writes",

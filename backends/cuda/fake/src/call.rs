@@ -2,6 +2,7 @@
 //! wait that wait.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::Code;
 use crate::gpu;
@@ -30,7 +31,13 @@ impl Needs {
     }
 }
 
+/// How many threads have called.
+static THREADS: AtomicU64 = AtomicU64::new(0);
+
 thread_local! {
+    /// Which thread this is.
+    // Relaxed: only that no two have the same.
+    static THREAD: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
     /// Contexts of this thread, each with the session that it is of: the last is current, 0 is none.
     static CONTEXTS: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
@@ -115,6 +122,7 @@ fn enter<T>(
         }
     }
     state.current = current.map_or(0, |(of, context)| if of == session { context } else { 0 });
+    state.caller = THREAD.with(|thread| *thread);
     let answer = body(state)?;
     fault.map_or(Ok(answer), Err)
 }

@@ -28,4 +28,6 @@ pub(crate) struct Event {
     pub(crate) timed: bool,
     /// What it remembers, if it was ever recorded.
     pub(crate) last: Option<(Moment, Recorded)>,
+    /// It was recorded last in a stream that was captured: by which capture, and after which nodes.
+    pub(crate) captured: Option<(u64, Vec<u64>)>,
 }

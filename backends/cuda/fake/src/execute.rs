@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::access::{Kind, Step};
 use crate::code::Code;
+use crate::graph;
 use crate::ptx::{self, Trap};
 use crate::state::State;
 use crate::stream::{HostSource, Launch, Operation, Queued, Rows};
@@ -46,6 +47,7 @@ pub(crate) fn execute(state: &mut State, queued: Queued) -> Result<(), Code> {
             Ok(())
         }
         Operation::Launch(launch) => run(state, step, &launch),
+        Operation::Graph(graph) => graph::run(state, step, graph),
         Operation::WriteValue {
             address,
             bytes,
@@ -111,7 +113,7 @@ fn copy_in(state: &mut State, step: &Step, target: Rows, source: &HostSource) ->
         HostSource::Pinned { rows, was } => {
             state.memory.pend(rows.start, false);
             let bytes = gather(state, step, *rows)?;
-            if bytes != *was {
+            if was.as_ref().is_some_and(|was| bytes != *was) {
                 state.report(format!(
                     "race: the pinned bytes at {:#x} that {} reads were changed after its call",
                     rows.start, step.name
@@ -131,7 +133,7 @@ fn copy_out(
 ) -> Result<(), Code> {
     let bytes = gather(state, step, source)?;
     if pinned {
-        state.memory.pend(target.start, false);
+        state.memory.written(target.bounds());
         return scatter(state, step, target, &bytes);
     }
     // Pageable: its owner waits in the call.
@@ -155,7 +157,7 @@ fn write_value(
     value: u64,
     releases: bool,
 ) -> Result<(), Code> {
-    state.memory.pend(word.start, false);
+    state.memory.written(word.clone());
     // Release pairs with the acquiring load of a host that polls; without the barrier nothing is promised.
     let order = match releases {
         true => Ordering::Release,

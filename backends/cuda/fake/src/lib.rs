@@ -18,12 +18,13 @@
 //! | `call` | what all of them do first: count, fault, look for a context |
 //! | `state` | all there is, under one lock |
 //! | `clock` | what happened before what |
-//! | `memory`, `access` | blocks of memory, and who may touch them |
+//! | `memory`, `access`, `pinned` | blocks of memory, who may touch them, and the host's in copies |
 //! | `stream`, `queue` | operations in order, and which may be next |
 //! | `event`, `time` | moments of streams, and when they were |
 //! | `gpu` | executing one, on the thread of the "GPU" or on one that waits |
 //! | `execute` | what each operation does |
 //! | `function` | functions, and what fits onto the GPU |
+//! | `graph` | graphs, captures, and their launches |
 //! | `leaks` | what is left at the end |
 //! | `ptx` | kernels |
 
@@ -37,8 +38,10 @@ mod event;
 mod execute;
 mod function;
 mod gpu;
+mod graph;
 mod leaks;
 mod memory;
+mod pinned;
 mod ptx;
 mod queue;
 mod session;

@@ -80,8 +80,9 @@ struct Block {
     /// Who has asked for its end. Its bytes go once that has been executed.
     freed_by: Option<String>,
     gone: bool,
-    /// Operations that are to use it, for pinned ones.
+    /// Operations that are to use it, for pinned ones, and what some of them are to write.
     pending: usize,
+    awaited: Vec<Range<u64>>,
 }
 
 /// What is wrong with a use of memory.
@@ -147,6 +148,7 @@ impl Memory {
             freed_by: None,
             gone: false,
             pending: 0,
+            awaited: Vec::new(),
         };
         self.blocks.insert(address, block);
         Ok(address)
@@ -281,6 +283,33 @@ impl Memory {
                 false => block.pending.saturating_sub(1),
             };
         }
+    }
+
+    /// An operation is to write these bytes of a pinned block.
+    pub(crate) fn await_write(&mut self, range: Range<u64>) {
+        self.pend(range.start, true);
+        if let Some((_, block)) = self.find(range.start)
+            && block.place == Place::Pinned
+        {
+            block.awaited.push(range);
+        }
+    }
+
+    /// It has, or is about to.
+    pub(crate) fn written(&mut self, range: Range<u64>) {
+        self.pend(range.start, false);
+        if let Some((_, block)) = self.find(range.start)
+            && let Some(place) = block.awaited.iter().position(|other| *other == range)
+        {
+            block.awaited.swap_remove(place);
+        }
+    }
+
+    /// Is an operation to write any of these pinned bytes?
+    pub(crate) fn is_awaited(&mut self, range: &Range<u64>) -> bool {
+        let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
+        self.find(range.start)
+            .is_some_and(|(_, block)| block.awaited.iter().any(overlaps))
     }
 
     /// How many operations are to use the pinned block at this address.

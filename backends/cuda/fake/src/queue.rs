@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::access::Step;
 use crate::code::Code;
+use crate::graph::Run;
 use crate::state::State;
 use crate::stream::{Moment, Operation, Queued, Stream};
 
@@ -15,19 +16,26 @@ impl State {
         stream: u64,
         operation: Operation,
     ) -> Result<Moment, Code> {
-        self.known_stream(call, stream)?;
+        let why = "is not modelled in a stream that is captured";
+        self.must_not_be_captured(call, stream, why)?;
         let host = self.host.clone();
         let Some(of) = self.streams.live.get_mut(&stream) else {
             return Err(Code::INVALID_HANDLE);
         };
         of.clock.join(&host);
-        if let Operation::Wait(moment) = &operation {
-            of.clock.join(&moment.clock);
+        match &operation {
+            Operation::Wait(moment) => of.clock.join(&moment.clock),
+            Operation::Graph(Run {
+                after: Some(moment),
+                ..
+            }) => of.clock.join(&moment.clock),
+            _ => {}
         }
         let tick = of.clock.step(stream);
         let clock = Arc::new(of.clock.clone());
         let what = match &operation {
             Operation::Launch(launch) => format!("kernel `{}`", launch.kernel.name),
+            Operation::Graph(run) => run.name(),
             _ => format!("`{call}`"),
         };
         let name = format!("{what} (step {tick} of stream {})", of.number).into();

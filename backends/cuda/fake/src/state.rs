@@ -1,6 +1,7 @@
 //! All there is, under one lock: calls of the driver take it, and so does the "GPU" for each operation.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rand_xoshiro::SplitMix64;
@@ -11,6 +12,7 @@ use crate::clock::{Clock, HOST};
 use crate::code::Code;
 use crate::event::Event;
 use crate::function::Function;
+use crate::graph::Graphs;
 use crate::memory::Memory;
 use crate::ptx::Kernel;
 use crate::stream::Streams;
@@ -69,6 +71,10 @@ pub(crate) struct State {
     pub(crate) primaries: Vec<Primary>,
     /// The context that is current on the thread whose call this is; 0 is none.
     pub(crate) current: u64,
+    /// That thread.
+    pub(crate) caller: u64,
+    /// What is touched while somebody wants to know.
+    pub(crate) touched: Option<Vec<(Kind, Range<u64>)>>,
     /// The contexts are gone.
     pub(crate) sticky: Option<Code>,
     pub(crate) chance: Chance,
@@ -87,6 +93,7 @@ pub(crate) struct State {
     pub(crate) memory: Memory,
     pub(crate) streams: Streams,
     pub(crate) events: BTreeMap<u64, Event>,
+    pub(crate) graphs: Graphs,
     pub(crate) pools: BTreeMap<u64, String>,
     pub(crate) modules: BTreeMap<u64, Module>,
     pub(crate) functions: BTreeMap<u64, Function>,
@@ -163,6 +170,8 @@ impl State {
             initialized: false,
             primaries: vec![Primary::default()],
             current: 0,
+            caller: 0,
+            touched: None,
             sticky: None,
             chance: Chance::new(0),
             time: Time::new(0),
@@ -175,6 +184,7 @@ impl State {
             memory: Memory::new(MEMORY_BYTES),
             streams: Streams::default(),
             events: BTreeMap::new(),
+            graphs: Graphs::default(),
             pools: BTreeMap::new(),
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
@@ -280,7 +290,10 @@ impl State {
     }
 
     /// A step touches memory that is there.
-    pub(crate) fn touch(&mut self, step: &Step, kind: Kind, range: std::ops::Range<u64>) {
+    pub(crate) fn touch(&mut self, step: &Step, kind: Kind, range: Range<u64>) {
+        if let Some(touched) = &mut self.touched {
+            touched.push((kind, range.clone()));
+        }
         let start = range.start;
         for said in self.memory.touch(step, kind, range) {
             self.report(said);

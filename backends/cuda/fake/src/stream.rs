@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::access::Step;
 use crate::clock::Clock;
 use crate::event::Recorded;
+use crate::graph::{Captured, Run};
 use crate::ptx::Kernel;
 
 /// A moment of a stream: everything up to an operation of it, and what that knew.
@@ -21,8 +22,9 @@ pub(crate) struct Moment {
 pub(crate) enum HostSource {
     /// Pageable: taken at the call.
     Taken(Vec<u8>),
-    /// Pinned: read when the copy is executed. What it was at the call must still be there.
-    Pinned { rows: Rows, was: Vec<u8> },
+    /// Pinned: read when the copy is executed. What it was at the call must still be there, unless what was asked before
+    /// is to write it.
+    Pinned { rows: Rows, was: Option<Vec<u8>> },
 }
 
 /// Rows of bytes: `rows` times `width`, `pitch` apart.
@@ -87,6 +89,8 @@ pub(crate) struct Extras {
 /// A kernel, to be run.
 #[derive(Clone)]
 pub(crate) struct Launch {
+    /// By its handle, which may have ended since.
+    pub(crate) function: u64,
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) cubes: [u32; 3],
     pub(crate) threads: [u32; 3],
@@ -147,6 +151,8 @@ pub(crate) enum Operation {
         unit: Vec<u8>,
     },
     Launch(Launch),
+    /// A graph, all of it.
+    Graph(Run),
     /// Nothing goes on before that moment.
     Wait(Moment),
     /// An event was recorded here, and when is told.
@@ -178,6 +184,8 @@ pub(crate) struct Stream {
     pub(crate) flags: u32,
     pub(crate) queue: VecDeque<Queued>,
     pub(crate) clock: Clock,
+    /// What it is given goes into a graph.
+    pub(crate) capture: Option<Captured>,
     pub(crate) held: bool,
     /// It ends when its queue is empty.
     pub(crate) destroyed: bool,
@@ -207,6 +215,10 @@ impl Streams {
                     .front()
                     .is_some_and(|queued| match &queued.operation {
                         Operation::Wait(moment) => self.is_over(moment.stream, moment.tick),
+                        Operation::Graph(run) => run
+                            .after
+                            .as_ref()
+                            .is_none_or(|moment| self.is_over(moment.stream, moment.tick)),
                         _ => true,
                     })
         };
@@ -233,6 +245,7 @@ impl Streams {
         let mut operations = queued.map(|queued| &queued.operation);
         operations.any(|operation| match operation {
             Operation::Launch(launch) => Arc::ptr_eq(&launch.kernel, kernel),
+            Operation::Graph(run) => run.has(kernel),
             _ => false,
         })
     }

@@ -57,6 +57,8 @@ fn takes_ns(operation: &Operation) -> u64 {
         | Operation::Free(_)
         | Operation::WriteValue { .. }
         | Operation::Wait(_)
+        // Its nodes take their own.
+        | Operation::Graph(_)
         | Operation::Record(_) => 0,
     };
     OPERATION_NS + work

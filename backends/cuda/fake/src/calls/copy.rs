@@ -2,8 +2,10 @@
 //! read and written when the copy is executed.
 
 use crate::call::Awaited;
-use crate::calls::{Given, functions, must_be_there, waiting_functions};
+use crate::calls::{Given, functions, waiting_functions};
 use crate::code::Code;
+use crate::graph::{End, Work};
+use crate::pinned::host_bytes;
 use crate::state::State;
 use crate::stream::{HostSource, Operation, Rows};
 
@@ -12,20 +14,28 @@ const HOST: u32 = 1;
 /// `CU_MEMORYTYPE_DEVICE`
 const DEVICE: u32 = 2;
 
-/// What pinned memory holds between the call of a copy to it and the copy.
-const UNDEFINED: u8 = 0xD5;
-
-/// Reads rows of the host's.
-fn host_bytes(rows: Rows) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(rows.bytes() as usize);
-    for range in rows.ranges() {
-        let len = (range.end - range.start) as usize;
-        // SAFETY: memory of the host that the caller of the driver vouches for.
-        bytes.extend_from_slice(unsafe {
-            std::slice::from_raw_parts(range.start as *const u8, len)
-        });
+/// A copy of a stream that is captured: what is of the host must be pinned, for it is used at each launch.
+fn capture(
+    state: &mut State,
+    call: &str,
+    target: End,
+    source: End,
+    stream: u64,
+) -> Result<(), Code> {
+    for end in [target, source] {
+        if end.of_host && !state.memory.is_pinned(end.rows.start) {
+            let why = "copies pageable memory, which is not modelled in a stream that is captured";
+            return state.must_not_be_captured(call, stream, why);
+        }
+        state.must_be_there(call, end.rows)?;
     }
-    bytes
+    state.capture(stream, Work::Copy { target, source });
+    Ok(())
+}
+
+/// Rows of the host's, or of the GPU's.
+fn end(rows: Rows, of_host: bool) -> End {
+    End { rows, of_host }
 }
 
 fn copy_in(
@@ -35,14 +45,16 @@ fn copy_in(
     source: Rows,
     stream: u64,
 ) -> Result<(), Code> {
-    state.known_stream(call, stream)?;
-    must_be_there(state, call, target)?;
+    if state.is_captured(call, stream)? {
+        return capture(state, call, end(target, false), end(source, true), stream);
+    }
+    state.must_be_there(call, target)?;
     let source = if source.bytes() > 0 && state.memory.is_pinned(source.start) {
-        must_be_there(state, call, source)?;
+        state.must_be_there(call, source)?;
         state.memory.pend(source.start, true);
         HostSource::Pinned {
             rows: source,
-            was: host_bytes(source),
+            was: state.pinned_bytes(source),
         }
     } else {
         HostSource::Taken(host_bytes(source))
@@ -58,20 +70,15 @@ fn copy_out(
     source: Rows,
     stream: u64,
 ) -> Result<Awaited, Code> {
-    state.known_stream(call, stream)?;
-    must_be_there(state, call, source)?;
+    if state.is_captured(call, stream)? {
+        let (target, source) = (end(target, true), end(source, false));
+        return capture(state, call, target, source, stream).map(|()| None);
+    }
+    state.must_be_there(call, source)?;
     let pinned = target.bytes() > 0 && state.memory.is_pinned(target.start);
     if pinned {
-        must_be_there(state, call, target)?;
-        // Whoever reads it too early reads what it never was; unless an earlier copy is to use it yet.
-        if state.memory.pending(target.start) == 0 {
-            for range in target.ranges() {
-                let len = (range.end - range.start) as usize;
-                // SAFETY: pinned memory, which the caller has given to this copy.
-                unsafe { (range.start as *mut u8).write_bytes(UNDEFINED, len) };
-            }
-        }
-        state.memory.pend(target.start, true);
+        state.must_be_there(call, target)?;
+        state.await_write(target);
     }
     let copy = Operation::CopyOut {
         target,
@@ -89,14 +96,17 @@ fn copy(
     source: Rows,
     stream: u64,
 ) -> Result<(), Code> {
-    state.known_stream(call, stream)?;
-    must_be_there(state, call, target)?;
-    must_be_there(state, call, source)?;
+    let is_captured = state.is_captured(call, stream)?;
+    state.must_be_there(call, target)?;
+    state.must_be_there(call, source)?;
     let (to, from) = (target.bounds(), source.bounds());
     if to.start < from.end && from.start < to.end {
         let call = state.this_call(call);
         state.report(format!("overlap: {call} copies from {from:x?} to {to:x?}"));
         return Err(Code::INVALID_VALUE);
+    }
+    if is_captured {
+        return capture(state, call, end(target, false), end(source, false), stream);
     }
     state.queue(call, stream, Operation::Copy { target, source })?;
     Ok(())

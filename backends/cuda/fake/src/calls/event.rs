@@ -22,8 +22,13 @@ fn known_event<'a>(state: &'a mut State, call: &str, event: u64) -> Result<&'a m
     state.events.get_mut(&event).ok_or(Code::INVALID_HANDLE)
 }
 
-/// What an event remembers.
+/// What the host asks an event for.
 fn moment(state: &mut State, call: &str, event: u64) -> Result<Option<Moment>, Code> {
+    state.must_be_safe(call)?;
+    if let Some((by, _)) = known_event(state, call, event)?.captured {
+        let rule = "asks an event that was last recorded in a capture, where nothing is executed";
+        return Err(state.break_capture(by, call, rule, Code::CAPTURED_EVENT));
+    }
     let last = known_event(state, call, event)?.last.as_ref();
     Ok(last.map(|(moment, _)| moment.clone()))
 }
@@ -37,9 +42,41 @@ fn record(state: &mut State, call: &str, event: u64, stream: u64) -> Result<(), 
         ));
         return Err(Code::INVALID_HANDLE);
     }
+    if state.is_captured(call, stream)? {
+        let captured = state.known_stream(call, stream)?.capture.clone();
+        let of = known_event(state, call, event)?;
+        of.captured = captured.map(|captured| (captured.by, captured.tail));
+        of.last = None;
+        return Ok(());
+    }
     let recorded = Recorded::default();
     let moment = state.queue(call, stream, Operation::Record(recorded.clone()))?;
-    known_event(state, call, event)?.last = Some((moment, recorded));
+    let of = known_event(state, call, event)?;
+    (of.last, of.captured) = (Some((moment, recorded)), None);
+    Ok(())
+}
+
+fn wait(state: &mut State, stream: u64, event: u64, flags: u32) -> Result<(), Code> {
+    let call = "cuStreamWaitEvent";
+    let is_captured = state.is_captured(call, stream)?;
+    let of = known_event(state, call, event)?;
+    let (captured, last) = (of.captured.clone(), of.last.clone());
+    if flags != 0 {
+        return Err(Code::INVALID_VALUE);
+    }
+    if let Some(captured) = captured {
+        return state.join_capture(call, stream, captured);
+    }
+    if is_captured {
+        let by = state.known_stream(call, stream)?.capture.as_ref();
+        let by = by.map_or(0, |captured| captured.by);
+        let rule =
+            "makes a captured stream wait for an event that was recorded outside of its capture";
+        return Err(state.break_capture(by, call, rule, Code::STREAM_CAPTURE_ISOLATION));
+    }
+    if let Some((moment, _)) = last {
+        state.queue(call, stream, Operation::Wait(moment))?;
+    }
     Ok(())
 }
 
@@ -92,6 +129,7 @@ functions! {
             context: state.current,
             timed: flags & UNTIMED == 0,
             last: None,
+            captured: None,
         };
         state.events.insert(handle, made);
         Ok(())
@@ -113,17 +151,7 @@ functions! {
         elapsed(state, "cuEventElapsedTime_v2", &ms, [from, to])
     };
     // An event of another context may be waited for.
-    cuStreamWaitEvent(stream: u64, event: u64, flags: u32) Context |state| {
-        let call = "cuStreamWaitEvent";
-        state.known_stream(call, stream)?;
-        if flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        if let Some(moment) = moment(state, call, event)? {
-            state.queue(call, stream, Operation::Wait(moment))?;
-        }
-        Ok(())
-    };
+    cuStreamWaitEvent(stream: u64, event: u64, flags: u32) Context |state| wait(state, stream, event, flags);
 }
 
 waiting_functions! {

@@ -1,7 +1,8 @@
 //! Fills.
 
-use crate::calls::{functions, must_be_there};
+use crate::calls::functions;
 use crate::code::Code;
+use crate::graph::Work;
 use crate::state::State;
 use crate::stream::{Operation, Rows};
 
@@ -17,8 +18,12 @@ fn fill(state: &mut State, call: &str, target: Rows, unit: &[u8], stream: u64) -
         ));
         return Err(Code::INVALID_VALUE);
     }
-    must_be_there(state, call, target)?;
+    state.must_be_there(call, target)?;
     let unit = unit.to_vec();
+    if state.is_captured(call, stream)? {
+        state.capture(stream, Work::Fill { target, unit });
+        return Ok(());
+    }
     state.queue(call, stream, Operation::Fill { target, unit })?;
     Ok(())
 }

@@ -4,6 +4,7 @@ use crate::calls::function::{CLUSTER_POLICIES, known_function};
 use crate::calls::{Given, functions};
 use crate::code::Code;
 use crate::function::{Function, MULTIPROCESSORS, THREADS_MAX};
+use crate::graph::Work;
 use crate::ptx::Kernel;
 use crate::state::State;
 use crate::stream::{Extras, Launch, Operation};
@@ -16,6 +17,10 @@ const LAUNCHED_MAX: usize = 1 << 12;
 pub(crate) struct Values(*const *const u8);
 
 impl Values {
+    pub(super) fn new(list: *const *const u8) -> Self {
+        Self(list)
+    }
+
     /// The parameters' bytes, each in its place.
     fn bytes(&self, kernel: &Kernel) -> Result<Vec<u8>, Code> {
         let mut bytes = vec![0; kernel.parameter_bytes()];
@@ -176,6 +181,7 @@ pub(super) fn prepare(
     }
     let parameters = values.bytes(&kernel)?;
     Ok(Launch {
+        function: asked.function,
         kernel,
         cubes: asked.cubes,
         threads: asked.threads,
@@ -210,8 +216,14 @@ fn launch(
     let mut launch = prepare(state, call, asked, values)?;
     // A launch that says nothing has its stream's.
     launch.extras.priority.get_or_insert(level);
+    let is_captured = state.is_captured(call, stream)?;
     if state.launched.len() < LAUNCHED_MAX {
-        state.launched.push(launch.said());
+        let captured = if is_captured { " captured" } else { "" };
+        state.launched.push(launch.said() + captured);
+    }
+    if is_captured {
+        state.capture(stream, Work::Launch(launch));
+        return Ok(());
     }
     state.queue(call, stream, Operation::Launch(launch))?;
     Ok(())

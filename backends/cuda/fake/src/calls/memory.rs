@@ -14,6 +14,7 @@ const HOST_FLAGS: u32 = 1 | 2 | 4;
 
 /// Ends memory now, by the host: whoever used it must be known to have done so.
 fn end_now(state: &mut State, call: &str, address: u64, place: Place) -> Result<(), Code> {
+    state.must_be_safe(call)?;
     let by = state.this_call(call);
     let range = wrongly(state, |state| state.memory.ask_end(address, place, &by))?;
     let step = state.host_step(&by);
@@ -74,7 +75,7 @@ functions! {
     cuMemAllocFromPoolAsync(address: Out<u64>, bytes: usize, pool: u64, stream: u64) Context |state| {
         let call = "cuMemAllocFromPoolAsync";
         known_pool(state, call, pool)?;
-        state.known_stream(call, stream)?;
+        state.must_not_be_captured(call, stream, "allocates, which is not modelled in a stream that is captured")?;
         let maker = state.this_call(call);
         let made = state.memory.allocate(bytes, Place::Pool, maker)?;
         state.queue(call, stream, Operation::Allocate(made..made + bytes as u64))?;
@@ -82,13 +83,14 @@ functions! {
     };
     cuMemFreeAsync(address: u64, stream: u64) Ending |state| {
         let call = "cuMemFreeAsync";
-        state.known_stream(call, stream)?;
+        state.must_not_be_captured(call, stream, "frees, which is not modelled in a stream that is captured")?;
         let by = state.this_call(call);
         let range = wrongly(state, |state| state.memory.ask_end(address, Place::Pool, &by))?;
         state.queue(call, stream, Operation::Free(range))?;
         Ok(())
     };
     cuMemAlloc_v2(address: Out<u64>, bytes: usize) Context |state| {
+        state.must_be_safe("cuMemAlloc_v2")?;
         let maker = state.this_call("cuMemAlloc_v2");
         address.put(state.memory.allocate(bytes, Place::Device, maker)?)
     };
@@ -100,6 +102,7 @@ functions! {
         if flags & !HOST_FLAGS != 0 {
             return Err(Code::INVALID_VALUE);
         }
+        state.must_be_safe("cuMemHostAlloc")?;
         let maker = state.this_call("cuMemHostAlloc");
         address.put(state.memory.allocate(bytes, Place::Pinned, maker)?)
     };

@@ -1,21 +1,22 @@
 //! The driver's functions, by subject. What they answer and when is what NVIDIA's documentation says of them; what is
 //! not modelled is refused, with a report.
 
+mod capture;
 mod context;
 mod copy;
 mod device;
 mod event;
 mod fill;
 mod function;
+mod graph;
 mod launch;
 mod memory;
 mod module;
+mod nodes;
 mod stream;
 mod values;
 
 use crate::code::Code;
-use crate::state::State;
-use crate::stream::Rows;
 
 /// A place for an answer, which a caller of C's interface vouches for: nobody else makes one.
 #[repr(transparent)]
@@ -29,6 +30,23 @@ impl<T> Out<T> {
         // SAFETY: the caller's promise; it may be aligned to nothing.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
+    }
+
+    /// What is there: of a place that is also read.
+    fn get(&self) -> Result<T, Code>
+    where
+        T: Copy,
+    {
+        if self.0.is_null() {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: the caller's promise: there is a value.
+        Ok(unsafe { self.0.read_unaligned() })
+    }
+
+    /// The same place, counted on by so many.
+    fn at(&self, index: usize) -> Self {
+        Self(self.0.wrapping_add(index))
     }
 
     fn is_wanted(&self) -> bool {
@@ -47,6 +65,20 @@ impl<T: Copy> Given<T> {
         }
         // SAFETY: only callers of C's interface make one, and vouch for it.
         Ok(unsafe { self.0.read_unaligned() })
+    }
+
+    fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// So many of them, one after the other.
+    fn list(&self, count: usize) -> Result<Vec<T>, Code> {
+        if self.0.is_null() && count > 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        // SAFETY: as above, of all of them.
+        let at = |index| unsafe { self.0.add(index).read_unaligned() };
+        Ok((0..count).map(at).collect())
     }
 }
 
@@ -77,18 +109,3 @@ macro_rules! waiting_functions {
     };
 }
 use {functions, waiting_functions};
-
-/// Memory that a call is given must be there when it is called.
-fn must_be_there(state: &mut State, call: &str, rows: Rows) -> Result<(), Code> {
-    if rows.bytes() == 0 {
-        return Ok(());
-    }
-    let call = state.this_call(call);
-    match state.memory.at(&call, rows.bounds()) {
-        Ok(_) => Ok(()),
-        Err(wrong) => {
-            state.report(wrong.report);
-            Err(Code::INVALID_VALUE)
-        }
-    }
-}

@@ -49,9 +49,13 @@ fn function(state: &mut State, module: u64, name: &Text) -> Result<u64, Code> {
 }
 
 functions! {
-    cuModuleLoadData(module: Out<u64>, image: Text) Context |state| module.put(load(state, &image)?);
+    cuModuleLoadData(module: Out<u64>, image: Text) Context |state| {
+        state.must_be_safe("cuModuleLoadData")?;
+        module.put(load(state, &image)?)
+    };
     // Launches that are queued keep their kernel; to unload it before they have run is wrong.
     cuModuleUnload(module: u64) Ending |state| {
+        state.must_be_safe("cuModuleUnload")?;
         let Some(of) = state.modules.remove(&module) else {
             state.report(format!(
                 "wrong handle: cuModuleUnload is given {module:#x}, which is no module, or was unloaded"

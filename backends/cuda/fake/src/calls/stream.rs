@@ -15,6 +15,9 @@ const NON_BLOCKING: u32 = 1;
 
 /// The last moment of a stream; none if it was given nothing.
 fn last(state: &mut State, call: &str, stream: u64) -> Result<Option<Moment>, Code> {
+    state.must_be_safe(call)?;
+    let why = "asks for the end of what a captured stream was given, which is not executed";
+    state.must_not_be_captured(call, stream, why)?;
     let clock = state.known_stream(call, stream)?.clock.clone();
     let tick = clock.of(stream);
     Ok((tick > 0).then(|| Moment {
@@ -39,6 +42,7 @@ fn create(state: &mut State, stream: &Out<u64>, flags: u32, priority: i32) -> Re
         context: state.current,
         priority,
         flags,
+        capture: None,
         queue: VecDeque::new(),
         clock: Clock::default(),
         held: false,
@@ -55,7 +59,9 @@ functions! {
     };
     // What it was given is executed all the same.
     cuStreamDestroy_v2(stream: u64) Ending |state| {
-        let of = state.known_stream("cuStreamDestroy_v2", stream)?;
+        let call = "cuStreamDestroy_v2";
+        state.must_not_be_captured(call, stream, "destroys a stream that is captured")?;
+        let of = state.known_stream(call, stream)?;
         of.destroyed = true;
         if of.queue.is_empty() {
             state.streams.live.remove(&stream);

@@ -1,7 +1,7 @@
 //! Memory operations of streams: a word is written in a stream's order. To *wait* for a word orders queues behind the
 //! driver's back, and is documented to deadlock: it is refused.
 
-use crate::calls::{functions, must_be_there};
+use crate::calls::functions;
 use crate::code::Code;
 use crate::state::State;
 use crate::stream::{Operation, Rows};
@@ -41,8 +41,10 @@ fn write(
         ));
         return Err(code);
     }
-    must_be_there(state, call, word)?;
-    state.memory.pend(word.start, true);
+    state.must_be_there(call, word)?;
+    let why = "writes a word, which is not modelled in a stream that is captured";
+    state.must_not_be_captured(call, stream, why)?;
+    state.memory.await_write(word.bounds());
     let operation = Operation::WriteValue {
         address: word.start,
         bytes: word.width,

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod captures;
 mod checks;
+mod graphs;
 mod kernels;
 mod launches;
+mod nodes;
 mod raw;
 mod semantics;
 mod streams;

@@ -82,6 +82,23 @@ impl Gpu {
         self.make("cuMemHostAlloc", &[bytes, 1])
     }
 
+    /// Captures what is given to a stream, in the mode of relaxed people, and makes it executable.
+    pub(crate) fn captured(&self, stream: u64, gives: impl FnOnce()) -> (u64, u64) {
+        self.must("cuStreamBeginCapture_v2", &[stream, 2]);
+        gives();
+        let mut graph = 0_u64;
+        self.must("cuStreamEndCapture", &[stream, &raw mut graph as u64]);
+        (graph, self.make("cuGraphInstantiateWithFlags", &[graph, 0]))
+    }
+
+    /// One stream waits for what another was given so far.
+    pub(crate) fn order(&self, before: u64, after: u64) {
+        let event = self.event();
+        self.must("cuEventRecord", &[event, before]);
+        self.must("cuStreamWaitEvent", &[after, event, 0]);
+        self.must("cuEventDestroy_v2", &[event]);
+    }
+
     /// What an attribute of the first GPU is.
     pub(crate) fn attribute(&self, number: u64) -> u64 {
         self.make("cuDeviceGetAttribute", &[number, 0])

@@ -1,0 +1,95 @@
+//! Changes of an executable graph: its shape stays, what its nodes do may change within rules.
+
+use super::{Executable, Graphs, Work};
+
+/// How an update of a whole graph ended: `CUgraphExecUpdateResult`, and the node of the new graph that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) result: u32,
+    pub(crate) node: u64,
+    pub(crate) from: u64,
+}
+
+impl Outcome {
+    pub(crate) const SUCCESS: u32 = 0;
+    const TOPOLOGY_CHANGED: u32 = 2;
+    const TYPE_CHANGED: u32 = 3;
+    const PARAMETERS_CHANGED: u32 = 5;
+    const ATTRIBUTES_CHANGED: u32 = 8;
+
+    fn at(result: u32, node: u64) -> Self {
+        Self {
+            result,
+            node,
+            from: 0,
+        }
+    }
+}
+
+impl Work {
+    /// Why a node that does this may not do that instead: the part of [`Outcome`] that says so.
+    pub(crate) fn wrong_change(&self, new: &Work) -> Option<u32> {
+        match (self, new) {
+            (Work::Launch(old), Work::Launch(new)) => (old.extras.cooperative
+                != new.extras.cooperative)
+                .then_some(Outcome::ATTRIBUTES_CHANGED),
+            (
+                Work::Copy { target, source },
+                Work::Copy {
+                    target: new_target,
+                    source: new_source,
+                },
+            ) => {
+                let sides = (target.of_host, source.of_host);
+                (sides != (new_target.of_host, new_source.of_host))
+                    .then_some(Outcome::PARAMETERS_CHANGED)
+            }
+            (
+                Work::Fill { target, unit },
+                Work::Fill {
+                    target: new_target,
+                    unit: new_unit,
+                },
+            ) => {
+                // Of one that has rows, only the address and the value.
+                let shape =
+                    |target: &crate::stream::Rows| (target.pitch, target.width, target.rows);
+                let both_are_lines = target.rows == 1 && new_target.rows == 1;
+                let same = shape(target) == shape(new_target) && unit.len() == new_unit.len();
+                (!both_are_lines && !same).then_some(Outcome::PARAMETERS_CHANGED)
+            }
+            (Work::Empty, Work::Empty) => None,
+            _ => Some(Outcome::TYPE_CHANGED),
+        }
+    }
+}
+
+impl Graphs {
+    /// Makes an executable graph do what a graph of the same shape does, whose executable form `new` is.
+    pub(crate) fn update(&mut self, executable: u64, new: &Executable) -> Option<Outcome> {
+        let old = self.executables.get_mut(&executable)?;
+        if old.nodes.len() != new.nodes.len() {
+            return Some(Outcome::at(Outcome::TOPOLOGY_CHANGED, 0));
+        }
+        for (old, node) in old.nodes.iter().zip(&new.nodes) {
+            if old.after != node.after {
+                let other = node.after.iter().find(|other| !old.after.contains(*other));
+                let paired = old.after.len() == node.after.len();
+                return Some(Outcome {
+                    from: match other {
+                        Some(place) if paired => new.nodes[*place].of,
+                        _ => 0,
+                    },
+                    ..Outcome::at(Outcome::TOPOLOGY_CHANGED, node.of)
+                });
+            }
+            if let Some(result) = old.work.wrong_change(&node.work) {
+                return Some(Outcome::at(result, node.of));
+            }
+        }
+        for (old, new) in old.nodes.iter_mut().zip(&new.nodes) {
+            old.work = new.work.clone();
+        }
+        Some(Outcome::at(Outcome::SUCCESS, 0))
+    }
+}
