@@ -26,6 +26,7 @@
 //! | `function` | functions, and what fits onto the GPU |
 //! | `graph` | graphs, captures, and their launches |
 //! | `leaks` | what is left at the end |
+//! | `tensor_map` | [`TensorMap`]: what a tensor map says, and whether it may |
 //! | `ptx` | kernels |
 
 mod access;
@@ -47,6 +48,8 @@ mod queue;
 mod session;
 mod state;
 mod stream;
+mod tensor_map;
 mod time;
 
 pub use session::{NotLoaded, Session};
+pub use tensor_map::{Part, TensorMap};

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::event::Recorded;
 use crate::graph::{Captured, Run};
 use crate::ptx::Kernel;
+use crate::tensor_map::{self, TensorMap};
 
 /// A moment of a stream: everything up to an operation of it, and what that knew.
 #[derive(Clone, Debug)]
@@ -122,6 +123,14 @@ impl Launch {
         }
         if let Some(priority) = extras.priority {
             said += &format!(" priority {priority}");
+        }
+        for parameter in &self.kernel.parameters {
+            let bytes = self.parameters[parameter.offset..].first_chunk();
+            if parameter.bytes == tensor_map::BYTES
+                && let Some(map) = bytes.and_then(TensorMap::decode)
+            {
+                said += &format!(" {map}");
+            }
         }
         said
     }

@@ -44,7 +44,7 @@ const ATTRIBUTES: &[(u32, i32)] = &[
     (106, 32),       // MAX_BLOCKS_PER_MULTIPROCESSOR
     (115, 1),        // MEMORY_POOLS_SUPPORTED
     (120, 1),        // CLUSTER_LAUNCH
-    (127, 0),        // TENSOR_MAP_ACCESS_SUPPORTED
+    (127, 1),        // TENSOR_MAP_ACCESS_SUPPORTED
     (123, 0),        // CAN_USE_STREAM_WAIT_VALUE_NOR
 ];
 

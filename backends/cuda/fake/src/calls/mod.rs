@@ -14,6 +14,7 @@ mod memory;
 mod module;
 mod nodes;
 mod stream;
+mod tensor;
 mod values;
 
 use crate::code::Code;
@@ -47,6 +48,10 @@ impl<T> Out<T> {
     /// The same place, counted on by so many.
     fn at(&self, index: usize) -> Self {
         Self(self.0.wrapping_add(index))
+    }
+
+    fn address(&self) -> u64 {
+        self.0 as u64
     }
 
     fn is_wanted(&self) -> bool {

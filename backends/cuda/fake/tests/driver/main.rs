@@ -11,5 +11,6 @@ mod nodes;
 mod raw;
 mod semantics;
 mod streams;
+mod tensor_maps;
 mod times;
 mod values;
