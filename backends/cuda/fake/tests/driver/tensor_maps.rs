@@ -231,7 +231,7 @@ fn every_rule_of_tiled_maps_is_looked_at() {
             }),
             ("a dimension of 0", |asked| asked.map.dims[1] = 0),
             ("a dimension of 4294967297", |asked| {
-                asked.map.dims[0] = (1 << 32) + 1
+                asked.map.dims[0] = (1 << 32) + 1;
             }),
             ("a stride of 264 bytes", |asked| asked.map.strides[0] = 264),
             ("below 2^40", |asked| asked.map.strides[0] = 1 << 40),
@@ -240,10 +240,10 @@ fn every_rule_of_tiled_maps_is_looked_at() {
                 asked.map.strides[0] = 48;
             }),
             ("an element stride of 0", |asked| {
-                asked.map.element_strides[1] = 0
+                asked.map.element_strides[1] = 0;
             }),
             ("an element stride of 9", |asked| {
-                asked.map.element_strides[1] = 9
+                asked.map.element_strides[1] = 9;
             }),
             ("an element stride of 9", |asked| {
                 interleaved(asked);
@@ -252,7 +252,7 @@ fn every_rule_of_tiled_maps_is_looked_at() {
             ("a box of 0", |asked| boxed(asked, &[8, 0])),
             ("a box of 257", |asked| boxed(asked, &[8, 257])),
             ("of 24 bytes, which is no multiple of 16", |asked| {
-                boxed(asked, &[6, 2])
+                boxed(asked, &[6, 2]);
             }),
             ("of 48 bytes, which a swizzle of 32", |asked| {
                 asked.map.swizzle = 1;
@@ -362,7 +362,7 @@ fn every_rule_of_im2col_maps_is_looked_at() {
                 part(asked, [&[0, 0], &[128, 0]], 4, 16);
             }),
             ("an offset of -129", |asked| {
-                part(asked, [&[-129, 0], &[0, 0]], 4, 16)
+                part(asked, [&[-129, 0], &[0, 0]], 4, 16);
             }),
             ("an offset of 32768", |asked| {
                 asked.rank = Some(3);
@@ -375,13 +375,13 @@ fn every_rule_of_im2col_maps_is_looked_at() {
                 part(asked, [&[16, 0, 0], &[0, 0, 0]], 4, 16);
             }),
             ("leave nothing between", |asked| {
-                part(asked, [&[4, 0], &[-4, 0]], 4, 16)
+                part(asked, [&[4, 0], &[-4, 0]], 4, 16);
             }),
             ("257 channels", |asked| {
-                part(asked, [&[0, 0], &[0, 0]], 257, 16)
+                part(asked, [&[0, 0], &[0, 0]], 257, 16);
             }),
             ("1025 pixels", |asked| {
-                part(asked, [&[0, 0], &[0, 0]], 4, 1025)
+                part(asked, [&[0, 0], &[0, 0]], 4, 1025);
             }),
             ("which a swizzle of 32", |asked| {
                 asked.map.swizzle = 1;
