@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::access::{Kind, Step};
 use crate::code::Code;
 use crate::graph;
-use crate::ptx::{self, Trap};
+use crate::ptx::{self, Trap, Window};
 use crate::state::State;
 use crate::stream::{HostSource, Launch, Operation, Queued, Rows};
 
@@ -182,43 +182,35 @@ fn write_value(
 struct Seen<'a> {
     state: &'a mut State,
     step: &'a Step,
-    touched: [ptx::Ranges; 3],
 }
 
 impl ptx::Global for Seen<'_> {
-    fn at(&mut self, address: u64, bytes: u64, kind: Kind) -> Result<NonNull<u8>, Trap> {
+    fn window(&mut self, address: u64, bytes: u64) -> Result<Window, Trap> {
         let range = address..address.saturating_add(bytes);
-        match self.state.memory.at(&self.step.name, range.clone()) {
-            Ok(start) => {
-                self.touched[kind as usize].add(range);
-                Ok(start)
-            }
-            Err(wrong) => Err(Trap {
-                code: wrong.code,
-                said: wrong.report,
-            }),
-        }
+        let found = self.state.memory.window(&self.step.name, range);
+        found.map_err(|wrong| Trap {
+            code: wrong.code,
+            said: wrong.report,
+        })
     }
 }
 
 fn run(state: &mut State, step: &Step, launch: &Launch) -> Result<(), Code> {
-    let mut seen = Seen {
-        state,
-        step,
-        touched: Default::default(),
-    };
-    let ran = ptx::run(launch, &mut seen);
-    let touched = seen.touched;
-    for (ranges, kind) in touched
+    let ran = ptx::run(launch, &mut Seen { state, step });
+    for (ranges, kind) in ran
+        .touched
         .into_iter()
         .zip([Kind::Read, Kind::Write, Kind::Atomic])
     {
-        for range in ranges.joined() {
-            // A range may join blocks only if they touch, and between any two there is a gap.
+        for range in ranges {
+            // A range is within one block.
             state.touch(step, kind, range);
         }
     }
-    ran.map_err(|trap| {
+    for race in ran.races {
+        state.report(race);
+    }
+    ran.ended.map_err(|trap| {
         state.report(trap.said);
         trap.code
     })

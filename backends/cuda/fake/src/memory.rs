@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use crate::access::{Kind, Step, Touches};
 use crate::clock::Clock;
 use crate::code::Code;
+use crate::ptx::Window;
 
 /// Where addresses of the GPU begin: no process has memory there.
 const ADDRESS_FIRST: u64 = 0x0a00_0000_0000;
@@ -168,6 +169,14 @@ impl Memory {
 
     /// Bytes of a block, which must be there and not be freed, not even by what is still to be executed before.
     pub(crate) fn at(&mut self, name: &str, range: Range<u64>) -> Result<NonNull<u8>, Wrong> {
+        let start = range.start;
+        let window = self.window(name, range)?;
+        // SAFETY: within the block, as was looked at.
+        Ok(unsafe { window.at.add((start - window.start) as usize) })
+    }
+
+    /// The block of these bytes, of which the same holds.
+    pub(crate) fn window(&mut self, name: &str, range: Range<u64>) -> Result<Window, Wrong> {
         let (start, len) = (range.start, range.end - range.start);
         let illegal = |report| {
             Err(Wrong {
@@ -191,10 +200,11 @@ impl Memory {
             ));
         }
         match (&block.storage, &block.freed_by) {
-            (Some(storage), _) if !block.gone => {
-                // SAFETY: within the block, as was looked at.
-                Ok(unsafe { storage.start.add((start - base) as usize) })
-            }
+            (Some(storage), _) if !block.gone => Ok(Window {
+                start: base,
+                bytes: block.bytes,
+                at: storage.start,
+            }),
             (_, by) => illegal(format!(
                 "use after the end: {name} touches {len} bytes at {start:#x}, made by {maker} and freed by {}",
                 by.as_deref().unwrap_or("nobody")

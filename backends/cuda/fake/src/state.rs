@@ -59,6 +59,8 @@ pub(crate) struct Primary {
 pub(crate) struct Module {
     pub(crate) kernels: Vec<Arc<Kernel>>,
     pub(crate) functions: Vec<u64>,
+    /// Where its variables are.
+    pub(crate) variables: Vec<u64>,
 }
 
 /// Everything of a session.

@@ -1,11 +1,17 @@
 //! Modules, and the functions in them.
 
+use std::ptr::NonNull;
+
 use crate::calls::{Out, functions};
 use crate::code::Code;
 use crate::control::Text;
 use crate::function::Function;
-use crate::ptx;
+use crate::memory::Place;
+use crate::ptx::{self, Variable};
 use crate::state::{Module, State};
+
+/// Blocks of memory are aligned so, and with them variables.
+const VARIABLE_ALIGN_MAX: usize = 512;
 
 fn load(state: &mut State, image: &Text) -> Result<u64, Code> {
     let text = image.get().ok_or(Code::INVALID_VALUE)?;
@@ -16,7 +22,14 @@ fn load(state: &mut State, image: &Text) -> Result<u64, Code> {
     if !text.contains(".version") {
         return Err(Code::INVALID_IMAGE);
     }
-    let kernels = ptx::parse(&text).map_err(|unknown| {
+    let mut variables = Vec::new();
+    let kernels = ptx::parse(&text, &mut |variable| {
+        let address = put_variable(state, &variable)?;
+        variables.push(address);
+        Ok(address)
+    });
+    let kernels = kernels.map_err(|unknown| {
+        end_variables(state, &variables, "cuModuleLoadData");
         state.report(format!("PTX that the fake does not know: {unknown}"));
         Code::INVALID_PTX
     })?;
@@ -24,9 +37,46 @@ fn load(state: &mut State, image: &Text) -> Result<u64, Code> {
     let module = Module {
         kernels: kernels.into_iter().map(Into::into).collect(),
         functions: Vec::new(),
+        variables,
     };
     state.modules.insert(handle, module);
     Ok(handle)
+}
+
+/// Memory for a variable of a module, with what it is at first.
+fn put_variable(state: &mut State, variable: &Variable<'_>) -> Result<u64, String> {
+    let maker = format!("the variable `{}` of a module", variable.name);
+    let bytes = variable.bytes.max(1);
+    if variable.align > VARIABLE_ALIGN_MAX {
+        return Err(format!("it is aligned to {}", variable.align));
+    }
+    let said = |code: Code| format!("no memory for it: {code:?}");
+    let address = state
+        .memory
+        .allocate(bytes, Place::Device, maker.clone())
+        .map_err(said)?;
+    let range = address..address + bytes as u64;
+    let start = state
+        .memory
+        .at(&maker, range)
+        .map_err(|wrong| wrong.report)?;
+    // SAFETY: so many bytes are there, and what they are at first is no more.
+    unsafe {
+        start.write_bytes(0, bytes);
+        let initial = NonNull::from(variable.initial).cast();
+        start.copy_from_nonoverlapping(initial, variable.initial.len());
+    }
+    Ok(address)
+}
+
+/// Nothing uses the variables of a module any more.
+fn end_variables(state: &mut State, variables: &[u64], call: &str) {
+    let by = state.this_call(call);
+    for address in variables {
+        if state.memory.ask_end(*address, Place::Device, &by).is_ok() {
+            state.memory.release(*address);
+        }
+    }
 }
 
 fn function(state: &mut State, module: u64, name: &Text) -> Result<u64, Code> {
@@ -65,6 +115,7 @@ functions! {
         for function in of.functions {
             state.functions.remove(&function);
         }
+        end_variables(state, &of.variables, "cuModuleUnload");
         for kernel in of.kernels {
             if state.streams.is_queued(&kernel) {
                 let by = state.this_call("cuModuleUnload");

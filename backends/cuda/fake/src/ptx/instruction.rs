@@ -1,5 +1,7 @@
 //! Instructions, as they are run.
 
+use crate::ptx::number::{Format, Mode};
+
 /// How the bits of a register are read. The number is of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Type {
@@ -7,45 +9,54 @@ pub(super) enum Type {
     Bits(u8),
     Unsigned(u8),
     Signed(u8),
-    Float(u8),
+    Float(Format),
+    /// Two narrow floats in four bytes.
+    Pair(Format),
 }
 
 impl Type {
     /// By its name in an instruction or a declaration, without the dot.
     pub(super) fn named(name: &str) -> Option<Self> {
-        if name == "pred" {
-            return Some(Type::Predicate);
-        }
-        let (kind, bits) = name.split_at_checked(1)?;
-        let bytes = match bits {
-            "8" => 1,
-            "16" => 2,
-            "32" => 4,
-            "64" => 8,
-            _ => return None,
-        };
-        match kind {
-            "b" => Some(Type::Bits(bytes)),
-            "u" => Some(Type::Unsigned(bytes)),
-            "s" => Some(Type::Signed(bytes)),
-            // Halves and quarters of floats are not known.
-            "f" if bytes >= 4 => Some(Type::Float(bytes)),
-            _ => None,
-        }
+        Some(match name {
+            "pred" => Type::Predicate,
+            "f16" => Type::Float(Format::F16),
+            "bf16" => Type::Float(Format::Bf16),
+            "tf32" => Type::Float(Format::Tf32),
+            "f32" => Type::Float(Format::F32),
+            "f64" => Type::Float(Format::F64),
+            "f16x2" => Type::Pair(Format::F16),
+            "bf16x2" => Type::Pair(Format::Bf16),
+            _ => {
+                let (kind, bits) = name.split_at_checked(1)?;
+                let bytes = match bits {
+                    "8" => 1,
+                    "16" => 2,
+                    "32" => 4,
+                    "64" => 8,
+                    _ => return None,
+                };
+                match kind {
+                    "b" => Type::Bits(bytes),
+                    "u" => Type::Unsigned(bytes),
+                    "s" => Type::Signed(bytes),
+                    _ => return None,
+                }
+            }
+        })
     }
 
     pub(super) fn bytes(self) -> u8 {
         match self {
             Type::Predicate => 1,
-            Type::Bits(bytes)
-            | Type::Unsigned(bytes)
-            | Type::Signed(bytes)
-            | Type::Float(bytes) => bytes,
+            Type::Bits(bytes) | Type::Unsigned(bytes) | Type::Signed(bytes) => bytes,
+            Type::Float(format) => format.bytes(),
+            Type::Pair(_) => 4,
         }
     }
 
+    /// A float, or two.
     pub(super) fn is_float(self) -> bool {
-        matches!(self, Type::Float(_))
+        matches!(self, Type::Float(_) | Type::Pair(_))
     }
 
     /// Twice as wide.
@@ -58,7 +69,7 @@ impl Type {
     }
 }
 
-/// What a thread can be asked about itself.
+/// What a thread can be asked about itself and its launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Special {
     Thread(usize),
@@ -66,6 +77,14 @@ pub(super) enum Special {
     Cube(usize),
     Cubes(usize),
     Lane,
+    Warp,
+    Warps,
+    /// The lanes whose number compares so with this one's.
+    Lanes(Comparison),
+    /// Where dynamic shared memory begins, and how many bytes of it and of all there are.
+    SharedDynamicStart,
+    SharedDynamicBytes,
+    SharedBytes,
 }
 
 /// Where a value comes from.
@@ -76,14 +95,17 @@ pub(super) enum Source {
     Special(Special),
 }
 
-/// Which memory an address is of.
+/// Which memory an address is of. Constants are in global memory here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Space {
-    /// Either of the two: the address tells.
+    /// Any of the others: the address tells.
     Generic,
     Global,
     Shared,
+    /// Of the kernel.
     Parameter,
+    /// A thread's own, with the parameters of functions.
+    Local,
 }
 
 /// A place in memory.
@@ -99,6 +121,13 @@ pub(super) enum Unary {
     Abs,
     Neg,
     Not,
+    /// Is it 0?
+    LogicNot,
+    Popc,
+    Clz,
+    Reverse,
+    /// The place of the highest bit; `true`: how far it is from the top.
+    HighestBit(bool),
     Sqrt,
     Rsqrt,
     Rcp,
@@ -106,8 +135,7 @@ pub(super) enum Unary {
     Lg2,
     Sin,
     Cos,
-    Popc,
-    Clz,
+    Tanh,
 }
 
 /// Operations of two values.
@@ -120,25 +148,61 @@ pub(super) enum Binary {
     MulWide,
     Div,
     Rem,
-    Min,
-    Max,
+    /// `nan`: one that is no number is the answer.
+    Min {
+        nan: bool,
+    },
+    Max {
+        nan: bool,
+    },
     And,
     Or,
     Xor,
     Shl,
     Shr,
+    CopySign,
 }
 
-/// Operations of three values: a product, and one that is added to it.
+/// Operations of three values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ternary {
     MadLow,
     MadHigh,
     MadWide,
     Fma,
+    /// `max(fma, 0)`
+    FmaRelu,
+    /// The bits of `a`, from `b`, as many as `c`.
+    ExtractBits,
+    /// Bits of two words side by side; `left`, and whether more than 32 places are 32.
+    Funnel {
+        left: bool,
+        clamp: bool,
+    },
+    /// Bytes of two words, chosen by a third.
+    Permute(Permutation),
+    /// Any function of three bits.
+    Logic(u8),
+    /// The sum of the products of four bytes each; whether those of `a` and `b` have signs.
+    Dot4 {
+        signed: [bool; 2],
+    },
+    SumOfDifferences,
 }
 
-/// How two values are compared. Of floats, all but `NotEqualOrNan` are false where one is no number.
+/// How `prmt` chooses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Permutation {
+    Each,
+    Forward4,
+    Backward4,
+    Replicate8,
+    ClampLeft,
+    ClampRight,
+    Replicate16,
+}
+
+/// How two values are compared. Of floats, what is not `OrNan` is false where one is no number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Comparison {
     Equal,
@@ -147,16 +211,14 @@ pub(super) enum Comparison {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
+    EqualOrNan,
     NotEqualOrNan,
-}
-
-/// How a float becomes an integer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Rounding {
-    Nearest,
-    Zero,
-    Down,
-    Up,
+    LessOrNan,
+    LessOrEqualOrNan,
+    GreaterOrNan,
+    GreaterOrEqualOrNan,
+    BothNumbers,
+    OneNan,
 }
 
 /// What an atomic operation does.
@@ -164,7 +226,100 @@ pub(super) enum Rounding {
 pub(super) enum Atomic {
     Exchange,
     CompareAndSwap,
+    /// Counts up to a bound, then from 0.
+    Increment,
+    /// Counts down from a bound.
+    Decrement,
     Compute(Binary),
+}
+
+/// Additions and subtractions of numbers that are wider than a register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Carrying {
+    Add,
+    Sub,
+    MadLow,
+    MadHigh,
+}
+
+/// From which lane a shuffle takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Shuffle {
+    Up,
+    Down,
+    Butterfly,
+    Index,
+}
+
+/// What the lanes of a warp, or the threads of a cube, tell each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Vote {
+    All,
+    Any,
+    Uniform,
+    /// Which.
+    Ballot,
+    /// How many.
+    Count,
+}
+
+/// What lanes of a warp do together.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Meeting {
+    Barrier,
+    Shuffle {
+        how: Shuffle,
+        target: usize,
+        /// Whether the lane was within bounds.
+        valid: Option<usize>,
+        a: Source,
+        by: Source,
+        bounds: Source,
+    },
+    Vote {
+        how: Vote,
+        target: usize,
+        a: Source,
+        negated: bool,
+    },
+    MatchAny {
+        ty: Type,
+        target: usize,
+        a: Source,
+    },
+    MatchAll {
+        ty: Type,
+        target: usize,
+        valid: Option<usize>,
+        a: Source,
+    },
+    Reduce {
+        op: Binary,
+        ty: Type,
+        target: usize,
+        a: Source,
+    },
+    Elect {
+        target: Option<usize>,
+        valid: usize,
+    },
+}
+
+/// A comparison, and what becomes of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compare {
+    pub(super) how: Comparison,
+    pub(super) ty: Type,
+    pub(super) flush: bool,
+    pub(super) a: Source,
+    pub(super) b: Source,
+    /// Joined with a predicate.
+    pub(super) with: Option<(Binary, Source, bool)>,
+    pub(super) target: usize,
+    /// Where the opposite goes.
+    pub(super) opposite: Option<usize>,
+    /// What true is, where it is no predicate.
+    pub(super) truth: u64,
 }
 
 /// What an instruction does.
@@ -173,29 +328,44 @@ pub(super) enum Action {
     Load {
         space: Space,
         ty: Type,
-        targets: Vec<usize>,
+        targets: Box<[Option<usize>]>,
         from: Address,
     },
     Store {
         space: Space,
         ty: Type,
-        values: Vec<Source>,
+        values: Box<[Source]>,
         to: Address,
+        /// As an atomic operation is.
+        strong: bool,
     },
     Move {
         ty: Type,
         target: usize,
         from: Source,
     },
+    /// Parts of so many bytes, the lowest first, become one.
+    Pack {
+        bytes: u8,
+        target: usize,
+        parts: Box<[Source]>,
+    },
+    Unpack {
+        bytes: u8,
+        targets: Box<[Option<usize>]>,
+        from: Source,
+    },
     Unary {
         op: Unary,
         ty: Type,
+        mode: Mode,
         target: usize,
         a: Source,
     },
     Binary {
         op: Binary,
         ty: Type,
+        mode: Mode,
         target: usize,
         a: Source,
         b: Source,
@@ -203,17 +373,39 @@ pub(super) enum Action {
     Ternary {
         op: Ternary,
         ty: Type,
+        mode: Mode,
         target: usize,
         a: Source,
         b: Source,
         c: Source,
     },
-    Compare {
-        how: Comparison,
+    /// Bits of `a` put into `b` at a place, so many.
+    InsertBits {
         ty: Type,
         target: usize,
         a: Source,
         b: Source,
+        place: Source,
+        count: Source,
+    },
+    Carrying {
+        op: Carrying,
+        ty: Type,
+        /// Whether the carry is added, and whether it is set.
+        takes: bool,
+        sets: bool,
+        target: usize,
+        a: Source,
+        b: Source,
+        c: Source,
+    },
+    Compare(Box<Compare>),
+    /// What kind of a float it is.
+    Test {
+        how: TestFloat,
+        ty: Type,
+        target: usize,
+        a: Source,
     },
     Select {
         ty: Type,
@@ -225,7 +417,24 @@ pub(super) enum Action {
     Convert {
         to: Type,
         from: Type,
-        rounding: Rounding,
+        mode: Mode,
+        /// Negative is 0.
+        relu: bool,
+        target: usize,
+        a: Source,
+    },
+    /// Two floats become one word: `a` is the upper one.
+    ConvertPair {
+        to: Format,
+        mode: Mode,
+        relu: bool,
+        target: usize,
+        a: Source,
+        b: Source,
+    },
+    /// Is an address of a space?
+    IsSpace {
+        space: Space,
         target: usize,
         a: Source,
     },
@@ -238,11 +447,46 @@ pub(super) enum Action {
         a: Source,
         b: Source,
     },
+    Meet {
+        meeting: Meeting,
+        lanes: Source,
+    },
+    ActiveLanes {
+        target: usize,
+    },
+    /// What is of one cube meets.
+    Barrier {
+        id: Source,
+        vote: Option<(Vote, usize, Source, bool)>,
+    },
+    Fence,
     Branch {
         to: usize,
     },
-    Barrier,
+    Switch {
+        index: Source,
+        targets: Box<[usize]>,
+    },
+    /// Within a thread's own memory: from, to, bytes.
+    Carry(Box<[(usize, usize, usize)]>),
+    Call {
+        to: usize,
+    },
+    Return,
     Exit,
+    Trap,
+    Nothing,
+}
+
+/// A question about a float.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TestFloat {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
 }
 
 /// An instruction, and when it is done.

@@ -1,8 +1,8 @@
 //! Kernels: PTX text is read into instructions, which are interpreted.
 //!
 //! What is not known here (an instruction, a modifier, a directive) is an error when the module is loaded, never a
-//! wrong result. Threads of a block run one after the other, each up to the next barrier; blocks, too. So races
-//! *within* a launch are not seen.
+//! wrong result. The lanes of a warp that are at the same instruction run it together; of those that are apart, the
+//! ones that are behind go first, so that they meet again. Warps take turns, blocks run one after the other.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -11,25 +11,38 @@
 //! | `decode` | one statement into an instruction |
 //! | `operands` | what a statement is made of |
 //! | `instruction` | what there is |
-//! | `arithmetic` | what operations compute |
-//! | `run` | a launch |
+//! | `integer`, `number`, `arithmetic` | what operations compute: of bits, of floats, of either |
+//! | `run` | a launch: blocks, warps, memory, meetings |
+//! | `shadow` | who touched which bytes within a launch, and races there |
 
 mod arithmetic;
 mod decode;
 mod instruction;
+mod integer;
+mod number;
 mod operands;
 mod parse;
 mod run;
+mod shadow;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
-use std::ops::Range;
 use std::ptr::NonNull;
 
-use crate::access::Kind;
 use crate::code::Code;
 
 pub(crate) use parse::parse;
 pub(crate) use run::run;
+
+/// Where the spaces that are no global memory begin, as generic addresses.
+mod windows {
+    pub(super) const SHARED: u64 = 0x0b00_0000_0000;
+    pub(super) const LOCAL: u64 = 0x0b10_0000_0000;
+    pub(super) const PARAMETERS: u64 = 0x0b20_0000_0000;
+    /// As much as one can be.
+    pub(super) const BYTES: u64 = 1 << 32;
+}
 
 /// A parameter of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +52,15 @@ pub(crate) struct Parameter {
     pub(crate) bytes: usize,
 }
 
+/// A variable that a module declares.
+pub(crate) struct Variable<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) align: usize,
+    pub(crate) bytes: usize,
+    /// What its first bytes are; the rest is 0.
+    pub(crate) initial: &'a [u8],
+}
+
 /// A kernel, read.
 #[derive(Debug)]
 pub(crate) struct Kernel {
@@ -46,8 +68,13 @@ pub(crate) struct Kernel {
     pub(crate) parameters: Vec<Parameter>,
     /// Static shared memory.
     pub(crate) shared_bytes: usize,
-    /// How many registers a thread has.
+    /// How many registers a thread has, and how many bytes of its own.
     registers: usize,
+    local_bytes: usize,
+    /// It orders memory by other means than barriers.
+    fences: bool,
+    /// Where it begins among its instructions, those of its functions before.
+    entry: usize,
     instructions: Vec<instruction::Instruction>,
 }
 
@@ -65,48 +92,15 @@ pub(crate) struct Trap {
     pub(crate) said: String,
 }
 
-/// Memory of the GPU as a kernel sees it.
-pub(crate) trait Global {
-    /// Bytes that are there, to be touched like that.
-    fn at(&mut self, address: u64, bytes: u64, kind: Kind) -> Result<NonNull<u8>, Trap>;
+/// A block of memory of the GPU.
+pub(crate) struct Window {
+    pub(crate) start: u64,
+    pub(crate) bytes: u64,
+    pub(crate) at: NonNull<u8>,
 }
 
-/// More pieces than these are joined where they touch.
-const PIECES_MANY: usize = 1 << 14;
-
-/// What a launch touched.
-#[derive(Default)]
-pub(crate) struct Ranges(Vec<Range<u64>>);
-
-impl Ranges {
-    pub(crate) fn add(&mut self, range: Range<u64>) {
-        if let Some(last) = self.0.last_mut()
-            && last.start <= range.start
-            && range.start <= last.end
-        {
-            last.end = last.end.max(range.end);
-            return;
-        }
-        if self.0.len() == self.0.capacity() && self.0.len() >= PIECES_MANY {
-            self.join();
-        }
-        self.0.push(range);
-    }
-
-    fn join(&mut self) {
-        self.0.sort_by_key(|range| range.start);
-        self.0.dedup_by(|next, kept| {
-            let touch = next.start <= kept.end;
-            if touch {
-                kept.end = kept.end.max(next.end);
-            }
-            touch
-        });
-    }
-
-    /// In order, none touching another.
-    pub(crate) fn joined(mut self) -> Vec<Range<u64>> {
-        self.join();
-        self.0
-    }
+/// Memory of the GPU as a kernel sees it. What it hands out stays for the launch.
+pub(crate) trait Global {
+    /// The block that has these bytes.
+    fn window(&mut self, address: u64, bytes: u64) -> Result<Window, Trap>;
 }
