@@ -67,6 +67,7 @@ impl Machine {
             threads: [threads, 1, 1],
             shared_bytes: 1024,
             extras: Default::default(),
+            function: 0,
             parameters: bytes,
         };
         let ran = run(&launch, self);
