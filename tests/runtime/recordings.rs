@@ -88,6 +88,26 @@ fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_still_right
     );
 }
 
+/// A copy within a recording is no copy of overlapping ranges either.
+#[apply(every_device)]
+fn a_copy_whose_arguments_overlap_is_refused_at_the_replay(#[case] on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let (a, b) = (
+        stream.create(&[1_u32; 4]).unwrap(),
+        stream.create(&[2_u32; 4]).unwrap(),
+    );
+    let copy = stream.record(|recorder| recorder.copy(&a, &b)).unwrap();
+    let same = stream.create(&[5_u32; 6]).unwrap();
+    let (front, back) = (same.slice(..4).unwrap(), same.slice(2..).unwrap());
+    assert_eq!(
+        sentence(copy.replay_with(&stream, &[(0, &front), (1, &back)])),
+        "`replay` was not accepted: parameter 1 of the recording overlaps parameter 0 where task 0 writes one of them; copy one of them first"
+    );
+    copy.replay(&stream).unwrap();
+    assert_eq!(stream.read(&b).wait().unwrap(), [1; 4]);
+}
+
 /// One recording, many threads: replays that share a temporary are ordered.
 #[apply(every_device)]
 fn one_recording_runs_from_many_threads(#[case] on: On) {

@@ -12,6 +12,7 @@ use crate::completer::Returning;
 use crate::device::{CudaDevice, host_len};
 use crate::driver::Code;
 use crate::parts::{Part, parts};
+use crate::replay::Action;
 use crate::staging::{BLOCK_BYTES, Staged};
 
 /// Which way a part goes.
@@ -66,12 +67,13 @@ impl CudaDevice {
         copied
     }
 
-    /// Copies `source` to `target`.
+    /// Copies `source` to `target`, or adds that to a replay that is taken down.
     pub(crate) fn move_bytes(
         &mut self,
         queue: QueueId,
         source: &BoundSlice,
         target: &BoundSlice,
+        taken: Option<usize>,
     ) -> Result<(), Refused> {
         let (from, to) = (source.len, target.len);
         if from != to {
@@ -88,6 +90,10 @@ impl CudaDevice {
             return Err(Refused::Task(
                 "its source and its target overlap".to_owned(),
             ));
+        }
+        if let Some(task) = taken {
+            self.replays.push(task, Action::Copy { to, from, bytes });
+            return Ok(());
         }
         // SAFETY: both ranges are within pages, and apart.
         let answer = unsafe { (self.api().copy)(to, from, bytes, self.stream(queue)) };

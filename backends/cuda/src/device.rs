@@ -1,15 +1,16 @@
 //! The backend: what the device thread calls. It resolves bindings and feeds streams; it never waits for the GPU.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::sys::{CUcontext, CUdevice_attribute, CUdeviceptr, CUstream};
+use cudarc::driver::sys::{CUcontext, CUdevice_attribute, CUdeviceptr, CUstream, CUtensorMap};
 use millstream_core::access::Access;
 use millstream_core::backend::{
     Backend, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place, Refused, Span,
 };
 use millstream_core::error::OpenError;
-use millstream_core::id::{Cursor, Point, QueueId};
+use millstream_core::id::{Cursor, Point, QueueId, RecordingId};
 use millstream_core::landing::Landing;
 use millstream_core::layout::Strided;
 use millstream_core::memory::{PageError, PageId};
@@ -22,13 +23,14 @@ use crate::completer::{Completer, Ending};
 use crate::driver::{
     Api, Class, Code, Context, CuStream, Gpu, PagePool, context_may_have_changed, refused,
 };
-use crate::fill::fill;
+use crate::fill::sets;
 use crate::kernel::CudaCompiler;
-use crate::launch::METADATA_WORDS_MAX;
+use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::nvrtc::{Cache, Target};
 use crate::pages::Pages;
 use crate::properties::properties;
 use crate::queue::Queue;
+use crate::replay::{Action, Replays};
 use crate::staging::Staging;
 use crate::trace::Tracer;
 
@@ -43,6 +45,8 @@ pub struct CudaDevice {
     pub(crate) pitch_max: u64,
     /// Metadata of the launch that is being made.
     pub(crate) metadata: Box<[u32; METADATA_WORDS_MAX]>,
+    pub(crate) tensor_maps: Box<[CUtensorMap; TENSOR_MAPS_MAX]>,
+    pub(crate) replays: Replays,
     ending: Arc<Ending>,
     driven: bool,
     /// A wait between queues, or the end of a batch, was refused: what came after it would be in no order.
@@ -134,6 +138,8 @@ impl CudaDevice {
                 .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?
                 .max(0) as u64,
             metadata: Box::new([0; METADATA_WORDS_MAX]),
+            tensor_maps: Box::new([CUtensorMap { opaque: [0; 16] }; TENSOR_MAPS_MAX]),
+            replays: Replays::default(),
             properties,
             ending,
             driven: host.driven,
@@ -161,6 +167,10 @@ impl CudaDevice {
         Ok(made)
     }
 
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.ending.context
+    }
+
     pub(crate) fn api(&self) -> &'static Api {
         self.ending.context.api()
     }
@@ -168,7 +178,7 @@ impl CudaDevice {
     /// Makes the context current. A driven device is called on threads of others, whose code may have changed it; the
     /// device's own thread runs others' code in custom tasks alone.
     #[inline]
-    fn enter(&self) -> Result<(), Refused> {
+    pub(crate) fn enter(&self) -> Result<(), Refused> {
         if self.disordered {
             return Err(Refused::Lost("its queues are in no order".to_owned()));
         }
@@ -266,8 +276,11 @@ impl Backend for CudaDevice {
         cursor: Cursor,
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
+        if let Some(task) = self.replays.task(cursor) {
+            return self.launch_kernel(queue, launch, Some(task));
+        }
         self.begin(queue)?;
-        self.launch_kernel(queue, launch)?;
+        self.launch_kernel(queue, launch, None)?;
         self.queues[queue.index()].issue(cursor);
         Ok(())
     }
@@ -304,8 +317,11 @@ impl Backend for CudaDevice {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
+        if let Some(task) = self.replays.task(place.cursor) {
+            return self.move_bytes(place.queue, source, target, Some(task));
+        }
         self.begin(place.queue)?;
-        self.move_bytes(place.queue, source, target)?;
+        self.move_bytes(place.queue, source, target, None)?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }
@@ -316,16 +332,40 @@ impl Backend for CudaDevice {
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
+        let (address, bytes) = (self.pages.resolve(target)?, host_len(target.len)?);
+        if let Some(task) = self.replays.task(place.cursor) {
+            return sets(address, bytes, pattern, |set| {
+                self.replays.push(task, Action::Set(set));
+                Ok(())
+            });
+        }
         self.begin(place.queue)?;
-        let address = self.pages.resolve(target)?;
         let stream = self.stream(place.queue);
-        let filled = fill(self.api(), stream, address, host_len(target.len)?, pattern);
-        filled.map_err(|cut| {
-            let refused = self.refusal(cut.call, cut.code);
-            self.cut_short(cut.begun, refused)
+        let mut begun = false;
+        let filled = sets(address, bytes, pattern, |set| {
+            // SAFETY: the range is within a page (`resolve`), and all of its sets are within the range.
+            unsafe { set.issue(self.api(), stream) }?;
+            begun = true;
+            Ok(())
+        });
+        filled.map_err(|(call, code)| {
+            let refused = self.refusal(call, code);
+            self.cut_short(begun, refused)
         })?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
+    }
+
+    fn begin_replay(&mut self, queue: QueueId, recording: RecordingId, tasks: usize) {
+        self.replays.begin(queue, recording, tasks);
+    }
+
+    fn end_replay(&mut self, queue: QueueId) -> Result<(), (usize, Refused)> {
+        self.end_taking(queue)
+    }
+
+    fn recording_released(&mut self, recording: RecordingId) -> Option<Box<dyn Any + Send>> {
+        self.replays.release(recording)
     }
 
     fn custom(

@@ -1,103 +1,165 @@
-//! Fills: the driver sets units of one, two or four bytes; longer patterns and odd ends are made of those.
+//! Fills: the driver sets elements of one, two or four bytes; longer patterns and odd ends are made of those.
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use millstream_core::message::Pattern;
 
 use crate::driver::{Api, Code};
 
-/// The call that was refused, and whether one before it is under way.
-pub(crate) struct Cut {
-    pub(crate) call: &'static str,
-    pub(crate) code: Code,
-    pub(crate) begun: bool,
+/// One call of the driver: `height` rows of `width` elements, `pitch` bytes apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Set {
+    pub(crate) address: CUdeviceptr,
+    pub(crate) pitch: usize,
+    pub(crate) value: u32,
+    /// Bytes of an element: 1, 2 or 4.
+    pub(crate) element: u32,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
 }
 
-impl Cut {
-    fn after(self, begun: bool) -> Self {
-        Self { begun, ..self }
+impl Set {
+    /// Elements in one row.
+    fn line(address: CUdeviceptr, element: u32, value: u32, width: usize) -> Self {
+        Self {
+            address,
+            pitch: 0,
+            value,
+            element,
+            width,
+            height: 1,
+        }
+    }
+
+    /// Gives it to a stream, or says which call was refused.
+    ///
+    /// # Safety
+    /// What it sets is within a page.
+    pub(crate) unsafe fn issue(
+        &self,
+        api: &Api,
+        stream: CUstream,
+    ) -> Result<(), (&'static str, Code)> {
+        let Self {
+            address,
+            value,
+            width,
+            ..
+        } = *self;
+        // SAFETY: the caller's promise.
+        let (call, answer) = unsafe {
+            match (self.height, self.element) {
+                (1, 1) => (
+                    "cuMemsetD8Async",
+                    (api.fill_8)(address, value as u8, width, stream),
+                ),
+                (1, 2) => (
+                    "cuMemsetD16Async",
+                    (api.fill_16)(address, value as u16, width, stream),
+                ),
+                (1, _) => (
+                    "cuMemsetD32Async",
+                    (api.fill_32)(address, value, width, stream),
+                ),
+                (height, _) => (
+                    "cuMemsetD2D8Async",
+                    (api.fill_8_2d)(address, self.pitch, value as u8, width, height, stream),
+                ),
+            }
+        };
+        Code::check(answer).map_err(|code| (call, code))
     }
 }
 
-/// Fills `bytes` from `address` with the pattern, cut where they end. The memory is within a page.
-pub(crate) fn fill(
-    api: &Api,
-    stream: CUstream,
+/// What fills `bytes` from `address` with the pattern, cut where they end, one after the other until one is refused.
+pub(crate) fn sets<E>(
     address: CUdeviceptr,
     bytes: usize,
     pattern: Pattern,
-) -> Result<(), Cut> {
+    mut each: impl FnMut(Set) -> Result<(), E>,
+) -> Result<(), E> {
     let unit = pattern.bytes();
     let width = usize::from(pattern.width).clamp(1, unit.len());
     let unit = &unit[..width];
     if bytes == 0 {
         return Ok(());
     }
-    let aligned = address.is_multiple_of(width as u64);
-    let whole = bytes / width;
-    let same = unit.iter().all(|byte| *byte == unit[0]);
-    // SAFETY: of all calls below: what is set is within the range that the caller vouches for.
-    unsafe {
-        match unit {
-            _ if same => answer(
-                "cuMemsetD8Async",
-                (api.fill_8)(address, unit[0], bytes, stream),
-            ),
-            [low, high] if aligned => {
-                let value = u16::from_le_bytes([*low, *high]);
-                answer(
-                    "cuMemsetD16Async",
-                    (api.fill_16)(address, value, whole, stream),
-                )?;
-                rest(api, stream, address, bytes, unit)
-            }
-            [a, b, c, d] if aligned => {
-                let value = u32::from_le_bytes([*a, *b, *c, *d]);
-                answer(
-                    "cuMemsetD32Async",
-                    (api.fill_32)(address, value, whole, stream),
-                )?;
-                rest(api, stream, address, bytes, unit)
-            }
-            _ => {
-                // A column for each byte of the pattern.
-                for (column, byte) in unit.iter().enumerate() {
-                    let rows = (bytes + width - 1 - column) / width;
-                    if rows > 0 {
-                        let start = address + column as u64;
-                        let set = (api.fill_8_2d)(start, width, *byte, 1, rows, stream);
-                        answer("cuMemsetD2D8Async", set).map_err(|cut| cut.after(column > 0))?;
-                    }
-                }
-                Ok(())
-            }
-        }
+    if unit.iter().all(|byte| *byte == unit[0]) {
+        return each(Set::line(address, 1, u32::from(unit[0]), bytes));
     }
-}
-
-/// The pattern's first bytes, where a whole one has no room.
-///
-/// # Safety
-/// The range is within a page.
-unsafe fn rest(
-    api: &Api,
-    stream: CUstream,
-    address: CUdeviceptr,
-    bytes: usize,
-    unit: &[u8],
-) -> Result<(), Cut> {
-    let done = bytes - bytes % unit.len();
-    for (place, byte) in unit.iter().take(bytes - done).enumerate() {
-        let at = address + (done + place) as u64;
-        // SAFETY: the caller's promise.
-        answer("cuMemsetD8Async", unsafe {
-            (api.fill_8)(at, *byte, 1, stream)
-        })
-        .map_err(|cut| cut.after(true))?;
+    let element = match address.is_multiple_of(width as u64) {
+        true => value(unit),
+        false => None,
+    };
+    if let Some(value) = element {
+        let whole = bytes / width;
+        if whole > 0 {
+            each(Set::line(address, width as u32, value, whole))?;
+        }
+        // The pattern's first bytes, where a whole one has no room.
+        let done = whole * width;
+        let mut rest = unit.iter().take(bytes - done).zip(done..);
+        return rest.try_for_each(|(byte, at)| {
+            each(Set::line(address + at as u64, 1, u32::from(*byte), 1))
+        });
+    }
+    // A column for each byte of the pattern.
+    for (column, byte) in unit.iter().enumerate().take(bytes) {
+        each(Set {
+            address: address + column as u64,
+            pitch: width,
+            value: u32::from(*byte),
+            element: 1,
+            width: 1,
+            height: (bytes + width - 1 - column) / width,
+        })?;
     }
     Ok(())
 }
 
-fn answer(call: &'static str, answer: u32) -> Result<(), Cut> {
-    let begun = false;
-    Code::check(answer).map_err(|code| Cut { call, code, begun })
+/// The pattern as one element, where the driver has elements of its width.
+fn value(unit: &[u8]) -> Option<u32> {
+    match *unit {
+        [low, high] => Some(u32::from(u16::from_le_bytes([low, high]))),
+        [a, b, c, d] => Some(u32::from_le_bytes([a, b, c, d])),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn sets_write_the_pattern_and_nothing_else(
+            start in 0_usize..9,
+            bytes in 0_usize..40,
+            unit in prop_oneof![Just(1_u8), Just(2), Just(4), Just(8)],
+            words in any::<u64>(),
+        ) {
+            let pattern = Pattern { value: words, width: unit };
+            let mut memory = [None; 64];
+            let set: Result<(), ()> = sets(start as u64, bytes, pattern, |set| {
+                assert!(set.width > 0 && set.height > 0, "the driver refuses nothing at all");
+                assert!(set.address.is_multiple_of(u64::from(set.element)));
+                for row in 0..set.height {
+                    for column in 0..set.width {
+                        for byte in 0..set.element as usize {
+                            let at = set.address as usize + row * set.pitch + column * set.element as usize + byte;
+                            assert!(memory[at].is_none(), "written twice");
+                            memory[at] = Some(set.value.to_le_bytes()[byte]);
+                        }
+                    }
+                }
+                Ok(())
+            });
+            prop_assert!(set.is_ok());
+            for (at, byte) in memory.iter().enumerate() {
+                let within = (start..start + bytes).contains(&at);
+                let expected = within.then(|| words.to_le_bytes()[(at - start) % usize::from(unit)]);
+                prop_assert_eq!(*byte, expected);
+            }
+        }
+    }
 }

@@ -28,6 +28,8 @@ pub(crate) struct CudaKernel {
     pub(crate) shared_bytes: u32,
     /// Where each scalar lies in the packed ones, in declared order, and its bytes.
     pub(crate) scalars: Vec<Range<usize>>,
+    /// Bytes of each parameter of its entry point.
+    pub(crate) parameter_bytes: Box<[usize]>,
     /// What a launch has beyond those.
     pub(crate) options: CudaLaunch,
 }
@@ -68,6 +70,7 @@ impl Compiler for CudaCompiler {
             )
         })?;
         let cube = kernel.cube();
+        let declared = declared(kernel, &options);
         let made = CudaKernel {
             threads: cube.threads,
             shared_bytes: cube.shared_bytes,
@@ -77,12 +80,13 @@ impl Compiler for CudaCompiler {
                 .iter()
                 .map(|scalar| scalar.offset..scalar.offset + scalar.dtype.size())
                 .collect(),
+            parameter_bytes: declared.iter().map(|(_, bytes)| *bytes).collect(),
             options,
             function,
         };
         let undescribed = |code| refused("the driver does not describe it", code);
-        if let Some(parameters) = made.function.parameters().map_err(undescribed)? {
-            check_parameters(kernel, &made, &parameters)?;
+        if let Some(taken) = made.function.parameters().map_err(undescribed)? {
+            check_parameters(kernel, &declared, &taken)?;
         }
         let most = made.function.threads_max().map_err(undescribed)?;
         check_threads(kernel, cube.threads, most)?;
@@ -185,58 +189,55 @@ impl CudaCompiler {
     }
 }
 
-/// A pointer for each binding and each scalar by value: does the entry point take that? Asked once, so that no launch
-/// hands the GPU what it misreads.
-fn check_parameters(
-    kernel: &Kernel,
-    made: &CudaKernel,
-    parameters: &[usize],
-) -> Result<(), KernelError> {
+/// What an entry point takes, each with its bytes: a pointer for each binding, each scalar by value, and what
+/// `CudaLaunch` says.
+fn declared(kernel: &Kernel, options: &CudaLaunch) -> Vec<(String, usize)> {
     let signature = kernel.signature();
     let bindings = signature.bindings().iter().map(|binding| {
         let qualifier = match binding.access {
             Access::Read => "const ",
             _ => "",
         };
-        (
-            format!("`{qualifier}{}* {}`", binding.dtype, binding.name),
-            size_of::<u64>(),
-        )
+        let what = format!("`{qualifier}{}* {}`", binding.dtype, binding.name);
+        (what, size_of::<u64>())
     });
-    let scalars = signature.scalars().iter().zip(&made.scalars);
-    let scalars =
-        scalars.map(|(scalar, place)| (format!("`{} {}`", scalar.dtype, scalar.name), place.len()));
-    let maps = (0..made.options.tensor_maps).map(|_| {
-        (
-            "`const __grid_constant__ CUtensorMap`".to_owned(),
-            size_of::<CUtensorMap>(),
-        )
+    let scalars = signature.scalars().iter();
+    let scalars = scalars.map(|scalar| {
+        let what = format!("`{} {}`", scalar.dtype, scalar.name);
+        (what, scalar.dtype.size())
     });
-    let words = made.options.metadata_words;
+    let map = "`const __grid_constant__ CUtensorMap`";
+    let maps = (0..options.tensor_maps).map(|_| (map.to_owned(), size_of::<CUtensorMap>()));
+    let words = options.metadata_words;
     let metadata = (words > 0).then(|| {
-        let bytes = words * size_of::<u32>();
-        (
-            format!("the metadata, `unsigned words[{words}]` by value,"),
-            bytes,
-        )
+        let what = format!("the metadata, `unsigned words[{words}]` by value,");
+        (what, words * size_of::<u32>())
     });
-    let declared: Vec<_> = bindings
+    bindings
         .chain(scalars)
         .chain(maps)
         .chain(metadata)
-        .collect();
+        .collect()
+}
+
+/// Does the entry point take what is declared? Asked once, so that no launch hands the GPU what it misreads.
+fn check_parameters(
+    kernel: &Kernel,
+    declared: &[(String, usize)],
+    taken: &[usize],
+) -> Result<(), KernelError> {
     let misfit = |log: String| KernelError::Compile {
         kernel: kernel.name().clone(),
         log,
     };
-    if declared.len() != parameters.len() {
+    if declared.len() != taken.len() {
         return Err(misfit(format!(
             "its entry point takes {} parameters, and {} are declared: bindings, then scalars, then what `CudaLaunch` says",
-            parameters.len(),
+            taken.len(),
             declared.len()
         )));
     }
-    for (place, ((what, declared), taken)) in declared.iter().zip(parameters).enumerate() {
+    for (place, ((what, declared), taken)) in declared.iter().zip(taken).enumerate() {
         if declared != taken {
             return Err(misfit(format!(
                 "parameter {place} of its entry point has {taken} bytes, and {what} has {declared}"

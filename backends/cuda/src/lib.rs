@@ -5,7 +5,7 @@
 //!  CudaDevice ── launch, copy ──► CuStream ──► (GPU runs)
 //!      └── flush: one event ──────────────────► CuEvent ──► Completer: lands what was read back, publishes
 //! ```
-//! Not run on hardware yet. Not there yet: captured recordings. Cube counts are not
+//! Not run on hardware yet. Cube counts are not
 //! read on the device: the driver launches what the host says.
 //!
 //! | module | what |
@@ -19,6 +19,7 @@
 //! | `staging` | pinned blocks that copies go through |
 //! | `pages` | memory, and how bindings resolve to addresses |
 //! | `launch` | launches: bindings and values become the parameters of an entry point; tensor maps |
+//! | `replay` | recordings, launched as graphs |
 //! | `kernel` | sources become functions, checked against their signatures |
 //! | `nvrtc` | CUDA C to binaries, and a cache of them on disk |
 
@@ -35,6 +36,7 @@ mod pages;
 mod parts;
 mod properties;
 mod queue;
+mod replay;
 mod staging;
 mod trace;
 

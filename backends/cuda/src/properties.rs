@@ -7,7 +7,7 @@ use millstream_core::error::OpenError;
 use millstream_core::properties::{DeviceProperties, Feature};
 use millstream_core::stream::Priority;
 
-use crate::driver::Gpu;
+use crate::driver::{Gpu, graph_api};
 use crate::pages::ALIGNMENT;
 
 /// Tasks of a queue in flight, at most. A launch blocks when about 1,000 are pending on a stream of the driver.
@@ -25,6 +25,9 @@ pub(crate) fn properties(
     if positive(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? > 0 && gpu.api.launch_with.is_some()
     {
         features.insert(Feature::Clusters);
+    }
+    if graph_api().is_some() {
+        features.insert(Feature::Capture);
     }
     if positive(Attribute::CU_DEVICE_ATTRIBUTE_TENSOR_MAP_ACCESS_SUPPORTED)? > 0
         && gpu.api.encode_tiled.is_some()

@@ -90,10 +90,16 @@ impl Queue {
     /// The task at this cursor has been given to the stream.
     #[inline]
     pub(crate) fn issue(&mut self, cursor: Cursor) {
-        self.issued = cursor;
+        self.issue_all(cursor, cursor);
+    }
+
+    /// The same of all tasks from `first` to `last`, as one.
+    #[inline]
+    pub(crate) fn issue_all(&mut self, first: Cursor, last: Cursor) {
+        self.issued = last;
         if let (Some(tracer), Some(start)) = (&self.tracer, self.begun.take()) {
             self.timings
-                .extend(tracer.end(cursor, start, &self.stream).ok());
+                .extend(tracer.end(first, start, &self.stream).ok());
         }
     }
 

@@ -26,7 +26,7 @@ use crate::error::{KernelError, OpenError};
 use crate::failure::FailureRef;
 use crate::handle::Table;
 use crate::health::Recovery;
-use crate::id::{Cursor, Point, QueueId, SliceId};
+use crate::id::{Cursor, Point, QueueId, RecordingId, SliceId};
 use crate::kernel::{ExecutionMode, Kernel};
 use crate::landing::Landing;
 use crate::launch::TensorMap;
@@ -232,6 +232,29 @@ pub trait Backend: Send + 'static {
     /// # Errors
     /// When the device cannot give them out.
     fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<Self::Resources>, Refused>;
+
+    /// The tasks up to [`Backend::end_replay`] are those of a recording that is replayed, so many, each by its own call
+    /// as ever. They have cursors of `queue` that follow each other. A device that replays recordings as a whole may
+    /// take them down, and issue them at the end.
+    fn begin_replay(&mut self, queue: QueueId, recording: RecordingId, tasks: usize) {
+        let _ = (queue, recording, tasks);
+    }
+
+    /// Every task since [`Backend::begin_replay`] is issued now.
+    ///
+    /// # Errors
+    /// Which of them, from 0, was refused, and why. Those before it are issued, those behind it are not.
+    fn end_replay(&mut self, queue: QueueId) -> Result<(), (usize, Refused)> {
+        let _ = queue;
+        Ok(())
+    }
+
+    /// A recording will not be replayed any more. What the device keeps of it is answered, to be dropped on whatever
+    /// thread once everything that was issued has passed.
+    fn recording_released(&mut self, recording: RecordingId) -> Option<Box<dyn Any + Send>> {
+        let _ = recording;
+        None
+    }
 
     /// Nothing runs, in order: the cursor passes once everything before it has. Infallible, because
     /// what failed to be queued still keeps its place in the order.

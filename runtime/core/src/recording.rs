@@ -143,8 +143,8 @@ pub(crate) struct Overlapping {
     pub(crate) second: usize,
 }
 
-/// The first launch of which two bindings overlap, with these handles as parameters, where one is
-/// written and the kernel does not say that they may.
+/// The first task of which two bindings overlap, with these handles as parameters, where one is
+/// written and no kernel says that they may.
 pub(crate) fn overlapping_task(
     tasks: &[RecordedTask],
     parameters: &[Binding],
@@ -158,11 +158,7 @@ pub(crate) fn overlapping_task(
             binding.access,
         )
     };
-    let launches = tasks
-        .iter()
-        .enumerate()
-        .filter(|(_, task)| matches!(task.op, RecordedOp::Launch { .. }));
-    for (task, recorded) in launches {
+    for (task, recorded) in tasks.iter().enumerate() {
         for (index, first) in recorded.bindings.iter().enumerate() {
             let conflicts = |second: &&RecordedBinding| {
                 !(first.aliases && second.aliases) && bound(first).conflicts(&bound(second))

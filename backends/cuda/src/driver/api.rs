@@ -7,7 +7,8 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
-    CUDA_MEMCPY2D, CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUlaunchConfig,
+    CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext,
+    CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUlaunchConfig,
     CUmemPoolProps, CUmemoryPool, CUmodule, CUstream, CUtensorMap, CUuuid,
 };
 use libloading::Library;
@@ -16,16 +17,18 @@ use super::library::library;
 
 macro_rules! functions {
     (
+        $(#[$about:meta])*
+        struct $table:ident;
         needed { $($name:ident = $symbol:ident($($type:ty),*);)* }
         optional { $($maybe:ident = $maybe_symbol:ident($($maybe_type:ty),*);)* }
     ) => {
-        /// The driver's functions.
-        pub(crate) struct Api {
+        $(#[$about])*
+        pub(crate) struct $table {
             $(pub(crate) $name: unsafe extern "C" fn($($type),*) -> u32,)*
             $(pub(crate) $maybe: Option<unsafe extern "C" fn($($maybe_type),*) -> u32>,)*
         }
 
-        impl Api {
+        impl $table {
             fn of(library: &'static Library) -> Result<Self, &'static str> {
                 // SAFETY: the types are those of the driver's headers, but for the answers: a C enumeration is an
                 // unsigned number to a caller.
@@ -43,6 +46,8 @@ macro_rules! functions {
 }
 
 functions! {
+    /// The driver's functions.
+    struct Api;
     needed {
         init = cuInit(c_uint);
         driver_version = cuDriverGetVersion(*mut c_int);
@@ -114,6 +119,33 @@ functions! {
     }
 }
 
+functions! {
+    /// Those for graphs, since 12.0.
+    struct GraphApi;
+    needed {
+        create = cuGraphCreate(*mut CUgraph, c_uint);
+        destroy = cuGraphDestroy(CUgraph);
+        add_kernel = cuGraphAddKernelNode_v2(
+            *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_KERNEL_NODE_PARAMS
+        );
+        add_copy = cuGraphAddMemcpyNode(
+            *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_MEMCPY3D, CUcontext
+        );
+        add_set = cuGraphAddMemsetNode(
+            *mut CUgraphNode, CUgraph, *const CUgraphNode, usize, *const CUDA_MEMSET_NODE_PARAMS, CUcontext
+        );
+        instantiate = cuGraphInstantiateWithFlags(*mut CUgraphExec, CUgraph, u64);
+        destroy_exec = cuGraphExecDestroy(CUgraphExec);
+        set_kernel = cuGraphExecKernelNodeSetParams_v2(CUgraphExec, CUgraphNode, *const CUDA_KERNEL_NODE_PARAMS);
+        set_copy = cuGraphExecMemcpyNodeSetParams(CUgraphExec, CUgraphNode, *const CUDA_MEMCPY3D, CUcontext);
+        set_set = cuGraphExecMemsetNodeSetParams(
+            CUgraphExec, CUgraphNode, *const CUDA_MEMSET_NODE_PARAMS, CUcontext
+        );
+        launch = cuGraphLaunch(CUgraphExec, CUstream);
+    }
+    optional {}
+}
+
 /// Why the driver cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Absent {
@@ -137,4 +169,11 @@ pub(crate) fn api() -> Result<&'static Api, Absent> {
         Api::of(library).map_err(Absent::Function)
     });
     found.as_ref().map_err(Clone::clone)
+}
+
+/// The driver's functions for graphs, looked up once; none, if it has not all of them.
+pub(crate) fn graph_api() -> Option<&'static GraphApi> {
+    static API: OnceLock<Option<GraphApi>> = OnceLock::new();
+    API.get_or_init(|| GraphApi::of(library().ok()?).ok())
+        .as_ref()
 }

@@ -67,7 +67,7 @@ impl Context {
 
     /// Ends something that was made in it, on whatever thread its last owner let go of it: a client's knows nothing of
     /// CUDA, or has a context of its own current, which is so again afterwards.
-    pub(super) fn end(&self, call: &'static str, end: impl FnOnce(&Api) -> u32) {
+    pub(crate) fn end(&self, call: &'static str, end: impl FnOnce(&Api) -> u32) {
         // SAFETY: the context is retained.
         let pushed = unsafe { (self.api().push_context)(self.raw) };
         told("cuCtxPushCurrent", pushed);

@@ -13,7 +13,7 @@ mod memory;
 mod module;
 mod stream;
 
-pub(crate) use api::{Api, api};
+pub(crate) use api::{Api, GraphApi, api, graph_api};
 pub(crate) use code::{Class, Code};
 pub(crate) use context::{Context, context_may_have_changed};
 pub(crate) use gpu::{Gpu, gpus, refused};

@@ -20,7 +20,7 @@ use crate::kernel::CudaKernel;
 pub(crate) const PARAMETERS_INLINE: usize = 48;
 
 /// Where the parameters of an entry point lie, as the driver reads them during the call.
-struct Parameters {
+pub(crate) struct Parameters {
     places: [*mut c_void; PARAMETERS_INLINE],
     count: usize,
 }
@@ -31,6 +31,11 @@ impl Parameters {
             places: [std::ptr::null_mut(); PARAMETERS_INLINE],
             count: 0,
         }
+    }
+
+    /// Where each lies.
+    pub(crate) fn values(&self) -> &[*mut c_void] {
+        &self.places[..self.count]
     }
 
     /// Adds one. The driver only reads what is there.
@@ -48,11 +53,13 @@ impl Parameters {
 }
 
 impl CudaDevice {
-    /// Gives a launch to the queue's stream; none, if it has no cubes.
+    /// Gives a launch to the queue's stream, or, of a replay that is taken down, adds it to that. None, if it has no
+    /// cubes.
     pub(crate) fn launch_kernel(
         &mut self,
         queue: QueueId,
         launch: &Launch<'_>,
+        taken: Option<usize>,
     ) -> Result<(), Refused> {
         let Some(kernel) = launch.kernel.downcast_ref::<CudaKernel>() else {
             return Err(Refused::Task(
@@ -77,21 +84,25 @@ impl CudaDevice {
             let value = value.ok_or_else(|| Refused::Task("it has too few scalars".to_owned()))?;
             parameters.push(value)?;
         }
-        let mut maps = [CUtensorMap { opaque: [0; 16] }; TENSOR_MAPS_MAX];
         if kernel.options.tensor_maps != launch.tensor_maps.len() {
             let (brought, taken) = (launch.tensor_maps.len(), kernel.options.tensor_maps);
             return Err(Refused::Task(format!(
                 "it brings {brought} tensor maps, and its kernel says by `CudaLaunch` that it takes {taken}"
             )));
         }
-        for (place, map) in maps.iter_mut().zip(launch.tensor_maps) {
-            *place = self.encode(launch, map)?;
-            parameters.push(place)?;
+        for (place, map) in launch.tensor_maps.iter().enumerate() {
+            self.tensor_maps[place] = self.encode(launch, map)?;
+            parameters.push(&raw const self.tensor_maps[place])?;
         }
         if kernel.options.metadata_words > 0 {
             parameters.push(self.metadata(kernel.options.metadata_words, launch.metadata)?)?;
         }
         if cubes.contains(&0) {
+            return Ok(());
+        }
+        if let Some(task) = taken {
+            self.replays
+                .launch(task, (launch.kernel, kernel), cubes, &parameters);
             return Ok(());
         }
         let stream = self.stream(queue);
@@ -251,7 +262,7 @@ impl Attribute {
 
 impl CudaLaunch {
     /// Does a launch need no attributes?
-    fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.cluster.is_none() && !self.cooperative && !self.programmatic
     }
 

@@ -11,7 +11,7 @@ use crate::backend::{Backend, BackendKernel};
 use crate::handle::Binding;
 use crate::hazard::log::AccessLog;
 use crate::hazard::points::Points;
-use crate::id::{ClientId, Point, QueueId, SeatId};
+use crate::id::{ClientId, Point, QueueId, RecordingId, SeatId};
 use crate::kernel::Kernel;
 use crate::message::{Op, Registration};
 use crate::planted::{Bug, on};
@@ -36,7 +36,7 @@ pub(super) struct PreparedKernel {
 
 /// A recording that is ready to replay.
 pub(super) struct StoredRecording {
-    pub(super) slot: u32,
+    pub(super) id: RecordingId,
     pub(super) tasks: Arc<[RecordedTask]>,
     /// What launches run, in the order of `tasks`; nothing for copies and fills.
     pub(super) kernels: Vec<Option<(Arc<str>, BackendKernel)>>,
@@ -69,7 +69,7 @@ impl<B: Backend> Server<B> {
                     .collect();
                 let launches = tasks.iter().filter(|task| task.kernel().is_some()).count();
                 let stored = StoredRecording {
-                    slot: id.index(),
+                    id,
                     tasks,
                     kernels,
                     launches: launches as u64,
@@ -303,9 +303,11 @@ impl<B: Backend> Server<B> {
         let recording = &self.recordings[key as usize];
         if recording.dropped && recording.held_tasks == 0 {
             let recording = self.recordings.remove(key as usize);
-            self.links.take(recording.slot);
-            self.collect(Box::new((recording.tasks, recording.kernels)));
-            self.table.recycle(recording.slot);
+            let (id, kernels) = (recording.id, recording.kernels);
+            self.links.take(id.index());
+            let of_backend = self.backend.recording_released(id);
+            self.collect(Box::new((recording.tasks, kernels, of_backend)));
+            self.table.recycle(id.index());
         }
     }
 

@@ -51,7 +51,7 @@ impl<B: Backend> Server<B> {
     /// Runs the tasks of a recording whose parameters have no failed ranges, and tells how many there are.
     ///
     /// # Errors
-    /// Which one failed, and why; its bindings are in `inner`.
+    /// Which one failed, and why; its bindings are in `inner`. Those before it are issued.
     fn replay_sound(
         &mut self,
         key: u32,
@@ -72,22 +72,36 @@ impl<B: Backend> Server<B> {
         let state = &mut queues[point.queue.index()];
         // The replay has the cursor of its first task already.
         let (first, task_count) = (state.issued, stored.tasks.len());
-        let tasks = stored.tasks.iter().zip(&stored.kernels);
-        for (index, (recorded, kernel)) in tasks.enumerate() {
-            bind_parts(bound, recorded, inner);
-            let here = Point::new(point.queue, first + index as u64);
-            if let Err(failure) = run_recorded(backend, loss, names, recorded, kernel, inner, here)
-            {
-                backend.mark(here.queue, here.cursor);
-                state.issued += index as u64;
-                counters.tasks += index as u64;
-                return Err((index, failure));
+        backend.begin_replay(point.queue, stored.id, task_count);
+        let tasks = stored.tasks.iter().zip(&stored.kernels).enumerate();
+        let called = tasks
+            .into_iter()
+            .try_for_each(|(index, (recorded, kernel))| {
+                bind_parts(bound, recorded, inner);
+                let here = Point::new(point.queue, first + index as u64);
+                run_recorded(backend, loss, names, recorded, kernel, inner, here)
+                    .map_err(|failure| (index, failure))
+            });
+        // What was taken down before a failure is issued all the same; a failure of that comes first.
+        let ended = backend.end_replay(point.queue).map_err(|(index, refused)| {
+            bind_parts(bound, &stored.tasks[index], inner);
+            let kernel = &stored.kernels[index];
+            let name = kernel.as_ref().map_or(&names.replay, |(name, _)| name);
+            (index, loss.refusal(backend, name, refused))
+        });
+        let (issued, outcome) = match ended.and(called) {
+            Ok(()) => {
+                counters.launches += stored.launches;
+                (task_count, Ok(task_count))
             }
-        }
-        state.issued += task_count as u64 - 1;
-        counters.tasks += task_count as u64 - 1;
-        counters.launches += stored.launches;
-        Ok(task_count)
+            Err((index, failure)) => {
+                backend.mark(point.queue, first + index as u64);
+                (index + 1, Err((index, failure)))
+            }
+        };
+        state.issued += issued as u64 - 1;
+        counters.tasks += issued as u64 - 1;
+        outcome
     }
 
     /// Runs the tasks of a recording from `begun` on, each looked at by itself.

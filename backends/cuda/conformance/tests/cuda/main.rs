@@ -11,5 +11,6 @@ mod loss;
 mod moving;
 mod order;
 mod program;
+mod replays;
 mod spans;
 mod support;

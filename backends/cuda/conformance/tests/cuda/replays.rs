@@ -1,0 +1,172 @@
+//! Recordings: issued task by task the first time, and as one graph of the driver from the second on.
+
+use millstream_core::client::KernelHandle;
+use millstream_core::client::{Recording, Stream};
+use millstream_core::handle::Handle;
+use millstream_core::health::Health;
+use millstream_core::launch::{CubeCount, read, update};
+use rstest::rstest;
+
+use crate::support::*;
+
+const LEN: usize = 64;
+
+/// A recording of a launch, a copy, two fills and another launch; what it makes of `x`.
+struct Rig {
+    stream: Stream,
+    tail: Handle<f32>,
+    recording: Recording,
+}
+
+fn record(stream: &Stream, saxpy: &KernelHandle) -> Rig {
+    let x = stream.create(&[1.0_f32; LEN]).unwrap();
+    let y = stream.create(&[0.0_f32; LEN]).unwrap();
+    let tail = stream.empty::<f32>(LEN).unwrap();
+    let one = CubeCount::Static(1, 1, 1);
+    let recording = stream.record(|r| {
+        r.fill(&y, 0.5_f32)?;
+        r.launch(
+            saxpy,
+            one.clone(),
+            (read(&x), update(&y), 2.0_f32, LEN as u32),
+        )?;
+        r.copy(&y, &tail)?;
+        r.copy(&y.slice(1..3).unwrap(), &tail.slice(5..7).unwrap())?;
+        r.fill(&tail.slice(1..3).unwrap(), 0_f32)?;
+        r.launch(
+            saxpy,
+            one.clone(),
+            (read(&y), update(&tail), 1.0_f32, LEN as u32),
+        )
+    });
+    let stream = stream.clone();
+    Rig {
+        stream,
+        tail,
+        recording: recording.unwrap(),
+    }
+}
+
+/// What the recording makes of so much in `x`.
+fn expected(x: f32) -> [f32; LEN] {
+    let y = 2.0 * x + 0.5;
+    let mut tail = [2.0 * y; LEN];
+    tail[1..3].fill(y);
+    tail
+}
+
+/// I1, I2: replays compute what their tasks would, in the order of their stream, whatever they are bound to; the driver is
+/// called once for each.
+#[rstest]
+fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64) {
+    let gpu = gpu(seed);
+    let device = open(2);
+    let client = device.client();
+    let saxpy = client.kernel(saxpy()).unwrap();
+    let rig = record(&client.stream(), &saxpy);
+    let others: Vec<_> = (2..5)
+        .map(|x| rig.stream.create(&[x as f32; LEN]).unwrap())
+        .collect();
+    rig.recording.replay(&rig.stream).unwrap();
+    assert_eq!(rig.stream.read(&rig.tail).wait().unwrap(), expected(1.0));
+    assert_eq!(
+        gpu.calls("cuGraphLaunch"),
+        0,
+        "the first is issued task by task"
+    );
+    let launches = gpu.calls("cuLaunchKernel");
+    for round in 1..5 {
+        rig.recording.replay(&rig.stream).unwrap();
+        assert_eq!(rig.stream.read(&rig.tail).wait().unwrap(), expected(1.0));
+        assert_eq!(gpu.calls("cuGraphLaunch"), round);
+    }
+    assert_eq!(
+        gpu.calls("cuGraphExecKernelNodeSetParams_v2"),
+        0,
+        "nothing has changed"
+    );
+    for (nth, other) in others.iter().enumerate() {
+        let again = rig.recording.replay_with(&rig.stream, &[(1, other)]);
+        again.unwrap();
+        assert_eq!(
+            rig.stream.read(&rig.tail).wait().unwrap(),
+            expected(2.0 + nth as f32)
+        );
+        assert_eq!(
+            gpu.calls("cuGraphExecKernelNodeSetParams_v2"),
+            1 + nth as u64,
+            "one node has"
+        );
+    }
+    assert_eq!(gpu.calls("cuGraphInstantiateWithFlags"), 1);
+    assert_eq!(gpu.calls("cuLaunchKernel"), launches);
+    drop((rig, others, saxpy, client, device));
+    gpu.assert_clean();
+}
+
+/// I7, I10: whatever call of the driver is refused, a replay has computed what it should or its data says why not, and
+/// nothing is left behind.
+#[rstest]
+fn a_refusal_within_replays_is_contained_i7_i10(#[values(1, 2, 200)] code: u32) {
+    let mut refused = 0;
+    for nth in 1.. {
+        let gpu = gpu(nth);
+        let device = open(1);
+        let client = device.client();
+        let saxpy = client.kernel(saxpy()).unwrap();
+        let rig = record(&client.stream(), &saxpy);
+        let other = rig.stream.create(&[3.0_f32; LEN]).unwrap();
+        rig.stream.sync().wait().unwrap();
+        gpu.fault(None, nth, code);
+        for x in [1.0, 1.0, 1.0, 3.0, 1.0] {
+            let replayed = match x == 1.0 {
+                true => rig.recording.replay(&rig.stream),
+                false => rig.recording.replay_with(&rig.stream, &[(1, &other)]),
+            };
+            // A device whose order is broken is lost.
+            if replayed.is_err() {
+                break;
+            }
+            match rig.stream.read(&rig.tail).wait() {
+                Ok(read) => assert_eq!(read, expected(x), "call {nth}"),
+                Err(_) => refused += 1,
+            }
+        }
+        let lost = matches!(device.health(), Health::Lost { .. });
+        let met = gpu.faults_met();
+        drop((rig, other, saxpy, client, device));
+        let mut reports = gpu.end();
+        // A device that is lost frees nothing (I10).
+        reports.retain(|report| !(lost && report.starts_with("leak: ")));
+        assert!(reports.is_empty(), "call {nth}: {reports:#?}");
+        if met == 0 {
+            assert!(nth > 20, "{nth} calls");
+            break;
+        }
+    }
+    assert!(refused > 0);
+}
+
+/// I12: a recording that is gone leaves no graph, in whatever order things go; those of other queues are others.
+#[test]
+fn graphs_go_with_their_recordings_i12() {
+    let gpu = gpu(7);
+    let device = open(3);
+    let client = device.client();
+    let saxpy = client.kernel(saxpy()).unwrap();
+    let rig = record(&client.stream(), &saxpy);
+    let streams: Vec<_> = (0..3).map(|_| client.stream()).collect();
+    for stream in streams.iter().cycle().take(30) {
+        rig.recording.replay(stream).unwrap();
+    }
+    assert_eq!(rig.stream.read(&rig.tail).wait().unwrap(), expected(1.0));
+    let built = gpu.calls("cuGraphInstantiateWithFlags");
+    assert!((1..=3).contains(&built), "{built}");
+    drop(rig);
+    // Its drop is honoured by then, and what it left is dropped when this has passed.
+    streams[0].sync().wait().unwrap();
+    drop((streams, saxpy, client, device));
+    assert_eq!(gpu.calls("cuGraphExecDestroy"), built);
+    assert_eq!(gpu.calls("cuGraphDestroy"), built);
+    gpu.assert_clean();
+}

@@ -1,0 +1,183 @@
+//! What a recording does at one replay: calls of the driver that have not been made.
+
+use std::ffi::c_void;
+
+use cudarc::driver::sys::{CUdeviceptr, CUfunction, CUstream};
+
+use crate::driver::{Api, Code};
+use crate::fill::Set;
+use crate::kernel::CudaKernel;
+use crate::launch::{PARAMETERS_INLINE, Parameters};
+
+/// Steps, in order. Empty and filled again at each replay, on the same memory (I9).
+#[derive(Default)]
+pub(crate) struct Steps {
+    pub(crate) list: Vec<Step>,
+    /// The bytes of all parameters, each from a word of its own on.
+    values: Vec<u64>,
+    /// Where each parameter begins, in words.
+    places: Vec<u32>,
+}
+
+/// One call of the driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Step {
+    /// Which of the recording's tasks it is of.
+    pub(crate) task: usize,
+    pub(crate) action: Action,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    Launch(Call),
+    Copy {
+        to: CUdeviceptr,
+        from: CUdeviceptr,
+        bytes: usize,
+    },
+    Set(Set),
+}
+
+/// A kernel, and where its parameters are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Call {
+    pub(crate) function: CUfunction,
+    pub(crate) cubes: [u32; 3],
+    pub(crate) threads: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    /// The first of its `places`, and how many there are.
+    first: u32,
+    count: u32,
+}
+
+// SAFETY: a function's handle, which the driver takes on any thread.
+unsafe impl Send for Call {}
+
+impl Steps {
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.values.clear();
+        self.places.clear();
+    }
+
+    /// Adds a launch with these parameters, which are copied.
+    pub(crate) fn launch(
+        &mut self,
+        task: usize,
+        kernel: &CudaKernel,
+        cubes: [u32; 3],
+        parameters: &Parameters,
+    ) {
+        let first = self.places.len() as u32;
+        for (value, bytes) in parameters.values().iter().zip(&kernel.parameter_bytes) {
+            let place = self.values.len();
+            self.places.push(place as u32);
+            self.values.resize(place + bytes.div_ceil(8), 0);
+            // SAFETY: each value has as many bytes as its parameter, and there is room for them.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    value.cast::<u8>(),
+                    self.values[place..].as_mut_ptr().cast(),
+                    *bytes,
+                );
+            }
+        }
+        let action = Action::Launch(Call {
+            function: kernel.function.raw(),
+            cubes,
+            threads: kernel.threads,
+            shared_bytes: kernel.shared_bytes,
+            first,
+            count: self.places.len() as u32 - first,
+        });
+        self.list.push(Step { task, action });
+    }
+
+    pub(crate) fn push(&mut self, task: usize, action: Action) {
+        self.list.push(Step { task, action });
+    }
+
+    /// Where the parameters of a call lie.
+    pub(crate) fn parameters(&self, call: &Call) -> [*mut c_void; PARAMETERS_INLINE] {
+        let mut pointers = [std::ptr::null_mut(); PARAMETERS_INLINE];
+        for (pointer, place) in pointers.iter_mut().zip(self.places_of(call)) {
+            // The driver only reads what parameters point at.
+            *pointer = self.values[*place as usize..].as_ptr().cast_mut().cast();
+        }
+        pointers
+    }
+
+    fn places_of(&self, call: &Call) -> &[u32] {
+        &self.places[call.first as usize..(call.first + call.count) as usize]
+    }
+
+    /// Could these be the steps of the same graph, with other values?
+    pub(crate) fn have_the_shape_of(&self, other: &Self) -> bool {
+        let alike = |(one, other): (&Step, &Step)| {
+            let same = std::mem::discriminant(&one.action) == std::mem::discriminant(&other.action);
+            same && one.task == other.task
+        };
+        self.list.len() == other.list.len()
+            && self.places == other.places
+            && self.list.iter().zip(&other.list).all(alike)
+    }
+
+    /// Is a step the same as that of another, which has its shape, values and all?
+    pub(crate) fn is_as_in(&self, other: &Self, step: usize) -> bool {
+        let (here, there) = (&self.list[step], &other.list[step]);
+        let Action::Launch(call) = &here.action else {
+            return here == there;
+        };
+        // Of calls the places are alike already.
+        let next = (call.first + call.count) as usize;
+        let end = self
+            .places
+            .get(next)
+            .map_or(self.values.len(), |place| *place as usize);
+        let start = self
+            .places
+            .get(call.first as usize)
+            .map_or(end, |place| *place as usize);
+        here == there && self.values[start..end] == other.values[start..end]
+    }
+
+    /// Gives a step to a stream, or says which call was refused.
+    ///
+    /// # Safety
+    /// What it touches is there, and its kernel lives.
+    pub(crate) unsafe fn issue(
+        &self,
+        step: &Step,
+        api: &Api,
+        stream: CUstream,
+    ) -> Result<(), (&'static str, Code)> {
+        let answered = |call, answer| Code::check(answer).map_err(|code| (call, code));
+        // SAFETY: the caller's promise; parameters are read during the call.
+        unsafe {
+            match &step.action {
+                Action::Launch(call) => {
+                    let ([x, y, z], [threads_x, threads_y, threads_z]) = (call.cubes, call.threads);
+                    let mut parameters = self.parameters(call);
+                    let answer = (api.launch)(
+                        call.function,
+                        x,
+                        y,
+                        z,
+                        threads_x,
+                        threads_y,
+                        threads_z,
+                        call.shared_bytes,
+                        stream,
+                        parameters.as_mut_ptr(),
+                        std::ptr::null_mut(),
+                    );
+                    answered("cuLaunchKernel", answer)
+                }
+                Action::Copy { to, from, bytes } => {
+                    answered("cuMemcpyDtoDAsync", (api.copy)(*to, *from, *bytes, stream))
+                }
+                Action::Set(set) => set.issue(api, stream),
+            }
+        }
+    }
+}
