@@ -1,7 +1,7 @@
 //! What all functions of the driver do first: lock, count, meet a planned fault, look for a context; and how those
 //! wait that wait.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::Code;
@@ -38,6 +38,8 @@ thread_local! {
     /// Which thread this is.
     // Relaxed: only that no two have the same.
     static THREAD: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
+    /// This thread is in a function of the host's that a stream was given.
+    static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
     /// Contexts of this thread, each with the session that it is of: the last is current, 0 is none.
     static CONTEXTS: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
@@ -57,6 +59,13 @@ pub(crate) fn push(state: &State, context: u64) {
 pub(crate) fn pop() -> Option<u64> {
     let popped = CONTEXTS.with_borrow_mut(Vec::pop);
     popped.map(|(_, context)| context)
+}
+
+/// Runs a function of the host's, which may not call the driver.
+pub(crate) fn in_host_function(function: impl FnOnce()) {
+    IN_HOST_FUNCTION.set(true);
+    function();
+    IN_HOST_FUNCTION.set(false);
 }
 
 /// An answer as C has it.
@@ -96,6 +105,12 @@ fn enter<T>(
         return Err(Code::CONTEXT_IS_DESTROYED);
     }
     let fault = state.count(name);
+    if IN_HOST_FUNCTION.get() {
+        state.report(format!(
+            "wrong call: {name} in a function of the host's that a stream was given, where the driver must not be called"
+        ));
+        return Err(Code::NOT_PERMITTED);
+    }
     if let Some(code) = fault {
         if code.is_sticky() {
             state.break_down(code);

@@ -25,6 +25,10 @@ impl Code {
     pub(crate) const MISALIGNED_ADDRESS: Self = Self(716);
     pub(crate) const LAUNCH_FAILED: Self = Self(719);
     pub(crate) const COOPERATIVE_LAUNCH_TOO_LARGE: Self = Self(720);
+    pub(crate) const PEER_ACCESS_UNSUPPORTED: Self = Self(217);
+    pub(crate) const PEER_ACCESS_ALREADY_ENABLED: Self = Self(704);
+    pub(crate) const PEER_ACCESS_NOT_ENABLED: Self = Self(705);
+    pub(crate) const NOT_PERMITTED: Self = Self(800);
     pub(crate) const NOT_SUPPORTED: Self = Self(801);
     pub(crate) const STREAM_CAPTURE_UNSUPPORTED: Self = Self(900);
     pub(crate) const STREAM_CAPTURE_INVALIDATED: Self = Self(901);

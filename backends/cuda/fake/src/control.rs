@@ -22,9 +22,7 @@ impl Text {
 extern "C" fn fake_cuda_begin(seed: u64, stepped: u32) {
     fake_cuda_end();
     let session = state::lock().begin(seed, stepped != 0);
-    if stepped == 0 {
-        gpu::start(session);
-    }
+    gpu::start(session);
 }
 
 /// Executes what may still be executed, looks for leaks, and is inert from here on. Reports stay.
@@ -32,7 +30,15 @@ extern "C" fn fake_cuda_begin(seed: u64, stepped: u32) {
 extern "C" fn fake_cuda_end() {
     let mut state = state::lock();
     if state.session.is_some() {
-        while gpu::step(&mut state) {}
+        loop {
+            while gpu::step(&mut state) {}
+            if state.host_calls.is_empty() && !state.streams.is_busy() {
+                break;
+            }
+            // A function of the host's has yet to end.
+            state::changed();
+            state = state.wait();
+        }
         let streams = state.streams.live.values();
         let stuck = streams.filter(|stream| !stream.queue.is_empty()).count();
         if stuck > 0 {
@@ -124,7 +130,7 @@ extern "C" fn fake_cuda_executed() -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_memory(bytes: u64) {
     let mut state = state::lock();
-    state.memory.bytes = bytes.max(state.memory.used);
+    state.memory.bytes = bytes.max(state.memory.used_most());
 }
 
 /// How many GPUs there are, before the first of them is opened.
@@ -134,6 +140,12 @@ extern "C" fn fake_cuda_gpus(count: u32) {
     state
         .primaries
         .resize_with(count.max(1) as usize, Default::default);
+}
+
+/// May GPUs use each other's memory?
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_are_peers(are: u32) {
+    state::lock().peers.possible = are != 0;
 }
 
 /// Are there memory operations of streams?

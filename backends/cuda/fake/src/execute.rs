@@ -58,7 +58,8 @@ pub(crate) fn execute(state: &mut State, queued: Queued) -> Result<(), Code> {
             recorded.at_ns(state.time.now_ns());
             Ok(())
         }
-        Operation::Wait(_) => Ok(()),
+        // Called by the thread of the GPU, which knows that it is no operation of the GPU's.
+        Operation::Call { .. } | Operation::Wait(_) => Ok(()),
     }
 }
 
@@ -182,11 +183,23 @@ fn write_value(
 struct Seen<'a> {
     state: &'a mut State,
     step: &'a Step,
+    /// The context that it runs in, if there are several GPUs.
+    among_several: Option<u64>,
 }
 
 impl ptx::Global for Seen<'_> {
     fn window(&mut self, address: u64, bytes: u64) -> Result<Window, Trap> {
         let range = address..address.saturating_add(bytes);
+        if let Some(context) = self.among_several
+            && !self.state.may_reach(context, address)
+        {
+            let said = format!(
+                "no access: {} touches {bytes} bytes at {address:#x}, memory of another GPU that its context was not allowed to use",
+                self.step.name
+            );
+            let code = Code::ILLEGAL_ADDRESS;
+            return Err(Trap { code, said });
+        }
         let found = self.state.memory.window(&self.step.name, range);
         found.map_err(|wrong| Trap {
             code: wrong.code,
@@ -196,7 +209,15 @@ impl ptx::Global for Seen<'_> {
 }
 
 fn run(state: &mut State, step: &Step, launch: &Launch) -> Result<(), Code> {
-    let ran = ptx::run(launch, &mut Seen { state, step });
+    let runs_in = state.streams.live.get(&step.actor);
+    let runs_in = runs_in.map(|stream| stream.context);
+    let among_several = runs_in.filter(|_| state.primaries.len() > 1);
+    let mut seen = Seen {
+        state,
+        step,
+        among_several,
+    };
+    let ran = ptx::run(launch, &mut seen);
     for (ranges, kind) in ran
         .touched
         .into_iter()

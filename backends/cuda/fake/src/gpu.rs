@@ -1,11 +1,16 @@
-//! The "GPU": executes one operation at a time, of a stream that the seed chooses among those that may go on.
+//! The "GPU": executes one operation at a time, of a stream that the seed chooses among those that may go on. Its
+//! thread also calls functions of the host's, which others find waiting: without the lock, as they may do anything but call
+//! the driver.
 
 use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::access::Step;
+use crate::call::in_host_function;
 use crate::execute::execute;
-use crate::state::{self, State};
+use crate::state::{self, Locked, State};
+use crate::stream::{HostFunction, Operation};
 
 /// Executes an operation, if there is one that may be.
 pub(crate) fn step(state: &mut State) -> bool {
@@ -22,6 +27,19 @@ pub(crate) fn step(state: &mut State) -> bool {
     state.time.pass(&queued.operation);
     let broken = match state.break_at {
         Some((place, code)) if state.executed >= place => Err(code),
+        _ if let Operation::Call { function, data } = queued.operation => {
+            if let Some(of) = state.streams.live.get_mut(&stream) {
+                of.busy = true;
+            }
+            let step = queued.step;
+            let call = HostCall {
+                function,
+                data,
+                step,
+            };
+            state.host_calls.push_back(call);
+            return true;
+        }
         _ => execute(state, queued),
     };
     match broken {
@@ -29,6 +47,28 @@ pub(crate) fn step(state: &mut State) -> bool {
         Err(code) => state.break_down(code),
     }
     true
+}
+
+/// A function of the host's that is to be called.
+pub(crate) struct HostCall {
+    function: HostFunction,
+    data: u64,
+    step: Step,
+}
+
+/// Calls the next function of the host's. Its start is as if the host had waited for what came before.
+fn call_host(mut state: Locked, call: HostCall) -> Locked {
+    let session = state.session;
+    state.host.join(&call.step.clock);
+    drop(state);
+    in_host_function(|| (call.function)(call.data));
+    let mut state = state::lock();
+    // A context that broke meanwhile has forgotten the stream's operations.
+    if state.session == session && state.sticky.is_none() {
+        state.streams.passed(call.step.actor, call.step.tick);
+    }
+    state::changed();
+    state
 }
 
 static THREAD: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
@@ -61,14 +101,16 @@ fn run(session: u64) {
     let mut state = state::lock();
     while state.session == Some(session) {
         // Now and then it is slow, so that those who ask find that it is not yet.
-        if !state.streams.runnable().is_empty() && state.chance.below(8) == 0 {
+        if !state.stepped && !state.streams.runnable().is_empty() && state.chance.below(8) == 0 {
             state = state.dawdle(Duration::from_micros(50));
             // What was looked at before may be over, the session too, and whoever ended it has told so already.
             if state.session != Some(session) {
                 break;
             }
         }
-        if step(&mut state) {
+        if let Some(call) = state.host_calls.pop_front() {
+            state = call_host(state, call);
+        } else if !state.stepped && step(&mut state) {
             drop(state);
             state::changed();
             std::thread::yield_now();

@@ -19,6 +19,7 @@
 //! | `state` | all there is, under one lock |
 //! | `clock` | what happened before what |
 //! | `memory`, `access`, `pinned` | blocks of memory, who may touch them, and the host's in copies |
+//! | `peer` | which GPU may use whose memory |
 //! | `stream`, `queue` | operations in order, and which may be next |
 //! | `event`, `time` | moments of streams, and when they were |
 //! | `gpu` | executing one, on the thread of the "GPU" or on one that waits |
@@ -42,6 +43,7 @@ mod gpu;
 mod graph;
 mod leaks;
 mod memory;
+mod peer;
 mod pinned;
 mod ptx;
 mod queue;

@@ -70,9 +70,18 @@ pub(crate) enum Place {
     Pinned,
 }
 
+/// Where memory of a GPU is: in which context it was made, on which GPU, and out of which pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Home {
+    pub(crate) context: u64,
+    pub(crate) gpu: usize,
+    pub(crate) pool: Option<u64>,
+}
+
 struct Block {
     bytes: u64,
     place: Place,
+    home: Home,
     /// Who made it, as a report says.
     maker: String,
     /// None once memory of the GPU is freed.
@@ -96,9 +105,9 @@ pub(crate) struct Wrong {
 pub(crate) struct Memory {
     blocks: BTreeMap<u64, Block>,
     next: u64,
-    /// Bytes that there are, and that are in use, of the GPU.
+    /// Bytes that there are of each GPU.
     pub(crate) bytes: u64,
-    pub(crate) used: u64,
+    used: BTreeMap<usize, u64>,
 }
 
 impl Memory {
@@ -107,33 +116,44 @@ impl Memory {
             blocks: BTreeMap::new(),
             next: ADDRESS_FIRST,
             bytes,
-            used: 0,
+            used: BTreeMap::new(),
         }
     }
 
     /// As new; addresses go on.
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
-        self.used = 0;
+        self.used.clear();
+    }
+
+    /// Bytes of a GPU that are in use.
+    pub(crate) fn used(&self, gpu: usize) -> u64 {
+        self.used.get(&gpu).copied().unwrap_or(0)
+    }
+
+    /// The greatest of that.
+    pub(crate) fn used_most(&self) -> u64 {
+        self.used.values().copied().max().unwrap_or(0)
     }
 
     pub(crate) fn allocate(
         &mut self,
         bytes: usize,
         place: Place,
+        home: Home,
         maker: String,
     ) -> Result<u64, Code> {
         if bytes == 0 {
             return Err(Code::INVALID_VALUE);
         }
         let on_gpu = place != Place::Pinned;
-        if on_gpu && bytes as u64 > self.bytes - self.used {
+        if on_gpu && bytes as u64 > self.bytes - self.used(home.gpu) {
             return Err(Code::OUT_OF_MEMORY);
         }
         let pattern = if on_gpu { NEW_DEVICE } else { NEW_PINNED };
         let storage = Storage::new(bytes, pattern).ok_or(Code::OUT_OF_MEMORY)?;
         let address = if on_gpu {
-            self.used += bytes as u64;
+            *self.used.entry(home.gpu).or_default() += bytes as u64;
             let address = self.next;
             self.next = (address + bytes as u64 + GAP).next_multiple_of(ALIGNMENT);
             address
@@ -143,6 +163,7 @@ impl Memory {
         let block = Block {
             bytes: bytes as u64,
             place,
+            home,
             maker,
             storage: Some(storage),
             touches: Touches::default(),
@@ -159,6 +180,12 @@ impl Memory {
         let (start, block) = self.blocks.range_mut(..=address).next_back()?;
         let known = address - start < block.bytes.max(1);
         known.then_some((*start, block))
+    }
+
+    /// Where the memory of a GPU at this address is.
+    pub(crate) fn home(&mut self, address: u64) -> Option<Home> {
+        let (_, block) = self.find(address)?;
+        (block.place != Place::Pinned).then_some(block.home)
     }
 
     /// Is this address within a pinned block?
@@ -279,7 +306,8 @@ impl Memory {
             }
         } else {
             block.storage = None;
-            self.used -= block.bytes;
+            let used = self.used.entry(block.home.gpu).or_default();
+            *used = used.saturating_sub(block.bytes);
         }
     }
 

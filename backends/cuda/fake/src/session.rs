@@ -40,6 +40,7 @@ struct Controls {
     executed: unsafe extern "C" fn() -> u64,
     memory: unsafe extern "C" fn(u64),
     gpus: unsafe extern "C" fn(u32),
+    are_peers: unsafe extern "C" fn(u32),
     writes_values: unsafe extern "C" fn(u32),
     priorities: unsafe extern "C" fn(*mut i32, usize) -> usize,
 }
@@ -67,6 +68,7 @@ impl Controls {
                 executed: *library.get("fake_cuda_executed").map_err(told)?,
                 memory: *library.get("fake_cuda_memory").map_err(told)?,
                 gpus: *library.get("fake_cuda_gpus").map_err(told)?,
+                are_peers: *library.get("fake_cuda_are_peers").map_err(told)?,
                 writes_values: *library.get("fake_cuda_writes_values").map_err(told)?,
                 priorities: *library.get("fake_cuda_priorities").map_err(told)?,
             })
@@ -93,7 +95,8 @@ impl Session {
         Self::new(Some((seed, false)))
     }
 
-    /// A GPU that does something only in calls that wait or ask: with one thread that calls, the same seed is the same run.
+    /// A GPU that does something only in calls that wait or ask: with one thread that calls, and no functions of the host's,
+    /// the same seed is the same run.
     ///
     /// # Errors
     /// The fake is not what is loaded as the driver.
@@ -225,6 +228,12 @@ impl Session {
     pub fn gpus(&self, count: u32) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.gpus)(count) };
+    }
+
+    /// May GPUs use each other's memory? They may, unless this says otherwise; each must still be allowed to.
+    pub fn are_peers(&self, are: bool) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.are_peers)(u32::from(are)) };
     }
 
     /// Are there memory operations of streams (`cuStreamWriteValue64`)? There are, unless this says otherwise.

@@ -1,6 +1,6 @@
 //! All there is, under one lock: calls of the driver take it, and so does the "GPU" for each operation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -12,8 +12,10 @@ use crate::clock::{Clock, HOST};
 use crate::code::Code;
 use crate::event::Event;
 use crate::function::Function;
+use crate::gpu::HostCall;
 use crate::graph::Graphs;
 use crate::memory::Memory;
+use crate::peer::Peers;
 use crate::ptx::Kernel;
 use crate::stream::Streams;
 use crate::time::Time;
@@ -96,7 +98,11 @@ pub(crate) struct State {
     pub(crate) streams: Streams,
     pub(crate) events: BTreeMap<u64, Event>,
     pub(crate) graphs: Graphs,
-    pub(crate) pools: BTreeMap<u64, String>,
+    pub(crate) peers: Peers,
+    /// Functions of the host's that are to be called next.
+    pub(crate) host_calls: VecDeque<HostCall>,
+    /// Each with its GPU.
+    pub(crate) pools: BTreeMap<u64, usize>,
     pub(crate) modules: BTreeMap<u64, Module>,
     pub(crate) functions: BTreeMap<u64, Function>,
     pub(crate) host: Clock,
@@ -187,6 +193,8 @@ impl State {
             streams: Streams::default(),
             events: BTreeMap::new(),
             graphs: Graphs::default(),
+            peers: Peers::default(),
+            host_calls: VecDeque::new(),
             pools: BTreeMap::new(),
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
@@ -309,8 +317,10 @@ impl State {
     /// The GPU broke: the context is gone, and nothing that was queued runs.
     pub(crate) fn break_down(&mut self, code: Code) {
         self.sticky.get_or_insert(code);
+        self.host_calls.clear();
         for stream in self.streams.live.values_mut() {
             stream.queue.clear();
+            stream.busy = false;
         }
     }
 }

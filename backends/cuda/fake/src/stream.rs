@@ -136,6 +136,9 @@ impl Launch {
     }
 }
 
+/// `CUhostFn`
+pub(crate) type HostFunction = extern "C" fn(u64);
+
 /// What a stream does.
 pub(crate) enum Operation {
     /// Memory is there from here on.
@@ -162,6 +165,11 @@ pub(crate) enum Operation {
     Launch(Launch),
     /// A graph, all of it.
     Graph(Run),
+    /// A function of the host's, and what it is called with.
+    Call {
+        function: HostFunction,
+        data: u64,
+    },
     /// Nothing goes on before that moment.
     Wait(Moment),
     /// An event was recorded here, and when is told.
@@ -196,6 +204,8 @@ pub(crate) struct Stream {
     /// What it is given goes into a graph.
     pub(crate) capture: Option<Captured>,
     pub(crate) held: bool,
+    /// It waits for the end of a function of the host's.
+    pub(crate) busy: bool,
     /// It ends when its queue is empty.
     pub(crate) destroyed: bool,
 }
@@ -219,6 +229,7 @@ impl Streams {
         let may = |stream: &&u64| {
             let stream = &self.live[*stream];
             !stream.held
+                && !stream.busy
                 && stream
                     .queue
                     .front()
@@ -234,6 +245,11 @@ impl Streams {
         self.live.keys().filter(may).copied().collect()
     }
 
+    /// Does any wait for the end of a function of the host's?
+    pub(crate) fn is_busy(&self) -> bool {
+        self.live.values().any(|stream| stream.busy)
+    }
+
     /// Takes the next operation of a stream.
     pub(crate) fn take(&mut self, stream: u64) -> Option<Queued> {
         self.live.get_mut(&stream)?.queue.pop_front()
@@ -242,6 +258,9 @@ impl Streams {
     /// An operation of this stream has been executed.
     pub(crate) fn passed(&mut self, stream: u64, tick: u64) {
         self.done.insert(stream, tick);
+        if let Some(stream) = self.live.get_mut(&stream) {
+            stream.busy = false;
+        }
         let ended = |stream: &Stream| stream.destroyed && stream.queue.is_empty();
         if self.live.get(&stream).is_some_and(ended) {
             self.live.remove(&stream);

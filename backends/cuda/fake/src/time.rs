@@ -56,6 +56,7 @@ fn takes_ns(operation: &Operation) -> u64 {
         Operation::Allocate(_)
         | Operation::Free(_)
         | Operation::WriteValue { .. }
+        | Operation::Call { .. }
         | Operation::Wait(_)
         // Its nodes take their own.
         | Operation::Graph(_)

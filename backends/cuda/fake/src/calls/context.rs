@@ -44,6 +44,11 @@ functions! {
             return Err(Code::INVALID_CONTEXT);
         }
         state.primaries[place].retained -= 1;
+        if state.primaries[place].retained == 0 {
+            let ended = state.primaries[place].context;
+            let enabled = &mut state.peers.enabled;
+            enabled.retain(|(by, of)| *by != ended && *of != ended);
+        }
         Ok(())
     };
     cuCtxSetCurrent(context: u64) Nothing |state| {

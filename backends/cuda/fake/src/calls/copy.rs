@@ -33,6 +33,23 @@ fn capture(
     Ok(())
 }
 
+/// Memory of a pool is copied in a stream of the context that is current: so it is documented.
+fn must_be_current(state: &mut State, call: &str, rows: Rows, stream: u64) -> Result<(), Code> {
+    let runs_in = state.known_stream(call, stream)?.context;
+    let of_a_pool = state
+        .memory
+        .home(rows.start)
+        .is_some_and(|home| home.pool.is_some());
+    if of_a_pool && runs_in != state.current {
+        let call = state.this_call(call);
+        state.report(format!(
+            "wrong context: {call} copies memory of a pool in a stream of another context than the current one"
+        ));
+        return Err(Code::INVALID_CONTEXT);
+    }
+    Ok(())
+}
+
 /// Rows of the host's, or of the GPU's.
 fn end(rows: Rows, of_host: bool) -> End {
     End { rows, of_host }
@@ -45,6 +62,7 @@ fn copy_in(
     source: Rows,
     stream: u64,
 ) -> Result<(), Code> {
+    must_be_current(state, call, target, stream)?;
     if state.is_captured(call, stream)? {
         return capture(state, call, end(target, false), end(source, true), stream);
     }
@@ -70,6 +88,7 @@ fn copy_out(
     source: Rows,
     stream: u64,
 ) -> Result<Awaited, Code> {
+    must_be_current(state, call, source, stream)?;
     if state.is_captured(call, stream)? {
         let (target, source) = (end(target, true), end(source, false));
         return capture(state, call, target, source, stream).map(|()| None);
@@ -89,7 +108,7 @@ fn copy_out(
     Ok((!pinned).then_some(moment))
 }
 
-fn copy(
+pub(super) fn copy(
     state: &mut State,
     call: &str,
     target: Rows,
@@ -186,6 +205,9 @@ functions! {
     };
     cuMemcpyDtoDAsync_v2(target: u64, source: u64, bytes: usize, stream: u64) Context |state| {
         let bytes = bytes as u64;
+        for address in [target, source] {
+            must_be_current(state, "cuMemcpyDtoDAsync_v2", Rows::line(address, bytes), stream)?;
+        }
         copy(state, "cuMemcpyDtoDAsync_v2", Rows::line(target, bytes), Rows::line(source, bytes), stream)
     };
 }

@@ -109,7 +109,8 @@ functions! {
         value.put(attribute(state, number)?)
     };
     cuMemGetInfo_v2(free: Out<usize>, all: Out<usize>) Context |state| {
-        free.put((state.memory.bytes - state.memory.used) as usize)?;
+        let gpu = state.gpu_of(state.current).ok_or(Code::INVALID_CONTEXT)?;
+        free.put((state.memory.bytes - state.memory.used(gpu)) as usize)?;
         all.put(state.memory.bytes as usize)
     };
 }

@@ -1,9 +1,10 @@
 //! Allocations: in the order of a stream, at once, and pinned ones of the host.
 
 use crate::access::Kind;
-use crate::calls::{Out, functions};
+use crate::calls::device::known_device;
+use crate::calls::{Given, Out, functions};
 use crate::code::Code;
-use crate::memory::Place;
+use crate::memory::{Home, Place};
 use crate::state::State;
 use crate::stream::Operation;
 
@@ -40,9 +41,10 @@ fn wrongly<T>(
     })
 }
 
-fn known_pool(state: &mut State, call: &str, pool: u64) -> Result<(), Code> {
-    if state.pools.contains_key(&pool) {
-        return Ok(());
+/// The GPU of a pool.
+pub(super) fn known_pool(state: &mut State, call: &str, pool: u64) -> Result<usize, Code> {
+    if let Some(gpu) = state.pools.get(&pool) {
+        return Ok(*gpu);
     }
     state.report(format!(
         "wrong handle: {call} is given {pool:#x}, which is no pool, or was destroyed"
@@ -50,12 +52,32 @@ fn known_pool(state: &mut State, call: &str, pool: u64) -> Result<(), Code> {
     Err(Code::INVALID_HANDLE)
 }
 
+/// `CUmemPoolProps`, as far as it is looked at.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct PoolProperties {
+    kind: u32,
+    handles: u32,
+    location: u32,
+    gpu: i32,
+}
+
+/// `CU_MEM_ALLOCATION_TYPE_PINNED`
+const PINNED: u32 = 1;
+/// `CU_MEM_LOCATION_TYPE_DEVICE`
+pub(super) const ON_A_GPU: u32 = 1;
+
 functions! {
-    cuMemPoolCreate(pool: Out<u64>, _properties: u64) Context |state| {
+    cuMemPoolCreate(pool: Out<u64>, properties: Given<PoolProperties>) Context |state| {
+        let asked = properties.get()?;
+        if (asked.kind, asked.handles, asked.location) != (PINNED, 0, ON_A_GPU) {
+            state.report("not modelled: a pool that is shared, or whose memory is on no GPU".to_owned());
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let gpu = known_device(state, asked.gpu)?;
         let made = state.handle();
         pool.put(made)?;
-        let by = state.this_call("cuMemPoolCreate");
-        state.pools.insert(made, by);
+        state.pools.insert(made, gpu);
         Ok(())
     };
     cuMemPoolDestroy(pool: u64) Ending |state| {
@@ -74,10 +96,11 @@ functions! {
     };
     cuMemAllocFromPoolAsync(address: Out<u64>, bytes: usize, pool: u64, stream: u64) Context |state| {
         let call = "cuMemAllocFromPoolAsync";
-        known_pool(state, call, pool)?;
+        let gpu = known_pool(state, call, pool)?;
         state.must_not_be_captured(call, stream, "allocates, which is not modelled in a stream that is captured")?;
         let maker = state.this_call(call);
-        let made = state.memory.allocate(bytes, Place::Pool, maker)?;
+        let home = Home { gpu, pool: Some(pool), ..state.home_here() };
+        let made = state.memory.allocate(bytes, Place::Pool, home, maker)?;
         state.queue(call, stream, Operation::Allocate(made..made + bytes as u64))?;
         address.put(made)
     };
@@ -91,8 +114,8 @@ functions! {
     };
     cuMemAlloc_v2(address: Out<u64>, bytes: usize) Context |state| {
         state.must_be_safe("cuMemAlloc_v2")?;
-        let maker = state.this_call("cuMemAlloc_v2");
-        address.put(state.memory.allocate(bytes, Place::Device, maker)?)
+        let (home, maker) = (state.home_here(), state.this_call("cuMemAlloc_v2"));
+        address.put(state.memory.allocate(bytes, Place::Device, home, maker)?)
     };
     cuMemFree_v2(address: u64) Ending |state| match address {
         0 => Ok(()),
@@ -103,8 +126,8 @@ functions! {
             return Err(Code::INVALID_VALUE);
         }
         state.must_be_safe("cuMemHostAlloc")?;
-        let maker = state.this_call("cuMemHostAlloc");
-        address.put(state.memory.allocate(bytes, Place::Pinned, maker)?)
+        let (home, maker) = (state.home_here(), state.this_call("cuMemHostAlloc"));
+        address.put(state.memory.allocate(bytes, Place::Pinned, home, maker)?)
     };
     cuMemFreeHost(address: u64) Ending |state| end_now(state, "cuMemFreeHost", address, Place::Pinned);
 }

@@ -51,9 +51,10 @@ fn put_variable(state: &mut State, variable: &Variable<'_>) -> Result<u64, Strin
         return Err(format!("it is aligned to {}", variable.align));
     }
     let said = |code: Code| format!("no memory for it: {code:?}");
+    let home = state.home_here();
     let address = state
         .memory
-        .allocate(bytes, Place::Device, maker.clone())
+        .allocate(bytes, Place::Device, home, maker.clone())
         .map_err(said)?;
     let range = address..address + bytes as u64;
     let start = state

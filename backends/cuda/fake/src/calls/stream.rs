@@ -46,6 +46,7 @@ fn create(state: &mut State, stream: &Out<u64>, flags: u32, priority: i32) -> Re
         queue: VecDeque::new(),
         clock: Clock::default(),
         held: false,
+        busy: false,
         destroyed: false,
     };
     state.streams.live.insert(handle, made);
@@ -63,7 +64,7 @@ functions! {
         state.must_not_be_captured(call, stream, "destroys a stream that is captured")?;
         let of = state.known_stream(call, stream)?;
         of.destroyed = true;
-        if of.queue.is_empty() {
+        if of.queue.is_empty() && !of.busy {
             state.streams.live.remove(&stream);
         }
         Ok(())

@@ -321,7 +321,7 @@ fn two_captures_are_not_merged() {
 #[test]
 fn what_a_graph_cannot_hold_breaks_the_capture() {
     let gpu = Gpu::new(1);
-    let pool = gpu.make("cuMemPoolCreate", &[0]);
+    let pool = gpu.pool(0);
     let (block, pinned) = (gpu.memory(BYTES, 0), gpu.pinned(8));
     let pageable = [0_u8; 8];
     let mut made = 0_u64;

@@ -66,7 +66,7 @@ fn parts_of_a_block_that_are_apart_do_not_race() {
 #[test]
 fn a_free_in_another_stream_races_with_a_use() {
     let gpu = Gpu::new(1);
-    let pool = gpu.make("cuMemPoolCreate", &[0]);
+    let pool = gpu.pool(0);
     let (one, other) = (gpu.stream(), gpu.stream());
     let block = gpu.make("cuMemAllocFromPoolAsync", &[BYTES, pool, one]);
     gpu.must("cuStreamSynchronize", &[one]);

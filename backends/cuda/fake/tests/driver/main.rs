@@ -5,9 +5,11 @@
 mod captures;
 mod checks;
 mod graphs;
+mod host;
 mod kernels;
 mod launches;
 mod nodes;
+mod peers;
 mod raw;
 mod semantics;
 mod streams;

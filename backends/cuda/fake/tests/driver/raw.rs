@@ -28,10 +28,21 @@ impl Gpu {
         Self::of(Session::begin_stepped(seed).unwrap_or_else(|error| panic!("{error}")))
     }
 
+    /// Two of them: the first one's context is current. Answers the contexts.
+    pub(crate) fn two(seed: u64) -> (Self, [u64; 2]) {
+        let session = Session::begin(seed).unwrap_or_else(|error| panic!("{error}"));
+        session.gpus(2);
+        let gpu = Self::of(session);
+        let first = gpu.make("cuCtxGetCurrent", &[]);
+        let second = gpu.make("cuDevicePrimaryCtxRetain", &[1]);
+        (gpu, [first, second])
+    }
+
     fn of(session: Session) -> Self {
         // SAFETY: its initializers do nothing.
         let library = unsafe { Library::new(libloading::library_filename("cuda")) }.unwrap();
         let gpu = Self { session, library };
+        assert_eq!(gpu.session.calls_total(), 0, "of this session");
         gpu.must("cuInit", &[0]);
         let context = gpu.make("cuDevicePrimaryCtxRetain", &[0]);
         gpu.must("cuCtxSetCurrent", &[context]);
@@ -75,6 +86,14 @@ impl Gpu {
     /// An event that tells times.
     pub(crate) fn timed_event(&self) -> u64 {
         self.make("cuEventCreate", &[0])
+    }
+
+    /// A pool of memory of a GPU.
+    pub(crate) fn pool(&self, gpu: u32) -> u64 {
+        // `CUmemPoolProps`: pinned, not shared, on this GPU.
+        let mut properties = [0_u32; 22];
+        properties[..4].copy_from_slice(&[1, 0, 1, gpu]);
+        self.make("cuMemPoolCreate", &[properties.as_ptr() as u64])
     }
 
     /// Pinned memory of the host.

@@ -1,0 +1,211 @@
+//! Two GPUs: whose is what, and who may use it.
+
+use crate::kernels::{Kernels, launch};
+use crate::raw::Gpu;
+
+const BYTES: u64 = 64;
+const INVALID_VALUE: u32 = 1;
+const INVALID_CONTEXT: u32 = 201;
+const PEER_ACCESS_UNSUPPORTED: u32 = 217;
+const INVALID_HANDLE: u32 = 400;
+const ILLEGAL_ADDRESS: u32 = 700;
+const ALREADY_ENABLED: u32 = 704;
+const NOT_ENABLED: u32 = 705;
+
+/// `CUmemAccessDesc`: the memory may be read and written by this GPU, or not.
+fn access(gpu: u32, allowed: bool) -> [u32; 3] {
+    [1, gpu, if allowed { 3 } else { 0 }]
+}
+
+#[test]
+fn there_are_two_with_a_context_and_memory_each() {
+    let (gpu, [first, second]) = Gpu::two(1);
+    let mut count = 0_u32;
+    gpu.must("cuDeviceGetCount", &[&raw mut count as u64]);
+    assert_eq!((count, first != second), (2, true));
+    gpu.memory(BYTES, 0);
+    let free = || {
+        let (mut free, mut all) = (0_u64, 0_u64);
+        gpu.must(
+            "cuMemGetInfo_v2",
+            &[&raw mut free as u64, &raw mut all as u64],
+        );
+        all - free
+    };
+    assert_eq!(free(), BYTES);
+    gpu.must("cuCtxSetCurrent", &[second]);
+    let mut device = 7_u32;
+    gpu.must("cuCtxGetDevice", &[&raw mut device as u64]);
+    assert_eq!((device, free()), (1, 0));
+    let mut answer = 0_u32;
+    let place = &raw mut answer as u64;
+    assert_eq!(gpu.call("cuDeviceGet", &[place, 2]), 101);
+    assert_eq!(gpu.wrong(), [""; 0]);
+}
+
+#[test]
+fn things_of_two_contexts_are_not_mixed() {
+    let (gpu, [_, second]) = Gpu::two(1);
+    let kernels = Kernels::load(&gpu);
+    let (block, stream, event) = (gpu.memory(BYTES, 0), gpu.stream(), gpu.timed_event());
+    gpu.must("cuEventRecord", &[event, stream]);
+    gpu.must("cuCtxSetCurrent", &[second]);
+    let (other, other_event) = (gpu.stream(), gpu.timed_event());
+    gpu.must("cuEventRecord", &[other_event, other]);
+    assert_eq!(gpu.call("cuEventRecord", &[event, other]), INVALID_HANDLE);
+    assert_eq!(
+        launch(&gpu, kernels.set, other, &[block, 1]),
+        INVALID_HANDLE
+    );
+    assert_eq!(
+        launch(&gpu, kernels.set, stream, &[block, 1]),
+        INVALID_HANDLE
+    );
+    let mut ms = 0_f32;
+    let place = &raw mut ms as u64;
+    assert_eq!(
+        gpu.call("cuEventElapsedTime_v2", &[place, event, other_event]),
+        INVALID_HANDLE
+    );
+    // To wait across, and to ask, are both fine.
+    gpu.must("cuStreamWaitEvent", &[other, event, 0]);
+    gpu.must("cuEventSynchronize", &[event]);
+    let reports = gpu.wrong();
+    assert!(
+        reports
+            .iter()
+            .all(|report| report.starts_with("wrong context: ")),
+        "{reports:?}"
+    );
+    assert_eq!(reports.len(), 4, "{reports:?}");
+}
+
+/// A kernel of the second GPU that writes memory of the first one.
+fn reach(allow: impl FnOnce(&Gpu, [u64; 2])) -> (u32, Vec<String>) {
+    let (gpu, contexts) = Gpu::two(1);
+    let block = gpu.memory(BYTES, 0);
+    gpu.must("cuCtxSetCurrent", &[contexts[1]]);
+    allow(&gpu, contexts);
+    let (kernels, stream) = (Kernels::load(&gpu), gpu.stream());
+    assert_eq!(launch(&gpu, kernels.set, stream, &[block, 1]), 0);
+    let answer = gpu.call("cuStreamSynchronize", &[stream]);
+    (answer, gpu.wrong())
+}
+
+#[test]
+fn a_kernel_uses_memory_of_another_gpu_only_when_its_context_may() {
+    let (answer, reports) = reach(|_, _| {});
+    assert_eq!(answer, ILLEGAL_ADDRESS);
+    assert!(
+        matches!(&reports[..], [one] if one.contains("no access: kernel `set`")),
+        "{reports:?}"
+    );
+    let allowed = reach(|gpu, [first, _]| gpu.must("cuCtxEnablePeerAccess", &[first, 0]));
+    assert_eq!(allowed, (0, vec![]));
+    // The other way round is another way.
+    let (answer, _) = reach(|gpu, [first, second]| {
+        gpu.must("cuCtxSetCurrent", &[first]);
+        gpu.must("cuCtxEnablePeerAccess", &[second, 0]);
+        gpu.must("cuCtxSetCurrent", &[second]);
+    });
+    assert_eq!(answer, ILLEGAL_ADDRESS);
+}
+
+#[test]
+fn peers_are_enabled_once_and_only_where_they_can_be() {
+    let (gpu, [first, second]) = Gpu::two(1);
+    let mut can = 7_u32;
+    let place = &raw mut can as u64;
+    gpu.must("cuDeviceCanAccessPeer", &[place, 0, 1]);
+    assert_eq!(can, 1);
+    gpu.must("cuDeviceCanAccessPeer", &[place, 0, 0]);
+    assert_eq!(can, 0);
+    let enable = |peer, flags| gpu.call("cuCtxEnablePeerAccess", &[peer, flags]);
+    assert_eq!(enable(first, 0), INVALID_CONTEXT, "itself");
+    assert_eq!(enable(second, 1), INVALID_VALUE);
+    assert_eq!([enable(second, 0), enable(second, 0)], [0, ALREADY_ENABLED]);
+    let disable = || gpu.call("cuCtxDisablePeerAccess", &[second]);
+    assert_eq!([disable(), disable()], [0, NOT_ENABLED]);
+    gpu.session.are_peers(false);
+    gpu.must("cuDeviceCanAccessPeer", &[place, 0, 1]);
+    assert_eq!((can, enable(second, 0)), (0, PEER_ACCESS_UNSUPPORTED));
+    assert_eq!(gpu.wrong(), [""; 0]);
+}
+
+#[test]
+fn memory_of_a_pool_is_reached_by_those_that_its_pool_allows() {
+    for allowed in [true, false] {
+        let (gpu, [first, second]) = Gpu::two(1);
+        let (pool, stream) = (gpu.pool(0), gpu.stream());
+        let block = gpu.make("cuMemAllocFromPoolAsync", &[BYTES, pool, stream]);
+        gpu.must("cuStreamSynchronize", &[stream]);
+        // Of contexts it is not asked.
+        gpu.must("cuCtxSetCurrent", &[second]);
+        gpu.must("cuCtxEnablePeerAccess", &[first, 0]);
+        let descriptions = [access(0, true), access(1, true), access(1, allowed)].concat();
+        gpu.must(
+            "cuMemPoolSetAccess",
+            &[pool, descriptions.as_ptr() as u64, 3],
+        );
+        let (kernels, other) = (Kernels::load(&gpu), gpu.stream());
+        assert_eq!(launch(&gpu, kernels.set, other, &[block, 1]), 0);
+        let answer = gpu.call("cuStreamSynchronize", &[other]);
+        assert_eq!(answer == 0, allowed, "{answer}");
+        assert_eq!(gpu.wrong().is_empty(), allowed);
+    }
+}
+
+#[test]
+fn a_pools_own_gpu_keeps_its_access() {
+    let (gpu, _) = Gpu::two(1);
+    let pool = gpu.pool(1);
+    let set = |description: [u32; 3]| {
+        gpu.call(
+            "cuMemPoolSetAccess",
+            &[pool, description.as_ptr() as u64, 1],
+        )
+    };
+    assert_eq!(set(access(1, false)), INVALID_VALUE);
+    assert_eq!(set([1, 0, 1]), INVALID_VALUE, "reads alone");
+    assert_eq!(set(access(2, true)), 101);
+    gpu.session.are_peers(false);
+    assert_eq!(set(access(0, true)), 101);
+    assert_eq!(gpu.wrong(), [""; 0]);
+}
+
+#[test]
+fn copies_between_gpus_need_no_access_but_the_right_contexts() {
+    let (gpu, [first, second]) = Gpu::two(1);
+    let (from, stream) = (gpu.memory(BYTES, 5), gpu.stream());
+    gpu.must("cuCtxSetCurrent", &[second]);
+    let to = gpu.memory(BYTES, 0);
+    gpu.must(
+        "cuMemcpyPeerAsync",
+        &[to, second, from, first, BYTES, stream],
+    );
+    assert_eq!(gpu.byte(to, stream), 5);
+    let swapped = gpu.call(
+        "cuMemcpyPeerAsync",
+        &[to, first, from, second, BYTES, stream],
+    );
+    assert_eq!(swapped, INVALID_VALUE);
+    gpu.assert_wrong(&["wrong context: `cuMemcpyPeerAsync`"]);
+}
+
+#[test]
+fn memory_of_a_pool_is_copied_with_the_streams_context_current() {
+    let (gpu, [_, second]) = Gpu::two(1);
+    let (pool, stream) = (gpu.pool(0), gpu.stream());
+    let block = gpu.make("cuMemAllocFromPoolAsync", &[BYTES, pool, stream]);
+    let bytes = [1_u8; BYTES as usize];
+    let copy = || {
+        gpu.call(
+            "cuMemcpyHtoDAsync_v2",
+            &[block, bytes.as_ptr() as u64, BYTES, stream],
+        )
+    };
+    assert_eq!(copy(), 0);
+    gpu.must("cuCtxSetCurrent", &[second]);
+    assert_eq!(copy(), INVALID_CONTEXT);
+    gpu.assert_wrong(&["copies memory of a pool in a stream of another context"]);
+}
