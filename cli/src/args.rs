@@ -47,6 +47,7 @@ Exit codes:
 const DEMO_EXAMPLES: &str = "\
 Examples:
   millstream demo
+  millstream demo --backend cuda
   millstream demo --threads 64 --queues 2 --strategy sequential
   millstream demo --input ~/Pictures/holiday --output out/holiday --repeat 1
   millstream demo --json | jq .run.photos_per_second";
@@ -83,8 +84,8 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DemoArgs {
     /// The device that runs the kernels.
-    #[arg(long, value_enum, default_value_t = Backend::Cpu)]
-    pub(crate) backend: Backend,
+    #[arg(long, value_enum, default_value_t = DemoBackend::Cpu)]
+    pub(crate) backend: DemoBackend,
 
     /// Worker threads, each with a stream of its own.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
@@ -181,7 +182,19 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: bool,
 }
 
-/// A kind of device that this build can open.
+/// A kind of device that has the demo's kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DemoBackend {
+    /// The processor: queues and teams of threads.
+    Cpu,
+    /// The first NVIDIA GPU, by CUDA.
+    Cuda,
+    /// The simulator: any order that waits permit, and a checker of every access.
+    Sim,
+}
+
+/// A kind of device that can be soaked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Backend {

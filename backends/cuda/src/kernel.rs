@@ -14,7 +14,7 @@ use crate::driver::{Class, Code, Context, Function, Module};
 use crate::launch::{
     CLUSTER_PORTABLE, CudaLaunch, METADATA_WORDS_MAX, PARAMETERS_INLINE, TENSOR_MAPS_MAX,
 };
-use crate::nvrtc::{Cache, Target};
+use crate::nvrtc::{Cache, Failure, Target};
 
 /// Bytes of dynamic shared memory that every kernel may have unasked.
 const SHARED_UNASKED: u32 = 48 << 10;
@@ -168,23 +168,29 @@ fn check_threads(kernel: &Kernel, threads: [u32; 3], most: u32) -> Result<(), Ke
 }
 
 impl CudaCompiler {
-    /// What the driver loads: PTX text that a 0 ends, or a binary.
+    /// What the driver loads: PTX text that a 0 ends, or a binary. It is the first source that can be had: without a
+    /// compiler, what needs none.
     fn image(&self, kernel: &Arc<Kernel>) -> Result<Vec<u8>, KernelError> {
+        let mut no_compiler = None;
         for source in kernel.sources() {
             match source {
                 Source::Ptx(text) => return Ok(text.bytes().chain([0]).collect()),
                 Source::Cubin(binary) => return Ok(binary.to_vec()),
-                Source::CudaC(text) => {
-                    let made = self.cache.get(kernel.name(), text, &self.target);
-                    return made.map_err(|why| why.of(kernel));
-                }
+                Source::CudaC(text) => match self.cache.get(kernel.name(), text, &self.target) {
+                    Ok(binary) => return Ok(binary),
+                    Err(why @ Failure::NoCompiler(_)) => no_compiler = Some(why),
+                    Err(why) => return Err(why.of(kernel)),
+                },
                 _ => {}
             }
         }
-        Err(KernelError::NoSource {
-            kernel: kernel.name().clone(),
-            backend: "cuda",
-            available: kernel.source_kinds(),
+        Err(match no_compiler {
+            Some(why) => why.of(kernel),
+            None => KernelError::NoSource {
+                kernel: kernel.name().clone(),
+                backend: "cuda",
+                available: kernel.source_kinds(),
+            },
         })
     }
 }

@@ -42,5 +42,5 @@ mod trace;
 
 pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;
-pub use nvrtc::{Compiled, compile_for};
+pub use nvrtc::{Compiled, compile_for, ptx_for};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus};

@@ -7,6 +7,7 @@
 //! | `recipe` | the numbers of the recipe |
 //! | `reference` | the recipe in plain code, on the host |
 //! | `pipeline` | the recipe as kernels, on the device |
+//! | `gpu` | what GPUs run of them |
 //! | `workers` | threads and their streams |
 //! | `check` | holds results against the reference |
 //! | `gallery` | writes the drawings and gathers the contact sheet |
@@ -15,11 +16,15 @@
 //! | `report`, `table` | what the run has to say, as data and as text |
 //! | `progress` | the bar |
 //! | `sweep` | tests: a fault at every call of the device |
+//! | `on_fake_gpu` | tests: the kernels for GPUs, on a driver without one |
 
 mod album;
 mod check;
 mod gallery;
+mod gpu;
 mod lettering;
+#[cfg(test)]
+mod on_fake_gpu;
 mod photos;
 mod pipeline;
 mod progress;

@@ -22,7 +22,7 @@ use super::recipe::{HALF_INK, LEVELS, LUMA, PAPER, RADIUS, SIGMA};
 pub(crate) const BYTES_PER_PIXEL: u64 = 3 + 2 * 4 + 1;
 
 /// Pixels that one cube of the histogram counts: many enough that adding 256 bins is cheap.
-const PIXELS_PER_COUNT: usize = 1 << 15;
+pub(super) const PIXELS_PER_COUNT: usize = 1 << 15;
 
 /// The kernels, prepared for one device.
 pub(crate) struct Pipeline {
@@ -57,9 +57,10 @@ impl Developing {
 }
 
 impl Pipeline {
-    pub(crate) fn new(client: &ComputeClient) -> Result<Self, Error> {
+    /// Prepares these kernels, which are those of [`kernels`].
+    pub(crate) fn new(client: &ComputeClient, kernels: [Kernel; 6]) -> Result<Self, Error> {
         let [luma, blur_x, blur_y, sobel, tone, histogram] =
-            kernels().map(|kernel| client.kernel(kernel));
+            kernels.map(|kernel| client.kernel(kernel));
         Ok(Self {
             luma: luma?,
             blur_x: blur_x?,
@@ -125,19 +126,9 @@ impl Pipeline {
     }
 }
 
-/// CUDA C with the numbers of the recipe in front.
-fn cuda_source(code: &str) -> String {
-    let [red, green, blue] = LUMA;
-    format!(
-        "#define LUMA_RED {red:?}f\n#define LUMA_GREEN {green:?}f\n#define LUMA_BLUE {blue:?}f\n\
-         #define RADIUS {RADIUS}\n#define PAPER {PAPER:?}f\n#define HALF_INK {HALF_INK:?}f\n\
-         #define LEVELS {LEVELS}\n#define PIXELS_PER_COUNT {PIXELS_PER_COUNT}\n#line 1\n{code}"
-    )
-}
-
-/// All kernels of the recipe.
-fn kernels() -> [Kernel; 6] {
-    [luma(), blur_x(), blur_y(), sobel(), tone(), histogram()]
+/// All kernels of the recipe. `on_gpus` adds to a kernel, by its name, what GPUs run; the processor runs what is here.
+pub(crate) fn kernels(on_gpus: impl Fn(Kernel) -> Kernel) -> [Kernel; 6] {
+    [luma(), blur_x(), blur_y(), sobel(), tone(), histogram()].map(on_gpus)
 }
 
 fn luma() -> Kernel {
@@ -145,7 +136,6 @@ fn luma() -> Kernel {
         .reads::<u8>("rgb")
         .writes::<f32>("light")
         .scalar::<u32>("width")
-        .cuda(cuda_source(include_str!("kernels/luma.cu")))
         .native(|_, args| {
             let start = args.chunk_start(1);
             let light: &mut [f32] = args.chunk(1);
@@ -165,7 +155,6 @@ fn blur_x() -> Kernel {
         .reads::<f32>("taps")
         .writes::<f32>("dst")
         .scalar::<u32>("width")
-        .cuda(cuda_source(include_str!("kernels/blur_x.cu")))
         .native(|_, args| {
             let start = args.chunk_start(2);
             let dst: &mut [f32] = args.chunk(2);
@@ -180,7 +169,6 @@ fn blur_y() -> Kernel {
         .reads::<f32>("taps")
         .writes::<f32>("dst")
         .scalar::<u32>("width")
-        .cuda(cuda_source(include_str!("kernels/blur_y.cu")))
         .native(|cube, args| {
             let dst: &mut [f32] = args.chunk(2);
             let src: &[f32] = args.read(0);
@@ -203,7 +191,6 @@ fn sobel() -> Kernel {
         .reads::<f32>("src")
         .writes::<f32>("edges")
         .scalar::<u32>("width")
-        .cuda(cuda_source(include_str!("kernels/sobel.cu")))
         .native(|cube, args| {
             let edges: &mut [f32] = args.chunk(1);
             let src: &[f32] = args.read(0);
@@ -226,7 +213,6 @@ fn tone() -> Kernel {
         .reads::<f32>("edges")
         .writes::<u8>("image")
         .scalar::<u32>("width")
-        .cuda(cuda_source(include_str!("kernels/tone.cu")))
         .native(|_, args| {
             let start = args.chunk_start(2);
             let image: &mut [u8] = args.chunk(2);
@@ -244,7 +230,6 @@ fn histogram() -> Kernel {
         .reads::<u8>("image")
         .updates_atomically::<u32>("bins")
         .scalar::<u32>("pixels")
-        .cuda(cuda_source(include_str!("kernels/histogram.cu")))
         .native(|cube, args| {
             let image: &[u8] = args.read(0);
             let bins: &[AtomicU32] = args.atomics::<u32>(1);
@@ -263,7 +248,7 @@ fn histogram() -> Kernel {
 }
 
 /// The taps of the blur: a bell that sums to one.
-fn taps() -> [f32; 2 * RADIUS + 1] {
+pub(super) fn taps() -> [f32; 2 * RADIUS + 1] {
     let bell = std::array::from_fn(|k| {
         let distance = k as f32 - RADIUS as f32;
         (-distance * distance / (2.0 * SIGMA * SIGMA)).exp()
@@ -348,31 +333,6 @@ mod tests {
                     .sum()
             })
             .collect()
-    }
-
-    /// Every GPU that we name has these kernels, within its registers. Prints what they take.
-    #[test]
-    #[cfg(feature = "nvrtc-tests")]
-    fn the_kernels_compile_for_gpus_without_spilling() {
-        for target in ["sm_80", "sm_90", "sm_90a", "sm_100"] {
-            for kernel in kernels() {
-                let made = millstream::cuda::compile_for(&kernel, target).unwrap();
-                println!(
-                    "{target:<7} {:<10} {:>3} registers, {:>4} bytes shared, {} spilled",
-                    kernel.name(),
-                    made.registers,
-                    made.shared_bytes,
-                    made.spilled_bytes
-                );
-                assert!(
-                    (1..=64).contains(&made.registers),
-                    "{} takes {}",
-                    kernel.name(),
-                    made.registers
-                );
-                assert_eq!(made.spilled_bytes, 0, "{} spills", kernel.name());
-            }
-        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::album::Skipped;
-use crate::args::{Backend, Order};
+use crate::args::{DemoBackend, Order};
 use crate::exit::Exit;
 
 #[derive(Debug, Serialize)]
@@ -27,7 +27,7 @@ pub(crate) struct Report {
 
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Settings {
-    pub(crate) backend: Backend,
+    pub(crate) backend: DemoBackend,
     pub(crate) threads: usize,
     pub(crate) strategy: Order,
     pub(crate) repeat: usize,
@@ -175,7 +175,7 @@ pub(crate) mod tests {
             version: "0.1.0",
             exit_code: 0,
             settings: Settings {
-                backend: Backend::Cpu,
+                backend: DemoBackend::Cpu,
                 threads: 2,
                 strategy: Order::Interleave,
                 repeat: 3,

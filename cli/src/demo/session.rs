@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use millstream::sim::Sim;
-use millstream::{Cpu, Device, DeviceOptions, Stats, Strategy, Stream};
+use millstream::{Cpu, Cuda, Device, DeviceOptions, Kernel, Stats, Strategy, Stream};
 
 use super::album::{self, Skipped};
 use super::check::Verdict;
 use super::counted;
 use super::gallery::Gallery;
-use super::pipeline::Pipeline;
+use super::gpu;
+use super::pipeline::{Pipeline, kernels};
 use super::progress::Progress;
 use super::report::{
     DeviceFacts, Files, PhotoFacts, QueueFacts, Report, RunFacts, RuntimeFacts, Settings,
@@ -21,7 +22,7 @@ use super::report::{
 };
 use super::timeline::{self, Caption, Span};
 use super::workers::{self, Prepared, Run};
-use crate::args::{Backend, DemoArgs, Order};
+use crate::args::{DemoArgs, DemoBackend, Order};
 use crate::exit::CommandError;
 
 /// Spans that the device keeps: those of twenty thousand photographs.
@@ -33,13 +34,14 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Develops the photographs of a folder and reports.
 pub(crate) fn run(args: &DemoArgs) -> Result<Report, CommandError> {
-    run_on(args, open)
+    run_on(args, open, kernels(gpu::sources))
 }
 
-/// As [`run`], on a device that `open` opens.
+/// As [`run`], on a device that `open` opens, by these kernels.
 pub(crate) fn run_on(
     args: &DemoArgs,
     open: impl FnOnce(&DemoArgs) -> Result<Device, CommandError>,
+    kernels: [Kernel; 6],
 ) -> Result<Report, CommandError> {
     let settings = settings(args)?;
     let album = album::find(&settings.input)?;
@@ -53,7 +55,7 @@ pub(crate) fn run_on(
     let device = open(args)?;
     let client = device.client();
     let streams: Vec<Stream> = (0..settings.threads).map(|_| client.stream()).collect();
-    let pipeline = Pipeline::new(&client).map_err(device_error)?;
+    let pipeline = Pipeline::new(&client, kernels).map_err(device_error)?;
 
     let mut tally = Tally {
         skipped: album.skipped,
@@ -122,7 +124,8 @@ fn settings(args: &DemoArgs) -> Result<Settings, CommandError> {
     })
 }
 
-fn open(args: &DemoArgs) -> Result<Device, CommandError> {
+/// Opens the device that is asked for.
+pub(crate) fn open(args: &DemoArgs) -> Result<Device, CommandError> {
     let strategy = match args.strategy {
         Order::Interleave => Strategy::Interleave,
         Order::Sequential => Strategy::Sequential,
@@ -132,8 +135,9 @@ fn open(args: &DemoArgs) -> Result<Device, CommandError> {
         .trace(TRACE_SPANS_MAX);
     let queues = args.queues as usize;
     let opened = match args.backend {
-        Backend::Cpu => Device::open_with(Cpu::default().queues(queues), options),
-        Backend::Sim => Device::open_with(Sim::seed(SIM_SEED).queues(queues), options),
+        DemoBackend::Cpu => Device::open_with(Cpu::default().queues(queues), options),
+        DemoBackend::Cuda => Device::open_with(Cuda::ordinal(0).queues(queues), options),
+        DemoBackend::Sim => Device::open_with(Sim::seed(SIM_SEED).queues(queues), options),
     };
     opened.map_err(|source| CommandError::Open { source })
 }

@@ -9,10 +9,10 @@ use millstream::{Device, DeviceOptions, Error, Failure, Reason, Stream};
 
 use super::check::Verdict;
 use super::photos::Photo;
-use super::pipeline::Pipeline;
+use super::pipeline::{Pipeline, kernels};
 use super::progress::Progress;
 use super::workers::{self, Prepared, Round};
-use super::{reference, session};
+use super::{gpu, reference, session};
 use crate::args::{Cli, Command, DemoArgs};
 use crate::exit::CommandError;
 use crate::scratch::Scratch;
@@ -76,7 +76,7 @@ fn develop(photos: &[Prepared], faults: Faults, name: &str) -> (Ended, u64) {
     let device = Device::open_with(sim, DeviceOptions::default()).unwrap();
     let client = device.client();
     let streams: Vec<Stream> = (0..THREADS).map(|_| client.stream()).collect();
-    let ended = Pipeline::new(&client).and_then(|pipeline| {
+    let ended = Pipeline::new(&client, kernels(gpu::sources)).and_then(|pipeline| {
         let progress = Progress::new("sweeping", RUNS);
         workers::develop(&pipeline, &streams, photos, REPEAT, &progress).map_err(device_error)
     });
@@ -270,9 +270,10 @@ fn the_whole_command_says_which_photograph_failed_and_where() {
     folder.photograph("in/b.png", 5, 11);
     let args = demo(&folder);
     let with = |faults: Faults| {
-        session::run_on(&args, |_| {
+        let open = |_: &DemoArgs| {
             Device::open(simulator(faults)).map_err(|source| CommandError::Open { source })
-        })
+        };
+        session::run_on(&args, open, kernels(gpu::sources))
     };
     assert!(
         with(Faults::none())

@@ -49,6 +49,8 @@ functions! {
     log = nvrtcGetProgramLog(nvrtcProgram, *mut c_char);
     binary_size = nvrtcGetCUBINSize(nvrtcProgram, *mut usize);
     binary = nvrtcGetCUBIN(nvrtcProgram, *mut c_char);
+    ptx_size = nvrtcGetPTXSize(nvrtcProgram, *mut usize);
+    ptx = nvrtcGetPTX(nvrtcProgram, *mut c_char);
 }
 
 impl Nvrtc {

@@ -58,11 +58,30 @@ pub(crate) struct Made {
     pub(crate) log: String,
 }
 
+/// What a source is to become.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Form {
+    /// For one kind of GPU.
+    Binary,
+    /// For this kind of GPU and all later ones, whose drivers compile the rest.
+    Ptx,
+}
+
 /// The binary of a CUDA C source for GPUs of this kind.
 ///
 /// # Errors
 /// The compiler is not here, or refuses the source.
 pub(crate) fn compile(name: &str, source: &str, options: &[String]) -> Result<Made, Failure> {
+    compile_as(Form::Binary, name, source, options)
+}
+
+/// As [`compile`], into either form.
+pub(super) fn compile_as(
+    form: Form,
+    name: &str,
+    source: &str,
+    options: &[String],
+) -> Result<Made, Failure> {
     let nvrtc = nvrtc().map_err(|why| Failure::NoCompiler(why.to_owned()))?;
     let text = |text: &str| {
         CString::new(text).map_err(|_| Failure::Source("the source has a zero byte".to_owned()))
@@ -102,7 +121,11 @@ pub(crate) fn compile(name: &str, source: &str, options: &[String]) -> Result<Ma
             log => with_lines(log, &format!("{name}.cu"), source),
         }));
     }
-    match program.read(nvrtc.binary_size, nvrtc.binary) {
+    let made = match form {
+        Form::Binary => program.read(nvrtc.binary_size, nvrtc.binary),
+        Form::Ptx => program.read(nvrtc.ptx_size, nvrtc.ptx),
+    };
+    match made {
         binary if binary.is_empty() => Err(Failure::Source("the compiler made nothing".to_owned())),
         binary => Ok(Made {
             binary,

@@ -4,7 +4,7 @@ use millstream_core::error::KernelError;
 use millstream_core::kernel::{Kernel, Source};
 
 use super::Target;
-use super::compile::{Failure, compile, options};
+use super::compile::{Failure, Form, compile, compile_as, options};
 
 /// What a kernel became for one kind of GPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,25 +39,47 @@ pub struct Compiled {
 /// [`KernelError::NoSource`], [`KernelError::NoCompiler`] with what to install, [`KernelError::Compile`] with what the
 /// compiler said and the lines that it means.
 pub fn compile_for(kernel: &Kernel, target: &str) -> Result<Compiled, KernelError> {
-    let name = kernel.name();
-    let source = kernel.sources().iter().find_map(|source| match source {
-        Source::CudaC(text) => Some(text),
-        _ => None,
-    });
-    let source = source.ok_or_else(|| KernelError::NoSource {
-        kernel: name.clone(),
-        backend: "NVRTC",
-        available: kernel.source_kinds(),
-    })?;
+    let source = source(kernel)?;
     let mut options = options(&Target(target.to_owned()));
     // Has registers, spills and shared memory told in the log.
     options.push("--ptxas-options=-v".to_owned());
-    let made = compile(name, source, &options).map_err(|why| why.of(kernel))?;
+    let made = compile(kernel.name(), source, &options).map_err(|why| why.of(kernel))?;
     Ok(Compiled {
         registers: number_before(&made.log, " registers"),
         spilled_bytes: number_before(&made.log, " bytes spill stores"),
         shared_bytes: number_before(&made.log, " bytes smem"),
         binary: made.binary,
+    })
+}
+
+/// Compiles the CUDA C source of a kernel to PTX, for the GPUs that a virtual one such as `compute_80` stands for and all later
+/// ones: to read, or to ship as [`Source::Ptx`] where there is no NVRTC. Needs what [`compile_for`] needs.
+///
+/// # Errors
+/// As [`compile_for`].
+pub fn ptx_for(kernel: &Kernel, target: &str) -> Result<String, KernelError> {
+    let source = source(kernel)?;
+    // Without lines of the source: those name the folder in which this ran.
+    let options = [
+        format!("--gpu-architecture={target}"),
+        "--std=c++17".to_owned(),
+    ];
+    let made = compile_as(Form::Ptx, kernel.name(), source, &options);
+    let text = made.map_err(|why| why.of(kernel))?.binary;
+    let text = String::from_utf8_lossy(&text);
+    Ok(text.trim_end_matches('\0').to_owned())
+}
+
+/// The CUDA C of a kernel.
+fn source(kernel: &Kernel) -> Result<&str, KernelError> {
+    let source = kernel.sources().iter().find_map(|source| match source {
+        Source::CudaC(text) => Some(text.as_ref()),
+        _ => None,
+    });
+    source.ok_or_else(|| KernelError::NoSource {
+        kernel: kernel.name().clone(),
+        backend: "NVRTC",
+        available: kernel.source_kinds(),
     })
 }
 

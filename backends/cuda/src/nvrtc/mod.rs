@@ -8,7 +8,7 @@ mod inspect;
 
 pub(crate) use cache::Cache;
 pub(crate) use compile::Failure;
-pub use inspect::{Compiled, compile_for};
+pub use inspect::{Compiled, compile_for, ptx_for};
 
 /// The compiler's version, major and minor, or what is missing and what to do.
 pub(crate) fn version() -> Result<(u32, u32), String> {

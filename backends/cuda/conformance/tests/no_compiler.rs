@@ -1,0 +1,42 @@
+//! A machine with a GPU and without NVRTC. A program of its own: whether there is NVRTC is looked for once.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use fake_cuda::Session;
+use millstream_actors::Device;
+use millstream_core::error::{Error, KernelError};
+use millstream_core::kernel::{Kernel, Source};
+use millstream_core::launch::{CubeCount, write};
+use millstream_cuda::Cuda;
+
+/// I7: CUDA C alone is a typed error that says what to install; where there is PTX as well, that is run.
+#[test]
+fn without_nvrtc_the_next_source_is_taken_i7() {
+    // SAFETY: no other thread runs yet that reads the environment.
+    unsafe { std::env::set_var("MILLSTREAM_NVRTC", "/nowhere/at/all") };
+    let gpu = Session::begin(1).unwrap_or_else(|error| panic!("{error}"));
+    let device = Device::open(Cuda::ordinal(0).queues(1)).unwrap();
+    let client = device.client();
+    let fill = || {
+        let kernel = Kernel::new("fill").writes::<u32>("to");
+        kernel
+            .scalar::<u32>("value")
+            .scalar::<u32>("n")
+            .cuda("not looked at")
+    };
+    match client.kernel(fill()) {
+        Err(Error::Kernel(KernelError::NoCompiler { why, .. })) => {
+            assert!(why.contains("/nowhere/at/all"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+    let ptx = Source::Ptx(include_str!("kernels/fill.ptx").into());
+    let (fill, stream) = (client.kernel(fill().source(ptx)).unwrap(), client.stream());
+    let to = stream.empty::<u32>(300).unwrap();
+    let cubes = CubeCount::cover(300, 256);
+    stream
+        .launch(&fill, cubes, (write(&to), 9_u32, 300_u32))
+        .unwrap();
+    assert_eq!(stream.read(&to).wait().unwrap(), [9; 300]);
+    drop((to, fill, stream, client, device));
+    gpu.assert_clean();
+}
