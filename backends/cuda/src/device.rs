@@ -1,6 +1,7 @@
 //! The backend: what the device thread calls. It resolves bindings and feeds streams; it never waits for the GPU.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use millstream_core::backend::{
     Backend, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place, Refused, Span,
 };
 use millstream_core::error::OpenError;
+use millstream_core::host_memory::panic_message;
 use millstream_core::id::{Cursor, Point, QueueId, RecordingId};
 use millstream_core::landing::Landing;
 use millstream_core::layout::Strided;
@@ -377,9 +379,10 @@ impl Backend for CudaDevice {
         self.begin(place.queue)?;
         let mut resources = self.bound(bindings)?;
         resources.stream = Some(self.stream(place.queue));
-        let worked = work(&mut resources);
+        let worked = catch_unwind(AssertUnwindSafe(|| work(&mut resources)));
         context_may_have_changed();
-        worked?;
+        // What it had given to the stream until it panicked comes before the task's cursor, as all of it would.
+        worked.unwrap_or_else(|payload| Err(Refused::Panicked(panic_message(payload))))?;
         self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }
@@ -441,9 +444,11 @@ impl Backend for CudaDevice {
                     }
                 }
             }
-            // The GPU works by itself: what is left of the budget is spent looking.
-            if any || !self.queues.iter().any(Queue::is_busy) || start.elapsed() >= budget {
-                return any;
+            // The GPU works by itself: what is left of the budget is spent looking. Who pumps, waits or closes must
+            // look again while anything is in flight, since nothing wakes them.
+            let busy = self.queues.iter().any(Queue::is_busy);
+            if any || !busy || start.elapsed() >= budget {
+                return any || busy;
             }
             std::thread::yield_now();
         }

@@ -108,6 +108,9 @@ pub enum Refused {
     /// This task cannot run; others can.
     #[error("{0}")]
     Task(String),
+    /// The user's code panicked with this, in the call of the task. What of it had begun may have happened.
+    #[error("panicked with \"{0}\"")]
+    Panicked(String),
     /// The device is gone, with everything that it had. The server stops at the first such word and asks
     /// [`Backend::recovery`].
     #[error("the device is lost: {0}")]
@@ -282,8 +285,8 @@ pub trait Backend: Send + 'static {
         Recovery::NewProcess
     }
 
-    /// Runs queued work on the calling thread for about `budget` and says whether any ran. Only a
-    /// device that was opened as driven needs it.
+    /// Runs queued work on the calling thread for about `budget` and says whether any ran, or still runs by
+    /// itself. Only a device that was opened as driven needs it.
     fn pump(&mut self, budget: Duration) -> bool {
         let _ = budget;
         false

@@ -70,6 +70,7 @@ impl Loss {
     ) -> FailureRef {
         match refused {
             Refused::Task(why) => Failure::not_run(name, Reason::Refused(why)),
+            Refused::Panicked(message) => Failure::panicked(name, message),
             Refused::Lost(why) => {
                 self.notice(backend, &why);
                 Failure::not_run(name, Reason::Lost)
