@@ -113,6 +113,32 @@ extern "C" fn fake_cuda_hold(stream: u64, held: u32) {
     state::changed();
 }
 
+/// Kernels of this name do not begin any more, or again.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_hold_kernel(name: Text, held: u32) {
+    let mut state = state::lock();
+    let names = &mut state.streams.held_kernels;
+    let name = name.get().unwrap_or_default();
+    match held {
+        0 => names.remove(&name),
+        _ => names.insert(name),
+    };
+    drop(state);
+    state::changed();
+}
+
+/// How many streams have come to a kernel of this name, and how often one was run.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_kernel(name: Text, come: *mut u64, run: *mut u64) {
+    let state = state::lock();
+    let name = name.get().unwrap_or_default();
+    // SAFETY: the caller's promise: the places for the answers are its own.
+    unsafe {
+        come.write(state.streams.at_kernel(&name) as u64);
+        run.write(state.kernels_run.get(&name).copied().unwrap_or(0));
+    }
+}
+
 /// The `nth` operation from now that is executed breaks the GPU.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_break(nth: u64, code: u32) {

@@ -209,6 +209,10 @@ impl ptx::Global for Seen<'_> {
 }
 
 fn run(state: &mut State, step: &Step, launch: &Launch) -> Result<(), Code> {
+    match state.kernels_run.get_mut(&launch.kernel.name) {
+        Some(count) => *count += 1,
+        None => _ = state.kernels_run.insert(launch.kernel.name.clone(), 1),
+    }
     let runs_in = state.streams.live.get(&step.actor);
     let runs_in = runs_in.map(|stream| stream.context);
     let among_several = runs_in.filter(|_| state.primaries.len() > 1);

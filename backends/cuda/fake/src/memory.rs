@@ -290,6 +290,11 @@ impl Memory {
             ));
         }
         block.freed_by = Some(by.to_owned());
+        if block.place != Place::Pinned {
+            // From here on there is room for who allocates after it in the same stream, as backends do.
+            let used = self.used.entry(block.home.gpu).or_default();
+            *used = used.saturating_sub(block.bytes);
+        }
         Ok(address..address + block.bytes)
     }
 
@@ -306,8 +311,6 @@ impl Memory {
             }
         } else {
             block.storage = None;
-            let used = self.used.entry(block.home.gpu).or_default();
-            *used = used.saturating_sub(block.bytes);
         }
     }
 

@@ -2,7 +2,7 @@
 //! the fake, but looks up the controls of the library that the loader found in the driver's place.
 
 use std::ffi::{CString, c_char};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use libloading::Library;
 
@@ -36,6 +36,8 @@ struct Controls {
     fault: unsafe extern "C" fn(*const c_char, u64, u32),
     faults_met: unsafe extern "C" fn() -> u64,
     hold: unsafe extern "C" fn(u64, u32),
+    hold_kernel: unsafe extern "C" fn(*const c_char, u32),
+    kernel: unsafe extern "C" fn(*const c_char, *mut u64, *mut u64),
     break_at: unsafe extern "C" fn(u64, u32),
     executed: unsafe extern "C" fn() -> u64,
     memory: unsafe extern "C" fn(u64),
@@ -64,6 +66,8 @@ impl Controls {
                 fault: *library.get("fake_cuda_fault").map_err(told)?,
                 faults_met: *library.get("fake_cuda_faults_met").map_err(told)?,
                 hold: *library.get("fake_cuda_hold").map_err(told)?,
+                hold_kernel: *library.get("fake_cuda_hold_kernel").map_err(told)?,
+                kernel: *library.get("fake_cuda_kernel").map_err(told)?,
                 break_at: *library.get("fake_cuda_break").map_err(told)?,
                 executed: *library.get("fake_cuda_executed").map_err(told)?,
                 memory: *library.get("fake_cuda_memory").map_err(told)?,
@@ -76,14 +80,35 @@ impl Controls {
     }
 }
 
-/// One at a time in a process: there is one driver.
-static ONE: Mutex<()> = Mutex::new(());
+/// One session at a time in a process: there is one driver. No guard of a lock, which could not leave its thread.
+struct Turn;
+
+static TAKEN: Mutex<bool> = Mutex::new(false);
+static GIVEN_BACK: Condvar = Condvar::new();
+
+impl Turn {
+    fn take() -> Self {
+        let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = GIVEN_BACK
+            .wait_while(taken, |taken| *taken)
+            .unwrap_or_else(PoisonError::into_inner);
+        *taken = true;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        GIVEN_BACK.notify_one();
+    }
+}
 
 /// A GPU of the fake's, as new, until this is dropped. Others in this process wait for that.
 pub struct Session {
     controls: Controls,
     ended: bool,
-    _one: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Session {
@@ -113,7 +138,7 @@ impl Session {
     }
 
     fn new(begin: Option<(u64, bool)>) -> Result<Self, NotLoaded> {
-        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = Turn::take();
         let controls = Controls::find()?;
         match begin {
             // SAFETY: it may be called at any time.
@@ -124,7 +149,7 @@ impl Session {
         Ok(Self {
             controls,
             ended: false,
-            _one: one,
+            _turn: turn,
         })
     }
 
@@ -204,6 +229,31 @@ impl Session {
     pub fn hold(&self, stream: u64, held: bool) {
         // SAFETY: handles are only compared.
         unsafe { (self.controls.hold)(stream, u32::from(held)) };
+    }
+
+    /// Begins no kernel of this name, or goes on with them. What comes before them in their streams goes on.
+    pub fn hold_kernel(&self, name: &str, held: bool) {
+        let name = CString::new(name).unwrap_or_default();
+        // SAFETY: the text ends with 0.
+        unsafe { (self.controls.hold_kernel)(name.as_ptr(), u32::from(held)) };
+    }
+
+    fn kernel(&self, name: &str) -> (u64, u64) {
+        let name = CString::new(name).unwrap_or_default();
+        let (mut come, mut run) = (0, 0);
+        // SAFETY: the text ends with 0, the places for the answers are ours.
+        unsafe { (self.controls.kernel)(name.as_ptr(), &raw mut come, &raw mut run) };
+        (come, run)
+    }
+
+    /// How many streams have come to a kernel of this name: it is their next.
+    pub fn streams_at_kernel(&self, name: &str) -> u64 {
+        self.kernel(name).0
+    }
+
+    /// How often kernels of this name were run.
+    pub fn kernels_run(&self, name: &str) -> u64 {
+        self.kernel(name).1
     }
 
     /// The `nth` operation from now breaks the GPU, with this code.

@@ -113,6 +113,8 @@ pub(crate) struct State {
     faults: Vec<Fault>,
     pub(crate) faults_met: u64,
     pub(crate) executed: u64,
+    /// How often each kernel was run, by its name.
+    pub(crate) kernels_run: BTreeMap<String, u64>,
     /// The operation at this place, from 1, breaks the GPU.
     pub(crate) break_at: Option<(u64, Code)>,
     pub(crate) reports: Vec<String>,
@@ -205,6 +207,7 @@ impl State {
             faults: Vec::new(),
             faults_met: 0,
             executed: 0,
+            kernels_run: BTreeMap::new(),
             break_at: None,
             reports: Vec::new(),
         }

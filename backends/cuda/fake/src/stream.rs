@@ -1,6 +1,6 @@
 //! Streams: operations in order, and which of them may be next.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -216,6 +216,8 @@ pub(crate) struct Streams {
     pub(crate) live: BTreeMap<u64, Stream>,
     /// The last operation of each that was executed. Kept for streams that have ended.
     done: BTreeMap<u64, u64>,
+    /// Kernels of these names do not begin.
+    pub(crate) held_kernels: BTreeSet<String>,
 }
 
 impl Streams {
@@ -239,6 +241,9 @@ impl Streams {
                             .after
                             .as_ref()
                             .is_none_or(|moment| self.is_over(moment.stream, moment.tick)),
+                        Operation::Launch(launch) => {
+                            !self.held_kernels.contains(&launch.kernel.name)
+                        }
                         _ => true,
                     })
         };
@@ -248,6 +253,13 @@ impl Streams {
     /// Does any wait for the end of a function of the host's?
     pub(crate) fn is_busy(&self) -> bool {
         self.live.values().any(|stream| stream.busy)
+    }
+
+    /// Streams whose next operation is this kernel.
+    pub(crate) fn at_kernel(&self, name: &str) -> usize {
+        let next = self.live.values().filter_map(|stream| stream.queue.front());
+        let comes = |queued: &&Queued| matches!(&queued.operation, Operation::Launch(launch) if launch.kernel.name == name);
+        next.filter(comes).count()
     }
 
     /// Takes the next operation of a stream.

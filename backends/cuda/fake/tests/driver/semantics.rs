@@ -2,9 +2,11 @@
 
 use cuda::Session;
 
+use crate::kernels::{Kernels, launch};
 use crate::raw::Gpu;
 
 const BYTES: u64 = 64;
+const OUT_OF_MEMORY: u32 = 2;
 const NOT_READY: u32 = 600;
 const ILLEGAL_ADDRESS: u32 = 700;
 
@@ -130,4 +132,48 @@ fn an_inert_fake_is_a_driver_that_sees_no_gpu() {
         assert_eq!(init(0), 100);
     }
     assert_eq!(inert.calls_total(), 0);
+}
+
+#[test]
+fn a_held_kernel_does_not_begin_and_what_comes_before_it_does() {
+    let gpu = Gpu::new(1);
+    let (kernels, block) = (Kernels::load(&gpu), gpu.memory(BYTES, 0));
+    let (stream, other, event) = (gpu.stream(), gpu.stream(), gpu.event());
+    gpu.session.hold_kernel("set", true);
+    gpu.must("cuMemsetD8Async", &[block, 1, BYTES, stream]);
+    gpu.must("cuEventRecord", &[event, stream]);
+    assert_eq!(launch(&gpu, kernels.set, stream, &[block, 7]), 0);
+    gpu.must("cuEventSynchronize", &[event]);
+    // Others go on as well, and know of what came before.
+    gpu.must("cuStreamWaitEvent", &[other, event, 0]);
+    assert_eq!(gpu.byte(block + 8, other), 1);
+    while gpu.session.streams_at_kernel("set") == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(gpu.session.kernels_run("set"), 0);
+    gpu.session.hold_kernel("set", false);
+    assert_eq!(gpu.byte(block, stream), 7);
+    assert_eq!(gpu.session.kernels_run("set"), 1);
+    gpu.must("cuModuleUnload", &[kernels.module]);
+    assert_eq!(gpu.wrong(), [""; 0]);
+}
+
+#[test]
+fn there_is_room_in_a_stream_for_what_was_freed_before() {
+    let gpu = Gpu::new(1);
+    gpu.session.memory_bytes(2 * BYTES);
+    let (stream, pool) = (gpu.stream(), gpu.pool(0));
+    gpu.session.hold(stream, true);
+    let allocate = [2 * BYTES, pool, stream];
+    let first = gpu.make("cuMemAllocFromPoolAsync", &allocate);
+    let mut none = 0_u64;
+    let full = [&raw mut none as u64, 2 * BYTES, pool, stream];
+    assert_eq!(gpu.call("cuMemAllocFromPoolAsync", &full), OUT_OF_MEMORY);
+    gpu.must("cuMemFreeAsync", &[first, stream]);
+    let second = gpu.make("cuMemAllocFromPoolAsync", &allocate);
+    gpu.session.hold(stream, false);
+    gpu.must("cuMemFreeAsync", &[second, stream]);
+    gpu.must("cuStreamSynchronize", &[stream]);
+    gpu.must("cuMemPoolDestroy", &[pool]);
+    assert_eq!(gpu.wrong(), [""; 0]);
 }
