@@ -12,12 +12,12 @@ fn a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and_the_messag
 ) {
     let rig = on.open();
     let client = rig.client();
-    let (boom, transfer, add_one) = (boom(&client), transfer(&client), add_one(&client));
+    let (boom, transfer, add_one) = (boom(on, &client), transfer(&client), add_one(&client));
     let stream = client.stream();
     let whole = stream.create(&[1_u32, 2, 3, 4]).unwrap();
     let half = whole.slice(..2).unwrap();
     let rest = whole.slice(2..).unwrap();
-    launch_update(&stream, &boom, &half).unwrap();
+    boom.launch(&stream, &half).unwrap();
     assert_eq!(
         sentence(stream.read(&half).wait()),
         "`boom` failed: panicked with \"boom\""
@@ -44,18 +44,18 @@ fn a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and_the_messag
 fn an_overwrite_heals_poisoned_data_and_an_update_does_not(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (boom, add_one, set) = (boom(&client), add_one(&client), set(&client));
+    let (boom, add_one, set) = (boom(on, &client), add_one(&client), set(&client));
     let stream = client.stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
-    launch_update(&stream, &boom, &values).unwrap();
+    boom.launch(&stream, &values).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
     assert!(matches!(stream.read(&values).wait(), Err(Error::Failed(_))));
-    stream.launch(&set, one(), (write(&values), 9_u32)).unwrap();
+    stream.launch(&set, one(), to(&values, 9)).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [9; 8]);
-    launch_update(&stream, &boom, &values).unwrap();
+    boom.launch(&stream, &values).unwrap();
     stream.write(&values, &[3; 8]).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [3; 8]);
-    launch_update(&stream, &boom, &values).unwrap();
+    boom.launch(&stream, &values).unwrap();
     stream.fill(&values, 4).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [4; 8]);
 }
@@ -65,12 +65,12 @@ fn an_overwrite_heals_poisoned_data_and_an_update_does_not(#[case] on: On) {
 fn a_panic_after_a_full_overwrite_was_queued_does_not_poison_the_new_data(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (boom, set) = (boom(&client), set(&client));
+    let (boom, set) = (boom(on, &client), set(&client));
     let (first, second) = (client.stream(), client.stream());
     for round in 0..50 {
         let values = first.create(&[1_u32; 4]).unwrap();
-        launch_update(&first, &boom, &values).unwrap();
-        second.launch(&set, one(), (write(&values), round)).unwrap();
+        boom.launch(&first, &values).unwrap();
+        second.launch(&set, one(), to(&values, round)).unwrap();
         assert_eq!(second.read(&values).wait().unwrap(), [round; 4]);
     }
 }
@@ -80,14 +80,14 @@ fn a_panic_after_a_full_overwrite_was_queued_does_not_poison_the_new_data(#[case
 fn a_thousand_panics_leave_the_device_well(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
-    let quiet = Kernel::new("quiet")
-        .updates::<u32>("v")
-        .native(|_, _| std::panic::resume_unwind(Box::new("quiet")));
-    let (quiet, add_one) = (client.kernel(quiet).unwrap(), add_one(&client));
+    let quiet = Boom::new(on, &client, || {
+        std::panic::resume_unwind(Box::new("quiet"));
+    });
+    let add_one = add_one(&client);
     let stream = client.stream();
     for _ in 0..1_000 {
         let values = stream.create(&[1_u32]).unwrap();
-        launch_update(&stream, &quiet, &values).unwrap();
+        quiet.launch(&stream, &values).unwrap();
     }
     let values = stream.create(&[1_u32]).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
@@ -147,7 +147,7 @@ fn a_guard_of_failed_data_answers_with_the_failure(#[case] on: On) {
     let client = rig.client();
     let stream = client.stream();
     let values = stream.create(&[1_u32]).unwrap();
-    launch_update(&stream, &boom(&client), &values).unwrap();
+    boom(on, &client).launch(&stream, &values).unwrap();
     let asked = on.guard(&stream, (read(&values),));
     assert_eq!(
         asked.err().unwrap().to_string(),
@@ -161,9 +161,7 @@ fn a_panic_in_custom_work_poisons_what_it_was_bound_to_under_its_name(#[case] on
     let rig = on.open();
     let stream = rig.client().stream();
     let values = stream.create(&[1_u32]).unwrap();
-    let out_of_bounds = |resources: &mut millstream::CpuResources| {
-        resources.write::<u32>(1)[0] = 1;
-    };
+    let out_of_bounds = |mut resources: Resources<'_>| resources.words(1)[0] = 1;
     on.with_resource(&stream, "denoise", (update(&values),), out_of_bounds)
         .unwrap();
     assert_eq!(
@@ -174,7 +172,7 @@ fn a_panic_in_custom_work_poisons_what_it_was_bound_to_under_its_name(#[case] on
 
 /// I7: a checked kernel that does not use its arguments as declared fails, and its reader is told what its
 /// author must do.
-#[apply(every_device)]
+#[apply(every_device_that_runs_rust)]
 fn a_kernel_that_misuses_its_arguments_fails_with_what_its_author_must_do(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -230,7 +228,7 @@ fn a_kernel_that_misuses_its_arguments_fails_with_what_its_author_must_do(#[case
 
 /// Nothing is guarded in a launch that says so, and only in that: the same kernel takes its chunk twice,
 /// one after the other.
-#[apply(every_device)]
+#[apply(every_device_that_runs_rust)]
 fn only_an_unchecked_launch_leaves_the_guards_out(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -272,14 +270,14 @@ fn an_unchecked_launch_of_fitting_arguments_computes_the_same(#[case] on: On) {
     // SAFETY: the arguments fit, and the kernels of these tests use them as they declare them.
     unsafe {
         stream
-            .launch_unchecked(&set, count(), (write(&source), 9_u32))
+            .launch_unchecked(&set, count(), to(&source, 9))
             .unwrap();
         stream
-            .launch_unchecked(&transfer, count(), (read(&source), write(&unchecked)))
+            .launch_unchecked(&transfer, count(), across(&source, &unchecked))
             .unwrap();
     }
     stream
-        .launch(&transfer, count(), (read(&source), write(&checked)))
+        .launch(&transfer, count(), across(&source, &checked))
         .unwrap();
     assert_eq!(
         stream.read(&unchecked).wait().unwrap(),

@@ -169,7 +169,7 @@ fn what_waits_for_work_that_never_ends_is_parked_and_the_rest_is_dropped(#[case]
     let valve = Valve::new();
     let (held, stream) = (held(&client, &valve), client.stream());
     let values = stream.create(&[0_u32]).unwrap();
-    launch_update(&stream, &held, &values).unwrap();
+    held.launch(&stream, &values).unwrap();
     let (in_use, used) = mpsc::channel();
     stream.drop_after(Tell(in_use)).unwrap();
     valve.wait_for_arrivals(1);

@@ -166,7 +166,7 @@ fn zero_sized_buffers_and_zero_cubes_are_valid_no_ops(#[case] on: On) {
         millstream::CubeCount::d1(0),
         millstream::CubeCount::d3(2, 0, 2),
     ] {
-        stream.launch(&add_one, count, (update(&values),)).unwrap();
+        stream.launch(&add_one, count, in_place(&values)).unwrap();
     }
     assert_eq!(stream.read(&values).wait().unwrap(), [1]);
 }
@@ -182,11 +182,7 @@ fn a_million_live_slices_resolve() {
         .collect();
     for index in (0..slices.len()).step_by(9_973) {
         stream
-            .launch(
-                &set,
-                one(),
-                (millstream::write(&slices[index]), index as u32),
-            )
+            .launch(&set, one(), to(&slices[index], index as u32))
             .unwrap();
     }
     for index in (0..slices.len()).step_by(9_973) {
@@ -242,7 +238,7 @@ fn can_mut_is_true_for_the_only_hold(#[case] on: On) {
 fn slots_of_freed_slices_return_while_nobody_sends(#[case] on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(6));
     let client = rig.client();
-    let valve = Valve::new();
+    let valve = rig.valve();
     let (held, stream) = (held(&client, &valve), client.stream());
     let mut values: Vec<_> = Vec::new();
     while let Ok(value) = stream.create(&[0_u32; 4]) {
@@ -250,7 +246,7 @@ fn slots_of_freed_slices_return_while_nobody_sends(#[case] on: On) {
     }
     assert!(values.len() >= 2);
     for value in &values {
-        launch_update(&stream, &held, value).unwrap();
+        held.launch(&stream, value).unwrap();
     }
     valve.wait_for_arrivals(1);
     // Their kernels are still to run.

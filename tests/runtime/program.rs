@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::support::*;
 use millstream::{
-    ComputeClient, CubeCount, Handle, Kernel, KernelHandle, Pending, Recording, Stream,
-    StreamPoint, read, update, write,
+    Arguments, ComputeClient, CubeCount, Handle, Kernel, KernelHandle, Pending, Recording, Stream,
+    StreamPoint, read, update,
 };
 
 /// Steps of a program, and elements of each of its buffers.
@@ -32,23 +32,43 @@ pub(crate) struct Kernels {
     pub(crate) add: KernelHandle,
     mix: KernelHandle,
     set: KernelHandle,
-    boom: KernelHandle,
+    /// None where no task is to panic.
+    boom: Option<Boom>,
+}
+
+/// The arguments of `add`.
+pub(crate) fn by(values: &Handle<u32>, by: u32) -> impl Arguments {
+    (update(values), by, values.len() as u32)
+}
+
+/// The arguments of `mix`.
+pub(crate) fn into(from: &Handle<u32>, to: &Handle<u32>) -> impl Arguments {
+    (read(from), update(to), to.len() as u32)
 }
 
 impl Kernels {
-    pub(crate) fn new(client: &ComputeClient) -> Self {
+    pub(crate) fn new(on: On, client: &ComputeClient) -> Self {
+        Self {
+            boom: Some(boom(on, client)),
+            ..Self::that_never_fail(client)
+        }
+    }
+
+    pub(crate) fn that_never_fail(client: &ComputeClient) -> Self {
         let add = Kernel::new("add")
             .updates::<u32>("values")
+            .scalar::<u32>("by")
             .scalar::<u32>("n")
             .native(|_cube, args| {
-                let n: u32 = args.scalar(0);
+                let by: u32 = args.scalar(0);
                 for value in args.chunk::<u32>(0) {
-                    *value = value.wrapping_add(n);
+                    *value = value.wrapping_add(by);
                 }
             });
         let mix = Kernel::new("mix")
             .reads::<u32>("src")
             .updates::<u32>("dst")
+            .scalar::<u32>("n")
             .native(|_cube, args| {
                 let (src, start) = (args.read::<u32>(0), args.chunk_start(1));
                 for (index, value) in args.chunk::<u32>(1).iter_mut().enumerate() {
@@ -56,17 +76,18 @@ impl Kernels {
                 }
             });
         Self {
-            add: client.kernel(add).unwrap(),
-            mix: client.kernel(mix).unwrap(),
+            add: client.kernel(add.elements_ptx()).unwrap(),
+            mix: client.kernel(mix.elements_ptx()).unwrap(),
             set: set(client),
-            boom: boom(client),
+            boom: None,
         }
     }
 
     pub(crate) fn list(&self) -> Vec<KernelHandle> {
-        [&self.add, &self.mix, &self.set, &self.boom]
-            .map(Clone::clone)
-            .into()
+        let all = [Some(&self.add), Some(&self.mix), Some(&self.set)];
+        let boom = self.boom.as_ref().and_then(Boom::kernel);
+        let all = all.into_iter().chain([boom]);
+        all.flatten().cloned().collect()
     }
 }
 
@@ -105,7 +126,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn new(client: &ComputeClient, seed: u64) -> Self {
+    pub(crate) fn new(on: On, client: &ComputeClient, seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let streams: Vec<_> = (0..1 + dice.roll(5)).map(|_| client.stream()).collect();
         let buffers = (0..4)
@@ -113,13 +134,19 @@ impl Program {
             .collect();
         Self {
             dice,
-            kernels: Kernels::new(client),
+            kernels: Kernels::new(on, client),
             streams,
             buffers,
             points: Vec::new(),
             recording: None,
             reads: Vec::new(),
         }
+    }
+
+    /// The same program, of which no task panics.
+    pub(crate) fn that_never_fails(mut self) -> Self {
+        self.kernels.boom = None;
+        self
     }
 
     pub(crate) fn stream(&mut self) -> Stream {
@@ -173,8 +200,8 @@ impl Program {
                 self.streams[nth] = client.stream();
             }
             _ => match self.dice.roll(4) {
-                0 => self.boom(&stream),
-                1 => stream.host("nothing", (), || {}).unwrap(),
+                0 if self.kernels.boom.is_some() => self.boom(&stream),
+                0 | 1 => stream.host("nothing", (), || {}).unwrap(),
                 _ => {
                     if let Some(read) = self.reads.pop() {
                         check(read);
@@ -196,7 +223,7 @@ impl Program {
         let ((buffer, range, view), cubes) = (self.part(None), self.cubes());
         let n = self.dice.roll(100) as u32;
         stream
-            .launch(&self.kernels.add, cubes, (update(&view), n))
+            .launch(&self.kernels.add, cubes, by(&view, n))
             .unwrap();
         self.each(buffer, range, |value| value.wrapping_add(n));
     }
@@ -207,7 +234,7 @@ impl Program {
         let cubes = self.cubes();
         let overlap =
             from == to && from_range.start < to_range.end && to_range.start < from_range.end;
-        let launched = stream.launch(&self.kernels.mix, cubes, (read(&source), update(&target)));
+        let launched = stream.launch(&self.kernels.mix, cubes, into(&source, &target));
         assert_eq!(launched.is_err(), overlap);
         if !overlap {
             self.mixed(from, from_range, to, to_range);
@@ -230,7 +257,7 @@ impl Program {
         let ((buffer, range, view), cubes) = (self.part(None), self.cubes());
         let value = self.dice.roll(1000) as u32;
         stream
-            .launch(&self.kernels.set, cubes, (write(&view), value))
+            .launch(&self.kernels.set, cubes, to(&view, value))
             .unwrap();
         self.buffers[buffer].expected[range].fill(Some(value));
     }
@@ -269,9 +296,8 @@ impl Program {
 
     fn boom(&mut self, stream: &Stream) {
         let (buffer, range, view) = self.part(None);
-        stream
-            .launch(&self.kernels.boom, CubeCount::single(), (update(&view),))
-            .unwrap();
+        let boom = self.kernels.boom.as_ref().unwrap();
+        boom.launch(stream, &view).unwrap();
         self.buffers[buffer].expected[range].fill(None);
     }
 
@@ -282,8 +308,8 @@ impl Program {
             let (source, target) = (&self.buffers[from].handle, &self.buffers[to].handle);
             let (mix, add) = (&self.kernels.mix, &self.kernels.add);
             let recording = stream.record(|r| {
-                r.launch(mix, CubeCount::single(), (read(source), update(target)))?;
-                r.launch(add, CubeCount::single(), (update(target), 7_u32))
+                r.launch(mix, CubeCount::single(), into(source, target))?;
+                r.launch(add, CubeCount::single(), by(target, 7))
             });
             self.recording = Some((from, to, recording.unwrap()));
             return;

@@ -3,9 +3,9 @@
 //! One thread on many streams has a sequential oracle. Many threads share buffers by updates that
 //! commute, and have buffers of their own that must come out as if they were alone.
 
-use crate::program::{ELEMENTS, Kernels, Program, STEPS};
+use crate::program::{ELEMENTS, Kernels, Program, STEPS, by};
 use crate::support::*;
-use millstream::{Handle, update};
+use millstream::Handle;
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -17,7 +17,7 @@ fn one_thread_on_many_streams_computes_what_it_would_on_one(#[case] on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_tasks(8));
     for seed in 1..=PROGRAMS {
         let client = rig.client();
-        let mut program = Program::new(&client, seed);
+        let mut program = Program::new(on, &client, seed);
         for _ in 0..STEPS {
             program.step(&client);
         }
@@ -30,7 +30,17 @@ fn one_thread_on_many_streams_computes_what_it_would_on_one(#[case] on: On) {
 /// Few tasks in flight, batches of one, either strategy: the same results.
 #[rstest]
 fn programs_compute_the_same_with_little_room(
-    #[values(On::Cpu, On::CpuOneQueue, On::CpuDriven, On::Sim, On::SimDriven)] on: On,
+    #[values(
+        On::Cpu,
+        On::CpuOneQueue,
+        On::CpuDriven,
+        On::Sim,
+        On::SimDriven,
+        On::Cuda,
+        On::CudaOneQueue,
+        On::CudaDriven
+    )]
+    on: On,
     #[values(millstream::Strategy::Interleave, millstream::Strategy::Sequential)]
     strategy: millstream::Strategy,
 ) {
@@ -44,7 +54,7 @@ fn programs_compute_the_same_with_little_room(
     let rig = on.open_with(options);
     for seed in 100..100 + PROGRAMS / 4 {
         let client = rig.client();
-        let mut program = Program::new(&client, seed);
+        let mut program = Program::new(on, &client, seed);
         for _ in 0..STEPS {
             program.step(&client);
         }
@@ -58,7 +68,7 @@ fn threads_that_share_buffers_lose_no_update_and_disturb_nobody(#[case] on: On) 
     const THREADS: usize = 4;
     let rig = on.open();
     let client = rig.client();
-    let (kernels, owner) = (Kernels::new(&client), client.stream());
+    let (kernels, owner) = (Kernels::new(on, &client), client.stream());
     let shared: Vec<Handle<u32>> = (0..3)
         .map(|_| owner.create(&[0_u32; ELEMENTS]).unwrap())
         .collect();
@@ -69,7 +79,7 @@ fn threads_that_share_buffers_lose_no_update_and_disturb_nobody(#[case] on: On) 
                 let client = rig.client();
                 scope.spawn(move || {
                     let mut added = vec![vec![0_u32; ELEMENTS]; shared_ref.len()];
-                    let mut own = Program::new(&client, 1000 + thread);
+                    let mut own = Program::new(on, &client, 1000 + thread);
                     for step in 0..8 * STEPS {
                         own.step(&client);
                         let (stream, buffer) = (own.stream(), own.dice.roll(shared_ref.len()));
@@ -78,7 +88,7 @@ fn threads_that_share_buffers_lose_no_update_and_disturb_nobody(#[case] on: On) 
                         let view = shared_ref[buffer].slice(start..end).unwrap();
                         let n = step as u32;
                         stream
-                            .launch(&kernels.add, own.cubes(), (update(&view), n))
+                            .launch(&kernels.add, own.cubes(), by(&view, n))
                             .unwrap();
                         for sum in &mut added[buffer][start..end] {
                             *sum = sum.wrapping_add(n);

@@ -1,6 +1,5 @@
 //! Recordings and their replays (I1, I2, I7).
 
-use millstream::{CubeCount, Kernel, read, update, write};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -18,8 +17,8 @@ fn a_recording_runs_what_was_recorded_with_other_handles(#[case] on: On) {
     let step = stream
         .record(|recorder| {
             let temporary = recorder.empty::<u32>(2)?;
-            recorder.launch(&transfer, one(), (read(&a), write(&temporary)))?;
-            recorder.launch(&add_one, one(), (update(&temporary),))?;
+            recorder.launch(&transfer, one(), across(&a, &temporary))?;
+            recorder.launch(&add_one, one(), in_place(&temporary))?;
             recorder.copy(&temporary, &b)
         })
         .unwrap();
@@ -68,8 +67,8 @@ fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_still_right
     );
     let both = stream
         .record(|recorder| {
-            recorder.launch(&add_one, one(), (update(&a),))?;
-            recorder.launch(&add_one, one(), (update(&b),))
+            recorder.launch(&add_one, one(), in_place(&a))?;
+            recorder.launch(&add_one, one(), in_place(&b))
         })
         .unwrap();
     let same = stream.create(&[5_u32; 6]).unwrap();
@@ -80,7 +79,7 @@ fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_still_right
     assert_eq!(other.read(&same).wait().unwrap(), [6, 6, 7, 7, 6, 6]);
     // Within one launch an overlap with a writer is refused, as it would be without the recording.
     let copy = stream
-        .record(|recorder| recorder.launch(&transfer, one(), (read(&a), write(&b))))
+        .record(|recorder| recorder.launch(&transfer, one(), across(&a, &b)))
         .unwrap();
     assert_eq!(
         sentence(copy.replay_with(&stream, &[(0, &front), (1, &back)])),
@@ -121,11 +120,11 @@ fn one_recording_runs_from_many_threads(#[case] on: On) {
     let step = stream
         .record(|recorder| {
             let temporary = recorder.empty::<u32>(8)?;
-            recorder.launch(&transfer, one(), (read(&input), write(&temporary)))?;
+            recorder.launch(&transfer, one(), across(&input, &temporary))?;
             for _ in 0..3 {
-                recorder.launch(&add_one, one(), (update(&temporary),))?;
+                recorder.launch(&add_one, one(), in_place(&temporary))?;
             }
-            recorder.launch(&transfer, one(), (read(&temporary), write(&output)))
+            recorder.launch(&transfer, one(), across(&temporary, &output))
         })
         .unwrap();
     std::thread::scope(|scope| {
@@ -153,16 +152,16 @@ fn one_recording_runs_from_many_threads(#[case] on: On) {
 fn a_failed_parameter_fails_only_what_reads_it(#[case] on: On) {
     let rig = on.open_small(4 << 20);
     let client = rig.client();
-    let (stream, transfer, boom) = (client.stream(), transfer(&client), boom(&client));
+    let (stream, transfer, boom) = (client.stream(), transfer(&client), boom(on, &client));
     let make = |value: u32| stream.create(&[value; 4]).unwrap();
     let (a, b, c, d) = (make(1), make(2), make(0), make(0));
     let pairs = stream
         .record(|recorder| {
-            recorder.launch(&transfer, one(), (read(&a), write(&c)))?;
-            recorder.launch(&transfer, one(), (read(&b), write(&d)))
+            recorder.launch(&transfer, one(), across(&a, &c))?;
+            recorder.launch(&transfer, one(), across(&b, &d))
         })
         .unwrap();
-    launch_update(&stream, &boom, &a).unwrap();
+    boom.launch(&stream, &a).unwrap();
     pairs.replay(&stream).unwrap();
     assert!(stream.read(&c).wait().is_err());
     assert_eq!(stream.read(&d).wait().unwrap(), [2; 4]);
@@ -176,18 +175,9 @@ fn a_recording_keeps_its_handles_and_kernels(#[case] on: On) {
     let stream = client.stream();
     let out = stream.empty::<u32>(1).unwrap();
     let step = {
-        let fill = Kernel::new("count")
-            .reads::<u32>("n")
-            .writes::<u32>("out")
-            .native(|_, args| {
-                args.chunk::<u32>(1)[0] = args.read::<u32>(0)[0];
-            });
-        let (fill, n) = (
-            client.kernel(fill).unwrap(),
-            stream.create(&[77_u32]).unwrap(),
-        );
+        let (transfer, n) = (transfer(&client), stream.create(&[77_u32]).unwrap());
         stream
-            .record(|recorder| recorder.launch(&fill, CubeCount::single(), (read(&n), write(&out))))
+            .record(|recorder| recorder.launch(&transfer, one(), across(&n, &out)))
             .unwrap()
     };
     stream.sync().wait().unwrap();
@@ -207,7 +197,7 @@ fn a_rebound_handle_must_be_aligned_as_the_recorded_one_was(#[case] on: On) {
     let (stream, add_one) = (client.stream(), add_one(&client));
     let values = stream.create(&[1_u32; 8]).unwrap();
     let step = stream
-        .record(|recorder| recorder.launch(&add_one, one(), (update(&values),)))
+        .record(|recorder| recorder.launch(&add_one, one(), in_place(&values)))
         .unwrap();
     let bytes = stream.create(&[0_u8; 64]).unwrap();
     let refused = step.replay_with(&stream, &[(0, &bytes.slice(1..33).unwrap())]);

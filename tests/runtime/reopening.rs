@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
-use millstream::{Cpu, Error, Health, Kernel, Recovery, ReopenError, read, update};
+use millstream::{Cpu, Error, Health, Kernel, Recovery, ReopenError, read};
 use rstest::rstest;
 use rstest_reuse::apply;
 
 use crate::dying::*;
 use crate::faulty::Faulty;
-use crate::support::{Valve, add_one, held, launch_update, one};
+use crate::support::{Valve, add_one, held, in_place, launch_update, one};
 
 /// I5, I7: a reopened device works; what is of the lost epoch says so, typed and at once.
 #[apply(every_device)]
@@ -20,7 +20,7 @@ fn a_reopened_device_works_and_the_old_handles_say_that_they_are_old(#[case] on:
         let (stream, add_one) = (client.stream(), add_one(&client));
         let values = stream.create(&[1_u32; 1_000]).unwrap();
         let step = stream
-            .record(|r| r.launch(&add_one, one(), (update(&values),)))
+            .record(|r| r.launch(&add_one, one(), in_place(&values)))
             .unwrap();
         launch_update(&stream, &add_one, &values).unwrap();
         step.replay(&stream).unwrap();
@@ -206,7 +206,7 @@ fn statistics_tell_what_lost_epochs_have_left_behind(#[case] on: On) {
         let (held, stream) = (held(&client, &valve), client.stream());
         let values = stream.create(&[0_u32]).unwrap();
         let guard = client.stream().get_resource::<Faulty>(()).wait().unwrap();
-        launch_update(&stream, &held, &values).unwrap();
+        held.launch(&stream, &values).unwrap();
         stream.drop_after(Box::new(7)).unwrap();
         valve.wait_for_arrivals(1);
         switch.lose_now();

@@ -101,28 +101,28 @@ fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence(#[case] o
     );
     assert_eq!(
         tell(stream.launch(&set, one(), (write(&a),))),
-        "`set` was not accepted: it takes 1 scalar, 0 were given"
+        "`set` was not accepted: it takes 2 scalars, 0 were given"
     );
     assert_eq!(
-        tell(stream.launch(&set, one(), (write(&a), 1_f32))),
+        tell(stream.launch(&set, one(), (write(&a), 1_f32, 4_u32))),
         "`set` was not accepted: `value` is declared as u32, the call gives f32"
     );
     assert_eq!(
-        tell(stream.launch(&transfer, one(), (update(&a), write(&b)))),
+        tell(stream.launch(&transfer, one(), (update(&a), write(&b), 4_u32))),
         "`transfer` was not accepted: binding `src` is declared as read, the call says update"
     );
     assert!(matches!(
-        launch_error(stream.launch(&transfer, one(), (read(&floats), write(&b)))),
+        launch_error(stream.launch(&transfer, one(), (read(&floats), write(&b), 4_u32))),
         LaunchError::ElementType { .. }
     ));
     assert!(matches!(
-        launch_error(stream.launch(&transfer, one(), (read(&a), write(&a)))),
+        launch_error(launch_transfer(&stream, &transfer, &a, &a)),
         LaunchError::Overlap { .. }
     ));
     let bytes = stream.create(&[0_u8; 64]).unwrap();
     let odd = bytes.slice(1..5).unwrap().cast::<u32>().unwrap();
     assert!(matches!(
-        launch_error(stream.launch(&set, one(), (write(&odd), 1_u32))),
+        launch_error(stream.launch(&set, one(), to(&odd, 1))),
         LaunchError::Misaligned {
             offset: 1,
             align: 4,
@@ -132,6 +132,7 @@ fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence(#[case] o
     let args = LaunchArgs::new()
         .arg(read(&a))
         .arg(write(&b))
+        .arg(4_u32)
         .tensor_map(TensorMap::tiled(5, millstream::DType::U32, &[4], &[4]));
     assert!(matches!(
         launch_error(stream.launch(&transfer, one(), args)),
@@ -157,18 +158,20 @@ fn bindings_that_only_touch_or_are_only_read_may_share_a_slice(#[case] on: On) {
         .reads::<u32>("a")
         .reads::<u32>("b")
         .writes::<u32>("out")
+        .scalar::<u32>("n")
         .native(|_, args| {
             args.chunk::<u32>(2)[0] = args.read::<u32>(0)[0] + args.read::<u32>(1)[0];
         });
-    let (sum, out) = (client.kernel(sum).unwrap(), stream.empty::<u32>(1).unwrap());
+    let sum = client.kernel(sum.elements_ptx()).unwrap();
+    let out = stream.empty::<u32>(1).unwrap();
     stream
-        .launch(&sum, one(), (read(&left), read(&left), write(&out)))
+        .launch(&sum, one(), (read(&left), read(&left), write(&out), 1_u32))
         .unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [2]);
 }
 
 /// More than fits a message: twelve bindings, forty scalars, metadata.
-#[apply(every_device)]
+#[apply(every_device_but_gpus_yet)]
 fn launches_larger_than_a_message_work(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
@@ -221,17 +224,14 @@ fn resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts(#[case] 
     let (stream, add_one) = (client.stream(), add_one(&client));
     let values = stream.create(&[1_u32, 2]).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
-    on.with_resource(&stream, "times ten", (update(&values),), |resources| {
-        resources
-            .write::<u32>(0)
-            .iter_mut()
-            .for_each(|value| *value *= 10);
+    on.with_resource(&stream, "times ten", (update(&values),), |mut resources| {
+        resources.words(0).iter_mut().for_each(|value| *value *= 10);
     })
     .unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [21, 31]);
     let guard = on.guard(&stream, (read(&values),)).unwrap();
-    assert_eq!(guard.read::<u32>(0), [21, 31]);
+    assert_eq!(guard.words(), [21, 31]);
     let other = client.stream();
     launch_update(&other, &add_one, &values).unwrap();
     let mut blocked = other.read(&values);
@@ -244,24 +244,30 @@ fn resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts(#[case] 
 fn a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
-    let told = client
-        .kernel(Kernel::new("only_cuda").cuda("__global__ void only_cuda() {}"))
-        .unwrap_err()
-        .to_string();
+    let (other, kind) = match on.is_cuda() {
+        true => (Kernel::new("other").native(|_, _| {}), "native"),
+        false => (
+            Kernel::new("other").cuda("__global__ void other() {}"),
+            "CUDA C",
+        ),
+    };
+    let told = client.kernel(other).unwrap_err().to_string();
     let backend = rig.device.properties().backend;
     assert_eq!(
         told,
-        format!("kernel `only_cuda` has no source for `{backend}`, only CUDA C; add one")
+        format!("kernel `other` has no source for `{backend}`, only {kind}; add one")
     );
-    let needs = Kernel::new("tma")
-        .requires(millstream::Feature::TensorMaps)
-        .native(|_, _| {});
+    let lacking = match on.is_cuda() {
+        true => millstream::Feature::NativeKernels,
+        false => millstream::Feature::TensorMaps,
+    };
+    let needs = Kernel::new("needs").requires(lacking).native(|_, _| {});
     assert!(
         client
             .kernel(needs)
             .unwrap_err()
             .to_string()
-            .contains("requires tensor maps")
+            .contains(&format!("requires {lacking}"))
     );
 }
 
@@ -277,7 +283,7 @@ fn every_cube_runs_once_and_knows_its_place(#[case] on: On) {
             args.chunk::<u32>(0)
                 .fill(cube.x() + 10 * cube.y() + 100 * cube.z());
         });
-    let places = client.kernel(places).unwrap();
+    let places = client.kernel(places.cubes_ptx()).unwrap();
     let out = stream.empty::<u32>(2 * 3 * 4).unwrap();
     stream
         .launch(&places, CubeCount::d3(2, 3, 4), (write(&out),))
@@ -295,13 +301,14 @@ fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_bytes(#[case
     let client = rig.client();
     let stream = client.stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
-    let references = Kernel::new("references")
+    let references = Kernel::new("transfer")
         .reads::<u32>("a")
         .updates::<u32>("b")
+        .scalar::<u32>("n")
         .may_alias()
         .native(|_, _| {});
-    let references = client.kernel(references).unwrap();
-    let refused = stream.launch(&references, one(), (read(&values), update(&values)));
+    let references = client.kernel(references.elements_ptx()).unwrap();
+    let refused = stream.launch(&references, one(), (read(&values), update(&values), 8_u32));
     assert!(matches!(launch_error(refused), LaunchError::Overlap { .. }));
     let atomics = Kernel::new("atomics")
         .updates_atomically::<u32>("a")
@@ -311,7 +318,7 @@ fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_bytes(#[case
         args.atomics::<u32>(0)[0].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         args.atomics::<u32>(1)[0].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     });
-    let atomics = client.kernel(atomics).unwrap();
+    let atomics = client.kernel(atomics.cubes_ptx()).unwrap();
     stream
         .launch(&atomics, one(), (update(&values), update(&values)))
         .unwrap();
@@ -334,7 +341,7 @@ fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() 
             sender.send(refused).unwrap();
         });
     let submits = client.kernel(submits).unwrap();
-    launch_update(&stream, &submits, &values).unwrap();
+    stream.launch(&submits, one(), (update(&values),)).unwrap();
     stream.sync().wait().unwrap();
     assert!(matches!(
         receiver.recv().unwrap(),

@@ -127,10 +127,10 @@ fn a_host_function_that_would_wait_for_room_is_told(#[case] on: On) {
 fn uploads_beyond_the_bound_give_busy_with_the_figures(#[case] on: On) {
     let rig = on.open_with(DeviceOptions::default().max_upload_bytes(1_024));
     let client = rig.client();
-    let (stream, valve) = (client.stream(), Valve::new());
+    let (stream, valve) = (client.stream(), rig.valve());
     let values = stream.create(&[0_u32; 256]).unwrap();
     stream.sync().wait().unwrap();
-    launch_update(&stream, &held(&client, &valve), &values).unwrap();
+    held(&client, &valve).launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
     stream.try_write(&values, &[1; 256]).unwrap();
     let refused = stream.try_write(&values, &[2; 256]).unwrap_err();

@@ -1,7 +1,7 @@
 //! When what runs: batches, flushes, fairness (I5, I6, I12).
 
 use crate::support::*;
-use millstream::{DeviceOptions, Error, Full, Strategy, write};
+use millstream::{DeviceOptions, Error, Full, Strategy};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -24,10 +24,10 @@ fn flushing_a_stream_listed_twice_runs_each_task_once(#[case] on: On) {
 fn one_lone_launch_without_flush_runs(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
-    let valve = Valve::new();
+    let valve = rig.valve();
     let (held, stream) = (held(&client, &valve), client.stream());
     let values = stream.create(&[0_u32]).unwrap();
-    launch_update(&stream, &held, &values).unwrap();
+    held.launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
     valve.open();
 }
@@ -39,7 +39,7 @@ fn one_lone_launch_runs_when_its_owner_pumps() {
     let client = rig.client();
     let (set, stream) = (set(&client), client.stream());
     let values = stream.create(&[0_u32]).unwrap();
-    stream.launch(&set, one(), (write(&values), 5_u32)).unwrap();
+    stream.launch(&set, one(), to(&values, 5)).unwrap();
     let mut answer = stream.read(&values);
     assert!(
         answer.try_take().is_none(),
@@ -115,7 +115,7 @@ fn a_full_mailbox_gives_busy_and_loses_nothing() {
     stream.sync().wait().unwrap();
     let mut accepted = 0;
     let refused = loop {
-        match stream.try_launch(&add_one, one(), (millstream::update(&values),)) {
+        match stream.try_launch(&add_one, one(), in_place(&values)) {
             Ok(()) => accepted += 1,
             Err(error) => break error,
         }
@@ -149,7 +149,7 @@ fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on() {
         .unwrap();
     let mut accepted = 0;
     while behind
-        .try_launch(&add_one, one(), (millstream::update(&contested),))
+        .try_launch(&add_one, one(), in_place(&contested))
         .is_ok()
     {
         accepted += 1;
@@ -182,7 +182,7 @@ fn ten_thousand_streams_all_answer(#[case] on: On) {
         .map(|index| {
             let stream = client.stream();
             let values = stream.empty::<u32>(2).unwrap();
-            stream.launch(&set, one(), (write(&values), index)).unwrap();
+            stream.launch(&set, one(), to(&values, index)).unwrap();
             (stream, values)
         })
         .collect();

@@ -151,13 +151,13 @@ fn a_cancelled_stream_still_answers_a_sync(#[case] on: On) {
 fn running_work_that_is_cancelled_is_detached_and_ends(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
-    let valve = Valve::new();
+    let valve = rig.valve();
     let (held, stream) = (held(&client, &valve), client.stream());
     let values = stream.create(&[1_u32; 4]).unwrap();
     stream.sync().wait().unwrap();
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
-    launch_update(&request, &held, &values).unwrap();
+    held.launch(&request, &values).unwrap();
     let answer = request.read(&values);
     valve.wait_for_arrivals(1);
     assert_eq!(

@@ -1,0 +1,29 @@
+// What the suite's kernels do to each element, as the closures beside their declarations do on the CPU. All threads
+// of the grid take turns, so that any number of cubes does all of it.
+
+#define EACH(i, n) \
+    for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+
+extern "C" __global__ void add_one(unsigned* values, unsigned n) {
+    EACH(i, n) values[i] += 1;
+}
+
+extern "C" __global__ void transfer(const unsigned* src, unsigned* dst, unsigned n) {
+    EACH(i, n) dst[i] = src[i];
+}
+
+extern "C" __global__ void set(unsigned* dst, unsigned value, unsigned n) {
+    EACH(i, n) dst[i] = value;
+}
+
+extern "C" __global__ void add(unsigned* values, unsigned by, unsigned n) {
+    EACH(i, n) values[i] += by;
+}
+
+extern "C" __global__ void mix(const unsigned* src, unsigned* dst, unsigned n) {
+    EACH(i, n) dst[i] = dst[i] * 31 + src[i];
+}
+
+extern "C" __global__ void sum(const unsigned* a, const unsigned* b, unsigned* out, unsigned n) {
+    EACH(i, n) out[i] = a[i] + b[i];
+}

@@ -1,0 +1,21 @@
+// Kernels that come to a valve: two words of the host's memory, which say whether it is open and how many have come.
+
+__device__ void pass(unsigned* valve) {
+    atomicAdd(valve + 1, 1);
+    while (*(volatile unsigned*)valve == 0) {
+    }
+}
+
+extern "C" __global__ void held(unsigned* values, unsigned long long valve) {
+    if (threadIdx.x == 0) {
+        pass((unsigned*)valve);
+        values[0] += 1;
+    }
+}
+
+extern "C" __global__ void held_reader(const unsigned* values, unsigned* out, unsigned long long valve) {
+    if (threadIdx.x == 0) {
+        pass((unsigned*)valve);
+        out[0] = values[0];
+    }
+}

@@ -1,0 +1,73 @@
+//! A valve that holds kernels until the test lets them go.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use super::gpu::{Gate, Gpu};
+
+/// Holds code until it is opened, and tells how much has come to it. One of a [`Rig`](super::Rig)'s holds kernels on
+/// whatever device, one of its own code of the host's.
+#[derive(Clone, Default)]
+pub(crate) struct Valve {
+    host: Arc<(Mutex<(bool, u32)>, Condvar)>,
+    gate: Option<Arc<Gate>>,
+}
+
+impl Valve {
+    /// One for code of the host's.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn of(gpu: &Arc<Gpu>) -> Self {
+        Self {
+            host: Arc::default(),
+            gate: Some(Arc::new(Gate::new(gpu))),
+        }
+    }
+
+    /// Where a kernel on a GPU finds it.
+    pub(super) fn address(&self) -> u64 {
+        self.gate.as_ref().map_or(0, |gate| gate.address())
+    }
+
+    /// Comes to the valve and waits until it is open.
+    pub(crate) fn pass(&self) {
+        let (state, changed) = &*self.host;
+        let mut state = state.lock().unwrap();
+        state.1 += 1;
+        changed.notify_all();
+        drop(changed.wait_while(state, |(open, _)| !*open).unwrap());
+    }
+
+    /// Opens it for good.
+    pub(crate) fn open(&self) {
+        self.host.0.lock().unwrap().0 = true;
+        self.host.1.notify_all();
+        if let Some(gate) = &self.gate {
+            gate.open();
+        }
+    }
+
+    /// Waits until `count` have come.
+    pub(crate) fn wait_for_arrivals(&self, count: u32) {
+        if let Some(gate) = &self.gate {
+            while gate.arrivals() < count {
+                std::thread::yield_now();
+            }
+            return;
+        }
+        let (state, changed) = &*self.host;
+        drop(
+            changed
+                .wait_while(state.lock().unwrap(), |(_, arrived)| *arrived < count)
+                .unwrap(),
+        );
+    }
+
+    pub(crate) fn arrivals(&self) -> u32 {
+        match &self.gate {
+            Some(gate) => gate.arrivals(),
+            None => self.host.0.lock().unwrap().1,
+        }
+    }
+}
