@@ -137,6 +137,7 @@ fn enter<T>(
         }
     }
     state.current = current.map_or(0, |(of, context)| if of == session { context } else { 0 });
+    state.refusing = fault.is_some();
     state.caller = THREAD.with(|thread| *thread);
     let answer = body(state)?;
     fault.map_or(Ok(answer), Err)

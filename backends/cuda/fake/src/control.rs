@@ -146,6 +146,16 @@ extern "C" fn fake_cuda_break(nth: u64, code: u32) {
     state.break_at = Some((state.executed + nth.max(1), Code(code)));
 }
 
+/// Executes an operation, if there is one that may be.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_step() -> u32 {
+    let mut state = state::lock();
+    let done = gpu::step(&mut state);
+    drop(state);
+    state::changed();
+    done.into()
+}
+
 /// How many operations were executed.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_executed() -> u64 {

@@ -27,6 +27,7 @@ impl State {
                 self.graphs.executables.len(),
                 "executable graphs were never destroyed",
             ),
+            (self.contexts.len(), "contexts were never destroyed"),
             (self.modules.len(), "modules were never unloaded"),
             (
                 self.primaries

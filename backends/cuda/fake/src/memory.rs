@@ -188,6 +188,13 @@ impl Memory {
         (block.place != Place::Pinned).then_some(block.home)
     }
 
+    /// How many blocks that were made in a context are there yet.
+    pub(crate) fn made_in(&self, context: u64) -> usize {
+        let blocks = self.blocks.values();
+        let left = |block: &&Block| block.freed_by.is_none() && block.home.context == context;
+        blocks.filter(left).count()
+    }
+
     /// Is this address within a pinned block?
     pub(crate) fn is_pinned(&mut self, address: u64) -> bool {
         self.find(address)

@@ -39,6 +39,7 @@ struct Controls {
     hold_kernel: unsafe extern "C" fn(*const c_char, u32),
     kernel: unsafe extern "C" fn(*const c_char, *mut u64, *mut u64),
     break_at: unsafe extern "C" fn(u64, u32),
+    step: unsafe extern "C" fn() -> u32,
     executed: unsafe extern "C" fn() -> u64,
     memory: unsafe extern "C" fn(u64),
     gpus: unsafe extern "C" fn(u32),
@@ -69,6 +70,7 @@ impl Controls {
                 hold_kernel: *library.get("fake_cuda_hold_kernel").map_err(told)?,
                 kernel: *library.get("fake_cuda_kernel").map_err(told)?,
                 break_at: *library.get("fake_cuda_break").map_err(told)?,
+                step: *library.get("fake_cuda_step").map_err(told)?,
                 executed: *library.get("fake_cuda_executed").map_err(told)?,
                 memory: *library.get("fake_cuda_memory").map_err(told)?,
                 gpus: *library.get("fake_cuda_gpus").map_err(told)?,
@@ -260,6 +262,13 @@ impl Session {
     pub fn break_at(&self, nth: u64, code: u32) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.break_at)(nth, code) };
+    }
+
+    /// Executes an operation, if there is one that may be, and says whether. A session that is stepped needs it where the
+    /// host polls for a word and calls nothing.
+    pub fn step(&self) -> bool {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.step)() != 0 }
     }
 
     /// How many operations were executed.

@@ -73,8 +73,12 @@ pub(crate) struct State {
     pub(crate) initialized: bool,
     /// One for each GPU.
     pub(crate) primaries: Vec<Primary>,
+    /// Contexts besides those, each with its GPU.
+    pub(crate) contexts: BTreeMap<u64, usize>,
     /// The context that is current on the thread whose call this is; 0 is none.
     pub(crate) current: u64,
+    /// A fault was planned for this call: it ends what it ends, and is refused.
+    pub(crate) refusing: bool,
     /// That thread.
     pub(crate) caller: u64,
     /// What is touched while somebody wants to know.
@@ -179,7 +183,9 @@ impl State {
             sessions: 0,
             initialized: false,
             primaries: vec![Primary::default()],
+            contexts: BTreeMap::new(),
             current: 0,
+            refusing: false,
             caller: 0,
             touched: None,
             sticky: None,
@@ -241,7 +247,8 @@ impl State {
     /// The GPU whose living context this is.
     pub(crate) fn gpu_of(&self, context: u64) -> Option<usize> {
         let lives = |primary: &Primary| primary.retained > 0 && primary.context == context;
-        self.primaries.iter().position(lives)
+        let primary = self.primaries.iter().position(lives);
+        primary.or_else(|| self.contexts.get(&context).copied())
     }
 
     /// Something is wrong.

@@ -66,7 +66,7 @@ fn end(state: &mut State, stream: u64, graph: &Out<u64>) -> Result<(), Code> {
     let Some((capture, joined)) = by.and_then(|by| state.end_capture(by)) else {
         return Err(Code::ILLEGAL_STATE);
     };
-    if capture.broken || !joined {
+    if capture.broken || !joined || state.refusing {
         state.end_graph(capture.graph);
     }
     if capture.broken {
@@ -79,7 +79,10 @@ fn end(state: &mut State, stream: u64, graph: &Out<u64>) -> Result<(), Code> {
         ));
         return Err(Code::STREAM_CAPTURE_UNJOINED);
     }
-    graph.put(capture.graph)
+    match state.refusing {
+        true => Ok(()),
+        false => graph.put(capture.graph),
+    }
 }
 
 /// How a stream is captured, and by what.
@@ -134,7 +137,8 @@ fn info(state: &mut State, call: &str, stream: u64, wanted: &Wanted) -> Result<(
 
 functions! {
     cuStreamBeginCapture_v2(stream: u64, mode: u32) Context |state| begin(state, stream, mode);
-    cuStreamEndCapture(stream: u64, graph: Out<u64>) Context |state| end(state, stream, &graph);
+    // Refused, it has ended, and there is no graph.
+    cuStreamEndCapture(stream: u64, graph: Out<u64>) Ending |state| end(state, stream, &graph);
     cuStreamIsCapturing(stream: u64, answer: Out<u32>) Context |state| {
         answer.put(status(state, "cuStreamIsCapturing", stream)?.0)
     };

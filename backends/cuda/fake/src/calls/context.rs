@@ -24,6 +24,56 @@ pub(super) fn known_context(state: &mut State, call: &str, context: u64) -> Resu
     Err(Code::INVALID_CONTEXT)
 }
 
+/// Spin, yield, block: how the host waits.
+const FLAGS: u32 = 1 | 2 | 4;
+
+/// Ends a context that is no primary one. NVIDIA's ends all that is in it; here that is left over is a mistake.
+fn destroy(state: &mut State, context: u64) -> Result<(), Code> {
+    let call = "cuCtxDestroy_v2";
+    known_context(state, call, context)?;
+    if state.contexts.remove(&context).is_none() {
+        state.report(format!(
+            "wrong handle: {call} is given a primary context, which is released"
+        ));
+        return Err(Code::INVALID_CONTEXT);
+    }
+    if state.current == context {
+        pop();
+    }
+    let streams = state.streams.live.values();
+    let left = [
+        (
+            streams
+                .filter(|stream| stream.context == context && !stream.destroyed)
+                .count(),
+            "streams",
+        ),
+        (
+            state
+                .events
+                .values()
+                .filter(|event| event.context == context)
+                .count(),
+            "events",
+        ),
+        (
+            state
+                .functions
+                .values()
+                .filter(|function| function.context == context)
+                .count(),
+            "functions",
+        ),
+        (state.memory.made_in(context), "blocks of memory"),
+    ];
+    for (count, what) in left.into_iter().filter(|(count, _)| *count > 0) {
+        state.report(format!(
+            "ended with its context: {call} ends one with {count} {what} in it"
+        ));
+    }
+    Ok(())
+}
+
 functions! {
     cuDevicePrimaryCtxRetain(context: Out<u64>, device: i32) Init |state| {
         let place = known_device(state, device)?;
@@ -51,6 +101,20 @@ functions! {
         }
         Ok(())
     };
+    // Its parameters are for what is not modelled; flags say how the host waits.
+    cuCtxCreate_v4(context: Out<u64>, parameters: u64, flags: u32, device: i32) Init |state| {
+        let place = known_device(state, device)?;
+        if parameters != 0 || flags & !FLAGS != 0 {
+            state.report("not modelled: a context with parameters, or with flags that say more than how to wait".to_owned());
+            return Err(Code::NOT_SUPPORTED);
+        }
+        let made = state.handle();
+        context.put(made)?;
+        state.contexts.insert(made, place);
+        push(state, made);
+        Ok(())
+    };
+    cuCtxDestroy_v2(context: u64) Release |state| destroy(state, context);
     cuCtxSetCurrent(context: u64) Nothing |state| {
         if context != 0 {
             known_context(state, "cuCtxSetCurrent", context)?;

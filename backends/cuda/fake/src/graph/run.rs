@@ -35,9 +35,9 @@ type Touched = Vec<(Kind, Range<u64>)>;
 impl Run {
     /// A launch of this graph as it is now.
     pub(crate) fn new(state: &mut State, of: &Executable) -> Self {
-        for node in &of.nodes {
-            node.work.begin(state);
-        }
+        let works = of.nodes.iter().map(|node| &node.work);
+        works.clone().for_each(|work| work.begin_read(state));
+        works.for_each(|work| work.begin_write(state));
         let parts = of.nodes.iter().map(|node| Part {
             name: node.work.name(),
             operation: node.work.operation(state),

@@ -85,15 +85,21 @@ impl Work {
         }
     }
 
-    /// It is to be done from now on: what it leaves of the host's memory is undefined until then.
-    pub(super) fn begin(&self, state: &mut State) {
-        if let Work::Copy { target, source } = self {
-            if target.of_host {
-                state.await_write(target.rows);
-            }
-            if source.of_host {
-                state.memory.pend(source.rows.start, true);
-            }
+    /// It is to be done from now on: it reads pinned memory.
+    pub(super) fn begin_read(&self, state: &mut State) {
+        if let Work::Copy { source, .. } = self
+            && source.of_host
+        {
+            state.memory.pend(source.rows.start, true);
+        }
+    }
+
+    /// It is to be done from now on, once all reads have begun: it writes pinned memory, which is undefined until then.
+    pub(super) fn begin_write(&self, state: &mut State) {
+        if let Work::Copy { target, .. } = self
+            && target.of_host
+        {
+            state.await_write(target.rows);
         }
     }
 

@@ -389,6 +389,17 @@ fn a_capture_tells_its_graph_and_what_comes_next() {
 }
 
 #[test]
+fn an_end_that_is_refused_has_ended_the_capture() {
+    let gpu = Gpu::new(1);
+    let stream = begin(&gpu, RELAXED);
+    gpu.session.fault(Some("cuStreamEndCapture"), 1, 2);
+    assert_eq!((end(&gpu, stream), status(&gpu, stream)), ((2, 0), 0));
+    gpu.must("cuStreamDestroy_v2", &[stream]);
+    gpu.must("cuDevicePrimaryCtxRelease_v2", &[0]);
+    gpu.session.assert_clean();
+}
+
+#[test]
 fn a_capture_that_is_never_ended_is_a_leak() {
     let gpu = Gpu::new(1);
     begin(&gpu, RELAXED);

@@ -155,6 +155,19 @@ fn pinned_bytes_that_change_before_they_are_copied_are_found() {
 }
 
 #[test]
+fn pinned_bytes_that_an_earlier_copy_writes_may_change_before_they_are_copied() {
+    for seed in 0..20 {
+        let gpu = Gpu::new(seed);
+        let (from, to, stream) = (gpu.memory(BYTES, 5), gpu.memory(BYTES, 0), gpu.stream());
+        let pinned = gpu.make("cuMemHostAlloc", &[BYTES, 1]);
+        gpu.must("cuMemcpyDtoHAsync_v2", &[pinned, from, BYTES, stream]);
+        gpu.must("cuMemcpyHtoDAsync_v2", &[to, pinned, BYTES, stream]);
+        assert_eq!(gpu.byte(to, stream), 5);
+        assert_eq!(gpu.wrong(), [""; 0], "seed {seed}");
+    }
+}
+
+#[test]
 fn pinned_memory_is_not_freed_before_it_is_copied() {
     let gpu = Gpu::new(1);
     let (block, stream) = (gpu.memory(BYTES, 0), gpu.stream());

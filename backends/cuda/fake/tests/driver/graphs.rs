@@ -160,6 +160,26 @@ fn pinned_bytes_of_a_graph_stay_as_they_are_until_they_are_copied() {
 }
 
 #[test]
+fn a_graph_may_read_pinned_bytes_that_it_writes_later() {
+    for seed in 0..20 {
+        let gpu = Gpu::new(seed);
+        let (block, pinned, stream) = (gpu.memory(BYTES, 0), gpu.pinned(BYTES), gpu.stream());
+        let (_, executable) = gpu.captured(stream, || {
+            gpu.must("cuMemcpyHtoDAsync_v2", &[block, pinned, BYTES, stream]);
+            gpu.must("cuMemsetD8Async", &[block, 9, 1, stream]);
+            gpu.must("cuMemcpyDtoHAsync_v2", &[pinned, block, BYTES, stream]);
+        });
+        // SAFETY: pinned memory of the test, which nothing uses now.
+        unsafe { (pinned as *mut u8).write_bytes(5, BYTES as usize) };
+        gpu.must("cuGraphLaunch", &[executable, stream]);
+        gpu.must("cuStreamSynchronize", &[stream]);
+        // SAFETY: as above; the copy to it is over.
+        let copied = unsafe { *(pinned as *const [u8; 2]) };
+        assert_eq!((copied, gpu.wrong()), ([9, 5], vec![]), "seed {seed}");
+    }
+}
+
+#[test]
 fn what_is_set_is_for_later_launches_alone() {
     let gpu = Gpu::new(1);
     let kernels = Kernels::load(&gpu);

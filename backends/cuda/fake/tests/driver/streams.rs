@@ -45,6 +45,41 @@ fn a_stranger_learns_context_device_and_flags_of_a_stream() {
 }
 
 #[test]
+fn a_stranger_has_a_context_of_his_own_and_ends_it_last() {
+    let gpu = Gpu::new(1);
+    let primary = gpu.make("cuCtxGetCurrent", &[]);
+    let context = gpu.make("cuCtxCreate_v4", &[0, 0, 0]);
+    assert_eq!(gpu.make("cuCtxGetCurrent", &[]), context);
+    let (stream, mut of) = (gpu.stream(), 0_u64);
+    gpu.must("cuCtxSetCurrent", &[primary]);
+    gpu.must("cuStreamGetCtx", &[stream, &raw mut of as u64]);
+    assert_eq!(of, context);
+    gpu.must("cuCtxSetCurrent", &[context]);
+    gpu.must("cuStreamDestroy_v2", &[stream]);
+    gpu.must("cuCtxDestroy_v2", &[context]);
+    assert_eq!(gpu.make("cuCtxGetCurrent", &[]), primary, "as before it");
+    assert_eq!(gpu.wrong(), [""; 0]);
+}
+
+#[test]
+fn what_is_left_in_a_context_ends_with_it_and_is_told() {
+    let gpu = Gpu::new(1);
+    let context = gpu.make("cuCtxCreate_v4", &[0, 0, 0]);
+    let (block, stream) = (gpu.memory(64, 0), gpu.stream());
+    gpu.must("cuCtxDestroy_v2", &[context]);
+    let reports = gpu.wrong();
+    let words = ["1 streams in it", "1 blocks of memory in it"];
+    let said = reports
+        .iter()
+        .zip(words)
+        .all(|(report, word)| report.ends_with(word));
+    assert!(
+        said && reports.len() == 2,
+        "{reports:?} of {block:#x}, {stream:#x}"
+    );
+}
+
+#[test]
 fn a_stream_that_was_destroyed_tells_nothing() {
     let gpu = Gpu::new(1);
     let stream = gpu.stream();

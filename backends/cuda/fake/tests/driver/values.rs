@@ -38,6 +38,19 @@ fn a_word_is_written_after_what_was_asked_before_it() {
 }
 
 #[test]
+fn a_session_that_is_stepped_is_stepped_by_hand_for_who_only_polls() {
+    let gpu = Gpu::stepped(1);
+    let (pinned, stream) = (gpu.pinned(8), gpu.stream());
+    word(pinned).store(0, Ordering::Relaxed);
+    gpu.must("cuStreamWriteValue64_v2", &[stream, pinned, 5, 0]);
+    assert_eq!(word(pinned).load(Ordering::Acquire), 0);
+    assert!(gpu.session.step());
+    assert_eq!(word(pinned).load(Ordering::Acquire), 5);
+    assert!(!gpu.session.step(), "there is nothing more");
+    assert_eq!(gpu.wrong(), [""; 0]);
+}
+
+#[test]
 fn a_word_of_the_gpu_and_half_a_word_are_written_in_order() {
     let gpu = Gpu::new(1);
     let (block, stream) = (gpu.memory(16, 0xFF), gpu.stream());
