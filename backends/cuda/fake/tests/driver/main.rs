@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod broken_captures;
 mod captures;
 mod checks;
 mod graphs;
 mod host;
 mod kernels;
 mod launches;
+mod maps;
 mod nodes;
 mod peers;
 mod raw;
