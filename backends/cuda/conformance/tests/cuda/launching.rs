@@ -56,6 +56,7 @@ fn metadata_reaches_the_kernel_by_value_i6() {
 #[case::none(CudaLaunch::default(), "takes 2 parameters, and 1 are declared")]
 #[case::too_few(CudaLaunch::default().metadata_words(7), "parameter 1 of its entry point has 32 bytes, and the metadata, `unsigned words[7]` by value, has 28")]
 #[case::too_many(CudaLaunch::default().metadata_words(600), "600 words of metadata, and 512 can be")]
+#[case::maps(CudaLaunch::default().tensor_maps(9), "9 tensor maps, and 8 can be")]
 #[case::cluster(CudaLaunch::default().cluster([5, 5, 1]), "1 to 16 can be")]
 #[case::no_cluster(CudaLaunch::default().cluster([0, 1, 1]), "1 to 16 can be")]
 fn what_an_entry_point_does_not_take_is_refused_i7(

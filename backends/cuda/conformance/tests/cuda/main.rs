@@ -14,3 +14,4 @@ mod program;
 mod replays;
 mod spans;
 mod support;
+mod tensor_maps;

@@ -1,0 +1,145 @@
+//! Tensor maps: what a launch says of its tensors reaches its entry point, encoded by the driver.
+
+use fake_cuda::Part;
+use millstream_core::error::Error;
+use millstream_core::handle::Handle;
+use millstream_core::kernel::Kernel;
+use millstream_core::launch::{
+    CubeCount, Im2colMap, Interleave, LaunchArgs, OutOfBoundsFill, Prefetch, Swizzle, TensorMap,
+    TensorMapFormat, read, write,
+};
+use millstream_cuda::CudaLaunch;
+use millstream_ir::DType;
+use rstest::rstest;
+
+use crate::support::*;
+
+/// Launches a kernel that copies its map to `to`, with this map over a buffer of `bytes`, and answers what came there.
+fn launched(
+    maps: Vec<TensorMap>,
+    bytes: usize,
+) -> (Vec<String>, Result<fake_cuda::TensorMap, Error>) {
+    let gpu = gpu(1);
+    let device = open(1);
+    let client = device.client();
+    let kernel = Kernel::new("map")
+        .reads::<u8>("from")
+        .writes::<u64>("to")
+        .with(CudaLaunch::default().tensor_maps(1))
+        .source(ptx(include_str!("../kernels/map.ptx")))
+        .threads([1, 1, 1]);
+    let (stream, kernel) = (client.stream(), client.kernel(kernel).unwrap());
+    let (from, to): (Handle<u8>, Handle<u64>) = (
+        stream.create(&vec![1_u8; bytes]).unwrap(),
+        stream.empty(16).unwrap(),
+    );
+    let args = LaunchArgs::new().arg(read(&from)).arg(write(&to));
+    let args = maps.into_iter().fold(args, LaunchArgs::tensor_map);
+    stream
+        .launch(&kernel, CubeCount::Static(1, 1, 1), args)
+        .unwrap();
+    let answered = stream.read(&to).wait();
+    let map = answered.map(|words| {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes = bytes.try_into().expect("as many as a map has");
+        fake_cuda::TensorMap::decode(&bytes).expect("it was encoded")
+    });
+    drop((from, to, kernel, stream, client, device));
+    (gpu.end(), map)
+}
+
+/// I6: axes are turned, the innermost first, and nothing is lost.
+#[test]
+fn a_tiled_map_reaches_the_kernel_i6() {
+    let map = TensorMap {
+        strides: vec![4096, 256, 4],
+        element_strides: vec![1, 2, 1],
+        swizzle: Swizzle::B64,
+        prefetch: Prefetch::B128,
+        fill: OutOfBoundsFill::NanFma,
+        ..TensorMap::tiled(0, DType::F32, &[3, 10, 40], &[1, 4, 16])
+    };
+    let (reports, made) = launched(vec![map], 3 * 4096);
+    assert!(reports.is_empty(), "{reports:#?}");
+    let made = made.unwrap();
+    assert!(made.address != 0);
+    assert_eq!(
+        (made.data_type, made.dims.as_slice()),
+        (7, [40, 10, 3].as_slice())
+    );
+    assert_eq!(made.strides, [256, 4096]);
+    assert_eq!(made.element_strides, [1, 2, 1]);
+    assert_eq!(
+        made.part,
+        Part::Tiled {
+            box_dims: vec![16, 4, 1]
+        }
+    );
+    assert_eq!(
+        (made.interleave, made.swizzle, made.l2_promotion, made.fill),
+        (0, 2, 2, 1)
+    );
+}
+
+/// I6: the corners of an im2col map are turned as its axes are.
+#[test]
+fn an_im2col_map_reaches_the_kernel_i6() {
+    let map = TensorMap {
+        format: TensorMapFormat::Im2col(Im2colMap {
+            lower_corner: vec![-1, -2],
+            upper_corner: vec![1, 2],
+            channels_per_pixel: 32,
+            pixels_per_column: 64,
+        }),
+        interleave: Interleave::None,
+        ..TensorMap::tiled(0, DType::F16, &[2, 8, 9, 64], &[])
+    };
+    let (reports, made) = launched(vec![map], 2 * 8 * 9 * 64 * 2);
+    assert!(reports.is_empty(), "{reports:#?}");
+    let made = made.unwrap();
+    assert_eq!(made.dims, [64, 9, 8, 2]);
+    assert_eq!(made.strides, [128, 128 * 9, 128 * 9 * 8]);
+    let part = Part::Im2col {
+        lower_corner: vec![-2, -1],
+        upper_corner: vec![2, 1],
+        channels_per_pixel: 32,
+        pixels_per_column: 64,
+    };
+    assert_eq!(made.part, part);
+}
+
+/// I7: a map that cannot be is refused with a sentence, before the driver is asked where it could not know.
+#[rstest]
+#[case::outside(TensorMap::tiled(0, DType::F32, &[64, 64], &[8, 8]), 0, "it leaves its binding, which has 4096 bytes")]
+#[case::overflow(TensorMap::tiled(0, DType::F32, &[u64::MAX, 64], &[8, 8]), 0, "it leaves its binding")]
+#[case::no_axes(TensorMap::tiled(0, DType::F32, &[], &[]), 0, "it has 0 axes, and 1 to 5 can be")]
+#[case::axes(TensorMap::tiled(0, DType::U8, &[1; 6], &[1; 6]), 0, "it has 6 axes")]
+#[case::tile(TensorMap::tiled(0, DType::F32, &[8, 8], &[8]), 0, "its tile has 1 entries, and 2 are needed")]
+#[case::stride(TensorMap { strides: vec![64, 8], ..TensorMap::tiled(0, DType::F32, &[8, 8], &[8, 8]) }, 0, "a stride of 8 bytes")]
+#[case::driver(TensorMap::tiled(0, DType::F32, &[8, 9], &[8, 8]), 1, "CUDA_ERROR_INVALID_VALUE (1) to cuTensorMapEncodeTiled")]
+fn a_map_that_cannot_be_is_refused_i7(
+    #[case] map: TensorMap,
+    #[case] reported: usize,
+    #[case] expected: &str,
+) {
+    let (reports, made) = launched(vec![map], 4096);
+    // What the driver itself refuses, the fake tells of.
+    assert_eq!(reports.len(), reported, "{reports:#?}");
+    let why = made.unwrap_err().to_string();
+    assert!(why.contains(expected), "{why}");
+}
+
+/// I7: a launch brings as many maps as its kernel takes.
+#[rstest]
+#[case(0)]
+#[case(2)]
+fn other_numbers_of_maps_are_refused_i7(#[case] maps: usize) {
+    let map = TensorMap::tiled(0, DType::F32, &[8, 8], &[8, 8]);
+    let (reports, made) = launched(vec![map; maps], 4096);
+    assert!(reports.is_empty(), "{reports:#?}");
+    let why = made.unwrap_err().to_string();
+    assert!(
+        why.contains(&format!("it brings {maps} tensor maps")),
+        "{why}"
+    );
+}
