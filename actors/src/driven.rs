@@ -19,7 +19,7 @@ use millstream_core::client::Gone;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_sync::facade::atomic::{Ordering, fence};
-use millstream_sync::facade::{Edges, Mutex, MutexGuard, lock, try_lock, with_stack};
+use millstream_sync::facade::{Edges, Mutex, MutexGuard, lock, thread, try_lock, with_stack};
 use millstream_sync::mailbox::{Refused, Sender};
 use millstream_sync::thread_flag;
 
@@ -39,6 +39,9 @@ pub(crate) use wheel::Wheel;
 
 /// How long one drive of a waiting thread lets the backend run before it looks for its answer.
 const DRIVE_BUDGET: Duration = Duration::from_micros(200);
+
+/// How long whoever waits for a device that works by itself sleeps before looking again.
+const NAP: Duration = Duration::from_micros(50);
 
 /// What pumping runs.
 struct Core<B: Backend> {
@@ -141,6 +144,21 @@ impl<B: Backend> Direct<B> {
         core.actor.as_ref()?.server.next_deadline()
     }
 
+    /// Does the device work by itself, so that nothing rings when it has done what is waited for? Where somebody is
+    /// inside and cannot be asked, it may.
+    fn is_under_way(&self) -> bool {
+        if !B::WORKS_BY_ITSELF {
+            return false;
+        }
+        let Some(mut core) = try_lock(&self.core) else {
+            return true;
+        };
+        let actor = core.actor.as_mut();
+        actor.is_some_and(|actor| {
+            !actor.server.is_lost() && actor.server.backend_mut().is_under_way()
+        })
+    }
+
     /// Pushes the message if there is room; else it stays.
     fn try_push(&self, message: &mut Option<Build<'_>>) -> Result<(), Refusal> {
         self.edges.release();
@@ -234,7 +252,15 @@ impl<B: Backend> Direct<B> {
             actor.close();
         }
         let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
-        while self.step_as(DRIVE_BUDGET, true) && in_time() {}
+        loop {
+            let worked = self.step_as(DRIVE_BUDGET, true);
+            if !(worked || self.is_under_way()) || !in_time() {
+                break;
+            }
+            if !worked {
+                thread::nap(NAP);
+            }
+        }
         let mut actor = lock(&self.core).actor.take();
         if let Some(actor) = actor.take_if(|actor| actor.server.is_lost()) {
             let (lost, server) = actor.end_lost();
@@ -321,7 +347,9 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
         gate.arm(waker);
         if !self.step(DRIVE_BUDGET) && !ready(waker) {
             // A task's own deadline is something to do as well.
-            let until = deadline.into_iter().chain(self.next_deadline()).min();
+            let until = deadline.into_iter().chain(self.next_deadline());
+            let soon = self.is_under_way().then(|| Instant::now() + NAP);
+            let until = until.chain(soon).min();
             bell.sleep(heard, until);
         }
     }
@@ -369,6 +397,9 @@ impl Drop for Stepping {
 pub(crate) trait Driven: Send + Sync {
     fn step(&self, budget: Duration) -> bool;
 
+    /// Does the device work by itself at what it has been given?
+    fn is_under_way(&self) -> bool;
+
     /// Closes the device: finishes what can be finished until the deadline, answers everything, and says
     /// what was left. To be called outside the device. Says nothing where it has been closed already.
     fn shut_down(&self, deadline: Option<Instant>) -> Report;
@@ -380,6 +411,10 @@ pub(crate) trait Driven: Send + Sync {
 impl<B: Backend> Driven for DirectChannel<B> {
     fn step(&self, budget: Duration) -> bool {
         Direct::step(self, budget)
+    }
+
+    fn is_under_way(&self) -> bool {
+        Direct::is_under_way(self)
     }
 
     fn shut_down(&self, deadline: Option<Instant>) -> Report {

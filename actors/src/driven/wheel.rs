@@ -71,16 +71,18 @@ impl Driver {
     }
 
     /// Runs the device on the calling thread until there is nothing to do or about `budget` is over,
-    /// and says whether there may be more to do. A kernel that has started is not interrupted.
+    /// and says whether there may be more to do. A kernel that has started is not interrupted, and a GPU, which works by
+    /// itself, is not waited for: then there is more to do later.
     pub fn pump(&mut self, budget: Duration) -> bool {
         let end = Instant::now().checked_add(budget);
         loop {
             let left = end.map_or(Duration::MAX, |end| {
                 end.saturating_duration_since(Instant::now())
             });
-            let worked = self.wheel.current().step(left);
+            let device = self.wheel.current();
+            let worked = device.step(left);
             if !worked || left.is_zero() {
-                return worked;
+                return worked || device.is_under_way();
             }
         }
     }

@@ -21,7 +21,8 @@ use crate::trace::{Timing, Tracer};
 /// What ends together: everything that a queue was given up to a cursor, and has not been waited for before.
 pub(crate) struct Batch {
     pub(crate) cursor: Cursor,
-    pub(crate) event: Arc<CuEvent>,
+    /// None where the stream writes a word.
+    pub(crate) event: Option<Arc<CuEvent>>,
     /// What comes back with it. Empty, and so without the heap, for most.
     pub(crate) landings: Vec<Returning>,
     /// What is copied from. Kept until then.
@@ -128,7 +129,11 @@ fn serve(queue: QueueId, incoming: &Receiver<Batch>, ending: &Ending) {
     }
     let timeline = &ending.timelines[queue.index()];
     while let Ok(batch) = incoming.recv() {
-        match batch.event.synchronize() {
+        let passed = match &batch.event {
+            Some(event) => event.synchronize(),
+            None => Ok(()),
+        };
+        match passed {
             Ok(()) => complete(batch, queue, timeline, ending.tracer.as_deref()),
             Err(code) => {
                 debug_assert_ne!(code.class(), Class::NotReady, "it waits");

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cudarc::driver::sys::{CUcontext, CUdevice_attribute, CUdeviceptr, CUstream, CUtensorMap};
 use millstream_core::access::Access;
@@ -31,10 +31,11 @@ use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::nvrtc::{Cache, Target};
 use crate::pages::Pages;
 use crate::properties::properties;
-use crate::queue::Queue;
+use crate::queue::{Queue, QueueParts};
 use crate::replay::{Action, Replays};
 use crate::staging::Staging;
 use crate::trace::Tracer;
+use crate::word::Word;
 
 /// A GPU, opened.
 pub struct CudaDevice {
@@ -147,6 +148,12 @@ impl CudaDevice {
             driven: host.driven,
             disordered: false,
         };
+        let writes =
+            gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)?;
+        let mut words = match host.driven && writes != 0 {
+            true => Word::all(&context, queues).map_err(|code| refused("cuMemHostAlloc", code))?,
+            false => Vec::new(),
+        };
         for (index, timeline) in timelines.iter().enumerate() {
             let id = QueueId(index as u8);
             let priority = made.properties.queue_priorities.get(index);
@@ -162,8 +169,16 @@ impl CudaDevice {
                     &host.spawner,
                 )?),
             };
-            let (timeline, tracer) = (timeline.clone(), tracer.clone());
-            let queue = Queue::new(id, &context, stream, timeline, completer, tracer, depth);
+            let parts = QueueParts {
+                id,
+                context: context.clone(),
+                timeline: timeline.clone(),
+                completer,
+                word: words.pop(),
+                tracer: tracer.clone(),
+                depth,
+            };
+            let queue = Queue::new(stream, parts);
             made.queues.push(queue);
         }
         Ok(made)
@@ -244,6 +259,8 @@ pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
 
 impl Backend for CudaDevice {
     type Resources = CudaResources;
+
+    const WORKS_BY_ITSELF: bool = true;
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties
@@ -428,30 +445,29 @@ impl Backend for CudaDevice {
             .map_or(0, |tracer| tracer.busy_ns(queue))
     }
 
-    fn pump(&mut self, budget: Duration) -> bool {
+    fn pump(&mut self, _budget: Duration) -> bool {
         if !self.driven || self.ending.context.enter().is_err() {
             return false;
         }
-        let start = Instant::now();
-        loop {
-            let mut any = false;
-            for queue in &mut self.queues {
-                match queue.poll() {
-                    Ok(passed) => any |= passed,
-                    Err(code) => {
-                        self.ending.lose("cuEventQuery", code);
-                        return true;
-                    }
-                }
-            }
-            // The GPU works by itself: what is left of the budget is spent looking. Who pumps, waits or closes must
-            // look again while anything is in flight, since nothing wakes them.
-            let busy = self.queues.iter().any(Queue::is_busy);
-            if any || !busy || start.elapsed() >= budget {
-                return any || busy;
-            }
-            std::thread::yield_now();
+        let mut any = false;
+        let polled = self.queues.iter_mut().try_for_each(|queue| {
+            any |= queue.poll()?;
+            Ok(())
+        });
+        // A context that is gone writes no words.
+        let checked = polled.and_then(|()| match any {
+            true => Ok(()),
+            false => self.queues.iter().try_for_each(Queue::check),
+        });
+        if let Err(code) = checked {
+            self.ending.lose("cuStreamQuery", code);
+            return true;
         }
+        any
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.driven && self.queues.iter().any(Queue::is_busy)
     }
 }
 

@@ -13,7 +13,7 @@
 //! | `driver` | the driver behind values of our own; loaded at run time |
 //! | `device` | [`CudaDevice`]: the [`Backend`](millstream_core::backend::Backend), on the device thread |
 //! | `queue` | a stream and the events of its batches |
-//! | `completer` | progress: the thread that waits for events |
+//! | `completer`, `word` | progress: the thread that waits for events; the word that a stream writes, on driven devices |
 //! | `copies`, `parts` | copies, and the calls of the driver that each is |
 //! | `trace` | when tasks ran, by the GPU's clock |
 //! | `staging` | pinned blocks that copies go through |
@@ -39,6 +39,7 @@ mod queue;
 mod replay;
 mod staging;
 mod trace;
+mod word;
 
 pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;

@@ -10,6 +10,7 @@ use crate::completer::{Batch, Completer, Returning, complete};
 use crate::driver::{Code, Context, CuEvent, CuStream, TimedEvent};
 use crate::staging::Staged;
 use crate::trace::{Timing, Tracer};
+use crate::word::Word;
 
 /// A queue of the device.
 pub(crate) struct Queue {
@@ -19,6 +20,8 @@ pub(crate) struct Queue {
     timeline: Arc<Timeline>,
     /// None where the device is driven: then `poll` completes.
     completer: Option<Completer>,
+    /// How far the stream has come, where it tells so by itself and nobody sleeps until then.
+    word: Option<Word>,
     /// The last cursor that was issued.
     issued: Cursor,
     /// The last cursor of the last batch.
@@ -37,29 +40,45 @@ pub(crate) struct Queue {
     begun: Option<Arc<TimedEvent>>,
 }
 
+/// A batch that may not have passed.
 struct Flight {
     cursor: Cursor,
-    event: Arc<CuEvent>,
+    /// What is behind it on the stream; none, where the stream writes a word and nobody has waited yet.
+    event: Option<Arc<CuEvent>>,
     /// What there is to do once it has passed, where no thread does it.
     batch: Option<Batch>,
 }
 
+/// What a queue is made of beside its stream.
+pub(crate) struct QueueParts {
+    pub(crate) id: QueueId,
+    pub(crate) context: Arc<Context>,
+    pub(crate) timeline: Arc<Timeline>,
+    pub(crate) completer: Option<Completer>,
+    pub(crate) word: Option<Word>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
+    /// Batches in flight, at most.
+    pub(crate) depth: usize,
+}
+
 impl Queue {
-    pub(crate) fn new(
-        id: QueueId,
-        context: &Arc<Context>,
-        stream: CuStream,
-        timeline: Arc<Timeline>,
-        completer: Option<Completer>,
-        tracer: Option<Arc<Tracer>>,
-        depth: usize,
-    ) -> Self {
+    pub(crate) fn new(stream: CuStream, parts: QueueParts) -> Self {
+        let QueueParts {
+            id,
+            context,
+            timeline,
+            completer,
+            word,
+            tracer,
+            depth,
+        } = parts;
         Self {
             id,
             stream,
-            context: context.clone(),
+            context,
             timeline,
             completer,
+            word,
             issued: 0,
             recorded: 0,
             flights: VecDeque::with_capacity(depth),
@@ -113,18 +132,20 @@ impl Queue {
         self.uploads.push(staged);
     }
 
-    /// Ends a batch: one event, behind everything that was issued.
+    /// Ends a batch: one event, behind everything that was issued, or one word that the stream writes.
     pub(crate) fn flush(&mut self) -> Result<(), Code> {
         if self.issued == self.recorded {
             return Ok(());
         }
         self.prune();
-        let event = match self.events.pop() {
-            Some(event) => event,
-            None => Arc::new(CuEvent::new(&self.context)?),
-        };
-        self.stream.record(&event)?;
         let cursor = self.issued;
+        let event = match &self.word {
+            Some(word) => {
+                word.write(&self.stream, cursor)?;
+                None
+            }
+            None => Some(self.event_here()?),
+        };
         let batch = Batch {
             cursor,
             event: event.clone(),
@@ -146,6 +167,16 @@ impl Queue {
         Ok(())
     }
 
+    /// An event behind everything that the stream was given.
+    fn event_here(&mut self) -> Result<Arc<CuEvent>, Code> {
+        let event = match self.events.pop() {
+            Some(event) => event,
+            None => Arc::new(CuEvent::new(&self.context)?),
+        };
+        self.stream.record(&event)?;
+        Ok(event)
+    }
+
     /// Takes back the events of what has passed.
     fn prune(&mut self) {
         let completed = self.timeline.completed();
@@ -153,11 +184,11 @@ impl Queue {
             .flights
             .pop_front_if(|flight| flight.cursor <= completed)
         {
-            self.events.push(flight.event);
+            self.events.extend(flight.event);
         }
     }
 
-    /// The event behind a cursor, recorded now if its batch has not ended; none if the cursor has passed.
+    /// The event behind a cursor, recorded now if there is none; none if the cursor has passed.
     pub(crate) fn event_behind(&mut self, cursor: Cursor) -> Result<Option<Arc<CuEvent>>, Code> {
         if self.timeline.completed() >= cursor {
             return Ok(None);
@@ -168,24 +199,54 @@ impl Queue {
         let place = self
             .flights
             .partition_point(|flight| flight.cursor < cursor);
-        Ok(self.flights.get(place).map(|flight| flight.event.clone()))
+        let behind = self.flights.iter().skip(place);
+        let known = behind.filter_map(|flight| flight.event.clone()).next();
+        if known.is_some() || place == self.flights.len() {
+            return Ok(known);
+        }
+        let event = self.event_here()?;
+        if let Some(last) = self.flights.back_mut() {
+            last.event = Some(event.clone());
+        }
+        Ok(Some(event))
+    }
+
+    /// Has the oldest flight passed?
+    fn has_passed(&self, cursor: Cursor, batch: &Batch) -> Result<bool, Code> {
+        match (&self.word, &batch.event) {
+            (Some(word), _) => Ok(word.passed() >= cursor),
+            (None, Some(event)) => event.is_over(),
+            (None, None) => Ok(true),
+        }
     }
 
     /// Completes what has passed, where no thread does, and says whether there was any.
     pub(crate) fn poll(&mut self) -> Result<bool, Code> {
         let mut any = false;
-        while let Some(flight) = self.flights.front_mut() {
+        while let Some(flight) = self.flights.front() {
             let Some(batch) = &flight.batch else { break };
-            if !batch.event.is_over()? {
+            if !self.has_passed(flight.cursor, batch)? {
                 break;
             }
-            if let Some(batch) = flight.batch.take() {
+            if let Some(batch) = self
+                .flights
+                .front_mut()
+                .and_then(|flight| flight.batch.take())
+            {
                 complete(batch, self.id, &self.timeline, self.tracer.as_deref());
             }
             self.prune();
             any = true;
         }
         Ok(any)
+    }
+
+    /// Does the stream go on? A word that is not written says nothing of why; asked when nothing has passed.
+    pub(crate) fn check(&self) -> Result<(), Code> {
+        match &self.word {
+            Some(_) if self.is_busy() => self.stream.is_idle().map(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     /// Is something in flight?

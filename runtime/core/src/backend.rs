@@ -143,6 +143,9 @@ pub trait Backend: Send + 'static {
     /// What a custom task is given ([`CustomWork`]), and what a guard holds.
     type Resources: Send + 'static;
 
+    /// Does a driven device of this kind go on without [`Backend::pump`]? Then [`Backend::is_under_way`] is asked.
+    const WORKS_BY_ITSELF: bool = false;
+
     /// What the device is.
     fn properties(&self) -> &DeviceProperties;
 
@@ -285,10 +288,16 @@ pub trait Backend: Send + 'static {
         Recovery::NewProcess
     }
 
-    /// Runs queued work on the calling thread for about `budget` and says whether any ran, or still runs by
-    /// itself. Only a device that was opened as driven needs it.
+    /// Runs queued work on the calling thread for about `budget` and says whether any ran or has passed. Waits for
+    /// nothing. Only a device that was opened as driven needs it.
     fn pump(&mut self, budget: Duration) -> bool {
         let _ = budget;
+        false
+    }
+
+    /// Is something under way that passes without [`Backend::pump`], and tells nobody when it has? Who waits for a driven
+    /// device looks again soon then.
+    fn is_under_way(&self) -> bool {
         false
     }
 

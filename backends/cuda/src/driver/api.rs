@@ -84,6 +84,7 @@ functions! {
         create_stream = cuStreamCreateWithPriority(*mut CUstream, c_uint, c_int);
         destroy_stream = cuStreamDestroy_v2(CUstream);
         synchronize_stream = cuStreamSynchronize(CUstream);
+        query_stream = cuStreamQuery(CUstream);
         stream_wait = cuStreamWaitEvent(CUstream, CUevent, c_uint);
         create_event = cuEventCreate(*mut CUevent, c_uint);
         destroy_event = cuEventDestroy_v2(CUevent);
@@ -106,6 +107,8 @@ functions! {
         parameter_info = cuFuncGetParamInfo(CUfunction, usize, *mut usize, *mut usize);
         // Since 12.4: loads a function that would else be loaded by its first launch, under the context's lock.
         load_function = cuFuncLoad(CUfunction);
+        // Since 11.7: words that streams write.
+        write_value = cuStreamWriteValue64_v2(CUstream, CUdeviceptr, u64, c_uint);
         // Since 12.0: launches with attributes, and tensor maps. Enumerations are numbers here.
         launch_with = cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
         encode_tiled = cuTensorMapEncodeTiled(

@@ -54,6 +54,24 @@ impl CuStream {
         Code::check(unsafe { (self.context.api().stream_wait)(self.raw, event.raw, 0) })
     }
 
+    /// Has the stream write these 8 bytes, once it has done what it was given.
+    pub(crate) fn write_value(&self, address: u64, value: u64) -> Result<(), Code> {
+        let Some(write) = self.context.api().write_value else {
+            return Err(Code::NOT_FOUND);
+        };
+        // SAFETY: whoever gives an address vouches for it; no flags: a fence of the whole system comes before.
+        Code::check(unsafe { write(self.raw, address, value, 0) })
+    }
+
+    /// Has the stream done what it was given? An error tells that its context is gone.
+    pub(crate) fn is_idle(&self) -> Result<bool, Code> {
+        // SAFETY: the stream lives.
+        match Code::check(unsafe { (self.context.api().query_stream)(self.raw) }) {
+            Err(Code::NOT_READY) => Ok(false),
+            idle => idle.map(|()| true),
+        }
+    }
+
     /// Waits until the stream has done what it was given. Blocks.
     pub(crate) fn synchronize(&self) -> Result<(), Code> {
         // SAFETY: the stream lives.

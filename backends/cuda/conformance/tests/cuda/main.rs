@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod driven;
 mod faults;
 mod kernels;
 mod launching;

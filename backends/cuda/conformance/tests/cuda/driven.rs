@@ -1,0 +1,94 @@
+//! Driven devices: nobody sleeps until something has passed, so streams say for themselves how far they are.
+
+use std::time::{Duration, Instant};
+
+use fake_cuda::Session;
+use millstream_actors::{Device, Driver};
+use millstream_core::error::Error;
+use millstream_core::health::Health;
+use millstream_cuda::Cuda;
+use rstest::rstest;
+
+use crate::program;
+use crate::support::*;
+
+fn driven(queues: usize) -> (Device, Driver) {
+    Device::open_driven(Cuda::ordinal(0).queues(queues), options()).unwrap()
+}
+
+/// I5: a program is right whether streams write words or events are asked for; with words, an event is recorded only for
+/// who waits for it on another queue.
+#[rstest]
+fn driven_devices_are_right_with_words_and_with_events_i5(
+    #[values(true, false)] words: bool,
+    #[values(1, 2, 3)] queues: usize,
+    #[values(1, 2, 3)] seed: u64,
+) {
+    let gpu = gpu(seed);
+    gpu.writes_values(words);
+    let (device, driver) = driven(queues);
+    for _ in 0..3 {
+        program::run(&device).unwrap();
+    }
+    let (records, waits) = (gpu.calls("cuEventRecord"), gpu.calls("cuStreamWaitEvent"));
+    assert_eq!(gpu.calls("cuStreamWriteValue64_v2") > 0, words);
+    assert_eq!(gpu.calls("cuEventQuery") > 0, !words);
+    assert!(
+        !words || records <= waits,
+        "{records} records, {waits} waits"
+    );
+    drop((driver, device));
+    gpu.assert_clean();
+}
+
+/// I5: a GPU that breaks writes no more words; who pumps finds out all the same.
+#[rstest]
+fn a_driven_gpu_that_breaks_answers_everybody_i5(#[values(true, false)] words: bool) {
+    for nth in 1..30 {
+        let gpu: Session = gpu(nth);
+        gpu.writes_values(words);
+        let (device, driver) = driven(2);
+        gpu.break_at(nth, 700);
+        let ran = program::run(&device);
+        let refused = match &ran {
+            Ok(()) | Err(Error::DeviceLost { .. }) => true,
+            Err(Error::Kernel(why)) => why.to_string().contains("lost"),
+            Err(_) => false,
+        };
+        assert!(refused, "operation {nth}: {ran:?}");
+        if ran.is_ok() {
+            assert!(
+                !matches!(device.health(), Health::Lost { .. }),
+                "operation {nth}"
+            );
+        }
+        drop((driver, device));
+        let mut reports = gpu.end();
+        reports.retain(|report| !report.starts_with("leak: "));
+        assert!(
+            reports.is_empty(),
+            "operation {nth}: {}",
+            reports.join("\n")
+        );
+    }
+}
+
+/// I8: a pump that finds nothing done ends with its budget.
+#[test]
+fn a_pump_of_a_held_gpu_ends_i8() {
+    let gpu = gpu(5);
+    let (device, mut driver) = driven(1);
+    let stream = device.client().stream();
+    let handle = stream.create(&[1_u8; 16]).unwrap();
+    stream.sync().wait().unwrap();
+    gpu.hold_all();
+    let mut read = stream.read(&handle);
+    let start = Instant::now();
+    driver.pump(Duration::from_millis(1));
+    assert!(start.elapsed() < PATIENCE);
+    assert!(read.try_take().is_none());
+    gpu.release_all();
+    assert_eq!(read.wait().unwrap(), [1; 16]);
+    drop((handle, stream, driver, device));
+    gpu.assert_clean();
+}
