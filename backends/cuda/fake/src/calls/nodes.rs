@@ -12,6 +12,8 @@ use crate::stream::{Extras, Rows};
 const HOST: u32 = 1;
 /// `CU_MEMORYTYPE_DEVICE`
 const DEVICE: u32 = 2;
+/// `CU_MEMORYTYPE_UNIFIED`: the address says where it is.
+const UNIFIED: u32 = 4;
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`
 #[repr(C)]
@@ -87,10 +89,11 @@ impl KernelNode {
 }
 
 impl CopyNode {
-    fn end(&self, side: &Side) -> Option<End> {
-        let base = match side.kind {
-            HOST => side.host,
-            DEVICE => side.device,
+    fn end(&self, state: &mut State, side: &Side) -> Option<End> {
+        let (base, of_host) = match side.kind {
+            HOST => (side.host, true),
+            DEVICE => (side.device, false),
+            UNIFIED => (side.device, state.memory.is_pinned(side.device)),
             _ => return None,
         };
         let is_flat = self.depth == 1 && side.level == 0 && side.z == 0;
@@ -106,14 +109,11 @@ impl CopyNode {
             width: self.width_bytes as u64,
             rows: self.height as u64,
         };
-        (is_flat && fits).then_some(End {
-            rows,
-            of_host: side.kind == HOST,
-        })
+        (is_flat && fits).then_some(End { rows, of_host })
     }
 
     fn work(&self, state: &mut State, call: &str) -> Result<Work, Code> {
-        let ends = (self.end(&self.target), self.end(&self.source));
+        let ends = (self.end(state, &self.target), self.end(state, &self.source));
         let (Some(target), Some(source)) = ends else {
             let call = state.this_call(call);
             state.report(format!(

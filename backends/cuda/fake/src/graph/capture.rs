@@ -145,7 +145,8 @@ impl State {
             .and_then(|of| of.capture.clone());
         let lives = self.graphs.captures.get(&by).map(|capture| capture.broken);
         let tail = match (captured, lives) {
-            (_, Some(true)) => return Err(Code::STREAM_CAPTURE_INVALIDATED),
+            (Some(_), Some(true)) => return Err(Code::STREAM_CAPTURE_INVALIDATED),
+            (None, Some(true)) => return Err(Code::INVALID_VALUE),
             (Some(captured), Some(false)) if captured.by == by => {
                 let mut tail = captured.tail;
                 tail.extend(nodes);

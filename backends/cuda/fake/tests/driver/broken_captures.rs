@@ -4,6 +4,7 @@ use crate::captures::{GLOBAL, RELAXED, THREAD_LOCAL, begin, end, exchange, statu
 use crate::raw::Gpu;
 
 const BYTES: u64 = 64;
+const INVALID_VALUE: u32 = 1;
 const UNSUPPORTED: u32 = 900;
 const INVALIDATED: u32 = 901;
 const MERGE: u32 = 902;
@@ -109,6 +110,13 @@ fn no_edge_leads_into_a_capture_or_out_of_it() {
         gpu.call("cuStreamWaitEvent", &[outside, event, 0]),
         CAPTURED_EVENT
     );
+    // Of one that is broken.
+    let (broken, within) = (begin(&gpu, RELAXED), gpu.event());
+    gpu.must("cuEventRecord", &[within, broken]);
+    assert_eq!(gpu.call("cuStreamQuery", &[broken]), UNSUPPORTED);
+    let waits = gpu.call("cuStreamWaitEvent", &[outside, within, 0]);
+    assert_eq!(waits, INVALID_VALUE);
+    assert_eq!(end(&gpu, broken), (INVALIDATED, 0));
     // An event may be recorded anew.
     gpu.must("cuEventRecord", &[event, outside]);
     gpu.must("cuEventSynchronize", &[event]);
@@ -116,12 +124,13 @@ fn no_edge_leads_into_a_capture_or_out_of_it() {
     let words = [
         "recorded outside of its capture",
         "a capture, which is over",
+        "which is not executed",
     ];
     let said = reports
         .iter()
         .zip(words)
         .all(|(report, word)| report.contains(word));
-    assert!(said && reports.len() == 2, "{reports:?}");
+    assert!(said && reports.len() == 3, "{reports:?}");
 }
 
 #[test]

@@ -82,7 +82,8 @@ pub(crate) fn copy(
     let mut words = [0; 25];
     for (at, (kind, address)) in [(0, source), (11, target)] {
         words[at + 4] = kind;
-        words[at + 4 + kind as usize] = address;
+        // An address that says itself where it is stands where those of the GPU do.
+        words[at + 4 + kind.min(2) as usize] = address;
         words[at + 9] = pitch;
     }
     words[22..].copy_from_slice(&[width, height, 1]);
@@ -156,7 +157,7 @@ fn a_copy_of_one_row_is_set() {
         &[graph, 0, 0, words.as_ptr() as u64, 0],
     );
     let executable = gpu.make("cuGraphInstantiateWithFlags", &[graph, 0]);
-    let words = copy((2, to), (2, other), [8, 1, 0]);
+    let words = copy((4, to), (4, other), [8, 1, 0]);
     gpu.must(
         "cuGraphExecMemcpyNodeSetParams",
         &[executable, node, words.as_ptr() as u64, 0],
