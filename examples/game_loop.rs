@@ -3,8 +3,9 @@
 //! device does not keep up.
 //!
 //! ```text
-//! cargo run --release --example game_loop -- --frames 600 --size 256 --output out/game_loop --replay
+//! cargo run --release --example game_loop -- --frames 600 --size 256 --output out/game_loop --replay --backend cpu
 //! ```
+//! `--backend cuda` is the first NVIDIA GPU, which comes to the same bits; `sim` the simulator.
 //! Leaves some of its pictures and the log of all its submissions in the output folder. With `--replay` it runs the log
 //! once more, on a device with threads, and compares the pictures bit by bit.
 
@@ -15,9 +16,10 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use millstream::sim::Sim;
 use millstream::{
-    Cpu, CubeCount, Device, DeviceOptions, Digest, Handle, Kernel, NativeArgs, Readbacks,
-    SubmissionLog, read, readbacks, write,
+    Cpu, CubeCount, Cuda, Device, DeviceOptions, Digest, Driver, Handle, Kernel, NativeArgs,
+    OpenError, Readbacks, Source, SubmissionLog, read, readbacks, write,
 };
 
 /// Time of one frame at 60 Hz.
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
         }
     };
     match run(&options) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
@@ -54,6 +56,33 @@ pub struct Options {
     size: usize,
     output: PathBuf,
     replay: bool,
+    backend: Backend,
+}
+
+/// What the game runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Backend {
+    Cpu,
+    Cuda,
+    Sim,
+}
+
+impl Backend {
+    fn open_driven(self, options: DeviceOptions) -> Result<(Device, Driver), OpenError> {
+        match self {
+            Self::Cpu => Device::open_driven(Cpu::default(), options),
+            Self::Cuda => Device::open_driven(Cuda::ordinal(0), options),
+            Self::Sim => Device::open_driven(Sim::seed(7), options),
+        }
+    }
+
+    fn open(self) -> Result<Device, OpenError> {
+        match self {
+            Self::Cpu => Device::open(Cpu::default()),
+            Self::Cuda => Device::open(Cuda::ordinal(0)),
+            Self::Sim => Device::open(Sim::seed(7)),
+        }
+    }
 }
 
 impl Options {
@@ -64,6 +93,7 @@ impl Options {
             size: 256,
             output: "out/game_loop".into(),
             replay: false,
+            backend: Backend::Cpu,
         };
         while let Some(argument) = arguments.next() {
             let mut value = || {
@@ -76,9 +106,21 @@ impl Options {
                 "--size" => options.size = number(&argument, &value()?)?,
                 "--output" => options.output = value()?.into(),
                 "--replay" => options.replay = true,
+                "--backend" => {
+                    options.backend = match value()?.as_str() {
+                        "cpu" => Backend::Cpu,
+                        "cuda" => Backend::Cuda,
+                        "sim" => Backend::Sim,
+                        other => {
+                            return Err(
+                                format!("--backend is cpu, cuda or sim, not `{other}`").into()
+                            );
+                        }
+                    }
+                }
                 other => {
                     return Err(format!(
-                        "`{other}` is none of --frames N, --size N, --output FOLDER, --replay"
+                        "`{other}` is none of --frames N, --size N, --output FOLDER, --backend NAME, --replay"
                     )
                     .into());
                 }
@@ -96,12 +138,12 @@ fn number<T: FromStr>(argument: &str, given: &str) -> Result<T, String> {
     given.parse().map_err(refused)
 }
 
-/// Runs the game, and tells on standard output how it went.
-pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+/// Runs the game, and tells on standard output how it went. Gives the digest of all pictures.
+pub fn run(options: &Options) -> Result<Digest, Box<dyn Error>> {
     fs::create_dir_all(&options.output)?;
     let threads = thread_count();
     let log_them = DeviceOptions::default().log_submissions(LOG_BYTES_MAX);
-    let (device, mut driver) = Device::open_driven(Cpu::default(), log_them)?;
+    let (device, mut driver) = options.backend.open_driven(log_them)?;
     let (world, results) = World::new(&device, options.size)?;
     let mut album = Album::new(options);
     let mut times = Vec::with_capacity(options.frames as usize);
@@ -165,18 +207,18 @@ pub fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     album.save()?;
     if options.replay {
         let log = SubmissionLog::read_from(File::open(&path)?)?;
-        let digest = replay(&log)?;
+        let digest = replay(&log, options.backend)?;
         if digest != album.digest {
             return Err(format!("the replay came out as {digest}").into());
         }
         println!("replayed on a device with threads: digest {digest}, the same");
     }
-    Ok(())
+    Ok(album.digest)
 }
 
 /// Runs the log on a device with threads of its own.
-fn replay(log: &SubmissionLog) -> Result<Digest, Box<dyn Error>> {
-    let device = Device::open(Cpu::default())?;
+pub fn replay(log: &SubmissionLog, backend: Backend) -> Result<Digest, Box<dyn Error>> {
+    let device = backend.open()?;
     let client = device.client();
     let kernels = [client.kernel(step())?, client.kernel(shade())?];
     Ok(log.replay_with(&client, &kernels, drop)?)
@@ -373,15 +415,26 @@ fn rows(field: &[f32], y: usize) -> [&[f32]; 3] {
     [y + size - 1, y, y + 1].map(|row| &field[row % size * size..][..size])
 }
 
+/// What GPUs run of a kernel: CUDA C, or, without NVRTC, what that has made of it.
+macro_rules! on_gpus {
+    ($kernel:expr, $name:literal) => {
+        $kernel
+            .cuda(include_str!(concat!("kernels/", $name, ".cu")))
+            .source(Source::Ptx(
+                include_str!(concat!("kernels/", $name, ".ptx")).into(),
+            ))
+    };
+}
+
 /// One step of Gray and Scott's system, a row a cube.
-fn step() -> Kernel {
+pub fn step() -> Kernel {
     let kernel = Kernel::new("step")
         .reads::<f32>("food")
         .reads::<f32>("field");
     let kernel = kernel
         .writes::<f32>("next food")
         .writes::<f32>("next field");
-    kernel.native(|cube, args: &NativeArgs<'_>| {
+    on_gpus!(kernel, "step").native(|cube, args: &NativeArgs<'_>| {
         let y = cube.index() as usize;
         let (food, field) = (rows(args.read(0), y), rows(args.read(1), y));
         let (next_food, next_field) = (args.chunk::<f32>(2), args.chunk::<f32>(3));
@@ -453,11 +506,11 @@ fn react((food, food_spread): (f32, f32), (field, field_spread): (f32, f32)) -> 
 }
 
 /// Draws the field as a lit relief.
-fn shade() -> Kernel {
+pub fn shade() -> Kernel {
     let kernel = Kernel::new("shade")
         .reads::<f32>("field")
         .writes::<u32>("pixels");
-    kernel.native(|cube, args: &NativeArgs<'_>| {
+    on_gpus!(kernel, "shade").native(|cube, args: &NativeArgs<'_>| {
         let [up, here, down] = rows(args.read(0), cube.index() as usize);
         let pixels = args.chunk::<u32>(1);
         let size = pixels.len();

@@ -2,8 +2,9 @@
 //! deadline and may be given up; whoever finds no room waits as long as he is told; and there is a page of metrics.
 //!
 //! ```text
-//! cargo run --release --example service -- --requests 400
+//! cargo run --release --example service -- --requests 400 --backend cpu
 //! ```
+//! `--backend cuda` is the first NVIDIA GPU, `sim` the simulator.
 //! The executor is a few threads that each run one handler to its end. Any other does as well: answers are futures
 //! that need no runtime.
 
@@ -13,9 +14,10 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use millstream::sim::Sim;
 use millstream::{
-    CancelToken, ComputeClient, Cpu, CubeCount, Device, Error, Health, Kernel, KernelHandle,
-    MemoryError, Priority, Reason, read, write,
+    CancelToken, ComputeClient, Cpu, CubeCount, Cuda, Device, Error, Health, Kernel, KernelHandle,
+    MemoryError, OpenError, Priority, Reason, Source, read, write,
 };
 
 /// Handlers that run at a time.
@@ -26,18 +28,11 @@ const PER_CUBE: usize = 4_096;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let requests = match words[..] {
-        [] => Some(400),
-        ["--requests", count] => count.parse().ok(),
-        _ => None,
-    };
-    let Some(requests) = requests else {
-        eprintln!("the only argument is --requests N");
+    let Some((requests, backend)) = arguments(std::env::args().skip(1)) else {
+        eprintln!("the arguments are --requests N and --backend cpu, cuda or sim");
         return ExitCode::from(2);
     };
-    match run(requests) {
+    match run(requests, &backend) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
@@ -49,9 +44,32 @@ fn main() -> ExitCode {
     }
 }
 
+/// How many requests, and the device's kind.
+fn arguments(mut given: impl Iterator<Item = String>) -> Option<(u32, String)> {
+    let (mut requests, mut backend) = (400, "cpu".to_owned());
+    while let Some(argument) = given.next() {
+        match argument.as_str() {
+            "--requests" => requests = given.next()?.parse().ok()?,
+            "--backend" => backend = given.next().filter(|name| KINDS.contains(&name.as_str()))?,
+            _ => return None,
+        }
+    }
+    Some((requests, backend))
+}
+
+const KINDS: [&str; 3] = ["cpu", "cuda", "sim"];
+
+fn open(backend: &str) -> Result<Device, OpenError> {
+    match backend {
+        "cuda" => Device::open(Cuda::ordinal(0)),
+        "sim" => Device::open(Sim::seed(7)),
+        _ => Device::open(Cpu::default()),
+    }
+}
+
 /// Serves so many requests and tells how it went.
-pub fn run(requests: u32) -> Result<String, Box<dyn std::error::Error>> {
-    let device = Device::open(Cpu::default())?;
+pub fn run(requests: u32, backend: &str) -> Result<String, Box<dyn std::error::Error>> {
+    let device = open(backend)?;
     let squares = device.client().kernel(squares())?;
     let tenants = tenants(&device);
     let ledger = Mutex::new(Ledger::default());
@@ -64,7 +82,7 @@ pub fn run(requests: u32) -> Result<String, Box<dyn std::error::Error>> {
                 while let Ok(request) = next() {
                     let tenant: &Tenant = &tenants[request_tenant(&request, tenants.len())];
                     let answer = pollster::block_on(tenant.handle(&squares, &request, &ledger));
-                    lock(&ledger).note(tenant.name, &answer);
+                    lock(&ledger).note(tenant.name, &request, &answer);
                 }
             });
         }
@@ -152,6 +170,11 @@ impl Request {
             token,
         }
     }
+
+    /// The right answer: whole numbers below 2^24, of which sums are exact in any order.
+    fn answer(&self) -> f32 {
+        self.numbers.len() as f32 * (self.number % 7).pow(2) as f32
+    }
 }
 
 impl Tenant {
@@ -173,7 +196,8 @@ impl Tenant {
         .await?;
         let cubes = CubeCount::cover(len, PER_CUBE);
         when_there_is_room(request, busy, || {
-            stream.launch(squares, cubes.clone(), (read(&input), write(&parts)))
+            let arguments = (read(&input), write(&parts), len as u32);
+            stream.launch(squares, cubes.clone(), arguments)
         })
         .await?;
         // Asked once, with a place of its own: this one may wait.
@@ -206,11 +230,15 @@ async fn when_there_is_room<T>(
     }
 }
 
-/// The sum of the squares, a part a cube.
-fn squares() -> Kernel {
+/// The sum of the squares, a part a cube: in Rust, in CUDA C, and as what NVRTC made of that, for GPUs without NVRTC.
+pub fn squares() -> Kernel {
     let kernel = Kernel::new("squares")
         .reads::<f32>("numbers")
-        .writes::<f32>("parts");
+        .writes::<f32>("parts")
+        .scalar::<u32>("count");
+    let kernel = kernel
+        .cuda(include_str!("kernels/squares.cu"))
+        .source(Source::Ptx(include_str!("kernels/squares.ptx").into()));
     kernel.native(|cube, args| {
         let numbers = args.read::<f32>(0);
         let start = cube.index() as usize * PER_CUBE;
@@ -228,11 +256,15 @@ struct Ledger {
     busy: BTreeMap<&'static str, u64>,
 }
 
-const OUTCOMES: [&str; 5] = ["served", "refused", "cancelled", "late", "failed"];
+const OUTCOMES: [&str; 6] = ["served", "refused", "cancelled", "late", "failed", "wrong"];
 
 impl Ledger {
-    fn note(&mut self, tenant: &'static str, answer: &Result<f32, Error>) {
-        *self.outcomes.entry((tenant, outcome(answer))).or_default() += 1;
+    fn note(&mut self, tenant: &'static str, request: &Request, answer: &Result<f32, Error>) {
+        let outcome = match answer {
+            Ok(sum) if *sum != request.answer() => "wrong",
+            answer => outcome(answer),
+        };
+        *self.outcomes.entry((tenant, outcome)).or_default() += 1;
     }
 
     fn busy(&mut self, tenant: &'static str) {

@@ -1,4 +1,5 @@
 //! The examples run, small: each is a module here, with the function that its `main` calls.
+#![cfg(feature = "cuda")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../examples/game_loop.rs"]
@@ -34,7 +35,7 @@ fn the_game_loop_runs_and_replays_to_the_same_pictures_i1() {
 /// I5, I12: every request ends, each as it was meant to.
 #[test]
 fn the_service_answers_every_request_i5() {
-    let text = service::run(120).unwrap();
+    let text = service::run(120, "cpu").unwrap();
     let sum = |outcome: &str| -> u32 {
         let label = format!("outcome=\"{outcome}\"}} ");
         let lines = text.lines().filter_map(|line| line.split_once(&label));
@@ -42,8 +43,8 @@ fn the_service_answers_every_request_i5() {
     };
     // Of 20 requests one was given up and one is late; of 60, one is too large for its tenant.
     assert_eq!(
-        (sum("cancelled"), sum("late"), sum("failed")),
-        (6, 6, 0),
+        (sum("cancelled"), sum("late"), sum("failed"), sum("wrong")),
+        (6, 6, 0, 0),
         "{text}"
     );
     assert_eq!((sum("served"), sum("refused")), (106, 2), "{text}");
