@@ -62,8 +62,11 @@ pub struct Options {
 /// What the game runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Backend {
+    /// The processor.
     Cpu,
+    /// The first NVIDIA GPU.
     Cuda,
+    /// The simulator.
     Sim,
 }
 

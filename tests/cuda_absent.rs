@@ -33,7 +33,9 @@ fn queues_that_cannot_be_are_refused_with_what_can() {
         let told = Device::open(Cuda::ordinal(0).queues(queues)).unwrap_err();
         assert_eq!(
             told.to_string(),
-            format!("option `queues` is {queues}, it must be from 1 to 16")
+            format!(
+                "option `queues` is {queues}, it must be from 1 to 16, and to 14 beside priority queues"
+            )
         );
     }
 }
