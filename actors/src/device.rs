@@ -1,5 +1,6 @@
 //! Opening and closing a device.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -117,6 +118,12 @@ impl Device {
     /// What the device is.
     pub fn properties(&self) -> &DeviceProperties {
         self.openings.properties()
+    }
+
+    /// What the device is to code that knows its kind of backend: `CudaRaw` of a GPU by CUDA, for one, with its context
+    /// and streams. None, if it is no `T` to its backend. Of the epoch that is; a device that is opened again has another.
+    pub fn raw<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.openings.current().raw()
     }
 
     /// When everything that was sent before has completed.

@@ -21,9 +21,10 @@ use millstream_core::properties::DeviceProperties;
 use millstream_core::stream::Priority;
 use millstream_sync::timeline::Timeline;
 
+use crate::adopted::CudaRaw;
 use crate::completer::{Completer, Ending};
 use crate::driver::{
-    Api, Class, Code, Context, CuStream, Gpu, PagePool, context_may_have_changed, refused,
+    Api, Class, Code, Context, CuStream, PagePool, context_may_have_changed, refused,
 };
 use crate::fill::sets;
 use crate::kernel::CudaCompiler;
@@ -87,12 +88,12 @@ impl CudaResources {
 
 impl CudaDevice {
     pub(crate) fn open(
-        gpu: Gpu,
+        context: &Arc<Context>,
         queues: usize,
         priorities: Vec<Priority>,
+        adopted: Vec<CuStream>,
         host: HostContext,
     ) -> Result<Self, OpenError> {
-        let context = Context::retain(gpu)?;
         let gpu = context.gpu();
         let levels = context
             .priorities()
@@ -102,14 +103,14 @@ impl CudaDevice {
         let pooled =
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
         let pool =
-            PagePool::new(&context, pooled).map_err(|code| refused("cuMemPoolCreate", code))?;
+            PagePool::new(context, pooled).map_err(|code| refused("cuMemPoolCreate", code))?;
         let timelines: Box<[Arc<Timeline>]> = (0..queues).map(|_| Arc::default()).collect();
         let tracer = match host.trace_capacity {
             0 => None,
             capacity => {
-                let stream = CuStream::new(&context, 0);
+                let stream = CuStream::new(context, 0);
                 let tracer = stream
-                    .and_then(|stream| Tracer::new(&context, &stream, queues, capacity))
+                    .and_then(|stream| Tracer::new(context, &stream, queues, capacity))
                     .map_err(|code| refused("cuEventRecord", code))?;
                 Some(Arc::new(tracer))
             }
@@ -135,7 +136,7 @@ impl CudaDevice {
                 cache: Cache::new(Cache::default_folder()),
             }),
             queues: Vec::with_capacity(queues),
-            staging: Staging::new(&context),
+            staging: Staging::new(context),
             pages: Pages::new(pool, properties.max_allocation_bytes),
             pitch_max: gpu
                 .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?
@@ -151,15 +152,19 @@ impl CudaDevice {
         let writes =
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)?;
         let mut words = match host.driven && writes != 0 {
-            true => Word::all(&context, queues).map_err(|code| refused("cuMemHostAlloc", code))?,
+            true => Word::all(context, queues).map_err(|code| refused("cuMemHostAlloc", code))?,
             false => Vec::new(),
         };
+        let mut adopted = adopted.into_iter();
         for (index, timeline) in timelines.iter().enumerate() {
             let id = QueueId(index as u8);
             let priority = made.properties.queue_priorities.get(index);
             let level = priority.map_or(0, |priority| levels[*priority as usize]);
-            let stream = CuStream::new(&context, level)
-                .map_err(|code| refused("cuStreamCreateWithPriority", code))?;
+            let stream = match adopted.next() {
+                Some(stream) => stream,
+                None => CuStream::new(context, level)
+                    .map_err(|code| refused("cuStreamCreateWithPriority", code))?,
+            };
             let completer = match host.driven {
                 true => None,
                 false => Some(Completer::start(
@@ -273,6 +278,16 @@ impl Backend for CudaDevice {
 
     fn compiler(&self) -> Arc<dyn Compiler> {
         self.compiler.clone()
+    }
+
+    fn raw(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        let context = &self.ending.context;
+        let streams = self.queues.iter().map(|queue| queue.stream.raw());
+        Some(Arc::new(CudaRaw::new(
+            context.raw(),
+            streams,
+            context.gpu().ordinal,
+        )))
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {

@@ -12,6 +12,7 @@
 //! | --- | --- |
 //! | `driver` | the driver behind values of our own; loaded at run time |
 //! | `device` | [`CudaDevice`]: the [`Backend`](millstream_core::backend::Backend), on the device thread |
+//! | `adopted` | contexts and streams of others, and ours for others |
 //! | `queue` | a stream and the events of its batches |
 //! | `completer`, `word` | progress: the thread that waits for events; the word that a stream writes, on driven devices |
 //! | `copies`, `parts` | copies, and the calls of the driver that each is |
@@ -23,6 +24,7 @@
 //! | `kernel` | sources become functions, checked against their signatures |
 //! | `nvrtc` | CUDA C to binaries, and a cache of them on disk |
 
+mod adopted;
 mod completer;
 mod copies;
 mod device;
@@ -41,6 +43,7 @@ mod staging;
 mod trace;
 mod word;
 
+pub use adopted::CudaRaw;
 pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;
 pub use nvrtc::{Compiled, compile_for, ptx_for};

@@ -1,12 +1,14 @@
 //! What can be chosen of a GPU as a device, and opening it.
 
+use cudarc::driver::sys::{CUcontext, CUstream};
 use millstream_core::backend::{HostContext, Open};
 use millstream_core::error::OpenError;
 use millstream_core::id::MAX_QUEUES;
 use millstream_core::stream::Priority;
 
+use crate::adopted::{Adopted, Handle};
 use crate::device::CudaDevice;
-use crate::driver::gpus;
+use crate::driver::{Context, CuStream, gpus, refused};
 use crate::nvrtc;
 
 /// Queues where nothing is said: more rarely overlap usefully.
@@ -33,6 +35,7 @@ pub struct Cuda {
     ordinal: usize,
     queues: Option<usize>,
     priority_queues: Option<bool>,
+    adopted: Option<Adopted>,
 }
 
 /// A GPU that this process sees.
@@ -88,6 +91,41 @@ impl Cuda {
             ordinal,
             queues: None,
             priority_queues: None,
+            adopted: None,
+        }
+    }
+
+    /// The GPU of a context that somebody else has made, an engine's, and in that context. Its primary context is left
+    /// alone.
+    ///
+    /// # Safety
+    /// The context lives until the device is closed and all that was made of it (answers, guards, clients) is dropped.
+    #[must_use]
+    pub unsafe fn adopt_context(context: CUcontext) -> Self {
+        Self {
+            adopted: Some(Adopted {
+                context: Handle(context),
+                streams: Vec::new(),
+            }),
+            ..Self::ordinal(0)
+        }
+    }
+
+    /// The same, with streams that somebody else has made as its queues, one each. Their order is shared: a task comes after
+    /// what they were given before, and what they are given then comes after the task. They are not ended with the
+    /// device, but waited for.
+    ///
+    /// # Safety
+    /// As [`Cuda::adopt_context`], of the streams, too. None of them is in a capture while the device is open.
+    #[must_use]
+    pub unsafe fn adopt_streams(context: CUcontext, streams: &[CUstream]) -> Self {
+        Self {
+            queues: Some(streams.len()),
+            adopted: Some(Adopted {
+                context: Handle(context),
+                streams: streams.iter().copied().map(Handle).collect(),
+            }),
+            ..Self::ordinal(0)
         }
     }
 
@@ -145,17 +183,41 @@ impl Open for Cuda {
     fn open(self, context: HostContext) -> Result<CudaDevice, OpenError> {
         let (queues, priorities) = self.plan()?;
         let mut gpus = gpus()?;
-        if self.ordinal >= gpus.len() {
-            return Err(OpenError::Unavailable {
-                backend: "cuda",
-                why: format!(
-                    "there is no GPU {}, the driver sees {}: choose one from 0 to {}",
-                    self.ordinal,
-                    gpus.len(),
-                    gpus.len() - 1
-                ),
-            });
-        }
-        CudaDevice::open(gpus.swap_remove(self.ordinal), queues, priorities, context)
+        let (opened, streams) = match &self.adopted {
+            // SAFETY: whoever adopts it promises that it lives.
+            Some(adopted) => (
+                unsafe { Context::adopt(adopted.context.0, gpus) }?,
+                adopted.streams.as_slice(),
+            ),
+            None if self.ordinal < gpus.len() => (
+                Context::retain(gpus.swap_remove(self.ordinal))?,
+                [].as_slice(),
+            ),
+            None => {
+                return Err(OpenError::Unavailable {
+                    backend: "cuda",
+                    why: format!(
+                        "there is no GPU {}, the driver sees {}: choose one from 0 to {}",
+                        self.ordinal,
+                        gpus.len(),
+                        gpus.len() - 1
+                    ),
+                });
+            }
+        };
+        let streams = streams.iter().map(|stream| stream.0);
+        let streams = streams.map(|stream| {
+            // SAFETY: as above.
+            let adopted = unsafe { CuStream::adopt(&opened, stream) };
+            adopted
+                .map_err(|code| refused("cuStreamGetCtx", code))?
+                .ok_or_else(|| OpenError::Unavailable {
+                    backend: "cuda",
+                    why: "a stream that it is to adopt is of another context than the one that it is to adopt"
+                        .to_owned(),
+                })
+        });
+        let streams = streams.collect::<Result<Vec<_>, _>>()?;
+        CudaDevice::open(&opened, queues, priorities, streams, context)
     }
 }

@@ -155,6 +155,11 @@ pub trait Backend: Send + 'static {
     /// What compiles kernels for this device.
     fn compiler(&self) -> Arc<dyn Compiler>;
 
+    /// What the device is to code that knows this kind of backend: handles of a driver's, say. Asked once.
+    fn raw(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        None
+    }
+
     /// A page of at least `bytes`, initialized or not, aligned to the device's alignment.
     ///
     /// # Errors

@@ -62,6 +62,8 @@ functions! {
         set_context = cuCtxSetCurrent(CUcontext);
         push_context = cuCtxPushCurrent_v2(CUcontext);
         pop_context = cuCtxPopCurrent_v2(*mut CUcontext);
+        context_device = cuCtxGetDevice(*mut CUdevice);
+        stream_context = cuStreamGetCtx(CUstream, *mut CUcontext);
         priority_range = cuCtxGetStreamPriorityRange(*mut c_int, *mut c_int);
         memory_info = cuMemGetInfo_v2(*mut usize, *mut usize);
         create_pool = cuMemPoolCreate(*mut CUmemoryPool, *const CUmemPoolProps);

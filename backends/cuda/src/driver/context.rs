@@ -1,4 +1,5 @@
-//! A GPU's primary context, which this process shares with whatever else uses the GPU here.
+//! A context of a GPU: the primary one, which this process shares with whatever else uses the GPU here, or one that
+//! somebody else has made.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -19,10 +20,12 @@ pub(crate) fn context_may_have_changed() {
     CURRENT.set(std::ptr::null_mut());
 }
 
-/// The primary context of a GPU, held until the value is dropped.
+/// A context of a GPU: its primary one, held until the value is dropped, or somebody else's.
 pub(crate) struct Context {
     gpu: Gpu,
     raw: CUcontext,
+    /// It is the primary one, and was retained.
+    retained: bool,
 }
 
 // SAFETY: a context may be current on any number of threads; the driver locks what it must.
@@ -37,11 +40,42 @@ impl Context {
         // SAFETY: the driver is initialized, the GPU is one of its own.
         let answer = unsafe { (gpu.api.retain_context)(&raw mut raw, gpu.device) };
         Code::check(answer).map_err(|code| refused("cuDevicePrimaryCtxRetain", code))?;
-        let context = Arc::new(Self { gpu, raw });
+        let context = Arc::new(Self {
+            gpu,
+            raw,
+            retained: true,
+        });
         context
             .enter()
             .map_err(|code| refused("cuCtxSetCurrent", code))?;
         Ok(context)
+    }
+
+    /// Makes somebody else's context current on this thread, and finds its GPU among these.
+    ///
+    /// # Safety
+    /// The context lives as long as the value.
+    pub(crate) unsafe fn adopt(raw: CUcontext, gpus: Vec<Gpu>) -> Result<Arc<Self>, OpenError> {
+        let gone = |call, code| refused(call, code);
+        let Some(any) = gpus.first() else {
+            return Err(gone("cuDeviceGetCount", Code::NO_DEVICE));
+        };
+        let api = any.api;
+        let mut device = 0;
+        // SAFETY: the caller's promise; the place for the answer is ours.
+        unsafe {
+            Code::check((api.set_context)(raw)).map_err(|code| gone("cuCtxSetCurrent", code))?;
+            Code::check((api.context_device)(&raw mut device))
+                .map_err(|code| gone("cuCtxGetDevice", code))?;
+        }
+        let gpu = gpus.into_iter().find(|gpu| gpu.device == device);
+        let gpu = gpu.ok_or_else(|| gone("cuCtxGetDevice", Code::NO_DEVICE))?;
+        CURRENT.set(raw);
+        Ok(Arc::new(Self {
+            gpu,
+            raw,
+            retained: false,
+        }))
     }
 
     /// Makes it current on the calling thread: what follows there is about it.
@@ -117,6 +151,9 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        if !self.retained {
+            return;
+        }
         // SAFETY: retained once, released once; whatever was made in it holds this value.
         let answer = unsafe { (self.gpu.api.release_context)(self.gpu.device) };
         told("cuDevicePrimaryCtxRelease", answer);

@@ -17,6 +17,8 @@ const TIMED: u32 = 0;
 pub(crate) struct CuStream {
     context: Arc<Context>,
     raw: CUstream,
+    /// It was made here, and is ended here.
+    ours: bool,
 }
 
 // SAFETY: the driver takes a stream from any thread in whose context it is.
@@ -31,8 +33,29 @@ impl CuStream {
         // SAFETY: the context is current on the thread that opens.
         let answer = unsafe { (context.api().create_stream)(&raw mut raw, NON_BLOCKING, priority) };
         Code::check(answer)?;
-        let context = context.clone();
-        Ok(Self { context, raw })
+        Ok(Self {
+            context: context.clone(),
+            raw,
+            ours: true,
+        })
+    }
+
+    /// Somebody else's stream; none, if it is of another context.
+    ///
+    /// # Safety
+    /// It lives as long as the value.
+    pub(crate) unsafe fn adopt(
+        context: &Arc<Context>,
+        raw: CUstream,
+    ) -> Result<Option<Self>, Code> {
+        let mut of = std::ptr::null_mut();
+        // SAFETY: the caller's promise; the place for the answer is ours.
+        Code::check(unsafe { (context.api().stream_context)(raw, &raw mut of) })?;
+        Ok((of == context.raw()).then(|| Self {
+            context: context.clone(),
+            raw,
+            ours: false,
+        }))
     }
 
     #[inline]
@@ -81,6 +104,9 @@ impl CuStream {
 
 impl Drop for CuStream {
     fn drop(&mut self) {
+        if !self.ours {
+            return;
+        }
         self.context.end("cuStreamDestroy", |api| {
             // SAFETY: made once, ended once. The driver lets it finish what it was given.
             unsafe { (api.destroy_stream)(self.raw) }

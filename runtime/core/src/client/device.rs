@@ -1,6 +1,6 @@
 //! What all clients of a device share.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::sync::{Arc, Weak};
 
 use millstream_sync::credit::Credit;
@@ -28,6 +28,7 @@ pub struct DeviceShared {
     timelines: Vec<Arc<Timeline>>,
     properties: DeviceProperties,
     compiler: Arc<dyn Compiler>,
+    raw: Option<Arc<dyn Any + Send + Sync>>,
     backend: TypeId,
     options: DeviceOptions,
     jobs: Arc<Credit>,
@@ -56,6 +57,7 @@ impl DeviceShared {
                 .collect(),
             properties,
             compiler: backend.compiler(),
+            raw: backend.raw(),
             backend: TypeId::of::<B>(),
             jobs: gone.credit(options.max_jobs),
             options,
@@ -75,6 +77,11 @@ impl DeviceShared {
     /// Which epoch it is.
     pub fn epoch(&self) -> u64 {
         self.gone.epoch()
+    }
+
+    /// What it is to code that knows its kind of backend, if it is a `T` to that.
+    pub fn raw<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        self.raw.clone()?.downcast().ok()
     }
 
     /// What the device is.

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod adopting;
 mod driven;
 mod faults;
 mod kernels;
