@@ -1,7 +1,13 @@
 //! Sharing a GPU with code that calls the driver by itself: what of its context and streams a device works in, and what
 //! of the device's such code may use.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use cudarc::driver::sys::{CUcontext, CUstream};
+
+use crate::driver::Context;
+use crate::kernel::CudaCompiler;
 
 /// What a device was given to work in, by its driver's handles.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,23 +31,36 @@ unsafe impl<T> Sync for Handle<T> {}
 /// To wait for what the device does, or to have it wait, synchronize the device's streams or record events on them; work
 /// that is given to its streams here is in no order with the device's tasks but the streams' own. What is to be a task among
 /// others goes through `Stream::with_resource`.
-#[derive(Clone, Debug)]
 pub struct CudaRaw {
     context: Handle<CUcontext>,
     streams: Vec<Handle<CUstream>>,
     ordinal: usize,
+    compiler: Arc<CudaCompiler>,
+}
+
+/// What became of kernels in CUDA C, since a device was opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct KernelCache {
+    /// Where compiled ones are kept, if anywhere.
+    pub folder: Option<PathBuf>,
+    /// Kernels that were found there.
+    pub found: u64,
+    /// Kernels that were compiled.
+    pub compiled: u64,
 }
 
 impl CudaRaw {
     pub(crate) fn new(
-        context: CUcontext,
+        context: &Context,
         streams: impl Iterator<Item = CUstream>,
-        ordinal: usize,
+        compiler: &Arc<CudaCompiler>,
     ) -> Self {
         Self {
-            context: Handle(context),
+            context: Handle(context.raw()),
             streams: streams.map(Handle).collect(),
-            ordinal,
+            ordinal: context.gpu().ordinal,
+            compiler: compiler.clone(),
         }
     }
 
@@ -53,6 +72,11 @@ impl CudaRaw {
     /// The driver's stream of each queue.
     pub fn streams(&self) -> impl ExactSizeIterator<Item = CUstream> {
         self.streams.iter().map(|stream| stream.0)
+    }
+
+    /// What became of kernels in CUDA C so far.
+    pub fn kernel_cache(&self) -> KernelCache {
+        self.compiler.cache.report()
     }
 
     /// The GPU's place in the driver's order.

@@ -21,7 +21,7 @@ use millstream_core::properties::DeviceProperties;
 use millstream_core::stream::Priority;
 use millstream_sync::timeline::Timeline;
 
-use crate::adopted::CudaRaw;
+use crate::adopted::{CudaRaw, KernelCache};
 use crate::completer::{Completer, Ending};
 use crate::driver::{
     Api, Class, Code, Context, CuStream, PagePool, context_may_have_changed, refused,
@@ -37,6 +37,16 @@ use crate::replay::{Action, Replays};
 use crate::staging::Staging;
 use crate::trace::Tracer;
 use crate::word::Word;
+
+/// What was chosen of a device.
+pub(crate) struct Plan {
+    pub(crate) queues: usize,
+    /// Of each queue; none, where all are alike.
+    pub(crate) priorities: Vec<Priority>,
+    /// Streams of others, for the first queues.
+    pub(crate) streams: Vec<CuStream>,
+    pub(crate) cache: Cache,
+}
 
 /// A GPU, opened.
 pub struct CudaDevice {
@@ -89,11 +99,15 @@ impl CudaResources {
 impl CudaDevice {
     pub(crate) fn open(
         context: &Arc<Context>,
-        queues: usize,
-        priorities: Vec<Priority>,
-        adopted: Vec<CuStream>,
+        plan: Plan,
         host: HostContext,
     ) -> Result<Self, OpenError> {
+        let Plan {
+            queues,
+            priorities,
+            streams,
+            cache,
+        } = plan;
         let gpu = context.gpu();
         let levels = context
             .priorities()
@@ -133,7 +147,7 @@ impl CudaDevice {
                         CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
                     )?,
                 ),
-                cache: Cache::new(Cache::default_folder()),
+                cache,
             }),
             queues: Vec::with_capacity(queues),
             staging: Staging::new(context),
@@ -155,7 +169,7 @@ impl CudaDevice {
             true => Word::all(context, queues).map_err(|code| refused("cuMemHostAlloc", code))?,
             false => Vec::new(),
         };
-        let mut adopted = adopted.into_iter();
+        let mut adopted = streams.into_iter();
         for (index, timeline) in timelines.iter().enumerate() {
             let id = QueueId(index as u8);
             let priority = made.properties.queue_priorities.get(index);
@@ -283,11 +297,7 @@ impl Backend for CudaDevice {
     fn raw(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         let context = &self.ending.context;
         let streams = self.queues.iter().map(|queue| queue.stream.raw());
-        Some(Arc::new(CudaRaw::new(
-            context.raw(),
-            streams,
-            context.gpu().ordinal,
-        )))
+        Some(Arc::new(CudaRaw::new(context, streams, &self.compiler)))
     }
 
     fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
@@ -515,7 +525,9 @@ impl CudaDevice {
 impl Drop for CudaDevice {
     /// Queues end after what they were given; then memory goes back, and the context last.
     fn drop(&mut self) {
-        let (found, compiled) = self.compiler.cache.counts();
+        let KernelCache {
+            found, compiled, ..
+        } = self.compiler.cache.report();
         let device = &self.properties.name;
         tracing::debug!(target: "millstream::cuda", device, found, compiled, "kernels found compiled on disk, and compiled");
         // Whoever drops it may have another context current, or none.

@@ -43,7 +43,7 @@ mod staging;
 mod trace;
 mod word;
 
-pub use adopted::CudaRaw;
+pub use adopted::{CudaRaw, KernelCache};
 pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;
 pub use nvrtc::{Compiled, compile_for, ptx_for};

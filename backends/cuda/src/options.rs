@@ -1,5 +1,7 @@
 //! What can be chosen of a GPU as a device, and opening it.
 
+use std::path::PathBuf;
+
 use cudarc::driver::sys::{CUcontext, CUstream};
 use millstream_core::backend::{HostContext, Open};
 use millstream_core::error::OpenError;
@@ -7,9 +9,9 @@ use millstream_core::id::MAX_QUEUES;
 use millstream_core::stream::Priority;
 
 use crate::adopted::{Adopted, Handle};
-use crate::device::CudaDevice;
+use crate::device::{CudaDevice, Plan};
 use crate::driver::{Context, CuStream, gpus, refused};
-use crate::nvrtc;
+use crate::nvrtc::{self, Cache};
 
 /// Queues where nothing is said: more rarely overlap usefully.
 const QUEUES: usize = 4;
@@ -36,6 +38,17 @@ pub struct Cuda {
     queues: Option<usize>,
     priority_queues: Option<bool>,
     adopted: Option<Adopted>,
+    cache: CacheFolder,
+}
+
+/// Where compiled kernels are kept.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+enum CacheFolder {
+    /// Where the system keeps such for this user.
+    #[default]
+    Users,
+    Given(PathBuf),
+    None,
 }
 
 /// A GPU that this process sees.
@@ -89,9 +102,7 @@ impl Cuda {
     pub fn ordinal(ordinal: usize) -> Self {
         Self {
             ordinal,
-            queues: None,
-            priority_queues: None,
-            adopted: None,
+            ..Self::default()
         }
     }
 
@@ -146,6 +157,22 @@ impl Cuda {
         self
     }
 
+    /// Keeps kernels that were compiled from CUDA C in this folder, by the content of all that they are made of. The
+    /// default is `millstream/cuda` in the user's folder for caches (`XDG_CACHE_HOME`, or `~/.cache`). A folder that cannot be
+    /// written costs the compilation each time, and a warning in the log.
+    #[must_use]
+    pub fn kernel_cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cache = CacheFolder::Given(folder.into());
+        self
+    }
+
+    /// Keeps no compiled kernels.
+    #[must_use]
+    pub fn no_kernel_cache(mut self) -> Self {
+        self.cache = CacheFolder::None;
+        self
+    }
+
     /// The priority of each queue, or none, where all are alike; and how many there are.
     fn plan(&self) -> Result<(usize, Vec<Priority>), OpenError> {
         let normal = self.queues.unwrap_or(QUEUES);
@@ -182,6 +209,11 @@ impl Open for Cuda {
 
     fn open(self, context: HostContext) -> Result<CudaDevice, OpenError> {
         let (queues, priorities) = self.plan()?;
+        let cache = Cache::new(match self.cache {
+            CacheFolder::Users => Cache::default_folder(),
+            CacheFolder::Given(folder) => Some(folder),
+            CacheFolder::None => None,
+        });
         let mut gpus = gpus()?;
         let (opened, streams) = match &self.adopted {
             // SAFETY: whoever adopts it promises that it lives.
@@ -218,6 +250,12 @@ impl Open for Cuda {
                 })
         });
         let streams = streams.collect::<Result<Vec<_>, _>>()?;
-        CudaDevice::open(&opened, queues, priorities, streams, context)
+        let plan = Plan {
+            queues,
+            priorities,
+            streams,
+            cache,
+        };
+        CudaDevice::open(&opened, plan, context)
     }
 }

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::Target;
 use super::compile::{Failure, Made, compile, options, version};
+use crate::adopted::KernelCache;
 
 /// What a file begins with; the digest of the binary and the binary follow.
 const MAGIC: &[u8; 8] = b"MSCUBIN1";
@@ -39,11 +40,15 @@ impl Cache {
         Some(base?.join("millstream").join("cuda"))
     }
 
-    /// How often it had the binary, and how often it had not.
-    pub(crate) fn counts(&self) -> (u64, u64) {
+    /// What became of what it was asked for.
+    pub(crate) fn report(&self) -> KernelCache {
         // Relaxed: figures.
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (count(&self.hits), count(&self.misses))
+        KernelCache {
+            folder: self.folder.clone(),
+            found: count(&self.hits),
+            compiled: count(&self.misses),
+        }
     }
 
     /// The binary of a source, from the folder or from the compiler.
@@ -175,7 +180,13 @@ mod tests {
             assert_eq!(&made[..4], b"\x7fELF", "{target:?}");
             assert_eq!(again.get("fill", source, &target).unwrap(), made);
         }
-        assert_eq!((cache.counts(), again.counts()), ((0, 3), (3, 0)));
+        let counts = |cache: &Cache| {
+            let KernelCache {
+                found, compiled, ..
+            } = cache.report();
+            (found, compiled)
+        };
+        assert_eq!((counts(&cache), counts(&again)), ((0, 3), (3, 0)));
         let wrong = source.replace("1.0f", "one");
         let Err(Failure::Source(log)) = cache.get("fill", &wrong, &Target::of(9, 0)) else {
             panic!("it compiles");

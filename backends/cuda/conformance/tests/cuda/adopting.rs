@@ -37,6 +37,9 @@ fn an_adopted_context_is_used_and_left_i10() {
     }
     assert_eq!(gpu.calls("cuDevicePrimaryCtxRetain"), 1);
     assert!(engine.raw::<String>().is_none());
+    let cache = raw.kernel_cache();
+    // These are in PTX.
+    assert_eq!((cache.found, cache.compiled), (0, 0));
     drop((raw, engine));
     assert_eq!(gpu.calls("cuDevicePrimaryCtxRelease_v2"), 1);
     gpu.assert_clean();
