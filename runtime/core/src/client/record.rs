@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::access::Access;
 use crate::client::{KernelHandle, Stream};
 use crate::element::Element;
@@ -266,14 +268,15 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::Launch`] with [`LaunchError::Parameter`] when an index does not exist, a handle is too small
-    /// or aligned otherwise, or the handles overlap so that a launch would read what it writes where its
-    /// kernel does not allow that.
+    /// or aligned otherwise, or the handles overlap so that a task would read what it writes where no kernel
+    /// allows that.
     pub fn replay_with<T: Element>(
         &self,
         stream: &Stream,
         rebound: &[(usize, &Handle<T>)],
     ) -> Result<(), Error> {
-        let mut parameters: Vec<Binding> = self
+        // As many as a message has room for.
+        let mut parameters: SmallVec<[Binding; 8]> = self
             .shared
             .parameters
             .iter()

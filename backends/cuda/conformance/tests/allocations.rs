@@ -1,0 +1,162 @@
+//! I9: in the steady state neither a launch nor a replay allocates on the host, on any thread of ours.
+//!
+//! A binary of its own, because it counts every allocation of the process. The fake driver is a library with an allocator of
+//! its own, which is not counted.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fake_cuda::Session;
+use millstream_actors::Device;
+use millstream_core::kernel::{Kernel, Source};
+use millstream_core::launch::{CubeCount, LaunchArgs, Metadata, TensorMap, read, update, write};
+use millstream_cuda::{Cuda, CudaLaunch};
+use millstream_ir::DType;
+use rstest::rstest;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is the system allocator's; counting touches no memory of the caller.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// What `work` allocates in all of its rounds, when it has been done before.
+fn steady(device: &Device, work: impl Fn()) -> u64 {
+    let client = device.client();
+    for _ in 0..20 {
+        work();
+        client.sync().wait().unwrap();
+    }
+    // A sync allocates its answer, so it is counted by itself and taken off.
+    let count = |work: &dyn Fn()| {
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        work();
+        client.sync().wait().unwrap();
+        ALLOCATIONS.load(Ordering::Relaxed) - before
+    };
+    // What a thread that wakes at its own time allocates (the test harness's) is no launch's.
+    let least = |work: &dyn Fn()| (0..9).map(|_| count(work)).min().unwrap_or(0);
+    let of_sync = least(&|| {});
+    least(&work).saturating_sub(of_sync)
+}
+
+#[rstest]
+fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
+    let gpu = Session::begin(7).unwrap_or_else(|error| panic!("{error}"));
+    let device = Device::open(Cuda::ordinal(0).queues(queues)).unwrap();
+    let client = device.client();
+    let saxpy = Kernel::new("saxpy")
+        .reads::<f32>("x")
+        .updates::<f32>("y")
+        .scalar::<f32>("a")
+        .scalar::<u32>("n")
+        .source(Source::Ptx(include_str!("kernels/saxpy.ptx").into()));
+    let words = Kernel::new("words")
+        .writes::<u32>("to")
+        .with(CudaLaunch::default().metadata_words(8))
+        .threads([1, 1, 1])
+        .source(Source::Ptx(include_str!("kernels/words.ptx").into()));
+    let map = Kernel::new("map")
+        .reads::<u8>("from")
+        .writes::<u64>("to")
+        .with(CudaLaunch::default().tensor_maps(1))
+        .threads([1, 1, 1])
+        .source(Source::Ptx(include_str!("kernels/map.ptx").into()));
+    let [saxpy, words, map] = [saxpy, words, map].map(|kernel| client.kernel(kernel).unwrap());
+    let (stream, other) = (client.stream(), client.stream());
+    let x = stream.create(&[1.0_f32; 16]).unwrap();
+    let y = stream.create(&[1.0_f32; 16]).unwrap();
+    let z = stream.create(&[1.0_f32; 16]).unwrap();
+    let w = stream.create(&[1.0_f32; 16]).unwrap();
+    let launch = || (CubeCount::single(), (read(&x), update(&y), 0.0_f32, 16_u32));
+    let launches = steady(&device, || {
+        for _ in 0..50 {
+            let (count, arguments) = launch();
+            stream.launch(&saxpy, count, arguments).unwrap();
+        }
+    });
+    assert_eq!(launches, 0, "launches allocate");
+    let hazards = steady(&device, || {
+        for _ in 0..20 {
+            let (count, arguments) = launch();
+            stream.launch(&saxpy, count, arguments).unwrap();
+            let arguments = (read(&y), update(&z), 0.0_f32, 16_u32);
+            other
+                .launch(&saxpy, CubeCount::single(), arguments)
+                .unwrap();
+        }
+    });
+    assert_eq!(hazards, 0, "hazards between streams allocate");
+    let fills = steady(&device, || {
+        (0..20).for_each(|_| stream.fill(&z, 3.5_f32).unwrap())
+    });
+    assert_eq!(fills, 0, "fills allocate");
+    let out = stream.empty::<u32>(8).unwrap();
+    let (from, to) = (
+        stream.create(&[0_u8; 256]).unwrap(),
+        stream.empty::<u64>(16).unwrap(),
+    );
+    let recording = stream.record(|r| {
+        for _ in 0..4 {
+            let (count, arguments) = launch();
+            r.launch(&saxpy, count, arguments)?;
+        }
+        let metadata = Metadata::new().input(&[3], &[1], 3).unwrap();
+        r.launch(
+            &words,
+            CubeCount::single(),
+            LaunchArgs::new().arg(write(&out)).metadata(metadata),
+        )?;
+        let tensor = TensorMap::tiled(0, DType::F32, &[8, 8], &[8, 8]);
+        r.launch(
+            &map,
+            CubeCount::single(),
+            LaunchArgs::new()
+                .arg(read(&from))
+                .arg(write(&to))
+                .tensor_map(tensor),
+        )?;
+        r.copy(&x, &z)?;
+        r.fill(&y, 1.0_f32)
+    });
+    let recording = recording.unwrap();
+    let replays = steady(&device, || {
+        for _ in 0..10 {
+            recording.replay(&stream).unwrap();
+        }
+    });
+    assert_eq!(replays, 0, "replays allocate");
+    let changed = steady(&device, || {
+        for handle in [&x, &w].into_iter().cycle().take(10) {
+            recording.replay_with(&stream, &[(0, handle)]).unwrap();
+        }
+    });
+    assert_eq!(changed, 0, "replays with other handles allocate");
+    assert!(gpu.calls("cuGraphLaunch") > 100);
+    drop((
+        recording, x, y, z, w, out, from, to, saxpy, words, map, stream, other, client, device,
+    ));
+    gpu.assert_clean();
+}
