@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod adopting;
+mod counts;
 mod driven;
 mod faults;
 mod kernels;
