@@ -13,6 +13,7 @@ mod answers;
 mod dying;
 mod failure;
 mod faulty;
+mod gpu_programs;
 mod lifetime;
 mod loss;
 mod memory;
@@ -26,3 +27,5 @@ mod requests;
 mod room;
 mod scheduling;
 mod soft_limits;
+#[cfg(feature = "nvrtc-tests")]
+mod twins;

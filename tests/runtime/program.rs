@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::support::*;
 use millstream::{
-    Arguments, ComputeClient, CubeCount, Handle, Kernel, KernelHandle, Pending, Recording, Stream,
-    StreamPoint, read, update,
+    Arguments, ComputeClient, CubeCount, Error, Handle, Kernel, KernelHandle, Pending, Recording,
+    Stream, StreamPoint, read, update,
 };
 
 /// Steps of a program, and elements of each of its buffers.
@@ -102,12 +102,12 @@ struct Buffer {
 }
 
 impl Buffer {
-    fn new(stream: &Stream, dice: &mut Dice) -> Self {
+    fn new(stream: &Stream, dice: &mut Dice) -> Result<Self, Error> {
         let values: Vec<u32> = (0..ELEMENTS).map(|_| dice.roll(1000) as u32).collect();
-        Self {
-            handle: stream.create(&values).unwrap(),
+        Ok(Self {
+            handle: stream.create(&values)?,
             expected: values.into_iter().map(Some).collect(),
-        }
+        })
     }
 }
 
@@ -130,7 +130,7 @@ impl Program {
         let mut dice = Dice::new(seed);
         let streams: Vec<_> = (0..1 + dice.roll(5)).map(|_| client.stream()).collect();
         let buffers = (0..4)
-            .map(|_| Buffer::new(&streams[0], &mut dice))
+            .map(|_| Buffer::new(&streams[0], &mut dice).unwrap())
             .collect();
         Self {
             dice,
@@ -147,6 +147,12 @@ impl Program {
     pub(crate) fn that_never_fails(mut self) -> Self {
         self.kernels.boom = None;
         self
+    }
+
+    /// Runs all of it.
+    pub(crate) fn run(mut self, client: &ComputeClient) -> Result<(), Error> {
+        (0..STEPS).try_for_each(|_| self.step(client))?;
+        self.finish()
     }
 
     pub(crate) fn stream(&mut self) -> Stream {
@@ -171,44 +177,46 @@ impl Program {
         (buffer, range, view)
     }
 
-    pub(crate) fn step(&mut self, client: &ComputeClient) {
+    /// A task or so. An error is that of a device which refuses what is sound.
+    pub(crate) fn step(&mut self, client: &ComputeClient) -> Result<(), Error> {
         let stream = self.stream();
         match self.dice.roll(20) {
-            0..4 => self.add(&stream),
-            4..8 => self.mix(&stream),
-            8 => self.set(&stream),
-            9 => self.fill(&stream),
-            10..12 => self.copy(&stream),
+            0..4 => self.add(&stream)?,
+            4..8 => self.mix(&stream)?,
+            8 => self.set(&stream)?,
+            9 => self.fill(&stream)?,
+            10..12 => self.copy(&stream)?,
             12..14 => self.read(&stream),
             14 => {
                 let buffer = self.dice.roll(self.buffers.len());
-                self.buffers[buffer] = Buffer::new(&stream, &mut self.dice);
+                self.buffers[buffer] = Buffer::new(&stream, &mut self.dice)?;
                 self.recording = None;
             }
             15 => match self.dice.roll(2) {
-                0 => self.points.push(stream.point().unwrap()),
+                0 => self.points.push(stream.point()?),
                 _ => {
                     if let Some(point) = self.points.pop() {
-                        stream.wait_for(&point).unwrap();
+                        stream.wait_for(&point)?;
                     }
                 }
             },
-            16 => self.replay(&stream),
-            17 => stream.flush().unwrap(),
+            16 => self.replay(&stream)?,
+            17 => stream.flush()?,
             18 => {
                 let nth = self.dice.roll(self.streams.len());
                 self.streams[nth] = client.stream();
             }
             _ => match self.dice.roll(4) {
-                0 if self.kernels.boom.is_some() => self.boom(&stream),
-                0 | 1 => stream.host("nothing", (), || {}).unwrap(),
+                0 if self.kernels.boom.is_some() => self.boom(&stream)?,
+                0 | 1 => stream.host("nothing", (), || {})?,
                 _ => {
                     if let Some(read) = self.reads.pop() {
-                        check(read);
+                        check(read)?;
                     }
                 }
             },
         }
+        Ok(())
     }
 
     fn each(&mut self, buffer: usize, range: Range<usize>, f: impl Fn(u32) -> u32) {
@@ -219,26 +227,26 @@ impl Program {
             .for_each(|value| *value = value.filter(|_| good).map(&f));
     }
 
-    fn add(&mut self, stream: &Stream) {
+    fn add(&mut self, stream: &Stream) -> Result<(), Error> {
         let ((buffer, range, view), cubes) = (self.part(None), self.cubes());
         let n = self.dice.roll(100) as u32;
-        stream
-            .launch(&self.kernels.add, cubes, by(&view, n))
-            .unwrap();
+        stream.launch(&self.kernels.add, cubes, by(&view, n))?;
         self.each(buffer, range, |value| value.wrapping_add(n));
+        Ok(())
     }
 
-    fn mix(&mut self, stream: &Stream) {
+    fn mix(&mut self, stream: &Stream) -> Result<(), Error> {
         let (from, from_range, source) = self.part(None);
         let (to, to_range, target) = self.part(Some(from_range.len()));
         let cubes = self.cubes();
         let overlap =
             from == to && from_range.start < to_range.end && to_range.start < from_range.end;
         let launched = stream.launch(&self.kernels.mix, cubes, into(&source, &target));
-        assert_eq!(launched.is_err(), overlap);
-        if !overlap {
-            self.mixed(from, from_range, to, to_range);
+        if refused_as(overlap, launched)? {
+            return Ok(());
         }
+        self.mixed(from, from_range, to, to_range);
+        Ok(())
     }
 
     fn mixed(&mut self, from: usize, from_range: Range<usize>, to: usize, to_range: Range<usize>) {
@@ -253,36 +261,36 @@ impl Program {
         }
     }
 
-    fn set(&mut self, stream: &Stream) {
+    fn set(&mut self, stream: &Stream) -> Result<(), Error> {
         let ((buffer, range, view), cubes) = (self.part(None), self.cubes());
         let value = self.dice.roll(1000) as u32;
-        stream
-            .launch(&self.kernels.set, cubes, to(&view, value))
-            .unwrap();
+        stream.launch(&self.kernels.set, cubes, to(&view, value))?;
         self.buffers[buffer].expected[range].fill(Some(value));
+        Ok(())
     }
 
-    fn fill(&mut self, stream: &Stream) {
+    fn fill(&mut self, stream: &Stream) -> Result<(), Error> {
         let (buffer, range, view) = self.part(None);
         let value = self.dice.roll(1000) as u32;
-        stream.fill(&view, value).unwrap();
+        stream.fill(&view, value)?;
         self.buffers[buffer].expected[range].fill(Some(value));
+        Ok(())
     }
 
-    fn copy(&mut self, stream: &Stream) {
+    fn copy(&mut self, stream: &Stream) -> Result<(), Error> {
         let (from, from_range, source) = self.part(None);
         let (to, to_range, target) = self.part(Some(from_range.len()));
         let overlap =
             from == to && from_range.start < to_range.end && to_range.start < from_range.end;
-        assert_eq!(stream.copy(&source, &target).is_err(), overlap);
-        if overlap {
-            return;
+        if refused_as(overlap, stream.copy(&source, &target))? {
+            return Ok(());
         }
         let values = self.buffers[from].expected[from_range].to_vec();
         let good = values.iter().all(Option::is_some);
         for (value, new) in self.buffers[to].expected[to_range].iter_mut().zip(values) {
             *value = new.filter(|_| good);
         }
+        Ok(())
     }
 
     fn read(&mut self, stream: &Stream) {
@@ -294,14 +302,16 @@ impl Program {
         self.reads.push((stream.read(&view), expected));
     }
 
-    fn boom(&mut self, stream: &Stream) {
+    fn boom(&mut self, stream: &Stream) -> Result<(), Error> {
         let (buffer, range, view) = self.part(None);
-        let boom = self.kernels.boom.as_ref().unwrap();
-        boom.launch(stream, &view).unwrap();
+        if let Some(boom) = &self.kernels.boom {
+            boom.launch(stream, &view)?;
+        }
         self.buffers[buffer].expected[range].fill(None);
+        Ok(())
     }
 
-    fn replay(&mut self, stream: &Stream) {
+    fn replay(&mut self, stream: &Stream) -> Result<(), Error> {
         let Some((from, to, recording)) = self.recording.take() else {
             let from = self.dice.roll(self.buffers.len());
             let to = (from + 1) % self.buffers.len();
@@ -311,30 +321,45 @@ impl Program {
                 r.launch(mix, CubeCount::single(), into(source, target))?;
                 r.launch(add, CubeCount::single(), by(target, 7))
             });
-            self.recording = Some((from, to, recording.unwrap()));
-            return;
+            self.recording = Some((from, to, recording?));
+            return Ok(());
         };
-        recording.replay(stream).unwrap();
+        recording.replay(stream)?;
         self.mixed(from, 0..ELEMENTS, to, 0..ELEMENTS);
         self.each(to, 0..ELEMENTS, |value| value.wrapping_add(7));
         self.recording = Some((from, to, recording));
+        Ok(())
     }
 
-    pub(crate) fn finish(mut self) {
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
         for buffer in 0..self.buffers.len() {
             let stream = self.stream();
             let expected = self.buffers[buffer].expected.iter().copied().collect();
             let read = stream.read(&self.buffers[buffer].handle);
             self.reads.push((read, expected));
         }
-        self.reads.into_iter().for_each(check);
+        self.reads.into_iter().try_for_each(check)
     }
 }
 
-fn check((pending, expected): Read) {
+/// Was it refused because it overlaps itself, as it must be? Any other error is told.
+fn refused_as(overlap: bool, answer: Result<(), Error>) -> Result<bool, Error> {
+    match answer {
+        Err(Error::Launch { .. }) if overlap => Ok(true),
+        Ok(()) => {
+            assert!(!overlap, "it overlaps itself and was accepted");
+            Ok(false)
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// What is answered is right. What fails though nothing it read had failed is told.
+fn check((pending, expected): Read) -> Result<(), Error> {
     let got = pending.wait();
     match expected {
-        Some(expected) => assert_eq!(got.unwrap(), expected),
+        Some(expected) => assert_eq!(got?, expected),
         None => assert!(sentence(got).contains("`boom` failed")),
     }
+    Ok(())
 }

@@ -17,11 +17,7 @@ fn one_thread_on_many_streams_computes_what_it_would_on_one(#[case] on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_tasks(8));
     for seed in 1..=PROGRAMS {
         let client = rig.client();
-        let mut program = Program::new(on, &client, seed);
-        for _ in 0..STEPS {
-            program.step(&client);
-        }
-        program.finish();
+        Program::new(on, &client, seed).run(&client).unwrap();
     }
     rig.device.sync().wait().unwrap();
     assert_eq!(rig.device.memory_usage().unwrap().device.live_slices, 0);
@@ -54,11 +50,7 @@ fn programs_compute_the_same_with_little_room(
     let rig = on.open_with(options);
     for seed in 100..100 + PROGRAMS / 4 {
         let client = rig.client();
-        let mut program = Program::new(on, &client, seed);
-        for _ in 0..STEPS {
-            program.step(&client);
-        }
-        program.finish();
+        Program::new(on, &client, seed).run(&client).unwrap();
     }
 }
 
@@ -81,7 +73,7 @@ fn threads_that_share_buffers_lose_no_update_and_disturb_nobody(#[case] on: On) 
                     let mut added = vec![vec![0_u32; ELEMENTS]; shared_ref.len()];
                     let mut own = Program::new(on, &client, 1000 + thread);
                     for step in 0..8 * STEPS {
-                        own.step(&client);
+                        own.step(&client).unwrap();
                         let (stream, buffer) = (own.stream(), own.dice.roll(shared_ref.len()));
                         let start = own.dice.roll(ELEMENTS);
                         let end = start + 1 + own.dice.roll(ELEMENTS - start);
@@ -94,7 +86,7 @@ fn threads_that_share_buffers_lose_no_update_and_disturb_nobody(#[case] on: On) 
                             *sum = sum.wrapping_add(n);
                         }
                     }
-                    own.finish();
+                    own.finish().unwrap();
                     added
                 })
             })

@@ -1,7 +1,7 @@
 // Kernels that come to a valve: two words of the host's memory, which say whether it is open and how many have come.
 
 __device__ void pass(unsigned* valve) {
-    atomicAdd(valve + 1, 1);
+    atomicAdd_system(valve + 1, 1);
     while (*(volatile unsigned*)valve == 0) {
     }
 }

@@ -7,7 +7,7 @@ use millstream::{
     Arguments, ComputeClient, CubeCount, Error, Handle, Kernel, KernelHandle, Source, Stream, read,
     update, write,
 };
-use millstream_cuda::Cuda;
+use millstream_cuda::{Cuda, CudaLaunch};
 
 use super::{On, Valve};
 
@@ -22,6 +22,8 @@ pub(crate) trait Twin {
     fn cubes_ptx(self) -> Self;
     /// From `held.cu`: at a valve.
     fn held_ptx(self) -> Self;
+    /// From `large.cu`: with so many words of metadata.
+    fn large_ptx(self, metadata_words: usize) -> Self;
 }
 
 impl Twin for Kernel {
@@ -35,6 +37,11 @@ impl Twin for Kernel {
 
     fn held_ptx(self) -> Self {
         with_ptx(self, include_str!("../kernels/held.ptx"))
+    }
+
+    fn large_ptx(self, metadata_words: usize) -> Self {
+        let options = CudaLaunch::default().metadata_words(metadata_words);
+        with_ptx(self, include_str!("../kernels/large.ptx")).with(options)
     }
 }
 

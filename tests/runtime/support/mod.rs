@@ -7,6 +7,7 @@ mod valve;
 
 use std::sync::Arc;
 
+use fake_cuda::Session;
 use millstream::backend::Open;
 use millstream::sim::{Findings, Sim};
 use millstream::{
@@ -60,6 +61,14 @@ pub(crate) enum Checked {
 }
 
 impl Checked {
+    /// The fake driver, if it is what is the GPU.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        match self {
+            Checked::Gpu(gpu) => gpu.session(),
+            _ => None,
+        }
+    }
+
     /// The test leaves something behind on the device, and means to.
     pub(crate) fn expects_leaks(&self) {
         if let Checked::Gpu(gpu) = self {
@@ -69,10 +78,7 @@ impl Checked {
 
     /// How often kernels of this name were run on a GPU, where it tells that: hardware does not.
     pub(crate) fn kernels_run(&self, name: &str) -> Option<u64> {
-        match self {
-            Checked::Gpu(gpu) => gpu.session().map(|session| session.kernels_run(name)),
-            _ => None,
-        }
+        self.session().map(|session| session.kernels_run(name))
     }
 }
 
@@ -106,7 +112,14 @@ impl On {
     }
 
     pub(crate) fn open_with(self, options: DeviceOptions) -> Rig {
-        self.open_limited(None, options)
+        self.open_limited(None, options, seed())
+    }
+
+    /// Opens with other choices of the simulator or the fake driver, in small pages, of which filling takes no time.
+    pub(crate) fn open_seeded(self, seed: u64) -> Rig {
+        let memory = millstream::MemoryOptions::default().page_bytes(256 << 10);
+        let options = DeviceOptions::default().max_tasks(8).memory(memory);
+        self.open_limited(None, options, seed)
     }
 
     /// Opens with at most `bytes` of device memory, in pages of 64 KiB.
@@ -115,16 +128,16 @@ impl On {
             .page_bytes(64 << 10)
             .small_max(4 << 10);
         let options = DeviceOptions::default().memory(memory);
-        self.open_limited(Some(bytes), options)
+        self.open_limited(Some(bytes), options, seed())
     }
 
-    fn open_limited(self, bytes: Option<u64>, options: DeviceOptions) -> Rig {
+    fn open_limited(self, bytes: Option<u64>, options: DeviceOptions, seed: u64) -> Rig {
         let cpu = Cpu::default().queues(2).threads(2);
         let cpu = match bytes {
             Some(bytes) => cpu.memory_limit(bytes),
             None => cpu,
         };
-        let sim = Sim::seed(seed());
+        let sim = Sim::seed(seed);
         let sim = match bytes {
             Some(bytes) => sim.memory_bytes(bytes),
             None => sim,
@@ -137,7 +150,7 @@ impl On {
             On::Sim => Rig::new(sim, options, found),
             On::SimDriven => Rig::driven(sim, options, found),
             On::Cuda | On::CudaOneQueue | On::CudaDriven => {
-                let gpu = Gpu::of_this_test(seed(), self == On::CudaDriven);
+                let gpu = Gpu::of_this_test(seed, self == On::CudaDriven);
                 if let (Some(bytes), Some(session)) = (bytes, gpu.session()) {
                     session.memory_bytes(bytes);
                 }

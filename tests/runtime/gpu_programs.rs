@@ -1,0 +1,79 @@
+//! Random programs on the CUDA backend, each on a GPU of its own seed, whose order of everything is another (I2, I4, I7,
+//! I10). Each ends with what the fake driver found: no race, no use after the end, no leak.
+//!
+//! ```text
+//! MILLSTREAM_SEEDS=1000 cargo nextest run --release --test runtime gpu_programs
+//! ```
+
+use millstream::{Error, Health};
+use rstest::rstest;
+
+use crate::dying::PATIENCE;
+use crate::program::Program;
+use crate::support::*;
+
+/// Programs where nothing is said.
+const SEEDS: u64 = 100;
+
+fn seeds() -> u64 {
+    let given = std::env::var("MILLSTREAM_SEEDS").ok();
+    given.and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS)
+}
+
+#[rstest]
+#[case::cuda(On::Cuda)]
+#[case::cuda_one_queue(On::CudaOneQueue)]
+#[case::cuda_driven(On::CudaDriven)]
+fn programs_are_right_for_every_seed_of_the_gpu_i2_i4_i10(#[case] on: On) {
+    for seed in 1..=seeds() {
+        let rig = on.open_seeded(seed);
+        let client = rig.client();
+        let ran = Program::new(on, &client, seed).run(&client);
+        ran.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
+/// I5, I7, I10: each call of a program is refused in turn: what is answered is right, what fails says so, and nothing is left
+/// behind.
+#[rstest]
+#[case::threads(On::Cuda, 1)]
+#[case::one_queue(On::CudaOneQueue, 999)]
+#[case::driven(On::CudaDriven, 2)]
+#[case::sticky(On::Cuda, 700)]
+fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, #[case] code: u32) {
+    /// Enough for every kind of step, and every call of the driver for each.
+    const STEPS: usize = 30;
+    for nth in 1.. {
+        let rig = on.open_seeded(nth);
+        let Some(session) = rig.checked.session() else {
+            return; // Hardware refuses nothing by itself.
+        };
+        let client = rig.client();
+        // What panics tells of itself, and not of the driver.
+        let mut program = Program::new(on, &client, 7).that_never_fails();
+        session.fault(None, nth, code);
+        let run = || {
+            (0..STEPS).try_for_each(|_| program.step(&client))?;
+            program.finish()
+        };
+        let ran: Result<(), Error> = run();
+        drop(client);
+        let lost = matches!(rig.device.health(), Health::Lost { .. });
+        let report = match rig.driver {
+            Some(driver) => driver.close(),
+            None => rig.device.close(PATIENCE),
+        };
+        let met = session.faults_met() > 0;
+        assert!(met || ran.is_ok(), "call {nth}: {ran:?}");
+        if lost || !report.drained {
+            // It frees nothing on the device (I10).
+            assert!(met, "call {nth}: {report:?}");
+            rig.checked.expects_leaks();
+        }
+        drop((rig.device, rig.checked));
+        if !met {
+            assert!(nth > 100, "the program has {nth} calls");
+            break;
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The twins of the suite's kernels for GPUs: the PTX in `kernels` is what NVRTC makes of the CUDA C beside it. Written
+//! anew by
+//!
+//! ```text
+//! MILLSTREAM_WRITE_PTX=1 cargo test --features nvrtc-tests --test runtime twins
+//! ```
+
+use millstream::Kernel;
+
+/// CUDA C and PTX of each file, by its name.
+macro_rules! files {
+    ($($name:literal),*) => {
+        [$(($name, include_str!(concat!("kernels/", $name, ".cu")), include_str!(concat!("kernels/", $name, ".ptx")))),*]
+    };
+}
+
+#[test]
+fn the_ptx_is_what_the_compiler_makes_of_the_cuda_c() {
+    for (name, source, ptx) in files!("cubes", "elements", "held", "large") {
+        let made = millstream_cuda::ptx_for(&Kernel::new(name).cuda(source), "compute_80").unwrap();
+        if std::env::var_os("MILLSTREAM_WRITE_PTX").is_some() {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/runtime/kernels");
+            std::fs::write(format!("{folder}/{name}.ptx"), &made).unwrap();
+            continue;
+        }
+        assert!(
+            ptx == made,
+            "{name}.ptx is of another compiler or another {name}.cu: MILLSTREAM_WRITE_PTX=1 writes it anew"
+        );
+    }
+}
