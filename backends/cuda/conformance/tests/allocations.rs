@@ -110,7 +110,7 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
     });
     assert_eq!(hazards, 0, "hazards between streams allocate");
     let fills = steady(&device, || {
-        (0..20).for_each(|_| stream.fill(&z, 3.5_f32).unwrap())
+        (0..20).for_each(|_| stream.fill(&z, 3.5_f32).unwrap());
     });
     assert_eq!(fills, 0, "fills allocate");
     let out = stream.empty::<u32>(8).unwrap();

@@ -1,0 +1,154 @@
+//! The backend: what the device thread calls. It resolves bindings and feeds streams; it never waits for the GPU.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | `opening` | a context, streams and a pool become a device |
+//! | `backend` | the calls, each to where its subject is |
+//! | `resources` | what custom tasks and guards get |
+
+mod backend;
+mod opening;
+mod resources;
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUstream, CUtensorMap};
+use millstream_core::backend::Refused;
+use millstream_core::id::{Point, QueueId};
+use millstream_core::properties::DeviceProperties;
+
+pub(crate) use opening::Plan;
+pub use resources::CudaResources;
+
+use crate::adopted::KernelCache;
+use crate::completer::Ending;
+use crate::driver::{Api, Class, Code, Context};
+use crate::kernel::CudaCompiler;
+use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
+use crate::pages::Pages;
+use crate::queue::Queue;
+use crate::replay::Replays;
+use crate::staging::Staging;
+
+/// A GPU, opened.
+pub struct CudaDevice {
+    properties: DeviceProperties,
+    compiler: Arc<CudaCompiler>,
+    /// Before `ending`, which holds the context.
+    pub(crate) queues: Vec<Queue>,
+    pub(crate) staging: Staging,
+    pub(crate) pages: Pages,
+    pub(crate) pitch_max: u64,
+    /// Metadata of the launch that is being made.
+    pub(crate) metadata: Box<[u32; METADATA_WORDS_MAX]>,
+    pub(crate) tensor_maps: Box<[CUtensorMap; TENSOR_MAPS_MAX]>,
+    pub(crate) replays: Replays,
+    ending: Arc<Ending>,
+    driven: bool,
+    /// A wait between queues, or the end of a batch, was refused: what came after it would be in no order.
+    disordered: bool,
+}
+
+impl CudaDevice {
+    pub(crate) fn context(&self) -> &Arc<Context> {
+        &self.ending.context
+    }
+
+    pub(crate) fn api(&self) -> &'static Api {
+        self.ending.context.api()
+    }
+
+    /// Makes the context current. A driven device is called on threads of others, whose code may have changed it; the
+    /// device's own thread runs others' code in custom tasks alone.
+    #[inline]
+    pub(crate) fn enter(&self) -> Result<(), Refused> {
+        if self.disordered {
+            return Err(Refused::Lost("its queues are in no order".to_owned()));
+        }
+        self.enter_driver()
+            .map_err(|code| self.refusal("cuCtxSetCurrent", code))
+    }
+
+    /// A task is about to be given to a queue's stream.
+    #[inline]
+    fn begin(&mut self, queue: QueueId) -> Result<(), Refused> {
+        self.enter()?;
+        self.queues[queue.index()].begin();
+        Ok(())
+    }
+
+    #[inline]
+    fn enter_driver(&self) -> Result<(), Code> {
+        let context = &self.ending.context;
+        match self.driven {
+            true => context.enter(),
+            false => context.stay(),
+        }
+    }
+
+    /// What a refused call means for its task, or for the device.
+    #[cold]
+    pub(crate) fn refusal(&self, call: &str, code: Code) -> Refused {
+        let said = format!("the driver answered {code} to {call}");
+        match code.class() {
+            Class::Sticky => Refused::Lost(said),
+            _ => Refused::Task(said),
+        }
+    }
+
+    /// Checks a call's answer.
+    #[inline]
+    pub(crate) fn check(&self, call: &'static str, answer: u32) -> Result<(), Refused> {
+        Code::check(answer).map_err(|code| self.refusal(call, code))
+    }
+
+    pub(crate) fn stream(&self, queue: QueueId) -> CUstream {
+        self.queues[queue.index()].stream.raw()
+    }
+
+    /// A task of several calls was refused at one of them. If one before it is under way, nobody waits for that, and
+    /// what comes later would be in no order with it: that is the end.
+    #[cold]
+    pub(crate) fn cut_short(&mut self, begun: bool, refused: Refused) -> Refused {
+        if !begun {
+            return refused;
+        }
+        self.disordered = true;
+        Refused::Lost(format!("a part of a task is under way, and {refused}"))
+    }
+
+    fn wait_for(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
+        self.enter()?;
+        let event = self.queues[point.queue.index()].event_behind(point.cursor);
+        let event = event.map_err(|code| self.refusal("cuEventRecord", code))?;
+        match event {
+            Some(event) => self.queues[queue.index()]
+                .stream
+                .wait(&event)
+                .map_err(|code| self.refusal("cuStreamWaitEvent", code)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A length of the device as one of the host.
+pub(crate) fn host_len(bytes: u64) -> Result<usize, Refused> {
+    usize::try_from(bytes).map_err(|_| Refused::Task("it is longer than the host counts".into()))
+}
+
+impl Drop for CudaDevice {
+    /// Queues end after what they were given; then memory goes back, and the context last.
+    fn drop(&mut self) {
+        let KernelCache {
+            found, compiled, ..
+        } = self.compiler.cache.report();
+        let device = &self.properties.name;
+        tracing::debug!(target: "millstream::cuda", device, found, compiled, "kernels found compiled on disk, and compiled");
+        // Whoever drops it may have another context current, or none.
+        let _ = self.ending.context.enter();
+        for queue in &mut self.queues {
+            let _ = queue.stream.synchronize();
+        }
+        self.queues.clear();
+    }
+}

@@ -1,0 +1,143 @@
+//! Opening: a context, streams and a pool become a device.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUdevice_attribute, CUtensorMap};
+use millstream_core::backend::HostContext;
+use millstream_core::error::OpenError;
+use millstream_core::id::QueueId;
+use millstream_core::stream::Priority;
+use millstream_sync::timeline::Timeline;
+
+use crate::completer::{Completer, Ending};
+use crate::driver::{Context, CuStream, PagePool, refused};
+use crate::kernel::CudaCompiler;
+use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
+use crate::nvrtc::{Cache, Target};
+use crate::pages::Pages;
+use crate::properties::properties;
+use crate::queue::{Queue, QueueParts};
+use crate::replay::Replays;
+use crate::staging::Staging;
+use crate::trace::Tracer;
+use crate::word::Word;
+
+use super::CudaDevice;
+
+/// What was chosen of a device.
+pub(crate) struct Plan {
+    pub(crate) queues: usize,
+    /// Of each queue; none, where all are alike.
+    pub(crate) priorities: Vec<Priority>,
+    /// Streams of others, for the first queues.
+    pub(crate) streams: Vec<CuStream>,
+    pub(crate) cache: Cache,
+}
+
+impl CudaDevice {
+    pub(crate) fn open(
+        context: &Arc<Context>,
+        plan: Plan,
+        host: HostContext,
+    ) -> Result<Self, OpenError> {
+        let Plan {
+            queues,
+            priorities,
+            streams,
+            cache,
+        } = plan;
+        let gpu = context.gpu();
+        let levels = context
+            .priorities()
+            .map_err(|code| refused("cuCtxGetStreamPriorityRange", code))?;
+        let properties = properties(gpu, queues, priorities)?;
+        let depth = properties.max_queue_depth;
+        let pooled =
+            gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
+        let pool =
+            PagePool::new(context, pooled).map_err(|code| refused("cuMemPoolCreate", code))?;
+        let timelines: Box<[Arc<Timeline>]> = (0..queues).map(|_| Arc::default()).collect();
+        let tracer = match host.trace_capacity {
+            0 => None,
+            capacity => {
+                let stream = CuStream::new(context, 0);
+                let tracer = stream
+                    .and_then(|stream| Tracer::new(context, &stream, queues, capacity))
+                    .map_err(|code| refused("cuEventRecord", code))?;
+                Some(Arc::new(tracer))
+            }
+        };
+        let ending = Arc::new(Ending {
+            context: context.clone(),
+            timelines: timelines.clone(),
+            gone: host.gone.clone(),
+            tracer: tracer.clone(),
+        });
+        let mut made = Self {
+            compiler: Arc::new(CudaCompiler {
+                context: context.clone(),
+                properties: properties.clone(),
+                target: Target::of(
+                    gpu.attribute(
+                        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                    )?,
+                    gpu.attribute(
+                        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                    )?,
+                ),
+                cache,
+            }),
+            queues: Vec::with_capacity(queues),
+            staging: Staging::new(context),
+            pages: Pages::new(pool, properties.max_allocation_bytes),
+            pitch_max: gpu
+                .attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PITCH)?
+                .max(0) as u64,
+            metadata: Box::new([0; METADATA_WORDS_MAX]),
+            tensor_maps: Box::new([CUtensorMap { opaque: [0; 16] }; TENSOR_MAPS_MAX]),
+            replays: Replays::default(),
+            properties,
+            ending,
+            driven: host.driven,
+            disordered: false,
+        };
+        let writes =
+            gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS)?;
+        let mut words = match host.driven && writes != 0 {
+            true => Word::all(context, queues).map_err(|code| refused("cuMemHostAlloc", code))?,
+            false => Vec::new(),
+        };
+        let mut adopted = streams.into_iter();
+        for (index, timeline) in timelines.iter().enumerate() {
+            let id = QueueId(index as u8);
+            let priority = made.properties.queue_priorities.get(index);
+            let level = priority.map_or(0, |priority| levels[*priority as usize]);
+            let stream = match adopted.next() {
+                Some(stream) => stream,
+                None => CuStream::new(context, level)
+                    .map_err(|code| refused("cuStreamCreateWithPriority", code))?,
+            };
+            let completer = match host.driven {
+                true => None,
+                false => Some(Completer::start(
+                    id,
+                    depth,
+                    made.ending.clone(),
+                    &host.spawner,
+                )?),
+            };
+            let parts = QueueParts {
+                id,
+                context: context.clone(),
+                timeline: timeline.clone(),
+                completer,
+                word: words.pop(),
+                tracer: tracer.clone(),
+                depth,
+            };
+            let queue = Queue::new(stream, parts);
+            made.queues.push(queue);
+        }
+        Ok(made)
+    }
+}

@@ -1,0 +1,49 @@
+//! What custom tasks and guards get: addresses, and the driver's handles.
+
+use cudarc::driver::sys::{CUcontext, CUdeviceptr, CUstream};
+use millstream_core::access::Access;
+use millstream_core::backend::{BoundSlice, Refused};
+
+use super::CudaDevice;
+
+/// Memory of the GPU as a custom task or a guard sees it.
+pub struct CudaResources {
+    /// Each binding: address, bytes, access. An address of 0 has no bytes.
+    bindings: Vec<(CUdeviceptr, u64, Access)>,
+    /// The queue's stream; none for a guard.
+    pub(super) stream: Option<CUstream>,
+    context: CUcontext,
+}
+
+// SAFETY: addresses and a stream's handle, which the driver takes on any thread.
+unsafe impl Send for CudaResources {}
+
+impl CudaResources {
+    /// The address of binding `index`, its bytes and its access.
+    pub fn binding(&self, index: usize) -> Option<(CUdeviceptr, u64, Access)> {
+        self.bindings.get(index).copied()
+    }
+
+    /// The driver's context, the GPU's primary one. It is current while a custom task runs.
+    pub fn context(&self) -> CUcontext {
+        self.context
+    }
+
+    /// The driver's stream of the queue, in a custom task: what is given to it here runs in the task's place.
+    pub fn stream(&self) -> Option<CUstream> {
+        self.stream
+    }
+}
+
+impl CudaDevice {
+    pub(super) fn bound(&self, bindings: &[BoundSlice]) -> Result<CudaResources, Refused> {
+        let bound = bindings
+            .iter()
+            .map(|binding| Ok((self.pages.resolve(binding)?, binding.len, binding.access)));
+        Ok(CudaResources {
+            bindings: bound.collect::<Result<_, Refused>>()?,
+            stream: None,
+            context: self.ending.context.raw(),
+        })
+    }
+}
