@@ -4,7 +4,7 @@
 use fake_cuda::Session;
 use millstream::{
     ComputeClient, Cpu, CubeCount, Cuda, Device, DeviceOptions, Element, Handle, Kernel,
-    MemoryOptions, Stream, read, update, write,
+    MemoryOptions, Source, Stream, read, update, write,
 };
 
 use super::check::Verdict;
@@ -172,6 +172,39 @@ fn each_kernel_on_a_gpu_gives_what_its_native_twin_gives() {
         );
         assert_eq!(got.2, expected.2, "histogram of {width} x {height}");
     }
+}
+
+/// The histogram of noise, by its PTX with something in it replaced: what the fake finds.
+fn histogram_with(barrier: &str) -> Vec<String> {
+    let gpu = fake(1);
+    let device = Device::open_with(Cuda::ordinal(0).queues(1), options()).unwrap();
+    let mut bench = Bench::new(&device);
+    let Source::Ptx(text) = gpu::ptx("histogram") else {
+        panic!("it is PTX");
+    };
+    let changed = text.replace("bar.sync \t0;", barrier);
+    assert_eq!(changed == *text, barrier == "bar.sync \t0;");
+    let [.., histogram] = kernels(|kernel| kernel.source(Source::Ptx(changed.as_str().into())));
+    bench.kernels[5] = histogram;
+    let (levels, bins) = (bench.put(&noise(3, 5000)), bench.put(&[0_u32; LEVELS]));
+    bench.launch(5, 1, (read(&levels), update(&bins), 5000_u32));
+    bench.get(&bins);
+    drop((bench, levels, bins, device));
+    gpu.end()
+}
+
+/// Without its barriers the histogram is a race between its threads, and the fake says where.
+#[test]
+fn a_barrier_that_is_missing_in_a_kernel_is_found() {
+    assert_eq!(histogram_with("bar.sync \t0;"), [""; 0]);
+    let found = histogram_with("");
+    assert!(
+        !found.is_empty()
+            && found
+                .iter()
+                .all(|said| said.contains("race within a launch: kernel `histogram`")),
+        "{found:?}"
+    );
 }
 
 fn photos() -> Vec<Prepared> {

@@ -59,6 +59,15 @@ pub(super) fn binary(op: Binary, ty: Type, mode: Mode, a: u64, b: u64) -> Option
     Some(match ty {
         Type::Float(format) => float_binary(op, format, mode, a, b),
         Type::Pair(format) => halves([a, b, 0], |[a, b, _]| float_binary(op, format, mode, a, b)),
+        Type::IntegerPair { signed } => {
+            let half = if signed {
+                Type::Signed(2)
+            } else {
+                Type::Unsigned(2)
+            };
+            let of = |[a, b, _]: [u64; 3]| integer::binary(op, half, false, a, b).unwrap_or(0);
+            halves([a, b, 0], of)
+        }
         _ => return integer::binary(op, ty, mode.saturate, a, b),
     })
 }

@@ -12,6 +12,10 @@ pub(super) enum Type {
     Float(Format),
     /// Two narrow floats in four bytes.
     Pair(Format),
+    /// Two integers of two bytes each in four; whether they have signs. Of few operations alone.
+    IntegerPair {
+        signed: bool,
+    },
 }
 
 impl Type {
@@ -50,7 +54,7 @@ impl Type {
             Type::Predicate => 1,
             Type::Bits(bytes) | Type::Unsigned(bytes) | Type::Signed(bytes) => bytes,
             Type::Float(format) => format.bytes(),
-            Type::Pair(_) => 4,
+            Type::Pair(_) | Type::IntegerPair { .. } => 4,
         }
     }
 

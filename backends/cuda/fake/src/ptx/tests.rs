@@ -261,6 +261,8 @@ fn words_are_packed_and_narrow_floats_computed() {
         of("cvt.rn.f16x2.f32 %r2, 0f3F800000, 0fC0200000;"),
         0x3C00_C100
     );
+    assert_eq!(of("add.u16x2 %r2, %r1, 0xC4010001;"), 0x0001_4001);
+    assert_eq!(of("min.s16x2 %r2, %r1, 0xFFFF7FFF;"), 0xFFFF_4000);
     assert_eq!(of("cvt.rna.tf32.f32 %r2, 0f3F801000;"), 0x3F80_2000);
     assert_eq!(
         of("mov.b64 %rd5, {%r1, 7}; shr.u64 %rd5, %rd5, 32; cvt.u32.u64 %r2, %rd5;"),

@@ -106,7 +106,18 @@ impl Statement<'_, '_> {
             op => op,
         };
         let mode = self.mode();
-        let ty = self.ty()?;
+        let pair = self.optional(|name| match name {
+            "u16x2" => Some(Type::IntegerPair { signed: false }),
+            "s16x2" => Some(Type::IntegerPair { signed: true }),
+            _ => None,
+        });
+        let ty = match (pair, op) {
+            (None, _) => self.ty()?,
+            (Some(pair), Binary::Add | Binary::Min { nan: false } | Binary::Max { nan: false }) => {
+                pair
+            }
+            _ => return wrong_type(),
+        };
         let bitwise = matches!(
             op,
             Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr | Binary::Rem

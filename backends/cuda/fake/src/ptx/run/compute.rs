@@ -29,15 +29,17 @@ fn binary_of_lanes(
     b: &[u64; LANES],
 ) {
     let plain = mode == Mode::default();
+    let pair = matches!(ty, Type::IntegerPair { .. });
+    let is_plain_integer = plain && !pair && !ty.is_float();
     let of_32 = ty == Type::Float(Format::F32) && plain;
     let single = |bits: u64| f32::from_bits(bits as u32);
     let mask = trim(ty, u64::MAX);
     // What is most of a kernel, apart: the compiler makes a short loop of each.
     match op {
-        Binary::Add if !ty.is_float() && plain => {
+        Binary::Add if is_plain_integer => {
             warp.write(target, active, |lane| a[lane].wrapping_add(b[lane]) & mask);
         }
-        Binary::Sub if !ty.is_float() && plain => {
+        Binary::Sub if is_plain_integer => {
             warp.write(target, active, |lane| a[lane].wrapping_sub(b[lane]) & mask);
         }
         Binary::MulLow if !ty.is_float() => {
