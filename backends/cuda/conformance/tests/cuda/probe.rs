@@ -86,8 +86,8 @@ fn integers(a: u32, b: u32) -> [u32; 16] {
         a.reverse_bits(),
         u32::from_le_bytes([b1, a1, a3, b3]),
         b << 7 | a >> 25,
-        (u64::from(a) * u64::from(b) >> 32) as u32,
-        (i64::from(signed_a) * i64::from(signed_b) >> 32) as u32,
+        ((u64::from(a) * u64::from(b)) >> 32) as u32,
+        ((i64::from(signed_a) * i64::from(signed_b)) >> 32) as u32,
         a / (b | 1),
         signed_a.wrapping_rem(signed_b | 1) as u32,
         dot as u32,
@@ -113,8 +113,8 @@ fn wide(a: u64, b: u64) -> [u64; 8] {
     let (signed_a, signed_b) = (a as i64, b as i64);
     [
         a.wrapping_mul(b),
-        (u128::from(a) * u128::from(b) >> 64) as u64,
-        (i128::from(signed_a) * i128::from(signed_b) >> 64) as u64,
+        ((u128::from(a) * u128::from(b)) >> 64) as u64,
+        ((i128::from(signed_a) * i128::from(signed_b)) >> 64) as u64,
         a / (b | 1),
         signed_a.wrapping_rem(signed_b | 1) as u64,
         a.rotate_right(b as u32 & 63),
