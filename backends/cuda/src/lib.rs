@@ -16,6 +16,7 @@
 //! | `queue` | a stream and the events of its batches |
 //! | `completer`, `word` | progress: the thread that waits for events; the word that a stream writes, on driven devices |
 //! | `copies`, `parts` | copies, and the calls of the driver that each is |
+//! | `peer` | copies from one GPU to another |
 //! | `trace` | when tasks ran, by the GPU's clock |
 //! | `staging` | pinned blocks that copies go through |
 //! | `pages` | memory, and how bindings resolve to addresses |
@@ -36,6 +37,7 @@ mod nvrtc;
 mod options;
 mod pages;
 mod parts;
+mod peer;
 mod properties;
 mod queue;
 mod replay;
@@ -48,3 +50,4 @@ pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;
 pub use nvrtc::{Compiled, compile_for, ptx_for};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus};
+pub use peer::{copy_across, copy_across_async};

@@ -1,6 +1,6 @@
 //! Pages, and how bindings resolve to addresses.
 
-use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::sys::{CUdeviceptr, CUmemoryPool};
 use millstream_core::backend::{BoundSlice, Refused};
 use millstream_core::memory::{PageError, PageId};
 
@@ -75,6 +75,11 @@ impl Pages {
             self.pool.free(page.address);
             self.vacant.push(id.0);
         }
+    }
+
+    /// The driver's pool that pages are of; none where they are of none.
+    pub(crate) fn pool(&self) -> Option<CUmemoryPool> {
+        self.pool.raw()
     }
 
     /// The address of a binding; 0 for one of no bytes.

@@ -5,6 +5,8 @@ use millstream_core::access::Access;
 use millstream_core::backend::{BoundSlice, Refused};
 
 use super::CudaDevice;
+use crate::driver::Api;
+use crate::peer::Home;
 
 /// Memory of the GPU as a custom task or a guard sees it.
 pub struct CudaResources {
@@ -13,6 +15,8 @@ pub struct CudaResources {
     /// The queue's stream; none for a guard.
     pub(super) stream: Option<CUstream>,
     context: CUcontext,
+    home: Home,
+    api: &'static Api,
 }
 
 // SAFETY: addresses and a stream's handle, which the driver takes on any thread.
@@ -22,6 +26,14 @@ impl CudaResources {
     /// The address of binding `index`, its bytes and its access.
     pub fn binding(&self, index: usize) -> Option<(CUdeviceptr, u64, Access)> {
         self.bindings.get(index).copied()
+    }
+
+    pub(crate) fn home(&self) -> Home {
+        self.home
+    }
+
+    pub(crate) fn api(&self) -> &'static Api {
+        self.api
     }
 
     /// The driver's context, the GPU's primary one. It is current while a custom task runs.
@@ -44,6 +56,11 @@ impl CudaDevice {
             bindings: bound.collect::<Result<_, Refused>>()?,
             stream: None,
             context: self.ending.context.raw(),
+            home: Home {
+                device: self.ending.context.gpu().device,
+                pool: self.pages.pool(),
+            },
+            api: self.api(),
         })
     }
 }

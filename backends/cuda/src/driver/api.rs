@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext,
     CUdevice, CUdeviceptr, CUevent, CUfunction, CUgraph, CUgraphExec, CUgraphNode, CUlaunchConfig,
-    CUmemPoolProps, CUmemoryPool, CUmodule, CUstream, CUtensorMap, CUuuid,
+    CUmemAccessDesc, CUmemPoolProps, CUmemoryPool, CUmodule, CUstream, CUtensorMap, CUuuid,
 };
 use libloading::Library;
 
@@ -78,6 +78,9 @@ functions! {
         copy_in = cuMemcpyHtoDAsync_v2(CUdeviceptr, *const c_void, usize, CUstream);
         copy_out = cuMemcpyDtoHAsync_v2(*mut c_void, CUdeviceptr, usize, CUstream);
         copy = cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, usize, CUstream);
+        copy_peer = cuMemcpyPeerAsync(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, usize, CUstream);
+        reaches_peer = cuDeviceCanAccessPeer(*mut c_int, CUdevice, CUdevice);
+        set_pool_access = cuMemPoolSetAccess(CUmemoryPool, *const CUmemAccessDesc, usize);
         copy_rows = cuMemcpy2DAsync_v2(*const CUDA_MEMCPY2D, CUstream);
         fill_8 = cuMemsetD8Async(CUdeviceptr, u8, usize, CUstream);
         fill_16 = cuMemsetD16Async(CUdeviceptr, u16, usize, CUstream);

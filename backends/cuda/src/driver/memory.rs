@@ -57,6 +57,10 @@ impl PagePool {
         Ok(made)
     }
 
+    pub(crate) fn raw(&self) -> Option<CUmemoryPool> {
+        self.pool
+    }
+
     /// Device memory, which every stream may use at once.
     pub(crate) fn allocate(&self, bytes: usize) -> Result<CUdeviceptr, Code> {
         let api = self.context.api();

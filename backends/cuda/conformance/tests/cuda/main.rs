@@ -13,6 +13,7 @@ mod life;
 mod loss;
 mod moving;
 mod order;
+mod peers;
 mod probe;
 mod program;
 mod replays;
