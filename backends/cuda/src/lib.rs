@@ -5,8 +5,7 @@
 //!  CudaDevice ── launch, copy ──► CuStream ──► (GPU runs)
 //!      └── flush: one event ──────────────────► CuEvent ──► Completer: lands what was read back, publishes
 //! ```
-//! Not run on hardware yet. Cube counts are not
-//! read on the device: the driver launches what the host says.
+//! Not run on hardware yet. Cube counts are not read on the device: the driver launches what the host says.
 //!
 //! | module | what |
 //! | --- | --- |
