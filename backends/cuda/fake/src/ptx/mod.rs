@@ -10,17 +10,20 @@
 //! | `parse` | words into kernels |
 //! | `decode` | one statement into an instruction |
 //! | `operands` | what a statement is made of |
-//! | `instruction` | what there is |
-//! | `integer`, `number`, `arithmetic` | what operations compute: of bits, of floats, of either |
+//! | `instruction`, `operations` | what there is |
+//! | `integer`, `arithmetic` | what operations compute: of bits, of either |
+//! | `format`, `number` | floats of every width, exact and rounded once |
 //! | `run` | a launch: blocks, warps, memory, meetings |
 //! | `shadow` | who touched which bytes within a launch, and races there |
 
 mod arithmetic;
 mod decode;
+mod format;
 mod instruction;
 mod integer;
 mod number;
 mod operands;
+mod operations;
 mod parse;
 mod run;
 mod shadow;

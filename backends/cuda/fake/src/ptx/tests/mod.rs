@@ -1,5 +1,8 @@
 //! Kernels that are run here, without a driver around them.
 
+mod races;
+mod warps;
+
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -161,85 +164,6 @@ fn a_loop_computes_what_rust_does() {
 const LANE: &str = "st.global.u32 [%rd2], %r2; ret;";
 
 #[test]
-fn lanes_that_part_meet_again_and_shuffle_together() {
-    // Even lanes loop longer; all of them are at the shuffle.
-    let body = format!(
-        "and.b32 %r3, %r0, 1; setp.eq.u32 %p, %r3, 0; mov.u32 %r2, 0; @!%p bra MEET;\n\
-         LOOP: add.s32 %r2, %r2, 1; setp.lt.u32 %q, %r2, %r0; @%q bra LOOP;\n\
-         MEET: add.s32 %r2, %r2, %r1; shfl.sync.bfly.b32 %r2|%p, %r2, 1, 31, -1; {LANE}"
-    );
-    let got = words(64, &[100; 64], &body);
-    let own = |lane: u32| {
-        100 + if lane.is_multiple_of(2) {
-            lane.max(1)
-        } else {
-            0
-        }
-    };
-    let expected: Vec<u32> = (0..64).map(|lane| own(lane ^ 1)).collect();
-    assert_eq!(got, expected);
-}
-
-#[test]
-fn lanes_of_a_mask_wait_for_each_other_and_for_no_others() {
-    // Each half of the warp shuffles at an instruction of its own.
-    let body = format!(
-        "setp.lt.u32 %p, %r0, 16; @%p bra LOW;\nshfl.sync.idx.b32 %r2, %r1, 31, 31, 0xFFFF0000; bra END;\n\
-         LOW: shfl.sync.idx.b32 %r2, %r1, 3, 31, 0xFFFF;\nEND: {LANE}"
-    );
-    let input: Vec<u32> = (0..32).map(|lane| lane * 10).collect();
-    let got = words(32, &input, &body);
-    assert_eq!((got[0], got[15], got[16], got[31]), (30, 30, 310, 310));
-    // A lane that is none of those it names, and lanes that never come.
-    let wrong = "shfl.sync.idx.b32 %r2, %r1, 0, 31, 2; ret;";
-    let said = run_words(32, &input, wrong).unwrap_err();
-    assert!(said.contains("of which it is none"), "{said}");
-    let wrong =
-        "setp.eq.u32 %p, %r0, 3; @%p bra AWAY; bar.warp.sync -1; ret; AWAY: bar.sync 0; ret;";
-    let said = run_words(32, &input, wrong).unwrap_err();
-    assert!(said.contains("for ever"), "{said}");
-    // Those who have ended are not waited for.
-    let ended =
-        format!("setp.eq.u32 %p, %r0, 3; @%p ret; bar.warp.sync -1; mov.u32 %r2, 5; {LANE}");
-    assert_eq!(words(32, &input, &ended)[2..5], [5, 0, 5]);
-}
-
-#[test]
-fn votes_matches_and_reductions_are_those_of_the_lanes_that_meet() {
-    let input: Vec<u32> = (0..32).map(|lane| lane / 8).collect();
-    let of = |body: &str| {
-        words(
-            32,
-            &input,
-            &format!("setp.eq.u32 %p, %r1, 2; {body} {LANE}"),
-        )
-    };
-    assert_eq!(of("vote.sync.ballot.b32 %r2, %p, -1;"), [0x00FF_0000; 32]);
-    assert_eq!(of("vote.sync.ballot.b32 %r2, !%p, -1;"), [0xFF00_FFFF; 32]);
-    assert_eq!(
-        of("vote.sync.any.pred %q, %p, -1; selp.u32 %r2, 7, 9, %q;"),
-        [7; 32]
-    );
-    assert_eq!(
-        of("vote.sync.uni.pred %q, %p, -1; selp.u32 %r2, 7, 9, %q;"),
-        [9; 32]
-    );
-    let same = of("match.any.sync.b32 %r2, %r1, -1;");
-    assert_eq!((same[0], same[31]), (0xFF, 0xFF00_0000));
-    assert_eq!(of("match.all.sync.b32 %r2|%q, %r1, -1;"), [0; 32]);
-    assert_eq!(of("redux.sync.add.u32 %r2, %r1, -1;"), [8 * 6; 32]);
-    assert_eq!(of("redux.sync.max.s32 %r2, %r1, -1;"), [3; 32]);
-    let led = of("elect.sync %r3|%q, -1; selp.u32 %r2, 1, 0, %q;");
-    assert_eq!(led.iter().sum::<u32>(), 1);
-    assert_eq!(led[0], 1);
-    let active = of("mov.u32 %r2, 0; @%p activemask.b32 %r2;");
-    assert_eq!((active[0], active[16]), (0, 0x00FF_0000));
-    let masks = of("mov.u32 %r2, %lanemask_lt;");
-    assert_eq!((masks[0], masks[5]), (0, 31));
-    assert_eq!(of("mov.u32 %r3, 0; bar.red.popc.u32 %r2, 0, %p;"), [8; 32]);
-}
-
-#[test]
 fn words_are_packed_and_narrow_floats_computed() {
     let of = |body: &str| words(1, &[0x3C00_4000], &format!("{body} {LANE}"))[0];
     // 1 above 2, of halves.
@@ -335,101 +259,6 @@ fn what_waits_for_another_thread_does_not_keep_it_from_running() {
     let never = "L: bra L;";
     let said = run_words(1, &[0], never).unwrap_err();
     assert!(said.contains("never end"), "{said}");
-}
-
-/// The races of a body, by one block of so many threads.
-fn races(threads: u32, body: &str) -> Vec<String> {
-    let body = format!(
-        ".shared .align 4 .b8 s[512]; mov.u64 %rd4, s; mul.wide.u32 %rd5, %r0, 4; add.s64 %rd5, %rd4, %rd5; {body} ret;"
-    );
-    run_words(threads, &[1; 64], &body).unwrap().1
-}
-
-#[test]
-fn a_missing_barrier_is_a_race() {
-    let neighbour = "st.shared.u32 [%rd5], %r0; BARRIER xor.b32 %r2, %r0, OTHER; mul.wide.u32 %rd6, %r2, 4; add.s64 %rd6, %rd4, %rd6;\n\
-                     ld.shared.u32 %r2, [%rd6]; st.global.u32 [%rd2], %r2;";
-    let with = |barrier: &str, other: &str| {
-        races(
-            64,
-            &neighbour
-                .replace("BARRIER", barrier)
-                .replace("OTHER", other),
-        )
-    };
-    let wrong = with("", "1");
-    assert!(
-        matches!(&wrong[..], [one] if one.contains("which thread [1, 0, 0] of cube [0, 0, 0] writes")),
-        "{wrong:?}"
-    );
-    assert_eq!(with("bar.sync 0;", "1"), [""; 0]);
-    // A barrier of warps orders within them alone.
-    assert_eq!(with("bar.warp.sync -1;", "1"), [""; 0]);
-    assert_eq!(with("bar.warp.sync -1;", "32").len(), 2);
-    // All write one word: other values are a race, one value is none, and atomic operations are none.
-    assert_eq!(races(64, "st.shared.u32 [%rd4], %r0;").len(), 1);
-    assert_eq!(races(64, "st.shared.u32 [%rd4], 5;"), [""; 0]);
-    assert_eq!(races(64, "red.shared.add.u32 [%rd4], 1;"), [""; 0]);
-    assert_eq!(
-        races(
-            64,
-            "st.shared.u32 [%rd4], %r0;\nred.shared.add.u32 [%rd4], 1;"
-        )
-        .len(),
-        2
-    );
-    assert_eq!(
-        races(
-            64,
-            "ld.shared.u32 %r2, [%rd4]; setp.eq.u32 %p, %r0, 40; @%p st.shared.u32 [%rd4], 7;"
-        )
-        .len(),
-        1
-    );
-    assert_eq!(
-        races(
-            64,
-            "ld.shared.u32 %r2, [%rd4]; bar.sync 0; setp.eq.u32 %p, %r0, 40; @%p st.shared.u32 [%rd4], 7;"
-        ),
-        [""; 0]
-    );
-    assert_eq!(
-        races(
-            32,
-            "ld.shared.u32 %r2, [%rd4]; bar.warp.sync -1; setp.eq.u32 %p, %r0, 4; @%p st.shared.u32 [%rd4], 7;"
-        ),
-        [""; 0]
-    );
-}
-
-#[test]
-fn blocks_that_touch_the_same_global_memory_race_unless_they_do_so_atomically() {
-    let run = |body: &str| {
-        let mut machine = Machine::default();
-        let kernels = machine.load(&text(body)).unwrap();
-        let (to, from) = (machine.put(&[0_u32; 64]), machine.put(&[1_u32; 64]));
-        machine.run(&kernels[0], 2, 32, &[to, from]).unwrap()
-    };
-    let wrong = run("st.global.u32 [%rd2], %r8; ret;");
-    assert!(
-        matches!(&wrong[..], [one] if one.contains("of cube [1, 0, 0] writes global") && one.contains("of cube [0, 0, 0] writes")),
-        "{wrong:?}"
-    );
-    assert_eq!(run("red.global.add.u32 [%rd2], %r8; ret;"), [""; 0]);
-    // A barrier is of one block alone.
-    assert_eq!(
-        run("ld.global.u32 %r2, [%rd2]; bar.sync 0; st.global.u32 [%rd2], 9; ret;").len(),
-        1
-    );
-    // Fences order what is not followed here.
-    assert_eq!(run("st.global.u32 [%rd2], %r8; membar.gl; ret;"), [""; 0]);
-    // Each its own.
-    assert_eq!(
-        run(
-            "mul.wide.u32 %rd4, %r8, 128; add.s64 %rd2, %rd2, %rd4; st.global.u32 [%rd2], %r8; ret;"
-        ),
-        [""; 0]
-    );
 }
 
 #[test]
