@@ -10,6 +10,7 @@ use millstream_core::error::OpenError;
 use millstream_core::health::Recovery;
 use millstream_core::id::{Cursor, QueueId};
 use millstream_core::landing::Landing;
+use millstream_core::message::HostBytes;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel::{self, Receiver, Sender};
 use millstream_sync::timeline::Timeline;
@@ -27,6 +28,8 @@ pub(crate) struct Batch {
     pub(crate) landings: Vec<Returning>,
     /// What is copied from. Kept until then.
     pub(crate) uploads: Vec<Staged>,
+    /// What those bytes are counted by as on their way, which bounds the blocks (I12).
+    pub(crate) sources: Vec<Box<dyn HostBytes>>,
     /// When its tasks ran, where that is asked for.
     pub(crate) timings: Vec<Timing>,
 }
@@ -153,6 +156,7 @@ pub(crate) fn complete(batch: Batch, queue: QueueId, timeline: &Timeline, tracer
         event,
         landings,
         uploads,
+        sources,
         timings,
     } = batch;
     landings.iter().for_each(Returning::land);
@@ -160,6 +164,6 @@ pub(crate) fn complete(batch: Batch, queue: QueueId, timeline: &Timeline, tracer
         tracer.passed(queue, timings);
     }
     // Before the cursor: whoever sees it takes event and blocks for free again.
-    drop((event, landings, uploads));
+    drop((event, landings, uploads, sources));
     timeline.publish(cursor);
 }

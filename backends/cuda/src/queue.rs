@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use millstream_core::backend::HostData;
 use millstream_core::id::{Cursor, QueueId};
+use millstream_core::message::HostBytes;
 use millstream_sync::timeline::Timeline;
 
 use crate::completer::{Batch, Completer, Returning, complete};
@@ -33,6 +35,7 @@ pub(crate) struct Queue {
     /// Of the batch that is being made.
     landings: Vec<Returning>,
     uploads: Vec<Staged>,
+    sources: Vec<Box<dyn HostBytes>>,
     timings: Vec<Timing>,
     /// Spans are asked for.
     tracer: Option<Arc<Tracer>>,
@@ -85,6 +88,7 @@ impl Queue {
             events: Vec::with_capacity(depth),
             landings: Vec::new(),
             uploads: Vec::new(),
+            sources: Vec::new(),
             timings: Vec::new(),
             tracer,
             begun: None,
@@ -132,6 +136,13 @@ impl Queue {
         self.uploads.push(staged);
     }
 
+    /// Counts these bytes as on their way until the batch has passed.
+    pub(crate) fn count(&mut self, source: HostData) {
+        if let HostData::Owned(source) = source {
+            self.sources.push(source);
+        }
+    }
+
     /// Ends a batch: one event, behind everything that was issued, or one word that the stream writes.
     pub(crate) fn flush(&mut self) -> Result<(), Code> {
         if self.issued == self.recorded {
@@ -151,6 +162,7 @@ impl Queue {
             event: event.clone(),
             landings: std::mem::take(&mut self.landings),
             uploads: std::mem::take(&mut self.uploads),
+            sources: std::mem::take(&mut self.sources),
             timings: std::mem::take(&mut self.timings),
         };
         let batch = match &self.completer {

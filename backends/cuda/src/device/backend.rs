@@ -87,7 +87,9 @@ impl Backend for CudaDevice {
     ) -> Result<(), Refused> {
         self.begin(place.queue)?;
         self.upload(place.queue, target, layout, source.bytes())?;
-        self.queues[place.queue.index()].issue(place.cursor);
+        let queue = &mut self.queues[place.queue.index()];
+        queue.count(source);
+        queue.issue(place.cursor);
         Ok(())
     }
 
