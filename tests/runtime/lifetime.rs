@@ -91,9 +91,11 @@ fn a_closed_device_says_so(#[case] on: On) {
 }
 
 /// I5: a close that cannot drain ends in time, and whoever waits is answered.
-#[test]
-fn a_close_with_work_that_does_not_end_reports_it_in_time() {
-    let rig = On::Cpu.open();
+#[rstest]
+#[case::cpu(On::Cpu)]
+#[case::cuda(On::Cuda)]
+fn a_close_with_work_that_does_not_end_reports_it_in_time(#[case] on: On) {
+    let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
     let (held, stream) = (held(&client, &valve), client.stream());
@@ -101,6 +103,7 @@ fn a_close_with_work_that_does_not_end_reports_it_in_time() {
     held.launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
     let answer = stream.read(&values);
+    rig.checked.expects_leaks();
     let report = rig.device.close(Duration::from_millis(20));
     assert!(!report.drained && report.threads_left >= 1, "{report:?}");
     assert!(matches!(answer.wait(), Err(Error::Closed)));

@@ -12,7 +12,7 @@ use rstest_reuse::apply;
 
 use crate::dying::*;
 use crate::faulty::Faulty;
-use crate::support::{Valve, add_one, held, launch_update};
+use crate::support::{self, Valve, add_one, held, launch_update};
 
 /// I5, I10: whoever asks a dying device is answered, and nothing is freed on it.
 #[apply(every_device)]
@@ -148,6 +148,40 @@ fn a_device_that_is_lost_for_the_process_is_left_alone(#[case] on: On) {
         ),
         "a close hides no loss"
     );
+}
+
+/// I5, I10: a GPU that breaks takes the process's context along: everybody who asks is told that it is lost, and that it
+/// takes another process to open it again.
+#[rstest]
+fn a_gpu_that_breaks_is_lost_for_the_process_i5(
+    #[values(support::On::Cuda, support::On::CudaOneQueue, support::On::CudaDriven)]
+    on: support::On,
+    #[values(1, 5, 20)] nth: u64,
+    #[values(700, 719)] code: u32,
+) {
+    let rig = on.open();
+    let Some(session) = rig.checked.session() else {
+        return; // Hardware does not break by itself.
+    };
+    let client = rig.client();
+    let (stream, add_one) = (client.stream(), add_one(&client));
+    let values = stream.create(&[1_u32; 100]).unwrap();
+    session.break_at(nth, code);
+    let mut asked = Vec::new();
+    // Some of it may be refused already, as what comes later must be.
+    while launch_update(&stream, &add_one, &values).is_ok() && asked.len() < 20 {
+        asked.push(stream.read(&values));
+    }
+    for (round, mut answer) in (2_u32..).zip(asked) {
+        match answer.wait_timeout(PATIENCE) {
+            Ok(answer) => assert_eq!(answer, [round; 100]),
+            other => assert_eq!(lost_epoch(other), 0),
+        }
+    }
+    assert_eq!(lost_epoch(client.sync().wait_timeout(PATIENCE)), 0);
+    let recovery = Recovery::NewProcess;
+    assert_eq!(rig.device.health(), Health::Lost { epoch: 0, recovery });
+    assert_eq!(rig.device.reopen(), Err(ReopenError::NewProcess));
 }
 
 /// A value that tells on which thread it is dropped.

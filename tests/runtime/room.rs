@@ -3,16 +3,18 @@
 
 use std::sync::mpsc;
 
-use millstream::{Cpu, DeviceOptions, Error, Full, update};
+use millstream::{DeviceOptions, Error, Full, update};
 use rstest::rstest;
 use rstest_reuse::apply;
 
 use crate::support::*;
 
 /// I8: through `nowait` every call answers `Busy` instead of waiting.
-#[test]
-fn calls_through_nowait_never_wait() {
-    let rig = On::CpuDriven.open_with(millstream::DeviceOptions::default().mailbox_capacity(8));
+#[rstest]
+#[case::cpu(On::CpuDriven)]
+#[case::cuda(On::CudaDriven)]
+fn calls_through_nowait_never_wait(#[case] on: On) {
+    let rig = on.open_with(millstream::DeviceOptions::default().mailbox_capacity(8));
     let stream = rig.client().stream();
     let values = stream.create(&[0_u32]).unwrap();
     let busy = loop {
@@ -145,16 +147,16 @@ fn uploads_beyond_the_bound_give_busy_with_the_figures(#[case] on: On) {
 }
 
 /// I5: on a driven device who waits for room is told when the driver goes.
-#[test]
-fn a_caller_that_waits_for_room_is_told_when_the_driver_goes() {
-    let mut rig = On::CpuDriven.open_with(DeviceOptions::default().max_held(2));
+#[rstest]
+#[case::cpu(On::CpuDriven)]
+#[case::cuda(On::CudaDriven)]
+fn a_caller_that_waits_for_room_is_told_when_the_driver_goes(#[case] on: On) {
+    let mut rig = on.open_with(DeviceOptions::default().max_held(2));
     let client = rig.client();
     let (owner, behind) = (client.stream(), client.stream());
     let contested = owner.create(&[0_u32]).unwrap();
-    let guard = owner
-        .get_resource::<Cpu>((update(&contested),))
-        .wait()
-        .unwrap();
+    let guard = on.guard(&owner, (update(&contested),)).unwrap();
+    rig.checked.expects_leaks();
     while behind.nowait().fill(&contested, 1).is_ok() {}
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| behind.fill(&contested, 2));

@@ -33,9 +33,11 @@ fn one_lone_launch_without_flush_runs(#[case] on: On) {
 }
 
 /// The same on a device that its owner runs: pumping is enough.
-#[test]
-fn one_lone_launch_runs_when_its_owner_pumps() {
-    let mut rig = On::CpuDriven.open();
+#[rstest]
+#[case::cpu(On::CpuDriven)]
+#[case::cuda(On::CudaDriven)]
+fn one_lone_launch_runs_when_its_owner_pumps(#[case] on: On) {
+    let mut rig = on.open();
     let client = rig.client();
     let (set, stream) = (set(&client), client.stream());
     let values = stream.create(&[0_u32]).unwrap();
@@ -78,10 +80,11 @@ fn ten_thousand_launches_while_one_consumer_is_held_do_not_stop_any_other_stream
 
 /// A busy client floods; another's single task starts all the same.
 #[rstest]
-#[case::interleave(Strategy::Interleave)]
-#[case::sequential(Strategy::Sequential)]
-fn a_busy_client_cannot_keep_anothers_lone_task_from_starting(#[case] strategy: Strategy) {
-    let rig = On::CpuOneQueue.open_with(DeviceOptions::default().strategy(strategy));
+fn a_busy_client_cannot_keep_anothers_lone_task_from_starting(
+    #[values(On::CpuOneQueue, On::CudaOneQueue)] on: On,
+    #[values(Strategy::Interleave, Strategy::Sequential)] strategy: Strategy,
+) {
+    let rig = on.open_with(DeviceOptions::default().strategy(strategy));
     let busy = rig.client();
     let stop = std::sync::atomic::AtomicBool::new(false);
     let add_one = add_one(&busy);
@@ -106,9 +109,11 @@ fn a_busy_client_cannot_keep_anothers_lone_task_from_starting(#[case] strategy: 
 }
 
 /// I12: a full mailbox says `Busy`, and what it refused was not run.
-#[test]
-fn a_full_mailbox_gives_busy_and_loses_nothing() {
-    let rig = On::CpuDriven.open_with(DeviceOptions::default().mailbox_capacity(16));
+#[rstest]
+#[case::cpu(On::CpuDriven)]
+#[case::cuda(On::CudaDriven)]
+fn a_full_mailbox_gives_busy_and_loses_nothing(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().mailbox_capacity(16));
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.stream());
     let values = stream.create(&[0_u32]).unwrap();
@@ -137,16 +142,16 @@ fn a_full_mailbox_gives_busy_and_loses_nothing() {
 }
 
 /// I12: one stream's backlog is bounded, and only its own callers feel it.
-#[test]
-fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on() {
-    let rig = On::Cpu.open_with(DeviceOptions::default().max_held(8));
+#[rstest]
+#[case::cpu(On::Cpu)]
+#[case::cuda(On::Cuda)]
+fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_held(8));
     let client = rig.client();
     let add_one = add_one(&client);
     let (owner, behind, free) = (client.stream(), client.stream(), client.stream());
     let contested = owner.create(&[0_u32]).unwrap();
-    let guard = On::Cpu
-        .guard(&owner, (millstream::update(&contested),))
-        .unwrap();
+    let guard = on.guard(&owner, (millstream::update(&contested),)).unwrap();
     let mut accepted = 0;
     while behind
         .try_launch(&add_one, one(), in_place(&contested))

@@ -185,7 +185,7 @@ pub(crate) struct Held {
 
 /// A kernel that waits at `valve`, then adds one to its first element.
 pub(crate) fn held(client: &ComputeClient, valve: &Valve) -> Held {
-    let at = valve.clone();
+    let at = valve.of_host();
     let kernel = Kernel::new("held")
         .updates::<u32>("values")
         .scalar::<u64>("valve")
@@ -198,7 +198,7 @@ pub(crate) fn held(client: &ComputeClient, valve: &Valve) -> Held {
 
 /// As [`held`], but it only reads, and writes what it has read to another place.
 pub(crate) fn held_reader(client: &ComputeClient, valve: &Valve) -> Held {
-    let at = valve.clone();
+    let at = valve.of_host();
     let kernel = Kernel::new("held_reader")
         .reads::<u32>("values")
         .updates::<u32>("out")
