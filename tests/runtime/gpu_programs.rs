@@ -2,7 +2,7 @@
 //! I10). Each ends with what the fake driver found: no race, no use after the end, no leak.
 //!
 //! ```text
-//! MILLSTREAM_SEEDS=1000 cargo nextest run --release --test runtime gpu_programs
+//! MILLSTREAM_SEEDS=1000 cargo test --test runtime programs_are_right_for_every_seed
 //! ```
 
 use millstream::{Error, Health};
