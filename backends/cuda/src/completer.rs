@@ -10,13 +10,14 @@ use millstream_core::error::OpenError;
 use millstream_core::health::Recovery;
 use millstream_core::id::{Cursor, QueueId};
 use millstream_core::landing::Landing;
+use millstream_core::layout::Strided;
 use millstream_core::message::HostBytes;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel::{self, Receiver, Sender};
 use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Class, Code, Context, CuEvent};
-use crate::staging::Staged;
+use crate::staging::{BLOCK_BYTES, Staged};
 use crate::trace::{Timing, Tracer};
 
 /// What ends together: everything that a queue was given up to a cursor, and has not been waited for before.
@@ -39,21 +40,53 @@ pub(crate) struct Returning {
     pub(crate) landing: Arc<dyn Landing>,
     /// Where they arrive, in order.
     pub(crate) from: Vec<Staged>,
+    /// Which of them were asked for; all, where nothing is said.
+    pub(crate) picked: Option<Strided>,
 }
 
 impl Returning {
     /// Takes the bytes from where the GPU has put them.
     fn land(&self) {
-        let (mut target, mut room) = self.landing.target();
-        for staged in &self.from {
-            let bytes = staged.bytes().min(room);
-            // SAFETY: the GPU has written the bytes (its event passed); the landing is ours to write until the
-            // cursor is published; the two do not overlap, and `bytes` is within both.
-            unsafe {
-                std::ptr::copy_nonoverlapping(staged.start(), target, bytes);
-                target = target.add(bytes);
+        let (target, room) = self.landing.target();
+        match &self.picked {
+            Some(layout) => layout.for_each_run(|strided, dense, bytes| {
+                self.take(
+                    strided as usize,
+                    target,
+                    room,
+                    dense as usize,
+                    bytes as usize,
+                );
+            }),
+            None => self.take(
+                0,
+                target,
+                room,
+                0,
+                self.from.iter().map(Staged::bytes).sum(),
+            ),
+        }
+    }
+
+    /// Takes so many bytes from the one at `start` on to the one at `place` of the landing, which has `room` in all.
+    fn take(&self, start: usize, target: *mut u8, room: usize, place: usize, bytes: usize) {
+        let (mut start, mut place) = (start, place);
+        let end = place.saturating_add(bytes).min(room);
+        while place < end {
+            let Some(staged) = self.from.get(start / BLOCK_BYTES) else {
+                return;
+            };
+            let within = start % BLOCK_BYTES;
+            let some = staged.bytes().saturating_sub(within).min(end - place);
+            if some == 0 {
+                return;
             }
-            room -= bytes;
+            // SAFETY: the GPU has written the bytes (its event passed); the landing is ours to write until the cursor is
+            // published; the two do not overlap, and `some` bytes are within the block's part and within the room.
+            unsafe {
+                std::ptr::copy_nonoverlapping(staged.start().add(within), target.add(place), some);
+            }
+            (start, place) = (start + some, place + some);
         }
     }
 }

@@ -15,6 +15,9 @@ use crate::parts::{Part, parts};
 use crate::replay::Action;
 use crate::staging::{BLOCK_BYTES, Staged};
 
+/// More parts than these are better not given to the driver one by one. Not measured yet.
+const PARTS_MANY: usize = 64;
+
 /// Which way a part goes.
 #[derive(Clone, Copy)]
 enum Way {
@@ -56,11 +59,21 @@ impl CudaDevice {
         let address = self.pages.resolve(source)?;
         let dense = layout.map_or(source.len, Strided::dense_bytes);
         let parts = self.parts(layout, dense, source)?;
-        let from = self.room(host_len(dense)?)?;
+        // Many short runs with few gaps come whole, and the thread that lands them picks what was asked for.
+        let picked = layout.filter(|_| parts.len() > PARTS_MANY && source.len / 2 <= dense);
+        let (parts, bytes) = match picked {
+            Some(_) => (self.parts(None, source.len, source)?, source.len),
+            None => (parts, dense),
+        };
+        let from = self.room(host_len(bytes)?)?;
         let copied = self.copy_parts(queue, Way::Out, address, &parts, &from);
         let of = &mut self.queues[queue.index()];
         match copied {
-            Ok(()) => of.bring_back(Returning { landing, from }),
+            Ok(()) => of.bring_back(Returning {
+                landing,
+                from,
+                picked: picked.cloned(),
+            }),
             // What was given to the stream before writes to its blocks yet.
             Err(_) => from.into_iter().for_each(|staged| of.keep(staged)),
         }

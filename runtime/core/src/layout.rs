@@ -123,6 +123,24 @@ impl Strided {
         in_order || self.shape.contains(&0)
     }
 
+    /// Is every byte from the first element to the last of just one of them? Then the tensor is dense in some order of
+    /// its axes.
+    pub fn fills_its_extent(&self) -> bool {
+        let axes = self.shape.iter().zip(&self.strides);
+        let mut axes: SmallVec<[(u64, u64); INLINE_AXES]> = axes
+            .filter(|(axis, _)| **axis != 1)
+            .map(|(axis, stride)| (*stride, *axis))
+            .collect();
+        axes.sort_unstable();
+        let mut next = 1_u64;
+        let in_order = axes.iter().all(|(stride, axis)| {
+            let fits = *stride == next;
+            next = next.saturating_mul(*axis);
+            fits
+        });
+        in_order || self.shape.contains(&0)
+    }
+
     /// Elements of the tensor.
     pub fn elements(&self) -> u64 {
         self.shape.iter().product()
@@ -210,6 +228,12 @@ mod tests {
         assert!(dense(&[0, 4], &[9, 9]));
         assert!(!dense(&[3, 4], &[1, 3]));
         assert!(!dense(&[3, 4], &[5, 1]));
+        let fills = |shape: &[u64], strides: &[u64]| {
+            Strided::new(shape, strides, 4).unwrap().fills_its_extent()
+        };
+        assert!(fills(&[3, 4], &[4, 1]) && fills(&[3, 4], &[1, 3]));
+        assert!(fills(&[2, 3, 4], &[4, 8, 1]) && fills(&[3, 1], &[1, 77]) && fills(&[0], &[7]));
+        assert!(!fills(&[3, 4], &[5, 1]) && !fills(&[3, 4], &[0, 1]) && !fills(&[2, 2], &[1, 1]));
     }
 
     #[test]

@@ -126,21 +126,25 @@ impl Stream {
             };
             return Err(refused(length));
         }
-        let dense = tensor.layout.is_dense();
+        let layout = &tensor.layout;
         // Gaps are not defined by the copy, so a tensor that may have some is updated, not written.
-        let access = if dense {
-            Access::Write
-        } else {
-            Access::ReadWrite
+        let access = match layout.fills_its_extent() {
+            true => Access::Write,
+            false => Access::ReadWrite,
         };
         let mut binding = tensor.handle.binding(access);
-        binding.len = tensor.layout.extent_bytes();
+        binding.len = layout.extent_bytes();
+        let (dense, whole) = (layout.is_dense(), access == Access::Write);
         self.upload(
             self.waits(),
             binding,
-            (!dense).then(|| tensor.layout.clone()),
+            (!whole).then(|| layout.clone()),
             size_of_val(data),
-            || data.to_vec(),
+            // Its elements are put in the order of the device here: a device's thread has better to do.
+            || match whole && !dense {
+                true => turned(layout, data),
+                false => data.to_vec(),
+            },
         )
     }
 
@@ -155,6 +159,20 @@ impl Stream {
             .collect();
         self.read_each(&wanted)
     }
+}
+
+/// Dense data in the order in which a tensor without gaps lies.
+fn turned<T: Element>(layout: &Strided, data: &[T]) -> Vec<T> {
+    let mut turned = data.to_vec();
+    let (from, to): (&[u8], &mut [u8]) = (
+        bytemuck::cast_slice(data),
+        bytemuck::cast_slice_mut(&mut turned),
+    );
+    layout.for_each_run(|strided, dense, bytes| {
+        let (strided, dense, bytes) = (strided as usize, dense as usize, bytes as usize);
+        to[strided..strided + bytes].copy_from_slice(&from[dense..dense + bytes]);
+    });
+    turned
 }
 
 fn refused(why: LaunchError) -> Error {
