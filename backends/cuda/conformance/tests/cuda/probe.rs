@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use millstream_core::element::Element;
 use millstream_core::kernel::Kernel;
 use millstream_core::launch::{CubeCount, read, write};
+#[cfg(feature = "nvrtc-tests")]
 use rstest::rstest;
 
 use crate::support::*;
