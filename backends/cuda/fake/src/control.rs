@@ -27,7 +27,7 @@ extern "C" fn fake_cuda_begin(seed: u64, stepped: u32) {
 
 /// Executes what may still be executed, looks for leaks, and is inert from here on. Reports stay.
 #[unsafe(no_mangle)]
-extern "C" fn fake_cuda_end() {
+pub(crate) extern "C" fn fake_cuda_end() {
     let mut state = state::lock();
     if state.session.is_some() {
         loop {

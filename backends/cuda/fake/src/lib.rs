@@ -14,6 +14,7 @@
 //! | --- | --- |
 //! | `session` | [`Session`]: what a test says to the fake |
 //! | `control` | the other side of it, in the loaded library |
+//! | `environment` | a session for programs that know nothing of the fake |
 //! | `calls` | the driver's functions, by subject |
 //! | `call` | what all of them do first: count, fault, look for a context |
 //! | `state` | all there is, under one lock |
@@ -36,6 +37,7 @@ mod calls;
 mod clock;
 mod code;
 mod control;
+mod environment;
 mod event;
 mod execute;
 mod function;

@@ -239,6 +239,11 @@ impl State {
         self.sessions
     }
 
+    /// Was there a session in this process?
+    pub(crate) fn has_begun_one(&self) -> bool {
+        self.sessions > 0
+    }
+
     pub(crate) fn handle(&mut self) -> u64 {
         self.next_handle += 16;
         self.next_handle

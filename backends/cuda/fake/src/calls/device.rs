@@ -4,6 +4,7 @@ use std::ffi::c_char;
 
 use crate::calls::{Out, functions};
 use crate::code::Code;
+use crate::environment;
 use crate::function::MULTIPROCESSORS;
 use crate::state::State;
 
@@ -75,6 +76,10 @@ fn attribute(state: &mut State, attribute: u32) -> Result<i32, Code> {
 functions! {
     cuDriverGetVersion(version: Out<i32>) Nothing |_state| version.put(VERSION);
     cuInit(flags: u32) Nothing |state| match (state.session, flags) {
+        (None, 0) if environment::begin(state) => {
+            state.initialized = true;
+            Ok(())
+        }
         (None, _) => Err(Code::NO_DEVICE),
         (_, 0) => {
             state.initialized = true;
