@@ -1,0 +1,122 @@
+//! A run's figures become the section "On a GPU" of `benches/RESULTS.md`, which is replaced as a whole.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::arguments::Import;
+use crate::error::BenchError;
+use crate::report::{FORMAT, Report};
+use crate::table;
+
+/// The section is between these lines.
+const BEGIN: &str = "<!-- on a GPU: begin; written by `millstream-gpu-bench import` -->";
+const END: &str = "<!-- on a GPU: end -->";
+
+/// What the bundle's `run` calls it.
+const FILE: &str = "bench.json";
+
+/// Reads a report, and puts it into the page.
+pub(crate) fn run(import: &Import) -> Result<(), BenchError> {
+    let path = match import.results.is_dir() {
+        true => import.results.join(FILE),
+        false => import.results.clone(),
+    };
+    let report = read(&path)?;
+    if report.fake && !import.allow_fake {
+        return Err(BenchError::OfTheFake { path });
+    }
+    let page = text_of(&import.into)?;
+    let written = replaced(&page, &section(&report)).ok_or(BenchError::NoMarkers {
+        path: import.into.clone(),
+        begin: BEGIN,
+        end: END,
+    })?;
+    fs::write(&import.into, written).map_err(|source| BenchError::Unwritable {
+        path: import.into.clone(),
+        source,
+    })?;
+    println!("{}: {}", import.into.display(), table::sums(&report));
+    Ok(())
+}
+
+fn text_of(path: &Path) -> Result<String, BenchError> {
+    fs::read_to_string(path).map_err(|source| BenchError::Unreadable {
+        path: PathBuf::from(path),
+        source,
+    })
+}
+
+fn read(path: &Path) -> Result<Report, BenchError> {
+    let not_results = |source| BenchError::NotResults {
+        path: PathBuf::from(path),
+        source,
+    };
+    let text = text_of(path)?;
+    let value: serde_json::Value = serde_json::from_str(&text).map_err(not_results)?;
+    // Before the rest, which another format may have otherwise.
+    let found = value.get("format").and_then(serde_json::Value::as_u64);
+    if let Some(found) = found.and_then(|found| u32::try_from(found).ok())
+        && found != FORMAT
+    {
+        return Err(BenchError::Format {
+            path: PathBuf::from(path),
+            found,
+            known: FORMAT,
+        });
+    }
+    serde_json::from_value(value).map_err(not_results)
+}
+
+/// The section without its markers.
+fn section(report: &Report) -> String {
+    let fake = match report.fake {
+        true => format!("**{}**\n\n", table::FAKE),
+        false => String::new(),
+    };
+    let failures: String = report
+        .failures()
+        .map(|(group, why)| format!("- {group}: {why}.\n"))
+        .collect();
+    format!(
+        "{fake}{}, by\n\n```text\n{}\n```\n\n{}\n{}\n{failures}",
+        table::circumstances(report),
+        report.command,
+        table::markdown(report),
+        table::sums(report),
+    )
+}
+
+/// The page with another section between its markers; none if it has not each of them once, in this order.
+fn replaced(page: &str, section: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (old, after) = rest.split_once(END)?;
+    let again = |text: &str| text.contains(BEGIN) || text.contains(END);
+    let doubled = [before, old, after].into_iter().any(again);
+    (!doubled).then(|| format!("{before}{BEGIN}\n{section}\n{END}{after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_is_replaced_as_a_whole_and_again() {
+        let page = format!("above\n{BEGIN}\nold\n{END}\nbelow\n");
+        let once = replaced(&page, "new").unwrap();
+        assert_eq!(once, format!("above\n{BEGIN}\nnew\n{END}\nbelow\n"));
+        assert_eq!(replaced(&once, "new").unwrap(), once);
+    }
+
+    #[test]
+    fn a_page_whose_markers_are_missing_doubled_or_turned_round_is_refused() {
+        for page in [
+            String::new(),
+            BEGIN.to_owned(),
+            format!("{END} {BEGIN}"),
+            format!("{BEGIN} {END} {END}"),
+            format!("{BEGIN} {BEGIN} {END}"),
+        ] {
+            assert_eq!(replaced(&page, "new"), None, "{page}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Copies between a user's memory and the GPU, and within it. A user's slices and vectors are pageable: that is the raw
+//! copy that ours is held against; the pinned one is there to be seen beside it.
+
+use std::ffi::c_void;
+use std::time::Instant;
+
+use millstream::{Handle, Stream};
+
+use super::{PATIENCE, Rig, higher, lower};
+use crate::error::BenchError;
+use crate::raw;
+use crate::report::{Row, Target};
+use crate::stats::{Figure, alternate, ns_each};
+
+const SMALL_BYTES: usize = 4 << 10;
+const LARGE_BYTES: usize = 64 << 20;
+/// Of a raw copy's bandwidth.
+const TARGET: Target = Target::OfRaw(0.98);
+
+/// Nanoseconds of each copy, all done.
+fn each(count: usize, mut copy: impl FnMut() -> Result<(), BenchError>) -> Result<f64, BenchError> {
+    let begun = Instant::now();
+    for _ in 0..count {
+        copy()?;
+    }
+    Ok(ns_each(begun, count))
+}
+
+/// What copying so many bytes takes: by raw calls from and to pinned memory, from and to pageable memory, and by us; in and
+/// out.
+struct Ways {
+    r#in: [Figure; 3],
+    out: [Figure; 3],
+}
+
+fn ways(rig: &Rig<'_>, stream: &Stream, bytes: usize, count: usize) -> Result<Ways, BenchError> {
+    let (gpu, rounds) = (rig.gpu, rig.plan.rounds);
+    let (memory, pinned, raw_stream) = (gpu.memory(bytes)?, gpu.pinned(bytes)?, gpu.stream()?);
+    let data = vec![7_u8; bytes];
+    let target = stream.create(&data)?;
+    let raw_in = |from: *const c_void| {
+        memory.copy_in(from, &raw_stream)?;
+        raw_stream.synchronize()
+    };
+    let raw_out = |to: *mut c_void| {
+        memory.copy_out(to, &raw_stream)?;
+        raw_stream.synchronize()
+    };
+    let r#in = alternate(
+        rounds,
+        [
+            &mut || each(count, || raw_in(pinned.start())),
+            &mut || each(count, || raw_in(data.as_ptr().cast())),
+            &mut || {
+                each(count, || {
+                    stream.write(&target, &data)?;
+                    Ok(stream.sync().wait()?)
+                })
+            },
+        ],
+    )?;
+    let out = alternate(
+        rounds,
+        [
+            &mut || each(count, || raw_out(pinned.start())),
+            &mut || {
+                each(count, || {
+                    // A vector of its own, as ours answers.
+                    let mut room = Vec::<u8>::with_capacity(bytes);
+                    let copied = raw_out(room.as_mut_ptr().cast());
+                    std::hint::black_box(&mut room);
+                    copied
+                })
+            },
+            &mut || {
+                each(count, || {
+                    stream.read(&target).wait().map(drop).map_err(Into::into)
+                })
+            },
+        ],
+    )?;
+    Ok(Ways { r#in, out })
+}
+
+/// Copies within the GPU's memory, in a row.
+fn within(
+    rig: &Rig<'_>,
+    stream: &Stream,
+    [from, to]: [&Handle<u8>; 2],
+) -> Result<[Figure; 2], BenchError> {
+    let (gpu, count) = (rig.gpu, rig.plan.large_copies);
+    let (source, target): (raw::Memory<'_>, _) =
+        (gpu.memory(LARGE_BYTES)?, gpu.memory(LARGE_BYTES)?);
+    let raw_stream = gpu.stream()?;
+    let filled = vec![7_u8; LARGE_BYTES];
+    source.copy_in(filled.as_ptr().cast(), &raw_stream)?;
+    raw_stream.synchronize()?;
+    alternate(
+        rig.plan.rounds,
+        [
+            &mut || {
+                let begun = Instant::now();
+                for _ in 0..count {
+                    source.copy_to(&target, &raw_stream)?;
+                }
+                raw_stream.synchronize()?;
+                Ok(ns_each(begun, count))
+            },
+            &mut || {
+                let begun = Instant::now();
+                for _ in 0..count {
+                    stream.copy(from, to)?;
+                }
+                stream.sync().wait()?;
+                Ok(ns_each(begun, count))
+            },
+        ],
+    )
+}
+
+/// Gigabytes a second of large copies; fast ones are many, so the ends change places.
+fn bandwidth(ns: Figure) -> Figure {
+    let rate = |ns: f64| LARGE_BYTES as f64 / ns;
+    Figure {
+        median: rate(ns.median),
+        least: rate(ns.most),
+        most: rate(ns.least),
+        ..ns
+    }
+}
+
+pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
+    let device = rig.device()?;
+    let stream = device.client().stream();
+    let small = ways(rig, &stream, SMALL_BYTES, rig.plan.copies)?;
+    let large = ways(rig, &stream, LARGE_BYTES, rig.plan.large_copies)?;
+    let (from, to) = (
+        stream.create(&vec![1_u8; LARGE_BYTES])?,
+        stream.empty(LARGE_BYTES)?,
+    );
+    let within = within(rig, &stream, [&from, &to])?;
+    drop((from, to));
+    device.close(PATIENCE);
+
+    let mut rows = Vec::new();
+    for (way, [pinned, pageable, ours]) in [("in", small.r#in), ("out", small.out)] {
+        let row = |kind| lower(format!("4 KiB {way} and waited for, {kind}"), "us");
+        rows.push(row("pinned").raw(pinned.scaled(1e-3)));
+        rows.push(
+            row("pageable")
+                .raw(pageable.scaled(1e-3))
+                .ours(ours.scaled(1e-3)),
+        );
+    }
+    for (way, figures) in [("in", large.r#in), ("out", large.out)] {
+        let [pinned, pageable, ours] = figures.map(bandwidth);
+        let row = |kind| higher(format!("64 MiB {way}, {kind}"), "GB/s");
+        rows.push(row("pinned").raw(pinned));
+        rows.push(row("pageable").raw(pageable).ours(ours).target(TARGET));
+    }
+    let [raw, ours] = within.map(bandwidth);
+    rows.push(
+        higher("64 MiB within the GPU", "GB/s")
+            .raw(raw)
+            .ours(ours)
+            .target(TARGET),
+    );
+    Ok(rows)
+}

@@ -1,0 +1,103 @@
+//! One thread launches until all is done: what a stream of small kernels costs each.
+
+use std::time::Instant;
+
+use millstream::{Arguments, CubeCount, KernelHandle, Stream, update};
+
+use super::{PATIENCE, Rig, lower};
+use crate::error::BenchError;
+use crate::kernels::{SCALARS, WORDS, empty, touch};
+use crate::raw::{self, Kernel, Parameters};
+use crate::report::{Row, Target};
+use crate::stats::{Figure, alternate, ns_each};
+
+/// Of a raw loop.
+const TARGET: Target = Target::OfRaw(0.95);
+
+fn raw_loop(
+    count: usize,
+    kernel: &Kernel<'_>,
+    stream: &raw::Stream<'_>,
+    parameters: &mut Parameters,
+) -> Result<f64, BenchError> {
+    let begun = Instant::now();
+    for _ in 0..count {
+        kernel.launch(stream, parameters)?;
+    }
+    stream.synchronize()?;
+    Ok(ns_each(begun, count))
+}
+
+fn our_loop<A: Arguments>(
+    count: usize,
+    kernel: &KernelHandle,
+    stream: &Stream,
+    arguments: impl Fn() -> A,
+) -> Result<f64, BenchError> {
+    let begun = Instant::now();
+    for _ in 0..count {
+        stream.launch(kernel, CubeCount::single(), arguments())?;
+    }
+    stream.sync().wait()?;
+    Ok(ns_each(begun, count))
+}
+
+pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
+    let (gpu, count, rounds) = (rig.gpu, rig.plan.launches, rig.plan.rounds);
+    let device = rig.device()?;
+    let client = device.client();
+    let (ours_empty, ours_touch) = (empty(&client)?, touch(&client)?);
+    let stream = client.stream();
+    let [a, b, c] = [
+        stream.create(&[0_u32; WORDS])?,
+        stream.create(&[0_u32; WORDS])?,
+        stream.create(&[0_u32; WORDS])?,
+    ];
+
+    let (raw_empty, raw_touch) = (gpu.kernel(c"empty")?, gpu.kernel(c"touch")?);
+    let buffers = [
+        gpu.memory(4 * WORDS)?,
+        gpu.memory(4 * WORDS)?,
+        gpu.memory(4 * WORDS)?,
+    ];
+    let values = buffers.iter().map(raw::Memory::address);
+    let values: Vec<u64> = values.chain((0..SCALARS).map(u64::from)).collect();
+    let (mut none, mut all) = (Parameters::new(&[]), Parameters::new(&values));
+    let raw_stream = gpu.stream()?;
+
+    let bare = alternate(
+        rounds,
+        [
+            &mut || raw_loop(count, &raw_empty, &raw_stream, &mut none),
+            &mut || our_loop(count, &ours_empty, &stream, || ()),
+        ],
+    )?;
+    let arguments = || {
+        (
+            update(&a),
+            update(&b),
+            update(&c),
+            0_u32,
+            1_u32,
+            2_u32,
+            3_u32,
+            4_u32,
+            5_u32,
+            6_u32,
+            7_u32,
+        )
+    };
+    let full = alternate(
+        rounds,
+        [
+            &mut || raw_loop(count, &raw_touch, &raw_stream, &mut all),
+            &mut || our_loop(count, &ours_touch, &stream, arguments),
+        ],
+    )?;
+    device.close(PATIENCE);
+    let row = |name, [raw, ours]: [Figure; 2]| lower(name, "ns").raw(raw).ours(ours).target(TARGET);
+    Ok(vec![
+        row("launch, no arguments, one thread", bare),
+        row("launch, 3 buffers + 8 words, one thread", full),
+    ])
+}

@@ -1,0 +1,66 @@
+//! The groups of rows. Raw calls by themselves come first: what the others are held against.
+
+mod calls;
+mod copies;
+mod idle;
+mod launches;
+mod replays;
+mod streams;
+mod threads;
+
+use std::time::Duration;
+
+use millstream::{Cuda, Device};
+
+use crate::error::BenchError;
+use crate::plan::Plan;
+use crate::raw::Gpu;
+use crate::report::{Better, Row};
+
+/// What every group has.
+pub(crate) struct Rig<'a> {
+    pub(crate) gpu: &'a Gpu,
+    pub(crate) plan: Plan,
+}
+
+impl Rig<'_> {
+    /// A device of ours on the same GPU, as users open it.
+    fn device(&self) -> Result<Device, BenchError> {
+        Ok(Device::open(Cuda::ordinal(0))?)
+    }
+}
+
+/// How long a device may take to close.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Rows that are measured together.
+pub(crate) struct Group {
+    pub(crate) name: &'static str,
+    pub(crate) measure: fn(&Rig<'_>) -> Result<Vec<Row>, BenchError>,
+}
+
+macro_rules! groups {
+    ($($name:literal: $measure:path;)*) => {
+        &[$(Group { name: $name, measure: $measure }),*]
+    };
+}
+
+/// All groups, in the order of the table.
+pub(crate) const GROUPS: &[Group] = groups! {
+    "raw calls": calls::measure;
+    "launches": launches::measure;
+    "client threads": threads::measure;
+    "replays": replays::measure;
+    "copies": copies::measure;
+    "hand-over": streams::hand_over;
+    "overlap": streams::overlap;
+    "idle": idle::measure;
+};
+
+fn lower(measure: impl Into<String>, unit: &str) -> Row {
+    Row::new(measure, unit, Better::Lower)
+}
+
+fn higher(measure: impl Into<String>, unit: &str) -> Row {
+    Row::new(measure, unit, Better::Higher)
+}

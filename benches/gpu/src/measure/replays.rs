@@ -1,0 +1,108 @@
+//! Tasks that are recorded once and replayed: beside a graph that was captured from the same launches, of which each waits
+//! for the one before. What is changed is the buffer of every task.
+
+use std::time::Instant;
+
+use millstream::{CubeCount, Handle, Recording, Stream, update};
+
+use super::{PATIENCE, Rig, lower};
+use crate::error::BenchError;
+use crate::kernels::{WORDS, bump};
+use crate::raw::{Graph, Parameters};
+use crate::report::{Row, Target};
+use crate::stats::{Figure, alternate, ns_each};
+
+const TASKS: [usize; 3] = [10, 100, 1_000];
+/// Of a captured graph.
+const TARGET: Target = Target::OfRaw(0.98);
+
+/// Microseconds of each of so many replays, all done.
+fn each(
+    replays: usize,
+    mut replay: impl FnMut(usize) -> Result<(), BenchError>,
+    done: impl FnOnce() -> Result<(), BenchError>,
+) -> Result<f64, BenchError> {
+    let begun = Instant::now();
+    (0..replays).try_for_each(&mut replay)?;
+    done()?;
+    Ok(ns_each(begun, replays) / 1e3)
+}
+
+fn record(
+    stream: &Stream,
+    kernel: &millstream::KernelHandle,
+    tasks: usize,
+    buffer: &Handle<u32>,
+) -> Result<Recording, BenchError> {
+    Ok(stream.record(|recorder| {
+        (0..tasks).try_for_each(|_| recorder.launch(kernel, CubeCount::single(), (update(buffer),)))
+    })?)
+}
+
+pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
+    let (gpu, rounds) = (rig.gpu, rig.plan.rounds);
+    let device = rig.device()?;
+    let client = device.client();
+    let kernel = bump(&client)?;
+    let stream = client.stream();
+    let handles = [
+        stream.create(&[0_u32; WORDS])?,
+        stream.create(&[0_u32; WORDS])?,
+    ];
+
+    let raw_kernel = gpu.kernel(c"bump")?;
+    let raw_stream = gpu.stream()?;
+    let buffers = [gpu.memory(4 * WORDS)?, gpu.memory(4 * WORDS)?];
+    let mut parameters = buffers
+        .each_ref()
+        .map(|buffer| Parameters::new(&[buffer.address()]));
+
+    let mut rows = Vec::new();
+    for tasks in TASKS {
+        let replays = (rig.plan.replayed / tasks).max(1);
+        let recording = record(&stream, &kernel, tasks, &handles[0])?;
+        let graph = Graph::capture(gpu, &raw_stream, || {
+            (0..tasks).try_for_each(|_| raw_kernel.launch(&raw_stream, &mut parameters[0]))
+        })?;
+        let raw_done = || raw_stream.synchronize();
+        let our_done = || Ok(stream.sync().wait()?);
+        let same = alternate(
+            rounds,
+            [
+                &mut || each(replays, |_| graph.launch(&raw_stream), raw_done),
+                &mut || each(replays, |_| Ok(recording.replay(&stream)?), our_done),
+            ],
+        )?;
+        let changed = alternate(
+            rounds,
+            [
+                &mut || {
+                    let replay = |turn: usize| {
+                        graph.change_all(&raw_kernel, &mut parameters[turn % 2])?;
+                        graph.launch(&raw_stream)
+                    };
+                    each(replays, replay, raw_done)
+                },
+                &mut || {
+                    let replay = |turn: usize| {
+                        Ok(recording.replay_with(&stream, &[(0, &handles[turn % 2])])?)
+                    };
+                    each(replays, replay, our_done)
+                },
+            ],
+        )?;
+        let [raw, _] = same;
+        rows.push(
+            lower(format!("graph of {tasks} nodes, per node"), "ns")
+                .raw(raw.scaled(1e3 / tasks as f64)),
+        );
+        let row = |name: &str, [raw, ours]: [Figure; 2]| {
+            let row = lower(format!("{tasks} tasks replayed, {name}"), "us");
+            row.raw(raw).ours(ours).target(TARGET)
+        };
+        rows.push(row("unchanged", same));
+        rows.push(row("every buffer changed", changed));
+    }
+    device.close(PATIENCE);
+    Ok(rows)
+}

@@ -1,0 +1,111 @@
+//! Two streams: handing work from one to the other, and running side by side.
+
+use std::time::Instant;
+
+use millstream::{CubeCount, update, write};
+
+use super::{PATIENCE, Rig, higher, lower};
+use crate::error::BenchError;
+use crate::kernels::{WORDS, bump, spin};
+use crate::raw::{self, Parameters};
+use crate::report::{Row, Target};
+use crate::stats::{alternate, ns_each};
+
+/// One launch on each stream in turn, each after the one before: raw by an event of each launch and a wait for it, ours because
+/// they update the same buffer.
+pub(super) fn hand_over(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
+    let (gpu, hops) = (rig.gpu, rig.plan.hops);
+    let device = rig.device()?;
+    let client = device.client();
+    let kernel = bump(&client)?;
+    let streams = [client.stream(), client.stream()];
+    let handle = streams[0].create(&[0_u32; WORDS])?;
+
+    let raw_kernel = gpu.kernel(c"bump")?;
+    let buffer = gpu.memory(4 * WORDS)?;
+    let raw_streams = [gpu.stream()?, gpu.stream()?];
+    let events = [gpu.event(false)?, gpu.event(false)?];
+    let mut parameters = Parameters::new(&[buffer.address()]);
+
+    let [raw, ours] = alternate(
+        rig.plan.rounds,
+        [
+            &mut || {
+                let begun = Instant::now();
+                for hop in 0..hops {
+                    let (here, there) = (hop % 2, (hop + 1) % 2);
+                    raw_kernel.launch(&raw_streams[here], &mut parameters)?;
+                    events[here].record(&raw_streams[here])?;
+                    raw_streams[there].wait_for(&events[here])?;
+                }
+                raw_streams[hops % 2].synchronize()?;
+                Ok(ns_each(begun, hops) / 1e3)
+            },
+            &mut || {
+                let begun = Instant::now();
+                for hop in 0..hops {
+                    streams[hop % 2].launch(&kernel, CubeCount::single(), (update(&handle),))?;
+                }
+                // The last one comes after all others.
+                streams[(hops + 1) % 2].sync().wait()?;
+                Ok(ns_each(begun, hops) / 1e3)
+            },
+        ],
+    )?;
+    device.close(PATIENCE);
+    let name = "launch handed over between two streams";
+    Ok(vec![lower(name, "us").raw(raw).ours(ours)])
+}
+
+/// How many times as fast long kernels of one warp are done on two streams as on one: 2 is all there is. The target leaves room
+/// for the ends of a sample.
+pub(super) fn overlap(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
+    let (gpu, count, turns) = (rig.gpu, rig.plan.long, rig.plan.turns);
+    let device = rig.device()?;
+    let client = device.client();
+    let kernel = spin(&client)?;
+    let streams = [client.stream(), client.stream()];
+    let handles = [
+        streams[0].empty::<u32>(WORDS)?,
+        streams[1].empty::<u32>(WORDS)?,
+    ];
+
+    let raw_kernel = gpu.kernel(c"spin")?;
+    let raw_streams = [gpu.stream()?, gpu.stream()?];
+    let buffers = [gpu.memory(4 * WORDS)?, gpu.memory(4 * WORDS)?];
+    let mut parameters = buffers
+        .each_ref()
+        .map(|buffer| Parameters::new(&[buffer.address(), u64::from(turns)]));
+
+    // So many streams take turns.
+    let mut by_raw = |used: usize| {
+        let begun = Instant::now();
+        for turn in 0..count {
+            raw_kernel.launch(&raw_streams[turn % used], &mut parameters[turn % used])?;
+        }
+        raw_streams[..used]
+            .iter()
+            .try_for_each(raw::Stream::synchronize)?;
+        Ok::<_, BenchError>(begun.elapsed().as_secs_f64())
+    };
+    let by_us = |used: usize| {
+        let begun = Instant::now();
+        for turn in 0..count {
+            let arguments = (write(&handles[turn % used]), turns);
+            streams[turn % used].launch(&kernel, CubeCount::single(), arguments)?;
+        }
+        for stream in &streams[..used] {
+            stream.sync().wait()?;
+        }
+        Ok::<_, BenchError>(begun.elapsed().as_secs_f64())
+    };
+    let [raw, ours] = alternate(
+        rig.plan.rounds,
+        [&mut || Ok(by_raw(1)? / by_raw(2)?), &mut || {
+            Ok(by_us(1)? / by_us(2)?)
+        }],
+    )?;
+    device.close(PATIENCE);
+    let row = higher("two streams, times as fast as one", "times");
+    Ok(vec![row.raw(raw).ours(ours).target(Target::OfRaw(0.95))])
+}

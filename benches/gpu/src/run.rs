@@ -1,0 +1,143 @@
+//! Measuring: group after group, with a progress bar where somebody watches, then the table and the file.
+
+use std::io::{IsTerminal, stderr};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::arguments::Arguments;
+use crate::error::BenchError;
+use crate::measure::{GROUPS, Rig};
+use crate::plan::Plan;
+use crate::raw::{self, Gpu};
+use crate::report::{FORMAT, Report, Row};
+use crate::{kernels, table};
+
+const TEMPLATE: &str = "  {msg:<34} {bar:30.cyan/black.bright} {pos:>2}/{len}";
+
+/// Measures what is asked for.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, BenchError> {
+    let only = arguments.only.as_deref().unwrap_or_default();
+    let groups: Vec<_> = GROUPS
+        .iter()
+        .filter(|group| group.name.contains(only))
+        .collect();
+    if groups.is_empty() {
+        return Err(BenchError::NoGroup(only.to_owned()));
+    }
+    // First, so that a machine without a GPU is told what the backend says.
+    let seen = millstream::cuda::gpus()?.swap_remove(0);
+    let mut plan = match arguments.quick {
+        true => Plan::quick(),
+        false => Plan::full(),
+    };
+    if let Some(rounds) = arguments.rounds {
+        plan.rounds = rounds as usize;
+    }
+    let mut report = Report {
+        format: FORMAT,
+        fake: seen.name.contains("fake"),
+        device: seen.name,
+        capability: String::new(),
+        driver: raw::version_text(seen.driver),
+        memory_bytes: seen.memory_bytes,
+        processor: processor(),
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        date: today(),
+        command: std::env::args().collect::<Vec<_>>().join(" "),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        quick: arguments.quick,
+        rounds: plan.rounds,
+        rows: Vec::new(),
+    };
+    let gpu = Gpu::open(kernels::PTX)?;
+    report.capability = gpu.capability()?;
+    let rig = Rig { gpu: &gpu, plan };
+    let bar = progress(groups.len());
+    for group in groups {
+        bar.set_message(group.name);
+        match (group.measure)(&rig) {
+            Ok(rows) => report.rows.extend(rows.into_iter().map(Row::judged)),
+            Err(why) => report.rows.push(Row::failed(group.name, &why)),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    println!("{}", table::text(&report));
+    if let Some(path) = &arguments.json {
+        let json = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
+        std::fs::write(path, json).map_err(|source| BenchError::Unwritable {
+            path: path.clone(),
+            source,
+        })?;
+    }
+    Ok(match report.failures().count() {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+fn progress(groups: usize) -> ProgressBar {
+    let target = match stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr(),
+        false => ProgressDrawTarget::hidden(),
+    };
+    let bar = ProgressBar::with_draw_target(Some(groups as u64), target);
+    // A template that did not parse would leave the plain bar: good enough.
+    let style =
+        ProgressStyle::with_template(TEMPLATE).unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style.progress_chars("━━╌"));
+    bar
+}
+
+/// The processor's name, where the system says it.
+fn processor() -> String {
+    let said = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let line = said.lines().find(|line| line.starts_with("model name"));
+    let name = line.and_then(|line| line.split_once(':'));
+    name.map_or("a processor", |(_, name)| name.trim())
+        .to_owned()
+}
+
+/// The day, UTC.
+fn today() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let (year, month, day) = civil(since.map_or(0, |since| since.as_secs() / 86_400));
+    format!("{year}-{month:02}-{day:02}")
+}
+
+/// Year, month and day, so many days after 1970-01-01. Years begin in March here, so that the leap day is their last;
+/// 400 of them are 146,097 days.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, after) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    (era * 400 + year + after, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_become_dates() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(11_017), (2000, 3, 1));
+        assert_eq!(civil(20_779), (2026, 11, 22));
+    }
+
+    #[test]
+    fn the_template_parses() {
+        assert!(ProgressStyle::with_template(TEMPLATE).is_ok());
+    }
+}
