@@ -11,6 +11,7 @@
 //! [decision 9]: https://github.com/millstream/millstream/blob/main/docs/decisions/0009-a-log-is-what-the-mailbox-saw.md
 //! [design]: https://github.com/millstream/millstream/blob/main/docs/design.md
 //! [testing]: https://github.com/millstream/millstream/blob/main/docs/testing.md
+//! [hardware]: https://github.com/millstream/millstream/blob/main/docs/hardware.md
 //! [decisions]: https://github.com/millstream/millstream/tree/main/docs/decisions
 //!
 #![doc = include_str!("../README.md")]
