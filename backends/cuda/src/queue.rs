@@ -138,7 +138,9 @@ impl Queue {
 
     /// Counts these bytes as on their way until the batch has passed.
     pub(crate) fn count(&mut self, source: HostData) {
-        if let HostData::Owned(source) = source {
+        if let HostData::Owned(mut source) = source {
+            // They are in pinned blocks; what counts is that they are on their way.
+            source.let_go();
             self.sources.push(source);
         }
     }

@@ -163,11 +163,18 @@ pub enum HostSource {
 pub trait HostBytes: Send + 'static {
     /// The bytes.
     fn bytes(&self) -> &[u8];
+
+    /// Gives back the memory of bytes that are copied, before the copy to the device is over; there are none from here on.
+    fn let_go(&mut self) {}
 }
 
 impl<T: crate::element::Element> HostBytes for Vec<T> {
     fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(self)
+    }
+
+    fn let_go(&mut self) {
+        *self = Vec::new();
     }
 }
 
@@ -175,11 +182,19 @@ impl<T: crate::element::Element> HostBytes for Box<[T]> {
     fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(self)
     }
+
+    fn let_go(&mut self) {
+        *self = Box::default();
+    }
 }
 
 impl<T: crate::element::Element> HostBytes for Arc<[T]> {
     fn bytes(&self) -> &[u8] {
         bytemuck::cast_slice(self)
+    }
+
+    fn let_go(&mut self) {
+        *self = Arc::default();
     }
 }
 

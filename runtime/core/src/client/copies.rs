@@ -29,6 +29,10 @@ impl<H: HostBytes> HostBytes for Upload<H> {
     fn bytes(&self) -> &[u8] {
         self.data.bytes()
     }
+
+    fn let_go(&mut self) {
+        self.data.let_go();
+    }
 }
 
 impl Stream {
