@@ -141,7 +141,14 @@ impl<B: Backend> Direct<B> {
     /// When a task that waits is to be given up. Who is inside, if somebody is, rings when he leaves.
     fn next_deadline(&self) -> Option<Instant> {
         let core = self.core.try_lock().ok()?;
-        core.actor.as_ref()?.server.next_deadline()
+        let next = core
+            .actor
+            .as_ref()
+            .and_then(|actor| actor.server.next_deadline());
+        if self.leave(core) {
+            self.idle.bell.ring();
+        }
+        next
     }
 
     /// Does the device work by itself, so that nothing rings when it has done what is waited for? Where somebody is
@@ -154,9 +161,15 @@ impl<B: Backend> Direct<B> {
             return true;
         };
         let actor = core.actor.as_mut();
-        actor.is_some_and(|actor| {
+        let under_way = actor.is_some_and(|actor| {
             !actor.server.is_lost() && actor.server.backend_mut().is_under_way()
-        })
+        });
+        // Who found the device busy meanwhile is owed a look.
+        if self.leave(core) {
+            self.idle.bell.ring();
+            return true;
+        }
+        under_way
     }
 
     /// Pushes the message if there is room; else it stays.

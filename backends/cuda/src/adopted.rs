@@ -22,9 +22,13 @@ pub(crate) struct Adopted {
 pub(crate) struct Handle<T>(pub(crate) T);
 
 // SAFETY: a handle says which thing is meant; the driver locks what it must.
-unsafe impl<T> Send for Handle<T> {}
+unsafe impl Send for Handle<CUcontext> {}
 // SAFETY: as above.
-unsafe impl<T> Sync for Handle<T> {}
+unsafe impl Sync for Handle<CUcontext> {}
+// SAFETY: as above.
+unsafe impl Send for Handle<CUstream> {}
+// SAFETY: as above.
+unsafe impl Sync for Handle<CUstream> {}
 
 /// What a device is to code that calls the driver by itself (`Device::raw`). All of it lives as long as the device.
 ///

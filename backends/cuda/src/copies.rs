@@ -37,11 +37,7 @@ impl CudaDevice {
         let address = self.pages.resolve(target)?;
         let parts = self.parts(layout, bytes.len() as u64, target)?;
         let room = self.room(bytes.len())?;
-        for (bytes, staged) in bytes.chunks(BLOCK_BYTES).zip(&room) {
-            // SAFETY: the block is ours alone until a copy of it is given to the stream, and has room for so many bytes.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), staged.start(), bytes.len()) };
-        }
-        let copied = self.copy_parts(queue, Way::In, address, &parts, &room);
+        let copied = self.copy_parts(queue, Way::In, address, &parts, &room, bytes);
         // Kept all the same: what was given to the stream before a refusal reads from its blocks yet.
         let of = &mut self.queues[queue.index()];
         room.into_iter().for_each(|staged| of.keep(staged));
@@ -66,7 +62,7 @@ impl CudaDevice {
             None => (parts, dense),
         };
         let from = self.room(host_len(bytes)?)?;
-        let copied = self.copy_parts(queue, Way::Out, address, &parts, &from);
+        let copied = self.copy_parts(queue, Way::Out, address, &parts, &from, &[]);
         let of = &mut self.queues[queue.index()];
         match copied {
             Ok(()) => of.bring_back(Returning {
@@ -131,7 +127,8 @@ impl CudaDevice {
         taken.map_err(|code| self.refusal("cuMemHostAlloc", code))
     }
 
-    /// Gives the parts of a copy to the queue's stream: between these blocks and memory from `address` on.
+    /// Gives the parts of a copy to the queue's stream: between these blocks and memory from `address` on. A block is
+    /// filled with its share of `bytes`, if there are any, once those before it are on their way.
     fn copy_parts(
         &mut self,
         queue: QueueId,
@@ -139,9 +136,23 @@ impl CudaDevice {
         address: CUdeviceptr,
         parts: &[Part],
         blocks: &[Staged],
+        bytes: &[u8],
     ) -> Result<(), Refused> {
+        let mut to_fill = bytes.chunks(BLOCK_BYTES).zip(blocks);
+        let mut filled = 0;
         for (nth, part) in parts.iter().enumerate() {
-            let block = blocks[(part.dense / BLOCK_BYTES as u64) as usize].start();
+            let place = (part.dense / BLOCK_BYTES as u64) as usize;
+            while filled <= place {
+                if let Some((bytes, staged)) = to_fill.next() {
+                    // SAFETY: the part of the block is ours alone until a copy of it is given to the stream, and has room
+                    // for so many bytes.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(bytes.as_ptr(), staged.start(), bytes.len());
+                    }
+                }
+                filled += 1;
+            }
+            let block = blocks[place].start();
             // SAFETY: a part lies within one block (`parts`).
             let host = unsafe { block.add((part.dense % BLOCK_BYTES as u64) as usize) };
             self.copy_part(queue, way, address + part.strided, host, part)

@@ -12,12 +12,9 @@ use millstream_core::properties::{DeviceProperties, Feature};
 
 use crate::driver::{Class, Code, Context, Function, Module};
 use crate::launch::{
-    CLUSTER_PORTABLE, CudaLaunch, METADATA_WORDS_MAX, PARAMETERS_INLINE, TENSOR_MAPS_MAX,
+    CLUSTER_PORTABLE, CudaLaunch, METADATA_WORDS_MAX, PARAMETERS_INLINE, Shape, TENSOR_MAPS_MAX,
 };
 use crate::nvrtc::{Cache, Failure, Target};
-
-/// Bytes of dynamic shared memory that every kernel may have unasked.
-const SHARED_UNASKED: u32 = 48 << 10;
 
 /// A kernel of a GPU.
 pub(crate) struct CudaKernel {
@@ -32,6 +29,20 @@ pub(crate) struct CudaKernel {
     pub(crate) parameter_bytes: Box<[usize]>,
     /// What a launch has beyond those.
     pub(crate) options: CudaLaunch,
+}
+
+impl CudaKernel {
+    /// A launch of it, without parameters.
+    #[inline]
+    pub(crate) fn shape(&self, cubes: [u32; 3]) -> Shape {
+        Shape {
+            function: self.function.raw(),
+            cubes,
+            threads: self.threads,
+            shared_bytes: self.shared_bytes,
+            options: self.options,
+        }
+    }
 }
 
 /// Prepares kernels for one GPU.
@@ -57,8 +68,9 @@ impl Compiler for CudaCompiler {
                 log: format!("{what}: {code}"),
             },
         };
-        self.context
-            .enter()
+        let _current = self
+            .context
+            .lend()
             .map_err(|code| refused("the context cannot be used", code))?;
         let module = Module::load(&self.context, &image)
             .map_err(|code| refused("the driver does not load it", code))?;
@@ -85,12 +97,12 @@ impl Compiler for CudaCompiler {
             function,
         };
         let undescribed = |code| refused("the driver does not describe it", code);
-        if let Some(taken) = made.function.parameters().map_err(undescribed)? {
-            check_parameters(kernel, &declared, &taken)?;
-        }
+        let taken = made.function.parameters().map_err(undescribed)?;
+        check_parameters(kernel, &declared, &taken)?;
         let most = made.function.threads_max().map_err(undescribed)?;
         check_threads(kernel, cube.threads, most)?;
-        if cube.shared_bytes > SHARED_UNASKED {
+        // Asked for in any case: what there is unasked is shared with what the source declares itself.
+        if cube.shared_bytes > 0 {
             let asked = format!(
                 "it cannot have {} bytes of shared memory",
                 cube.shared_bytes
@@ -113,6 +125,11 @@ impl Compiler for CudaCompiler {
     }
 }
 
+/// How many there are in all.
+fn volume(axes: [u32; 3]) -> u128 {
+    axes.into_iter().map(u128::from).product()
+}
+
 /// Refuses what no launch on this device could have.
 fn check_options(
     kernel: &Kernel,
@@ -131,8 +148,8 @@ fn check_options(
     }
     let signature = kernel.signature();
     let parameters = signature.bindings().len() + signature.scalars().len() + options.tensor_maps;
-    let cluster = options.cluster.unwrap_or([1; 3]).map(u64::from);
-    let wrong = if !(1..=16).contains(&cluster.iter().product::<u64>()) {
+    let cluster = options.cluster.unwrap_or([1; 3]);
+    let wrong = if !(1..=16).contains(&volume(cluster)) {
         format!("its clusters are of {cluster:?} cubes, and 1 to 16 can be")
     } else if options.tensor_maps > TENSOR_MAPS_MAX {
         let maps = options.tensor_maps;
@@ -154,8 +171,7 @@ fn check_options(
 
 /// Refuses a cube that no launch could have, before one is tried.
 fn check_threads(kernel: &Kernel, threads: [u32; 3], most: u32) -> Result<(), KernelError> {
-    let all = threads.iter().map(|axis| u64::from(*axis)).product::<u64>();
-    if (1..=u64::from(most)).contains(&all) {
+    if (1..=u128::from(most)).contains(&volume(threads)) {
         return Ok(());
     }
     let [x, y, z] = threads;
@@ -175,7 +191,7 @@ impl CudaCompiler {
         for source in kernel.sources() {
             match source {
                 Source::Ptx(text) => return Ok(text.bytes().chain([0]).collect()),
-                Source::Cubin(binary) => return Ok(binary.to_vec()),
+                Source::Cubin(binary) => return whole(kernel, binary),
                 Source::CudaC(text) => match self.cache.get(kernel.name(), text, &self.target) {
                     Ok(binary) => return Ok(binary),
                     Err(why @ Failure::NoCompiler(_)) => no_compiler = Some(why),
@@ -192,6 +208,46 @@ impl CudaCompiler {
                 available: kernel.source_kinds(),
             },
         })
+    }
+}
+
+/// A binary that is as long as it says: the driver is told where it begins, and nothing else.
+fn whole(kernel: &Kernel, binary: &[u8]) -> Result<Vec<u8>, KernelError> {
+    let number = |at: usize, bytes: usize| {
+        let field = binary.get(at..at + bytes)?;
+        let number = field
+            .iter()
+            .rev()
+            .fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        Some(number)
+    };
+    let needed = match binary {
+        // An ELF of 64 bits ends with its table of sections, or that of segments.
+        [0x7F, b'E', b'L', b'F', 2, ..] => {
+            let table = |start, size, count| {
+                number(size, 2)?
+                    .checked_mul(number(count, 2)?)?
+                    .checked_add(number(start, 8)?)
+            };
+            table(32, 54, 56)
+                .zip(table(40, 58, 60))
+                .map(|(one, other)| one.max(other))
+        }
+        // Several, in NVIDIA's container: a header, and what it says.
+        [0x50, 0xED, 0x55, 0xBA, ..] => number(6, 2)
+            .zip(number(8, 8))
+            .and_then(|(header, rest)| header.checked_add(rest)),
+        _ => None,
+    };
+    match needed.is_some_and(|needed| needed <= binary.len() as u64) {
+        true => Ok(binary.to_vec()),
+        false => Err(KernelError::Compile {
+            kernel: kernel.name().clone(),
+            log: format!(
+                "its binary, of {} bytes, is none of CUDA's, or is cut off",
+                binary.len()
+            ),
+        }),
     }
 }
 

@@ -98,12 +98,17 @@ impl Pages {
             _ => Err(Refused::Task("its memory is not there".to_owned())),
         }
     }
+
+    /// Gives all of them back.
+    pub(crate) fn end(&mut self) {
+        for page in self.pages.drain(..).flatten() {
+            self.pool.free(page.address);
+        }
+    }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        for page in self.pages.drain(..).flatten() {
-            self.pool.free(page.address);
-        }
+        self.end();
     }
 }

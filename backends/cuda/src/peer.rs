@@ -1,7 +1,6 @@
 //! Copies from one GPU to another.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation,
@@ -11,7 +10,7 @@ use millstream_core::client::{Pending, ResourceGuard, Stream};
 use millstream_core::element::Element;
 use millstream_core::error::{Error, LaunchError};
 use millstream_core::handle::Handle;
-use millstream_core::launch::{read, write};
+use millstream_core::launch::{read, update, write};
 
 use crate::device::CudaResources;
 use crate::driver::{Api, Code};
@@ -24,16 +23,17 @@ pub(crate) struct Home {
     pub(crate) pool: Option<CUmemoryPool>,
 }
 
-/// Copies `from`, of one GPU, to `to`, of another: from GPU to GPU where the two reach each other, through the
-/// host where they do not. It is a task of both streams: it comes after what each was given before, and what follows in either
-/// comes after it.
+/// Copies `from`, of one GPU, to `to`, of another: from GPU to GPU where the two reach each other, through the host where they
+/// do not. It is a task of both streams: it comes after what each was given before, and what follows in either comes after it.
+/// On the way the bytes lie in fresh memory of the target's, so that neither side holds the other up.
 ///
-/// Blocks until the copy is over: an event of one GPU's queue is in no order of the other's. [`copy_across_async`] is
-/// the same without blocking. Where both are of one device it is [`Stream::copy`] of the target's stream.
+/// Blocks until the bytes are with the target: an event of one GPU's queue is in no order of the other's.
+/// [`copy_across_async`] is the same without blocking. Where both are of one device it is [`Stream::copy`] of the target's
+/// stream, which does not block.
 ///
 /// # Errors
-/// [`Error::Launch`] when the lengths differ; [`Error::WrongBackend`]; what reading the source answers, or the target after
-/// the driver refused the copy.
+/// [`Error::Launch`] when the lengths differ; [`Error::WrongBackend`]; what reading the source answers; the failure of the target
+/// where the driver refused the copy.
 pub fn copy_across<T: Element>(
     (source, from): (&Stream, &Handle<T>),
     (target, to): (&Stream, &Handle<T>),
@@ -41,11 +41,18 @@ pub fn copy_across<T: Element>(
     if is_within(target, from, to)? {
         return Ok(());
     }
-    let guard = source.get_resource::<Cuda>((read(from),)).wait()?;
-    Copying::begin(guard, target, to)?.wait()
+    let aside = target.client().stream();
+    let between = aside.empty::<T>(to.len())?;
+    let place = aside.get_resource::<Cuda>((write(&between),)).wait()?;
+    let mut sending = Sending::begin(source, from, place, between)?;
+    let passed = sending.take().map_or(Ok(()), |over| over.wait().map(drop));
+    match sending.arrive(passed, target, to)? {
+        Some(refused) => refused.wait().map(drop),
+        None => Ok(()),
+    }
 }
 
-/// As [`copy_across`], on whatever executor. Dropped before its end it copies nothing, or all.
+/// As [`copy_across`], on whatever executor. Dropped before its end it copies nothing.
 ///
 /// # Errors
 /// As [`copy_across`].
@@ -56,8 +63,15 @@ pub async fn copy_across_async<T: Element>(
     if is_within(target, from, to)? {
         return Ok(());
     }
-    let guard = source.get_resource::<Cuda>((read(from),)).await?;
-    Copying::begin(guard, target, to)?.await
+    let aside = target.client().stream();
+    let between = aside.empty::<T>(to.len())?;
+    let place = aside.get_resource::<Cuda>((write(&between),)).await?;
+    let mut sending = Sending::begin(source, from, place, between)?;
+    let passed = sending.passed().await;
+    match sending.arrive(passed, target, to)? {
+        Some(refused) => refused.await.map(drop),
+        None => Ok(()),
+    }
 }
 
 /// Copies within one device, where it is one; says no where there are two.
@@ -65,7 +79,7 @@ fn is_within<T: Element>(target: &Stream, from: &Handle<T>, to: &Handle<T>) -> R
     match target.copy(from, to) {
         Err(Error::Foreign { .. }) if from.size() == to.size() => Ok(false),
         Err(Error::Foreign { .. }) => Err(Error::Launch {
-            task: "copy across".into(),
+            task: NAME.into(),
             why: LaunchError::Length {
                 source_bytes: from.size(),
                 destination_bytes: to.size(),
@@ -75,92 +89,123 @@ fn is_within<T: Element>(target: &Stream, from: &Handle<T>, to: &Handle<T>) -> R
     }
 }
 
-/// The source of a copy, as the other device's thread needs it. The guard keeps it as it is.
-struct Source {
+/// What failures and timelines call it.
+const NAME: &str = "copy across";
+
+/// Memory of the target's GPU, as the source's thread needs it. A guard keeps it.
+struct Place {
     address: CUdeviceptr,
     context: CUcontext,
     home: Home,
 }
 
 // SAFETY: an address and handles, which the driver takes on any thread.
-unsafe impl Send for Source {}
+unsafe impl Send for Place {}
 
-/// A copy on its way. Its source is held back until it is over, whoever still waits for that.
-struct Copying(Option<(ResourceGuard<Cuda>, Pending<ResourceGuard<Cuda>>)>);
+/// Bytes on their way to fresh memory of the target's, which is kept until they are there, whoever still waits for that. It is
+/// of a stream of its own: a guard holds back what follows it in its stream.
+struct Sending<T: Element> {
+    place: Option<(ResourceGuard<Cuda>, Handle<T>)>,
+    /// A guard of the source is there once they are. None once it was taken.
+    over: Option<Pending<ResourceGuard<Cuda>>>,
+    /// What the driver said.
+    refused: Arc<OnceLock<String>>,
+}
 
-impl Copying {
-    /// Gives the copy to the target's stream.
-    fn begin<T: Element>(
+impl<T: Element> Sending<T> {
+    fn begin(
+        source: &Stream,
+        from: &Handle<T>,
         guard: ResourceGuard<Cuda>,
-        target: &Stream,
-        to: &Handle<T>,
+        between: Handle<T>,
     ) -> Result<Self, Error> {
-        let from = guard.binding(0).map_or(0, |(address, ..)| address);
-        let source = Source {
-            address: from,
+        let place = Place {
+            address: guard.binding(0).map_or(0, |(address, ..)| address),
             context: guard.context(),
             home: guard.home(),
         };
-        target.with_resource::<Cuda>("copy across", (write(to),), move |resources| {
-            let source = source;
-            if let Err((call, code)) = copy_here(resources, &source) {
-                // A custom task tells of its failure so; the hook for panics is not called.
-                let why = format!("the driver answered {code} to {call}");
-                std::panic::resume_unwind(Box::new(why));
+        let refused = Arc::new(OnceLock::new());
+        let says = refused.clone();
+        source.with_resource::<Cuda>(NAME, (read(from),), move |resources| {
+            let place = place;
+            if let Err((call, code)) = send(resources, &place) {
+                // Set once, by this task.
+                let _ = says.set(format!("the driver answered {code} to {call}"));
             }
         })?;
-        // A guard of the target is there once the copy is over.
-        let over = target.get_resource::<Cuda>((read(to),));
-        Ok(Self(Some((guard, over))))
+        Ok(Self {
+            place: Some((guard, between)),
+            over: Some(source.get_resource::<Cuda>((update(from),))),
+            refused,
+        })
     }
 
-    fn wait(mut self) -> Result<(), Error> {
-        match self.0.take() {
-            Some((_source, over)) => over.wait().map(drop),
+    /// What is to be waited for. Who waits for it must not let go before.
+    fn take(&mut self) -> Option<Pending<ResourceGuard<Cuda>>> {
+        self.over.take()
+    }
+
+    /// The bytes are there, or the source has failed.
+    async fn passed(&mut self) -> Result<(), Error> {
+        let passed = match &mut self.over {
+            Some(over) => over.await.map(drop),
             None => Ok(()),
-        }
-    }
-}
-
-impl Future for Copying {
-    type Output = Result<(), Error>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some((_, over)) = &mut self.0 else {
-            return Poll::Ready(Ok(()));
         };
-        let over = ready!(Pin::new(over).poll(context));
-        self.0 = None;
-        Poll::Ready(over.map(drop))
+        self.over = None;
+        passed
+    }
+
+    /// Takes the bytes to where they are to be; where there are none, the target says why, and this answers what to wait
+    /// for.
+    fn arrive(
+        mut self,
+        passed: Result<(), Error>,
+        target: &Stream,
+        to: &Handle<T>,
+    ) -> Result<Option<Pending<ResourceGuard<Cuda>>>, Error> {
+        let Some((guard, between)) = self.place.take() else {
+            return Ok(None);
+        };
+        drop(guard);
+        passed?;
+        let Some(why) = self.refused.get().cloned() else {
+            return target.copy(&between, to).map(|()| None);
+        };
+        target.with_resource::<Cuda>(NAME, (write(to),), move |_| {
+            // A custom task tells of its failure so; the hook for panics is not called.
+            std::panic::resume_unwind(Box::new(why));
+        })?;
+        Ok(Some(target.get_resource::<Cuda>((read(to),))))
     }
 }
 
-impl Drop for Copying {
-    /// Nobody waits any more, but the GPU still reads the source.
+impl<T: Element> Drop for Sending<T> {
+    /// Nobody waits any more, but the GPU still writes.
     fn drop(&mut self) {
-        if let Some((source, over)) = self.0.take() {
+        if let (Some(place), Some(over)) = (self.place.take(), self.over.take()) {
             // Only a closed device refuses, which has ended what it was given.
-            let _ = over.on_ready(move |_| drop(source));
+            let _ = over.on_ready(move |_| drop(place));
         }
     }
 }
 
-fn copy_here(target: &CudaResources, source: &Source) -> Result<(), (&'static str, Code)> {
-    let (Some((to, bytes, _)), Some(stream)) = (target.binding(0), target.stream()) else {
+/// Gives the copy to the source's stream.
+fn send(source: &CudaResources, place: &Place) -> Result<(), (&'static str, Code)> {
+    let (Some((from, bytes, _)), Some(stream)) = (source.binding(0), source.stream()) else {
         return Ok(());
     };
     if bytes == 0 {
         return Ok(());
     }
-    let api = target.api();
-    allow(api, source.home, target.home().device);
-    // SAFETY: both ranges are within pages of these contexts; the guard keeps the source's until the copy is over.
+    let api = source.api();
+    allow(api, place.home, source.home().device);
+    // SAFETY: both ranges are within pages of these contexts; the guard keeps the target's until the copy is over.
     let answer = unsafe {
         (api.copy_peer)(
-            to,
-            target.context(),
-            source.address,
-            source.context,
+            place.address,
+            place.context,
+            from,
+            source.context(),
             bytes as usize,
             stream,
         )

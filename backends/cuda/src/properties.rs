@@ -22,8 +22,7 @@ pub(crate) fn properties(
 ) -> Result<DeviceProperties, OpenError> {
     let positive = |attribute| Ok::<_, OpenError>(gpu.attribute(attribute)?.max(0) as u32);
     let mut features = BTreeSet::from([Feature::F64, Feature::F16, Feature::Bf16, Feature::I64]);
-    if positive(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? > 0 && gpu.api.launch_with.is_some()
-    {
+    if positive(Attribute::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)? > 0 {
         features.insert(Feature::Clusters);
     }
     if graph_api().is_some() {

@@ -2,7 +2,7 @@
 //! thread: the driver copies from and to pageable memory only while the caller waits.
 //!
 //! Blocks are of one size and are kept. A copy of more bytes takes several, and the GPU begins with the first while
-//! the processor fills the next. How many there are is bounded by what clients may have in flight (I12).
+//! the processor fills the next; small copies share one. How many there are is bounded by what clients may have in flight (I12).
 
 use std::sync::Arc;
 
@@ -12,15 +12,22 @@ use crate::driver::{Code, Context, Pinned};
 /// filling the next.
 pub(crate) const BLOCK_BYTES: usize = 1 << 20;
 
+/// Parts of blocks that small copies share begin at multiples of this, so that none is written in halves.
+const PART_ALIGNMENT: usize = 256;
+/// Copies up to this share a block with others.
+const SMALL_BYTES: usize = BLOCK_BYTES / 4;
+
 /// A part of a block that a copy uses.
 pub(crate) struct Staged {
     block: Arc<Pinned>,
+    offset: usize,
     bytes: usize,
 }
 
 impl Staged {
     pub(crate) fn start(&self) -> *mut u8 {
-        self.block.start().as_ptr()
+        // SAFETY: `take` gives out parts of blocks alone.
+        unsafe { self.block.start().as_ptr().add(self.offset) }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -28,12 +35,14 @@ impl Staged {
     }
 }
 
-/// The blocks that no copy uses.
+/// The blocks, and which of them no copy uses.
 pub(crate) struct Staging {
     context: Arc<Context>,
     free: Vec<Arc<Pinned>>,
-    /// In use by copies up to a cursor, oldest first.
+    /// In use by copies up to a cursor.
     busy: Vec<Arc<Pinned>>,
+    /// The block that small copies are given parts of, and how much of it is given out.
+    shared: Option<(Arc<Pinned>, usize)>,
 }
 
 impl Staging {
@@ -42,25 +51,63 @@ impl Staging {
             context: context.clone(),
             free: Vec::new(),
             busy: Vec::new(),
+            shared: None,
         }
     }
 
     /// Room for `bytes`, at most a block.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<Staged, Code> {
         debug_assert!(bytes <= BLOCK_BYTES);
-        let block = match self.free.pop().or_else(|| self.returned()) {
-            Some(block) => block,
-            None => Arc::new(Pinned::new(&self.context, BLOCK_BYTES)?),
-        };
+        if bytes <= SMALL_BYTES {
+            return self.share(bytes);
+        }
+        let block = self.block()?;
         self.busy.push(block.clone());
-        Ok(Staged { block, bytes })
+        Ok(Staged {
+            block,
+            offset: 0,
+            bytes,
+        })
     }
 
-    /// A block that no copy uses any more: those who did have dropped their part of it.
+    /// A part of the block that small copies share.
+    fn share(&mut self, bytes: usize) -> Result<Staged, Code> {
+        if let Some((block, used)) = &mut self.shared
+            && Arc::get_mut(block).is_some()
+        {
+            // All whom it was given to are done.
+            *used = 0;
+        }
+        let (block, used) = match self.shared.take() {
+            Some((block, used)) if used + bytes <= BLOCK_BYTES => (block, used),
+            full => {
+                self.busy.extend(full.map(|(block, _)| block));
+                (self.block()?, 0)
+            }
+        };
+        let next = (used + bytes.max(1)).next_multiple_of(PART_ALIGNMENT);
+        self.shared = Some((block.clone(), next));
+        Ok(Staged {
+            block,
+            offset: used,
+            bytes,
+        })
+    }
+
+    /// A block that no copy uses.
+    fn block(&mut self) -> Result<Arc<Pinned>, Code> {
+        match self.free.pop().or_else(|| self.returned()) {
+            Some(block) => Ok(block),
+            None => Ok(Arc::new(Pinned::new(&self.context, BLOCK_BYTES)?)),
+        }
+    }
+
+    /// A block that no copy uses any more: those who did have dropped their parts of it, and what they did to it is seen
+    /// here (`Arc::get_mut` acquires what a drop releases).
     fn returned(&mut self) -> Option<Arc<Pinned>> {
         let mut index = 0;
         while index < self.busy.len() {
-            if Arc::strong_count(&self.busy[index]) == 1 {
+            if Arc::get_mut(&mut self.busy[index]).is_some() {
                 self.free.push(self.busy.swap_remove(index));
             } else {
                 index += 1;

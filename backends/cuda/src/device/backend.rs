@@ -70,7 +70,8 @@ impl Backend for CudaDevice {
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
         if let Some(task) = self.replays.task(cursor) {
-            return self.launch_kernel(queue, launch, Some(task));
+            let taken = self.launch_kernel(queue, launch, Some(task));
+            return taken.inspect_err(|_| self.replays.cut());
         }
         self.begin(queue)?;
         self.launch_kernel(queue, launch, None)?;
@@ -113,7 +114,8 @@ impl Backend for CudaDevice {
         target: &BoundSlice,
     ) -> Result<(), Refused> {
         if let Some(task) = self.replays.task(place.cursor) {
-            return self.move_bytes(place.queue, source, target, Some(task));
+            let taken = self.move_bytes(place.queue, source, target, Some(task));
+            return taken.inspect_err(|_| self.replays.cut());
         }
         self.begin(place.queue)?;
         self.move_bytes(place.queue, source, target, None)?;
@@ -222,8 +224,13 @@ impl Backend for CudaDevice {
     }
 
     fn pump(&mut self, _budget: Duration) -> bool {
-        if !self.driven || self.ending.context.enter().is_err() {
+        if !self.driven {
             return false;
+        }
+        if let Err(code) = self.ending.context.enter() {
+            // Also how the driver tells of what broke before.
+            self.ending.lose("cuCtxSetCurrent", code);
+            return true;
         }
         let mut any = false;
         let polled = self.queues.iter_mut().try_for_each(|queue| {

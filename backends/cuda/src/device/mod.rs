@@ -145,10 +145,12 @@ impl Drop for CudaDevice {
         let device = &self.properties.name;
         tracing::debug!(target: "millstream::cuda", device, found, compiled, "kernels found compiled on disk, and compiled");
         // Whoever drops it may have another context current, or none.
-        let _ = self.ending.context.enter();
+        let context = self.ending.context.clone();
+        let _current = context.lend();
         for queue in &mut self.queues {
             let _ = queue.stream.synchronize();
         }
         self.queues.clear();
+        self.pages.end();
     }
 }

@@ -102,20 +102,19 @@ functions! {
         function = cuModuleGetFunction(*mut CUfunction, CUmodule, *const c_char);
         function_attribute = cuFuncGetAttribute(*mut c_int, c_uint, CUfunction);
         set_function_attribute = cuFuncSetAttribute(CUfunction, c_uint, c_int);
+        parameter_info = cuFuncGetParamInfo(CUfunction, usize, *mut usize, *mut usize);
+        launch_with = cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
         launch = cuLaunchKernel(
             CUfunction, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, CUstream,
             *mut *mut c_void, *mut *mut c_void
         );
     }
     optional {
-        // Since 12.4: the sizes of a kernel's parameters.
-        parameter_info = cuFuncGetParamInfo(CUfunction, usize, *mut usize, *mut usize);
         // Since 12.4: loads a function that would else be loaded by its first launch, under the context's lock.
         load_function = cuFuncLoad(CUfunction);
         // Since 11.7: words that streams write.
         write_value = cuStreamWriteValue64_v2(CUstream, CUdeviceptr, u64, c_uint);
-        // Since 12.0: launches with attributes, and tensor maps. Enumerations are numbers here.
-        launch_with = cuLaunchKernelEx(*const CUlaunchConfig, CUfunction, *mut *mut c_void, *mut *mut c_void);
+        // Since 12.0: tensor maps. Enumerations are numbers here.
         encode_tiled = cuTensorMapEncodeTiled(
             *mut CUtensorMap, c_uint, c_uint, *mut c_void, *const u64, *const u64, *const u32, *const u32,
             c_uint, c_uint, c_uint, c_uint

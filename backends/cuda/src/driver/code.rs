@@ -50,7 +50,7 @@ impl Code {
             600 => Class::NotReady,
             // The driver shuts down, an uncorrectable error of memory or of a link; and what a kernel did: after
             // each of these the documentation says that the process must be terminated and relaunched.
-            4 | 214 | 220 | 700 | 702 | 709 | 710 | 714..=719 | 721 => Class::Sticky,
+            4 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 721 | 911 => Class::Sticky,
             _ => Class::Refused,
         }
     }

@@ -99,6 +99,13 @@ impl Context {
         }
     }
 
+    /// Makes it current on a thread of somebody else's, until the value is dropped.
+    pub(crate) fn lend(&self) -> Result<Lent<'_>, Code> {
+        // SAFETY: the context is retained.
+        Code::check(unsafe { (self.api().push_context)(self.raw) })?;
+        Ok(Lent(self))
+    }
+
     /// Ends something that was made in it, on whatever thread its last owner let go of it: a client's knows nothing of
     /// CUDA, or has a context of its own current, which is so again afterwards.
     pub(crate) fn end(&self, call: &'static str, end: impl FnOnce(&Api) -> u32) {
@@ -157,6 +164,19 @@ impl Drop for Context {
         // SAFETY: retained once, released once; whatever was made in it holds this value.
         let answer = unsafe { (self.gpu.api.release_context)(self.gpu.device) };
         told("cuDevicePrimaryCtxRelease", answer);
+    }
+}
+
+/// The context is current on this thread; what was before is so again afterwards.
+pub(crate) struct Lent<'a>(&'a Context);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let mut ours: CUcontext = std::ptr::null_mut();
+        // SAFETY: it was pushed on this thread, the place for the answer is ours.
+        told("cuCtxPopCurrent", unsafe {
+            (self.0.api().pop_context)(&raw mut ours)
+        });
     }
 }
 

@@ -21,9 +21,9 @@ pub(crate) use memory::{PagePool, Pinned};
 pub(crate) use module::{Function, Module};
 pub(crate) use stream::{CuEvent, CuStream, TimedEvent};
 
-/// The oldest driver that will do, as `cuDriverGetVersion` counts: stream-ordered pools for every queue, and lazy
-/// loading that can be asked for.
-pub(crate) const VERSION_MIN: i32 = 12_000;
+/// The oldest driver that will do, as `cuDriverGetVersion` counts: the first that tells what an entry point takes, without which
+/// a wrong declaration would have the driver read what is not there.
+pub(crate) const VERSION_MIN: i32 = 12_040;
 
 /// A version as people write it.
 pub(crate) fn version_text(version: i32) -> String {

@@ -113,11 +113,9 @@ impl Function {
         self.set_attribute(LARGE_CLUSTERS, 1)
     }
 
-    /// The bytes of each of its parameters; none where the driver does not tell.
-    pub(crate) fn parameters(&self) -> Result<Option<Vec<usize>>, Code> {
-        let Some(info) = self.module.context.api().parameter_info else {
-            return Ok(None);
-        };
+    /// The bytes of each of its parameters.
+    pub(crate) fn parameters(&self) -> Result<Vec<usize>, Code> {
+        let info = self.module.context.api().parameter_info;
         let mut sizes = Vec::new();
         let (mut offset, mut bytes) = (0, 0);
         loop {
@@ -126,7 +124,7 @@ impl Function {
             match Code::check(answer) {
                 Ok(()) => sizes.push(bytes),
                 // Past the last.
-                Err(Code::INVALID_VALUE) => return Ok(Some(sizes)),
+                Err(Code::INVALID_VALUE) => return Ok(sizes),
                 Err(code) => return Err(code),
             }
         }

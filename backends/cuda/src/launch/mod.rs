@@ -6,7 +6,7 @@ mod tensor_map;
 use std::ffi::c_void;
 use std::ops::Range;
 
-use cudarc::driver::sys::{CUlaunchConfig, CUstream, CUtensorMap};
+use cudarc::driver::sys::{CUfunction, CUlaunchConfig, CUstream, CUtensorMap};
 use millstream_core::backend::{BoundCount, Launch, Refused};
 use millstream_core::id::QueueId;
 
@@ -14,6 +14,7 @@ pub use options::CudaLaunch;
 pub(crate) use options::{CLUSTER_PORTABLE, METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 
 use crate::device::CudaDevice;
+use crate::driver::{Api, Code};
 use crate::kernel::CudaKernel;
 
 /// Parameters of a launch that need no heap.
@@ -97,8 +98,24 @@ impl CudaDevice {
         if kernel.options.metadata_words > 0 {
             parameters.push(self.metadata(kernel.options.metadata_words, launch.metadata)?)?;
         }
+        if parameters.count != kernel.parameter_bytes.len() {
+            let (taken, brought) = (kernel.parameter_bytes.len(), parameters.count);
+            return Err(Refused::Task(format!(
+                "it brings {brought} parameters, and its kernel takes {taken}"
+            )));
+        }
         if cubes.contains(&0) {
             return Ok(());
+        }
+        if let Some(cluster) = kernel.options.cluster
+            && cubes
+                .iter()
+                .zip(&cluster)
+                .any(|(cubes, cluster)| !cubes.is_multiple_of(*cluster))
+        {
+            return Err(Refused::Task(format!(
+                "its cubes, {cubes:?}, are no multiple of its clusters, {cluster:?}"
+            )));
         }
         if let Some(task) = taken {
             self.replays
@@ -106,21 +123,11 @@ impl CudaDevice {
             return Ok(());
         }
         let stream = self.stream(queue);
+        let shape = kernel.shape(cubes);
         // SAFETY: the function is loaded; there is a value for each of its parameters, of its size
         // (`check_parameters`), read during the call.
-        let (call, answer) = unsafe {
-            match kernel.options.is_plain() {
-                true => (
-                    "cuLaunchKernel",
-                    self.launch_plainly(kernel, cubes, stream, parameters),
-                ),
-                false => (
-                    "cuLaunchKernelEx",
-                    self.launch_with(kernel, cubes, stream, parameters)?,
-                ),
-            }
-        };
-        self.check(call, answer)
+        let issued = unsafe { shape.issue(self.api(), stream, parameters.places.as_mut_ptr()) };
+        issued.map_err(|(call, code)| self.refusal(call, code))
     }
 
     fn encode(
@@ -154,64 +161,55 @@ impl CudaDevice {
         rest.fill(0);
         Ok(&raw const *self.metadata)
     }
+}
 
-    /// # Safety
-    /// The parameters are the kernel's.
-    unsafe fn launch_plainly(
-        &self,
-        kernel: &CudaKernel,
-        cubes: [u32; 3],
-        stream: CUstream,
-        mut parameters: Parameters,
-    ) -> u32 {
-        let ([x, y, z], [threads_x, threads_y, threads_z]) = (cubes, kernel.threads);
-        // SAFETY: the caller's promise.
-        unsafe {
-            (self.api().launch)(
-                kernel.function.raw(),
-                x,
-                y,
-                z,
-                threads_x,
-                threads_y,
-                threads_z,
-                kernel.shared_bytes,
-                stream,
-                parameters.places.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        }
-    }
+/// A launch without its parameters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    pub(crate) function: CUfunction,
+    pub(crate) cubes: [u32; 3],
+    pub(crate) threads: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    pub(crate) options: CudaLaunch,
+}
 
-    /// The same with attributes.
+// SAFETY: a function's handle, which the driver takes on any thread.
+unsafe impl Send for Shape {}
+
+impl Shape {
+    /// Gives the launch to a stream, or says which call was refused.
     ///
     /// # Safety
-    /// As above.
-    #[cold]
-    unsafe fn launch_with(
+    /// The function lives, and there is a value for each of its parameters, of its size.
+    #[inline]
+    pub(crate) unsafe fn issue(
         &self,
-        kernel: &CudaKernel,
-        cubes: [u32; 3],
+        api: &Api,
         stream: CUstream,
-        mut parameters: Parameters,
-    ) -> Result<u32, Refused> {
-        let Some(launch) = self.api().launch_with else {
-            return Err(Refused::Task(
-                "this driver launches nothing with attributes".to_owned(),
-            ));
-        };
-        if let Some(cluster) = kernel.options.cluster
-            && cubes
-                .iter()
-                .zip(&cluster)
-                .any(|(cubes, cluster)| !cubes.is_multiple_of(*cluster))
-        {
-            return Err(Refused::Task(format!(
-                "its cubes, {cubes:?}, are no multiple of its clusters, {cluster:?}"
-            )));
+        parameters: *mut *mut c_void,
+    ) -> Result<(), (&'static str, Code)> {
+        let ([x, y, z], [threads_x, threads_y, threads_z]) = (self.cubes, self.threads);
+        let null = std::ptr::null_mut();
+        if self.options.is_plain() {
+            // SAFETY: the caller's promise.
+            let answer = unsafe {
+                (api.launch)(
+                    self.function,
+                    x,
+                    y,
+                    z,
+                    threads_x,
+                    threads_y,
+                    threads_z,
+                    self.shared_bytes,
+                    stream,
+                    parameters,
+                    null,
+                )
+            };
+            return Code::check(answer).map_err(|code| ("cuLaunchKernel", code));
         }
-        let (mut attributes, count) = kernel.options.attributes();
-        let ([x, y, z], [threads_x, threads_y, threads_z]) = (cubes, kernel.threads);
+        let (mut attributes, count) = self.options.attributes();
         let config = CUlaunchConfig {
             gridDimX: x,
             gridDimY: y,
@@ -219,25 +217,20 @@ impl CudaDevice {
             blockDimX: threads_x,
             blockDimY: threads_y,
             blockDimZ: threads_z,
-            sharedMemBytes: kernel.shared_bytes,
+            sharedMemBytes: self.shared_bytes,
             hStream: stream,
             attrs: attributes.as_mut_ptr().cast(),
             numAttrs: count,
         };
         // SAFETY: the caller's promise; configuration and attributes are read during the call.
-        Ok(unsafe {
-            launch(
-                &raw const config,
-                kernel.function.raw(),
-                parameters.places.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        })
+        let answer =
+            unsafe { (api.launch_with)(&raw const config, self.function, parameters, null) };
+        Code::check(answer).map_err(|code| ("cuLaunchKernelEx", code))
     }
 }
 
 /// `CUlaunchAttribute`: which it is, and its value, of up to 64 bytes.
-#[repr(C)]
+#[repr(C, align(8))]
 #[derive(Clone, Copy, Default)]
 struct Attribute {
     id: u32,

@@ -21,18 +21,17 @@
 /// # let _ = kernel;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
 pub struct CudaLaunch {
     /// Cubes of a cluster along each axis.
-    pub cluster: Option<[u32; 3]>,
+    pub(crate) cluster: Option<[u32; 3]>,
     /// All cubes run at once, and may wait for each other.
-    pub cooperative: bool,
+    pub(crate) cooperative: bool,
     /// It may begin before what is ahead of it in its stream has ended.
-    pub programmatic: bool,
+    pub(crate) programmatic: bool,
     /// Tensor maps that the entry point takes.
-    pub tensor_maps: usize,
+    pub(crate) tensor_maps: usize,
     /// Words of metadata that the entry point has room for.
-    pub metadata_words: usize,
+    pub(crate) metadata_words: usize,
 }
 
 /// Tensor maps of one launch, at most: they are made on the stack.

@@ -169,14 +169,14 @@ impl Drop for Graph {
 
 fn kernel_node(call: &Call, parameters: *mut *mut std::ffi::c_void) -> CUDA_KERNEL_NODE_PARAMS {
     CUDA_KERNEL_NODE_PARAMS {
-        func: call.function,
-        gridDimX: call.cubes[0],
-        gridDimY: call.cubes[1],
-        gridDimZ: call.cubes[2],
-        blockDimX: call.threads[0],
-        blockDimY: call.threads[1],
-        blockDimZ: call.threads[2],
-        sharedMemBytes: call.shared_bytes,
+        func: call.shape.function,
+        gridDimX: call.shape.cubes[0],
+        gridDimY: call.shape.cubes[1],
+        gridDimZ: call.shape.cubes[2],
+        blockDimX: call.shape.threads[0],
+        blockDimY: call.shape.threads[1],
+        blockDimZ: call.shape.threads[2],
+        sharedMemBytes: call.shape.shared_bytes,
         kernelParams: parameters,
         extra: std::ptr::null_mut(),
         kern: std::ptr::null_mut(),

@@ -48,6 +48,8 @@ struct Taking {
     build: bool,
     /// It has a step that no graph can have.
     unfit: bool,
+    /// A task of it was refused as it was taken down: what there is is not the recording.
+    cut: bool,
 }
 
 /// Recordings that were replayed.
@@ -84,6 +86,7 @@ impl Replays {
             last: 0,
             build,
             unfit: false,
+            cut: false,
         });
         true
     }
@@ -95,6 +98,14 @@ impl Replays {
         let first = *taking.first.get_or_insert(cursor);
         taking.last = cursor;
         Some((cursor - first) as usize)
+    }
+
+    /// A task that was to be taken down was refused.
+    #[cold]
+    pub(crate) fn cut(&mut self) {
+        if let Some(taking) = &mut self.taking {
+            taking.cut = true;
+        }
     }
 
     /// Takes a launch down.
@@ -169,7 +180,11 @@ impl CudaDevice {
             return Ok(false);
         };
         let replays = &mut self.replays;
-        if taking.unfit || replays.steps.list.is_empty() {
+        if taking.unfit {
+            let known = (taking.recording, queue);
+            replays.known.insert(known, Known::Never);
+        }
+        if taking.unfit || taking.cut || replays.steps.list.is_empty() {
             return Ok(false);
         }
         let Some(known) = replays.known.get_mut(&(taking.recording, queue)) else {

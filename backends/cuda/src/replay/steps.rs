@@ -2,12 +2,12 @@
 
 use std::ffi::c_void;
 
-use cudarc::driver::sys::{CUdeviceptr, CUfunction, CUstream};
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
 
 use crate::driver::{Api, Code};
 use crate::fill::Set;
 use crate::kernel::CudaKernel;
-use crate::launch::{PARAMETERS_INLINE, Parameters};
+use crate::launch::{PARAMETERS_INLINE, Parameters, Shape};
 
 /// Steps, in order. Empty and filled again at each replay, on the same memory (I9).
 #[derive(Default)]
@@ -38,20 +38,14 @@ pub(crate) enum Action {
     Set(Set),
 }
 
-/// A kernel, and where its parameters are.
+/// A launch, and where its parameters are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Call {
-    pub(crate) function: CUfunction,
-    pub(crate) cubes: [u32; 3],
-    pub(crate) threads: [u32; 3],
-    pub(crate) shared_bytes: u32,
+    pub(crate) shape: Shape,
     /// The first of its `places`, and how many there are.
     first: u32,
     count: u32,
 }
-
-// SAFETY: a function's handle, which the driver takes on any thread.
-unsafe impl Send for Call {}
 
 impl Steps {
     pub(crate) fn clear(&mut self) {
@@ -83,10 +77,7 @@ impl Steps {
             }
         }
         let action = Action::Launch(Call {
-            function: kernel.function.raw(),
-            cubes,
-            threads: kernel.threads,
-            shared_bytes: kernel.shared_bytes,
+            shape: kernel.shape(cubes),
             first,
             count: self.places.len() as u32 - first,
         });
@@ -114,7 +105,14 @@ impl Steps {
     /// Could these be the steps of the same graph, with other values?
     pub(crate) fn have_the_shape_of(&self, other: &Self) -> bool {
         let alike = |(one, other): (&Step, &Step)| {
-            let same = std::mem::discriminant(&one.action) == std::mem::discriminant(&other.action);
+            let same = match (&one.action, &other.action) {
+                // Of memory that is set, a graph changes where and to what.
+                (Action::Set(one), Action::Set(other)) => {
+                    (one.element, one.pitch, one.width, one.height)
+                        == (other.element, other.pitch, other.width, other.height)
+                }
+                (one, other) => std::mem::discriminant(one) == std::mem::discriminant(other),
+            };
             same && one.task == other.task
         };
         self.list.len() == other.list.len()
@@ -156,22 +154,8 @@ impl Steps {
         unsafe {
             match &step.action {
                 Action::Launch(call) => {
-                    let ([x, y, z], [threads_x, threads_y, threads_z]) = (call.cubes, call.threads);
                     let mut parameters = self.parameters(call);
-                    let answer = (api.launch)(
-                        call.function,
-                        x,
-                        y,
-                        z,
-                        threads_x,
-                        threads_y,
-                        threads_z,
-                        call.shared_bytes,
-                        stream,
-                        parameters.as_mut_ptr(),
-                        std::ptr::null_mut(),
-                    );
-                    answered("cuLaunchKernel", answer)
+                    call.shape.issue(api, stream, parameters.as_mut_ptr())
                 }
                 Action::Copy { to, from, bytes } => {
                     answered("cuMemcpyDtoDAsync", (api.copy)(*to, *from, *bytes, stream))

@@ -92,3 +92,22 @@ fn a_pump_of_a_held_gpu_ends_i8() {
     drop((handle, stream, driver, device));
     gpu.assert_clean();
 }
+
+/// I5, I10: a driven device whose context cannot be entered any more is lost; nobody waits for it, and its driver goes.
+#[test]
+fn a_context_that_cannot_be_entered_is_a_loss_i5_i10() {
+    for nth in 1..60 {
+        let gpu = gpu(nth);
+        let (device, driver) = driven(2);
+        gpu.fault(Some("cuCtxSetCurrent"), nth, 700);
+        let ran = program::run(&device);
+        assert!(
+            !matches!(ran, Err(Error::TimedOut { .. })),
+            "call {nth}: {ran:?}"
+        );
+        drop((driver, device));
+        let mut reports = gpu.end();
+        reports.retain(|report| !report.starts_with("leak: "));
+        assert!(reports.is_empty(), "call {nth}: {}", reports.join("\n"));
+    }
+}

@@ -96,3 +96,25 @@ fn a_refused_copy_across_poisons_its_target_i7() {
     drop((from, to, short, none, nothing, streams, devices));
     gpu.assert_clean();
 }
+
+/// I5: copies both ways at once hold nobody up.
+#[test]
+fn opposite_copies_across_end_i5() {
+    let gpu = gpu(8);
+    gpu.gpus(2);
+    let devices = two();
+    let streams = devices.each_ref().map(|device| device.client().stream());
+    let [a, b] = streams
+        .each_ref()
+        .map(|stream| stream.create(&[5_u8; 3000]).unwrap());
+    std::thread::scope(|scope| {
+        let (here, there) = ((&streams[0], &a), (&streams[1], &b));
+        for _ in 0..2 {
+            scope.spawn(move || (0..10).for_each(|_| copy_across(here, there).unwrap()));
+            scope.spawn(move || (0..10).for_each(|_| copy_across(there, here).unwrap()));
+        }
+    });
+    assert_eq!(streams[0].read(&a).wait().unwrap(), [5; 3000]);
+    drop((a, b, streams, devices));
+    gpu.assert_clean();
+}

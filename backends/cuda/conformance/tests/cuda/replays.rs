@@ -4,7 +4,8 @@ use millstream_core::client::KernelHandle;
 use millstream_core::client::{Recording, Stream};
 use millstream_core::handle::Handle;
 use millstream_core::health::Health;
-use millstream_core::launch::{CubeCount, read, update};
+use millstream_core::launch::{CubeCount, read, update, write};
+use millstream_cuda::CudaLaunch;
 use rstest::rstest;
 
 use crate::support::*;
@@ -168,5 +169,42 @@ fn graphs_go_with_their_recordings_i12() {
     drop((streams, saxpy, client, device));
     assert_eq!(gpu.calls("cuGraphExecDestroy"), built);
     assert_eq!(gpu.calls("cuGraphDestroy"), built);
+    gpu.assert_clean();
+}
+
+/// I6: a kernel with attributes is launched with them at every replay, which is issued task by task.
+#[test]
+fn replays_launch_with_attributes_i6() {
+    let gpu = gpu(9);
+    let device = open(1);
+    let client = device.client();
+    let cluster = CudaLaunch::default().cluster([2, 1, 1]);
+    let fill = client.kernel(fill().with(cluster)).unwrap();
+    let stream = client.stream();
+    let to = stream.empty::<u32>(LEN).unwrap();
+    let recording = stream.record(|r| {
+        for value in 1..4_u32 {
+            r.launch(
+                &fill,
+                CubeCount::Static(4, 1, 1),
+                (write(&to), value, LEN as u32),
+            )?;
+        }
+        Ok(())
+    });
+    let recording = recording.unwrap();
+    for _ in 0..4 {
+        recording.replay(&stream).unwrap();
+        assert_eq!(stream.read(&to).wait().unwrap(), [3; LEN]);
+    }
+    let launched = gpu.launched();
+    assert_eq!(launched.len(), 12);
+    assert!(
+        launched
+            .iter()
+            .all(|said| said.contains("cluster [2, 1, 1]")),
+        "{launched:?}"
+    );
+    drop((recording, to, fill, stream, client, device));
     gpu.assert_clean();
 }
