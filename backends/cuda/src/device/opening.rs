@@ -50,7 +50,11 @@ impl CudaDevice {
         let levels = context
             .priorities()
             .map_err(|code| refused("cuCtxGetStreamPriorityRange", code))?;
-        let properties = properties(gpu, queues, priorities)?;
+        let mut properties = properties(gpu, queues, priorities)?;
+        if host.trace_capacity > 0 {
+            // A task is three calls of the driver then: one for each of its times, too.
+            properties.max_queue_depth /= 3;
+        }
         let depth = properties.max_queue_depth;
         let pooled =
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
