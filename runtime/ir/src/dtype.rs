@@ -70,6 +70,16 @@ impl DType {
         }
     }
 
+    /// Is it a float?
+    pub const fn is_float(self) -> bool {
+        matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::Bf16)
+    }
+
+    /// The type with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
+    }
+
     /// The name, as it is written in Rust.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,8 +1,23 @@
-//! Element types of millstream's kernels and tensors.
+//! What kernels are made of, for every device: element types, operations, and programs.
 //!
-//! Data types only, for now: the kernel IR and its SSA level join when the graph compiler does.
-//! This crate depends on nothing.
+//! | module | what it is |
+//! | --- | --- |
+//! | [`dtype`](DType) | element types |
+//! | [`op`] | what is done to values, in words that all levels share |
+//! | [`nest`] | a fused kernel over an index space: what the graph compiler makes |
+//! | [`matmul`](Matmul) | a product of matrices |
+//! | [`program`](Program) | any of them |
+//!
+//! Plain data and pure functions. This crate depends on nothing, and knows no device.
 
 mod dtype;
+mod matmul;
+pub mod nest;
+pub mod op;
+mod program;
 
 pub use dtype::DType;
+pub use matmul::Matmul;
+pub use nest::{Nest, NestError};
+pub use op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+pub use program::Program;

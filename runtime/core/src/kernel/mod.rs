@@ -15,6 +15,9 @@ use std::sync::Arc;
 pub use native::{AtomicElement, Cube, NativeArgs, NativeView};
 pub use signature::{BindingSpec, ScalarSpec, Share, Signature};
 
+use millstream_ir::nest::BufferMode;
+use millstream_ir::{DType, NestError, Program};
+
 use crate::access::Access;
 use crate::element::Element;
 use crate::error::KernelError;
@@ -37,6 +40,8 @@ pub enum Source {
     Cubin(Arc<[u8]>),
     /// WGSL text.
     Wgsl(Arc<str>),
+    /// A program that every device lowers for itself.
+    Ir(Arc<Program>),
 }
 
 impl Source {
@@ -48,6 +53,7 @@ impl Source {
             Source::Ptx(_) => "PTX",
             Source::Cubin(_) => "cubin",
             Source::Wgsl(_) => "WGSL",
+            Source::Ir(_) => "IR",
         }
     }
 }
@@ -132,6 +138,34 @@ impl Kernel {
             sources: Vec::new(),
             extensions: Extensions::default(),
         }
+    }
+
+    /// A kernel for any device, out of a program: its bindings are the program's, by pointer, and its scalars are the
+    /// program's launch words, each a `u64`. Bindings may overlap where the program says that it works in place.
+    ///
+    /// # Errors
+    /// What is wrong with the program.
+    pub fn from_program(
+        name: impl Into<Arc<str>>,
+        program: Arc<Program>,
+    ) -> Result<Self, NestError> {
+        program.check()?;
+        let mut kernel = Self::new(name).may_alias();
+        for (index, (dtype, mode)) in program.buffers().into_iter().enumerate() {
+            kernel.signature.push_binding(BindingSpec {
+                name: format!("b{index}").into(),
+                access: match mode {
+                    BufferMode::Read => Access::Read,
+                    BufferMode::Write => Access::Write,
+                    BufferMode::Update => Access::ReadWrite,
+                },
+                dtype,
+                share: Share::Raw,
+            });
+        }
+        let words = (0..program.words()).map(|index| (format!("w{index}").into(), DType::U64));
+        kernel.signature.push_scalars(words);
+        Ok(kernel.source(Source::Ir(program)))
     }
 
     /// Adds a binding that is only read: every cube sees all of it.

@@ -1,0 +1,40 @@
+//! Matrix products, batched, with something done to each element of the result.
+
+use crate::{DType, Nest};
+
+/// A product of matrices: `out[b.., i, j] = epilogue(sum over k of lhs[b.., i, k] * rhs[b.., k, j])`.
+///
+/// Its bindings are `lhs` (read), `rhs` (read), `out`, and then those of the epilogue but its first. Like a
+/// [`Nest`] it says nothing of lengths. Its launch words are, in order:
+///
+/// | words | what |
+/// | --- | --- |
+/// | `batch` | lengths of the batch axes |
+/// | 3 | m, n, k |
+/// | `batch` + 2 | strides of `lhs`: batch axes, m, k; a stride of 0 broadcasts |
+/// | `batch` + 2 | strides of `rhs`: batch axes, k, n |
+/// | `batch` + 2 | strides of `out`: batch axes, m, n |
+/// | 3 | offsets of `lhs`, `rhs` and `out`, in elements |
+/// | rest | the words of the epilogue |
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Matmul {
+    /// The type of all three. Products of halves are summed as `f32`; those of integers wrap.
+    pub dtype: DType,
+    /// How many batch axes there are.
+    pub batch: usize,
+    /// What is done to each element of the product. Its axes are `batch..`, m and n, all of them outer, and its first buffer is `out`,
+    /// which it updates in place through its access 0: the product is there when it runs.
+    pub epilogue: Option<Nest>,
+}
+
+impl Matmul {
+    /// How many launch words there are.
+    pub fn words(&self) -> usize {
+        self.epilogue_words() + self.epilogue.as_ref().map_or(0, |nest| nest.words)
+    }
+
+    /// Index of the first word of the epilogue.
+    pub fn epilogue_words(&self) -> usize {
+        self.batch + 3 + 3 * (self.batch + 2) + 3
+    }
+}
