@@ -6,6 +6,7 @@
 //! | [`op`] | what is done to values, in words that all levels share |
 //! | [`nest`] | a fused kernel over an index space: what the graph compiler makes |
 //! | [`matmul`](Matmul) | a product of matrices |
+//! | [`ssa`] | what one thread of a cube does: hand-written kernels, and what nests become on GPUs |
 //! | [`program`](Program) | any of them |
 //!
 //! Plain data and pure functions. This crate depends on nothing, and knows no device.
@@ -15,9 +16,12 @@ mod matmul;
 pub mod nest;
 pub mod op;
 mod program;
+pub mod ssa;
+mod text;
 
 pub use dtype::DType;
 pub use matmul::Matmul;
 pub use nest::{Nest, NestError};
 pub use op::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
-pub use program::Program;
+pub use program::{Program, ProgramError};
+pub use text::TextError;

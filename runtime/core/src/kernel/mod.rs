@@ -16,7 +16,7 @@ pub use native::{AtomicElement, Cube, NativeArgs, NativeView};
 pub use signature::{BindingSpec, ScalarSpec, Share, Signature};
 
 use millstream_ir::nest::BufferMode;
-use millstream_ir::{DType, NestError, Program};
+use millstream_ir::{DType, Program, ProgramError};
 
 use crate::access::Access;
 use crate::element::Element;
@@ -141,19 +141,23 @@ impl Kernel {
     }
 
     /// A kernel for any device, out of a program: its bindings are the program's, by pointer, and its scalars are the
-    /// program's launch words, each a `u64`. Bindings may overlap where the program says that it works in place.
+    /// program's launch words, each a `u64`. Bindings may overlap where the program says that it works in place. A cube
+    /// has the threads of an SSA function.
     ///
     /// # Errors
     /// What is wrong with the program.
     pub fn from_program(
         name: impl Into<Arc<str>>,
         program: Arc<Program>,
-    ) -> Result<Self, NestError> {
+    ) -> Result<Self, ProgramError> {
         program.check()?;
         let mut kernel = Self::new(name).may_alias();
+        if let Program::Ssa(function) = program.as_ref() {
+            kernel = kernel.threads(function.threads);
+        }
         for (index, (dtype, mode)) in program.buffers().into_iter().enumerate() {
             kernel.signature.push_binding(BindingSpec {
-                name: format!("b{index}").into(),
+                name: program.buffer_name(index).into(),
                 access: match mode {
                     BufferMode::Read => Access::Read,
                     BufferMode::Write => Access::Write,

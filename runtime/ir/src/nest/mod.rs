@@ -22,6 +22,7 @@
 //! 3. Stores of one nest write disjoint bytes, unless they scatter: those happen in the order of the inner axes.
 
 mod check;
+mod parse;
 mod text;
 
 pub use check::NestError;

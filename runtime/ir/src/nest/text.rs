@@ -16,6 +16,20 @@ use std::fmt;
 
 use crate::nest::{Access, BufferMode, Level, Nest, Op, Scatter, Store, Stride};
 
+impl BufferMode {
+    /// All of them.
+    pub const ALL: [BufferMode; 3] = [BufferMode::Read, BufferMode::Write, BufferMode::Update];
+
+    /// Its word in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BufferMode::Read => "read",
+            BufferMode::Write => "write",
+            BufferMode::Update => "update",
+        }
+    }
+}
+
 impl fmt::Display for Stride {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -91,11 +105,7 @@ impl fmt::Display for Nest {
         let (outer, inner, words) = (self.outer, self.inner, self.words);
         writeln!(f, "nest outer {outer} inner {inner} words {words}")?;
         for (index, buffer) in self.buffers.iter().enumerate() {
-            let mode = match buffer.mode {
-                BufferMode::Read => "read",
-                BufferMode::Write => "write",
-                BufferMode::Update => "update",
-            };
+            let mode = buffer.mode.name();
             writeln!(f, "  buffer {index} {} {mode}", buffer.dtype)?;
         }
         for (index, access) in self.accesses.iter().enumerate() {

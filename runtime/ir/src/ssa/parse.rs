@@ -1,0 +1,311 @@
+//! Reading a function's text. What comes out is not checked: [`Function::check`] does that.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+
+use super::{
+    Array, Axis, Block, DEPTH_MAX, Function, Memory, Op, Param, Position, Scalar, Scope, Stmt,
+    Type, ValueId,
+};
+use crate::nest::BufferMode;
+use crate::text::{Scanner, TextError};
+use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
+
+/// Values of a text at most: their numbers are places in a list.
+const VALUES_MAX: ValueId = 1 << 20;
+
+impl FromStr for Function {
+    type Err = TextError;
+
+    fn from_str(text: &str) -> Result<Self, TextError> {
+        let mut reader = Reader {
+            scanner: Scanner::new(text),
+            function: Function {
+                name: String::new(),
+                threads: [1; 3],
+                params: Vec::new(),
+                scalars: Vec::new(),
+                shared: Vec::new(),
+                locals: Vec::new(),
+                values: Vec::new(),
+                body: Vec::new(),
+            },
+            types: HashMap::new(),
+        };
+        reader.header()?;
+        reader.function.body = reader.block(0)?;
+        reader.scanner.end()?;
+        let Reader {
+            mut function,
+            types,
+            ..
+        } = reader;
+        let count = types.keys().max().map_or(0, |most| *most as usize + 1);
+        // What no statement defines has no type; nothing uses it in a function that is right.
+        function.values = vec![Type::one(DType::Bool); count];
+        for (value, of) in types {
+            function.values[value as usize] = of;
+        }
+        Ok(function)
+    }
+}
+
+struct Reader<'a> {
+    scanner: Scanner<'a>,
+    function: Function,
+    types: HashMap<ValueId, Type>,
+}
+
+impl Reader<'_> {
+    fn header(&mut self) -> Result<(), TextError> {
+        self.scanner.expect("kernel")?;
+        self.function.name = self.scanner.word("the function's name")?.to_owned();
+        self.scanner.expect("threads")?;
+        for axis in &mut self.function.threads {
+            *axis = self.scanner.number("a number of threads")?;
+        }
+        loop {
+            let kind = self.scanner.next();
+            if kind == "{" {
+                return Ok(());
+            }
+            let mode = BufferMode::ALL.into_iter().find(|mode| mode.name() == kind);
+            if mode.is_none() && !matches!(kind, "scalar" | "shared" | "local") {
+                let what = "`read`, `write`, `update`, `scalar`, `shared`, `local` or `{`";
+                return Err(self.scanner.expected(what, kind));
+            }
+            let name = self.scanner.word("a name")?.to_owned();
+            self.scanner.expect(":")?;
+            let dtype = self.scanner.dtype()?;
+            match (mode, kind) {
+                (Some(mode), _) => self.function.params.push(Param { name, dtype, mode }),
+                (None, "scalar") => self.function.scalars.push(Scalar { name, dtype }),
+                (None, kind) => {
+                    let mut len = 1;
+                    if self.scanner.take("[") {
+                        len = self.scanner.number("a length")?;
+                        self.scanner.expect("]")?;
+                    }
+                    let arrays = match kind {
+                        "shared" => &mut self.function.shared,
+                        _ => &mut self.function.locals,
+                    };
+                    arrays.push(Array { name, dtype, len });
+                }
+            }
+        }
+    }
+
+    /// Statements up to the `}` behind them.
+    fn block(&mut self, depth: usize) -> Result<Block, TextError> {
+        if depth > DEPTH_MAX {
+            let why = format!("more than {DEPTH_MAX} blocks within each other");
+            return Err(self.scanner.wrong(why));
+        }
+        let mut body = Block::new();
+        while !self.scanner.take("}") {
+            body.push(self.stmt(depth)?);
+        }
+        Ok(body)
+    }
+
+    fn stmt(&mut self, depth: usize) -> Result<Stmt, TextError> {
+        match self.scanner.next() {
+            "%" => {
+                let value = self.number()?;
+                self.scanner.expect(":")?;
+                let of = self.of()?;
+                self.types.insert(value, of);
+                self.scanner.expect("=")?;
+                let op = self.op(of)?;
+                Ok(Stmt::Let { value, op })
+            }
+            "store" => {
+                let (to, at) = self.element()?;
+                self.scanner.expect("=")?;
+                let value = self.value()?;
+                Ok(Stmt::Store { to, at, value })
+            }
+            "add" => {
+                let (to, at) = self.element()?;
+                let Some(at) = at else {
+                    return Err(self
+                        .scanner
+                        .wrong("an addition names its element: `add a[%0] += %1`"));
+                };
+                self.scanner.expect("+=")?;
+                let value = self.value()?;
+                Ok(Stmt::AtomicAdd { to, at, value })
+            }
+            "if" => {
+                let condition = self.value()?;
+                self.scanner.expect("{")?;
+                let then = self.block(depth + 1)?;
+                let mut otherwise = Block::new();
+                if self.scanner.take("else") {
+                    self.scanner.expect("{")?;
+                    otherwise = self.block(depth + 1)?;
+                }
+                Ok(Stmt::If {
+                    condition,
+                    then,
+                    otherwise,
+                })
+            }
+            "for" => {
+                let index = self.value()?;
+                self.types.insert(index, DType::I64.into());
+                self.scanner.expect("in")?;
+                let start = self.value()?;
+                self.scanner.expect("..")?;
+                let end = self.value()?;
+                self.scanner.expect("step")?;
+                let step = self.value()?;
+                let unroll = self.scanner.take("unroll");
+                self.scanner.expect("{")?;
+                let body = self.block(depth + 1)?;
+                Ok(Stmt::For {
+                    index,
+                    start,
+                    end,
+                    step,
+                    unroll,
+                    body,
+                })
+            }
+            "barrier" => Ok(Stmt::Barrier),
+            found => Err(self.scanner.expected("a statement or `}`", found)),
+        }
+    }
+
+    fn value(&mut self) -> Result<ValueId, TextError> {
+        self.scanner.expect("%")?;
+        self.number()
+    }
+
+    fn number(&mut self) -> Result<ValueId, TextError> {
+        let value = self.scanner.number("the number of a value")?;
+        if value < VALUES_MAX {
+            return Ok(value);
+        }
+        let why = format!("values are numbered below {VALUES_MAX}");
+        Err(self.scanner.wrong(why))
+    }
+
+    /// `f32`, or `f32x4`.
+    fn of(&mut self) -> Result<Type, TextError> {
+        let token = self.scanner.next();
+        let (name, lanes) = token.split_once('x').unwrap_or((token, "1"));
+        match (DType::from_name(name), lanes.parse()) {
+            (Some(dtype), Ok(lanes)) => Ok(Type { dtype, lanes }),
+            _ => Err(self.scanner.expected("a type", token)),
+        }
+    }
+
+    /// `name`, or `name[%index]`.
+    fn element(&mut self) -> Result<(Memory, Option<ValueId>), TextError> {
+        let name = self.scanner.word("a buffer or an array")?;
+        let place = |index: usize| index.min(usize::from(u16::MAX)) as u16;
+        let array = |arrays: &[Array]| arrays.iter().position(|array| array.name == name);
+        let function = &self.function;
+        let param = function.params.iter().position(|param| param.name == name);
+        let memory = param
+            .map(|index| Memory::Param(place(index)))
+            .or_else(|| array(&function.shared).map(|index| Memory::Shared(place(index))))
+            .or_else(|| array(&function.locals).map(|index| Memory::Local(place(index))));
+        let Some(memory) = memory else {
+            return Err(self.scanner.wrong(format!("there is no `{name}`")));
+        };
+        if !self.scanner.take("[") {
+            return Ok((memory, None));
+        }
+        let at = self.value()?;
+        self.scanner.expect("]")?;
+        Ok((memory, Some(at)))
+    }
+
+    fn op(&mut self, of: Type) -> Result<Op, TextError> {
+        let word = self.scanner.word("an operation")?;
+        let position = Position::ALL.into_iter().find(|p| p.name() == word);
+        if let Some(position) = position {
+            let axis = self.scanner.next();
+            let found = Axis::ALL.into_iter().find(|a| a.name() == axis);
+            let axis = found.ok_or_else(|| self.scanner.expected("`x`, `y` or `z`", axis))?;
+            return Ok(Op::Position(position, axis));
+        }
+        if let Some(op) = UnaryOp::from_name(word) {
+            return Ok(Op::Unary(op, self.value()?));
+        }
+        if let Some(op) = BinaryOp::from_name(word) {
+            return Ok(Op::Binary(op, self.value()?, self.value()?));
+        }
+        if let Some(op) = CompareOp::from_name(word) {
+            return Ok(Op::Compare(op, self.value()?, self.value()?));
+        }
+        Ok(match word {
+            "const" => Op::Const(self.bits(of.dtype)?),
+            "scalar" => {
+                let name = self.scanner.word("the name of a scalar")?;
+                let scalars = &self.function.scalars;
+                match scalars.iter().position(|scalar| scalar.name == name) {
+                    Some(index) => Op::Scalar(index.min(usize::from(u16::MAX)) as u16),
+                    None => return Err(self.scanner.wrong(format!("there is no scalar `{name}`"))),
+                }
+            }
+            "load" => {
+                let (memory, at) = self.element()?;
+                Op::Load(memory, at)
+            }
+            "lane" => Op::Lane(self.value()?, self.scanner.number("a lane")?),
+            "splat" => Op::Splat(self.value()?),
+            "pack" => {
+                let lanes = (0..of.lanes).map(|_| self.value());
+                Op::Pack(lanes.collect::<Result<_, _>>()?)
+            }
+            "select" => Op::Select(self.value()?, self.value()?, self.value()?),
+            "cast" => Op::Cast(self.value()?),
+            "fma" => Op::Fma(self.value()?, self.value()?, self.value()?),
+            "random" => Op::Random(self.value()?, self.value()?),
+            "reduce" => {
+                let scope = match self.scanner.next() {
+                    "cube" => Scope::Cube,
+                    "row" => Scope::Row,
+                    found => return Err(self.scanner.expected("`cube` or `row`", found)),
+                };
+                let op = self.scanner.next();
+                let found = ReduceOp::from_name(op);
+                let op = found.ok_or_else(|| self.scanner.expected("a reduction", op))?;
+                Op::Reduce(scope, op, self.value()?)
+            }
+            word => return Err(self.scanner.expected("an operation", word)),
+        })
+    }
+
+    /// A constant: a number as the type has it, or its bits as `0x..`.
+    fn bits(&mut self, dtype: DType) -> Result<u64, TextError> {
+        let token = self.scanner.next();
+        if let Some(digits) = token.strip_prefix("0x") {
+            let bits = u64::from_str_radix(digits, 16);
+            return bits.map_err(|_| self.scanner.expected("a constant", token));
+        }
+        let bits = match dtype {
+            DType::F64 => token.parse().ok().map(f64::to_bits),
+            DType::F32 => token.parse().ok().map(|x: f32| u64::from(x.to_bits())),
+            DType::F16 | DType::Bf16 => None,
+            DType::Bool => token.parse::<bool>().ok().map(u64::from),
+            DType::I64 => token.parse().ok().map(|x: i64| x as u64),
+            DType::I32 => token.parse().ok().map(|x: i32| u64::from(x as u32)),
+            DType::I16 => token.parse().ok().map(|x: i16| u64::from(x as u16)),
+            DType::I8 => token.parse().ok().map(|x: i8| u64::from(x as u8)),
+            DType::U64 => token.parse().ok(),
+            DType::U32 => token.parse().ok().map(|x: u32| u64::from(x)),
+            DType::U16 => token.parse().ok().map(|x: u16| u64::from(x)),
+            DType::U8 => token.parse().ok().map(|x: u8| u64::from(x)),
+        };
+        let what = match dtype {
+            DType::F16 | DType::Bf16 => format!("the bits of a {dtype}, `0x..`"),
+            dtype => format!("a constant of type {dtype}"),
+        };
+        bits.ok_or_else(|| self.scanner.expected(&what, token))
+    }
+}

@@ -1,0 +1,225 @@
+//! A function as text. `parse` reads it back.
+
+use std::fmt;
+
+use super::{Array, Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
+use crate::DType;
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.lanes {
+            1 => write!(f, "{}", self.dtype),
+            lanes => write!(f, "{}x{lanes}", self.dtype),
+        }
+    }
+}
+
+impl Position {
+    /// All of them.
+    pub const ALL: [Position; 4] = [
+        Position::Thread,
+        Position::Cube,
+        Position::Threads,
+        Position::Cubes,
+    ];
+
+    /// Its word in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Position::Thread => "thread",
+            Position::Cube => "cube",
+            Position::Threads => "threads",
+            Position::Cubes => "cubes",
+        }
+    }
+}
+
+impl Axis {
+    /// All of them.
+    pub const ALL: [Axis; 3] = [Axis::X, Axis::Y, Axis::Z];
+
+    /// Its word in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Axis::X => "x",
+            Axis::Y => "y",
+            Axis::Z => "z",
+        }
+    }
+}
+
+/// A statement or more, as the function that they are of writes them.
+struct Written<'a, T: ?Sized>(&'a Function, &'a T);
+
+impl Function {
+    /// A statement without the blocks in it, for messages.
+    pub(super) fn line(&self, stmt: &Stmt) -> String {
+        let text = Head(self, stmt).to_string();
+        text.trim_end_matches(" {").to_owned()
+    }
+}
+
+/// An element of memory.
+struct Element<'a>(&'a Function, Memory, Option<ValueId>);
+
+impl fmt::Display for Element<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Element(function, memory, at) = self;
+        match function.memory(*memory) {
+            Some((name, _)) => f.write_str(name)?,
+            None => write!(f, "{memory:?}")?,
+        }
+        at.map_or(Ok(()), |at| write!(f, "[%{at}]"))
+    }
+}
+
+/// A constant, so that it reads back as the same bits.
+struct Bits(u64, Option<DType>);
+
+impl fmt::Display for Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Bits(bits, dtype) = *self;
+        let fits = |dtype: &DType| dtype.size() == 8 || bits >> (8 * dtype.size()) == 0;
+        match dtype.filter(fits) {
+            Some(DType::F64) if f64::from_bits(bits).is_finite() => {
+                write!(f, "{:?}", f64::from_bits(bits))
+            }
+            Some(DType::F32) if f32::from_bits(bits as u32).is_finite() => {
+                write!(f, "{:?}", f32::from_bits(bits as u32))
+            }
+            Some(DType::I64) => write!(f, "{}", bits as i64),
+            Some(DType::I32) => write!(f, "{}", bits as i32),
+            Some(DType::I16) => write!(f, "{}", bits as i16),
+            Some(DType::I8) => write!(f, "{}", bits as i8),
+            Some(DType::U64 | DType::U32 | DType::U16 | DType::U8) => write!(f, "{bits}"),
+            Some(DType::Bool) if bits < 2 => write!(f, "{}", bits == 1),
+            _ => write!(f, "{bits:#x}"),
+        }
+    }
+}
+
+impl fmt::Display for Written<'_, (Option<Type>, &Op)> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Written(function, (of, op)) = self;
+        match op {
+            Op::Const(bits) => write!(f, "const {}", Bits(*bits, of.map(|of| of.dtype))),
+            Op::Scalar(index) => match function.scalars.get(usize::from(*index)) {
+                Some(scalar) => write!(f, "scalar {}", scalar.name),
+                None => write!(f, "scalar {index}"),
+            },
+            Op::Position(position, axis) => write!(f, "{} {}", position.name(), axis.name()),
+            Op::Load(memory, at) => write!(f, "load {}", Element(function, *memory, *at)),
+            Op::Lane(a, lane) => write!(f, "lane %{a} {lane}"),
+            Op::Splat(a) => write!(f, "splat %{a}"),
+            Op::Pack(values) => {
+                f.write_str("pack")?;
+                values.iter().try_for_each(|value| write!(f, " %{value}"))
+            }
+            Op::Unary(op, a) => write!(f, "{op} %{a}"),
+            Op::Binary(op, a, b) => write!(f, "{op} %{a} %{b}"),
+            Op::Compare(op, a, b) => write!(f, "{op} %{a} %{b}"),
+            Op::Select(condition, a, b) => write!(f, "select %{condition} %{a} %{b}"),
+            Op::Cast(a) => write!(f, "cast %{a}"),
+            Op::Fma(a, b, c) => write!(f, "fma %{a} %{b} %{c}"),
+            Op::Random(seed, counter) => write!(f, "random %{seed} %{counter}"),
+            Op::Reduce(Scope::Cube, op, a) => write!(f, "reduce cube {op} %{a}"),
+            Op::Reduce(Scope::Row, op, a) => write!(f, "reduce row {op} %{a}"),
+        }
+    }
+}
+
+/// The first line of a statement.
+struct Head<'a>(&'a Function, &'a Stmt);
+
+impl fmt::Display for Head<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Head(function, stmt) = *self;
+        match stmt {
+            Stmt::Let { value, op } => {
+                let of = function.values.get(*value as usize).copied();
+                write!(f, "%{value}: ")?;
+                match of {
+                    Some(of) => write!(f, "{of}")?,
+                    None => f.write_str("?")?,
+                }
+                write!(f, " = {}", Written(function, &(of, op)))
+            }
+            Stmt::Store { to, at, value } => {
+                write!(f, "store {} = %{value}", Element(function, *to, *at))
+            }
+            Stmt::AtomicAdd { to, at, value } => {
+                write!(f, "add {} += %{value}", Element(function, *to, Some(*at)))
+            }
+            Stmt::If { condition, .. } => write!(f, "if %{condition} {{"),
+            Stmt::For {
+                index,
+                start,
+                end,
+                step,
+                unroll,
+                ..
+            } => {
+                let unroll = if *unroll { " unroll" } else { "" };
+                write!(
+                    f,
+                    "for %{index} in %{start} .. %{end} step %{step}{unroll} {{"
+                )
+            }
+            Stmt::Barrier => f.write_str("barrier"),
+        }
+    }
+}
+
+fn block(
+    f: &mut fmt::Formatter<'_>,
+    function: &Function,
+    body: &Block,
+    depth: usize,
+) -> fmt::Result {
+    for stmt in body {
+        let indent = "  ".repeat(depth);
+        writeln!(f, "{indent}{}", Head(function, stmt))?;
+        match stmt {
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                block(f, function, then, depth + 1)?;
+                if !otherwise.is_empty() {
+                    writeln!(f, "{indent}}} else {{")?;
+                    block(f, function, otherwise, depth + 1)?;
+                }
+                writeln!(f, "{indent}}}")?;
+            }
+            Stmt::For { body, .. } => {
+                block(f, function, body, depth + 1)?;
+                writeln!(f, "{indent}}}")?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.threads;
+        writeln!(f, "kernel {} threads {x} {y} {z}", self.name)?;
+        for param in &self.params {
+            writeln!(f, "  {} {}: {}", param.mode.name(), param.name, param.dtype)?;
+        }
+        for scalar in &self.scalars {
+            writeln!(f, "  scalar {}: {}", scalar.name, scalar.dtype)?;
+        }
+        for (kind, arrays) in [("shared", &self.shared), ("local", &self.locals)] {
+            for Array { name, dtype, len } in arrays {
+                match len {
+                    1 => writeln!(f, "  {kind} {name}: {dtype}")?,
+                    len => writeln!(f, "  {kind} {name}: {dtype}[{len}]")?,
+                }
+            }
+        }
+        writeln!(f, "{{")?;
+        block(f, self, &self.body, 1)?;
+        writeln!(f, "}}")
+    }
+}

@@ -1,0 +1,208 @@
+//! Reading texts: words, numbers and signs, and where each stands.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::DType;
+
+/// Why a text is no program, and where: lines and columns count from 1.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TextError {
+    /// The line.
+    pub line: usize,
+    /// The letter in it.
+    pub column: usize,
+    /// What is wrong there.
+    pub why: String,
+}
+
+impl fmt::Display for TextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "line {}, column {}: {}",
+            self.line, self.column, self.why
+        )
+    }
+}
+
+impl std::error::Error for TextError {}
+
+/// A text that is read from its beginning. White space separates, and `#` begins what is not read, to the end of the line.
+pub(crate) struct Scanner<'a> {
+    text: &'a str,
+    /// Bytes that are read.
+    at: usize,
+    /// Where the last token began.
+    last: usize,
+}
+
+impl<'a> Scanner<'a> {
+    pub(crate) fn new(text: &'a str) -> Self {
+        let (at, last) = (0, 0);
+        Self { text, at, last }
+    }
+
+    /// What is wrong with the last token.
+    pub(crate) fn wrong(&self, why: impl Into<String>) -> TextError {
+        let before = &self.text[..self.last];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        TextError {
+            line: 1 + before.matches('\n').count(),
+            column: 1 + before[line_start..].chars().count(),
+            why: why.into(),
+        }
+    }
+
+    fn skip(&mut self) {
+        loop {
+            let rest = &self.text[self.at..];
+            let trimmed = rest.trim_start();
+            self.at += rest.len() - trimmed.len();
+            if !trimmed.starts_with('#') {
+                return;
+            }
+            self.at += trimmed.find('\n').unwrap_or(trimmed.len());
+        }
+    }
+
+    /// The next token: a word or number, two dots, or one sign. Nothing at the end.
+    pub(crate) fn peek(&mut self) -> &'a str {
+        self.skip();
+        let rest = &self.text[self.at..];
+        let word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let mut letters = rest.char_indices();
+        let end = match letters.next() {
+            None => 0,
+            Some((_, '.')) if rest.starts_with("..") => 2,
+            Some((_, '+')) if rest.starts_with("+=") => 2,
+            Some((_, first)) if word(first) || (first == '-' && number_follows(rest)) => {
+                self.word_end(rest)
+            }
+            Some((_, first)) => first.len_utf8(),
+        };
+        &rest[..end]
+    }
+
+    /// Where a word or number ends: `1.5e-7` is one, `0..1` is not.
+    fn word_end(&self, rest: &str) -> usize {
+        let bytes = rest.as_bytes();
+        let number = bytes[0] == b'-' || bytes[0].is_ascii_digit();
+        let mut end = 1;
+        while let Some(byte) = bytes.get(end) {
+            let digit_next = bytes.get(end + 1).is_some_and(u8::is_ascii_digit);
+            let exponent = matches!(bytes[end - 1], b'e' | b'E') && digit_next;
+            match byte {
+                b'_' => {}
+                byte if byte.is_ascii_alphanumeric() => {}
+                b'.' if number && digit_next => {}
+                b'-' | b'+' if number && exponent => {}
+                _ => break,
+            }
+            end += 1;
+        }
+        end
+    }
+
+    /// Takes the next token.
+    pub(crate) fn next(&mut self) -> &'a str {
+        let token = self.peek();
+        self.last = self.at;
+        self.at += token.len();
+        token
+    }
+
+    /// Takes the next token if it is this.
+    pub(crate) fn take(&mut self, token: &str) -> bool {
+        let found = self.peek() == token;
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    /// Takes this token.
+    pub(crate) fn expect(&mut self, token: &str) -> Result<(), TextError> {
+        match self.next() {
+            found if found == token => Ok(()),
+            found => Err(self.wrong(format!("expected `{token}`, found {}", quoted(found)))),
+        }
+    }
+
+    /// Takes a word.
+    pub(crate) fn word(&mut self, what: &str) -> Result<&'a str, TextError> {
+        let token = self.next();
+        let word = token.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        if word {
+            return Ok(token);
+        }
+        Err(self.expected(what, token))
+    }
+
+    /// Takes a number.
+    pub(crate) fn number<T: FromStr>(&mut self, what: &str) -> Result<T, TextError> {
+        let token = self.next();
+        token.parse().map_err(|_| self.expected(what, token))
+    }
+
+    /// Takes a `%` and a number.
+    pub(crate) fn value<T: FromStr>(&mut self) -> Result<T, TextError> {
+        self.expect("%")?;
+        self.number("the number of a value")
+    }
+
+    /// Takes the name of an element type.
+    pub(crate) fn dtype(&mut self) -> Result<DType, TextError> {
+        let token = self.next();
+        DType::from_name(token).ok_or_else(|| self.expected("an element type", token))
+    }
+
+    pub(crate) fn expected(&self, what: &str, found: &str) -> TextError {
+        self.wrong(format!("expected {what}, found {}", quoted(found)))
+    }
+
+    /// Nothing may follow.
+    pub(crate) fn end(&mut self) -> Result<(), TextError> {
+        match self.next() {
+            "" => Ok(()),
+            found => Err(self.expected("the end", found)),
+        }
+    }
+}
+
+fn quoted(token: &str) -> String {
+    match token {
+        "" => "the end".to_owned(),
+        token => format!("`{token}`"),
+    }
+}
+
+fn number_follows(rest: &str) -> bool {
+    rest.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_words_numbers_and_signs() {
+        let mut scanner = Scanner::new("%1: f32 = const -1.5e-7 # not read\n for a[%3] in 0..1 +=");
+        let mut tokens = Vec::new();
+        while !scanner.peek().is_empty() {
+            tokens.push(scanner.next());
+        }
+        let expected = "% 1 : f32 = const -1.5e-7 for a [ % 3 ] in 0 .. 1 +=";
+        assert_eq!(tokens.join(" "), expected);
+    }
+
+    #[test]
+    fn an_error_says_where() {
+        let mut scanner = Scanner::new("one\n  tw\u{e9} three");
+        scanner.next();
+        scanner.next();
+        assert_eq!(scanner.next(), "\u{e9}");
+        let error = scanner.wrong("is odd");
+        assert_eq!(error.to_string(), "line 2, column 5: is odd");
+    }
+}
