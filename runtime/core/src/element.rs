@@ -1,5 +1,6 @@
 //! The Rust types that device memory holds.
 
+pub use half::{bf16, f16};
 use millstream_ir::DType;
 
 /// A plain Rust type that stands for one [`DType`] on the device.
@@ -21,5 +22,6 @@ macro_rules! elements {
 elements! {
     f64 => F64, i64 => I64, u64 => U64,
     f32 => F32, i32 => I32, u32 => U32,
+    f16 => F16, bf16 => Bf16,
     i16 => I16, u16 => U16, i8 => I8, u8 => U8,
 }
