@@ -26,7 +26,7 @@ pub use millstream_core::client::{
     Readbacks, Recorder, Recording, ResourceGuard, Returned, Stream, StreamPoint, Tensor,
     TensorSpec, WEIGHT_MAX, readbacks,
 };
-pub use millstream_core::element::Element;
+pub use millstream_core::element::{Element, bf16, f16};
 pub use millstream_core::error::{
     Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMisfit, ReopenError,
 };
@@ -49,6 +49,7 @@ pub use millstream_core::launch::{
 pub use millstream_core::memory::{AllocationMode, MemoryOptions, PageError};
 pub use millstream_core::options::{DeviceOptions, LogLevel, Logs, Strategy};
 pub use millstream_core::properties::{DeviceProperties, Feature};
+pub use millstream_core::recording::RecordedWord;
 pub use millstream_core::report::{
     ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan,
 };

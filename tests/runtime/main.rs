@@ -18,6 +18,7 @@ mod lifetime;
 mod loss;
 mod memory;
 mod ordering;
+mod parameters;
 mod program;
 mod programs;
 mod recordings;
@@ -29,3 +30,4 @@ mod scheduling;
 mod soft_limits;
 #[cfg(feature = "nvrtc-tests")]
 mod twins;
+mod untyped;

@@ -37,6 +37,9 @@ pub enum Reason {
     Refused(String),
     /// The device was lost or closed before the task ran.
     Lost,
+    /// It was given a parameter of a recording, which stands for what a replay binds and has no memory
+    /// ([`Recorder::parameter`](crate::client::Recorder::parameter)).
+    Parameter,
     /// Its [`CancelToken`](crate::cancel::CancelToken) was cancelled before it was issued.
     Cancelled,
     /// Its deadline passed before it was issued.
@@ -141,6 +144,9 @@ impl fmt::Display for Failure {
             Reason::Input => f.write_str("its input failed")?,
             Reason::Refused(why) => write!(f, "the device refused it, {why}")?,
             Reason::Lost => f.write_str("the device was lost before it ran")?,
+            Reason::Parameter => f.write_str(
+                "a parameter of a recording has no memory of its own; give it to the recorder only, and bind a handle to it at each replay",
+            )?,
             Reason::Cancelled => f.write_str("it was cancelled before it was issued")?,
             Reason::DeadlinePassed => f.write_str("its deadline passed before it was issued")?,
         }

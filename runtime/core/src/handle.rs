@@ -80,6 +80,8 @@ pub type Hold = Counted<Shared, Outlet>;
 /// Cloning it copies no memory. The memory returns to its pool once the last handle is gone and
 /// every task that uses it has completed; dropping never waits. A handle is a view: offsets narrow
 /// it, [`Handle::size`] tells what is left.
+// The fields lie alike for every `T`: see `as_bytes`.
+#[repr(C)]
 pub struct Handle<T: Element = u8> {
     hold: Hold,
     /// Bytes of the whole slice.
@@ -212,6 +214,14 @@ impl<T: Element> Handle<T> {
             offset_end: self.offset_end,
             element: PhantomData,
         })
+    }
+
+    /// The same view as bytes, for calls that take handles of any elements. Counts no reference.
+    #[inline]
+    pub fn as_bytes(&self) -> &Handle<u8> {
+        // SAFETY: the struct is `repr(C)`, and `T` is only in its marker, which has no size: both lie alike. Any
+        // view is a view of bytes.
+        unsafe { &*std::ptr::from_ref(self).cast::<Handle<u8>>() }
     }
 
     /// Is this the only hold on the slice? Then writing in place surprises nobody: no other handle,

@@ -15,7 +15,7 @@ use crate::backend::{BackendKernel, CustomWork};
 use crate::cancel::Terms;
 use crate::error::Error;
 use crate::handle::Binding;
-use crate::id::{ClientId, KernelId, Point, RecordingId, SeatId, StreamId};
+use crate::id::{ClientId, KernelId, Point, RecordingId, SeatId, SliceId, StreamId};
 use crate::kernel::{ExecutionMode, Kernel};
 use crate::landing::Landing;
 use crate::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, TensorMap};
@@ -117,7 +117,7 @@ pub enum Op {
     Custom(Box<Custom>),
     /// Drops a value once everything before it in the stream has completed.
     DropAfter(Box<dyn Any + Send>),
-    /// Replays a recording with the bindings as its parameters.
+    /// Replays a recording with the bindings as its parameters, and the scalars in its slots.
     Replay(RecordingId),
     /// An ask of the device itself.
     Ask(Box<Ask>),
@@ -313,6 +313,15 @@ pub enum Registration {
         /// What the backend made of it.
         code: BackendKernel,
     },
+    /// A parameter of recordings: a slice that never has memory.
+    Parameter {
+        /// Its slot.
+        id: SliceId,
+        /// Its length.
+        bytes: u64,
+        /// Who made it.
+        client: ClientId,
+    },
     /// A recording.
     Recording {
         /// Its slot.
@@ -388,6 +397,15 @@ impl Task {
             place.write(*word);
         }
         self.word_count = count as u8;
+    }
+
+    /// Makes `words` the packed scalars, on the heap when the inline room is not enough.
+    #[inline]
+    pub(crate) fn set_scalars(&mut self, words: &[u64]) {
+        match words.len() {
+            0..=INLINE_WORDS => self.set_words(words),
+            _ => self.extra.get_or_insert().words = words.to_vec(),
+        }
     }
 
     /// Adds a binding, on the heap when the inline room is full.

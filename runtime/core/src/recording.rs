@@ -1,13 +1,14 @@
 //! Recordings: tasks checked and resolved once, replayed as one message.
 //!
 //! A recording keeps real handles to what it was recorded with. Its parameters are the slices that
-//! it touches, in order of first use; a replay may bind other handles to them.
+//! it touches, in order of first use; a replay may bind other handles to them. Those that were made as
+//! parameters have no memory, and must be bound. Words of scalars may be slots, which each replay fills.
 
 use smallvec::SmallVec;
 
 use crate::access::Access;
 use crate::handle::Binding;
-use crate::id::KernelId;
+use crate::id::{KernelId, SliceId};
 use crate::launch::TensorMap;
 use crate::message::{LaunchCount, Pattern};
 
@@ -42,6 +43,24 @@ pub enum RecordedOp {
     Fill(Pattern),
 }
 
+/// One word of the packed scalars of a recorded launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecordedWord {
+    /// The same at every replay.
+    Value(u64),
+    /// What a replay gives in this place of its list of words.
+    Slot(u32),
+}
+
+/// A word that each replay sets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WordSlot {
+    /// Which of the task's words.
+    pub word: u32,
+    /// Which of the replay's.
+    pub slot: u32,
+}
+
 /// One task of a recording.
 #[derive(Clone, Debug)]
 pub struct RecordedTask {
@@ -51,6 +70,8 @@ pub struct RecordedTask {
     pub bindings: SmallVec<[RecordedBinding; 4]>,
     /// Packed scalars.
     pub scalars: Box<[u64]>,
+    /// Those of them that a replay sets, in ascending order.
+    pub slots: Box<[WordSlot]>,
     /// Metadata words.
     pub metadata: Vec<u32>,
     /// Tensor maps.
@@ -75,12 +96,27 @@ pub struct Parameter {
     /// The greatest alignment that a task needs within it, in bytes. A handle that takes its place
     /// must lie the same way relative to it.
     pub align: u64,
+    /// Was it made as a parameter, so that it has no memory of its own?
+    pub is_formal: bool,
+}
+
+impl Parameter {
+    /// The byte of the recorded slice where the handle begins that takes its place: where a parameter that was made
+    /// as such begins, and the first byte that is touched of any other.
+    pub(crate) fn base(&self) -> u64 {
+        match self.is_formal {
+            true => 0,
+            false => self.binding.offset,
+        }
+    }
 }
 
 /// The parameters of a recording while it is made.
 #[derive(Default)]
 pub(crate) struct Parameters {
     pub(crate) list: Vec<Parameter>,
+    /// The slices that were made as parameters.
+    pub(crate) formal: Vec<SliceId>,
 }
 
 impl Parameters {
@@ -97,6 +133,7 @@ impl Parameters {
             None => self.list.push(Parameter {
                 binding: *binding,
                 align,
+                is_formal: self.formal.contains(&binding.slice),
             }),
             Some(parameter) => {
                 parameter.align = parameter.align.max(align);

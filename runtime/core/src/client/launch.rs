@@ -9,7 +9,7 @@ use crate::access::Access;
 use crate::client::{KernelHandle, Stream};
 use crate::error::{Error, LaunchError};
 use crate::kernel::ExecutionMode;
-use crate::launch::{ArgumentWriter, Arguments, CubeCount, Packed};
+use crate::launch::{ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped};
 use crate::message::{LaunchCount, Op, Task};
 
 impl Stream {
@@ -53,6 +53,39 @@ impl Stream {
         let mut packed = Packed::new();
         self.pack(kernel, &count, &arguments, &mut packed)?;
         self.submit_launch(false, kernel, &count, ExecutionMode::Checked, &mut packed)
+    }
+
+    /// As [`Stream::launch`], with arguments that are made at run time and have no element types: bindings as bytes
+    /// (whole elements of what the signature declares, whether or not a Rust type stands for it), and all scalars as
+    /// packed words, each in its place ([`ScalarSpec::offset`](crate::kernel::ScalarSpec)). For a kernel of
+    /// [`Kernel::from_program`](crate::kernel::Kernel::from_program) the words are the program's. May wait for room
+    /// in the mailbox; through [`Stream::nowait`] it does not.
+    ///
+    /// ```
+    /// # use millstream_core::{client::{KernelHandle, Stream}, error::Error, handle::Handle};
+    /// use millstream_core::launch::{CubeCount, read, write};
+    /// # fn f(stream: &Stream, kernel: &KernelHandle, x: &Handle<f32>, y: &Handle<f32>) -> Result<(), Error> {
+    /// let bindings = [read(x.as_bytes()), write(y.as_bytes())];
+    /// stream.launch_words(kernel, CubeCount::single(), &bindings, &[x.len() as u64])
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Stream::launch`]; [`LaunchError::WordCount`], [`LaunchError::Indivisible`].
+    pub fn launch_words(
+        &self,
+        kernel: &KernelHandle,
+        count: CubeCount,
+        bindings: &[Bound<'_, u8>],
+        words: &[u64],
+    ) -> Result<(), Error> {
+        let arguments = Untyped {
+            signature: kernel.kernel.signature(),
+            bindings,
+            words,
+            metadata: &[],
+        };
+        self.launch(kernel, count, arguments)
     }
 
     /// As [`Stream::launch`], with nothing checked: neither that the arguments fit, nor, while it runs,

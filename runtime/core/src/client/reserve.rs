@@ -11,7 +11,7 @@ use crate::error::{Error, MemoryError};
 use crate::handle::{Binding, Handle, Hold};
 use crate::id::SliceId;
 use crate::memory::AllocationMode;
-use crate::message::{Op, Task};
+use crate::message::{Op, Registration, Task};
 
 impl Stream {
     /// Memory for `len` elements, with undefined contents. Returns at once: the device reserves it
@@ -104,6 +104,18 @@ impl Stream {
             credit_charge(&hold);
             return Err(error);
         }
+        Ok(hold)
+    }
+
+    /// A slice that never has memory: what it stands for is bound by replays.
+    pub(crate) fn formal(&self, bytes: u64) -> Result<Hold, Error> {
+        let device = self.device();
+        let hold = device.slot()?;
+        device.register(Registration::Parameter {
+            id: SliceId(hold.id()),
+            bytes,
+            client: self.client().shared.id,
+        })?;
         Ok(hold)
     }
 

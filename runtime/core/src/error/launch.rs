@@ -27,6 +27,14 @@ pub enum LaunchError {
         /// Given by the call.
         given: usize,
     },
+    /// Too few or too many words: the packed scalars of a launch, or what a replay gives.
+    #[error("it takes {}, {} given", counted(*expected, "word"), were(*given))]
+    WordCount {
+        /// Declared by the signature, or the slots of the recording.
+        expected: usize,
+        /// Given by the call.
+        given: usize,
+    },
     /// A binding is used otherwise than declared.
     #[error("binding `{name}` is declared as {declared}, the call says {given}")]
     Access {
@@ -176,6 +184,8 @@ pub enum ParameterMisfit {
         /// How many there are.
         parameters: usize,
     },
+    /// It has no memory of its own, and no handle was bound to it.
+    Unbound,
     /// The handle is too small.
     TooSmall {
         /// Bytes that the recording touches.
@@ -207,6 +217,7 @@ impl fmt::Display for ParameterMisfit {
             Self::Missing { parameters } => {
                 write!(f, "does not exist, there are {parameters}")
             }
+            Self::Unbound => f.write_str("has no memory of its own; bind a handle to it"),
             Self::TooSmall { recorded, given } => {
                 write!(f, "needs {recorded} bytes, the handle has {given}")
             }

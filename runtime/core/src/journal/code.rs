@@ -12,6 +12,7 @@ use crate::kernel::{BindingSpec, Share, Signature};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::message::Pattern;
+use crate::recording::WordSlot;
 use crate::stream::Priority;
 
 const ACCESSES: [Access; 3] = [Access::Read, Access::Write, Access::ReadWrite];
@@ -48,6 +49,8 @@ mod least {
     pub(super) const PART: usize = 4;
     /// One byte that says that there is none; and the part that it is of follows.
     pub(super) const LAYOUT: usize = 1 + PART;
+    /// A word, a slot.
+    pub(super) const SLOT: usize = 2;
     /// A fill and its part: what else is recorded takes more.
     pub(super) const STEP: usize = 4 + PART;
     /// The length of a name, access, type, share.
@@ -75,12 +78,21 @@ pub(super) fn encode(entry: &Entry<'_>, to: &mut Vec<u8>) {
             put_signature(to, signature);
         }
         Entry::Recording { steps } => {
-            to.push(2);
+            // A recording without slots is written as it was when there were none.
+            let has_slots = steps.iter().any(|step| !step.slots.is_empty());
+            to.push(if has_slots { 8 } else { 2 });
             put(to, steps.len() as u64);
             for step in steps {
                 put_work(to, &step.work);
                 put_parts(to, &step.parts);
+                if has_slots {
+                    put_slots(to, &step.slots);
+                }
             }
+        }
+        Entry::Parameter { bytes } => {
+            to.push(7);
+            put(to, *bytes);
         }
         Entry::Slice {
             stream,
@@ -126,11 +138,15 @@ pub(super) fn decode<'a>(from: &mut Bytes<'a>) -> Result<Entry<'a>, Garbled> {
             name: from.text()?,
             signature: signature(from)?,
         },
-        2 => {
+        code @ (2 | 8) => {
             let step = |from: &mut Bytes<'_>| {
                 Ok(Step {
                     work: recorded(from)?,
                     parts: from.list(least::PART, part)?,
+                    slots: match code {
+                        8 => from.list(least::SLOT, slot)?,
+                        _ => Vec::new(),
+                    },
                 })
             };
             let steps = from.list(least::STEP, step)?;
@@ -152,6 +168,9 @@ pub(super) fn decode<'a>(from: &mut Bytes<'a>) -> Result<Entry<'a>, Garbled> {
         6 => Entry::Withdrawn {
             entry: from.number()?,
             cancelled: from.flag()?,
+        },
+        7 => Entry::Parameter {
+            bytes: from.number()?,
         },
         _ => return from.garbled("there is no such entry"),
     })
@@ -200,9 +219,13 @@ fn put_work(to: &mut Vec<u8>, work: &Work<'_>) {
             put(to, pattern.value);
         }
         Work::Mark => to.push(5),
-        Work::Replay(recording) => {
-            to.push(6);
+        Work::Replay { recording, words } => {
+            to.push(if words.is_empty() { 6 } else { 8 });
             put(to, u64::from(*recording));
+            if !words.is_empty() {
+                put(to, words.len() as u64);
+                words.iter().for_each(|word| put(to, *word));
+            }
         }
         Work::Gap(name) => {
             to.push(7);
@@ -242,8 +265,15 @@ fn work<'a>(from: &mut Bytes<'a>) -> Result<Work<'a>, Garbled> {
             _ => return from.garbled("a pattern has a width that none has"),
         },
         5 => Work::Mark,
-        6 => Work::Replay(from.small()?),
+        6 => Work::Replay {
+            recording: from.small()?,
+            words: Vec::new(),
+        },
         7 => Work::Gap(from.text()?),
+        8 => Work::Replay {
+            recording: from.small()?,
+            words: from.list(least::WORD, Bytes::number)?,
+        },
         _ => return from.garbled("there is no such task"),
     })
 }
@@ -265,7 +295,7 @@ fn recorded(from: &mut Bytes<'_>) -> Result<Work<'static>, Garbled> {
         Work::Copy => Work::Copy,
         Work::Fill(pattern) => Work::Fill(pattern),
         Work::Gap(name) => Work::Gap(name),
-        Work::Upload { .. } | Work::Readback { .. } | Work::Mark | Work::Replay(_) => {
+        Work::Upload { .. } | Work::Readback { .. } | Work::Mark | Work::Replay { .. } => {
             return from.garbled("a recording has a task that is not recorded");
         }
     })
@@ -287,6 +317,21 @@ fn part(from: &mut Bytes<'_>) -> Result<Part, Garbled> {
         offset: from.number()?,
         len: from.number()?,
         access: from.one_of(&ACCESSES, "there is no such access")?,
+    })
+}
+
+fn put_slots(to: &mut Vec<u8>, slots: &[WordSlot]) {
+    put(to, slots.len() as u64);
+    for slot in slots {
+        put(to, u64::from(slot.word));
+        put(to, u64::from(slot.slot));
+    }
+}
+
+fn slot(from: &mut Bytes<'_>) -> Result<WordSlot, Garbled> {
+    Ok(WordSlot {
+        word: from.small()?,
+        slot: from.small()?,
     })
 }
 

@@ -9,6 +9,7 @@ use crate::kernel::Signature;
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::message::Pattern;
+use crate::recording::WordSlot;
 use crate::stream::Priority;
 
 /// One entry of a log. Streams, kernels, slices and recordings take the next number as they appear.
@@ -35,6 +36,11 @@ pub enum Entry<'a> {
     Recording {
         /// The tasks.
         steps: Vec<Step>,
+    },
+    /// A parameter of recordings was made.
+    Parameter {
+        /// Its length in bytes.
+        bytes: u64,
     },
     /// A slice, or a point, was made.
     Slice {
@@ -105,7 +111,12 @@ pub enum Work<'a> {
     /// Does nothing, in order: makes a point, or waits for one.
     Mark,
     /// Replays a recording with the parts as its parameters.
-    Replay(u32),
+    Replay {
+        /// The recording.
+        recording: u32,
+        /// What it has in its slots.
+        words: Vec<u64>,
+    },
     /// Ran code that is not logged.
     Gap(Arc<str>),
 }
@@ -137,6 +148,8 @@ pub struct Part {
 pub struct Step {
     /// What it does.
     pub work: Work<'static>,
+    /// The scalars of a launch that a replay sets.
+    pub slots: Vec<WordSlot>,
     /// What it touches.
     pub parts: Vec<Part>,
 }

@@ -124,6 +124,9 @@ impl Journal {
                 let (name, signature) = (kernel.name().clone(), kernel.signature().clone());
                 (id.index(), Entry::Kernel { name, signature })
             }
+            Registration::Parameter { id, bytes, .. } => {
+                (id.index(), Entry::Parameter { bytes: *bytes })
+            }
             Registration::Recording { id, tasks } => {
                 let steps = tasks.iter().map(|task| self.step(task)).collect();
                 (id.index(), Entry::Recording { steps })
@@ -185,7 +188,10 @@ impl Journal {
             Op::Copy => Work::Copy,
             Op::Fill(pattern) => Work::Fill(*pattern),
             Op::Mark => Work::Mark,
-            Op::Replay(recording) => Work::Replay(self.number(recording.index())),
+            Op::Replay(recording) => Work::Replay {
+                recording: self.number(recording.index()),
+                words: task.scalars().to_vec(),
+            },
             Op::Host(host) => Work::Gap(host.name.clone()),
             Op::Custom(custom) => Work::Gap(custom.name.clone()),
             other => Work::Gap(other.name().into()),
@@ -231,6 +237,7 @@ impl Journal {
         };
         Step {
             work,
+            slots: task.slots.to_vec(),
             parts: parts.collect(),
         }
     }

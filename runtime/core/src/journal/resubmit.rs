@@ -16,7 +16,7 @@ use crate::client::{ComputeClient, Finish, KernelHandle, Pending, Stream};
 use crate::error::Error;
 use crate::handle::{Binding, Handle};
 use crate::landing::{Landed, Landing, VecLanding};
-use crate::launch::{CubeCount, Logged};
+use crate::launch::{CubeCount, Untyped, bind};
 use crate::layout::Strided;
 use crate::message::{CopyOut, Op};
 
@@ -124,6 +124,10 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 None => return Err(Stop::Broken("a kernel is not there")),
             },
             Entry::Recording { steps } => Object::Recording(steps),
+            Entry::Parameter { bytes } => {
+                let stream = self.client.stream();
+                Object::Slice(Handle::whole(stream.formal(bytes)?, bytes))
+            }
             Entry::Slice {
                 stream,
                 bytes,
@@ -193,14 +197,14 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                         .for_each(|binding| task.push_binding(binding));
                 })?;
             }
-            Work::Replay(recording) => {
+            Work::Replay { recording, words } => {
                 let Some(Object::Recording(steps)) = self.objects.remove(&recording) else {
                     return Err(Stop::Broken("there is no such recording"));
                 };
                 let outcome = steps.iter().try_for_each(|step| {
                     let inner = step.parts.iter().map(|part| within(parts, part));
                     let inner = inner.collect::<Result<Vec<_>, Stop>>()?;
-                    self.submit_work(stream, step.work.clone(), &inner)
+                    self.submit_work(stream, with_words(step, &words)?, &inner)
                 });
                 self.objects.insert(recording, Object::Recording(steps));
                 outcome?;
@@ -210,7 +214,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 count,
                 scalars,
                 metadata,
-            } => self.launch(stream, kernel, count, (&scalars, metadata), parts)?,
+            } => self.launch(stream, kernel, count, (&scalars, &metadata), parts)?,
             Work::Copy => {
                 let [source, target] = parts else {
                     return Err(Stop::Broken("a copy has two bindings"));
@@ -236,7 +240,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         stream: &Stream,
         kernel: u32,
         count: Count,
-        (scalars, metadata): (&[u64], Vec<u32>),
+        (scalars, metadata): (&[u64], &[u32]),
         parts: &[Part],
     ) -> Result<(), Stop> {
         let Some(Object::Kernel(kernel)) = self.objects.get(&kernel) else {
@@ -253,18 +257,30 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             }
             (Count::Dynamic, []) => return Err(Stop::Broken("a dynamic count is not there")),
         };
-        let bound = |part: &Part| Ok((self.view(part)?, part.access));
-        let bindings = parts.iter().map(bound).collect::<Result<Vec<_>, Stop>>()?;
         let signature = kernel.kernel().signature();
         if signature.scalar_words() != scalars.len() {
             return Err(Stop::Broken(
                 "a launch has other scalars than its kernel declares",
             ));
         }
-        let arguments = Logged {
+        let mut views = Vec::with_capacity(parts.len());
+        for (index, part) in parts.iter().enumerate() {
+            let view = self.view(part)?;
+            // What ends a view without making up an element is not the launch's.
+            let spec = signature.bindings().get(index);
+            let spare = spec.map_or(0, |spec| view.size() % spec.dtype.size() as u64);
+            let whole = view.offset_end(spare);
+            views.push(whole.map_err(|_| Stop::Broken("a binding ends past its slice"))?);
+        }
+        let bindings: Vec<_> = views
+            .iter()
+            .zip(parts)
+            .map(|(view, part)| bind(view, part.access))
+            .collect();
+        let arguments = Untyped {
             signature,
-            bindings,
-            scalars,
+            bindings: &bindings,
+            words: scalars,
             metadata,
         };
         Ok(stream.launch(kernel, count, &arguments)?)
@@ -406,6 +422,21 @@ fn within(parameters: &[Part], part: &Part) -> Result<Part, Stop> {
             "a recorded task touches more than its parameters",
         )),
     }
+}
+
+/// What a recorded task does, with these words in its slots.
+fn with_words(step: &Step, words: &[u64]) -> Result<Work<'static>, Stop> {
+    let mut work = step.work.clone();
+    if let Work::Launch { scalars, .. } = &mut work {
+        for slot in &step.slots {
+            let place = scalars.get_mut(slot.word as usize);
+            let (Some(place), Some(word)) = (place, words.get(slot.slot as usize)) else {
+                return Err(Stop::Broken("a recorded task has a slot that is not there"));
+            };
+            *place = *word;
+        }
+    }
+    Ok(work)
 }
 
 /// Bytes of a copy between the host and a binding with this layout.

@@ -14,6 +14,7 @@ use crate::kernel::{BindingSpec, Share, Signature};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::message::Pattern;
+use crate::recording::WordSlot;
 use crate::stream::Priority;
 
 fn access() -> impl Strategy<Value = Access> {
@@ -109,7 +110,9 @@ fn work() -> impl Strategy<Value = Work<'static>> {
     let layouts = prop::collection::vec(layout(), 0..4);
     let readback = (prop::option::of(number()), layouts)
         .prop_map(|(tag, layouts)| Work::Readback { tag, layouts });
-    let replay = any::<u32>().prop_map(Work::Replay);
+    let words = prop::collection::vec(number(), 0..20);
+    let replay =
+        (any::<u32>(), words).prop_map(|(recording, words)| Work::Replay { recording, words });
     prop_oneof![recorded(), upload, readback, Just(Work::Mark), replay]
 }
 
@@ -122,7 +125,10 @@ fn entry() -> impl Strategy<Value = Entry<'static>> {
         Some(AllocationMode::Dedicated),
     ];
     let stream = (any::<u32>(), prop::sample::select(priorities), any::<u32>());
-    let step = (recorded(), parts(2)).prop_map(|(work, parts)| Step { work, parts });
+    let slots = (any::<u32>(), any::<u32>()).prop_map(|(word, slot)| WordSlot { word, slot });
+    let slots = prop::collection::vec(slots, 0..3);
+    let step =
+        (recorded(), parts(2), slots).prop_map(|(work, parts, slots)| Step { work, parts, slots });
     let slice = (any::<u32>(), number(), prop::sample::select(modes));
     prop_oneof![
         stream.prop_map(|(client, priority, weight)| Entry::Stream {
@@ -132,6 +138,7 @@ fn entry() -> impl Strategy<Value = Entry<'static>> {
         }),
         (text(), signature()).prop_map(|(name, signature)| Entry::Kernel { name, signature }),
         prop::collection::vec(step, 0..4).prop_map(|steps| Entry::Recording { steps }),
+        number().prop_map(|bytes| Entry::Parameter { bytes }),
         slice.prop_map(|(stream, bytes, mode)| Entry::Slice {
             stream,
             bytes,

@@ -163,7 +163,7 @@ macro_rules! scalar_arguments {
     )*};
 }
 
-scalar_arguments! { f64, i64, u64, f32, i32, u32, i16, u16, i8, u8 }
+scalar_arguments! { f64, i64, u64, f32, i32, u32, half::f16, half::bf16, i16, u16, i8, u8 }
 
 /// All arguments of a launch: bindings first, then scalars, both in declared order. A tuple, or
 /// [`LaunchArgs`]. Sealed.

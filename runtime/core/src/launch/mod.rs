@@ -3,18 +3,17 @@
 mod arguments;
 mod count;
 mod inline;
-mod logged;
 mod metadata;
 mod pack;
 mod tensor_map;
 mod tuples;
+mod untyped;
 
 pub use arguments::{
     Argument, ArgumentCount, Arguments, Bound, LaunchArgs, bind, read, update, write,
 };
 pub use count::CubeCount;
 pub use inline::Inline;
-pub(crate) use logged::Logged;
 pub use metadata::{Metadata, StaticMetadata};
 pub(crate) use pack::Packed;
 pub use pack::{ArgumentError, ArgumentWriter};
@@ -22,6 +21,7 @@ pub use tensor_map::{
     Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
 };
 pub(crate) use tuples::up_to_eight;
+pub(crate) use untyped::Untyped;
 
 /// Bindings that a task carries without the heap.
 pub const INLINE_BINDINGS: usize = 8;

@@ -38,6 +38,13 @@ pub struct ArgumentWriter<'a> {
     kept: Option<&'a mut Vec<Hold>>,
 }
 
+/// Is the element type of a handle to be that of the signature, or are its bytes taken for it?
+#[derive(Clone, Copy)]
+enum Typed {
+    Yes,
+    No,
+}
+
 /// Packed arguments of one task.
 pub(crate) struct Packed {
     bindings: Inline<Binding, INLINE_BINDINGS>,
@@ -217,6 +224,28 @@ impl<'a> ArgumentWriter<'a> {
         handle: &Handle<T>,
         access: Access,
     ) -> Result<(), ArgumentError> {
+        self.bind(handle, access, Typed::Yes)
+    }
+
+    /// Takes the next binding as bytes: whole elements of the type that the signature declares.
+    ///
+    /// # Errors
+    /// What does not fit the signature.
+    pub(crate) fn bytes(
+        &mut self,
+        handle: &Handle<u8>,
+        access: Access,
+    ) -> Result<(), ArgumentError> {
+        self.bind(handle, access, Typed::No)
+    }
+
+    #[inline(always)]
+    fn bind<T: Element>(
+        &mut self,
+        handle: &Handle<T>,
+        access: Access,
+        typed: Typed,
+    ) -> Result<(), ArgumentError> {
         let binding = handle.binding(access);
         if self.checked {
             let Some(spec) = self.bindings.next() else {
@@ -224,10 +253,19 @@ impl<'a> ArgumentWriter<'a> {
             };
             let fits = Arc::ptr_eq(handle.hold().table(), self.table)
                 && spec.access == access
-                && spec.dtype == T::DTYPE
-                && handle.start().is_multiple_of(size_of::<T>() as u64);
+                && match typed {
+                    Typed::Yes => {
+                        spec.dtype == T::DTYPE
+                            && handle.start().is_multiple_of(size_of::<T>() as u64)
+                    }
+                    Typed::No => {
+                        let element = spec.dtype.size() as u64;
+                        handle.start().is_multiple_of(element)
+                            && handle.size().is_multiple_of(element)
+                    }
+                };
             if !fits {
-                return Err(misfit(spec, self.table, handle, access));
+                return Err(misfit(spec, self.table, handle, access, typed));
             }
             self.writes |= access.writes();
             if self.writes
@@ -265,6 +303,29 @@ impl<'a> ArgumentWriter<'a> {
                 bytes[spec.offset..][..size_of::<T>()].copy_from_slice(value);
             }
             _ => put_further(self.extra, spec.offset, value),
+        }
+        Ok(())
+    }
+
+    /// Takes all scalars, packed.
+    ///
+    /// # Errors
+    /// When the signature packs more or fewer words.
+    pub(crate) fn words(&mut self, given: &[u64]) -> Result<(), ArgumentError> {
+        let expected = self.signature.scalar_words();
+        if given.len() != expected {
+            let given = given.len();
+            return Err(LaunchError::WordCount { expected, given }.into());
+        }
+        self.scalars = [].iter();
+        let (inline, further) = given.split_at(expected.min(INLINE_WORDS));
+        if let Some(words) = &mut self.words {
+            words[..inline.len()].copy_from_slice(inline);
+        }
+        if let Some(extra) = self.extra
+            && !further.is_empty()
+        {
+            extra.words[INLINE_WORDS..].copy_from_slice(further);
         }
         Ok(())
     }
@@ -318,6 +379,7 @@ fn misfit<T: Element>(
     table: &Arc<Table>,
     handle: &Handle<T>,
     given: Access,
+    typed: Typed,
 ) -> ArgumentError {
     if !Arc::ptr_eq(handle.hold().table(), table) {
         return ArgumentError::foreign(handle.hold().table());
@@ -332,10 +394,21 @@ fn misfit<T: Element>(
         }
         .into();
     }
-    if spec.dtype != T::DTYPE {
-        return element_type(&name, spec.dtype, T::DTYPE);
+    let (offset, align) = (handle.start(), spec.dtype.size() as u64);
+    match typed {
+        Typed::Yes if spec.dtype != T::DTYPE => {
+            return element_type(&name, spec.dtype, T::DTYPE);
+        }
+        Typed::No if offset.is_multiple_of(align) => {
+            let (bytes, element_bytes) = (handle.size(), align);
+            return LaunchError::Indivisible {
+                bytes,
+                element_bytes,
+            }
+            .into();
+        }
+        Typed::Yes | Typed::No => {}
     }
-    let (offset, align) = (handle.start(), size_of::<T>() as u64);
     LaunchError::Misaligned {
         name,
         offset,

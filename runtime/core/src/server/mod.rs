@@ -151,10 +151,11 @@ pub struct Server<B: Backend> {
     )]
     spare: Vec<Box<HeldTask>>,
     /// Scratch: points that a task passing through comes after, the bindings of the task being
-    /// issued, those of one recorded task, and foreign streams to flush.
+    /// issued, those of one recorded task and its scalars, and foreign streams to flush.
     after: Vec<Point>,
     bound: Vec<BoundSlice>,
     inner: Vec<BoundSlice>,
+    patched: Vec<u64>,
     foreign: Vec<(u32, u64)>,
     /// Tasks that streams hold.
     tasks_held: u64,
@@ -177,6 +178,7 @@ struct OpNames {
     other: Arc<str>,
     reserve: Arc<str>,
     replay: Arc<str>,
+    parameter: Arc<str>,
 }
 
 /// Blocks kept for reuse: enough for every queue to be full, beyond it memory goes back.
@@ -224,6 +226,7 @@ impl<B: Backend> Server<B> {
             after: Vec::new(),
             bound: Vec::new(),
             inner: Vec::new(),
+            patched: Vec::new(),
             foreign: Vec::new(),
             tasks_held: 0,
             now: None,
@@ -238,6 +241,7 @@ impl<B: Backend> Server<B> {
                 other: "task".into(),
                 reserve: "reserve".into(),
                 replay: "replay".into(),
+                parameter: "parameter".into(),
             },
             counters: Counters::default(),
             loss: Loss::new(Arc::default(), journal),

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use crate::access::Access;
 use crate::backend::{Backend, BackendKernel};
+use crate::failure::{Failure, Reason};
 use crate::handle::Binding;
 use crate::hazard::log::AccessLog;
 use crate::hazard::points::Points;
@@ -61,6 +63,13 @@ impl<B: Backend> Server<B> {
                 let key = self.kernels.insert(prepared) as u32;
                 self.links
                     .set(id.index(), id.generation(), Kind::Kernel, key);
+            }
+            Registration::Parameter { id, bytes, client } => {
+                let whole = Binding::new(id, 0, bytes, Access::Write);
+                let key = self.insert_slice(&whole, client);
+                // Whoever uses it outside of a replay is told.
+                let failure = Failure::not_run(&self.names.parameter, Reason::Parameter);
+                self.slices[key as usize].memory = Memory::Failed(bytes, failure);
             }
             Registration::Recording { id, tasks } => {
                 let kernels: Vec<_> = tasks

@@ -33,10 +33,11 @@ impl<B: Backend> Server<B> {
         if self.recordings[key as usize].tasks.is_empty() {
             return self.backend.mark(point.queue, point.cursor);
         }
+        let words = task.scalars();
         let mut inner: Vec<BoundSlice> = std::mem::take(&mut self.inner);
         let mut begun = 0;
         if !faulty {
-            match self.replay_sound(key, point, &mut inner) {
+            match self.replay_sound(key, words, point, &mut inner) {
                 Ok(tasks) => begun = tasks,
                 Err((index, failure)) => {
                     self.fail_recorded(&inner, &failure);
@@ -44,7 +45,7 @@ impl<B: Backend> Server<B> {
                 }
             }
         }
-        self.replay_faulty(key, point, begun, &mut inner);
+        self.replay_faulty(key, words, point, begun, &mut inner);
         self.inner = inner;
     }
 
@@ -55,6 +56,7 @@ impl<B: Backend> Server<B> {
     fn replay_sound(
         &mut self,
         key: u32,
+        words: &[u64],
         point: Point,
         inner: &mut Vec<BoundSlice>,
     ) -> Result<usize, (usize, FailureRef)> {
@@ -63,6 +65,7 @@ impl<B: Backend> Server<B> {
             backend,
             queues,
             bound,
+            patched,
             counters,
             names,
             loss,
@@ -79,7 +82,13 @@ impl<B: Backend> Server<B> {
             .try_for_each(|(index, (recorded, kernel))| {
                 bind_parts(bound, recorded, inner);
                 let here = Point::new(point.queue, first + index as u64);
-                run_recorded(backend, loss, names, recorded, kernel, inner, here)
+                let step = Step {
+                    recorded,
+                    kernel,
+                    bindings: inner,
+                    scalars: patch(recorded, words, patched),
+                };
+                step.run(backend, loss, names, here)
                     .map_err(|failure| (index, failure))
             });
         // What was taken down before a failure is issued all the same; a failure of that comes first.
@@ -105,7 +114,14 @@ impl<B: Backend> Server<B> {
     }
 
     /// Runs the tasks of a recording from `begun` on, each looked at by itself.
-    fn replay_faulty(&mut self, key: u32, point: Point, begun: usize, inner: &mut Vec<BoundSlice>) {
+    fn replay_faulty(
+        &mut self,
+        key: u32,
+        words: &[u64],
+        point: Point,
+        begun: usize,
+        inner: &mut Vec<BoundSlice>,
+    ) {
         for index in begun..self.recordings[key as usize].tasks.len() {
             let state = &mut self.queues[point.queue.index()];
             if index > 0 {
@@ -115,7 +131,7 @@ impl<B: Backend> Server<B> {
             let here = Point::new(point.queue, state.issued);
             let recorded = &self.recordings[key as usize].tasks[index];
             bind_parts(&self.bound, recorded, inner);
-            self.replay_checked(key, index, inner, here);
+            self.replay_checked((key, index), words, inner, here);
         }
     }
 
@@ -141,7 +157,13 @@ impl<B: Backend> Server<B> {
 
     /// One inner task where parameters have failed ranges: it inherits what it reads and heals what
     /// it defines.
-    fn replay_checked(&mut self, key: u32, index: usize, inner: &[BoundSlice], point: Point) {
+    fn replay_checked(
+        &mut self,
+        (key, index): (u32, usize),
+        words: &[u64],
+        inner: &[BoundSlice],
+        point: Point,
+    ) {
         let inherited = inner
             .iter()
             .filter(|bound| bound.access.reads())
@@ -155,6 +177,7 @@ impl<B: Backend> Server<B> {
         let Self {
             recordings,
             backend,
+            patched,
             names,
             loss,
             ..
@@ -164,7 +187,15 @@ impl<B: Backend> Server<B> {
         let name = kernel.as_ref().map_or(&names.replay, |(name, _)| name);
         let outcome = match inherited {
             Some(cause) => Err(Failure::input(name, cause)),
-            None => run_recorded(backend, loss, names, recorded, kernel, inner, point),
+            None => {
+                let step = Step {
+                    recorded,
+                    kernel,
+                    bindings: inner,
+                    scalars: patch(recorded, words, patched),
+                };
+                step.run(backend, loss, names, point)
+            }
         };
         self.counters.launches += u64::from(outcome.is_ok() && recorded.kernel().is_some());
         match outcome {
@@ -196,62 +227,88 @@ impl<B: Backend> Server<B> {
     }
 }
 
-/// The backend's call for one task of a recording.
-#[inline]
-fn run_recorded<B: Backend>(
-    backend: &mut B,
-    loss: &mut Loss,
-    names: &OpNames,
-    recorded: &RecordedTask,
-    kernel: &Option<(Arc<str>, BackendKernel)>,
-    inner: &[BoundSlice],
-    point: Point,
-) -> Result<(), FailureRef> {
-    let place = |name| Place {
-        queue: point.queue,
-        cursor: point.cursor,
-        name,
-    };
-    match (&recorded.op, inner) {
-        (RecordedOp::Launch { count, .. }, _) => {
-            let Some((name, code)) = kernel else {
-                return Err(Failure::not_run(&names.replay, Reason::Lost));
-            };
-            let (bindings, count) = match (count, inner) {
-                (LaunchCount::Static(count), _) => (inner, BoundCount::Static(*count)),
-                (LaunchCount::Dynamic, [bindings @ .., count]) => {
-                    (bindings, BoundCount::Dynamic(*count))
-                }
-                (LaunchCount::Dynamic, []) => (inner, BoundCount::Static([0; 3])),
-            };
-            let launch = Launch {
-                name,
-                kernel: code,
-                count,
-                // Nothing is recorded that was not checked.
-                mode: ExecutionMode::Checked,
-                bindings,
-                scalars: &recorded.scalars,
-                metadata: &recorded.metadata,
-                tensor_maps: &recorded.tensor_maps,
-            };
-            backend
-                .launch(point.queue, point.cursor, &launch)
-                .map_err(|refused| loss.refusal(backend, name, refused))
-        }
-        (RecordedOp::Copy, [source, target]) => {
-            let outcome = backend.copy(place(&names.copy), source, target);
-            outcome.map_err(|refused| loss.refusal(backend, &names.copy, refused))
-        }
-        (RecordedOp::Fill(pattern), [target]) => {
-            let outcome = backend.fill(place(&names.fill), target, *pattern);
-            outcome.map_err(|refused| loss.refusal(backend, &names.fill, refused))
-        }
-        _ => {
-            backend.mark(point.queue, point.cursor);
-            Ok(())
+/// One task of a recording at one replay.
+struct Step<'a> {
+    recorded: &'a RecordedTask,
+    kernel: &'a Option<(Arc<str>, BackendKernel)>,
+    bindings: &'a [BoundSlice],
+    scalars: &'a [u64],
+}
+
+impl Step<'_> {
+    /// The backend's call.
+    #[inline]
+    fn run<B: Backend>(
+        &self,
+        backend: &mut B,
+        loss: &mut Loss,
+        names: &OpNames,
+        point: Point,
+    ) -> Result<(), FailureRef> {
+        let place = |name| Place {
+            queue: point.queue,
+            cursor: point.cursor,
+            name,
+        };
+        match (&self.recorded.op, self.bindings) {
+            (RecordedOp::Launch { count, .. }, _) => {
+                let Some((name, code)) = self.kernel else {
+                    return Err(Failure::not_run(&names.replay, Reason::Lost));
+                };
+                let (bindings, count) = match (count, self.bindings) {
+                    (LaunchCount::Static(count), all) => (all, BoundCount::Static(*count)),
+                    (LaunchCount::Dynamic, [bindings @ .., count]) => {
+                        (bindings, BoundCount::Dynamic(*count))
+                    }
+                    (LaunchCount::Dynamic, []) => (&[][..], BoundCount::Static([0; 3])),
+                };
+                let launch = Launch {
+                    name,
+                    kernel: code,
+                    count,
+                    // Nothing is recorded that was not checked.
+                    mode: ExecutionMode::Checked,
+                    bindings,
+                    scalars: self.scalars,
+                    metadata: &self.recorded.metadata,
+                    tensor_maps: &self.recorded.tensor_maps,
+                };
+                backend
+                    .launch(point.queue, point.cursor, &launch)
+                    .map_err(|refused| loss.refusal(backend, name, refused))
+            }
+            (RecordedOp::Copy, [source, target]) => {
+                let outcome = backend.copy(place(&names.copy), source, target);
+                outcome.map_err(|refused| loss.refusal(backend, &names.copy, refused))
+            }
+            (RecordedOp::Fill(pattern), [target]) => {
+                let outcome = backend.fill(place(&names.fill), target, *pattern);
+                outcome.map_err(|refused| loss.refusal(backend, &names.fill, refused))
+            }
+            _ => {
+                backend.mark(point.queue, point.cursor);
+                Ok(())
+            }
         }
     }
+}
+
+/// The packed scalars of a task, with this replay's words in their slots.
+#[inline]
+fn patch<'a>(recorded: &'a RecordedTask, words: &[u64], patched: &'a mut Vec<u64>) -> &'a [u64] {
+    if recorded.slots.is_empty() {
+        return &recorded.scalars;
+    }
+    patched.clear();
+    patched.extend_from_slice(&recorded.scalars);
+    for slot in &recorded.slots {
+        let place = patched.get_mut(slot.word as usize);
+        // Clients give a word for each slot; a message that was made by hand may not.
+        if let (Some(place), Some(word)) = (place, words.get(slot.slot as usize)) {
+            *place = *word;
+        }
+    }
+    patched
 }
 
 /// The bindings of one task of a recording, as parts of its parameters.

@@ -354,6 +354,7 @@ impl Rig {
                     .map(|binding| parameters.relative(binding, false))
                     .collect(),
                 scalars: [*number].into(),
+                slots: Box::default(),
                 metadata: Vec::new(),
                 tensor_maps: Vec::new(),
             })

@@ -1,0 +1,419 @@
+//! Recordings with parameters and slots: what a compiled schedule is. A replay gives handles and words, in one message
+//! (I1, I2, I7, I12); and launches whose arguments are made at run time.
+
+use millstream::{
+    DeviceOptions, Error, Handle, KernelHandle, LaunchError, ParameterMisfit, Reason, RecordedWord,
+    Recorder, Recording, Stream, read, update, write,
+};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::program::Kernels;
+use crate::support::*;
+
+use RecordedWord::{Slot, Value};
+
+const LEN: usize = 8;
+
+/// Two scalars of four bytes, as they are packed.
+fn packed(first: u32, second: u32) -> u64 {
+    u64::from(first) | u64::from(second) << 32
+}
+
+/// Sets a temporary to the value in slot 0, adds one to it, copies the first parameter behind it, and all of it to the
+/// second: the recording, with the two.
+fn fill_and_append(stream: &Stream, set: &KernelHandle, add_one: &KernelHandle) -> Recording {
+    let record = |recorder: &mut Recorder<'_>| {
+        let (input, output) = (recorder.parameter(LEN)?, recorder.parameter(2 * LEN)?);
+        let temporary = recorder.empty::<u32>(2 * LEN)?;
+        let (front, back) = (
+            temporary.slice(..LEN).unwrap(),
+            temporary.slice(LEN..).unwrap(),
+        );
+        recorder.copy(&input, &back)?;
+        recorder.launch_words(set, one(), &[write(front.as_bytes())], &[Slot(0)])?;
+        let n = Value(LEN as u64);
+        recorder.launch_words(add_one, one(), &[update(front.as_bytes())], &[n])?;
+        recorder.copy(&temporary, &output)
+    };
+    stream.record(record).unwrap()
+}
+
+fn filled_and_appended(input: &[u32], value: u32) -> Vec<u32> {
+    let front = std::iter::repeat_n(value + 1, LEN);
+    front.chain(input.iter().copied()).collect()
+}
+
+/// I1, I2: one recording, other handles and other words each time, from any thread.
+#[apply(every_device)]
+fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let recording = fill_and_append(&client.stream(), &set(&client), &add_one(&client));
+    assert_eq!((recording.parameters(), recording.words()), (3, 1));
+    std::thread::scope(|scope| {
+        for thread in 0..3_u32 {
+            let (client, recording) = (&client, &recording);
+            scope.spawn(move || {
+                let stream = client.stream();
+                for round in 0..20 {
+                    let value = 100 * thread + round;
+                    let input: Vec<u32> = (0..LEN as u32).map(|at| at * value).collect();
+                    let from = stream.create(&input).unwrap();
+                    // A handle keeps its own start, and what it has beyond the parameter.
+                    let room = stream.create(&[9_u32; 3 * LEN]).unwrap();
+                    let to = room.slice(2..).unwrap();
+                    let bound = [(2, to.as_bytes()), (0, from.as_bytes())];
+                    let words = [packed(value, LEN as u32)];
+                    recording.replay_args(&stream, &bound, &words).unwrap();
+                    let mut expected = vec![9; 2];
+                    expected.extend(filled_and_appended(&input, value));
+                    expected.resize(3 * LEN, 9);
+                    assert_eq!(stream.read(&room).wait().unwrap(), expected);
+                }
+            });
+        }
+    });
+}
+
+#[apply(every_device)]
+fn a_parameter_is_known_by_its_handle(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, transfer) = (client.stream(), transfer(&client));
+    let kept = stream.create(&[3_u32; LEN]).unwrap();
+    let mut made = None;
+    let record = |recorder: &mut Recorder<'_>| {
+        let (unused, to) = (recorder.parameter::<u32>(1)?, recorder.parameter(LEN)?);
+        recorder.launch(&transfer, one(), across(&kept, &to))?;
+        made = Some((unused, to));
+        Ok(())
+    };
+    let recording = stream.record(record).unwrap();
+    let (unused, to) = made.unwrap();
+    let of = |handle: &Handle<u32>| recording.parameter_of(handle);
+    assert_eq!((of(&kept), of(&to), of(&unused)), (Some(0), Some(1), None));
+    assert_eq!((to.len(), rig.stats().failures), (LEN, 0));
+    let out = stream.empty::<u32>(LEN).unwrap();
+    recording.replay_with(&stream, &[(1, &out)]).unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [3; LEN]);
+}
+
+/// A task on a part of a parameter touches that part of what is bound, and needs no more of it.
+#[apply(every_device)]
+fn a_part_of_a_parameter_is_that_part_of_what_is_bound(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, add_one) = (client.stream(), add_one(&client));
+    let record = |recorder: &mut Recorder<'_>| {
+        let values = recorder.parameter::<u32>(LEN)?;
+        recorder.launch(&add_one, one(), in_place(&values.slice(2..5).unwrap()))
+    };
+    let recording = stream.record(record).unwrap();
+    let values = stream.create(&[0_u32; 5]).unwrap();
+    recording.replay_with(&stream, &[(0, &values)]).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [0, 0, 1, 1, 1]);
+    let bytes = stream.create(&[0_u8; 64]).unwrap();
+    let odd = bytes.slice(1..).unwrap();
+    assert_eq!(
+        sentence(recording.replay_with(&stream, &[(0, &odd)])),
+        "`replay` was not accepted: parameter 0 of the recording was recorded at byte 0, the handle starts at byte 1: \
+         both must lie alike within 4 bytes"
+    );
+    let short = values.slice(1..).unwrap();
+    assert_eq!(
+        sentence(recording.replay_with(&stream, &[(0, &short)])),
+        "`replay` was not accepted: parameter 0 of the recording needs 20 bytes, the handle has 16"
+    );
+}
+
+#[apply(every_device)]
+fn a_replay_that_lacks_something_is_refused_and_submits_nothing(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let recording = fill_and_append(&stream, &set(&client), &add_one(&client));
+    let from = stream.create(&[0_u32; LEN]).unwrap();
+    let to = stream.create(&[0_u32; 2 * LEN]).unwrap();
+    stream.sync().wait().unwrap();
+    let (input, output) = ((0, from.as_bytes()), (2, to.as_bytes()));
+    let tasks = rig.stats().tasks;
+    let refused = |bound: &[(usize, &Handle<u8>)], words: &[u64]| {
+        let twin = recording.try_replay_args(&stream, bound, words);
+        let refused = sentence(recording.replay_args(&stream, bound, words));
+        assert_eq!(sentence(twin), refused);
+        refused
+            .trim_start_matches("`replay` was not accepted: ")
+            .to_owned()
+    };
+    assert_eq!(
+        refused(&[input, output], &[]),
+        "it takes 1 word, 0 were given"
+    );
+    assert_eq!(
+        refused(&[input, output], &[1, 2]),
+        "it takes 1 word, 2 were given"
+    );
+    let unbound = "parameter 2 of the recording has no memory of its own; bind a handle to it";
+    assert_eq!(refused(&[input], &[1]), unbound);
+    assert_eq!(
+        refused(&[(2, from.as_bytes()), input], &[1]),
+        "parameter 2 of the recording needs 64 bytes, the handle has 32"
+    );
+    assert_eq!(
+        refused(&[input, output, (3, from.as_bytes())], &[1]),
+        "parameter 3 of the recording does not exist, there are 3"
+    );
+    assert!(sentence(recording.replay(&stream)).contains("it takes 1 word, 0 were given"));
+    let other = on.open();
+    let foreign = other.client().stream().create(&[0_u32; LEN]).unwrap();
+    let bound = [(0, foreign.as_bytes()), output];
+    let error = recording.replay_args(&stream, &bound, &[1]).unwrap_err();
+    assert!(matches!(error, Error::Foreign { .. }), "{error}");
+    let stats = rig.stats();
+    assert_eq!((stats.tasks, stats.failures), (tasks, 0));
+    let error = recording.replay_args(&stream, &[output], &[1]).unwrap_err();
+    let misfit = LaunchError::Parameter {
+        index: 0,
+        misfit: ParameterMisfit::Unbound,
+    };
+    assert!(matches!(error, Error::Launch { why, .. } if why == misfit));
+}
+
+/// I5, I7: a parameter has no memory outside of replays. Whoever asks for what it would have been is told so, in every
+/// way to ask; nothing hangs, and what is not made of it is as it was.
+#[apply(every_device)]
+fn a_parameter_outside_of_a_recording_is_told_i5_i7(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, transfer) = (client.stream(), transfer(&client));
+    let (good, out) = (
+        stream.create(&[4_u32; LEN]).unwrap(),
+        stream.create(&[5_u32; LEN]).unwrap(),
+    );
+    let mut made = None;
+    let record = |recorder: &mut Recorder<'_>| {
+        let parameter = recorder.parameter::<u32>(LEN)?;
+        recorder.launch(&transfer, one(), across(&parameter, &good))?;
+        made = Some(parameter);
+        Ok(())
+    };
+    let recording = stream.record(record).unwrap();
+    let parameter = made.unwrap();
+    let why = "`parameter` failed: a parameter of a recording has no memory of its own; give it to the recorder only, \
+               and bind a handle to it at each replay";
+    assert!(sentence(stream.read(&parameter).wait()).starts_with(why));
+    launch_transfer(&stream, &transfer, &parameter, &out).unwrap();
+    let told = sentence(stream.read(&out).wait());
+    assert!(
+        told.starts_with(why) && told.ends_with("`transfer`"),
+        "{told}"
+    );
+    // Writing to it defines nothing.
+    stream.write(&parameter, &[1; LEN]).unwrap();
+    stream.fill(&parameter, 2).unwrap();
+    launch_transfer(&stream, &transfer, &good, &parameter).unwrap();
+    assert!(sentence(stream.read(&parameter).wait()).contains(why));
+    let guard = on.guard(&stream, (read(&parameter),));
+    assert!(guard.is_err());
+    // Nor does another recording have it, or a replay that binds it.
+    let mut other = None;
+    let record = |recorder: &mut Recorder<'_>| {
+        let formal = recorder.parameter::<u32>(LEN)?;
+        recorder.launch(&transfer, one(), across(&formal, &out))?;
+        other = Some(formal);
+        Ok(())
+    };
+    let second = stream.record(record).unwrap();
+    second.replay_with(&stream, &[(0, &parameter)]).unwrap();
+    assert!(sentence(stream.read(&out).wait()).contains(why));
+    second.replay_with(&stream, &[(0, &good)]).unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [4; LEN]);
+    recording.replay_with(&stream, &[(0, &out)]).unwrap();
+    assert_eq!(stream.read(&good).wait().unwrap(), [4; LEN]);
+    let failed = stream.read(&parameter).wait().unwrap_err();
+    let Error::Failed(failure) = failed else {
+        panic!("{failed}");
+    };
+    assert_eq!(failure.root().reason, Reason::Parameter);
+    drop((parameter, other, recording, second));
+    stream.sync().wait().unwrap();
+}
+
+/// I8: the twin that never waits says that there is no room, and has submitted nothing.
+#[apply(every_device)]
+fn a_replay_without_room_is_busy_i8(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
+    let client = rig.client();
+    let stream = client.stream();
+    let recording = fill_and_append(&stream, &set(&client), &add_one(&client));
+    let from = stream.create(&[6_u32; LEN]).unwrap();
+    let to = stream.create(&[0_u32; 2 * LEN]).unwrap();
+    stream.sync().wait().unwrap();
+    let bound = [(0, from.as_bytes()), (2, to.as_bytes())];
+    let replay = |value| {
+        let words = [packed(value, LEN as u32)];
+        recording.try_replay_args(&stream, &bound, &words)
+    };
+    // A device with a thread makes room as fast as it can, so there it may never lack.
+    let rounds = if rig.driver.is_some() { 10_000 } else { 50 };
+    let (mut last, mut busy) = (0, false);
+    for value in 1..rounds {
+        match replay(value) {
+            Ok(()) => last = value,
+            Err(Error::Busy { .. }) => {
+                busy = true;
+                break;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(busy || rig.driver.is_none());
+    let expected = filled_and_appended(&[6; LEN], last);
+    assert_eq!(stream.read(&to).wait().unwrap(), expected);
+}
+
+/// What a task of a random recording does, to three parameters and a temporary.
+#[derive(Clone, Copy, Debug)]
+enum Does {
+    /// Sets all elements to the word of the step.
+    Set(usize),
+    /// Adds the word of the step.
+    Add(usize),
+    Mix(usize, usize),
+    Copy(usize, usize),
+}
+
+/// A recording, with the value of each step's word and whether it is a slot's, and where in a buffer the parameters
+/// begin when it is replayed.
+#[derive(Clone, Debug)]
+struct Random {
+    steps: Vec<(Does, u32, bool)>,
+    starts: [usize; 3],
+}
+
+fn random() -> impl Strategy<Value = Random> {
+    let pair = || (0_usize..4, 1_usize..4).prop_map(|(from, by)| (from, (from + by) % 4));
+    let does = prop_oneof![
+        (0_usize..4).prop_map(Does::Set),
+        (0_usize..4).prop_map(Does::Add),
+        pair().prop_map(|(from, to)| Does::Mix(from, to)),
+        pair().prop_map(|(from, to)| Does::Copy(from, to)),
+    ];
+    let steps = prop::collection::vec((does, any::<u32>(), any::<bool>()), 1..8);
+    // Some overlap.
+    let starts = prop::array::uniform3(prop::sample::select(vec![0, LEN, 2 * LEN, 2 * LEN + 3]));
+    (steps, starts).prop_map(|(steps, starts)| Random { steps, starts })
+}
+
+/// The elements of the buffer that parameters are views of.
+const BUFFER: usize = 4 * LEN;
+
+/// I1, I2: a replay does what its tasks do that are submitted one by one, or is refused because one of them is.
+#[apply(every_device)]
+fn a_replay_is_its_tasks_one_by_one_i1_i2(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let (kernels, set) = (Kernels::that_never_fail(&client).list(), set(&client));
+    let [add, mix] = [&kernels[0], &kernels[1]];
+    let word = |value: u32| packed(value, LEN as u32);
+    let (mut replayed, mut refused) = (0, 0);
+    let check = |random: Random| {
+        let mut words = Vec::new();
+        let mut formal = Vec::new();
+        let record = |recorder: &mut Recorder<'_>| {
+            for _ in 0..3 {
+                formal.push(recorder.parameter::<u32>(LEN)?);
+            }
+            let temporary = recorder.empty::<u32>(LEN)?;
+            recorder.fill(&temporary, 0)?;
+            let at = |place: usize| formal.get(place).unwrap_or(&temporary);
+            for (does, value, is_slot) in &random.steps {
+                let word = match is_slot {
+                    true => {
+                        words.push(word(*value));
+                        Slot(words.len() as u32 - 1)
+                    }
+                    false => Value(word(*value)),
+                };
+                let mut launch = |kernel, bindings: &[_], word| {
+                    recorder.launch_words(kernel, one(), bindings, &[word])
+                };
+                match *does {
+                    Does::Set(to) => launch(&set, &[write(at(to).as_bytes())], word)?,
+                    Does::Add(to) => launch(add, &[update(at(to).as_bytes())], word)?,
+                    Does::Mix(from, to) => {
+                        let bindings = [read(at(from).as_bytes()), update(at(to).as_bytes())];
+                        launch(mix, &bindings, Value(LEN as u64))?;
+                    }
+                    Does::Copy(from, to) => recorder.copy(at(from), at(to))?,
+                }
+            }
+            Ok(())
+        };
+        let recording = stream.record(record).unwrap();
+        words.truncate(recording.words());
+        let data: Vec<u32> = (0..BUFFER as u32).collect();
+        let (ours, theirs) = (stream.create(&data).unwrap(), stream.create(&data).unwrap());
+        let view = |buffer: &Handle<u32>, nth: usize| {
+            let start = random.starts[nth];
+            buffer.slice(start..start + LEN).unwrap()
+        };
+        let views: Vec<_> = (0..3).map(|nth| view(&ours, nth)).collect();
+        let known = |nth: usize| recording.parameter_of(&formal[nth]);
+        let bound: Vec<_> = (0..3)
+            .filter_map(|nth| Some((known(nth)?, views[nth].as_bytes())))
+            .collect();
+        let outcome = recording.replay_args(&stream, &bound, &words);
+        // The same on the other buffer.
+        let temporary = stream.empty::<u32>(LEN).unwrap();
+        stream.fill(&temporary, 0).unwrap();
+        let at = |place: usize| match place {
+            3 => temporary.clone(),
+            nth => view(&theirs, nth),
+        };
+        let n = LEN as u32;
+        let one_by_one = random
+            .steps
+            .iter()
+            .try_for_each(|(does, value, _)| match *does {
+                Does::Set(to) => stream.launch(&set, one(), (write(&at(to)), *value, n)),
+                Does::Add(to) => stream.launch(add, one(), (update(&at(to)), *value, n)),
+                Does::Mix(from, to) => {
+                    stream.launch(mix, one(), (read(&at(from)), update(&at(to)), n))
+                }
+                Does::Copy(from, to) => stream.copy(&at(from), &at(to)),
+            });
+        prop_assert_eq!(
+            outcome.is_ok(),
+            one_by_one.is_ok(),
+            "{:?} {:?}",
+            outcome,
+            one_by_one
+        );
+        if outcome.is_err() {
+            refused += 1;
+            return Ok(());
+        }
+        replayed += 1;
+        let (got, expected) = (stream.read(&ours).wait(), stream.read(&theirs).wait());
+        prop_assert_eq!(got.unwrap(), expected.unwrap());
+        Ok(())
+    };
+    let config = Config {
+        failure_persistence: None,
+        ..Config::with_cases(40)
+    };
+    let check = std::cell::RefCell::new(check);
+    let rng = TestRng::deterministic_rng(RngAlgorithm::default());
+    TestRunner::new_with_rng(config, rng)
+        .run(&random(), |random| (check.borrow_mut())(random))
+        .unwrap();
+    assert!(
+        replayed > 10 && refused > 2,
+        "{replayed} replayed, {refused} refused"
+    );
+}

@@ -1,0 +1,205 @@
+//! Launches whose arguments are made at run time, without element types: more than a message has room for, refused in the
+//! same words as typed ones; and elements that are halves.
+
+use millstream::{Access, ComputeClient, Stream};
+use millstream::{
+    CubeCount, Handle, Kernel, KernelHandle, LaunchError, RecordedWord, bf16, bind, f16, read,
+    update, write,
+};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::support::*;
+
+/// More bindings than a message has room for, and more words.
+const INPUTS: usize = 11;
+const WORDS: usize = 30;
+
+/// Adds up all its inputs and scalars.
+fn large(client: &ComputeClient) -> KernelHandle {
+    let mut kernel = Kernel::new("large");
+    for index in 0..INPUTS {
+        kernel = kernel.reads::<u32>(format!("in{index}"));
+    }
+    kernel = kernel.writes::<u64>("out");
+    for index in 0..WORDS {
+        kernel = kernel.scalar::<u64>(format!("s{index}"));
+    }
+    let kernel = kernel.native(|_, args| {
+        let inputs = (0..INPUTS).map(|index| u64::from(args.read::<u32>(index)[0]));
+        let scalars = (0..WORDS).map(|index| args.scalar::<u64>(index));
+        args.chunk::<u64>(INPUTS)[0] = inputs.chain(scalars).sum();
+    });
+    client.kernel(kernel.large_ptx(7)).unwrap()
+}
+
+fn inputs(stream: &Stream, values: std::ops::Range<u32>) -> Vec<Handle<u32>> {
+    values
+        .map(|value| stream.create(&[value]).unwrap())
+        .collect()
+}
+
+#[apply(every_device)]
+fn words_and_bytes_are_arguments_as_any_others(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, large, add_one) = (client.stream(), large(&client), add_one(&client));
+    let (inputs, out) = (inputs(&stream, 0..11), stream.empty::<u64>(1).unwrap());
+    let mut bindings: Vec<_> = inputs.iter().map(|input| read(input.as_bytes())).collect();
+    bindings.push(write(out.as_bytes()));
+    let words: Vec<u64> = (0..WORDS as u64).collect();
+    stream
+        .launch_words(&large, one(), &bindings, &words)
+        .unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [55 + 435]);
+    // A word of a kernel with smaller scalars has several of them, or one and padding.
+    let values = stream.create(&[7_u32; 4]).unwrap();
+    stream
+        .nowait()
+        .launch_words(
+            &add_one,
+            CubeCount::d1(2),
+            &[update(values.as_bytes())],
+            &[4],
+        )
+        .unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [8; 4]);
+}
+
+/// Bindings and words that are boxed, at each replay: all in slots, and back to front.
+#[apply(every_device)]
+fn a_replay_takes_any_number_of_parameters_and_words(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, large) = (client.stream(), large(&client));
+    let recording = stream
+        .record(|recorder| {
+            let formal = (0..INPUTS).map(|_| recorder.parameter::<u32>(1));
+            let formal: Vec<_> = formal.collect::<Result<_, _>>()?;
+            let mut bindings: Vec<_> = formal.iter().map(|input| read(input.as_bytes())).collect();
+            let out = recorder.parameter::<u64>(1)?;
+            bindings.push(write(out.as_bytes()));
+            let words: Vec<_> = (0..WORDS as u32).rev().map(RecordedWord::Slot).collect();
+            recorder.launch_words(&large, one(), &bindings, &words)
+        })
+        .unwrap();
+    assert_eq!(
+        (recording.parameters(), recording.words()),
+        (INPUTS + 1, WORDS)
+    );
+    for round in 0..3 {
+        let (inputs, out) = (
+            inputs(&stream, round..11 + round),
+            stream.empty::<u64>(1).unwrap(),
+        );
+        let mut bound: Vec<_> = inputs.iter().map(Handle::as_bytes).enumerate().collect();
+        bound.push((INPUTS, out.as_bytes()));
+        let round = u64::from(round);
+        let words: Vec<u64> = (0..WORDS as u64).map(|word| word << round).collect();
+        recording.replay_args(&stream, &bound, &words).unwrap();
+        let expected = 55 + 11 * round + (435 << round);
+        assert_eq!(stream.read(&out).wait().unwrap(), [expected]);
+    }
+}
+
+#[apply(every_device)]
+fn untyped_arguments_that_do_not_fit_are_refused(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, transfer) = (client.stream(), transfer(&client));
+    let bytes = stream.create(&[0_u8; 32]).unwrap();
+    let part = |range: std::ops::Range<usize>| bytes.slice(range).unwrap();
+    let refused = |from: &Handle<u8>, to: (&Handle<u8>, Access), words: &[u64]| {
+        let bindings = [read(from), bind(to.0, to.1)];
+        let refused = sentence(stream.launch_words(&transfer, one(), &bindings, words));
+        let words: Vec<_> = words.iter().copied().map(RecordedWord::Value).collect();
+        let record = stream.record(|r| r.launch_words(&transfer, one(), &bindings, &words));
+        assert_eq!(record.map(drop).unwrap_err().to_string(), refused);
+        refused
+            .trim_start_matches("`transfer` was not accepted: ")
+            .to_owned()
+    };
+    let (front, back) = (part(0..16), part(16..32));
+    assert_eq!(
+        refused(&front, (&back, Access::Write), &[]),
+        "it takes 1 word, 0 were given"
+    );
+    assert_eq!(
+        refused(&front, (&back, Access::Write), &[4, 4]),
+        "it takes 1 word, 2 were given"
+    );
+    assert_eq!(
+        refused(&part(1..17), (&back, Access::Write), &[4]),
+        "binding `src` starts at byte 1, which is no multiple of its element's 4 bytes"
+    );
+    assert_eq!(
+        refused(&part(0..15), (&back, Access::Write), &[4]),
+        "15 bytes do not divide into elements of 4"
+    );
+    assert_eq!(
+        refused(&front, (&back, Access::ReadWrite), &[4]),
+        "binding `dst` is declared as write, the call says update"
+    );
+    assert_eq!(
+        refused(&front, (&part(12..28), Access::Write), &[4]),
+        "bindings `src` and `dst` overlap and one of them is written; copy one of them first"
+    );
+    let bindings = [read(&front)];
+    let error = stream
+        .launch_words(&transfer, one(), &bindings, &[4])
+        .unwrap_err();
+    let count = LaunchError::BindingCount {
+        expected: 2,
+        given: 1,
+    };
+    assert!(matches!(error, millstream::Error::Launch { why, .. } if why == count));
+    // Bytes are not elements where those are asked for.
+    let typed = stream.launch(&transfer, one(), (read(&front), write(&back), 4_u32));
+    assert!(sentence(typed).contains("`src` is declared as u32, the call gives u8"));
+}
+
+#[apply(every_device)]
+fn halves_are_elements(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let values = [0.5, -2.0, 65504.0, f32::INFINITY];
+    let (halves, brains) = (values.map(f16::from_f32), values.map(bf16::from_f32));
+    let (a, b) = (
+        stream.create(&halves).unwrap(),
+        stream.create(&brains).unwrap(),
+    );
+    assert_eq!((a.size(), b.size()), (8, 8));
+    assert_eq!(stream.read(&a).wait().unwrap(), halves);
+    assert_eq!(stream.read(&b).wait().unwrap(), brains);
+    stream.fill(&a, f16::from_f32(1.5)).unwrap();
+    assert_eq!(stream.read(&a).wait().unwrap(), [f16::from_f32(1.5); 4]);
+    let bits = stream.read(&a.cast::<u16>().unwrap()).wait().unwrap();
+    assert_eq!(bits, [0x3e00; 4]);
+}
+
+#[apply(every_device_that_runs_rust)]
+fn kernels_take_halves(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let scale = Kernel::new("scale")
+        .reads::<bf16>("src")
+        .writes::<f16>("dst")
+        .scalar::<u32>("unused")
+        .scalar::<f16>("by")
+        .native(|_, args| {
+            let by = args.scalar::<f16>(1).to_f32();
+            let (src, start) = (args.read::<bf16>(0), args.chunk_start(1));
+            for (value, from) in args.chunk::<f16>(1).iter_mut().zip(&src[start..]) {
+                *value = f16::from_f32(from.to_f32() * by);
+            }
+        });
+    let scale = client.kernel(scale).unwrap();
+    let src = stream.create(&[1.0, 2.0, 3.0].map(bf16::from_f32)).unwrap();
+    let dst = stream.empty::<f16>(3).unwrap();
+    let arguments = (read(&src), write(&dst), 0_u32, f16::from_f32(0.5));
+    stream.launch(&scale, CubeCount::d1(2), arguments).unwrap();
+    let expected = [0.5, 1.0, 1.5].map(f16::from_f32);
+    assert_eq!(stream.read(&dst).wait().unwrap(), expected);
+}
