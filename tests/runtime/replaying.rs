@@ -9,8 +9,8 @@ use crate::support::*;
 use millstream::journal::{Entry, Work};
 use millstream::{
     AllocationMode, CancelToken, CubeCount, DeviceOptions, Digest, Error, Feature, Handle, Kernel,
-    LaunchArgs, Metadata, Priority, ReplayError, Replayed, SubmissionLog, TensorSpec, read,
-    readbacks, update, write,
+    LaunchArgs, Metadata, Priority, RecordedWord, ReplayError, Replayed, SubmissionLog, TensorSpec,
+    read, readbacks, update, write,
 };
 use rstest::rstest;
 use rstest_reuse::apply;
@@ -246,6 +246,58 @@ fn every_kind_of_task_is_replayed(#[case] on: On) {
         .into_iter()
         .map(|readback| readback.bytes.unwrap());
     assert_eq!(got.collect::<Vec<_>>(), expected);
+}
+
+/// I1: the handles and words of each replay are in the log, and so is who used a parameter where there is none.
+#[apply(every_device)]
+fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
+    let rig = logged(on);
+    let client = rig.client();
+    let (stream, kernels) = (client.stream(), Kernels::that_never_fail(&client).list());
+    let [add, mix] = [&kernels[0], &kernels[1]];
+    let mut formal = None;
+    let recording = stream.record(|recorder| {
+        let (from, to) = (recorder.parameter::<u32>(8)?, recorder.parameter::<u32>(8)?);
+        let (slot, n) = (RecordedWord::Slot(0), RecordedWord::Value(8));
+        recorder.launch_words(add, one(), &[update(to.as_bytes())], &[slot])?;
+        recorder.launch_words(
+            mix,
+            one(),
+            &[read(from.as_bytes()), update(to.as_bytes())],
+            &[n],
+        )?;
+        formal = Some(from);
+        Ok(())
+    });
+    let recording = recording.unwrap();
+    let values = [1_u32, 2].map(|value| stream.create(&[value; 8]).unwrap());
+    let mut seen = Vec::new();
+    for round in 0..4_usize {
+        let [from, to] = [&values[round % 2], &values[(round + 1) % 2]];
+        let by = (round as u64 + 1) | 8 << 32;
+        let bound = [(0, to.as_bytes()), (1, from.as_bytes())];
+        recording.replay_args(&stream, &bound, &[by]).unwrap();
+        seen.push(stream.read(from).wait().unwrap());
+    }
+    let outside = formal.unwrap();
+    stream.read(&outside).wait().unwrap_err();
+    let log = saved(&rig.device.take_log().unwrap());
+    for other in [on, On::CpuDriven, On::SimDriven] {
+        let mut readbacks = replay(&log, other).readbacks;
+        let last = readbacks.pop().unwrap().bytes.unwrap_err().to_string();
+        assert!(
+            last.contains("a parameter of a recording has no memory"),
+            "{last}"
+        );
+        let again = readbacks.into_iter().map(|readback| {
+            let bytes = readback.bytes.unwrap();
+            let words = bytes
+                .chunks(4)
+                .map(|word| u32::from_le_bytes(word.try_into().unwrap()));
+            words.collect::<Vec<_>>()
+        });
+        assert_eq!(again.collect::<Vec<_>>(), seen, "on {other:?}");
+    }
 }
 
 /// I6: a task that had been withdrawn is withdrawn again, for the same reason.

@@ -5,6 +5,7 @@ use millstream_core::client::{Recording, Stream};
 use millstream_core::handle::Handle;
 use millstream_core::health::Health;
 use millstream_core::launch::{CubeCount, read, update, write};
+use millstream_core::recording::RecordedWord;
 use millstream_cuda::CudaLaunch;
 use rstest::rstest;
 
@@ -102,6 +103,62 @@ fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64
     assert_eq!(gpu.calls("cuGraphInstantiateWithFlags"), 1);
     assert_eq!(gpu.calls("cuLaunchKernel"), launches);
     drop((rig, others, saxpy, client, device));
+    gpu.assert_clean();
+}
+
+/// I1: a replay that gives other words changes the nodes of those tasks that take them, and no others.
+#[test]
+fn other_words_are_one_call_more_for_each_task_that_takes_them_i1() {
+    let gpu = gpu(8);
+    let device = open(1);
+    let client = device.client();
+    let saxpy = client.kernel(saxpy()).unwrap();
+    let stream = client.stream();
+    let x = stream.create(&[1.0_f32; LEN]).unwrap();
+    let ys = [0; 2].map(|_| stream.create(&[0.0_f32; LEN]).unwrap());
+    // A factor and a length, in a word each. The second task has another slot, and the third none.
+    let (one, n) = (CubeCount::single(), RecordedWord::Value(LEN as u64));
+    let mut parameter = None;
+    let recording = stream.record(|r| {
+        let y = r.parameter::<f32>(LEN)?;
+        let bindings = [read(x.as_bytes()), update(y.as_bytes())];
+        let fixed = RecordedWord::Value(u64::from(100_f32.to_bits()));
+        for factor in [RecordedWord::Slot(0), RecordedWord::Slot(1), fixed] {
+            r.launch_words(&saxpy, one.clone(), &bindings, &[factor, n])?;
+        }
+        parameter = Some(y);
+        Ok(())
+    });
+    let recording = recording.unwrap();
+    let index = recording.parameter_of(&parameter.unwrap()).unwrap();
+    let changed = || gpu.calls("cuGraphExecKernelNodeSetParams_v2");
+    let mut expected = [0.0; 2];
+    // Which of the two, its words, and how many nodes that changes. The first two replays make the graph.
+    for (nth, (y, words, nodes)) in [
+        (0, [1.0_f32, 10.0], 0),
+        (0, [1.0, 10.0], 0),
+        (0, [1.0, 10.0], 0),
+        (0, [2.0, 10.0], 1),
+        (0, [3.0, 20.0], 2),
+        (0, [3.0, 20.0], 0),
+        (1, [3.0, 20.0], 3),
+        (0, [3.0, 30.0], 3),
+        (0, [3.0, 20.0], 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let before = changed();
+        let bits = words.map(|word| u64::from(word.to_bits()));
+        let bound = [(index, ys[y].as_bytes())];
+        recording.replay_args(&stream, &bound, &bits).unwrap();
+        expected[y] += words[0] + words[1] + 100.0;
+        let got = stream.read(&ys[y]).wait().unwrap();
+        assert_eq!(got, [expected[y]; LEN], "replay {nth}");
+        assert_eq!(changed() - before, nodes, "replay {nth}");
+        assert_eq!(gpu.calls("cuGraphLaunch"), nth as u64, "replay {nth}");
+    }
+    drop((recording, x, ys, stream, saxpy, client, device));
     gpu.assert_clean();
 }
 
