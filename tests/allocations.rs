@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use millstream::{
     CancelToken, ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Handle, Kernel,
-    KernelHandle, Stream, read, update, write,
+    KernelHandle, RecordedWord, Recorder, Recording, Stream, read, update, write,
 };
 
 struct Counting;
@@ -166,6 +166,54 @@ impl Rig {
         }
     }
 
+    /// A recording with four parameters, each replay of which gives so many words: a kernel of as many, and one with more
+    /// bindings and words than a queue's entry has room for.
+    fn recorded(&self, slots: u32) -> Recording {
+        let sum = (0..12).fold(Kernel::new("sum"), |kernel, index| {
+            kernel.reads::<u32>(format!("b{index}"))
+        });
+        let sum = (0..40).fold(sum.writes::<u32>("out"), |kernel, index| {
+            kernel.scalar::<u64>(format!("s{index}"))
+        });
+        let sum = self.client.kernel(sum.native(|_, args| {
+            args.chunk::<u32>(12)[0] = args.scalar::<u64>(39) as u32 + args.read::<u32>(11)[0];
+        }));
+        let sum = sum.unwrap();
+        let record = |recorder: &mut Recorder<'_>| {
+            let [a, b] = [
+                recorder.parameter::<u32>(16)?,
+                recorder.parameter::<u32>(16)?,
+            ];
+            let [c, d] = [
+                recorder.parameter::<u32>(16)?,
+                recorder.parameter::<u32>(16)?,
+            ];
+            let words: Vec<_> = (0..8).map(RecordedWord::Slot).collect();
+            let bindings = [read(a.as_bytes()), read(b.as_bytes()), write(c.as_bytes())];
+            recorder.launch_words(&self.three, CubeCount::single(), &bindings, &words)?;
+            let words: Vec<_> = (0..40)
+                .map(|word| RecordedWord::Slot(word % slots))
+                .collect();
+            let mut bindings = vec![read(a.as_bytes()); 12];
+            bindings[11] = read(c.as_bytes());
+            bindings.push(write(d.as_bytes()));
+            recorder.launch_words(&sum, CubeCount::single(), &bindings, &words)
+        };
+        self.stream.record(record).unwrap()
+    }
+
+    fn replays(&self, stream: &Stream, recording: &Recording, rounds: u64) {
+        let b = &self.buffers;
+        let bound: [_; 4] = std::array::from_fn(|index| (index, b[index].as_bytes()));
+        for round in 0..rounds {
+            let words = [round; 16];
+            recording.replay_args(stream, &bound, &words).unwrap();
+        }
+        let expected = 1 + rounds as u32 - 1;
+        let last = stream.read(&b[3]).wait().unwrap()[0];
+        assert_eq!(last, expected);
+    }
+
     /// What `work` allocates, when it has been done before and everything has drained.
     fn steady(&self, work: impl Fn()) -> u64 {
         for _ in 0..20 {
@@ -224,6 +272,18 @@ fn launching_prepared_kernels_and_recycling_buffers_allocates_nothing() {
             rig.steady(|| rig.buffers_come_and_go(100)),
             0,
             "buffers that come and go allocate"
+        );
+        let recording = rig.recorded(16);
+        let replays = |stream: &Stream, rounds| {
+            rig.steady(|| {
+                rig.replays(stream, &recording, rounds);
+            })
+        };
+        // Each round ends with a readback, which allocates its answer.
+        assert_eq!(
+            replays(&rig.stream, 100),
+            replays(&rig.stream, 1),
+            "replays with parameters and words allocate"
         );
     }
 }

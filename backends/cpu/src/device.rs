@@ -24,7 +24,7 @@ use millstream_sync::facade::atomic::AtomicBool;
 use millstream_sync::timeline::Timeline;
 
 use crate::drive::{Lane, Lanes};
-use crate::entry::{Count, Entry, Op, Source};
+use crate::entry::{Count, Entry, Op, Source, Spares};
 use crate::kernel::{CpuCompiler, CpuKernel};
 use crate::options::Settings;
 use crate::pages::Pages;
@@ -46,6 +46,7 @@ pub struct CpuDevice {
     workers: Vec<Thread<()>>,
     team: Team,
     pages: ManuallyDrop<Pages>,
+    spares: Arc<Spares>,
 }
 
 /// The device thread's side of a queue.
@@ -71,6 +72,7 @@ impl CpuDevice {
             }),
             properties,
             pages: ManuallyDrop::new(Pages::new(settings.memory_limit)),
+            spares: Arc::default(),
             queues: Vec::with_capacity(settings.queues),
             crew: crew.clone(),
             lanes: None,
@@ -108,10 +110,10 @@ impl CpuDevice {
         bindings: &[BoundSlice],
         mut op: impl FnMut(Arc<str>, &mut Entry) -> Option<Op>,
     ) -> Result<(), Refused> {
-        let pages = &self.pages;
+        let (pages, spares) = (&self.pages, &self.spares);
         let (crew, queues) = (&self.crew, &mut self.queues);
         push(crew, queues, place.queue, place.cursor, |entry| {
-            bind(pages, entry, bindings)?;
+            bind((pages, spares), entry, bindings)?;
             if let Some(op) = op(place.name.clone(), entry) {
                 entry.op = op;
             }
@@ -147,9 +149,13 @@ fn push(
 
 /// Binds an entry to the memory of these bindings.
 #[inline]
-fn bind(pages: &Pages, entry: &mut Entry, bindings: &[BoundSlice]) -> Result<(), Refused> {
+fn bind(
+    (pages, spares): (&Pages, &Arc<Spares>),
+    entry: &mut Entry,
+    bindings: &[BoundSlice],
+) -> Result<(), Refused> {
     for binding in bindings {
-        entry.bind(*binding, pages.resolve(binding)?);
+        entry.bind(spares, *binding, pages.resolve(binding)?);
     }
     Ok(())
 }
@@ -193,18 +199,18 @@ impl Backend for CpuDevice {
             return Err(refused_kernel());
         };
         check_launch(kernel.kernel(), launch)?;
-        let pages = &self.pages;
+        let (pages, spares) = (&*self.pages, &self.spares);
         push(&self.crew, &mut self.queues, queue, cursor, |entry| {
-            bind(pages, entry, launch.bindings)?;
+            bind((pages, spares), entry, launch.bindings)?;
             let count = match &launch.count {
                 BoundCount::Static(counts) => Count::Static(*counts),
                 BoundCount::Dynamic(count) => {
-                    bind(pages, entry, slice::from_ref(count))?;
+                    bind((pages, spares), entry, slice::from_ref(count))?;
                     Count::Dynamic
                 }
             };
-            entry.set_words(launch.scalars);
-            entry.set_metadata(launch.metadata);
+            entry.set_words(spares, launch.scalars);
+            entry.set_metadata(spares, launch.metadata);
             let kernel = launch.kernel.clone().downcast();
             let kernel = kernel.map_err(|_other| refused_kernel())?;
             entry.op = Op::Launch {
@@ -228,7 +234,7 @@ impl Backend for CpuDevice {
             let source = match source.take()? {
                 HostData::Words { words, len } => {
                     let len = len.min(size_of_val(&words));
-                    entry.set_words(&words[..len.div_ceil(size_of::<u64>())]);
+                    entry.set_few_words(&words[..len.div_ceil(size_of::<u64>())]);
                     Source::Words(len)
                 }
                 HostData::Owned(owned) => Source::Owned(owned),

@@ -2,11 +2,12 @@
 //!
 //! Entries are built in the ring's slot by the device thread and used there by the queue's runner; of
 //! their many bytes a usual launch touches a third, so they are never moved whole, except through the
-//! overflow. Up to nine bindings and sixteen words lie inline; what is more is boxed.
+//! overflow. Up to nine bindings and 32 words lie inline; what is more is in a box, which comes back to
+//! the next task that needs one (I9).
 
 use std::mem::MaybeUninit;
 use std::ptr::addr_of_mut;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use millstream_core::backend::{BoundSlice, CustomWork};
 use millstream_core::id::{Cursor, Point};
@@ -16,10 +17,20 @@ use millstream_core::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline};
 use millstream_core::layout::Strided;
 use millstream_core::message::{HostBytes, Pattern};
 
+use millstream_sync::facade::{Mutex, lock};
+
 use crate::kernel::CpuKernel;
+use crate::queue::QUEUE_DEPTH_MAX;
 
 /// Bindings without the heap: those of a task, and a dynamic cube count.
 const ENTRY_BINDINGS: usize = INLINE_BINDINGS + 1;
+
+/// Words without the heap: more than a task has, for a recording's kernels have lengths, strides and offsets among
+/// theirs. A slot's words that are not used are not touched.
+const ENTRY_WORDS: usize = 2 * INLINE_WORDS;
+
+/// Boxes that are kept for the next tasks (I12).
+const SPARES_MAX: usize = QUEUE_DEPTH_MAX;
 
 /// What an entry does.
 pub(crate) enum Op {
@@ -86,12 +97,60 @@ pub(crate) enum Source {
 }
 
 /// What did not fit inline. Each list is used instead of the inline one if it is not empty.
-#[derive(Default)]
-pub(crate) struct Spilled {
+struct Spilled {
+    home: Weak<Spares>,
     bindings: Vec<BoundSlice>,
     views: Vec<NativeView>,
     words: Vec<u64>,
     metadata: Vec<u32>,
+}
+
+// SAFETY: the views point into pages, which live until every cursor that uses them has passed; a box that is laid by
+// has none.
+unsafe impl Send for Spilled {}
+
+/// Boxes of a device that no task needs just now.
+#[derive(Default)]
+pub(crate) struct Spares {
+    #[allow(
+        clippy::vec_box,
+        reason = "boxes move between threads without being copied"
+    )]
+    boxes: Mutex<Vec<Box<Spilled>>>,
+}
+
+impl Spares {
+    #[cold]
+    fn take(self: &Arc<Self>) -> Box<Spilled> {
+        let spare = lock(&self.boxes).pop();
+        spare.unwrap_or_else(|| {
+            Box::new(Spilled {
+                home: Arc::downgrade(self),
+                bindings: Vec::new(),
+                views: Vec::new(),
+                words: Vec::new(),
+                metadata: Vec::new(),
+            })
+        })
+    }
+}
+
+impl Spilled {
+    /// Empties the box and lays it by, if its device is still there.
+    #[cold]
+    fn lay_by(mut self: Box<Self>) {
+        let Some(home) = self.home.upgrade() else {
+            return;
+        };
+        self.bindings.clear();
+        self.views.clear();
+        self.words.clear();
+        self.metadata.clear();
+        let mut boxes = lock(&home.boxes);
+        if boxes.len() < SPARES_MAX {
+            boxes.push(self);
+        }
+    }
 }
 
 /// One task of a queue, or a wait between two.
@@ -103,7 +162,7 @@ pub(crate) struct Entry {
     bindings: Inline<BoundSlice, ENTRY_BINDINGS>,
     /// The memory of the bindings, in the same order.
     views: Inline<NativeView, ENTRY_BINDINGS>,
-    words: Inline<u64, INLINE_WORDS>,
+    words: Inline<u64, ENTRY_WORDS>,
 }
 
 // SAFETY: `Op` and the bindings are Send; the views point into pages, which live until every cursor
@@ -129,19 +188,19 @@ impl Entry {
 
     /// Adds a binding and its memory.
     #[inline]
-    pub(crate) fn bind(&mut self, binding: BoundSlice, view: NativeView) {
+    pub(crate) fn bind(&mut self, spares: &Arc<Spares>, binding: BoundSlice, view: NativeView) {
         if self.spilled.is_none()
             && self.bindings.push(binding).is_ok()
             && self.views.push(view).is_ok()
         {
             return;
         }
-        self.bind_spilled(binding, view);
+        self.bind_spilled(spares, binding, view);
     }
 
     #[cold]
-    fn bind_spilled(&mut self, binding: BoundSlice, view: NativeView) {
-        let spilled = self.spilled.get_or_insert_default();
+    fn bind_spilled(&mut self, spares: &Arc<Spares>, binding: BoundSlice, view: NativeView) {
+        let spilled = self.spilled.get_or_insert_with(|| spares.take());
         if spilled.bindings.is_empty() {
             spilled.bindings.extend_from_slice(&self.bindings);
             spilled.views.extend_from_slice(&self.views);
@@ -152,22 +211,28 @@ impl Entry {
 
     /// Sets the words. Called after the last [`Entry::bind`].
     #[inline]
-    pub(crate) fn set_words(&mut self, words: &[u64]) {
-        if words.len() <= INLINE_WORDS {
-            for word in words {
-                // There is room for all of them.
-                let _ = self.words.push(*word);
-            }
+    pub(crate) fn set_words(&mut self, spares: &Arc<Spares>, words: &[u64]) {
+        if words.len() <= ENTRY_WORDS {
+            self.set_few_words(words);
         } else {
-            self.spilled.get_or_insert_default().words = words.to_vec();
+            let spilled = self.spilled.get_or_insert_with(|| spares.take());
+            spilled.words.extend_from_slice(words);
         }
+    }
+
+    /// Sets words of which there are no more than a task has room for.
+    #[inline]
+    pub(crate) fn set_few_words(&mut self, words: &[u64]) {
+        debug_assert!(words.len() <= ENTRY_WORDS, "{} words", words.len());
+        self.words.set(words);
     }
 
     /// Sets the metadata. Called after the last [`Entry::bind`].
     #[inline]
-    pub(crate) fn set_metadata(&mut self, metadata: &[u32]) {
+    pub(crate) fn set_metadata(&mut self, spares: &Arc<Spares>, metadata: &[u32]) {
         if !metadata.is_empty() {
-            self.spilled.get_or_insert_default().metadata = metadata.to_vec();
+            let spilled = self.spilled.get_or_insert_with(|| spares.take());
+            spilled.metadata.extend_from_slice(metadata);
         }
     }
 
@@ -212,7 +277,9 @@ impl Entry {
     /// Drops what the task owns (user code may run) and leaves an entry that does nothing.
     pub(crate) fn release(&mut self) {
         let op = std::mem::replace(&mut self.op, Op::Mark);
-        self.spilled = None;
+        if let Some(spilled) = self.spilled.take() {
+            spilled.lay_by();
+        }
         drop(op);
     }
 }

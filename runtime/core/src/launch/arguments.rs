@@ -14,6 +14,14 @@ pub struct Bound<'a, T: Element> {
     access: Access,
 }
 
+impl<T: Element> Clone for Bound<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Element> Copy for Bound<'_, T> {}
+
 impl<T: Element> Bound<'_, T> {
     /// The handle.
     pub fn handle(&self) -> &Handle<T> {
