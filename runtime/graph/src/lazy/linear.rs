@@ -1,0 +1,86 @@
+//! Products of matrices.
+
+use std::panic::Location;
+
+use millstream_ir::DType;
+
+use crate::error::Why;
+use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::node::Op;
+use crate::shape::Shape;
+use crate::size::Size;
+
+impl LazyBuffer {
+    /// The product of matrices `[.., m, k]` and `[.., k, n]`. What is before the last two axes is broadcast; the lower rank is
+    /// padded with ones on the left. Products of integers wrap; those of halves are summed as `f32`.
+    ///
+    /// ```
+    /// # use millstream_graph::{DType, Graph};
+    /// let graph = Graph::new();
+    /// let a = graph.input("a", DType::F32, [8, 2, 3]);
+    /// let b = graph.input("b", DType::F32, [3, 5]);
+    /// assert_eq!(a.matmul(&b).shape().to_string(), "[8, 2, 5]");
+    /// ```
+    #[track_caller]
+    pub fn matmul(&self, right: &LazyBuffer) -> LazyBuffer {
+        self.product_with("matmul", right, Location::caller())
+    }
+
+    /// As [`LazyBuffer::matmul`], with the last two axes of the right side exchanged: `[.., n, k]`.
+    #[track_caller]
+    pub fn matmul_t(&self, right: &LazyBuffer) -> LazyBuffer {
+        let at = Location::caller();
+        if right.error().is_none() && right.rank() < 2 {
+            let operands = [(self.dtype(), self.shape()), (right.dtype(), right.shape())];
+            return LazyBuffer::refused("matmul_t", operands, Why::Rank { least: 2 }, at);
+        }
+        self.product_with("matmul_t", &right.t(), at)
+    }
+
+    fn product_with(
+        &self,
+        name: &'static str,
+        right: &LazyBuffer,
+        at: &'static Location<'static>,
+    ) -> LazyBuffer {
+        let (Ok(_), Ok(_)) = (self.held(), right.held()) else {
+            let refused = if self.error().is_some() { self } else { right };
+            return refused.clone();
+        };
+        let (a, b) = (self.shape(), right.shape());
+        let refuse = |why| {
+            let operands = [(self.dtype(), a.clone()), (right.dtype(), b.clone())];
+            LazyBuffer::refused(name, operands, why, at)
+        };
+        if a.rank() < 2 || b.rank() < 2 {
+            return refuse(Why::Rank { least: 2 });
+        }
+        let (a_batch, a_matrix) = a.split_at(a.rank() - 2);
+        let (b_batch, b_matrix) = b.split_at(b.rank() - 2);
+        if a_matrix[1] != b_matrix[0] {
+            let (what, first, second) = ("inner lengths", a_matrix[1].clone(), b_matrix[0].clone());
+            return refuse(Why::Lengths {
+                what,
+                first,
+                second,
+            });
+        }
+        let batch = Shape::new(a_batch).broadcast(&Shape::new(b_batch));
+        let Some(batch) = batch else {
+            return refuse(Why::Broadcast);
+        };
+        let with = |matrix: &[Size]| Shape::new(batch.iter().chain(matrix));
+        let left = self.expand(&with(a_matrix), at);
+        let right = right.expand(&with(b_matrix), at);
+        let shape = with(&[a_matrix[0].clone(), b_matrix[1].clone()]);
+        LazyBuffer::of(name, [&left, &right], at, |[left, right]| {
+            if left.dtype() != right.dtype() {
+                return Err(Why::DTypes);
+            }
+            if left.dtype() == DType::Bool {
+                return Err(Why::DType(DType::Bool));
+            }
+            Ok((Op::Matmul, left.dtype(), shape))
+        })
+    }
+}

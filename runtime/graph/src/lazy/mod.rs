@@ -1,0 +1,25 @@
+//! Lazy buffers: what will be computed, written down.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`graph`] | the arena of nodes, and its leaves: inputs, buffers, numbers, indices, random bits |
+//! | [`buffer`] | the lazy buffer: a hold on a node, or why there is none |
+//! | [`node`] | a node: an operation and what it is done to |
+//! | [`arith`] | elementwise methods and operators |
+//! | [`views`] | the same elements in another shape |
+//! | [`reduce`] | reductions |
+//! | [`place`] | gather, scatter, cat, set |
+//! | [`linear`] | products of matrices |
+//! | [`custom`] | kernels of users |
+//! | [`scalar`] | numbers that runs may change |
+
+pub(crate) mod arith;
+pub(crate) mod buffer;
+pub(crate) mod custom;
+pub(crate) mod graph;
+pub(crate) mod linear;
+pub(crate) mod node;
+pub(crate) mod place;
+pub(crate) mod reduce;
+pub(crate) mod scalar;
+pub(crate) mod views;

@@ -1,0 +1,318 @@
+//! Elements by their place: gather, scatter, concatenation, and putting values into a buffer that is there.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use millstream_ir::DType;
+use smallvec::SmallVec;
+
+use crate::error::Why;
+use crate::lazy::buffer::{Held, LazyBuffer, all_held};
+use crate::lazy::graph::axis_of;
+use crate::lazy::node::{Layout, Op};
+use crate::lazy::views::check_range;
+use crate::shape::Shape;
+use crate::size::Size;
+
+impl LazyBuffer {
+    /// `result[i, j, ..] = self[i, index[i, j, ..], ..]` with the index at `axis`. The index, of `i64`, has as many axes as this, and
+    /// along the others at most this length. An index out of range reads as zero.
+    #[track_caller]
+    pub fn gather(&self, axis: isize, index: &LazyBuffer) -> LazyBuffer {
+        LazyBuffer::of(
+            "gather",
+            [self, index],
+            Location::caller(),
+            |[base, index]| {
+                let axis = axis_of(axis, base.shape().rank())?;
+                check_index(base, index, axis)?;
+                Ok((Op::Gather { axis }, base.dtype(), index.shape().clone()))
+            },
+        )
+    }
+
+    /// The rows that `indices`, of `i64` and one axis, names along `axis`. An index out of range reads as zeros.
+    #[track_caller]
+    pub fn take(&self, axis: isize, indices: &LazyBuffer) -> LazyBuffer {
+        let at = Location::caller();
+        let (mine, theirs) = (self.shape(), indices.shape());
+        let Ok(axis) = axis_of(axis, mine.rank()) else {
+            return self.no_axis("take", axis, at);
+        };
+        if indices.error().is_some() {
+            return indices.clone();
+        }
+        if theirs.rank() != 1 {
+            let operands = [(self.dtype(), mine), (indices.dtype(), theirs)];
+            return LazyBuffer::refused("take", operands, Why::Rank { least: 1 }, at);
+        }
+        let mut along = vec![Size::ONE; mine.rank()];
+        along[axis] = theirs[0].clone();
+        let mut all = mine.to_vec();
+        all[axis] = theirs[0].clone();
+        let index = indices.reshape_at("take", &Shape::from(along), at);
+        self.gather(axis as isize, &index.expand(&Shape::from(all), at))
+    }
+
+    /// A copy of this in which `copy[i, index[i, j, ..], ..] = values[i, j, ..]`, with the index at `axis`. The last of several
+    /// values for one place stays; an index out of range is left out.
+    #[track_caller]
+    pub fn scatter(&self, axis: isize, index: &LazyBuffer, values: &LazyBuffer) -> LazyBuffer {
+        self.scatter_at(axis, index, values, false, Location::caller())
+    }
+
+    /// As [`LazyBuffer::scatter`], with the values added to what is there, in order.
+    #[track_caller]
+    pub fn scatter_add(&self, axis: isize, index: &LazyBuffer, values: &LazyBuffer) -> LazyBuffer {
+        self.scatter_at(axis, index, values, true, Location::caller())
+    }
+
+    fn scatter_at(
+        &self,
+        axis: isize,
+        index: &LazyBuffer,
+        values: &LazyBuffer,
+        adds: bool,
+        at: &'static Location<'static>,
+    ) -> LazyBuffer {
+        LazyBuffer::of(
+            "scatter",
+            [self, index, values],
+            at,
+            |[base, index, values]| {
+                let axis = axis_of(axis, base.shape().rank())?;
+                check_index(base, index, axis)?;
+                if values.dtype() != base.dtype() {
+                    return Err(Why::DTypes);
+                }
+                if adds && matches!(base.dtype(), DType::Bool | DType::F16 | DType::Bf16) {
+                    return Err(Why::DType(base.dtype()));
+                }
+                if values.shape() != index.shape() {
+                    let (to, here) = (index.shape().clone(), elements(values)?);
+                    let there = elements(index)?;
+                    return Err(Why::Elements { to, here, there });
+                }
+                Ok((
+                    Op::Scatter { axis, adds },
+                    base.dtype(),
+                    base.shape().clone(),
+                ))
+            },
+        )
+    }
+
+    /// The parts one after the other along an axis. Their other lengths are equal.
+    #[track_caller]
+    pub fn cat<'a>(parts: impl IntoIterator<Item = &'a LazyBuffer>, axis: isize) -> LazyBuffer {
+        let at = Location::caller();
+        let held = match all_held(parts) {
+            Ok(held) => held,
+            Err(refused) => return refused,
+        };
+        LazyBuffer::of_held("cat", held, at, |parts| {
+            let first = parts[0];
+            let axis = axis_of(axis, first.shape().rank())?;
+            let mut lengths = first.shape().to_vec();
+            for part in &parts[1..] {
+                if part.dtype() != first.dtype() {
+                    return Err(Why::DTypes);
+                }
+                if part.shape().rank() != lengths.len() {
+                    let least = lengths.len();
+                    return Err(Why::Rank { least });
+                }
+                for (index, (mine, theirs)) in lengths.iter().zip(part.shape().iter()).enumerate() {
+                    if index != axis && mine != theirs {
+                        let (first, second) = (mine.clone(), theirs.clone());
+                        let what = "other lengths";
+                        return Err(Why::Lengths {
+                            what,
+                            first,
+                            second,
+                        });
+                    }
+                }
+                lengths[axis] = lengths[axis]
+                    .plus(&part.shape()[axis])
+                    .ok_or(Why::TooLarge)?;
+            }
+            Ok((Op::Cat { axis }, first.dtype(), Shape::from(lengths)))
+        })
+    }
+
+    /// The parts, which have one shape, one after the other along a new axis.
+    #[track_caller]
+    pub fn stack<'a>(parts: impl IntoIterator<Item = &'a LazyBuffer>, axis: isize) -> LazyBuffer {
+        let parts: Vec<LazyBuffer> = parts.into_iter().map(|part| part.unsqueeze(axis)).collect();
+        LazyBuffer::cat(&parts, axis)
+    }
+
+    /// All of this buffer's memory overwritten with the values. The result *is* this buffer, in its new version: whatever else uses
+    /// this one in a schedule sees it as it was before.
+    #[track_caller]
+    pub fn set(&self, values: &LazyBuffer) -> LazyBuffer {
+        let at = Location::caller();
+        let strides = self.shape().dense_strides();
+        let (offset, strides) = (Size::ZERO, strides.unwrap_or_default());
+        if values.error().is_none() && values.shape() != self.shape() {
+            let (first, second) = (self.shape(), values.shape());
+            let operands = [(self.dtype(), first), (values.dtype(), second)];
+            return LazyBuffer::refused("set", operands, Why::Broadcast, at);
+        }
+        self.set_with(values, Layout { offset, strides }, at)
+    }
+
+    /// Rows `start..start + n` along an axis overwritten, where `n` is the length of the values along it: as
+    /// [`LazyBuffer::set`]. The start may depend on symbols, as when a cache grows.
+    #[track_caller]
+    pub fn set_rows(&self, axis: isize, start: impl Into<Size>, values: &LazyBuffer) -> LazyBuffer {
+        let (at, start, mine) = (Location::caller(), start.into(), self.shape());
+        if let Some(refused) = [self, values].into_iter().find(|b| b.error().is_some()) {
+            return refused.clone();
+        }
+        let refuse = |why| {
+            let operands = [
+                (self.dtype(), self.shape()),
+                (values.dtype(), values.shape()),
+            ];
+            LazyBuffer::refused("set_rows", operands, why, at)
+        };
+        let axis = match axis_of(axis, mine.rank()) {
+            Ok(axis) => axis,
+            Err(why) => return refuse(why),
+        };
+        let theirs = values.shape();
+        let others_fit = theirs.rank() == mine.rank()
+            && (0..mine.rank()).all(|index| index == axis || mine[index] == theirs[index]);
+        if !others_fit {
+            return refuse(Why::Broadcast);
+        }
+        if let Err(why) = check_range(&start, &theirs[axis], &mine[axis]) {
+            return refuse(why);
+        }
+        match mine.dense_strides() {
+            Some(strides) => match start.times(&strides[axis]) {
+                Some(offset) => self.set_with(values, Layout { offset, strides }, at),
+                None => refuse(Why::TooLarge),
+            },
+            None => refuse(Why::TooLarge),
+        }
+    }
+
+    /// The elements that a layout names in this buffer's memory overwritten with the values: as [`LazyBuffer::set`]. No element
+    /// may be named twice.
+    #[track_caller]
+    pub fn set_layout(&self, values: &LazyBuffer, layout: Layout) -> LazyBuffer {
+        self.set_with(values, layout, Location::caller())
+    }
+
+    fn set_with(
+        &self,
+        values: &LazyBuffer,
+        layout: Layout,
+        at: &'static Location<'static>,
+    ) -> LazyBuffer {
+        LazyBuffer::of("set", [self, values], at, |[base, values]| {
+            if base.dtype() != values.dtype() {
+                return Err(Why::DTypes);
+            }
+            if layout.strides.len() != values.shape().rank() {
+                let least = values.shape().rank();
+                return Err(Why::Rank { least });
+            }
+            check_layout(&layout, values.shape(), &elements(base)?)?;
+            let op = Op::Set(Arc::new(layout));
+            Ok((op, base.dtype(), base.shape().clone()))
+        })
+    }
+
+    /// The value of a length, as this type, beside this buffer.
+    pub(crate) fn length(
+        beside: &LazyBuffer,
+        length: Size,
+        at: &'static Location<'static>,
+    ) -> LazyBuffer {
+        let Ok(held) = beside.held() else {
+            return beside.clone();
+        };
+        // The greatest index of an axis of that length, and one.
+        let shape = Shape::new([length]);
+        let index = LazyBuffer::make(
+            &held.graph,
+            Op::Index(0),
+            SmallVec::new(),
+            DType::I64,
+            shape,
+            at,
+        );
+        let count = index.max(0) + 1_i64;
+        count.cast(held.dtype()).reshape(Shape::scalar())
+    }
+}
+
+fn elements(held: &Held) -> Result<Size, Why> {
+    held.shape().elements().ok_or(Why::TooLarge)
+}
+
+/// Does an index of gather or scatter fit its base?
+fn check_index(base: &Held, index: &Held, axis: usize) -> Result<(), Why> {
+    if index.dtype() != DType::I64 {
+        let (what, expected, given) = ("the index", DType::I64, index.dtype());
+        return Err(Why::Expected {
+            what,
+            expected,
+            given,
+        });
+    }
+    let (mine, theirs) = (base.shape(), index.shape());
+    if mine.rank() != theirs.rank() {
+        return Err(Why::Rank { least: mine.rank() });
+    }
+    for (other, (there, reach)) in mine.iter().zip(theirs.iter()).enumerate() {
+        if other != axis {
+            check_range(&Size::ZERO, reach, there)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lies all of a layout in a buffer of so many elements, each of them once?
+fn check_layout(layout: &Layout, shape: &Shape, elements: &Size) -> Result<(), Why> {
+    let at_least = |size: &Size, least: i64| size.min().is_some_and(|min| min >= least);
+    let mut reach = layout.offset.clone();
+    let mut axes: Vec<(&Size, &Size)> = Vec::new();
+    for (stride, length) in layout.strides.iter().zip(shape.iter()) {
+        if length.is(0) {
+            return Ok(());
+        }
+        let steps = length.minus(&Size::ONE).ok_or(Why::TooLarge)?;
+        let span = steps.times(stride).ok_or(Why::TooLarge)?;
+        reach = reach.plus(&span).ok_or(Why::TooLarge)?;
+        if !length.is(1) {
+            axes.push((stride, length));
+        }
+    }
+    let negative = layout.strides.iter().chain([&layout.offset]);
+    if let Some(size) = negative.into_iter().find(|size| !at_least(size, 0)) {
+        return Err(Why::Negative(size.clone()));
+    }
+    let left = elements.minus(&reach).ok_or(Why::TooLarge)?;
+    if !at_least(&left, 1) {
+        let (what, there) = ("element", elements.clone());
+        return Err(Why::OutOfBounds { what, reach, there });
+    }
+    // Sorted by stride, each axis must step over all that those before it reach.
+    axes.sort_by_key(|(stride, _)| stride.max());
+    let mut covered = Size::ONE;
+    for (stride, length) in axes {
+        let room = stride.minus(&covered).ok_or(Why::TooLarge)?;
+        if !at_least(&room, 0) {
+            return Err(Why::Overlaps);
+        }
+        let steps = length.minus(&Size::ONE).ok_or(Why::TooLarge)?;
+        let span = steps.times(stride).ok_or(Why::TooLarge)?;
+        covered = covered.plus(&span).ok_or(Why::TooLarge)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Reductions, and what is made of them. Reduced axes keep the length 1, so that results broadcast back.
+
+use std::panic::Location;
+
+use millstream_ir::{DType, ReduceOp};
+
+use crate::error::Why;
+use crate::lazy::buffer::{LazyBuffer, computed};
+use crate::lazy::graph::axis_of;
+use crate::lazy::node::{Axes, Op};
+use crate::shape::Shape;
+use crate::size::Size;
+
+/// Which axes: one, several, or all of them. Negative ones count from the end.
+#[derive(Clone, Debug)]
+pub enum Over {
+    /// These.
+    Axes(Vec<isize>),
+    /// All.
+    All,
+}
+
+impl From<isize> for Over {
+    fn from(axis: isize) -> Self {
+        Over::Axes(vec![axis])
+    }
+}
+
+impl<const N: usize> From<[isize; N]> for Over {
+    fn from(axes: [isize; N]) -> Self {
+        Over::Axes(axes.to_vec())
+    }
+}
+
+impl From<&[isize]> for Over {
+    fn from(axes: &[isize]) -> Self {
+        Over::Axes(axes.to_vec())
+    }
+}
+
+impl From<std::ops::RangeFull> for Over {
+    fn from(_: std::ops::RangeFull) -> Self {
+        Over::All
+    }
+}
+
+macro_rules! reduce_methods {
+    ($($(#[$doc:meta])* $method:ident => $op:ident),* $(,)?) => {
+        /// Many values in, one out. `..` is over all axes.
+        impl LazyBuffer {$(
+            $(#[$doc])*
+            #[track_caller]
+            pub fn $method(&self, over: impl Into<Over>) -> LazyBuffer {
+                self.reduce(stringify!($method), ReduceOp::$op, over.into(), Location::caller())
+            }
+        )*}
+    };
+}
+
+reduce_methods! {
+    /// Sums, of the type of the elements: those of integers wrap.
+    sum => Sum,
+    /// Products, of the type of the elements: those of integers wrap.
+    product => Prod,
+    /// The greatest; NaN if one is.
+    max => Max,
+    /// The least; NaN if one is.
+    min => Min,
+    /// Index of the first greatest, or of the first NaN, as `i64`; over several axes in row-major order.
+    argmax => ArgMax,
+    /// Index of the first least, or of the first NaN, as `i64`; over several axes in row-major order.
+    argmin => ArgMin,
+}
+
+/// What several operations make.
+impl LazyBuffer {
+    /// Means of floats.
+    #[track_caller]
+    pub fn mean(&self, over: impl Into<Over>) -> LazyBuffer {
+        let at = Location::caller();
+        let sum = self.reduce("mean", ReduceOp::Sum, over.into(), at);
+        if sum.error().is_some() {
+            return sum;
+        }
+        if !sum.dtype().is_float() {
+            let operand = (self.dtype(), self.shape());
+            return LazyBuffer::refused("mean", [operand], Why::DType(self.dtype()), at);
+        }
+        let (before, after) = (self.shape(), sum.shape());
+        let reduced = before.iter().zip(after.iter()).filter(|(a, b)| a != b);
+        let Some(count) = Size::product(reduced.map(|(axis, _)| axis)) else {
+            return sum;
+        };
+        match count.known() {
+            Some(count) => sum * (1.0 / count as f64),
+            None => {
+                let count = LazyBuffer::length(&sum, count, at);
+                sum / count
+            }
+        }
+    }
+
+    /// Variances of floats about their mean, of all there are (no correction).
+    #[track_caller]
+    pub fn variance(&self, over: impl Into<Over>) -> LazyBuffer {
+        let over = over.into();
+        let from_mean = self - self.mean(over.clone());
+        from_mean.square().mean(over)
+    }
+
+    /// `exp(x - max) / sum(exp(x - max))` along axes.
+    #[track_caller]
+    pub fn softmax(&self, over: impl Into<Over>) -> LazyBuffer {
+        let over = over.into();
+        let powers = (self - self.max(over.clone())).exp();
+        let sum = powers.sum(over);
+        powers / sum
+    }
+
+    /// Logarithms of [`LazyBuffer::softmax`], without its loss of small ones.
+    #[track_caller]
+    pub fn log_softmax(&self, over: impl Into<Over>) -> LazyBuffer {
+        let over = over.into();
+        let from_max = self - self.max(over.clone());
+        let sum = from_max.exp().sum(over).log();
+        from_max - sum
+    }
+
+    /// `(x - mean) / sqrt(variance + epsilon)` along axes.
+    #[track_caller]
+    pub fn normalize(&self, over: impl Into<Over>, epsilon: f64) -> LazyBuffer {
+        let over = over.into();
+        let from_mean = self - self.mean(over.clone());
+        let variance = from_mean.square().mean(over);
+        from_mean / (variance + epsilon).sqrt()
+    }
+
+    pub(crate) fn reduce(
+        &self,
+        name: &'static str,
+        op: ReduceOp,
+        over: Over,
+        at: &'static Location<'static>,
+    ) -> LazyBuffer {
+        LazyBuffer::of(name, [self], at, |[held]| {
+            let (shape, dtype) = (held.shape(), computed(held.dtype()));
+            if !op.takes(dtype) {
+                return Err(Why::DType(held.dtype()));
+            }
+            let rank = shape.rank();
+            let named = match over {
+                Over::Axes(axes) => axes,
+                Over::All => (0..rank as isize).collect(),
+            };
+            let mut axes = Axes::default();
+            for axis in &named {
+                let index = axis_of(*axis, rank)?;
+                if axes.contains(index) {
+                    return Err(Why::Axes { axes: named, rank });
+                }
+                axes.insert(index);
+            }
+            let length = |(axis, length): (usize, &Size)| {
+                if axes.contains(axis) {
+                    Size::ONE
+                } else {
+                    length.clone()
+                }
+            };
+            let reduced = Shape::new(shape.iter().enumerate().map(length));
+            let out = match op.output(dtype) {
+                DType::I64 => DType::I64,
+                _ => held.dtype(),
+            };
+            Ok((Op::Reduce { op, axes }, out, reduced))
+        })
+    }
+}

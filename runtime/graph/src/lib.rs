@@ -1,0 +1,32 @@
+//! Lazy buffers, fused kernels, and schedules that run from any thread.
+//!
+//! ```text
+//!  LazyBuffer ──Schedule::create──► Schedule ──compile──► CompiledSchedule ──run──► one message
+//!  a node of an    roots, fused      items in     programs compiled, memory    inputs, lengths and
+//!  immutable DAG   into few items    order        planned, recorded            scalars bound
+//! ```
+//! | module | what it is |
+//! | --- | --- |
+//! | `lazy` | lazy buffers and their operations |
+//! | `shape`, `size` | shapes whose lengths may be known only when a schedule runs |
+//! | `literal` | numbers as elements of a type |
+//! | `schedule` | what is computed with what: fusion, order, versions of buffers |
+//! | `error` | what can be wrong |
+
+mod error;
+mod lazy;
+mod literal;
+mod shape;
+mod size;
+
+pub use error::{GraphError, ScheduleError, Why};
+pub use lazy::buffer::{LazyBuffer, Operand};
+pub use lazy::custom::Call;
+pub use lazy::graph::Graph;
+pub use lazy::node::Layout;
+pub use lazy::reduce::Over;
+pub use lazy::scalar::Scalar;
+pub use literal::Literal;
+pub use millstream_ir::DType;
+pub use shape::{MAX_RANK, Shape};
+pub use size::{Size, Symbol};
