@@ -241,6 +241,11 @@ impl<T: Element> Handle<T> {
         if self.can_mut() { Ok(self) } else { Err(self) }
     }
 
+    /// Do both name memory of one device, in the same epoch of it?
+    pub fn is_of_the_same_device<U: Element>(&self, other: &Handle<U>) -> bool {
+        std::sync::Arc::ptr_eq(self.hold.table(), other.hold.table())
+    }
+
     pub(crate) fn hold(&self) -> &Hold {
         &self.hold
     }

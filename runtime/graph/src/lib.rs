@@ -16,6 +16,7 @@
 mod error;
 mod lazy;
 mod literal;
+mod schedule;
 mod shape;
 mod size;
 
@@ -28,5 +29,7 @@ pub use lazy::reduce::Over;
 pub use lazy::scalar::Scalar;
 pub use literal::Literal;
 pub use millstream_ir::DType;
+pub use schedule::Schedule;
+pub use schedule::item::{Item, ItemKind};
 pub use shape::{MAX_RANK, Shape};
 pub use size::{Size, Symbol};

@@ -67,6 +67,8 @@ pub(crate) enum Op {
     Set(Arc<Layout>),
     /// Of arguments, in order.
     Custom(Arc<Custom>),
+    /// Of a buffer that is overwritten before it has been read for the last time. Schedules make these.
+    Copy,
 }
 
 impl Op {
@@ -95,6 +97,7 @@ impl Op {
             Op::Cat { .. } => "cat",
             Op::Set(_) => "set",
             Op::Custom(_) => "custom",
+            Op::Copy => "copy",
         }
     }
 }

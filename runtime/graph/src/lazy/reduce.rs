@@ -142,6 +142,27 @@ impl LazyBuffer {
         over: Over,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
+        let reduced = self.reduce_node(name, op, over, at);
+        let (Ok(held), Some(graph)) = (reduced.held(), self.graph()) else {
+            return reduced;
+        };
+        if *held.shape() != self.shape() {
+            return reduced;
+        }
+        // Nothing but axes of length 1: of one value, that value, at index 0.
+        match op {
+            ReduceOp::ArgMax | ReduceOp::ArgMin => graph.zeros(DType::I64, held.shape()),
+            _ => self.clone(),
+        }
+    }
+
+    fn reduce_node(
+        &self,
+        name: &'static str,
+        op: ReduceOp,
+        over: Over,
+        at: &'static Location<'static>,
+    ) -> LazyBuffer {
         LazyBuffer::of(name, [self], at, |[held]| {
             let (shape, dtype) = (held.shape(), computed(held.dtype()));
             if !op.takes(dtype) {

@@ -1,0 +1,103 @@
+//! A schedule as text, and as a drawing in Graphviz's language.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::lazy::node::Op;
+use crate::schedule::walk::Local;
+use crate::schedule::{Schedule, Steps};
+
+impl fmt::Display for Schedule {
+    /// One line an item: its number, what it is, what it makes, of what.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let steps = &*self.shared;
+        let names = names(steps);
+        for (index, item) in steps.items.iter().enumerate() {
+            let node = steps.node(item.writes);
+            let bound: Vec<&str> = item.bindings.iter().map(|b| name(steps, &names, *b)).collect();
+            writeln!(
+                f,
+                "{index:>3}  {:<15} {} {} {}  ({})  {}",
+                item.kind,
+                name(steps, &names, item.writes),
+                node.dtype,
+                node.shape,
+                bound.join(", "),
+                item.expression,
+            )?;
+        }
+        let roots: Vec<&str> = steps.roots.iter().map(|root| name(steps, &names, *root)).collect();
+        writeln!(f, "     roots           {}", roots.join(", "))
+    }
+}
+
+impl Schedule {
+    /// The schedule as a graph in Graphviz's language: `dot -Tsvg` draws it.
+    pub fn dot(&self) -> String {
+        let steps = &*self.shared;
+        let names = names(steps);
+        let mut dot = String::from(
+            "digraph schedule {\n  rankdir=TB;\n  node [fontname=\"monospace\" fontsize=10];\n",
+        );
+        let mut makers: HashMap<Local, Vec<usize>> = HashMap::new();
+        for (index, item) in steps.items.iter().enumerate() {
+            makers.entry(item.writes).or_default().push(index);
+            let node = steps.node(item.writes);
+            let label = format!(
+                "{index} {}\\n{} {} {}\\n{}",
+                item.kind,
+                name(steps, &names, item.writes),
+                node.dtype,
+                node.shape,
+                escaped(&item.expression)
+            );
+            dot.push_str(&format!("  i{index} [shape=box label=\"{label}\"];\n"));
+        }
+        for (index, item) in steps.items.iter().enumerate() {
+            for read in &item.reads {
+                let label = escaped(name(steps, &names, *read));
+                match makers.get(read) {
+                    Some(makers) => {
+                        for maker in makers.iter().filter(|maker| **maker != index) {
+                            dot.push_str(&format!("  i{maker} -> i{index} [label=\"{label}\"];\n"));
+                        }
+                    }
+                    None => {
+                        dot.push_str(&format!("  n{read} [shape=ellipse label=\"{label}\"];\n"));
+                        dot.push_str(&format!("  n{read} -> i{index};\n"));
+                    }
+                }
+            }
+        }
+        dot.push_str("}\n");
+        dot
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// Names of the buffers: those of inputs, and `t0`, `t1` and so on for the others.
+fn names(steps: &Steps) -> HashMap<Local, String> {
+    let mut names = HashMap::new();
+    let mut count = 0;
+    let items = steps.items.iter();
+    let bound = items.flat_map(|item| item.bindings.iter().chain([&item.writes]));
+    for node in bound.chain(&steps.roots) {
+        let storage = steps.storage(*node);
+        names.entry(storage).or_insert_with(|| match &steps.node(storage).op {
+            Op::Input(name) => name.to_string(),
+            Op::Buffer(handle) => handle.id().to_string(),
+            _ => {
+                count += 1;
+                format!("t{}", count - 1)
+            }
+        });
+    }
+    names
+}
+
+fn name<'a>(steps: &Steps, names: &'a HashMap<Local, String>, node: Local) -> &'a str {
+    names.get(&steps.storage(node)).map_or("?", String::as_str)
+}

@@ -1,0 +1,105 @@
+//! What a program computes, as an expression that people read.
+
+use millstream_ir::nest::{Level, Op, ValueId};
+use millstream_ir::{BinaryOp, Matmul, Nest};
+
+use crate::literal;
+use crate::schedule::item::WordValue;
+
+/// Longest expression that is written out.
+const MAX_CHARACTERS: usize = 240;
+
+/// A nest as an expression over its buffers: `b0`, `b1` and so on.
+pub(crate) fn nest(nest: &Nest, words: &[WordValue]) -> String {
+    let texts = values(nest, words);
+    let stores = nest.stores.iter().map(|store| {
+        let buffer = nest.accesses[usize::from(store.access)].buffer;
+        let value = &texts[usize::from(store.value)];
+        match (&store.scatter, store.level) {
+            (Some(scatter), _) => {
+                let index = &texts[usize::from(scatter.index)];
+                let set = if scatter.adds { "+=" } else { "=" };
+                format!("b{buffer}[{index}] {set} {value}")
+            }
+            (None, Level::Outer | Level::Inner) => format!("b{buffer} = {value}"),
+        }
+    });
+    let text: Vec<String> = stores.collect();
+    cut(text.join("; "))
+}
+
+/// A product as an expression.
+pub(crate) fn product(matmul: &Matmul, words: &[WordValue]) -> String {
+    match &matmul.epilogue {
+        None => "b2 = b0 @ b1".to_owned(),
+        Some(epilogue) => {
+            let words = words.get(matmul.epilogue_words()..).unwrap_or(&[]);
+            let text = nest(epilogue, words);
+            // The epilogue's first buffer is the product.
+            let text = text.trim_start_matches("b0 = ").replace("b0", "(b0 @ b1)");
+            cut(format!("out = {text}"))
+        }
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > MAX_CHARACTERS {
+        let end = (0..=MAX_CHARACTERS).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        text.push_str(" ..");
+    }
+    text
+}
+
+/// The text of each value. What is used again is not written again, but named.
+fn values(nest: &Nest, words: &[WordValue]) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::with_capacity(nest.values.len());
+    for value in &nest.values {
+        let of = |id: &ValueId| texts[usize::from(*id)].clone();
+        let text = match &value.op {
+            Op::Const(bits) => literal::text(*bits, value.dtype),
+            Op::Word(word) => match words.get(usize::from(*word)) {
+                Some(WordValue::Bits(bits)) => literal::text(*bits, value.dtype),
+                Some(WordValue::Size(size)) => size.to_string(),
+                Some(WordValue::Scalar(scalar)) => scalar.name().to_owned(),
+                None => format!("w{word}"),
+            },
+            Op::Index(axis) => format!("i{axis}"),
+            Op::Load(access) => format!("b{}", nest.accesses[usize::from(*access)].buffer),
+            Op::Gather { access, index, .. } => {
+                let buffer = nest.accesses[usize::from(*access)].buffer;
+                format!("b{buffer}[{}]", of(index))
+            }
+            Op::Unary(op, a) => format!("{op}({})", of(a)),
+            Op::Binary(op, a, b) => match infix(*op) {
+                Some(sign) => format!("({} {sign} {})", of(a), of(b)),
+                None => format!("{op}({}, {})", of(a), of(b)),
+            },
+            Op::Compare(op, a, b) => format!("{op}({}, {})", of(a), of(b)),
+            Op::Select(condition, a, b) => {
+                format!("select({}, {}, {})", of(condition), of(a), of(b))
+            }
+            Op::Cast(a) => format!("{}({})", value.dtype, of(a)),
+            Op::Random { counter, .. } => format!("random({})", of(counter)),
+            Op::Reduce(op, a) => format!("{op}({})", of(a)),
+            _ => "?".to_owned(),
+        };
+        // Long texts would double with every use.
+        texts.push(cut(text));
+    }
+    texts
+}
+
+fn infix(op: BinaryOp) -> Option<&'static str> {
+    Some(match op {
+        BinaryOp::Add => "+",
+        BinaryOp::Sub => "-",
+        BinaryOp::Mul => "*",
+        BinaryOp::Div => "/",
+        BinaryOp::Rem => "%",
+        BinaryOp::And => "&",
+        BinaryOp::Or => "|",
+        BinaryOp::Xor => "^",
+        _ => return None,
+    })
+}

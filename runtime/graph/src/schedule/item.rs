@@ -1,0 +1,124 @@
+//! One step of a schedule: a program or a kernel, what it is bound to, and the words of its launch.
+
+use std::sync::Arc;
+
+use millstream_ir::Program;
+
+use crate::lazy::custom::Custom;
+use crate::lazy::scalar::Scalar;
+use crate::schedule::walk::Local;
+use crate::size::Size;
+
+/// What an item is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ItemKind {
+    /// A fused kernel.
+    Kernel,
+    /// A product of matrices, perhaps with what is done to each of its elements.
+    Matmul,
+    /// A kernel of a user.
+    Custom,
+    /// A kernel of a user that changes its last argument.
+    CustomInPlace,
+    /// A hand-written SSA kernel.
+    Ssa,
+    /// A copy, because a buffer is overwritten before its last reader.
+    Copy,
+    /// A fused kernel that stores into a buffer that is there.
+    Set,
+}
+
+impl ItemKind {
+    /// Its word in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ItemKind::Kernel => "kernel",
+            ItemKind::Matmul => "matmul",
+            ItemKind::Custom => "custom",
+            ItemKind::CustomInPlace => "custom in place",
+            ItemKind::Ssa => "ssa",
+            ItemKind::Copy => "copy",
+            ItemKind::Set => "set",
+        }
+    }
+}
+
+impl std::fmt::Display for ItemKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What runs.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// A program for any device.
+    Program(Arc<Program>),
+    /// A kernel of a user.
+    Custom(Arc<Custom>),
+}
+
+/// A launch word before a run.
+#[derive(Clone, Debug)]
+pub(crate) enum WordValue {
+    /// A length, stride or offset.
+    Size(Size),
+    /// A number.
+    Bits(u64),
+    /// A number that runs may change.
+    Scalar(Scalar),
+}
+
+/// One step of a schedule.
+#[derive(Clone, Debug)]
+pub struct Item {
+    pub(crate) kind: ItemKind,
+    pub(crate) work: Work,
+    /// What is bound, in order: the buffers of these nodes.
+    pub(crate) bindings: Vec<Local>,
+    pub(crate) words: Vec<WordValue>,
+    /// Versions of buffers that are read.
+    pub(crate) reads: Vec<Local>,
+    /// The version of a buffer that is made, or added to.
+    pub(crate) writes: Local,
+    /// Which of the bindings is written.
+    pub(crate) output: usize,
+    /// What it does, as an expression.
+    pub(crate) expression: String,
+    /// Cheap operations that it does, about.
+    pub(crate) flops: Size,
+    /// The bindings whose memory the output may take, if nobody needs them any more.
+    pub(crate) in_place: Vec<usize>,
+}
+
+impl Item {
+    /// What it is.
+    pub fn kind(&self) -> ItemKind {
+        self.kind
+    }
+
+    /// What it does: for a fused kernel its expression, for others their name.
+    pub fn expression(&self) -> &str {
+        &self.expression
+    }
+
+    /// Does it store to places that are values? Then it comes after what fills its buffer.
+    pub(crate) fn is_scatter(&self) -> bool {
+        match &self.work {
+            Work::Program(program) => match &**program {
+                Program::Nest(nest) => nest.stores.iter().any(|store| store.scatter.is_some()),
+                _ => false,
+            },
+            Work::Custom(_) => false,
+        }
+    }
+
+    /// The program that it runs, if it is no kernel of a user.
+    pub fn program(&self) -> Option<&Arc<Program>> {
+        match &self.work {
+            Work::Program(program) => Some(program),
+            Work::Custom(_) => None,
+        }
+    }
+}

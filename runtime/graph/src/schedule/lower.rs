@@ -1,0 +1,518 @@
+//! From a group to a nest: places become accesses, whose strides and offsets are launch words.
+
+use std::collections::HashMap;
+
+use millstream_ir::nest::{
+    Access, AccessId, Buffer, BufferMode, Level, Nest, Op as Ir, Scatter, Store, Stride, Value,
+    ValueId, Word,
+};
+use millstream_ir::{BinaryOp, DType};
+
+use crate::lazy::buffer::computed;
+use crate::lazy::node::Op;
+use crate::literal::computed_bits;
+use crate::schedule::axes::{Affine, Axes, AxisId};
+use crate::schedule::group::{Group, Member, Reach, ReachId};
+use crate::schedule::item::WordValue;
+use crate::schedule::walk::{Local, Seen, Walk};
+use crate::size::Size;
+
+/// A loop of a nest: an axis of the group, or several that are walked as one by the fastest of them; none for length 1.
+#[derive(Clone, Debug)]
+pub(crate) struct Loop {
+    pub(crate) axis: Option<AxisId>,
+    pub(crate) length: Size,
+}
+
+/// How a buffer is walked, before words are given out.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Walked {
+    pub(crate) buffer: u16,
+    pub(crate) place: Affine,
+}
+
+/// A nest while it is made.
+pub(crate) struct NestBuilder<'a> {
+    walk: &'a Walk,
+    axes: &'a Axes,
+    /// A node that is stored to in the buffer of another: the two are one buffer.
+    same: Option<(Local, Local)>,
+    /// The buffers, as nodes whose buffer it is.
+    pub(crate) buffers: Vec<Local>,
+    modes: Vec<BufferMode>,
+    pub(crate) walked: Vec<Walked>,
+    values: Vec<Value>,
+    /// The value of each reach.
+    of_reach: HashMap<ReachId, ValueId>,
+    /// Words behind those of lengths and accesses, which are given out last: values name them by their place here.
+    words: Vec<WordValue>,
+    /// Axes whose index is a value.
+    indexed: Vec<AxisId>,
+    stores: Vec<Store>,
+    /// Nodes that are read.
+    pub(crate) reads: Vec<Local>,
+}
+
+/// A nest, and what a launch of it brings.
+pub(crate) struct Lowered {
+    pub(crate) nest: Nest,
+    pub(crate) buffers: Vec<Local>,
+    pub(crate) words: Vec<WordValue>,
+    pub(crate) reads: Vec<Local>,
+}
+
+impl<'a> NestBuilder<'a> {
+    pub(crate) fn new(walk: &'a Walk, axes: &'a Axes) -> Self {
+        Self {
+            walk,
+            axes,
+            same: None,
+            buffers: Vec::new(),
+            modes: Vec::new(),
+            walked: Vec::new(),
+            values: Vec::new(),
+            of_reach: HashMap::new(),
+            words: Vec::new(),
+            indexed: Vec::new(),
+            stores: Vec::new(),
+            reads: Vec::new(),
+        }
+    }
+
+    /// The buffer of a node, as one that is touched so.
+    pub(crate) fn buffer(&mut self, node: Local, mode: BufferMode) -> u16 {
+        let node = match self.same {
+            Some((stored, base)) if stored == node => base,
+            _ => node,
+        };
+        let found = self.buffers.iter().position(|known| *known == node);
+        match found {
+            Some(index) => {
+                if self.modes[index] != mode {
+                    self.modes[index] = BufferMode::Update;
+                }
+                index as u16
+            }
+            None => {
+                self.buffers.push(node);
+                self.modes.push(mode);
+                (self.buffers.len() - 1) as u16
+            }
+        }
+    }
+
+    /// An access of a node's buffer.
+    pub(crate) fn access(
+        &mut self,
+        node: Local,
+        place: &Affine,
+        mode: BufferMode,
+    ) -> Option<AccessId> {
+        let buffer = self.buffer(node, mode);
+        let place = self.axes.resolve(place)?;
+        let walked = Walked { buffer, place };
+        let found = self.walked.iter().position(|known| *known == walked);
+        Some(match found {
+            Some(index) => index as AccessId,
+            None => {
+                self.walked.push(walked);
+                (self.walked.len() - 1) as AccessId
+            }
+        })
+    }
+
+    fn value(&mut self, dtype: DType, op: Ir) -> ValueId {
+        self.values.push(Value { dtype, op });
+        (self.values.len() - 1) as ValueId
+    }
+
+    fn word(&mut self, word: WordValue) -> Word {
+        self.words.push(word);
+        (self.words.len() - 1) as Word
+    }
+
+    /// Computes all members, those that are used first.
+    pub(crate) fn members(&mut self, members: &[Member]) -> Option<()> {
+        for member in members.iter().rev() {
+            let node = self.walk.node(member.node);
+            let value = if member.computed {
+                self.compute(node, member)?
+            } else {
+                let place = match &member.how {
+                    Reach::At(map) => Affine::flat(map, &node.shape)?,
+                    Reach::Flat(flat) => flat.clone(),
+                    // Bound, and walked by whoever needs it.
+                    Reach::Whole(_) | Reach::Side(_) => continue,
+                };
+                self.loaded(member.node, &place)?
+            };
+            self.of_reach.insert(member.reach, value);
+        }
+        Some(())
+    }
+
+    /// A node's element, in the type that it is computed in.
+    pub(crate) fn loaded(&mut self, node: Local, place: &Affine) -> Option<ValueId> {
+        let access = self.access(node, place, BufferMode::Read)?;
+        self.reads.push(node);
+        let dtype = self.walk.node(node).dtype;
+        let value = self.value(dtype, Ir::Load(access));
+        Some(self.widened(dtype, value))
+    }
+
+    fn widened(&mut self, dtype: DType, value: ValueId) -> ValueId {
+        if computed(dtype) == dtype {
+            return value;
+        }
+        self.value(computed(dtype), Ir::Cast(value))
+    }
+
+    /// The value of a member that is not loaded.
+    fn compute(&mut self, node: &Seen, member: &Member) -> Option<ValueId> {
+        let dtype = computed(node.dtype);
+        let operands: Vec<ValueId> = member
+            .operands
+            .iter()
+            .filter_map(|reach| self.of_reach.get(reach).copied())
+            .collect();
+        let map: &[Affine] = match &member.how {
+            Reach::At(map) => map,
+            _ => &[],
+        };
+        let op = match (&node.op, &operands[..]) {
+            (Op::Const(bits), _) => {
+                let bits = computed_bits(*bits, node.dtype);
+                Ir::Word(self.word(WordValue::Bits(bits)))
+            }
+            (Op::Scalar(scalar), _) => {
+                let word = self.word(WordValue::Scalar(scalar.clone()));
+                let value = self.value(node.dtype, Ir::Word(word));
+                return Some(self.widened(node.dtype, value));
+            }
+            (Op::Index(axis), _) => return self.integer(&map[*axis]),
+            (Op::Random(seed), _) => {
+                let counter = self.integer(&Affine::flat(map, &node.shape)?)?;
+                let seed = self.word(WordValue::Scalar(seed.clone()));
+                Ir::Random { seed, counter }
+            }
+            (Op::Unary(op), [a]) => Ir::Unary(*op, *a),
+            (Op::Binary(op), [a, b]) => Ir::Binary(*op, *a, *b),
+            (Op::Compare(op), [a, b]) => Ir::Compare(*op, *a, *b),
+            (Op::Select, [condition, a, b]) => Ir::Select(*condition, *a, *b),
+            (Op::Cast, [a]) => return Some(self.cast(*a, node.dtype)),
+            (Op::Reduce { op, .. }, [a]) => Ir::Reduce(*op, *a),
+            (Op::Gather { axis }, [index]) => {
+                return self.gather(node, map, *axis, *index);
+            }
+            // A view is what it is of.
+            (_, [a]) if node.is_view() => return Some(*a),
+            _ => return None,
+        };
+        Some(self.value(dtype, op))
+    }
+
+    /// A cast to a half rounds, and what is computed from it is wide again.
+    fn cast(&mut self, value: ValueId, to: DType) -> ValueId {
+        let from = self.values[usize::from(value)].dtype;
+        if computed(to) == to {
+            return if from == to { value } else { self.value(to, Ir::Cast(value)) };
+        }
+        let wide = if from == computed(to) { value } else { self.value(computed(to), Ir::Cast(value)) };
+        let half = self.value(to, Ir::Cast(wide));
+        self.value(computed(to), Ir::Cast(half))
+    }
+
+    fn gather(
+        &mut self,
+        node: &Seen,
+        map: &[Affine],
+        axis: usize,
+        index: ValueId,
+    ) -> Option<ValueId> {
+        let base = node.operands[0];
+        let shape = &self.walk.node(base).shape;
+        let strides = shape.dense_strides()?;
+        let mut place = Affine::zero();
+        for (other, (index, stride)) in map.iter().zip(&strides).enumerate() {
+            if other != axis {
+                place.add(index, stride)?;
+            }
+        }
+        let access = self.access(base, &place, BufferMode::Read)?;
+        self.reads.push(base);
+        let stride = if strides[axis].is(1) {
+            Stride::One
+        } else {
+            Stride::Word(self.word(WordValue::Size(strides[axis].clone())))
+        };
+        let len = self.word(WordValue::Size(shape[axis].clone()));
+        let gather = Ir::Gather {
+            access,
+            index,
+            stride,
+            len,
+        };
+        let dtype = self.walk.node(base).dtype;
+        let value = self.value(dtype, gather);
+        Some(self.widened(dtype, value))
+    }
+
+    /// An affine of the axes as a value.
+    fn integer(&mut self, affine: &Affine) -> Option<ValueId> {
+        let affine = self.axes.resolve(affine)?;
+        let order: Vec<AxisId> = self.axes.outer().into_iter().chain(self.axes.inner()).collect();
+        let mut sum = None;
+        for (axis, factor) in &affine.terms {
+            let place = order.iter().position(|known| known == axis)?;
+            if !self.indexed.contains(axis) {
+                self.indexed.push(*axis);
+            }
+            // Named by its place among all axes until loops are known.
+            let index = self.value(DType::I64, Ir::Index(place as u16));
+            let term = if factor.is(1) {
+                index
+            } else {
+                let factor = self.number(factor.clone());
+                self.value(DType::I64, Ir::Binary(BinaryOp::Mul, index, factor))
+            };
+            sum = Some(match sum {
+                Some(sum) => self.value(DType::I64, Ir::Binary(BinaryOp::Add, sum, term)),
+                None => term,
+            });
+        }
+        let constant = affine.constant;
+        Some(match sum {
+            Some(sum) if constant.is(0) => sum,
+            Some(sum) => {
+                let constant = self.number(constant);
+                self.value(DType::I64, Ir::Binary(BinaryOp::Add, sum, constant))
+            }
+            None => self.number(constant),
+        })
+    }
+
+    fn number(&mut self, size: Size) -> ValueId {
+        let word = self.word(WordValue::Size(size));
+        self.value(DType::I64, Ir::Word(word))
+    }
+
+    /// The value of a reach, as what is stored in a buffer of this type.
+    pub(crate) fn stored(&mut self, reach: ReachId, dtype: DType) -> Option<ValueId> {
+        let value = *self.of_reach.get(&reach)?;
+        if self.values[usize::from(value)].dtype == dtype {
+            return Some(value);
+        }
+        Some(self.value(dtype, Ir::Cast(value)))
+    }
+
+    /// What a reach is, before it is known as a value.
+    pub(crate) fn set_value(&mut self, reach: ReachId, value: ValueId) {
+        self.of_reach.insert(reach, value);
+    }
+
+    /// Stores the group's value where it belongs.
+    pub(crate) fn store(&mut self, group: &Group) -> Option<()> {
+        let sink = &group.sink;
+        let dtype = self.walk.node(sink.node).dtype;
+        let value = self.stored(sink.value, dtype)?;
+        let mode = if sink.partial || sink.scatter.is_some() {
+            BufferMode::Update
+        } else {
+            BufferMode::Write
+        };
+        let access = self.access(sink.node, &sink.address, mode)?;
+        let scatter = match &sink.scatter {
+            None => None,
+            Some((index, stride, length, adds)) => {
+                let index = *self.of_reach.get(index)?;
+                let stride = if stride.is(1) {
+                    Stride::One
+                } else {
+                    Stride::Word(self.word(WordValue::Size(stride.clone())))
+                };
+                let len = self.word(WordValue::Size(length.clone()));
+                Some(Scatter {
+                    index,
+                    stride,
+                    len,
+                    adds: *adds,
+                })
+            }
+        };
+        let moves = self.walked[usize::from(access)]
+            .place
+            .terms
+            .iter()
+            .any(|(axis, _)| self.axes.inner().contains(axis));
+        let level = if moves || scatter.is_some() { Level::Inner } else { Level::Outer };
+        self.stores.push(Store {
+            access,
+            value,
+            level,
+            scatter,
+        });
+        Some(())
+    }
+
+    /// Does it load from a buffer that it stores to, elsewhere than where it stores?
+    fn reads_what_it_stores(&self) -> bool {
+        let Some(store) = self.stores.first() else {
+            return false;
+        };
+        let stored = &self.walked[usize::from(store.access)];
+        let loaded = |value: &Value| match &value.op {
+            Ir::Load(access) => self.walked[usize::from(*access)] != *stored || store.scatter.is_some(),
+            Ir::Gather { .. } => true,
+            _ => false,
+        };
+        let of_the_same = |value: &&Value| match &value.op {
+            Ir::Load(access) | Ir::Gather { access, .. } => {
+                self.walked[usize::from(*access)].buffer == stored.buffer
+            }
+            _ => false,
+        };
+        self.values.iter().filter(of_the_same).any(loaded)
+    }
+
+    /// Loops over these axes, of which those that every access walks as one are one.
+    pub(crate) fn loops(&self, axes: &[AxisId], others: &[Walked]) -> Option<Vec<Loop>> {
+        let mut loops: Vec<Loop> = Vec::with_capacity(axes.len());
+        for axis in axes {
+            let length = self.axes.length(*axis).clone();
+            if let Some(before) = loops.last_mut()
+                && let Some(slow) = before.axis
+                && !self.indexed.contains(axis)
+                && !self.indexed.contains(&slow)
+            {
+                let mut together = true;
+                for walked in self.walked.iter().chain(others) {
+                    let step = walked.place.factor(*axis).times(&length)?;
+                    together &= walked.place.factor(slow) == step;
+                }
+                if together {
+                    before.length = before.length.times(&length)?;
+                    before.axis = Some(*axis);
+                    continue;
+                }
+            }
+            loops.push(Loop {
+                axis: Some(*axis),
+                length,
+            });
+        }
+        Some(loops)
+    }
+
+    /// The nest over these loops.
+    pub(crate) fn finish(mut self, outer: &[Loop], inner: &[Loop]) -> Lowered {
+        let order: Vec<AxisId> = self.axes.outer().into_iter().chain(self.axes.inner()).collect();
+        let loops: Vec<&Loop> = outer.iter().chain(inner).collect();
+        let mut words: Vec<WordValue> =
+            loops.iter().map(|it| WordValue::Size(it.length.clone())).collect();
+        let accesses: Vec<Access> = self
+            .walked
+            .iter()
+            .map(|walked| accessed(walked, &loops, &mut words))
+            .collect();
+        // The words of values come behind.
+        let first = words.len() as Word;
+        words.append(&mut self.words);
+        for value in &mut self.values {
+            match &mut value.op {
+                Ir::Word(word) => *word += first,
+                Ir::Random { seed, .. } => *seed += first,
+                Ir::Gather { stride, len, .. } => {
+                    *len += first;
+                    shift(stride, first);
+                }
+                Ir::Index(place) => {
+                    let axis = order[usize::from(*place)];
+                    let found = loops.iter().position(|it| it.axis == Some(axis));
+                    *place = found.unwrap_or(0) as u16;
+                }
+                _ => {}
+            }
+        }
+        for store in &mut self.stores {
+            if let Some(scatter) = &mut store.scatter {
+                scatter.len += first;
+                shift(&mut scatter.stride, first);
+            }
+        }
+        let modes = self.buffers.iter().zip(&self.modes);
+        let buffers = modes.map(|(node, mode)| Buffer {
+            dtype: self.walk.node(*node).dtype,
+            mode: *mode,
+        });
+        let nest = Nest {
+            outer: outer.len(),
+            inner: inner.len(),
+            words: words.len(),
+            buffers: buffers.collect(),
+            accesses,
+            values: self.values,
+            stores: self.stores,
+        };
+        self.reads.sort_unstable();
+        self.reads.dedup();
+        Lowered {
+            nest,
+            buffers: self.buffers,
+            words,
+            reads: self.reads,
+        }
+    }
+}
+
+fn shift(stride: &mut Stride, first: Word) {
+    if let Stride::Word(word) = stride {
+        *word += first;
+    }
+}
+
+/// An access over loops, with words for what must be known when it is launched.
+fn accessed(walked: &Walked, loops: &[&Loop], words: &mut Vec<WordValue>) -> Access {
+    let mut word = |size: Size| {
+        words.push(WordValue::Size(size));
+        (words.len() - 1) as Word
+    };
+    let constant = &walked.place.constant;
+    let offset = (!constant.is(0)).then(|| word(constant.clone()));
+    let strides = loops.iter().map(|it| {
+        let factor = it.axis.map_or(Size::ZERO, |axis| walked.place.factor(axis));
+        match factor.known() {
+            Some(0) => Stride::Zero,
+            Some(1) => Stride::One,
+            _ => Stride::Word(word(factor)),
+        }
+    });
+    let strides = strides.collect();
+    Access {
+        buffer: walked.buffer,
+        offset,
+        strides,
+    }
+}
+
+/// The nest of a group that is no product. `base` is the node whose buffer the sink's is, if there is one.
+pub(crate) fn lower_nest(walk: &Walk, group: &Group, base: Option<Local>) -> Option<Lowering> {
+    let mut builder = NestBuilder::new(walk, &group.axes);
+    builder.same = base.map(|base| (group.sink.node, base));
+    builder.members(&group.members)?;
+    builder.store(group)?;
+    if builder.reads_what_it_stores() {
+        return Some(Lowering::Conflict);
+    }
+    let outer = builder.loops(&group.axes.outer(), &[])?;
+    let inner = builder.loops(&group.axes.inner(), &[])?;
+    Some(Lowering::Nest(Box::new(builder.finish(&outer, &inner))))
+}
+
+/// What became of a group.
+pub(crate) enum Lowering {
+    /// A nest.
+    Nest(Box<Lowered>),
+    /// It loads elements of the buffer that it stores to from other places than it stores them to: its value needs a buffer of
+    /// its own first.
+    Conflict,
+}

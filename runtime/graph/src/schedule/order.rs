@@ -1,0 +1,247 @@
+//! The order of items, and the versions of buffers.
+//!
+//! Storing into a buffer that is there (a `set`, a kernel in place) makes a new *version* of it: another node whose memory is the
+//! same. Whoever reads the old version runs before the store. A reader that cannot, because it needs the new version as well,
+//! reads a copy that is made before the store; so does whoever asks for the old version as a root, and every further store into
+//! the same version makes its new version of a copy.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+use crate::error::ScheduleError;
+use crate::lazy::node::Op;
+use crate::schedule::axes::{Affine, Axes};
+use crate::schedule::group::{Group, Kind, Member, Reach, Sink};
+use crate::schedule::item::Item;
+use crate::schedule::walk::{Local, Seen, Walk};
+
+/// The node whose memory a node's is, if it stores into one that is there.
+pub(crate) fn base_of(node: &Seen) -> Option<Local> {
+    match &node.op {
+        Op::Set(_) => node.operands.first().copied(),
+        Op::Custom(custom) if custom.in_place => node.operands.last().copied(),
+        _ => None,
+    }
+}
+
+/// Items while they are put in order.
+pub(crate) struct Versions<'a> {
+    pub(crate) walk: &'a mut Walk,
+    pub(crate) items: Vec<Item>,
+    /// For each node that stores into a buffer that is there, whose buffer it is.
+    pub(crate) bases: HashMap<Local, Local>,
+    /// Makes the item of a group.
+    pub(crate) lower: fn(&Walk, &Group) -> Result<Item, ScheduleError>,
+}
+
+impl Versions<'_> {
+    /// Gives every reader the version that it wants, with copies where the memory is another version by then.
+    pub(crate) fn settle(&mut self) -> Result<(), ScheduleError> {
+        for local in 0..self.walk.nodes.len() as Local {
+            if let Some(base) = base_of(self.walk.node(local)) {
+                self.bases.insert(local, base);
+            }
+        }
+        let mut stores: Vec<(Local, Local)> = self.bases.iter().map(|(w, b)| (*w, *b)).collect();
+        stores.sort_unstable();
+        let mut taken: HashSet<Local> = HashSet::new();
+        for (version, base) in stores {
+            if !taken.insert(base) {
+                let copy = self.copy(base)?;
+                self.bases.insert(version, copy);
+                self.redirect_store(version, base, copy);
+                continue;
+            }
+            self.keep_for_late_readers(version, base)?;
+        }
+        Ok(())
+    }
+
+    /// The store of a further version goes to a copy, and what the item reads of the base is read there as well.
+    fn redirect_store(&mut self, version: Local, base: Local, copy: Local) {
+        for item in self.items.iter_mut().filter(|item| item.writes == version) {
+            redirect(item, base, copy);
+        }
+    }
+
+    /// Whoever reads the base, and needs the new version as well, reads a copy.
+    fn keep_for_late_readers(&mut self, version: Local, base: Local) -> Result<(), ScheduleError> {
+        let after = self.after(version);
+        let late: Vec<usize> = (0..self.items.len())
+            .filter(|index| self.items[*index].writes != version)
+            .filter(|index| after.contains(index) && self.items[*index].reads.contains(&base))
+            .collect();
+        let in_place_too = self.items.iter().any(|item| {
+            let output = item.bindings.get(item.output);
+            item.writes == version
+                && matches!(self.walk.node(version).op, Op::Custom(_))
+                && item.bindings.iter().filter(|bound| Some(*bound) == output).count() > 1
+        });
+        let is_root = self.walk.roots.contains(&base);
+        if late.is_empty() && !is_root && !in_place_too {
+            return Ok(());
+        }
+        let copy = self.copy(base)?;
+        for index in late {
+            redirect(&mut self.items[index], base, copy);
+        }
+        for root in self.walk.roots.iter_mut().filter(|root| **root == base) {
+            *root = copy;
+        }
+        if in_place_too {
+            for item in self.items.iter_mut().filter(|item| item.writes == version) {
+                let output = item.output;
+                let bound = item.bindings.iter_mut().enumerate();
+                for (_, bound) in bound.filter(|(index, bound)| *index != output && **bound == base) {
+                    *bound = copy;
+                }
+                item.reads.push(copy);
+            }
+        }
+        Ok(())
+    }
+
+    /// The items that need a version, directly or not.
+    fn after(&self, version: Local) -> HashSet<usize> {
+        let mut readers: HashMap<Local, Vec<usize>> = HashMap::new();
+        for (index, item) in self.items.iter().enumerate() {
+            for read in &item.reads {
+                readers.entry(*read).or_default().push(index);
+            }
+            if let Some(base) = self.bases.get(&item.writes) {
+                readers.entry(*base).or_default().push(index);
+            }
+        }
+        let mut after = HashSet::new();
+        let mut pending = vec![version];
+        while let Some(node) = pending.pop() {
+            for index in readers.get(&node).into_iter().flatten() {
+                if after.insert(*index) {
+                    pending.push(self.items[*index].writes);
+                }
+            }
+        }
+        after
+    }
+
+    /// A copy of a node's buffer, with an item that makes it.
+    fn copy(&mut self, of: Local) -> Result<Local, ScheduleError> {
+        let copy = self.walk.nodes.len() as Local;
+        let node = self.walk.node(of);
+        let seen = Seen {
+            op: Op::Copy,
+            operands: smallvec::smallvec![of],
+            shape: node.shape.clone(),
+            dtype: node.dtype,
+            id: node.id,
+        };
+        self.walk.nodes.push(seen);
+        self.walk.uses.push(1);
+        let group = copy_group(self.walk, of, copy)?;
+        let item = (self.lower)(self.walk, &group)?;
+        self.items.push(item);
+        Ok(copy)
+    }
+
+    /// Puts the items in order: what is read before its readers, readers of a version before the next one is stored.
+    pub(crate) fn sort(&mut self) {
+        let count = self.items.len();
+        let mut writers: HashMap<Local, Vec<usize>> = HashMap::new();
+        let mut readers: HashMap<Local, Vec<usize>> = HashMap::new();
+        for (index, item) in self.items.iter().enumerate() {
+            writers.entry(item.writes).or_default().push(index);
+            for read in &item.reads {
+                readers.entry(*read).or_default().push(index);
+            }
+        }
+        let none = Vec::new();
+        let of = |map: &'_ HashMap<Local, Vec<usize>>, node: &Local| -> Vec<usize> {
+            map.get(node).unwrap_or(&none).clone()
+        };
+        let mut before: Vec<HashSet<usize>> = vec![HashSet::new(); count];
+        for (index, item) in self.items.iter().enumerate() {
+            for read in &item.reads {
+                before[index].extend(of(&writers, read));
+            }
+            if let Some(base) = self.bases.get(&item.writes) {
+                before[index].extend(of(&writers, base));
+                before[index].extend(of(&readers, base));
+            }
+            if item.is_scatter() {
+                let others = of(&writers, &item.writes).into_iter();
+                before[index].extend(others.filter(|other| !self.items[*other].is_scatter()));
+            }
+            before[index].remove(&index);
+        }
+        let mut after: Vec<Vec<usize>> = vec![Vec::new(); count];
+        let mut missing: Vec<usize> = vec![0; count];
+        for (index, before) in before.iter().enumerate() {
+            missing[index] = before.len();
+            for other in before {
+                after[*other].push(index);
+            }
+        }
+        // Of those that can go, the one that was written down first.
+        let key = |index: usize| Reverse((self.items[index].writes, index));
+        let ready = (0..count).filter(|index| missing[*index] == 0);
+        let mut ready: BinaryHeap<_> = ready.map(key).collect();
+        let mut order = Vec::with_capacity(count);
+        while let Some(Reverse((_, index))) = ready.pop() {
+            order.push(index);
+            for next in &after[index] {
+                missing[*next] -= 1;
+                if missing[*next] == 0 {
+                    ready.push(key(*next));
+                }
+            }
+        }
+        debug_assert_eq!(order.len(), count, "late readers read copies, so there is no circle");
+        let mut items: Vec<Option<Item>> = self.items.drain(..).map(Some).collect();
+        self.items = order.into_iter().filter_map(|index| items[index].take()).collect();
+    }
+}
+
+/// Reads of one node become reads of another.
+fn redirect(item: &mut Item, from: Local, to: Local) {
+    for read in item.reads.iter_mut().chain(&mut item.bindings) {
+        if *read == from {
+            *read = to;
+        }
+    }
+}
+
+/// A group that copies a node's buffer to another's, both dense.
+pub(crate) fn copy_group(walk: &Walk, from: Local, to: Local) -> Result<Group, ScheduleError> {
+    let shape = &walk.node(to).shape;
+    let (axes, map) = Axes::of(shape);
+    let too_large = || ScheduleError::TooLarge(shape.to_string());
+    let address = Affine::flat(&map, shape).ok_or_else(too_large)?;
+    Ok(moving_group(axes, Reach::At(map.into()), from, to, address, false))
+}
+
+/// A group that loads a node and stores it at an address of another's buffer.
+pub(crate) fn moving_group(
+    axes: Axes,
+    how: Reach,
+    from: Local,
+    to: Local,
+    address: Affine,
+    partial: bool,
+) -> Group {
+    let sink = Sink {
+        node: to,
+        address,
+        value: 0,
+        scatter: None,
+        partial,
+    };
+    let mut group = Group::new(Kind::Nest, axes, sink);
+    group.members.push(Member {
+        reach: 0,
+        node: from,
+        how,
+        operands: smallvec::SmallVec::new(),
+        computed: false,
+    });
+    group
+}

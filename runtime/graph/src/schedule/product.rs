@@ -1,0 +1,176 @@
+//! From a group with a product to a [`Matmul`]: two sides, a result, and an epilogue over the result's axes.
+
+use std::collections::HashMap;
+
+use millstream_ir::nest::BufferMode;
+use millstream_ir::{Matmul, Program};
+
+use crate::schedule::axes::{Affine, Axes};
+use crate::schedule::group::{Group, Reach, ReachId};
+use crate::schedule::item::WordValue;
+use crate::schedule::lower::{Loop, NestBuilder, Walked};
+use crate::schedule::walk::{Local, Walk};
+use crate::size::Size;
+
+/// A product, and what a launch of it brings.
+pub(crate) struct LoweredProduct {
+    pub(crate) program: Program,
+    pub(crate) bindings: Vec<Local>,
+    pub(crate) words: Vec<WordValue>,
+    pub(crate) reads: Vec<Local>,
+    pub(crate) flops: Size,
+}
+
+/// The product of a group.
+pub(crate) fn lower_product(
+    walk: &Walk,
+    group: &Group,
+) -> Option<LoweredProduct> {
+    let product = group.product?;
+    let node = walk.node(product);
+    let rank = node.shape.rank();
+    let sides = sides(walk, group)?;
+    let (left_node, left) = sides.get(group.arguments.first()?)?;
+    let (right_node, right) = sides.get(group.arguments.get(1)?)?;
+    let (_, map) = Axes::of(&node.shape);
+    let whole = |axis: usize| Loop {
+        axis: map[axis].terms.first().map(|(axis, _)| *axis),
+        length: node.shape[axis].clone(),
+    };
+    let k = Loop {
+        axis: group.axes.inner().first().copied(),
+        length: walk.node(node.operands[0]).shape[rank - 1].clone(),
+    };
+    let n = whole(rank - 1);
+    let mut builder = NestBuilder::new(walk, &group.axes);
+    let out = group.axes.resolve(&group.sink.address)?;
+    let result = builder.access(group.sink.node, &out, BufferMode::Update)?;
+    debug_assert_eq!(result, 0, "the product is the first access of its epilogue");
+    let has_epilogue = group.members.iter().any(|member| member.node == product);
+    if has_epilogue {
+        epilogue(&mut builder, group, product)?;
+    }
+    let walked = |place: &Affine| Walked {
+        buffer: u16::MAX,
+        place: place.clone(),
+    };
+    let sides = [walked(left), walked(right)];
+    // What is over the rows of the result: batch axes and m. Those that are walked as one are one.
+    let mut rows: Vec<Loop> = (0..rank - 1).map(whole).collect();
+    rows.retain(|row| row.axis.is_some());
+    let axes: Vec<_> = rows.iter().filter_map(|row| row.axis).collect();
+    let mut rows = builder.loops(&axes, &sides)?;
+    let m_axis = map[rank - 2].terms.first().map(|(axis, _)| *axis);
+    // The last of them is m if it has m in it, or if the right side is the same for all of it.
+    let last = rows.last().and_then(|row| row.axis);
+    let is_m = last.is_some() && (last == m_axis || last.is_some_and(|axis| right.factor(axis).is(0)));
+    if !is_m {
+        rows.push(Loop {
+            axis: None,
+            length: Size::ONE,
+        });
+    }
+    let batch = rows.len() - 1;
+    let factor = |place: &Affine, it: &Loop| match it.axis {
+        Some(axis) => place.factor(axis),
+        None => Size::ZERO,
+    };
+    let mut words: Vec<Size> = rows.iter().chain([&n, &k]).map(|it| it.length.clone()).collect();
+    let (batches, m) = rows.split_at(batch);
+    let of_left = batches.iter().chain(m).chain([&k]);
+    let of_right = batches.iter().chain([&k, &n]);
+    let of_out = batches.iter().chain(m).chain([&n]);
+    words.extend(of_left.map(|it| factor(left, it)));
+    words.extend(of_right.map(|it| factor(right, it)));
+    words.extend(of_out.map(|it| factor(&out, it)));
+    words.extend([left, right, &out].map(|place| place.constant.clone()));
+    let flops = Size::product(rows.iter().chain([&n, &k]).map(|it| &it.length))?;
+    let mut words: Vec<WordValue> = words.into_iter().map(WordValue::Size).collect();
+    let mut bindings = vec![*left_node, *right_node, group.sink.node];
+    let mut reads = vec![*left_node, *right_node];
+    let mut epilogue = None;
+    if has_epilogue {
+        let outer: Vec<Loop> = rows.iter().chain([&n]).cloned().collect();
+        let mut lowered = builder.finish(&outer, &[]);
+        words.append(&mut lowered.words);
+        bindings.extend_from_slice(&lowered.buffers[1..]);
+        reads.append(&mut lowered.reads);
+        reads.retain(|read| *read != group.sink.node);
+        epilogue = Some(lowered.nest);
+    }
+    reads.sort_unstable();
+    reads.dedup();
+    let dtype = node.dtype;
+    let program = Program::Matmul(Matmul {
+        dtype,
+        batch,
+        epilogue,
+    });
+    Some(LoweredProduct {
+        program,
+        bindings,
+        words,
+        reads,
+        flops: flops.times(&Size::fixed(2))?,
+    })
+}
+
+/// What is done to each element: the product is loaded from where it was put.
+fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Option<()> {
+    let at = group.members.iter().position(|member| member.node == product)?;
+    let member = &group.members[at];
+    let mut place = group.sink.address.clone();
+    place = group.axes.resolve(&place)?;
+    let value = builder.loaded(group.sink.node, &place)?;
+    builder.set_value(member.reach, value);
+    // Sides are no values.
+    let values: Vec<_> = group
+        .members
+        .iter()
+        .filter(|member| member.node != product && matches!(member.how, Reach::At(_) | Reach::Flat(_)))
+        .filter(|member| !is_side(group, member.reach))
+        .cloned()
+        .collect();
+    builder.members(&values)?;
+    builder.store(group)
+}
+
+/// Is a reach a side of the product, or a view on the way to one?
+fn is_side(group: &Group, reach: ReachId) -> bool {
+    let mut sides: Vec<ReachId> = group.arguments.to_vec();
+    while let Some(side) = sides.pop() {
+        if side == reach {
+            return true;
+        }
+        let member = group.members.iter().find(|member| member.reach == side);
+        if let Some(member) = member.filter(|member| member.computed) {
+            sides.extend_from_slice(&member.operands);
+        }
+    }
+    false
+}
+
+/// Where each reach through views ends: at which buffer, and where in it.
+fn sides(walk: &Walk, group: &Group) -> Option<HashMap<ReachId, (Local, Affine)>> {
+    let mut ends = HashMap::new();
+    for member in group.members.iter().rev() {
+        let end = match (&member.how, member.operands.first()) {
+            (Reach::Side(_) | Reach::Flat(_), Some(operand)) if member.computed => {
+                match ends.get(operand) {
+                    Some(end) => Clone::clone(end),
+                    None => continue,
+                }
+            }
+            (Reach::Side(map) | Reach::At(map), None) if !member.computed => {
+                let flat = Affine::flat(map, &walk.node(member.node).shape)?;
+                (member.node, group.axes.resolve(&flat)?)
+            }
+            (Reach::Flat(flat), None) if !member.computed => {
+                (member.node, group.axes.resolve(flat)?)
+            }
+            _ => continue,
+        };
+        ends.insert(member.reach, end);
+    }
+    Some(ends)
+}

@@ -1,0 +1,136 @@
+//! The part of a graph that roots need, as a list in which what is used comes before what uses it.
+//!
+//! The walk is a loop with a list of its own: a chain of a million nodes needs no stack. It stops at buffers that are there.
+
+use std::collections::HashSet;
+
+use millstream_ir::DType;
+use smallvec::SmallVec;
+
+use crate::error::ScheduleError;
+use crate::lazy::buffer::{Held, LazyBuffer};
+use crate::lazy::node::{NodeId, Op};
+use crate::shape::Shape;
+
+/// The place of a node in a [`Walk`].
+pub(crate) type Local = u32;
+
+/// A node as the scheduler sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) op: Op,
+    pub(crate) operands: SmallVec<[Local; 3]>,
+    pub(crate) shape: Shape,
+    pub(crate) dtype: DType,
+    /// Which node of the graph it is.
+    pub(crate) id: NodeId,
+}
+
+impl Seen {
+    /// Is it a buffer that is there, or is bound by each run?
+    pub(crate) fn is_buffer(&self) -> bool {
+        matches!(self.op, Op::Input(_) | Op::Buffer(_))
+    }
+
+    /// Is it made of nothing, and computed wherever it is needed?
+    pub(crate) fn is_generated(&self) -> bool {
+        matches!(
+            self.op,
+            Op::Const(_) | Op::Scalar(_) | Op::Index(_) | Op::Random(_)
+        )
+    }
+
+    /// Is it the same elements in another shape?
+    pub(crate) fn is_view(&self) -> bool {
+        matches!(
+            self.op,
+            Op::Broadcast | Op::Permute(_) | Op::Narrow { .. } | Op::Reshape
+        )
+    }
+
+    /// Is it computed element by element?
+    pub(crate) fn is_elementwise(&self) -> bool {
+        matches!(
+            self.op,
+            Op::Unary(_) | Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast
+        )
+    }
+}
+
+/// What roots need.
+pub(crate) struct Walk {
+    pub(crate) nodes: Vec<Seen>,
+    /// For each root its node. The same node may be several roots.
+    pub(crate) roots: Vec<Local>,
+    /// How often each node is used, over all roots; each root is a use.
+    pub(crate) uses: Vec<u32>,
+}
+
+const UNSEEN: Local = Local::MAX;
+
+impl Walk {
+    /// What `roots` need.
+    pub(crate) fn new(roots: &[&LazyBuffer]) -> Result<Self, ScheduleError> {
+        let held: Result<Vec<&Held>, _> = roots.iter().map(|root| root.held()).collect();
+        let held = held.map_err(|error| ScheduleError::Graph(error.clone()))?;
+        let Some(first) = held.first() else {
+            return Err(ScheduleError::NoRoots);
+        };
+        let other = |held: &&Held| !held.graph.is(&first.graph);
+        if let Some(second) = held.iter().position(other) {
+            return Err(ScheduleError::Graphs { first: 0, second });
+        }
+        let arena = first.graph.lock();
+        let mut nodes: Vec<Seen> = Vec::new();
+        let mut places: Vec<Local> = Vec::new();
+        let place = |places: &[Local], id: NodeId| {
+            places.get(id as usize).copied().unwrap_or(UNSEEN)
+        };
+        // A node, and how many of its operands have been looked at.
+        let mut pending: Vec<(NodeId, usize)> = Vec::new();
+        for root in &held {
+            pending.push((root.id, 0));
+            while let Some((id, seen)) = pending.pop() {
+                if place(&places, id) != UNSEEN {
+                    continue;
+                }
+                let node = arena.node(id);
+                if let Some(operand) = node.operands.get(seen) {
+                    pending.push((id, seen + 1));
+                    if place(&places, *operand) == UNSEEN {
+                        pending.push((*operand, 0));
+                    }
+                    continue;
+                }
+                if places.len() <= id as usize {
+                    places.resize(id as usize + 1, UNSEEN);
+                }
+                places[id as usize] = nodes.len() as Local;
+                nodes.push(Seen {
+                    op: node.op.clone(),
+                    operands: node.operands.iter().map(|id| places[*id as usize]).collect(),
+                    shape: node.shape.clone(),
+                    dtype: node.dtype,
+                    id,
+                });
+            }
+        }
+        drop(arena);
+        let roots: Vec<Local> = held.iter().map(|root| places[root.id as usize]).collect();
+        let mut uses = vec![0; nodes.len()];
+        let operands = nodes.iter().flat_map(|node| &node.operands);
+        for used in operands.chain(&roots) {
+            uses[*used as usize] += 1;
+        }
+        Ok(Self { nodes, roots, uses })
+    }
+
+    pub(crate) fn node(&self, local: Local) -> &Seen {
+        &self.nodes[local as usize]
+    }
+
+    /// The nodes that are roots.
+    pub(crate) fn root_set(&self) -> HashSet<Local> {
+        self.roots.iter().copied().collect()
+    }
+}
