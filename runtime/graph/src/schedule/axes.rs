@@ -201,7 +201,10 @@ impl Axes {
 
     /// Splits an axis into parts of these lengths, slowest first.
     fn split(&mut self, axis: AxisId, lengths: &[Size]) -> Vec<AxisId> {
-        let parts: Vec<AxisId> = lengths.iter().map(|length| self.add(length.clone())).collect();
+        let parts: Vec<AxisId> = lengths
+            .iter()
+            .map(|length| self.add(length.clone()))
+            .collect();
         self.all[usize::from(axis)].parts = parts.iter().copied().collect();
         self.splits += 1;
         parts
@@ -217,7 +220,9 @@ impl Axes {
         may_split: bool,
     ) -> Option<Map> {
         let long = |shape: &Shape| -> Vec<usize> {
-            (0..shape.rank()).filter(|axis| !shape[*axis].is(1)).collect()
+            (0..shape.rank())
+                .filter(|axis| !shape[*axis].is(1))
+                .collect()
         };
         let (mine, theirs) = (long(from), long(to));
         let mut reshaped = vec![Affine::zero(); to.rank()];
@@ -236,10 +241,19 @@ impl Axes {
                     j += 1;
                 }
             }
-            let run: Vec<Size> = mine[start..i].iter().map(|axis| from[*axis].clone()).collect();
-            let indices: Map = mine[start..i].iter().map(|axis| map[*axis].clone()).collect();
+            let run: Vec<Size> = mine[start..i]
+                .iter()
+                .map(|axis| from[*axis].clone())
+                .collect();
+            let indices: Map = mine[start..i]
+                .iter()
+                .map(|axis| map[*axis].clone())
+                .collect();
             let flat = Affine::flat(&indices, &run)?;
-            let lengths: Vec<Size> = theirs[first..j].iter().map(|axis| to[*axis].clone()).collect();
+            let lengths: Vec<Size> = theirs[first..j]
+                .iter()
+                .map(|axis| to[*axis].clone())
+                .collect();
             let digits = self.digits(&flat, &lengths, may_split)?;
             for (axis, digit) in theirs[first..j].iter().zip(digits) {
                 reshaped[*axis] = digit;

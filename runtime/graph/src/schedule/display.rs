@@ -14,7 +14,11 @@ impl fmt::Display for Schedule {
         let names = names(steps);
         for (index, item) in steps.items.iter().enumerate() {
             let node = steps.node(item.writes);
-            let bound: Vec<&str> = item.bindings.iter().map(|b| name(steps, &names, *b)).collect();
+            let bound: Vec<&str> = item
+                .bindings
+                .iter()
+                .map(|b| name(steps, &names, *b))
+                .collect();
             writeln!(
                 f,
                 "{index:>3}  {:<15} {} {} {}  ({})  {}",
@@ -26,7 +30,11 @@ impl fmt::Display for Schedule {
                 item.expression,
             )?;
         }
-        let roots: Vec<&str> = steps.roots.iter().map(|root| name(steps, &names, *root)).collect();
+        let roots: Vec<&str> = steps
+            .roots
+            .iter()
+            .map(|root| name(steps, &names, *root))
+            .collect();
         writeln!(f, "     roots           {}", roots.join(", "))
     }
 }
@@ -86,14 +94,16 @@ fn names(steps: &Steps) -> HashMap<Local, String> {
     let bound = items.flat_map(|item| item.bindings.iter().chain([&item.writes]));
     for node in bound.chain(&steps.roots) {
         let storage = steps.storage(*node);
-        names.entry(storage).or_insert_with(|| match &steps.node(storage).op {
-            Op::Input(name) => name.to_string(),
-            Op::Buffer(handle) => handle.id().to_string(),
-            _ => {
-                count += 1;
-                format!("t{}", count - 1)
-            }
-        });
+        names
+            .entry(storage)
+            .or_insert_with(|| match &steps.node(storage).op {
+                Op::Input(name) => name.to_string(),
+                Op::Buffer(handle) => handle.id().to_string(),
+                _ => {
+                    count += 1;
+                    format!("t{}", count - 1)
+                }
+            });
     }
     names
 }

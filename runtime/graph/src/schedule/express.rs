@@ -44,7 +44,9 @@ pub(crate) fn product(matmul: &Matmul, words: &[WordValue]) -> String {
 
 fn cut(mut text: String) -> String {
     if text.len() > MAX_CHARACTERS {
-        let end = (0..=MAX_CHARACTERS).rev().find(|end| text.is_char_boundary(*end));
+        let end = (0..=MAX_CHARACTERS)
+            .rev()
+            .find(|end| text.is_char_boundary(*end));
         text.truncate(end.unwrap_or(0));
         text.push_str(" ..");
     }

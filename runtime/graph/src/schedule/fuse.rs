@@ -143,7 +143,11 @@ impl<'a> Fuser<'a> {
         if matches!(node.op, Op::Matmul) {
             return self.join_product(local, need);
         }
-        let more: usize = node.operands.iter().map(|operand| self.pointers(*operand)).sum();
+        let more: usize = node
+            .operands
+            .iter()
+            .map(|operand| self.pointers(*operand))
+            .sum();
         let more = more.saturating_sub(self.pointers(local));
         let Some(group) = self.groups[need.group as usize].as_mut() else {
             return false;
@@ -160,7 +164,9 @@ impl<'a> Fuser<'a> {
             return false;
         };
         let operands = node.operands.iter().zip(reaches);
-        let operands = operands.map(|(operand, how)| self.need(need.group, *operand, how)).collect();
+        let operands = operands
+            .map(|(operand, how)| self.need(need.group, *operand, how))
+            .collect();
         self.add(local, need, operands, true);
         true
     }
@@ -182,7 +188,8 @@ impl<'a> Fuser<'a> {
             && !matches!(stored.op, Op::Set(_))
             && stored.dtype == node.dtype
             && Axes::of(&node.shape).1 == **map
-            && group.axes.outer().len() == map.iter().filter(|index| !index.terms.is_empty()).count();
+            && group.axes.outer().len()
+                == map.iter().filter(|index| !index.terms.is_empty()).count();
         if !fits {
             return false;
         }
@@ -202,7 +209,9 @@ impl<'a> Fuser<'a> {
         let (left, right) = (node.operands[0], node.operands[1]);
         let rank = map.len();
         let inner = &self.walk.node(left).shape[rank - 1];
-        let axes = &mut self.groups[group as usize].as_mut().map(|group| &mut group.axes);
+        let axes = &mut self.groups[group as usize]
+            .as_mut()
+            .map(|group| &mut group.axes);
         let k = match axes {
             Some(axes) if !inner.is(1) => Affine::axis(axes.add_inner(inner.clone())),
             _ => Affine::zero(),
@@ -226,7 +235,10 @@ impl<'a> Fuser<'a> {
         let Some(found) = self.groups[group as usize].as_mut() else {
             return 0;
         };
-        for need in self.needs[local as usize].iter().filter(|need| need.group == group) {
+        for need in self.needs[local as usize]
+            .iter()
+            .filter(|need| need.group == group)
+        {
             let same = match (&need.how, &how) {
                 (Reach::At(a), Reach::At(b)) | (Reach::Side(a), Reach::Side(b)) => {
                     Rc::ptr_eq(a, b) || found.axes.same(a, b)
@@ -253,13 +265,7 @@ impl<'a> Fuser<'a> {
     }
 
     /// Makes a node a member of a group. The last that a group needs completes it.
-    fn add(
-        &mut self,
-        node: Local,
-        need: &Need,
-        operands: SmallVec<[ReachId; 3]>,
-        computed: bool,
-    ) {
+    fn add(&mut self, node: Local, need: &Need, operands: SmallVec<[ReachId; 3]>, computed: bool) {
         let pointers = self.pointers(node);
         let Some(group) = self.groups[need.group as usize].as_mut() else {
             return;
@@ -316,9 +322,16 @@ impl<'a> Fuser<'a> {
             }
             Op::Custom(_) => {
                 let kind = Kind::Call;
-                let id = self.open(Group::new(kind, Axes::default(), sink(local, Affine::zero())));
+                let id = self.open(Group::new(
+                    kind,
+                    Axes::default(),
+                    sink(local, Affine::zero()),
+                ));
                 // The same argument twice is one reach, bound twice.
-                let needs = node.operands.iter().map(|operand| self.need(id, *operand, Reach::Whole(None)));
+                let needs = node
+                    .operands
+                    .iter()
+                    .map(|operand| self.need(id, *operand, Reach::Whole(None)));
                 let arguments: SmallVec<[ReachId; 3]> = needs.collect();
                 let nothing = arguments.is_empty();
                 if let Some(group) = self.groups[id as usize].as_mut() {

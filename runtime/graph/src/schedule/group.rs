@@ -186,7 +186,11 @@ impl Group {
                 let axes = map[missing..].iter().zip(lengths);
                 at(axes
                     .map(|(index, (to, from))| {
-                        if from == to { index.clone() } else { Affine::zero() }
+                        if from == to {
+                            index.clone()
+                        } else {
+                            Affine::zero()
+                        }
                     })
                     .collect())
             }
@@ -215,22 +219,37 @@ impl Group {
 
     /// Where the operand of a reduction is, if its rows are those of the group, or the group has none yet.
     fn reduced(&mut self, to: &Shape, from: &Shape, map: &[Affine]) -> Option<Map> {
-        let reduced: Vec<usize> = (0..from.rank()).filter(|axis| from[*axis] != to[*axis]).collect();
+        let reduced: Vec<usize> = (0..from.rank())
+            .filter(|axis| from[*axis] != to[*axis])
+            .collect();
         let mut used = Vec::new();
         for index in map {
-            used.extend(self.axes.resolve(index)?.terms.into_iter().map(|(axis, _)| axis));
+            used.extend(
+                self.axes
+                    .resolve(index)?
+                    .terms
+                    .into_iter()
+                    .map(|(axis, _)| axis),
+            );
         }
         let (outer, mut inner) = (self.axes.outer(), self.axes.inner());
         if used.iter().any(|axis| inner.contains(axis)) {
             return None;
         }
-        let unused: Vec<_> = outer.iter().copied().filter(|axis| !used.contains(axis)).collect();
+        let unused: Vec<_> = outer
+            .iter()
+            .copied()
+            .filter(|axis| !used.contains(axis))
+            .collect();
         if self.axes.has_inner() {
             if !unused.is_empty() {
                 return None;
             }
         } else if unused.is_empty() {
-            inner = reduced.iter().map(|axis| self.axes.add_inner(from[*axis].clone())).collect();
+            inner = reduced
+                .iter()
+                .map(|axis| self.axes.add_inner(from[*axis].clone()))
+                .collect();
         } else {
             inner = unused;
         }

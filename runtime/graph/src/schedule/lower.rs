@@ -215,9 +215,17 @@ impl<'a> NestBuilder<'a> {
     fn cast(&mut self, value: ValueId, to: DType) -> ValueId {
         let from = self.values[usize::from(value)].dtype;
         if computed(to) == to {
-            return if from == to { value } else { self.value(to, Ir::Cast(value)) };
+            return if from == to {
+                value
+            } else {
+                self.value(to, Ir::Cast(value))
+            };
         }
-        let wide = if from == computed(to) { value } else { self.value(computed(to), Ir::Cast(value)) };
+        let wide = if from == computed(to) {
+            value
+        } else {
+            self.value(computed(to), Ir::Cast(value))
+        };
         let half = self.value(to, Ir::Cast(wide));
         self.value(computed(to), Ir::Cast(half))
     }
@@ -260,7 +268,12 @@ impl<'a> NestBuilder<'a> {
     /// An affine of the axes as a value.
     fn integer(&mut self, affine: &Affine) -> Option<ValueId> {
         let affine = self.axes.resolve(affine)?;
-        let order: Vec<AxisId> = self.axes.outer().into_iter().chain(self.axes.inner()).collect();
+        let order: Vec<AxisId> = self
+            .axes
+            .outer()
+            .into_iter()
+            .chain(self.axes.inner())
+            .collect();
         let mut sum = None;
         for (axis, factor) in &affine.terms {
             let place = order.iter().position(|known| known == axis)?;
@@ -344,7 +357,11 @@ impl<'a> NestBuilder<'a> {
             .terms
             .iter()
             .any(|(axis, _)| self.axes.inner().contains(axis));
-        let level = if moves || scatter.is_some() { Level::Inner } else { Level::Outer };
+        let level = if moves || scatter.is_some() {
+            Level::Inner
+        } else {
+            Level::Outer
+        };
         self.stores.push(Store {
             access,
             value,
@@ -361,7 +378,9 @@ impl<'a> NestBuilder<'a> {
         };
         let stored = &self.walked[usize::from(store.access)];
         let loaded = |value: &Value| match &value.op {
-            Ir::Load(access) => self.walked[usize::from(*access)] != *stored || store.scatter.is_some(),
+            Ir::Load(access) => {
+                self.walked[usize::from(*access)] != *stored || store.scatter.is_some()
+            }
             Ir::Gather { .. } => true,
             _ => false,
         };
@@ -405,10 +424,17 @@ impl<'a> NestBuilder<'a> {
 
     /// The nest over these loops.
     pub(crate) fn finish(mut self, outer: &[Loop], inner: &[Loop]) -> Lowered {
-        let order: Vec<AxisId> = self.axes.outer().into_iter().chain(self.axes.inner()).collect();
+        let order: Vec<AxisId> = self
+            .axes
+            .outer()
+            .into_iter()
+            .chain(self.axes.inner())
+            .collect();
         let loops: Vec<&Loop> = outer.iter().chain(inner).collect();
-        let mut words: Vec<WordValue> =
-            loops.iter().map(|it| WordValue::Size(it.length.clone())).collect();
+        let mut words: Vec<WordValue> = loops
+            .iter()
+            .map(|it| WordValue::Size(it.length.clone()))
+            .collect();
         let accesses: Vec<Access> = self
             .walked
             .iter()

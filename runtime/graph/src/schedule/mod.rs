@@ -175,7 +175,11 @@ fn nest(walk: &Walk, group: &Group, lowered: lower::Lowered) -> Option<Item> {
     let nest = &lowered.nest;
     let stored = nest.accesses[usize::from(nest.stores[0].access)].buffer;
     let lengths = group.axes.outer().into_iter().chain(group.axes.inner());
-    let elements = Size::product(lengths.map(|axis| group.axes.length(axis)).collect::<Vec<_>>())?;
+    let elements = Size::product(
+        lengths
+            .map(|axis| group.axes.length(axis))
+            .collect::<Vec<_>>(),
+    )?;
     let work = nest.values.len() as i64;
     Some(Item {
         kind,
@@ -199,7 +203,10 @@ fn in_place(nest: &millstream_ir::Nest) -> Vec<usize> {
     let stored = &nest.accesses[usize::from(store.access)];
     let output = nest.buffers[usize::from(stored.buffer)];
     let fits = |index: usize| {
-        let mut walks = nest.accesses.iter().filter(|a| usize::from(a.buffer) == index);
+        let mut walks = nest
+            .accesses
+            .iter()
+            .filter(|a| usize::from(a.buffer) == index);
         let same = walks.all(|access| {
             access.strides == stored.strides && access.offset.is_none() && stored.offset.is_none()
         });
@@ -216,7 +223,9 @@ fn in_place(nest: &millstream_ir::Nest) -> Vec<usize> {
     if gathers || stored.strides.iter().any(words) {
         return Vec::new();
     }
-    (0..nest.buffers.len()).filter(|index| fits(*index)).collect()
+    (0..nest.buffers.len())
+        .filter(|index| fits(*index))
+        .collect()
 }
 
 fn product(walk: &Walk, group: &Group) -> Option<Item> {
@@ -254,7 +263,11 @@ fn call(walk: &Walk, group: &Group) -> Option<Item> {
             }
         }
     };
-    let mut bindings: Vec<Local> = group.arguments.iter().map(of_reach).collect::<Option<_>>()?;
+    let mut bindings: Vec<Local> = group
+        .arguments
+        .iter()
+        .map(of_reach)
+        .collect::<Option<_>>()?;
     let reads = if custom.in_place {
         bindings[..bindings.len() - 1].to_vec()
     } else {
@@ -272,7 +285,11 @@ fn call(walk: &Walk, group: &Group) -> Option<Item> {
         expression: custom.kernel.name().to_string(),
         flops: Size::ZERO,
         in_place: Vec::new(),
-        words: custom.scalars.iter().map(|bits| WordValue::Bits(*bits)).collect(),
+        words: custom
+            .scalars
+            .iter()
+            .map(|bits| WordValue::Bits(*bits))
+            .collect(),
         reads,
         writes: group.sink.node,
         output: bindings.len() - 1,
@@ -292,7 +309,10 @@ fn through_a_buffer(walk: &mut Walk, mut group: Group) -> Result<[Item; 2], Sche
         .filter(|axis| resolved.terms.iter().any(|(known, _)| known == axis))
         .collect();
     walked.sort_unstable();
-    let lengths: Vec<Size> = walked.iter().map(|axis| group.axes.length(*axis).clone()).collect();
+    let lengths: Vec<Size> = walked
+        .iter()
+        .map(|axis| group.axes.length(*axis).clone())
+        .collect();
     let shape = crate::shape::Shape::new(lengths);
     let strides = shape.dense_strides().ok_or_else(failed)?;
     let mut dense = Affine::zero();
@@ -302,8 +322,12 @@ fn through_a_buffer(walk: &mut Walk, mut group: Group) -> Result<[Item; 2], Sche
     };
     let (axes, map) = Axes::of(&shape);
     for (place, axis) in walked.iter().enumerate() {
-        dense.add(&Affine::axis(*axis), &strides[place]).ok_or_else(failed)?;
-        moved.add(&map[place], &resolved.factor(*axis)).ok_or_else(failed)?;
+        dense
+            .add(&Affine::axis(*axis), &strides[place])
+            .ok_or_else(failed)?;
+        moved
+            .add(&map[place], &resolved.factor(*axis))
+            .ok_or_else(failed)?;
     }
     let buffer = walk.nodes.len() as Local;
     let seen = Seen {

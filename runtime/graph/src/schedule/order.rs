@@ -75,7 +75,12 @@ impl Versions<'_> {
             let output = item.bindings.get(item.output);
             item.writes == version
                 && matches!(self.walk.node(version).op, Op::Custom(_))
-                && item.bindings.iter().filter(|bound| Some(*bound) == output).count() > 1
+                && item
+                    .bindings
+                    .iter()
+                    .filter(|bound| Some(*bound) == output)
+                    .count()
+                    > 1
         });
         let is_root = self.walk.roots.contains(&base);
         if late.is_empty() && !is_root && !in_place_too {
@@ -92,7 +97,8 @@ impl Versions<'_> {
             for item in self.items.iter_mut().filter(|item| item.writes == version) {
                 let output = item.output;
                 let bound = item.bindings.iter_mut().enumerate();
-                for (_, bound) in bound.filter(|(index, bound)| *index != output && **bound == base) {
+                for (_, bound) in bound.filter(|(index, bound)| *index != output && **bound == base)
+                {
                     *bound = copy;
                 }
                 item.reads.push(copy);
@@ -195,9 +201,16 @@ impl Versions<'_> {
                 }
             }
         }
-        debug_assert_eq!(order.len(), count, "late readers read copies, so there is no circle");
+        debug_assert_eq!(
+            order.len(),
+            count,
+            "late readers read copies, so there is no circle"
+        );
         let mut items: Vec<Option<Item>> = self.items.drain(..).map(Some).collect();
-        self.items = order.into_iter().filter_map(|index| items[index].take()).collect();
+        self.items = order
+            .into_iter()
+            .filter_map(|index| items[index].take())
+            .collect();
     }
 }
 
@@ -216,7 +229,14 @@ pub(crate) fn copy_group(walk: &Walk, from: Local, to: Local) -> Result<Group, S
     let (axes, map) = Axes::of(shape);
     let too_large = || ScheduleError::TooLarge(shape.to_string());
     let address = Affine::flat(&map, shape).ok_or_else(too_large)?;
-    Ok(moving_group(axes, Reach::At(map.into()), from, to, address, false))
+    Ok(moving_group(
+        axes,
+        Reach::At(map.into()),
+        from,
+        to,
+        address,
+        false,
+    ))
 }
 
 /// A group that loads a node and stores it at an address of another's buffer.

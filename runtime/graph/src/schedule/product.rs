@@ -22,10 +22,7 @@ pub(crate) struct LoweredProduct {
 }
 
 /// The product of a group.
-pub(crate) fn lower_product(
-    walk: &Walk,
-    group: &Group,
-) -> Option<LoweredProduct> {
+pub(crate) fn lower_product(walk: &Walk, group: &Group) -> Option<LoweredProduct> {
     let product = group.product?;
     let node = walk.node(product);
     let rank = node.shape.rank();
@@ -63,7 +60,8 @@ pub(crate) fn lower_product(
     let m_axis = map[rank - 2].terms.first().map(|(axis, _)| *axis);
     // The last of them is m if it has m in it, or if the right side is the same for all of it.
     let last = rows.last().and_then(|row| row.axis);
-    let is_m = last.is_some() && (last == m_axis || last.is_some_and(|axis| right.factor(axis).is(0)));
+    let is_m =
+        last.is_some() && (last == m_axis || last.is_some_and(|axis| right.factor(axis).is(0)));
     if !is_m {
         rows.push(Loop {
             axis: None,
@@ -75,7 +73,11 @@ pub(crate) fn lower_product(
         Some(axis) => place.factor(axis),
         None => Size::ZERO,
     };
-    let mut words: Vec<Size> = rows.iter().chain([&n, &k]).map(|it| it.length.clone()).collect();
+    let mut words: Vec<Size> = rows
+        .iter()
+        .chain([&n, &k])
+        .map(|it| it.length.clone())
+        .collect();
     let (batches, m) = rows.split_at(batch);
     let of_left = batches.iter().chain(m).chain([&k]);
     let of_right = batches.iter().chain([&k, &n]);
@@ -117,7 +119,10 @@ pub(crate) fn lower_product(
 
 /// What is done to each element: the product is loaded from where it was put.
 fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Option<()> {
-    let at = group.members.iter().position(|member| member.node == product)?;
+    let at = group
+        .members
+        .iter()
+        .position(|member| member.node == product)?;
     let member = &group.members[at];
     let mut place = group.sink.address.clone();
     place = group.axes.resolve(&place)?;
@@ -127,7 +132,9 @@ fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Opt
     let values: Vec<_> = group
         .members
         .iter()
-        .filter(|member| member.node != product && matches!(member.how, Reach::At(_) | Reach::Flat(_)))
+        .filter(|member| {
+            member.node != product && matches!(member.how, Reach::At(_) | Reach::Flat(_))
+        })
         .filter(|member| !is_side(group, member.reach))
         .cloned()
         .collect();

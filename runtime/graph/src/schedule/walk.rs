@@ -83,9 +83,8 @@ impl Walk {
         let arena = first.graph.lock();
         let mut nodes: Vec<Seen> = Vec::new();
         let mut places: Vec<Local> = Vec::new();
-        let place = |places: &[Local], id: NodeId| {
-            places.get(id as usize).copied().unwrap_or(UNSEEN)
-        };
+        let place =
+            |places: &[Local], id: NodeId| places.get(id as usize).copied().unwrap_or(UNSEEN);
         // A node, and how many of its operands have been looked at.
         let mut pending: Vec<(NodeId, usize)> = Vec::new();
         for root in &held {
@@ -108,7 +107,11 @@ impl Walk {
                 places[id as usize] = nodes.len() as Local;
                 nodes.push(Seen {
                     op: node.op.clone(),
-                    operands: node.operands.iter().map(|id| places[*id as usize]).collect(),
+                    operands: node
+                        .operands
+                        .iter()
+                        .map(|id| places[*id as usize])
+                        .collect(),
                     shape: node.shape.clone(),
                     dtype: node.dtype,
                     id,
