@@ -11,8 +11,10 @@
 //! | `shape`, `size` | shapes whose lengths may be known only when a schedule runs |
 //! | `literal` | numbers as elements of a type |
 //! | `schedule` | what is computed with what: fusion, order, versions of buffers |
+//! | `compiled` | schedules that run: kernels compiled, memory planned, everything recorded |
 //! | `error` | what can be wrong |
 
+mod compiled;
 mod error;
 mod lazy;
 mod literal;
@@ -20,6 +22,7 @@ mod schedule;
 mod shape;
 mod size;
 
+pub use compiled::{CacheStats, CompiledSchedule, KernelCache, Output, Outputs, Run};
 pub use error::{GraphError, ScheduleError, Why};
 pub use lazy::buffer::{LazyBuffer, Operand};
 pub use lazy::custom::Call;

@@ -70,12 +70,21 @@ fn set_in_place() {
     let x = graph.input("x", DType::F32, [8, 8]);
     assert_eq!(kinds(&show(&[&x.set(&(&x * 2.0))])), [ItemKind::Set]);
     assert_eq!(kinds(&show(&[&x.set(&x)])), []);
-    assert_eq!(kinds(&show(&[&x.set(&x.t())])), [ItemKind::Kernel, ItemKind::Set]);
+    assert_eq!(
+        kinds(&show(&[&x.set(&x.t())])),
+        [ItemKind::Kernel, ItemKind::Set]
+    );
     let new = x.set(&(&x * 2.0));
     let both = &x + &new;
-    assert_eq!(kinds(&show(&[&both])), [ItemKind::Copy, ItemKind::Set, ItemKind::Kernel]);
+    assert_eq!(
+        kinds(&show(&[&both])),
+        [ItemKind::Copy, ItemKind::Set, ItemKind::Kernel]
+    );
     let before = &x * 3.0;
-    assert_eq!(kinds(&show(&[&new, &before])), [ItemKind::Kernel, ItemKind::Set]);
+    assert_eq!(
+        kinds(&show(&[&new, &before])),
+        [ItemKind::Kernel, ItemKind::Set]
+    );
 }
 
 #[test]
@@ -86,7 +95,11 @@ fn cat_scatter_gather_random() {
     show(&[&LazyBuffer::cat([&(&x * 2.0), &y], 1)]);
     let i = graph.input("i", DType::I64, [5]);
     show(&[&x.take(0, &i)]);
-    show(&[&x.scatter_add(0, &i.reshape([5, 1]).broadcast_to([5, 8]), &graph.full(DType::F32, [5, 8], 1.0))]);
+    show(&[&x.scatter_add(
+        0,
+        &i.reshape([5, 1]).broadcast_to([5, 8]),
+        &graph.full(DType::F32, [5, 8], 1.0),
+    )]);
     show(&[&graph.uniform([100], 7).1]);
 }
 

@@ -235,6 +235,11 @@ impl ComputeClient {
         Ok(KernelHandle { hold, kernel })
     }
 
+    /// Is the kernel one of this client's device, in the epoch that it is in?
+    pub fn knows(&self, kernel: &KernelHandle) -> bool {
+        Arc::ptr_eq(kernel.hold.table(), self.device().table())
+    }
+
     /// When everything that this client's streams were given has completed. It waits for whole queues, so
     /// what other clients were given before may hold it up; a stream's own `sync` waits for less.
     pub fn sync(&self) -> Pending<()> {

@@ -15,7 +15,7 @@ use crate::shape::Shape;
 
 /// A kernel, its cubes and its scalars, as one operation.
 #[derive(Clone, Debug)]
-pub struct Custom {
+pub(crate) struct Custom {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) cubes: [u32; 3],
     /// The bits of each scalar, in declared order.

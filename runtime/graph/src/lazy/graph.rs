@@ -19,7 +19,7 @@ use crate::lazy::node::{Node, NodeId, Op};
 use crate::lazy::scalar::Scalar;
 use crate::literal::Literal;
 use crate::shape::Shape;
-use crate::size::Symbol;
+use crate::size::{Size, Symbol};
 
 /// Where lazy buffers are made. Cheap to clone: clones are the same graph.
 ///
@@ -206,7 +206,7 @@ impl Graph {
             }
             Some(_) => None,
             None => {
-                let symbol = shape.iter().flat_map(|length| length.symbols()).next();
+                let symbol = shape.iter().flat_map(Size::symbols).next();
                 Some(symbol.map_or(Why::TooLarge, |symbol| {
                     Why::Symbolic(symbol.name().to_owned())
                 }))
@@ -298,7 +298,7 @@ impl Graph {
 
     /// The numbers `0..len`, as `i64`.
     #[track_caller]
-    pub fn iota(&self, len: impl Into<crate::size::Size>) -> LazyBuffer {
+    pub fn iota(&self, len: impl Into<Size>) -> LazyBuffer {
         self.index(Shape::new([len.into()]), 0)
     }
 

@@ -16,8 +16,8 @@ pub(crate) type GroupId = u32;
 /// A node as one group needs it, by a number of its own.
 pub(crate) type ReachId = u32;
 
-/// Most values of a kernel: enough for everything that people write, and a bound for what machines do.
-const MAX_VALUES: usize = 64;
+/// Most values of a kernel, numbers and views among them: enough for everything that people write, and a bound for what machines do.
+const MAX_VALUES: usize = 256;
 
 /// Most buffers of a kernel: as many as a task carries inline. Larger expressions are split.
 pub(crate) const MAX_POINTERS: usize = 8;

@@ -435,11 +435,20 @@ impl<'a> NestBuilder<'a> {
             .iter()
             .map(|it| WordValue::Size(it.length.clone()))
             .collect();
-        let accesses: Vec<Access> = self
-            .walked
-            .iter()
-            .map(|walked| accessed(walked, &loops, &mut words))
-            .collect();
+        let mut accesses: Vec<Access> = Vec::with_capacity(self.walked.len());
+        for (index, walked) in self.walked.iter().enumerate() {
+            // What is walked alike has the same words.
+            let alike = self.walked[..index]
+                .iter()
+                .position(|known| known.place == walked.place);
+            accesses.push(match alike {
+                Some(known) => Access {
+                    buffer: walked.buffer,
+                    ..accesses[known].clone()
+                },
+                None => accessed(walked, &loops, &mut words),
+            });
+        }
         // The words of values come behind.
         let first = words.len() as Word;
         words.append(&mut self.words);

@@ -202,25 +202,21 @@ fn in_place(nest: &millstream_ir::Nest) -> Vec<usize> {
     };
     let stored = &nest.accesses[usize::from(store.access)];
     let output = nest.buffers[usize::from(stored.buffer)];
+    // Equal accesses have the same words, so they are the same places.
     let fits = |index: usize| {
         let mut walks = nest
             .accesses
             .iter()
             .filter(|a| usize::from(a.buffer) == index);
-        let same = walks.all(|access| {
-            access.strides == stored.strides && access.offset.is_none() && stored.offset.is_none()
-        });
+        let same =
+            walks.all(|access| access.strides == stored.strides && access.offset == stored.offset);
         same && nest.buffers[index].dtype == output.dtype && index != usize::from(stored.buffer)
     };
     let gathers = nest
         .values
         .iter()
         .any(|value| matches!(value.op, millstream_ir::nest::Op::Gather { .. }));
-    let words = |stride: &millstream_ir::nest::Stride| {
-        matches!(stride, millstream_ir::nest::Stride::Word(_))
-    };
-    // Words of two accesses may differ, so only what is walked without any is known to be walked alike.
-    if gathers || stored.strides.iter().any(words) {
+    if gathers {
         return Vec::new();
     }
     (0..nest.buffers.len())

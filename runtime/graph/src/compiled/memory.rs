@@ -1,0 +1,269 @@
+//! Which buffers a schedule has: inputs and outputs, which runs bind, and temporaries, which lie in one piece of memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use millstream_core::handle::Handle;
+use millstream_ir::nest::{BufferMode, Nest};
+use millstream_ir::{DType, Program};
+
+use crate::compiled::plan::{Lifetime, Plan};
+use crate::error::ScheduleError;
+use crate::lazy::node::{NodeId, Op};
+use crate::schedule::Steps;
+use crate::schedule::item::Work;
+use crate::schedule::walk::Local;
+use crate::shape::Shape;
+
+/// What a parameter of the recording is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Place {
+    /// An input, by its place in [`Memory::inputs`].
+    Input(usize),
+    /// An output, by its place in [`Memory::outputs`].
+    Output(usize),
+    /// The temporaries.
+    Arena,
+}
+
+/// An input of a schedule.
+#[derive(Clone, Debug)]
+pub(crate) struct Input {
+    pub(crate) node: NodeId,
+    pub(crate) name: Arc<str>,
+    /// Bytes with every length at its greatest.
+    pub(crate) bytes: u64,
+    /// What it is unless a run binds another.
+    pub(crate) handle: Option<Handle<u8>>,
+}
+
+/// A buffer that each run makes, or binds.
+#[derive(Clone, Debug)]
+pub(crate) struct OutputBuffer {
+    /// Bytes with every length at its greatest.
+    pub(crate) bytes: u64,
+}
+
+/// A root: where its elements are, and what they are.
+#[derive(Clone, Debug)]
+pub(crate) struct Root {
+    pub(crate) place: Place,
+    pub(crate) dtype: DType,
+    pub(crate) shape: Shape,
+}
+
+/// The buffers of a schedule.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) outputs: Vec<OutputBuffer>,
+    pub(crate) roots: Vec<Root>,
+    places: HashMap<Local, (Place, u64, u64)>,
+    arena_bytes: u64,
+    unplanned_bytes: u64,
+    /// Programs that were changed to work in place, by item.
+    programs: HashMap<usize, Arc<Program>>,
+}
+
+impl Memory {
+    pub(crate) fn new(steps: &Steps) -> Result<Self, ScheduleError> {
+        let mut memory = Self {
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            roots: Vec::new(),
+            places: HashMap::new(),
+            arena_bytes: 0,
+            unplanned_bytes: 0,
+            programs: HashMap::new(),
+        };
+        for root in &steps.roots {
+            memory.add_root(steps, *root)?;
+        }
+        let mut temporaries: Vec<(Local, Lifetime)> = Vec::new();
+        let mut known: HashMap<Local, usize> = HashMap::new();
+        for (index, item) in steps.items.iter().enumerate() {
+            for node in item.bindings.iter().chain([&item.writes]) {
+                let storage = steps.storage(*node);
+                if memory.add_external(steps, storage)? {
+                    continue;
+                }
+                let place = *known.entry(storage).or_insert_with(|| {
+                    let bytes = 0;
+                    let life = Lifetime {
+                        bytes,
+                        first: index,
+                        last: index,
+                    };
+                    temporaries.push((storage, life));
+                    temporaries.len() - 1
+                });
+                temporaries[place].1.bytes = bytes(steps, storage)?;
+                temporaries[place].1.last = index;
+            }
+        }
+        memory.place_temporaries(steps, temporaries, &known)?;
+        Ok(memory)
+    }
+
+    fn add_root(&mut self, steps: &Steps, root: Local) -> Result<(), ScheduleError> {
+        let storage = steps.storage(root);
+        if !self.add_external(steps, storage)? && !self.places.contains_key(&storage) {
+            let bytes = bytes(steps, storage)?;
+            let place = Place::Output(self.outputs.len());
+            self.outputs.push(OutputBuffer { bytes });
+            self.places.insert(storage, (place, 0, bytes));
+        }
+        let (place, ..) = self.place(storage);
+        let node = steps.node(root);
+        self.roots.push(Root {
+            place,
+            dtype: node.dtype,
+            shape: node.shape.clone(),
+        });
+        Ok(())
+    }
+
+    /// Is the storage an input or an output? Inputs are added when they are met.
+    fn add_external(&mut self, steps: &Steps, storage: Local) -> Result<bool, ScheduleError> {
+        if self.places.contains_key(&storage) {
+            return Ok(true);
+        }
+        let node = steps.node(storage);
+        let (name, handle): (Arc<str>, _) = match &node.op {
+            Op::Input(name) => (name.clone(), None),
+            Op::Buffer(handle) => (handle.id().to_string().into(), Some(handle.clone())),
+            _ => return Ok(false),
+        };
+        let bytes = bytes(steps, storage)?;
+        let place = Place::Input(self.inputs.len());
+        self.inputs.push(Input {
+            node: node.id,
+            name,
+            bytes,
+            handle,
+        });
+        self.places.insert(storage, (place, 0, bytes));
+        Ok(true)
+    }
+
+    /// Lays out the temporaries. Where one ends as another of its size begins, and the item between them reads and
+    /// writes each element at one place, they are one.
+    fn place_temporaries(
+        &mut self,
+        steps: &Steps,
+        mut temporaries: Vec<(Local, Lifetime)>,
+        known: &HashMap<Local, usize>,
+    ) -> Result<(), ScheduleError> {
+        let mut same: Vec<usize> = (0..temporaries.len()).collect();
+        for (index, item) in steps.items.iter().enumerate() {
+            let Some(out) = known.get(&steps.storage(item.writes)).copied() else {
+                continue;
+            };
+            if temporaries[out].1.first != index {
+                continue;
+            }
+            let dies_here = |binding: &&usize| {
+                let input = known.get(&steps.storage(item.bindings[**binding]))?;
+                let (_, life) = temporaries[same[*input]];
+                let fits = life.last == index && life.bytes == temporaries[out].1.bytes;
+                (fits && same[*input] != out).then_some(*input)
+            };
+            let found = item
+                .in_place
+                .iter()
+                .find(|binding| dies_here(binding).is_some());
+            let Some(binding) = found else {
+                continue;
+            };
+            let Some(input) = dies_here(&binding) else {
+                continue;
+            };
+            if let Work::Program(program) = &item.work
+                && let Program::Nest(nest) = &**program
+            {
+                let merged = Program::Nest(in_place(nest, *binding, item.output));
+                self.programs.insert(index, Arc::new(merged));
+                let one = same[input];
+                same[out] = one;
+                temporaries[one].1.last = temporaries[out].1.last;
+            }
+        }
+        let lives = temporaries.iter().enumerate();
+        let lives: Vec<usize> = lives
+            .filter(|(i, _)| same[*i] == *i)
+            .map(|(i, _)| i)
+            .collect();
+        let lifetimes: Vec<Lifetime> = lives.iter().map(|index| temporaries[*index].1).collect();
+        let too_large = || ScheduleError::TooLarge("the memory of its temporaries".to_owned());
+        let plan = Plan::new(&lifetimes).ok_or_else(too_large)?;
+        self.arena_bytes = plan.bytes;
+        for (index, (storage, life)) in temporaries.iter().enumerate() {
+            let place = lives.binary_search(&same[index]).unwrap_or(0);
+            let offset = plan.offsets[place];
+            self.unplanned_bytes = self.unplanned_bytes.saturating_add(life.bytes);
+            self.places
+                .insert(*storage, (Place::Arena, offset, life.bytes));
+        }
+        Ok(())
+    }
+
+    /// Where a storage lies: in which parameter, from which byte on, how many bytes.
+    pub(crate) fn place(&self, storage: Local) -> (Place, u64, u64) {
+        self.places
+            .get(&storage)
+            .copied()
+            .unwrap_or((Place::Arena, 0, 0))
+    }
+
+    /// Every parameter, and its bytes.
+    pub(crate) fn parameters(&self) -> Vec<(Place, u64)> {
+        let inputs = self.inputs.iter().enumerate();
+        let inputs = inputs.map(|(index, input)| (Place::Input(index), input.bytes));
+        let outputs = self.outputs.iter().enumerate();
+        let outputs = outputs.map(|(index, output)| (Place::Output(index), output.bytes));
+        let arena = (self.arena_bytes > 0).then_some((Place::Arena, self.arena_bytes));
+        inputs.chain(outputs).chain(arena).collect()
+    }
+
+    /// The program of an item, if it was changed to work in place.
+    pub(crate) fn in_place(&self, item: usize) -> Option<&Arc<Program>> {
+        self.programs.get(&item)
+    }
+
+    pub(crate) fn temporary_bytes(&self) -> u64 {
+        self.arena_bytes
+    }
+
+    pub(crate) fn unplanned_bytes(&self) -> u64 {
+        self.unplanned_bytes
+    }
+
+    pub(crate) fn output_bytes(&self) -> u64 {
+        self.outputs.iter().map(|output| output.bytes).sum()
+    }
+}
+
+/// The nest with its output in the place of one of its inputs.
+fn in_place(nest: &Nest, input: usize, output: usize) -> Nest {
+    let mut nest = nest.clone();
+    for access in &mut nest.accesses {
+        let buffer = usize::from(access.buffer);
+        let moved = if buffer == output { input } else { buffer };
+        access.buffer = (moved - usize::from(moved > output)) as u16;
+    }
+    nest.buffers[input].mode = BufferMode::Update;
+    nest.buffers.remove(output);
+    nest
+}
+
+/// Bytes of a storage with every length at its greatest.
+fn bytes(steps: &Steps, storage: Local) -> Result<u64, ScheduleError> {
+    let node = steps.node(storage);
+    let count = node.shape.elements().and_then(|elements| elements.max());
+    let bytes = count.and_then(|count| {
+        u64::try_from(count)
+            .ok()?
+            .checked_mul(node.dtype.size() as u64)
+    });
+    bytes.ok_or_else(|| ScheduleError::TooLarge(node.shape.to_string()))
+}

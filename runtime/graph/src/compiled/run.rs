@@ -1,0 +1,352 @@
+//! One run of a compiled schedule: what is bound, and what comes out.
+
+use std::sync::PoisonError;
+
+use millstream_core::client::{Pending, Stream};
+use millstream_core::element::Element;
+use millstream_core::error::Error;
+use millstream_core::handle::Handle;
+use millstream_ir::DType;
+use smallvec::SmallVec;
+
+use crate::compiled::memory::{Input, Place};
+use crate::compiled::{CompiledSchedule, Slot};
+use crate::error::ScheduleError;
+use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::scalar::Scalar;
+use crate::literal::Literal;
+use crate::size::{Size, Symbol};
+
+/// A run that is being put together: inputs, scalars and lengths are bound, and then it is submitted.
+pub struct Run<'a> {
+    compiled: &'a CompiledSchedule,
+    inputs: SmallVec<[Option<Handle<u8>>; 8]>,
+    outputs: SmallVec<[Option<Handle<u8>>; 4]>,
+    scalars: SmallVec<[(usize, u64); 4]>,
+    lengths: SmallVec<[(Symbol, u64); 2]>,
+    error: Option<ScheduleError>,
+}
+
+/// What a run makes: one buffer for each root, in their order.
+#[derive(Clone, Debug)]
+pub struct Outputs {
+    all: SmallVec<[Output; 1]>,
+}
+
+/// The buffer of a root: dense, rows one after the other.
+#[derive(Clone, Debug)]
+pub struct Output {
+    handle: Handle<u8>,
+    dtype: DType,
+    shape: SmallVec<[u64; 4]>,
+}
+
+impl CompiledSchedule {
+    /// A run, to be bound and submitted.
+    pub fn run(&self) -> Run<'_> {
+        let memory = &self.shared.memory;
+        Run {
+            compiled: self,
+            inputs: memory
+                .inputs
+                .iter()
+                .map(|input| input.handle.clone())
+                .collect(),
+            outputs: memory.outputs.iter().map(|_| None).collect(),
+            scalars: SmallVec::new(),
+            lengths: SmallVec::new(),
+            error: None,
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Binds an input, or another buffer than the one that the graph was made with.
+    pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
+        let inputs = &self.compiled.shared.memory.inputs;
+        let Ok(held) = input.held() else {
+            return self.refuse(ScheduleError::UnknownArgument {
+                what: "input",
+                name: "a buffer that was refused".to_owned(),
+            });
+        };
+        match inputs.iter().position(|known| known.node == held.id) {
+            Some(index) => {
+                self.inputs[index] = Some(handle.as_bytes().clone());
+                self
+            }
+            None => self.refuse(ScheduleError::UnknownArgument {
+                what: "input",
+                name: format!("{input:?}"),
+            }),
+        }
+    }
+
+    /// Gives a scalar another value than its own, for this run.
+    pub fn scalar(mut self, scalar: &Scalar, value: impl Into<Literal>) -> Self {
+        let value = value.into();
+        match value.bits(scalar.dtype()) {
+            Some(bits) => {
+                self.scalars.push((scalar.key(), bits));
+                self
+            }
+            None => self.refuse(ScheduleError::Scalar {
+                name: scalar.name().to_owned(),
+                expected: scalar.dtype(),
+                given: value.to_string(),
+            }),
+        }
+    }
+
+    /// Says how long a length is in this run.
+    pub fn length(mut self, symbol: &Symbol, length: u64) -> Self {
+        if length > symbol.max() {
+            return self.refuse(ScheduleError::Length {
+                name: symbol.name().to_owned(),
+                max: symbol.max(),
+                given: length,
+            });
+        }
+        self.lengths.push((symbol.clone(), length));
+        self
+    }
+
+    /// Binds the buffer that a root is computed into, rather than have a new one made. A root that is a new version of an input
+    /// is in that input's buffer, whatever is bound.
+    pub fn output<T: Element>(mut self, root: usize, handle: &Handle<T>) -> Self {
+        match self
+            .compiled
+            .shared
+            .memory
+            .roots
+            .get(root)
+            .map(|root| root.place)
+        {
+            Some(Place::Output(index)) => {
+                self.outputs[index] = Some(handle.as_bytes().clone());
+                self
+            }
+            _ => self.refuse(ScheduleError::UnknownArgument {
+                what: "output",
+                name: format!("root {root}"),
+            }),
+        }
+    }
+
+    fn refuse(mut self, error: ScheduleError) -> Self {
+        self.error.get_or_insert(error);
+        self
+    }
+
+    /// Submits the run: one message, and one more for each output that is not bound. May wait for room in the mailbox.
+    ///
+    /// # Errors
+    /// What was bound and does not exist, or is missing; [`ScheduleError::Device`]. What goes wrong later reaches whoever reads the
+    /// outputs.
+    pub fn submit(mut self, stream: &Stream) -> Result<Outputs, ScheduleError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let span = tracing::trace_span!("run");
+        let _entered = span.enter();
+        let shared = &*self.compiled.shared;
+        let words = self.words()?;
+        for (output, bound) in shared.memory.outputs.iter().zip(&mut self.outputs) {
+            match bound {
+                Some(handle) if handle.size() < output.bytes => {
+                    return Err(ScheduleError::InputBytes {
+                        name: "an output".to_owned(),
+                        expected: output.bytes,
+                        given: handle.size(),
+                    });
+                }
+                Some(_) => {}
+                None => *bound = Some(stream.empty::<u8>(output.bytes as usize)?),
+            }
+        }
+        for (input, bound) in shared.memory.inputs.iter().zip(&self.inputs) {
+            check_input(input, bound.as_ref())?;
+        }
+        let arena = self.arena(stream)?;
+        let mut bound: SmallVec<[(usize, &Handle<u8>); 8]> = SmallVec::new();
+        for (index, place) in shared.parameters.iter().enumerate() {
+            let handle = match place {
+                Place::Input(input) => self.inputs[*input].as_ref(),
+                Place::Output(output) => self.outputs[*output].as_ref(),
+                Place::Arena => arena.as_ref(),
+            };
+            bound.extend(handle.map(|handle| (index, handle)));
+        }
+        if !shared.recording.is_empty() {
+            shared.recording.replay_args(stream, &bound, &words)?;
+        }
+        drop(bound);
+        self.results()
+    }
+
+    /// The values of the recording's slots.
+    fn words(&self) -> Result<SmallVec<[u64; 16]>, ScheduleError> {
+        let slots = self.compiled.shared.slots.iter();
+        let word = |slot: &Slot| match slot {
+            Slot::Scalar(scalar) => {
+                let given = self
+                    .scalars
+                    .iter()
+                    .rev()
+                    .find(|(key, _)| *key == scalar.key());
+                Ok(given.map_or(scalar.bits(), |(_, bits)| *bits))
+            }
+            Slot::Size(size) => self.value(size).map(|value| value as u64),
+        };
+        slots.map(word).collect()
+    }
+
+    /// The value of a size in this run.
+    fn value(&self, size: &Size) -> Result<i64, ScheduleError> {
+        if let Some(value) = size.known() {
+            return Ok(value);
+        }
+        let given = |symbol: &Symbol| self.lengths.iter().rev().find(|(known, _)| known == symbol);
+        if let Some(missing) = size.symbols().find(|symbol| given(symbol).is_none()) {
+            return Err(ScheduleError::Unbound {
+                what: "length",
+                name: missing.name().to_owned(),
+            });
+        }
+        let value = size.at(&|symbol| given(symbol).map_or(0, |(_, length)| *length));
+        value.ok_or_else(|| ScheduleError::TooLarge(size.to_string()))
+    }
+
+    /// Memory for the temporaries: that of the stream's turn among as many as there are queues.
+    fn arena(&self, stream: &Stream) -> Result<Option<Handle<u8>>, ScheduleError> {
+        let shared = &*self.compiled.shared;
+        let bytes = shared.memory.temporary_bytes();
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let mut arenas = shared.arenas.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = stream.id().map_or(0, |id| id.index() as usize) % arenas.len();
+        if let Some(arena) = &arenas[turn] {
+            return Ok(Some(arena.clone()));
+        }
+        let arena = shared.client.stream().empty::<u8>(bytes as usize)?;
+        arenas[turn] = Some(arena.clone());
+        Ok(Some(arena))
+    }
+
+    fn results(mut self) -> Result<Outputs, ScheduleError> {
+        let shared = &*self.compiled.shared;
+        let mut all = SmallVec::new();
+        for root in &shared.memory.roots {
+            let lengths = root.shape.iter().map(|length| self.value(length));
+            let shape: SmallVec<[u64; 4]> = lengths
+                .map(|length| length.map(|length| length as u64))
+                .collect::<Result<_, _>>()?;
+            let handle = match root.place {
+                Place::Input(index) => self.inputs[index].clone(),
+                Place::Output(index) => self.outputs[index].clone(),
+                Place::Arena => None,
+            };
+            let Some(whole) = handle else {
+                continue;
+            };
+            let bytes = shape.iter().product::<u64>() * root.dtype.size() as u64;
+            let handle = if whole.size() == bytes {
+                whole
+            } else {
+                whole.slice(..bytes as usize).map_err(|why| {
+                    let task = "run".into();
+                    ScheduleError::Device(Error::Launch { task, why })
+                })?
+            };
+            all.push(Output {
+                handle,
+                dtype: root.dtype,
+                shape,
+            });
+        }
+        self.error = None;
+        Ok(Outputs { all })
+    }
+}
+
+fn check_input(input: &Input, bound: Option<&Handle<u8>>) -> Result<(), ScheduleError> {
+    match bound {
+        Some(handle) if handle.size() >= input.bytes => Ok(()),
+        Some(handle) => Err(ScheduleError::InputBytes {
+            name: input.name.to_string(),
+            expected: input.bytes,
+            given: handle.size(),
+        }),
+        None => Err(ScheduleError::Unbound {
+            what: "input",
+            name: input.name.to_string(),
+        }),
+    }
+}
+
+impl Outputs {
+    /// The buffer of a root.
+    pub fn get(&self, root: usize) -> Option<&Output> {
+        self.all.get(root)
+    }
+
+    /// The buffers of all roots, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &Output> {
+        self.all.iter()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+}
+
+impl std::ops::Index<usize> for Outputs {
+    type Output = Output;
+
+    fn index(&self, root: usize) -> &Output {
+        &self.all[root]
+    }
+}
+
+impl Output {
+    /// Its memory.
+    pub fn bytes(&self) -> &Handle<u8> {
+        &self.handle
+    }
+
+    /// Its memory as elements.
+    ///
+    /// # Errors
+    /// When its bytes do not divide into such elements.
+    pub fn handle<T: Element>(&self) -> Result<Handle<T>, ScheduleError> {
+        self.handle.cast::<T>().map_err(|why| {
+            let task = "run".into();
+            ScheduleError::Device(Error::Launch { task, why })
+        })
+    }
+
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Its lengths in this run.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When its bytes do not divide into such elements.
+    pub fn read<T: Element>(&self, stream: &Stream) -> Result<Pending<Vec<T>>, ScheduleError> {
+        Ok(stream.read(&self.handle::<T>()?))
+    }
+}
