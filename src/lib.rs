@@ -58,6 +58,7 @@ pub use millstream_core::threads::{Spawner, ThreadBody, ThreadRole};
 pub use millstream_cpu::{Cpu, CpuResources, ResourceError};
 #[cfg(feature = "cuda")]
 pub use millstream_cuda::{self as cuda, Cuda};
-pub use millstream_ir::DType;
+pub use millstream_graph as graph;
+pub use millstream_ir::{self as ir, DType};
 pub use millstream_sim as sim;
 pub use millstream_sync::facade::SpinPolicy;

@@ -19,7 +19,7 @@ use crate::size::Size;
 /// let a = graph.input("a", DType::F32, [2, 3]);
 /// let b = graph.input("b", DType::F32, [4, 5]);
 /// let error = a.matmul(&b).check().unwrap_err();
-/// assert!(error.to_string().starts_with("`matmul` of f32 [2, 3] and f32 [4, 5]: the inner lengths 3 and 5 differ (at "));
+/// assert!(error.to_string().starts_with("`matmul` of f32 [2, 3] and f32 [4, 5]: the inner lengths 3 and 4 differ (at "));
 /// # let _ = error;
 /// ```
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ pub use run::{Output, Outputs, Run};
 
 use crate::compiled::memory::{Memory, Place};
 use crate::error::ScheduleError;
-use crate::lazy::custom::Custom;
+use crate::lazy::custom::{Callee, Custom};
 use crate::lazy::scalar::Scalar;
 use crate::schedule::item::{Item, WordValue, Work};
 use crate::schedule::{Schedule, Steps};
@@ -87,7 +87,10 @@ impl Schedule {
                 Work::Program(program) => {
                     cache.kernel(client, memory.in_place(index).unwrap_or(program))?
                 }
-                Work::Custom(custom) => client.kernel((*custom.kernel).clone())?,
+                Work::Custom(custom) => match &custom.callee {
+                    Callee::Kernel(kernel) => client.kernel((**kernel).clone())?,
+                    Callee::Ssa(program) => cache.kernel(client, program)?,
+                },
             });
         }
         let mut recorder = Recorder {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use millstream_core::access::Access;
 use millstream_core::kernel::Kernel;
-use millstream_ir::DType;
+use millstream_ir::nest::BufferMode;
+use millstream_ir::ssa::Function;
+use millstream_ir::{DType, Program};
 
 use crate::error::Why;
 use crate::lazy::buffer::{LazyBuffer, all_held};
@@ -16,11 +18,74 @@ use crate::shape::Shape;
 /// A kernel, its cubes and its scalars, as one operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Custom {
-    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) callee: Callee,
     pub(crate) cubes: [u32; 3],
     /// The bits of each scalar, in declared order.
     pub(crate) scalars: Vec<u64>,
     pub(crate) in_place: bool,
+}
+
+/// What is called.
+#[derive(Clone, Debug)]
+pub(crate) enum Callee {
+    /// A kernel with sources of its own.
+    Kernel(Arc<Kernel>),
+    /// A hand-written SSA function.
+    Ssa(Arc<Program>),
+}
+
+impl Callee {
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Callee::Kernel(kernel) => kernel.name(),
+            Callee::Ssa(program) => match &**program {
+                Program::Ssa(function) => &function.name,
+                _ => "program",
+            },
+        }
+    }
+
+    /// Name, type and access of each binding.
+    fn bindings(&self) -> Vec<(String, DType, Access)> {
+        match self {
+            Callee::Kernel(kernel) => {
+                let specs = kernel.signature().bindings().iter();
+                specs
+                    .map(|spec| (spec.name.to_string(), spec.dtype, spec.access))
+                    .collect()
+            }
+            Callee::Ssa(program) => match &**program {
+                Program::Ssa(function) => {
+                    let access = |mode| match mode {
+                        BufferMode::Read => Access::Read,
+                        BufferMode::Write => Access::Write,
+                        BufferMode::Update => Access::ReadWrite,
+                    };
+                    let params = function.params.iter();
+                    params
+                        .map(|it| (it.name.clone(), it.dtype, access(it.mode)))
+                        .collect()
+                }
+                _ => Vec::new(),
+            },
+        }
+    }
+
+    /// The type of each scalar.
+    fn scalars(&self) -> Vec<DType> {
+        match self {
+            Callee::Kernel(kernel) => kernel
+                .signature()
+                .scalars()
+                .iter()
+                .map(|spec| spec.dtype)
+                .collect(),
+            Callee::Ssa(program) => match &**program {
+                Program::Ssa(function) => function.scalars.iter().map(|it| it.dtype).collect(),
+                _ => Vec::new(),
+            },
+        }
+    }
 }
 
 /// A call of a kernel: how many cubes, and which scalars.
@@ -43,7 +108,7 @@ pub(crate) struct Custom {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Call {
-    kernel: Arc<Kernel>,
+    callee: Callee,
     cubes: [u32; 3],
     scalars: Vec<Literal>,
 }
@@ -52,7 +117,17 @@ impl Call {
     /// A call of `kernel` with so many cubes along each axis.
     pub fn new(kernel: impl Into<Arc<Kernel>>, cubes: [u32; 3]) -> Self {
         Self {
-            kernel: kernel.into(),
+            callee: Callee::Kernel(kernel.into()),
+            cubes,
+            scalars: Vec::new(),
+        }
+    }
+
+    /// A call of a hand-written SSA function with so many cubes along each axis. Functions with the same instructions are compiled
+    /// once. It is checked when it is made something of.
+    pub fn ssa(function: Function, cubes: [u32; 3]) -> Self {
+        Self {
+            callee: Callee::Ssa(Arc::new(Program::Ssa(function))),
             cubes,
             scalars: Vec::new(),
         }
@@ -110,52 +185,52 @@ impl Call {
             Err(refused) => return refused,
         };
         LazyBuffer::of_held(name, held, at, |held| {
-            let signature = self.kernel.signature();
-            let specs = signature.bindings();
-            let refuse = |why: String| Err(Why::Kernel(format!("`{}` {why}", self.kernel.name())));
+            let specs = self.callee.bindings();
+            let refuse = |why: String| Err(Why::Kernel(format!("`{}` {why}", self.callee.name())));
+            if let Callee::Ssa(program) = &self.callee
+                && let Err(why) = program.check()
+            {
+                return refuse(format!("is no program: {why}"));
+            }
             if specs.len() != given {
                 let declared = specs.len();
                 return refuse(format!("declares {declared} bindings, {given} are bound"));
             }
             let types = held.iter().map(|held| held.dtype()).chain([dtype]);
-            for (index, (spec, given)) in specs.iter().zip(types).enumerate() {
-                let last = if source.is_some() {
-                    Access::ReadWrite
-                } else {
-                    Access::Write
+            let last = specs.len() - 1;
+            for (index, ((name, declared, access), given)) in specs.iter().zip(types).enumerate() {
+                let expected = match (index == last, source.is_some()) {
+                    (false, _) => Access::Read,
+                    (true, true) => Access::ReadWrite,
+                    (true, false) => Access::Write,
                 };
-                let expected = if index + 1 == specs.len() {
-                    last
-                } else {
-                    Access::Read
-                };
-                if spec.dtype != given {
-                    let (name, declared) = (&spec.name, spec.dtype);
+                if *declared != given {
                     return refuse(format!("declares `{name}` as {declared}, not {given}"));
                 }
-                if spec.access != expected {
-                    let (name, declared) = (&spec.name, spec.access);
+                // What is updated may also be only written: nothing of it is read before.
+                let fits =
+                    *access == expected || (index == last && access.writes() && source.is_none());
+                if !fits {
                     return refuse(format!(
-                        "declares `{name}` as {declared}, here it is {expected}"
+                        "declares `{name}` as {access}, here it is {expected}"
                     ));
                 }
             }
-            let specs = signature.scalars();
-            if specs.len() != self.scalars.len() {
-                let (declared, given) = (specs.len(), self.scalars.len());
+            let types = self.callee.scalars();
+            if types.len() != self.scalars.len() {
+                let (declared, given) = (types.len(), self.scalars.len());
                 return refuse(format!("declares {declared} scalars, {given} are given"));
             }
-            let mut scalars = Vec::with_capacity(specs.len());
-            for (spec, value) in specs.iter().zip(&self.scalars) {
-                let dtype = spec.dtype;
-                let value = value.bits(dtype).ok_or_else(|| Why::Literal {
+            let mut scalars = Vec::with_capacity(types.len());
+            for (dtype, value) in types.into_iter().zip(&self.scalars) {
+                let bits = value.bits(dtype).ok_or_else(|| Why::Literal {
                     value: value.to_string(),
                     dtype,
                 })?;
-                scalars.push(value);
+                scalars.push(bits);
             }
             let custom = Custom {
-                kernel: self.kernel.clone(),
+                callee: self.callee.clone(),
                 cubes: self.cubes,
                 scalars,
                 in_place: source.is_some(),

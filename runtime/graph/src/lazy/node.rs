@@ -35,10 +35,7 @@ pub(crate) enum Op {
     Select,
     Cast,
     /// Axes that are reduced keep the length 1.
-    Reduce {
-        op: ReduceOp,
-        axes: Axes,
-    },
+    Reduce(ReduceOp),
     /// Batch axes are equal already.
     Matmul,
     /// To the node's shape. Axes are matched from the last one; there may be more of them.
@@ -86,7 +83,7 @@ impl Op {
             Op::Compare(op) => op.name(),
             Op::Select => "select",
             Op::Cast => "cast",
-            Op::Reduce { op, .. } => op.name(),
+            Op::Reduce(op) => op.name(),
             Op::Matmul => "matmul",
             Op::Broadcast => "broadcast",
             Op::Permute(_) => "permute",
@@ -99,20 +96,6 @@ impl Op {
             Op::Custom(_) => "custom",
             Op::Copy => "copy",
         }
-    }
-}
-
-/// Some axes of a shape.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub(crate) struct Axes(u8);
-
-impl Axes {
-    pub(crate) fn insert(&mut self, axis: usize) {
-        self.0 |= 1 << axis;
-    }
-
-    pub(crate) fn contains(self, axis: usize) -> bool {
-        self.0 >> axis & 1 == 1
     }
 }
 

@@ -7,7 +7,7 @@ use millstream_ir::{DType, ReduceOp};
 use crate::error::Why;
 use crate::lazy::buffer::{LazyBuffer, computed};
 use crate::lazy::graph::axis_of;
-use crate::lazy::node::{Axes, Op};
+use crate::lazy::node::Op;
 use crate::shape::Shape;
 use crate::size::Size;
 
@@ -173,27 +173,27 @@ impl LazyBuffer {
                 Over::Axes(axes) => axes,
                 Over::All => (0..rank as isize).collect(),
             };
-            let mut axes = Axes::default();
+            let mut reduced = vec![false; rank];
             for axis in &named {
                 let index = axis_of(*axis, rank)?;
-                if axes.contains(index) {
+                if reduced[index] {
                     return Err(Why::Axes { axes: named, rank });
                 }
-                axes.insert(index);
+                reduced[index] = true;
             }
             let length = |(axis, length): (usize, &Size)| {
-                if axes.contains(axis) {
+                if reduced[axis] {
                     Size::ONE
                 } else {
                     length.clone()
                 }
             };
-            let reduced = Shape::new(shape.iter().enumerate().map(length));
+            let lengths = Shape::new(shape.iter().enumerate().map(length));
             let out = match op.output(dtype) {
                 DType::I64 => DType::I64,
                 _ => held.dtype(),
             };
-            Ok((Op::Reduce { op, axes }, out, reduced))
+            Ok((Op::Reduce(op), out, lengths))
         })
     }
 }

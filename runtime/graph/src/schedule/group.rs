@@ -158,7 +158,7 @@ impl Group {
             _ if node.is_elementwise() => {
                 Some(shapes.iter().map(|_| Reach::At(map.clone())).collect())
             }
-            Op::Reduce { .. } if self.kind == Kind::Nest && self.product.is_none() => {
+            Op::Reduce(_) if self.kind == Kind::Nest && self.product.is_none() => {
                 let operand = self.reduced(&node.shape, shapes[0], map)?;
                 Some(SmallVec::from_iter([Reach::At(Rc::new(operand))]))
             }

@@ -200,7 +200,7 @@ impl<'a> NestBuilder<'a> {
             (Op::Compare(op), [a, b]) => Ir::Compare(*op, *a, *b),
             (Op::Select, [condition, a, b]) => Ir::Select(*condition, *a, *b),
             (Op::Cast, [a]) => return Some(self.cast(*a, node.dtype)),
-            (Op::Reduce { op, .. }, [a]) => Ir::Reduce(*op, *a),
+            (Op::Reduce(op), [a]) => Ir::Reduce(*op, *a),
             (Op::Gather { axis }, [index]) => {
                 return self.gather(node, map, *axis, *index);
             }

@@ -30,6 +30,7 @@ use millstream_ir::Program;
 
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::custom::Callee;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::fuse::Fuser;
@@ -271,14 +272,14 @@ fn call(walk: &Walk, group: &Group) -> Option<Item> {
         bindings.push(group.sink.node);
         reads
     };
-    let kind = if custom.in_place {
-        ItemKind::CustomInPlace
-    } else {
-        ItemKind::Custom
+    let kind = match (&custom.callee, custom.in_place) {
+        (Callee::Ssa(_), _) => ItemKind::Ssa,
+        (Callee::Kernel(_), true) => ItemKind::CustomInPlace,
+        (Callee::Kernel(_), false) => ItemKind::Custom,
     };
     Some(Item {
         kind,
-        expression: custom.kernel.name().to_string(),
+        expression: custom.callee.name().to_owned(),
         flops: Size::ZERO,
         in_place: Vec::new(),
         words: custom
