@@ -7,11 +7,13 @@
 //! | [`nest`] | a fused kernel over an index space: what the graph compiler makes |
 //! | [`matmul`](Matmul) | a product of matrices |
 //! | [`ssa`] | what one thread of a cube does: hand-written kernels, and what nests become on GPUs |
+//! | [`lower`] | nests and products as functions of a thread |
 //! | [`program`](Program) | any of them |
 //!
 //! Plain data and pure functions. This crate depends on nothing, and knows no device.
 
 mod dtype;
+pub mod lower;
 mod matmul;
 pub mod nest;
 pub mod op;

@@ -87,6 +87,11 @@ fn what_the_others_are_made_of_is_right() {
 #[case("%4: u8 = const 1  add h[%0] += %4", "cannot be: only")]
 #[case("%4: i64 = const 0  for %5 in %0 .. %1 step %4 { }", "never gets on")]
 #[case("%4: i64 = sub %2 %2  for %5 in %0 .. %1 step %4 { }", "never gets on")]
+#[case("%4: i64 = bits %3", "takes a type of the size of i64, not f32")]
+#[case(
+    "%4: bool = const true  %5: u8 = bits %4",
+    "takes a type of the size of u8, not bool"
+)]
 #[case("%4: f32 = reduce cube argmax %3", "reduces to an index")]
 #[case("%4: f32 = reduce row sum %3", "no power of two up to 32")]
 #[case(

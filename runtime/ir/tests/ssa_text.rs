@@ -42,6 +42,7 @@ fn write<'k>(k: &'k Builder, choices: &[Choice], known: &mut Vec<Val<'k>>, depth
                 a.binary(op, b)
             }
             3 => a.compare(CompareOp::ALL[*bits as usize % CompareOp::ALL.len()], b),
+            4 if of.dtype == DType::I64 => a.bits(DType::F64),
             4 => a.cast(DType::ALL[*bits as usize % DType::ALL.len()]),
             5 => a.compare(CompareOp::Ne, b).select(a, b),
             6 if of.lanes == 1 => a.splat(4),

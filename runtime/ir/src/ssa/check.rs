@@ -313,6 +313,13 @@ impl Check<'_> {
                 at.same(of(a), to)
             }
             Op::Cast(a) => at.same(of(a).with(to.dtype), to),
+            Op::Bits(a) => {
+                let (from, to_type) = (of(a).dtype, to.dtype);
+                let fits =
+                    from.size() == to_type.size() && from != DType::Bool && to_type != DType::Bool;
+                at.expect(fits, || format!("a type of the size of {to_type}"), of(a))?;
+                at.same(of(a).with(to_type), to)
+            }
             Op::Fma(a, b, c) => {
                 let fits = matches!(of(a).dtype, DType::F32 | DType::F64);
                 at.expect(fits, || "f32 or f64".to_owned(), of(a))?;
@@ -381,7 +388,8 @@ impl Check<'_> {
             return Err(at.missing(what, u64::from(index)));
         };
         at.same(value.with(dtype), value)?;
-        if dtype.size() * usize::from(value.lanes) > super::ACCESS_BYTES_MAX {
+        let bytes = dtype.size() * usize::from(value.lanes);
+        if bytes > super::ACCESS_BYTES_MAX && !matches!(memory, Memory::Local(_)) {
             return Err(at.width(value));
         }
         match index {

@@ -108,6 +108,14 @@ impl<'k> Val<'k> {
         self.builder.value(self.of.with(dtype), Op::Cast(self.id))
     }
 
+    /// Its bits as another type of the same size.
+    pub fn bits(self, dtype: DType) -> Self {
+        if dtype == self.of.dtype {
+            return self;
+        }
+        self.builder.value(self.of.with(dtype), Op::Bits(self.id))
+    }
+
     /// `self * a + b`, rounded once.
     pub fn fma(self, a: impl Into<Operand<'k>>, b: impl Into<Operand<'k>>) -> Self {
         let (a, b) = (self.with(a), self.with(b));

@@ -24,8 +24,8 @@
 //! [`Builder`] writes functions, [`Function::check`] says whether one is right, `Display` and `FromStr` are its text.
 //!
 //! A value may be *wide*: 2, 4, 8 or 16 lanes of one type. All arithmetic is lane by lane. A wide load or store is of neighbours
-//! and one access of at most [`ACCESS_BYTES_MAX`] bytes; its index is a multiple of the lanes, and so is the offset of
-//! the binding. A launch that breaks this is refused or faults, as the device has it.
+//! and, but for locals, one access of at most [`ACCESS_BYTES_MAX`] bytes; its index is a multiple of the lanes, and so is the
+//! offset of the binding. A launch that breaks this is refused or faults, as the device has it.
 
 mod build;
 mod check;
@@ -210,6 +210,8 @@ pub enum Op {
     Select(ValueId, ValueId, ValueId),
     /// A value of another type as this one's, as [`nest::Op::Cast`](crate::nest::Op::Cast) has it.
     Cast(ValueId),
+    /// The bits of a value as another type of the same size. Truth values have none.
+    Bits(ValueId),
     /// `a * b + c` of floats, rounded once.
     Fma(ValueId, ValueId, ValueId),
     /// A random `u32`, as [`nest::Op::Random`](crate::nest::Op::Random) has it: of a seed, `u64`, and a counter, `i64`.
@@ -306,6 +308,7 @@ impl Op {
             | Op::Splat(a)
             | Op::Unary(_, a)
             | Op::Cast(a)
+            | Op::Bits(a)
             | Op::Reduce(_, _, a) => f(*a),
             Op::Binary(_, a, b) | Op::Compare(_, a, b) | Op::Random(a, b) => {
                 f(*a);

@@ -264,6 +264,7 @@ impl Reader<'_> {
             }
             "select" => Op::Select(self.value()?, self.value()?, self.value()?),
             "cast" => Op::Cast(self.value()?),
+            "bits" => Op::Bits(self.value()?),
             "fma" => Op::Fma(self.value()?, self.value()?, self.value()?),
             "random" => Op::Random(self.value()?, self.value()?),
             "reduce" => {

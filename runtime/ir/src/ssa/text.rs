@@ -120,6 +120,7 @@ impl fmt::Display for Written<'_, (Option<Type>, &Op)> {
             Op::Compare(op, a, b) => write!(f, "{op} %{a} %{b}"),
             Op::Select(condition, a, b) => write!(f, "select %{condition} %{a} %{b}"),
             Op::Cast(a) => write!(f, "cast %{a}"),
+            Op::Bits(a) => write!(f, "bits %{a}"),
             Op::Fma(a, b, c) => write!(f, "fma %{a} %{b} %{c}"),
             Op::Random(seed, counter) => write!(f, "random %{seed} %{counter}"),
             Op::Reduce(Scope::Cube, op, a) => write!(f, "reduce cube {op} %{a}"),

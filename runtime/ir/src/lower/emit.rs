@@ -1,0 +1,300 @@
+//! The values and stores of a nest at one index, as values and stores of a thread.
+
+use crate::nest::{Access, AccessId, Nest, Op, Scatter, Stride, ValueId, Word};
+use crate::ssa::{Builder, Place, Val, Var};
+use crate::{BinaryOp, CompareOp, DType};
+
+/// What a nest's values become.
+pub(super) struct Emit<'k, 'n> {
+    pub(super) k: &'k Builder,
+    pub(super) nest: &'n Nest,
+    /// The launch words of the nest, `u64`.
+    pub(super) words: &'n [Val<'k>],
+    /// Its buffers.
+    pub(super) buffers: Vec<Place<'k>>,
+    /// Elements that a thread has at once: neighbours along the last outer axis, whose index is the first one's.
+    pub(super) lanes: u8,
+    /// What is loaded through access 0, where it is not in memory: an element of a product.
+    pub(super) product: Option<Val<'k>>,
+}
+
+/// The values that are known where code is written, by their ids.
+pub(super) type Known<'k> = Vec<Option<Val<'k>>>;
+
+impl<'k> Emit<'k, '_> {
+    /// A word as a number of this type.
+    pub(super) fn word(&self, word: Word, dtype: DType) -> Val<'k> {
+        let bits = self.words[usize::from(word)];
+        match dtype {
+            DType::Bool => bits.cast(DType::Bool),
+            _ => {
+                // The low end of the word, and that as what it is.
+                let low = match dtype.size() {
+                    8 => DType::U64,
+                    4 => DType::U32,
+                    2 => DType::U16,
+                    _ => DType::U8,
+                };
+                bits.cast(low).bits(dtype)
+            }
+        }
+    }
+
+    /// A word as a length or the like.
+    pub(super) fn number(&self, word: Word) -> Val<'k> {
+        self.word(word, DType::I64)
+    }
+
+    /// The product of the lengths of some axes.
+    pub(super) fn volume(&self, axes: std::ops::Range<usize>) -> Val<'k> {
+        let one = self.k.constant(1);
+        axes.fold(one, |volume, axis| match axis {
+            _ if volume.id() == one.id() => self.number(axis as Word),
+            _ => volume * self.number(axis as Word),
+        })
+    }
+
+    /// The index along each of some axes of the nth point of them, the last axis fastest.
+    pub(super) fn unravel(&self, axes: std::ops::Range<usize>, nth: Val<'k>) -> Vec<Val<'k>> {
+        let mut rest = nth;
+        let mut indices = Vec::with_capacity(axes.len());
+        for axis in axes.clone().rev() {
+            if axis == axes.start {
+                indices.push(rest);
+                break;
+            }
+            let len = self.number(axis as Word);
+            let above = rest / len;
+            indices.push(rest - above * len);
+            rest = above;
+        }
+        indices.reverse();
+        indices
+    }
+
+    fn stride(&self, index: Val<'k>, stride: Stride) -> Option<Val<'k>> {
+        match stride {
+            Stride::Zero => None,
+            Stride::One => Some(index),
+            Stride::Word(word) => Some(index * self.number(word)),
+        }
+    }
+
+    /// Where an access lies at an index.
+    fn place(&self, access: &Access, at: &[Val<'k>]) -> Val<'k> {
+        let offset = access.offset.map(|word| self.number(word));
+        let steps = access.strides.iter().zip(at);
+        let steps = steps.filter_map(|(stride, index)| self.stride(*index, *stride));
+        let place = offset.into_iter().chain(steps).reduce(|a, b| a + b);
+        place.unwrap_or_else(|| self.k.constant(0))
+    }
+
+    /// Does an access move along the lanes?
+    fn is_wide(&self, access: &Access) -> bool {
+        let along = |axis: usize| access.strides.get(axis).copied();
+        self.lanes > 1
+            && self
+                .nest
+                .outer
+                .checked_sub(1)
+                .and_then(along)
+                .unwrap_or(Stride::Zero)
+                != Stride::Zero
+    }
+
+    fn load(&self, access: AccessId, at: &[Val<'k>]) -> Val<'k> {
+        if let (0, Some(product)) = (access, self.product) {
+            return product;
+        }
+        let access = &self.nest.accesses[usize::from(access)];
+        let buffer = self.buffers[usize::from(access.buffer)];
+        let lanes = if self.is_wide(access) { self.lanes } else { 1 };
+        buffer.get_wide(self.place(access, at), lanes)
+    }
+
+    /// Something for each lane of which any of these values has many.
+    fn by_lane(
+        &self,
+        values: &[Val<'k>],
+        wide: bool,
+        f: impl Fn(&[Val<'k>], u8) -> Val<'k>,
+    ) -> Val<'k> {
+        let lanes = values.iter().map(|value| value.of().lanes).max();
+        let lanes = if wide { self.lanes } else { lanes.unwrap_or(1) };
+        if lanes == 1 {
+            return f(values, 0);
+        }
+        let made: Vec<Val<'k>> = (0..lanes)
+            .map(|lane| {
+                let values: Vec<Val<'k>> =
+                    values.iter().map(|value| lane_of(*value, lane)).collect();
+                f(&values, lane)
+            })
+            .collect();
+        self.k.pack(&made)
+    }
+
+    /// Where along a gathered or scattered axis something lies, if it does.
+    fn within(&self, index: Val<'k>, len: Word) -> Val<'k> {
+        let zero = self.k.constant(0);
+        index.compare(CompareOp::Ge, zero) & index.lt(self.number(len))
+    }
+
+    fn gather(
+        &self,
+        (access, stride, len): (AccessId, Stride, Word),
+        index: Val<'k>,
+        at: &[Val<'k>],
+    ) -> Val<'k> {
+        let access = &self.nest.accesses[usize::from(access)];
+        let buffer = self.buffers[usize::from(access.buffer)];
+        let base = self.place(access, at);
+        let wide = self.is_wide(access);
+        self.by_lane(&[index], wide, |values, lane| {
+            let index = values[0];
+            let zero = self.k.bits(buffer.dtype(), 0);
+            let found: Var<'k> = self.k.var("gathered", zero);
+            // Nothing is read where nothing may be: the buffer may be empty.
+            self.k.when(self.within(index, len), || {
+                let base = if wide { base + i64::from(lane) } else { base };
+                let step = self.stride(index, stride);
+                found.set(buffer.get(step.map_or(base, |step| base + step)));
+            });
+            found.get()
+        })
+    }
+
+    /// Makes a value at an index, of those before it. Reductions are made elsewhere.
+    pub(super) fn value(&self, id: ValueId, at: &[Val<'k>], known: &Known<'k>) -> Val<'k> {
+        let value = &self.nest.values[usize::from(id)];
+        // The verifier and the plan saw to it that it is there.
+        let of =
+            |id: &ValueId| known[usize::from(*id)].unwrap_or_else(|| self.k.bits(DType::Bool, 0));
+        match &value.op {
+            Op::Const(bits) => self.k.bits(value.dtype, fitting(*bits, value.dtype)),
+            Op::Word(word) => self.word(*word, value.dtype),
+            Op::Index(axis) => self.index(usize::from(*axis), at),
+            Op::Load(access) => self.load(*access, at),
+            Op::Gather {
+                access,
+                index,
+                stride,
+                len,
+            } => self.gather((*access, *stride, *len), of(index), at),
+            Op::Unary(op, a) => of(a).unary(*op),
+            Op::Binary(op, a, b) => {
+                let [a, b] = self.alike([of(a), of(b)]);
+                a.binary(*op, b)
+            }
+            Op::Compare(op, a, b) => {
+                let [a, b] = self.alike([of(a), of(b)]);
+                a.compare(*op, b)
+            }
+            Op::Select(condition, a, b) => {
+                let [condition, a, b] = self.alike([of(condition), of(a), of(b)]);
+                condition.select(a, b)
+            }
+            Op::Cast(a) => of(a).cast(value.dtype),
+            Op::Random { seed, counter } => {
+                let counter = of(counter);
+                let seed = self.word(*seed, DType::U64).splat(counter.of().lanes);
+                self.k.random(seed, counter)
+            }
+            // Known before anything that uses it is made.
+            Op::Reduce(..) => of(&id),
+        }
+    }
+
+    fn index(&self, axis: usize, at: &[Val<'k>]) -> Val<'k> {
+        if self.lanes == 1 || axis + 1 != self.nest.outer {
+            return at[axis];
+        }
+        let lanes: Vec<Val<'k>> = (0..self.lanes)
+            .map(|lane| self.k.constant(i64::from(lane)))
+            .collect();
+        at[axis].splat(self.lanes) + self.k.pack(&lanes)
+    }
+
+    /// Values with as many lanes as the one with most.
+    pub(super) fn alike<const N: usize>(&self, values: [Val<'k>; N]) -> [Val<'k>; N] {
+        let lanes = values
+            .iter()
+            .map(|value| value.of().lanes)
+            .max()
+            .unwrap_or(1);
+        values.map(|value| {
+            if value.of().lanes == lanes {
+                value
+            } else {
+                value.splat(lanes)
+            }
+        })
+    }
+
+    /// Makes a store at an index, unless `may` says that it must not be.
+    pub(super) fn store(&self, store: usize, at: &[Val<'k>], known: &Known<'k>) {
+        let store = &self.nest.stores[store];
+        let access = &self.nest.accesses[usize::from(store.access)];
+        let buffer = self.buffers[usize::from(access.buffer)];
+        let zero = || self.k.bits(buffer.dtype(), 0);
+        let value = known[usize::from(store.value)].unwrap_or_else(zero);
+        let place = self.place(access, at);
+        match &store.scatter {
+            None => {
+                let wide = self.is_wide(access) && value.of().lanes == 1;
+                buffer.set(place, if wide { value.splat(self.lanes) } else { value });
+            }
+            Some(scatter) => {
+                let index = known[usize::from(scatter.index)].unwrap_or_else(zero);
+                self.scatter(scatter, buffer, place, (index, value));
+            }
+        }
+    }
+
+    /// One store whose place is a value: nests that scatter have one element a thread.
+    fn scatter(
+        &self,
+        scatter: &Scatter,
+        buffer: Place<'k>,
+        place: Val<'k>,
+        (index, value): (Val<'k>, Val<'k>),
+    ) {
+        self.k.when(self.within(index, scatter.len), || {
+            let step = self.stride(index, scatter.stride);
+            let at = step.map_or(place, |step| place + step);
+            let value = match scatter.adds {
+                true => self.sum(buffer.get(at), value),
+                false => value,
+            };
+            buffer.set(at, value);
+        });
+    }
+
+    /// The sum of two elements of memory: halves as singles, truth values as whether any is true.
+    fn sum(&self, a: Val<'k>, b: Val<'k>) -> Val<'k> {
+        match a.of().dtype {
+            half @ (DType::F16 | DType::Bf16) => {
+                (a.cast(DType::F32) + b.cast(DType::F32)).cast(half)
+            }
+            DType::Bool => a.binary(BinaryOp::Or, b),
+            _ => a + b,
+        }
+    }
+}
+
+/// One lane of a value; of one that is not wide, it.
+fn lane_of(value: Val<'_>, lane: u8) -> Val<'_> {
+    match value.of().lanes {
+        1 => value,
+        _ => value.lane(lane),
+    }
+}
+
+/// The bits that a type has.
+fn fitting(bits: u64, dtype: DType) -> u64 {
+    match (dtype, dtype.size()) {
+        (DType::Bool, _) => u64::from(bits != 0),
+        (_, 8) => bits,
+        (_, bytes) => bits & ((1 << (8 * bytes)) - 1),
+    }
+}

@@ -1,0 +1,176 @@
+//! Which way of running a nest suits a launch, and how many cubes that is: a function of the launch words alone, and of where its
+//! buffers lie.
+
+use super::{Kind, ROWS_A_CUBE, THREADS};
+use crate::nest::{Access, Nest, Op, Stride};
+use crate::ssa::ACCESS_BYTES_MAX;
+
+/// What a device has room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// How many cubes of 256 threads it runs at once.
+    pub cubes_at_once: u32,
+}
+
+/// How a launch runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// By which of the functions.
+    pub kind: Kind,
+    /// As how many cubes, along x. None: there is nothing to do.
+    pub cubes: u32,
+}
+
+/// Rounds of cubes at most: threads go on to further elements rather than more cubes being started.
+const ROUNDS: u64 = 8;
+/// A row of more elements is walked by a whole cube.
+const ROW_LEN_MAX: u64 = 1024;
+/// A row of so few is walked by one thread, where there are many.
+const SHORT_LEN_MAX: u64 = 8;
+
+/// How a launch of a nest runs: with these words, and buffers at these addresses.
+pub fn geometry(nest: &Nest, words: &[u64], addresses: &[u64], limits: Limits) -> Geometry {
+    let launch = Launch { nest, words };
+    let rows = launch.volume(0..nest.outer);
+    let len = launch.volume(nest.outer..nest.rank());
+    // A nest that reduces nothing of rows of no length has stores once a row at most.
+    if rows == 0 {
+        let kind = Kind::Thread { lanes: 1 };
+        return Geometry { kind, cubes: 0 };
+    }
+    let kind = launch.kind(rows, len, addresses, limits);
+    let cubes = match kind {
+        Kind::Thread { lanes } => rows.div_ceil(u64::from(THREADS) * u64::from(lanes)),
+        Kind::Row => rows.div_ceil(u64::from(ROWS_A_CUBE)),
+        Kind::Cube => rows,
+    };
+    let most = u64::from(limits.cubes_at_once.max(1)) * ROUNDS;
+    // At most 2^32 cubes at once: it fits.
+    let cubes = cubes.min(most).min(u64::from(i32::MAX.unsigned_abs())) as u32;
+    Geometry { kind, cubes }
+}
+
+/// Whether a thread can do several neighbours of a nest at once, and how many; that a launch can is asked for later.
+pub(super) fn lanes(nest: &Nest) -> u8 {
+    let Some(axis) = nest.outer.checked_sub(1) else {
+        return 1;
+    };
+    let along = nest.accesses.iter().map(|access| access.strides[axis]);
+    let unit = along.clone().any(|stride| stride == Stride::One);
+    let scatters = nest.stores.iter().any(|store| store.scatter.is_some());
+    if !unit
+        || scatters
+        || along
+            .clone()
+            .any(|stride| matches!(stride, Stride::Word(_)))
+    {
+        return 1;
+    }
+    let wide = nest.accesses.iter().zip(along);
+    let wide = wide.filter(|(_, stride)| *stride == Stride::One);
+    let bytes = wide.map(|(access, _)| nest.buffers[usize::from(access.buffer)].dtype.size());
+    // One: checked above. Not more than 8: each has its registers.
+    bytes
+        .max()
+        .map_or(1, |bytes| (ACCESS_BYTES_MAX / bytes).min(8) as u8)
+}
+
+struct Launch<'a> {
+    nest: &'a Nest,
+    words: &'a [u64],
+}
+
+impl Launch<'_> {
+    fn word(&self, word: u16) -> i64 {
+        self.words
+            .get(usize::from(word))
+            .map_or(0, |word| *word as i64)
+    }
+
+    fn volume(&self, axes: std::ops::Range<usize>) -> u64 {
+        axes.map(|axis| self.word(axis as u16).max(0).unsigned_abs())
+            .fold(1, u64::saturating_mul)
+    }
+
+    fn stride(&self, access: &Access, axis: usize) -> i64 {
+        match access.strides[axis] {
+            Stride::Zero => 0,
+            Stride::One => 1,
+            Stride::Word(word) => self.word(word),
+        }
+    }
+
+    fn kind(&self, rows: u64, len: u64, addresses: &[u64], limits: Limits) -> Kind {
+        let nest = self.nest;
+        let reduces = nest
+            .values
+            .iter()
+            .any(|value| matches!(value.op, Op::Reduce(..)));
+        let scatters = nest.stores.iter().any(|store| store.scatter.is_some());
+        let busy = u64::from(limits.cubes_at_once) * u64::from(THREADS);
+        let lanes = self.lanes(rows, addresses);
+        // Several rows a thread are for when there are enough of them.
+        let lanes = if nest.inner > 0 && rows < busy {
+            1
+        } else {
+            lanes
+        };
+        let thread = Kind::Thread { lanes };
+        if !reduces || scatters {
+            return thread;
+        }
+        let along = |axis: Option<usize>| {
+            let axis = axis?;
+            let moves = |access: &&Access| self.stride(access, axis).abs() == 1;
+            Some(nest.accesses.iter().any(|access| moves(&access)))
+        };
+        let inner = if nest.inner > 0 {
+            nest.rank().checked_sub(1)
+        } else {
+            None
+        };
+        let by_rows = along(inner).unwrap_or(false);
+        let by_columns = !by_rows && along(nest.outer.checked_sub(1)).unwrap_or(false);
+        let many = rows >= busy / 8;
+        if (many && (by_columns || len <= SHORT_LEN_MAX)) || len <= 1 {
+            return thread;
+        }
+        // A cube for each row, unless there are more rows than cubes have room and each is little work.
+        let full = rows > u64::from(limits.cubes_at_once);
+        if len <= ROW_LEN_MAX && (full || len <= u64::from(super::ROW_THREADS)) {
+            Kind::Row
+        } else {
+            Kind::Cube
+        }
+    }
+
+    /// How many neighbours a thread takes at once: those that the nest allows, if every access then begins where it may.
+    fn lanes(&self, rows: u64, addresses: &[u64]) -> u8 {
+        let nest = self.nest;
+        let lanes = lanes(nest);
+        if lanes == 1 || rows == 0 {
+            return 1;
+        }
+        let last = nest.outer - 1;
+        let many = i64::from(lanes);
+        let whole = |number: i64| number % many == 0;
+        let fits = nest.accesses.iter().all(|access| {
+            if access.strides[last] == Stride::Zero {
+                return true;
+            }
+            let offset = access.offset.map_or(0, |word| self.word(word));
+            let mut others = (0..nest.rank()).filter(|axis| *axis != last);
+            let bytes = nest.buffers[usize::from(access.buffer)].dtype.size() as u64;
+            let address = addresses.get(usize::from(access.buffer));
+            let address = address.copied().unwrap_or(1);
+            whole(offset)
+                && others.all(|axis| whole(self.stride(access, axis)))
+                && address.is_multiple_of(bytes * u64::from(lanes))
+        });
+        if fits && whole(self.word(last as u16)) {
+            lanes
+        } else {
+            1
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! In which order the values of a nest are made: how often a row is walked, and what for.
+//!
+//! A reduction must be over before what depends on it, so a row is walked once for the reductions that depend on none, once
+//! more for those that depend on these, and so on. What is needed in a later walk is computed again there: loads of a row hit
+//! the cache, and keeping a row in registers would bound its length.
+
+use crate::ReduceOp;
+use crate::nest::{Level, Nest, Op, ValueId};
+
+/// The order of a nest.
+pub(super) struct Plan {
+    /// Values that are made once a row, before it is walked.
+    pub(super) first: Vec<ValueId>,
+    /// The walks.
+    pub(super) passes: Vec<Pass>,
+    /// Stores that are made once a row, by their places.
+    pub(super) stores: Vec<usize>,
+}
+
+/// One walk over a row.
+#[derive(Default)]
+pub(super) struct Pass {
+    /// What is computed for each element, in order.
+    pub(super) inner: Vec<ValueId>,
+    /// Reductions that are made: each by its id, and of which value.
+    pub(super) reduces: Vec<(ValueId, ReduceOp, ValueId)>,
+    /// Stores for each element, by their places.
+    pub(super) stores: Vec<usize>,
+    /// What is made once a row behind it, in order, reductions left out.
+    pub(super) after: Vec<ValueId>,
+}
+
+impl Plan {
+    /// The order of a nest that was checked.
+    pub(super) fn of(nest: &Nest) -> Self {
+        let levels = nest.levels();
+        let level = |id: ValueId| levels[usize::from(id)];
+        let used = used(nest);
+        // The walk before which a value can be made; of a reduction, the one behind which it is there.
+        let mut stages: Vec<usize> = Vec::with_capacity(nest.values.len());
+        for value in &nest.values {
+            let operands = value.op.operands();
+            let of = operands.iter().map(|id| stages[usize::from(*id)]).max();
+            let reduces = usize::from(matches!(value.op, Op::Reduce(..)));
+            stages.push(of.unwrap_or(0) + reduces);
+        }
+        let is_reduce = |id: ValueId| matches!(nest.values[usize::from(id)].op, Op::Reduce(..));
+        let ids = || (0..nest.values.len() as ValueId).filter(|id| used[usize::from(*id)]);
+        let reduced = ids().filter(|id| is_reduce(*id));
+        let walks = reduced.map(|id| stages[usize::from(id)]).max().unwrap_or(0);
+
+        let inner_stores: Vec<usize> = places(nest, Level::Inner).collect();
+        let store_stages = inner_stores.iter().flat_map(|store| {
+            let store = &nest.stores[*store];
+            let index = store.scatter.iter().map(|scatter| scatter.index);
+            index.chain([store.value]).map(|id| stages[usize::from(id)])
+        });
+        // All stores of elements are made in the last walk: a nest that works in place has read all it needs of an element by then.
+        let last_store = store_stages
+            .max()
+            .map(|stage| stage.max(walks.saturating_sub(1)));
+        let count = walks.max(last_store.map_or(0, |stage| stage + 1));
+
+        let once = |stage: usize| {
+            ids()
+                .filter(|id| level(*id) == Level::Outer && !is_reduce(*id))
+                .filter(|id| stages[usize::from(*id)] == stage)
+                .collect()
+        };
+        let passes = (0..count).map(|pass| {
+            let reduces: Vec<_> = ids()
+                .filter(|id| stages[usize::from(*id)] == pass + 1)
+                .filter_map(|id| match nest.values[usize::from(id)].op {
+                    Op::Reduce(op, of) => Some((id, op, of)),
+                    _ => None,
+                })
+                .collect();
+            let stores = match last_store {
+                Some(last) if last == pass => inner_stores.clone(),
+                _ => Vec::new(),
+            };
+            Pass {
+                inner: inner_of(nest, &levels, &reduces, &stores),
+                after: once(pass + 1),
+                reduces,
+                stores,
+            }
+        });
+        Plan {
+            first: once(0),
+            passes: passes.collect(),
+            stores: places(nest, Level::Outer).collect(),
+        }
+    }
+}
+
+fn places(nest: &Nest, level: Level) -> impl Iterator<Item = usize> {
+    let stores = nest.stores.iter().enumerate();
+    stores
+        .filter(move |(_, store)| store.level == level)
+        .map(|(place, _)| place)
+}
+
+/// Which values any store needs.
+fn used(nest: &Nest) -> Vec<bool> {
+    let mut used = vec![false; nest.values.len()];
+    for store in &nest.stores {
+        used[usize::from(store.value)] = true;
+        if let Some(scatter) = &store.scatter {
+            used[usize::from(scatter.index)] = true;
+        }
+    }
+    for (index, value) in nest.values.iter().enumerate().rev() {
+        if used[index] {
+            for operand in value.op.operands().iter() {
+                used[usize::from(*operand)] = true;
+            }
+        }
+    }
+    used
+}
+
+/// The values of elements that these reductions and stores need, in order. What is made once a row is there already.
+fn inner_of(
+    nest: &Nest,
+    levels: &[Level],
+    reduces: &[(ValueId, ReduceOp, ValueId)],
+    stores: &[usize],
+) -> Vec<ValueId> {
+    let mut needed = vec![false; nest.values.len()];
+    let mut need = |id: ValueId| needed[usize::from(id)] = true;
+    reduces.iter().for_each(|(_, _, of)| need(*of));
+    for store in stores {
+        let store = &nest.stores[*store];
+        need(store.value);
+        store
+            .scatter
+            .iter()
+            .map(|scatter| scatter.index)
+            .for_each(&mut need);
+    }
+    let mut inner = Vec::new();
+    for (index, value) in nest.values.iter().enumerate().rev() {
+        if needed[index] && levels[index] == Level::Inner {
+            inner.push(index as ValueId);
+            for operand in value.op.operands().iter() {
+                needed[usize::from(*operand)] = true;
+            }
+        }
+    }
+    inner.reverse();
+    inner
+}

@@ -1,0 +1,134 @@
+//! Reductions: what a thread gathers of a row, and what its team makes of it.
+
+use crate::ssa::{Builder, Place, Scope, Val};
+use crate::{BinaryOp, CompareOp, DType, ReduceOp};
+
+/// An index that none has: that of a thread that met no element.
+const NO_INDEX: i64 = i64::MAX;
+
+/// A reduction while a row is walked.
+pub(super) struct Accumulator<'k> {
+    k: &'k Builder,
+    op: ReduceOp,
+    /// What was found; a lane for each lane.
+    best: Place<'k>,
+    /// The index of it, of those that ask for that.
+    index: Option<Place<'k>>,
+    lanes: u8,
+}
+
+impl<'k> Accumulator<'k> {
+    /// One for elements of this type, with nothing in it yet.
+    pub(super) fn new(k: &'k Builder, op: ReduceOp, dtype: DType, lanes: u8) -> Self {
+        let best = k.local("reduced", dtype, lanes.into());
+        best.set(0, k.bits(dtype, neutral(op, dtype)).splat(lanes));
+        let with_index = matches!(op, ReduceOp::ArgMin | ReduceOp::ArgMax);
+        let index = with_index.then(|| {
+            let index = k.local("place", DType::I64, lanes.into());
+            index.set(0, k.constant(NO_INDEX).splat(lanes));
+            index
+        });
+        Self {
+            k,
+            op,
+            best,
+            index,
+            lanes,
+        }
+    }
+
+    /// Takes an element in, which is the nth of its row.
+    pub(super) fn add(&self, value: Val<'k>, nth: Val<'k>) {
+        let value = if value.of().lanes == self.lanes {
+            value
+        } else {
+            value.splat(self.lanes)
+        };
+        let best = self.best.get_wide(0, self.lanes);
+        let Some(index) = self.index else {
+            self.best.set(0, best.binary(combine(self.op), value));
+            return;
+        };
+        let so_far = index.get_wide(0, self.lanes);
+        let better = match self.op {
+            ReduceOp::ArgMin => value.lt(best),
+            _ => value.compare(CompareOp::Gt, best),
+        };
+        let none = so_far.eq(self.k.constant(NO_INDEX).splat(self.lanes));
+        let nan = is_nan(value) & !is_nan(best);
+        let taken = better | nan | none;
+        self.best.set(0, taken.select(value, best));
+        index.set(0, taken.select(nth.splat(self.lanes), so_far));
+    }
+
+    /// What came of it, which the whole team knows; of a thread alone, without a team.
+    pub(super) fn result(&self, team: Option<Scope>) -> Val<'k> {
+        let together = |value: Val<'k>, op| match team {
+            None => value,
+            Some(Scope::Cube) => value.reduce(op),
+            Some(Scope::Row) => value.reduce_row(op),
+        };
+        let best = self.best.get_wide(0, self.lanes);
+        let Some(index) = self.index else {
+            return together(best, self.op);
+        };
+        let index = index.get_wide(0, self.lanes);
+        let none = self.k.constant(NO_INDEX).splat(self.lanes);
+        let found = match team {
+            None => index,
+            Some(_) => {
+                let op = match self.op {
+                    ReduceOp::ArgMin => ReduceOp::Min,
+                    _ => ReduceOp::Max,
+                };
+                let all = together(best, op);
+                // The first of those that have it. NaN equals nothing, itself included.
+                let has = best.eq(all) | (is_nan(best) & is_nan(all));
+                together(has.select(index, none), ReduceOp::Min)
+            }
+        };
+        let zero = self.k.constant(0).splat(self.lanes);
+        found.eq(none).select(zero, found)
+    }
+}
+
+fn is_nan(value: Val<'_>) -> Val<'_> {
+    value.compare(CompareOp::Ne, value)
+}
+
+/// What two elements are made one by.
+pub(super) fn combine(op: ReduceOp) -> BinaryOp {
+    match op {
+        ReduceOp::Sum => BinaryOp::Add,
+        ReduceOp::Prod => BinaryOp::Mul,
+        ReduceOp::Min | ReduceOp::ArgMin => BinaryOp::Min,
+        ReduceOp::Max | ReduceOp::ArgMax => BinaryOp::Max,
+    }
+}
+
+/// The bits of what changes nothing: of a minimum the greatest value, and so on. Of floats these are the infinities.
+pub fn neutral(op: ReduceOp, dtype: DType) -> u64 {
+    let bits = 8 * dtype.size() as u32;
+    let all = u64::MAX >> (64 - bits);
+    let sign = 1 << (bits - 1);
+    match (op, dtype) {
+        (ReduceOp::Sum, _) => 0,
+        (ReduceOp::Prod, DType::F64) => 1.0_f64.to_bits(),
+        (ReduceOp::Prod, DType::F32) => u64::from(1.0_f32.to_bits()),
+        (ReduceOp::Prod, _) => 1,
+        (ReduceOp::Min | ReduceOp::ArgMin, DType::F64) => f64::INFINITY.to_bits(),
+        (ReduceOp::Min | ReduceOp::ArgMin, DType::F32) => u64::from(f32::INFINITY.to_bits()),
+        (ReduceOp::Max | ReduceOp::ArgMax, DType::F64) => f64::NEG_INFINITY.to_bits(),
+        (ReduceOp::Max | ReduceOp::ArgMax, DType::F32) => u64::from(f32::NEG_INFINITY.to_bits()),
+        (ReduceOp::Min | ReduceOp::ArgMin, DType::Bool) => 1,
+        (ReduceOp::Max | ReduceOp::ArgMax, DType::Bool) => 0,
+        (ReduceOp::Min | ReduceOp::ArgMin, DType::I64 | DType::I32 | DType::I16 | DType::I8) => {
+            all ^ sign
+        }
+        (ReduceOp::Max | ReduceOp::ArgMax, DType::I64 | DType::I32 | DType::I16 | DType::I8) => {
+            sign
+        }
+        (ReduceOp::Min | ReduceOp::ArgMin, _) => all,
+        (ReduceOp::Max | ReduceOp::ArgMax, _) => 0,
+    }
+}
