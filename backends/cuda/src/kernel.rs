@@ -9,8 +9,10 @@ use millstream_core::backend::{BackendKernel, Compiler};
 use millstream_core::error::KernelError;
 use millstream_core::kernel::{Kernel, Source};
 use millstream_core::properties::{DeviceProperties, Feature};
+use millstream_ir::lower::Limits;
 
 use crate::driver::{Class, Code, Context, Function, Module};
+use crate::ir::{self, Printed, Ways};
 use crate::launch::{
     CLUSTER_PORTABLE, CudaLaunch, METADATA_WORDS_MAX, PARAMETERS_INLINE, Shape, TENSOR_MAPS_MAX,
 };
@@ -29,21 +31,30 @@ pub(crate) struct CudaKernel {
     pub(crate) parameter_bytes: Box<[usize]>,
     /// What a launch has beyond those.
     pub(crate) options: CudaLaunch,
+    /// Of a program of the IR: how a launch chooses among its entry points. `function` is the first.
+    pub(crate) ways: Option<Ways>,
 }
 
 impl CudaKernel {
-    /// A launch of it, without parameters.
+    /// A launch of it, without parameters: so many cubes, where its words and addresses say no other number.
     #[inline]
-    pub(crate) fn shape(&self, cubes: [u32; 3]) -> Shape {
-        Shape {
+    pub(crate) fn shape(&self, cubes: [u32; 3], words: &[u64], addresses: &[u64]) -> Shape {
+        let shape = Shape {
             function: self.function.raw(),
             cubes,
             threads: self.threads,
             shared_bytes: self.shared_bytes,
             options: self.options,
+        };
+        match &self.ways {
+            None => shape,
+            Some(ways) => ways.shape(shape, words, addresses),
         }
     }
 }
+
+/// Cubes of 256 threads that a multiprocessor runs at once: it has 1,536 or 2,048 threads.
+const CUBES_A_UNIT: u32 = 6;
 
 /// Prepares kernels for one GPU.
 pub(crate) struct CudaCompiler {
@@ -58,7 +69,7 @@ impl Compiler for CudaCompiler {
         kernel.check_needs(&self.properties)?;
         let options = kernel.extension().copied().unwrap_or_default();
         check_options(kernel, &options, &self.properties)?;
-        let image = self.image(kernel)?;
+        let (image, printed) = self.image(kernel)?;
         let refused = |what: &str, code: Code| match code.class() {
             Class::Sticky => KernelError::Lost {
                 kernel: kernel.name().clone(),
@@ -74,33 +85,50 @@ impl Compiler for CudaCompiler {
             .map_err(|code| refused("the context cannot be used", code))?;
         let module = Module::load(&self.context, &image)
             .map_err(|code| refused("the driver does not load it", code))?;
-        let function = Arc::new(module).function(kernel.name()).map_err(|code| {
-            let name = kernel.name();
-            refused(
-                &format!("it has no entry point `extern \"C\" __global__ {name}`"),
-                code,
-            )
-        })?;
+        let module = Arc::new(module);
+        let function = |name: &str| {
+            let missing = format!("it has no entry point `extern \"C\" __global__ {name}`");
+            module
+                .function(name)
+                .map_err(|code| refused(&missing, code))
+        };
+        let undescribed = |code| refused("the driver does not describe it", code);
         let cube = kernel.cube();
-        let declared = declared(kernel, &options);
+        let declared = declared(kernel, &options, printed.is_some());
+        // Can it be launched as its signature says, by so many threads?
+        let fits = |function: &Function, threads| {
+            let taken = function.parameters().map_err(undescribed)?;
+            check_parameters(kernel, &declared, &taken)?;
+            let most = function.threads_max().map_err(undescribed)?;
+            check_threads(kernel, threads, most)
+        };
+        let (function, ways) = match printed {
+            None => {
+                let function = function(kernel.name())?;
+                fits(&function, cube.threads)?;
+                (function, None)
+            }
+            Some(printed) => {
+                let entries = printed.entries.iter();
+                let loaded = entries.map(|entry| {
+                    let function = function(&entry.name)?;
+                    fits(&function, entry.threads)?;
+                    Ok(function)
+                });
+                let loaded: Vec<Function> = loaded.collect::<Result<_, KernelError>>()?;
+                let first = function(&printed.entries[0].name)?;
+                (first, Some(printed.ways(loaded, self.limits())))
+            }
+        };
         let made = CudaKernel {
             threads: cube.threads,
             shared_bytes: cube.shared_bytes,
-            scalars: kernel
-                .signature()
-                .scalars()
-                .iter()
-                .map(|scalar| scalar.offset..scalar.offset + scalar.dtype.size())
-                .collect(),
+            scalars: scalars(kernel, ways.is_some()),
             parameter_bytes: declared.iter().map(|(_, bytes)| *bytes).collect(),
             options,
             function,
+            ways,
         };
-        let undescribed = |code| refused("the driver does not describe it", code);
-        let taken = made.function.parameters().map_err(undescribed)?;
-        check_parameters(kernel, &declared, &taken)?;
-        let most = made.function.threads_max().map_err(undescribed)?;
-        check_threads(kernel, cube.threads, most)?;
         // Asked for in any case: what there is unasked is shared with what the source declares itself.
         if cube.shared_bytes > 0 {
             let asked = format!(
@@ -125,6 +153,19 @@ impl Compiler for CudaCompiler {
     }
 }
 
+/// Where the values lie in the packed scalars that an entry point takes: each scalar, or all words of a program as one.
+fn scalars(kernel: &Kernel, of_program: bool) -> Vec<Range<usize>> {
+    let signature = kernel.signature();
+    let each = signature.scalars().iter();
+    let mut each = each.map(|scalar| scalar.offset..scalar.offset + scalar.dtype.size());
+    if !of_program {
+        return each.collect();
+    }
+    // They are all of one type, and so packed in order.
+    let last = each.next_back();
+    last.map(|last| 0..last.end).into_iter().collect()
+}
+
 /// How many there are in all.
 fn volume(axes: [u32; 3]) -> u128 {
     axes.into_iter().map(u128::from).product()
@@ -147,7 +188,12 @@ fn check_options(
         return Err(feature(Feature::Clusters));
     }
     let signature = kernel.signature();
-    let parameters = signature.bindings().len() + signature.scalars().len() + options.tensor_maps;
+    let scalars = match ir::program_of(kernel) {
+        // All words are one parameter.
+        Some(_) => 1,
+        None => signature.scalars().len(),
+    };
+    let parameters = signature.bindings().len() + scalars + options.tensor_maps;
     let cluster = options.cluster.unwrap_or([1; 3]);
     let wrong = if !(1..=16).contains(&volume(cluster)) {
         format!("its clusters are of {cluster:?} cubes, and 1 to 16 can be")
@@ -184,19 +230,36 @@ fn check_threads(kernel: &Kernel, threads: [u32; 3], most: u32) -> Result<(), Ke
 }
 
 impl CudaCompiler {
-    /// What the driver loads: PTX text that a 0 ends, or a binary. It is the first source that can be had: without a
-    /// compiler, what needs none.
-    fn image(&self, kernel: &Arc<Kernel>) -> Result<Vec<u8>, KernelError> {
+    /// What a GPU runs at once, as lowering asks for it.
+    fn limits(&self) -> Limits {
+        let cubes = self.properties.compute_units as u32 * CUBES_A_UNIT;
+        Limits {
+            cubes_at_once: cubes,
+        }
+    }
+
+    /// What the driver loads: PTX text that a 0 ends, or a binary; and what it was printed from. It is the first source
+    /// that can be had: without a compiler, what needs none.
+    fn image(&self, kernel: &Arc<Kernel>) -> Result<(Vec<u8>, Option<Printed>), KernelError> {
         let mut no_compiler = None;
         for source in kernel.sources() {
             match source {
-                Source::Ptx(text) => return Ok(text.bytes().chain([0]).collect()),
-                Source::Cubin(binary) => return whole(kernel, binary),
+                Source::Ptx(text) => return Ok((text.bytes().chain([0]).collect(), None)),
+                Source::Cubin(binary) => return Ok((whole(kernel, binary)?, None)),
                 Source::CudaC(text) => match self.cache.get(kernel.name(), text, &self.target) {
-                    Ok(binary) => return Ok(binary),
+                    Ok(binary) => return Ok((binary, None)),
                     Err(why @ Failure::NoCompiler(_)) => no_compiler = Some(why),
                     Err(why) => return Err(why.of(kernel)),
                 },
+                Source::Ir(program) => {
+                    let printed = Printed::new(kernel.name(), program);
+                    let printed = printed.map_err(|log| Failure::Source(log).of(kernel))?;
+                    match self.cache.get(kernel.name(), &printed.text, &self.target) {
+                        Ok(binary) => return Ok((binary, Some(printed))),
+                        Err(why @ Failure::NoCompiler(_)) => no_compiler = Some(why),
+                        Err(why) => return Err(why.of(kernel)),
+                    }
+                }
                 _ => {}
             }
         }
@@ -253,7 +316,10 @@ fn whole(kernel: &Kernel, binary: &[u8]) -> Result<Vec<u8>, KernelError> {
 
 /// What an entry point takes, each with its bytes: a pointer for each binding, each scalar by value, and what
 /// `CudaLaunch` says.
-fn declared(kernel: &Kernel, options: &CudaLaunch) -> Vec<(String, usize)> {
+fn declared(kernel: &Kernel, options: &CudaLaunch, of_program: bool) -> Vec<(String, usize)> {
+    if let (true, Some(program)) = (of_program, ir::program_of(kernel)) {
+        return ir::parameters(program);
+    }
     let signature = kernel.signature();
     let bindings = signature.bindings().iter().map(|binding| {
         let qualifier = match binding.access {

@@ -22,6 +22,7 @@
 //! | `launch` | launches: bindings and values become the parameters of an entry point; tensor maps |
 //! | `replay` | recordings, launched as graphs |
 //! | `kernel` | sources become functions, checked against their signatures |
+//! | `ir` | programs of millstream's IR, as CUDA C |
 //! | `nvrtc` | CUDA C to binaries, and a cache of them on disk |
 
 mod adopted;
@@ -30,6 +31,7 @@ mod copies;
 mod device;
 mod driver;
 mod fill;
+mod ir;
 mod kernel;
 mod launch;
 mod nvrtc;
@@ -47,6 +49,6 @@ mod word;
 pub use adopted::{CudaRaw, KernelCache};
 pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;
-pub use nvrtc::{Compiled, compile_for, ptx_for};
+pub use nvrtc::{Compiled, compile_for, cuda_c, ptx_for};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus};
 pub use peer::{copy_across, copy_across_async};

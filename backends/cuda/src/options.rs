@@ -39,6 +39,7 @@ pub struct Cuda {
     priority_queues: Option<bool>,
     adopted: Option<Adopted>,
     cache: CacheFolder,
+    to_ptx: bool,
 }
 
 /// Where compiled kernels are kept.
@@ -138,6 +139,14 @@ impl Cuda {
             }),
             ..Self::ordinal(0)
         }
+    }
+
+    /// Compiles CUDA C, and programs of the IR, to PTX, which the driver makes code of: for a GPU that is newer than the compiler,
+    /// and for drivers that take no binaries. The default is a binary for the very GPU.
+    #[must_use]
+    pub fn compile_to_ptx(mut self, to_ptx: bool) -> Self {
+        self.to_ptx = to_ptx;
+        self
     }
 
     /// How many queues there are: a stream of the driver each, and a thread that sleeps until it has come on. The
@@ -255,6 +264,7 @@ impl Open for Cuda {
             priorities,
             streams,
             cache,
+            to_ptx: self.to_ptx,
         };
         CudaDevice::open(&opened, plan, context)
     }

@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     /// Streams of others, for the first queues.
     pub(crate) streams: Vec<CuStream>,
     pub(crate) cache: Cache,
+    /// Kernels are compiled to PTX.
+    pub(crate) to_ptx: bool,
 }
 
 impl CudaDevice {
@@ -45,6 +47,7 @@ impl CudaDevice {
             priorities,
             streams,
             cache,
+            to_ptx,
         } = plan;
         let gpu = context.gpu();
         let levels = context
@@ -77,18 +80,19 @@ impl CudaDevice {
             gone: host.gone.clone(),
             tracer: tracer.clone(),
         });
+        let major =
+            gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor =
+            gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let target = match to_ptx {
+            true => Target::from(major, minor),
+            false => Target::of(major, minor),
+        };
         let mut made = Self {
             compiler: Arc::new(CudaCompiler {
                 context: context.clone(),
                 properties: properties.clone(),
-                target: Target::of(
-                    gpu.attribute(
-                        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                    )?,
-                    gpu.attribute(
-                        CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-                    )?,
-                ),
+                target,
                 cache,
             }),
             queues: Vec::with_capacity(queues),

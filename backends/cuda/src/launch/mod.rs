@@ -104,6 +104,8 @@ impl CudaDevice {
                 "it brings {brought} parameters, and its kernel takes {taken}"
             )));
         }
+        let shape = kernel.shape(cubes, launch.scalars, &addresses[..launch.bindings.len()]);
+        let cubes = shape.cubes;
         if cubes.contains(&0) {
             return Ok(());
         }
@@ -119,11 +121,10 @@ impl CudaDevice {
         }
         if let Some(task) = taken {
             self.replays
-                .launch(task, (launch.kernel, kernel), cubes, &parameters);
+                .launch(task, (launch.kernel, kernel), shape, &parameters);
             return Ok(());
         }
         let stream = self.stream(queue);
-        let shape = kernel.shape(cubes);
         // SAFETY: the function is loaded; there is a value for each of its parameters, of its size
         // (`check_parameters`), read during the call.
         let issued = unsafe { shape.issue(self.api(), stream, parameters.places.as_mut_ptr()) };

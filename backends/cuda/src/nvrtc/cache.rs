@@ -72,7 +72,7 @@ impl Cache {
             return Ok(binary);
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
-        let Made { binary, log } = compile(name, source, &options(target))?;
+        let Made { binary, log } = compile(target.form(), name, source, &options(target))?;
         if !log.is_empty() {
             tracing::warn!(target: "millstream::cuda", kernel = name, log, "the compiler warns");
         }

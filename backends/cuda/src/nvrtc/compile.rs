@@ -43,12 +43,15 @@ pub(super) fn version() -> Result<(i32, i32), Failure> {
 
 /// The options of a compilation. Part of what a cached binary is known by.
 pub(super) fn options(target: &Target) -> Vec<String> {
-    vec![
+    let mut options = vec![
         format!("--gpu-architecture={}", target.0),
         "--std=c++17".to_owned(),
-        // So that a profiler names lines; the code is the same.
-        "--generate-line-info".to_owned(),
-    ]
+    ];
+    if target.form() == Form::Binary {
+        // So that a profiler names lines; the code is the same. Of PTX they would name the folder in which this ran.
+        options.push("--generate-line-info".to_owned());
+    }
+    options
 }
 
 /// What a compilation made.
@@ -67,16 +70,11 @@ pub(super) enum Form {
     Ptx,
 }
 
-/// The binary of a CUDA C source for GPUs of this kind.
+/// What a CUDA C source becomes, in this form.
 ///
 /// # Errors
 /// The compiler is not here, or refuses the source.
-pub(crate) fn compile(name: &str, source: &str, options: &[String]) -> Result<Made, Failure> {
-    compile_as(Form::Binary, name, source, options)
-}
-
-/// As [`compile`], into either form.
-pub(super) fn compile_as(
+pub(super) fn compile(
     form: Form,
     name: &str,
     source: &str,

@@ -1,10 +1,13 @@
 //! Compiling for a GPU that is not here, to see whether a kernel compiles and what it takes: a check for CI.
 
+use std::borrow::Cow;
+
 use millstream_core::error::KernelError;
 use millstream_core::kernel::{Kernel, Source};
 
 use super::Target;
-use super::compile::{Failure, Form, compile, compile_as, options};
+use super::compile::{Failure, Form, compile, options};
+use crate::ir::Printed;
 
 /// What a kernel became for one kind of GPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,7 +46,8 @@ pub fn compile_for(kernel: &Kernel, target: &str) -> Result<Compiled, KernelErro
     let mut options = options(&Target(target.to_owned()));
     // Has registers, spills and shared memory told in the log.
     options.push("--ptxas-options=-v".to_owned());
-    let made = compile(kernel.name(), source, &options).map_err(|why| why.of(kernel))?;
+    let made = compile(Form::Binary, kernel.name(), &source, &options);
+    let made = made.map_err(|why| why.of(kernel))?;
     Ok(Compiled {
         registers: number_before(&made.log, " registers"),
         spilled_bytes: number_before(&made.log, " bytes spill stores"),
@@ -59,37 +63,49 @@ pub fn compile_for(kernel: &Kernel, target: &str) -> Result<Compiled, KernelErro
 /// As [`compile_for`].
 pub fn ptx_for(kernel: &Kernel, target: &str) -> Result<String, KernelError> {
     let source = source(kernel)?;
-    // Without lines of the source: those name the folder in which this ran.
-    let options = [
-        format!("--gpu-architecture={target}"),
-        "--std=c++17".to_owned(),
-    ];
-    let made = compile_as(Form::Ptx, kernel.name(), source, &options);
+    let target = Target(target.to_owned());
+    let made = compile(Form::Ptx, kernel.name(), &source, &options(&target));
     let text = made.map_err(|why| why.of(kernel))?.binary;
     let text = String::from_utf8_lossy(&text);
     Ok(text.trim_end_matches('\0').to_owned())
 }
 
-/// The CUDA C of a kernel.
-fn source(kernel: &Kernel) -> Result<&str, KernelError> {
-    let source = kernel.sources().iter().find_map(|source| match source {
-        Source::CudaC(text) => Some(text.as_ref()),
-        _ => None,
-    });
-    source.ok_or_else(|| KernelError::NoSource {
+/// The CUDA C of a kernel: its own, or what a program of the IR is printed as.
+///
+/// # Errors
+/// [`KernelError::NoSource`]; [`KernelError::Compile`] of a program that no GPU can take.
+pub fn cuda_c(kernel: &Kernel) -> Result<String, KernelError> {
+    source(kernel).map(Cow::into_owned)
+}
+
+fn source(kernel: &Kernel) -> Result<Cow<'_, str>, KernelError> {
+    for source in kernel.sources() {
+        match source {
+            Source::CudaC(text) => return Ok(Cow::Borrowed(text)),
+            Source::Ir(program) => {
+                let printed = Printed::new(kernel.name(), program);
+                let printed = printed.map_err(|log| Failure::Source(log).of(kernel))?;
+                return Ok(Cow::Owned(printed.text));
+            }
+            _ => {}
+        }
+    }
+    Err(KernelError::NoSource {
         kernel: kernel.name().clone(),
         backend: "NVRTC",
         available: kernel.source_kinds(),
     })
 }
 
-/// The number that stands before these words; 0 where they are not said.
+/// The greatest number that stands before these words, of all entry points; 0 where they are not said.
 fn number_before(log: &str, words: &str) -> u32 {
-    let before = log.split_once(words).map_or("", |(before, _)| before);
-    let digits = before
-        .rsplit(|letter: char| !letter.is_ascii_digit())
-        .next();
-    digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+    let number = |before: &str| {
+        let mut parts = before.rsplit(|letter: char| !letter.is_ascii_digit());
+        parts.next()?.parse().ok()
+    };
+    let places = log.match_indices(words);
+    let numbers = places.filter_map(|(place, _)| number(&log[..place]));
+    numbers.max().unwrap_or(0)
 }
 
 impl Failure {

@@ -8,7 +8,8 @@ mod inspect;
 
 pub(crate) use cache::Cache;
 pub(crate) use compile::Failure;
-pub use inspect::{Compiled, compile_for, ptx_for};
+use compile::Form;
+pub use inspect::{Compiled, compile_for, cuda_c, ptx_for};
 
 /// The compiler's version, major and minor, or what is missing and what to do.
 pub(crate) fn version() -> Result<(u32, u32), String> {
@@ -28,5 +29,18 @@ impl Target {
         // made here runs here alone anyway.
         let alone = if major >= 9 { "a" } else { "" };
         Self(format!("sm_{major}{minor}{alone}"))
+    }
+
+    /// These GPUs and all later ones: PTX, of which the driver makes the rest.
+    pub(crate) fn from(major: i32, minor: i32) -> Self {
+        Self(format!("compute_{major}{minor}"))
+    }
+
+    /// What a compilation for it makes.
+    fn form(&self) -> Form {
+        match self.0.starts_with("compute_") {
+            true => Form::Ptx,
+            false => Form::Binary,
+        }
     }
 }

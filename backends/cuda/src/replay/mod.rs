@@ -19,7 +19,7 @@ use millstream_core::id::{Cursor, QueueId, RecordingId};
 use crate::device::CudaDevice;
 use crate::driver::{Class, Code, graph_api};
 use crate::kernel::CudaKernel;
-use crate::launch::Parameters;
+use crate::launch::{Parameters, Shape};
 use graph::Graph;
 pub(crate) use steps::Action;
 use steps::Steps;
@@ -113,10 +113,10 @@ impl Replays {
         &mut self,
         task: usize,
         (code, kernel): (&BackendKernel, &CudaKernel),
-        cubes: [u32; 3],
+        shape: Shape,
         parameters: &Parameters,
     ) {
-        self.steps.launch(task, kernel, cubes, parameters);
+        self.steps.launch(task, kernel, shape, parameters);
         if let Some(taking) = &mut self.taking {
             // Attributes of nodes are not set here.
             taking.unfit |= !kernel.options.is_plain();

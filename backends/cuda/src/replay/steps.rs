@@ -59,7 +59,7 @@ impl Steps {
         &mut self,
         task: usize,
         kernel: &CudaKernel,
-        cubes: [u32; 3],
+        shape: Shape,
         parameters: &Parameters,
     ) {
         let first = self.places.len() as u32;
@@ -77,7 +77,7 @@ impl Steps {
             }
         }
         let action = Action::Launch(Call {
-            shape: kernel.shape(cubes),
+            shape,
             first,
             count: self.places.len() as u32 - first,
         });

@@ -1,0 +1,186 @@
+// What printed kernels are made of. No headers are needed.
+// Arithmetic is that of millstream's IR: integers wrap and never trap, minima and maxima keep NaN, and no product is
+// contracted with a sum.
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+// Halves are their bits: they are loaded, stored and cast.
+struct f16 { u16 bits; };
+struct bf16 { u16 bits; };
+
+#define ON static __device__ __forceinline__
+// In a namespace: the compiler has functions of some of these names, whose minima lose NaN.
+namespace ms {
+template <int N> struct Words { u64 word[N]; };
+template <class T, int N> struct alignas(sizeof(T) * N) Wide { T lane[N]; };
+
+// The type that integers wrap in, and whether they have a sign.
+template <class T> struct Whole { typedef u32 type; static const bool sign = true; };
+template <> struct Whole<u8> { typedef u32 type; static const bool sign = false; };
+template <> struct Whole<u16> { typedef u32 type; static const bool sign = false; };
+template <> struct Whole<u32> { typedef u32 type; static const bool sign = false; };
+template <> struct Whole<i64> { typedef u64 type; static const bool sign = true; };
+template <> struct Whole<u64> { typedef u64 type; static const bool sign = false; };
+template <class T> ON typename Whole<T>::type wrap(T a) { return (typename Whole<T>::type)a; }
+
+template <class T> ON T add(T a, T b) { return (T)(wrap(a) + wrap(b)); }
+template <class T> ON T sub(T a, T b) { return (T)(wrap(a) - wrap(b)); }
+template <class T> ON T mul(T a, T b) { return (T)(wrap(a) * wrap(b)); }
+template <class T> ON T neg(T a) { return (T)(0 - wrap(a)); }
+template <class T> ON bool traps(T b) { return b == 0 || (Whole<T>::sign && b == (T)-1); }
+template <class T> ON T div(T a, T b) { return traps(b) ? (b == 0 ? (T)0 : neg(a)) : (T)(a / b); }
+template <class T> ON T rem(T a, T b) { return traps(b) ? (T)0 : (T)(a % b); }
+template <class T> ON T abs(T a) { return Whole<T>::sign && a < (T)1 ? neg(a) : a; }
+template <class T> ON T min(T a, T b) { return a < b || a != a ? a : b; }
+template <class T> ON T max(T a, T b) { return a > b || a != a ? a : b; }
+
+ON f32 add(f32 a, f32 b) { return __fadd_rn(a, b); }
+ON f32 sub(f32 a, f32 b) { return __fsub_rn(a, b); }
+ON f32 mul(f32 a, f32 b) { return __fmul_rn(a, b); }
+ON f32 div(f32 a, f32 b) { return __fdiv_rn(a, b); }
+ON f32 rem(f32 a, f32 b) { return fmodf(a, b); }
+ON f32 neg(f32 a) { return -a; }
+ON f32 abs(f32 a) { return fabsf(a); }
+ON f32 fma(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
+ON f64 add(f64 a, f64 b) { return __dadd_rn(a, b); }
+ON f64 sub(f64 a, f64 b) { return __dsub_rn(a, b); }
+ON f64 mul(f64 a, f64 b) { return __dmul_rn(a, b); }
+ON f64 div(f64 a, f64 b) { return __ddiv_rn(a, b); }
+ON f64 rem(f64 a, f64 b) { return ::fmod(a, b); }
+ON f64 neg(f64 a) { return -a; }
+ON f64 abs(f64 a) { return ::fabs(a); }
+ON f64 fma(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
+
+#define BOTH(name, single, twice) \
+    ON f32 name(f32 a) { return single(a); } \
+    ON f64 name(f64 a) { return twice(a); }
+BOTH(sqrt, __fsqrt_rn, __dsqrt_rn)
+BOTH(exp, ::expf, ::exp)
+BOTH(log, ::logf, ::log)
+BOTH(sin, ::sinf, ::sin)
+BOTH(cos, ::cosf, ::cos)
+BOTH(tanh, ::tanhf, ::tanh)
+BOTH(erf, ::erff, ::erf)
+BOTH(floor, ::floorf, ::floor)
+BOTH(ceil, ::ceilf, ::ceil)
+#undef BOTH
+ON f32 pow(f32 a, f32 b) { return ::powf(a, b); }
+ON f64 pow(f64 a, f64 b) { return ::pow(a, b); }
+
+// The bits of a value as another type.
+template <class To, class From> ON To bits(From a) {
+    union { From from; To to; } both;
+    both.from = a;
+    return both.to;
+}
+
+// Halves, to and from singles.
+ON f32 single(f16 a) {
+    f32 b;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(b) : "h"(a.bits));
+    return b;
+}
+ON f32 single(bf16 a) { return __uint_as_float((u32)a.bits << 16); }
+ON f16 to_f16(f32 a) {
+    f16 b;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(b.bits) : "f"(a));
+    return b;
+}
+ON bf16 to_bf16(f32 a) {
+    // To the nearest, ties to the even one; a NaN stays one.
+    const u32 bits = __float_as_uint(a);
+    const u32 near = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    return bf16{(u16)(a != a ? bits >> 16 | 0x40u : near)};
+}
+
+// Floats to integers: cut, and kept within what the type has. The GPU does that, but for NaN as 64 bits.
+ON i32 to_i32(f32 a) { return a != a ? 0 : __float2int_rz(a); }
+ON u32 to_u32(f32 a) { return a != a ? 0 : __float2uint_rz(a); }
+ON i64 to_i64(f32 a) { return a != a ? 0 : __float2ll_rz(a); }
+ON u64 to_u64(f32 a) { return a != a ? 0 : __float2ull_rz(a); }
+ON i32 to_i32(f64 a) { return a != a ? 0 : __double2int_rz(a); }
+ON u32 to_u32(f64 a) { return a != a ? 0 : __double2uint_rz(a); }
+ON i64 to_i64(f64 a) { return a != a ? 0 : __double2ll_rz(a); }
+ON u64 to_u64(f64 a) { return a != a ? 0 : __double2ull_rz(a); }
+ON i32 within(i32 a, i32 least, i32 most) { return a < least ? least : a > most ? most : a; }
+template <class T> ON i8 to_i8(T a) { return (i8)within(to_i32(a), -128, 127); }
+template <class T> ON u8 to_u8(T a) { return (u8)within(to_i32(a), 0, 255); }
+template <class T> ON i16 to_i16(T a) { return (i16)within(to_i32(a), -32768, 32767); }
+template <class T> ON u16 to_u16(T a) { return (u16)within(to_i32(a), 0, 65535); }
+
+// Philox4x32-10, the first word.
+ON u32 random(u64 seed, i64 counter) {
+    u32 a = (u32)counter, b = (u32)((u64)counter >> 32), c = 0, d = 0;
+    u32 key = (u32)seed, other = (u32)(seed >> 32);
+    #pragma unroll
+    for (int round = 0; round < 10; ++round) {
+        const u32 high = __umulhi(0xd2511f53u, a), low = 0xd2511f53u * a;
+        a = __umulhi(0xcd9e8d57u, c) ^ b ^ key;
+        b = 0xcd9e8d57u * c;
+        c = high ^ d ^ other;
+        d = low;
+        key += 0x9e3779b9u;
+        other += 0xbb67ae85u;
+    }
+    return a;
+}
+
+ON i64 atomic_add(i64* to, i64 a) { return (i64)atomicAdd((u64*)to, (u64)a); }
+template <class T> ON T atomic_add(T* to, T a) { return atomicAdd(to, a); }
+
+struct Sum { template <class T> static ON T of(T a, T b) { return add(a, b); } };
+struct Prod { template <class T> static ON T of(T a, T b) { return mul(a, b); } };
+struct Min { template <class T> static ON T of(T a, T b) { return min(a, b); } };
+struct Max { template <class T> static ON T of(T a, T b) { return max(a, b); } };
+
+// What another lane of the warp has.
+template <class T> ON T of_lane(u32 mask, T a, int lane) { return __shfl_sync(mask, a, lane); }
+ON bool of_lane(u32 mask, bool a, int lane) { return __shfl_sync(mask, (int)a, lane) != 0; }
+ON i8 of_lane(u32 mask, i8 a, int lane) { return (i8)__shfl_sync(mask, (int)a, lane); }
+ON u8 of_lane(u32 mask, u8 a, int lane) { return (u8)__shfl_sync(mask, (int)a, lane); }
+ON i16 of_lane(u32 mask, i16 a, int lane) { return (i16)__shfl_sync(mask, (int)a, lane); }
+ON u16 of_lane(u32 mask, u16 a, int lane) { return (u16)__shfl_sync(mask, (int)a, lane); }
+
+// Which of the cube's threads this is, and the lanes that its warp has.
+ON int thread() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+template <int THREADS> ON int lanes(int thread) {
+    return THREADS % 32 == 0 ? 32 : THREADS - (thread & ~31) < 32 ? THREADS - (thread & ~31) : 32;
+}
+
+// The values of `WIDTH` neighbouring threads made one.
+template <class F, int WIDTH, int THREADS, class T> ON T reduce_row(T a) {
+    const int me = thread();
+    const u32 mask = ~0u >> (32 - lanes<THREADS>(me));
+    #pragma unroll
+    for (int step = WIDTH / 2; step > 0; step /= 2) a = F::of(a, of_lane(mask, a, (me & 31) ^ step));
+    return a;
+}
+
+// Those of all threads, by way of 32 places.
+template <class F, int THREADS, class T> ON T reduce_cube(T a, u64* places) {
+    const int me = thread(), lane = me & 31, here = lanes<THREADS>(me);
+    const u32 mask = ~0u >> (32 - here);
+    #pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+        const bool has = (lane ^ step) < here;
+        const T other = of_lane(mask, a, has ? lane ^ step : lane);
+        // The first lane meets all that are there.
+        if (has) a = F::of(a, other);
+    }
+    T* of_warp = (T*)places;
+    if (lane == 0) of_warp[me / 32] = a;
+    __syncthreads();
+    T all = of_warp[0];
+    for (int warp = 1; warp < (THREADS + 31) / 32; ++warp) all = F::of(all, of_warp[warp]);
+    // Before the places are written again.
+    __syncthreads();
+    return all;
+}
+} // namespace ms

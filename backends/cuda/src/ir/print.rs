@@ -1,0 +1,396 @@
+//! SSA functions as CUDA C: one statement a line, one variable for each lane of each value.
+
+use std::fmt::{self, Write};
+
+use millstream_ir::nest::BufferMode;
+use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
+use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
+
+/// Types, arithmetic and reductions.
+pub(super) const PRELUDE: &str = include_str!("prelude.cu");
+
+/// Adds an entry point of this name, which does what a checked function says.
+pub(super) fn print(text: &mut String, name: &str, function: &Function) -> fmt::Result {
+    let mut printer = Printer {
+        text,
+        function,
+        threads: function.threads.iter().product(),
+        depth: 1,
+        constants: vec![None; function.values.len()],
+    };
+    printer.head(name)?;
+    printer.block(&function.body)?;
+    printer.text.push_str("}\n");
+    Ok(())
+}
+
+struct Printer<'a> {
+    text: &'a mut String,
+    function: &'a Function,
+    /// Threads of a cube.
+    threads: u32,
+    depth: usize,
+    /// The bits of values that are constants: steps of loops are asked for.
+    constants: Vec<Option<u64>>,
+}
+
+/// A lane of a value, as its variable.
+struct Name(ValueId, u8, Type);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.2.lanes {
+            1 => write!(f, "v{}", self.0),
+            _ => write!(f, "v{}_{}", self.0, self.1),
+        }
+    }
+}
+
+/// How elements of this type are declared where they lie in memory.
+fn stored(dtype: DType) -> &'static str {
+    match dtype {
+        // Other bytes than 0 and 1 are none of C's truth values.
+        DType::Bool => "u8",
+        dtype => dtype.name(),
+    }
+}
+
+impl Printer<'_> {
+    fn head(&mut self, name: &str) -> fmt::Result {
+        let threads = self.threads;
+        write!(
+            self.text,
+            "\nextern \"C\" __global__ void __launch_bounds__({threads}) {name}("
+        )?;
+        let mut comma = "";
+        for (index, param) in self.function.params.iter().enumerate() {
+            let qualifier = match param.mode {
+                BufferMode::Read => "const ",
+                _ => "",
+            };
+            write!(
+                self.text,
+                "{comma}{qualifier}{}* p{index}",
+                stored(param.dtype)
+            )?;
+            comma = ", ";
+        }
+        let words = self.function.scalars.len();
+        if words > 0 {
+            write!(self.text, "{comma}const ms::Words<{words}> words")?;
+        }
+        self.text.push_str(") {\n");
+        for (index, array) in self.function.shared.iter().enumerate() {
+            let (of, len) = (stored(array.dtype), array.len.max(1));
+            writeln!(
+                self.text,
+                "  __shared__ alignas(16) {of} s{index}[{len}]; // {}",
+                array.name
+            )?;
+        }
+        if reduces(&self.function.body) {
+            self.text.push_str("  __shared__ u64 places[32];\n");
+        }
+        for (index, array) in self.function.locals.iter().enumerate() {
+            let (of, len) = (stored(array.dtype), array.len.max(1));
+            writeln!(
+                self.text,
+                "  {of} l{index}[{len}] = {{}}; // {}",
+                array.name
+            )?;
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, body: &Block) -> fmt::Result {
+        body.iter().try_for_each(|stmt| self.stmt(stmt))
+    }
+
+    fn of(&self, value: ValueId) -> Type {
+        self.function.values[value as usize]
+    }
+
+    fn name(&self, value: ValueId, lane: u8) -> Name {
+        Name(value, lane, self.of(value))
+    }
+
+    /// A line at the depth of the block.
+    fn line(&mut self, line: fmt::Arguments<'_>) -> fmt::Result {
+        for _ in 0..self.depth {
+            self.text.push_str("  ");
+        }
+        self.text.write_fmt(line)?;
+        self.text.push('\n');
+        Ok(())
+    }
+
+    fn inside(&mut self, body: &Block) -> fmt::Result {
+        self.depth += 1;
+        self.block(body)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> fmt::Result {
+        match stmt {
+            Stmt::Let { value, op } => self.define(*value, op),
+            Stmt::Store { to, at, value } => self.store(*to, *at, *value),
+            Stmt::AtomicAdd { to, at, value } => {
+                let (place, value) = (self.element(*to, Some(*at), 0), self.name(*value, 0));
+                self.line(format_args!("ms::atomic_add(&{place}, {value});"))
+            }
+            Stmt::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let condition = self.name(*condition, 0);
+                self.line(format_args!("if ({condition}) {{"))?;
+                self.inside(then)?;
+                if !otherwise.is_empty() {
+                    self.line(format_args!("}} else {{"))?;
+                    self.inside(otherwise)?;
+                }
+                self.line(format_args!("}}"))
+            }
+            Stmt::For {
+                index,
+                start,
+                end,
+                step,
+                unroll,
+                body,
+            } => {
+                let [i, start, end, by] = [index, start, end, step].map(|v| self.name(*v, 0));
+                // A constant step was checked; another may be none, and the loop would never end.
+                let goes_on = match self.constants[*step as usize] {
+                    Some(_) => String::new(),
+                    None => format!("{by} > 0 && "),
+                };
+                if *unroll {
+                    self.line(format_args!("#pragma unroll"))?;
+                }
+                self.line(format_args!(
+                    "for (i64 {i} = {start}; {goes_on}{i} < {end}; {i} += {by}) {{"
+                ))?;
+                self.inside(body)?;
+                self.line(format_args!("}}"))
+            }
+            Stmt::Barrier => self.line(format_args!("__syncthreads();")),
+            other => self.unknown(&format!("{other:?}")),
+        }
+    }
+
+    /// What later versions of the IR have and this has not: a line that the compiler refuses with it.
+    fn unknown(&mut self, what: &str) -> fmt::Result {
+        let what = what.escape_debug().to_string().replace('"', "'");
+        self.line(format_args!(
+            "static_assert(false, \"not printed yet: {what}\");"
+        ))
+    }
+
+    /// An element of memory, so many lanes behind the index.
+    fn element(&self, memory: Memory, at: Option<ValueId>, lane: u8) -> String {
+        let base = self.base(memory);
+        match (at, lane) {
+            (None, lane) => format!("{base}[{lane}]"),
+            (Some(at), 0) => format!("{base}[{}]", self.name(at, 0)),
+            (Some(at), lane) => format!("{base}[{} + {lane}]", self.name(at, 0)),
+        }
+    }
+
+    fn base(&self, memory: Memory) -> String {
+        match memory {
+            Memory::Param(index) => format!("p{index}"),
+            Memory::Shared(index) => format!("s{index}"),
+            Memory::Local(index) => format!("l{index}"),
+        }
+    }
+
+    fn store(&mut self, to: Memory, at: Option<ValueId>, value: ValueId) -> fmt::Result {
+        let of = self.of(value);
+        if of.lanes == 1 || matches!(to, Memory::Local(_)) {
+            return (0..of.lanes).try_for_each(|lane| {
+                let (place, value) = (self.element(to, at, lane), self.name(value, lane));
+                self.line(format_args!("{place} = {value};"))
+            });
+        }
+        let wide = format!("ms::Wide<{}, {}>", stored(of.dtype), of.lanes);
+        let lanes: Vec<String> = (0..of.lanes)
+            .map(|lane| self.name(value, lane).to_string())
+            .collect();
+        let (place, lanes) = (self.element(to, at, 0), lanes.join(", "));
+        self.line(format_args!("*({wide}*)&{place} = {wide}{{{{{lanes}}}}};"))
+    }
+
+    fn define(&mut self, value: ValueId, op: &Op) -> fmt::Result {
+        let of = self.of(value);
+        if let Op::Load(memory, at) = op
+            && of.lanes > 1
+            && !matches!(memory, Memory::Local(_))
+        {
+            let wide = format!("ms::Wide<{}, {}>", stored(of.dtype), of.lanes);
+            let place = self.element(*memory, *at, 0);
+            self.line(format_args!(
+                "const {wide} w{value} = *(const {wide}*)&{place};"
+            ))?;
+        }
+        if let Op::Const(bits) = op {
+            self.constants[value as usize] = Some(*bits);
+        }
+        let dtype = of.dtype;
+        for lane in 0..of.lanes {
+            let Some(made) = self.made(value, op, lane) else {
+                return self.unknown(&format!("{op:?}"));
+            };
+            let name = self.name(value, lane);
+            self.line(format_args!("const {dtype} {name} = {made};"))?;
+        }
+        Ok(())
+    }
+
+    /// The expression of one lane.
+    fn made(&self, value: ValueId, op: &Op, lane: u8) -> Option<String> {
+        let to = self.of(value);
+        let name = |id: &ValueId| {
+            let of = self.of(*id);
+            Name(*id, lane, of)
+        };
+        Some(match op {
+            Op::Const(bits) => constant(*bits, to.dtype),
+            Op::Scalar(index) => scalar(*index, to.dtype),
+            Op::Position(position, axis) => {
+                let axis = match axis {
+                    Axis::X => "x",
+                    Axis::Y => "y",
+                    Axis::Z => "z",
+                };
+                let of = match position {
+                    Position::Thread => "threadIdx",
+                    Position::Cube => "blockIdx",
+                    Position::Threads => "blockDim",
+                    Position::Cubes => "gridDim",
+                };
+                format!("{of}.{axis}")
+            }
+            Op::Load(memory, at) => {
+                let element = match memory {
+                    _ if to.lanes == 1 => self.element(*memory, *at, 0),
+                    Memory::Local(_) => self.element(*memory, *at, lane),
+                    _ => format!("w{value}.lane[{lane}]"),
+                };
+                match to.dtype {
+                    DType::Bool => format!("{element} != 0"),
+                    _ => element,
+                }
+            }
+            Op::Lane(a, lane) => self.name(*a, *lane).to_string(),
+            Op::Splat(a) => self.name(*a, 0).to_string(),
+            Op::Pack(lanes) => self.name(lanes[usize::from(lane)], 0).to_string(),
+            Op::Unary(UnaryOp::Not, a) if to.dtype == DType::Bool => format!("!{}", name(a)),
+            Op::Unary(UnaryOp::Not, a) => format!("({})~{}", to.dtype, name(a)),
+            Op::Unary(op, a) => format!("ms::{op}({})", name(a)),
+            Op::Binary(op @ (BinaryOp::And | BinaryOp::Or | BinaryOp::Xor), a, b) => {
+                let sign = match op {
+                    BinaryOp::And => '&',
+                    BinaryOp::Or => '|',
+                    _ => '^',
+                };
+                format!("({})({} {sign} {})", to.dtype, name(a), name(b))
+            }
+            Op::Binary(op, a, b) => format!("ms::{op}({}, {})", name(a), name(b)),
+            Op::Compare(op, a, b) => {
+                let sign = match op {
+                    CompareOp::Eq => "==",
+                    CompareOp::Ne => "!=",
+                    CompareOp::Lt => "<",
+                    CompareOp::Le => "<=",
+                    CompareOp::Gt => ">",
+                    CompareOp::Ge => ">=",
+                    _ => return None,
+                };
+                match self.of(*a).dtype {
+                    DType::F16 | DType::Bf16 => {
+                        format!("ms::single({}) {sign} ms::single({})", name(a), name(b))
+                    }
+                    _ => format!("{} {sign} {}", name(a), name(b)),
+                }
+            }
+            Op::Select(condition, a, b) => {
+                format!("{} ? {} : {}", name(condition), name(a), name(b))
+            }
+            Op::Cast(a) => cast(name(a).to_string(), self.of(*a).dtype, to.dtype),
+            Op::Bits(a) => format!("ms::bits<{}>({})", to.dtype, name(a)),
+            Op::Fma(a, b, c) => format!("ms::fma({}, {}, {})", name(a), name(b), name(c)),
+            Op::Random(seed, counter) => {
+                format!("ms::random({}, {})", name(seed), name(counter))
+            }
+            Op::Reduce(scope, op, a) => {
+                let by = match op {
+                    ReduceOp::Sum => "ms::Sum",
+                    ReduceOp::Prod => "ms::Prod",
+                    ReduceOp::Min => "ms::Min",
+                    ReduceOp::Max => "ms::Max",
+                    _ => return None,
+                };
+                let (threads, width) = (self.threads, self.function.threads[0]);
+                let a = self.name(*a, 0);
+                match scope {
+                    Scope::Cube => format!("ms::reduce_cube<{by}, {threads}>({a}, places)"),
+                    Scope::Row => format!("ms::reduce_row<{by}, {width}, {threads}>({a})"),
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Does anything in the block reduce over the cube?
+fn reduces(body: &Block) -> bool {
+    body.iter().any(|stmt| match stmt {
+        Stmt::Let { op, .. } => matches!(op, Op::Reduce(Scope::Cube, ..)),
+        Stmt::If {
+            then, otherwise, ..
+        } => reduces(then) || reduces(otherwise),
+        Stmt::For { body, .. } => reduces(body),
+        _ => false,
+    })
+}
+
+/// A constant of this type.
+fn constant(bits: u64, dtype: DType) -> String {
+    match dtype {
+        DType::F64 => format!("__longlong_as_double((i64){bits:#x}ull)"),
+        DType::F32 => format!("__uint_as_float({bits:#x}u)"),
+        DType::F16 | DType::Bf16 => format!("{dtype}{{{bits:#x}}}"),
+        DType::Bool => (bits != 0).to_string(),
+        DType::I64 | DType::U64 => format!("({dtype}){bits}ull"),
+        _ => format!("({dtype}){bits}u"),
+    }
+}
+
+/// A launch word as this type: the low end of its bits.
+fn scalar(index: u16, dtype: DType) -> String {
+    let word = format!("words.word[{index}]");
+    match dtype {
+        DType::F64 => format!("__longlong_as_double((i64){word})"),
+        DType::F32 => format!("__uint_as_float((u32){word})"),
+        DType::F16 | DType::Bf16 => format!("{dtype}{{(u16){word}}}"),
+        DType::Bool => format!("(u8){word} != 0"),
+        _ => format!("({dtype}){word}"),
+    }
+}
+
+/// A value of one type as another. Halves go by way of singles.
+fn cast(a: String, from: DType, to: DType) -> String {
+    let (a, from) = match from {
+        DType::F16 | DType::Bf16 => (format!("ms::single({a})"), DType::F32),
+        from => (a, from),
+    };
+    match to {
+        DType::Bool => format!("{a} != 0"),
+        DType::F16 | DType::Bf16 => format!("ms::to_{to}((f32){a})"),
+        _ if from.is_float() && !to.is_float() => format!("ms::to_{to}({a})"),
+        _ => format!("({to}){a}"),
+    }
+}
