@@ -15,7 +15,9 @@ typedef double f64;
 struct f16 { u16 bits; };
 struct bf16 { u16 bits; };
 
-#define ON static __device__ __forceinline__
+// Values that nothing uses are no mistake of a kernel's author.
+#pragma nv_diag_suppress 177
+#define ON __device__ __forceinline__
 // In a namespace: the compiler has functions of some of these names, whose minima lose NaN.
 namespace ms {
 template <int N> struct Words { u64 word[N]; };
@@ -99,6 +101,18 @@ ON bf16 to_bf16(f32 a) {
     const u32 near = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
     return bf16{(u16)(a != a ? bits >> 16 | 0x40u : near)};
 }
+
+// What a single has no room for, cut off, and the last bit set where that was anything: rounded once more, to a half, it is as if
+// it was rounded once.
+template <class T> ON f32 odd(T a, f32 cut, bool exact) {
+    return exact || a != a ? cut : __uint_as_float(__float_as_uint(cut) | 1u);
+}
+ON f32 to_odd(f32 a) { return a; }
+ON f32 to_odd(f64 a) { const f32 cut = __double2float_rz(a); return odd(a, cut, (f64)cut == a); }
+ON f32 to_odd(i64 a) { const f32 cut = __ll2float_rz(a); return odd(a, cut, __float2ll_rz(cut) == a); }
+ON f32 to_odd(u64 a) { const f32 cut = __ull2float_rz(a); return odd(a, cut, __float2ull_rz(cut) == a); }
+ON f32 to_odd(i32 a) { return to_odd((f64)a); }
+ON f32 to_odd(u32 a) { return to_odd((f64)a); }
 
 // Floats to integers: cut, and kept within what the type has. The GPU does that, but for NaN as 64 bits.
 ON i32 to_i32(f32 a) { return a != a ? 0 : __float2int_rz(a); }

@@ -381,7 +381,7 @@ fn scalar(index: u16, dtype: DType) -> String {
     }
 }
 
-/// A value of one type as another. Halves go by way of singles.
+/// A value of one type as another. Halves go by way of singles, without being rounded twice.
 fn cast(a: String, from: DType, to: DType) -> String {
     let (a, from) = match from {
         DType::F16 | DType::Bf16 => (format!("ms::single({a})"), DType::F32),
@@ -389,7 +389,11 @@ fn cast(a: String, from: DType, to: DType) -> String {
     };
     match to {
         DType::Bool => format!("{a} != 0"),
-        DType::F16 | DType::Bf16 => format!("ms::to_{to}((f32){a})"),
+        DType::F16 | DType::Bf16 => match from.size() {
+            // Of the smaller ones a single has every value.
+            1 | 2 => format!("ms::to_{to}((f32){a})"),
+            _ => format!("ms::to_{to}(ms::to_odd({a}))"),
+        },
         _ if from.is_float() && !to.is_float() => format!("ms::to_{to}({a})"),
         _ => format!("({to}){a}"),
     }

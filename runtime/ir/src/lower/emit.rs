@@ -26,7 +26,7 @@ impl<'k> Emit<'k, '_> {
     pub(super) fn word(&self, word: Word, dtype: DType) -> Val<'k> {
         let bits = self.words[usize::from(word)];
         match dtype {
-            DType::Bool => bits.cast(DType::Bool),
+            DType::Bool => bits.cast(DType::U8).cast(DType::Bool),
             _ => {
                 // The low end of the word, and that as what it is.
                 let low = match dtype.size() {
@@ -293,7 +293,7 @@ fn lane_of(value: Val<'_>, lane: u8) -> Val<'_> {
 /// The bits that a type has.
 fn fitting(bits: u64, dtype: DType) -> u64 {
     match (dtype, dtype.size()) {
-        (DType::Bool, _) => u64::from(bits != 0),
+        (DType::Bool, _) => u64::from(bits as u8 != 0),
         (_, 8) => bits,
         (_, bytes) => bits & ((1 << (8 * bytes)) - 1),
     }

@@ -1,0 +1,8 @@
+//! Programs of the IR on a GPU: printed, compiled by NVRTC, and run on the fake.
+#![cfg(feature = "nvrtc-tests")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod geometry;
+mod hand;
+mod nests;
+mod support;

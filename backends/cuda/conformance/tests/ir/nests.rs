@@ -1,0 +1,210 @@
+//! Nests to try: their texts, launch words, and how long their buffers are.
+
+/// A launch of a nest.
+pub(crate) struct Case {
+    pub(crate) text: &'static str,
+    pub(crate) words: Vec<u64>,
+    /// Elements of each buffer.
+    pub(crate) lens: Vec<usize>,
+}
+
+fn case(text: &'static str, words: &[i64], lens: &[usize]) -> Case {
+    Case {
+        text,
+        words: words.iter().map(|word| *word as u64).collect(),
+        // One at least: there is no memory of no length.
+        lens: lens.iter().map(|len| (*len).max(1)).collect(),
+    }
+}
+
+/// Dense elements, behind an offset that is a word.
+pub(crate) fn elements(len: usize, offset: usize) -> Case {
+    let text = "
+        nest outer 1 inner 0 words 2
+        buffer 0 f32 read  buffer 1 f32 read  buffer 2 f32 update
+        access 0 = buffer 0 [1]  access 1 = buffer 1 [1]  access 2 = buffer 2 + w1 [1]
+        %0 f32 = load 0  %1 f32 = load 1
+        %2 f32 = mul %0 %1  %3 f32 = add %2 %0  %4 f32 = tanh %3
+        store outer 2 %4";
+    case(
+        text,
+        &[len as i64, offset as i64],
+        &[len, len, len + offset],
+    )
+}
+
+/// A matrix, its transpose, a row and a column: `y[i, j] = x[i, j] * t[j, i] + row[j] - column[i]`.
+pub(crate) fn permuted(rows: usize, columns: usize) -> Case {
+    let text = "
+        nest outer 2 inner 0 words 4
+        buffer 0 f32 read  buffer 1 f32 read  buffer 2 f32 read  buffer 3 f32 read  buffer 4 f32 write
+        access 0 = buffer 0 [w2 1]  access 1 = buffer 1 [1 w3]  access 2 = buffer 2 [0 1]
+        access 3 = buffer 3 [1 0]  access 4 = buffer 4 [w2 1]
+        %0 f32 = load 0  %1 f32 = load 1  %2 f32 = load 2  %3 f32 = load 3
+        %4 f32 = mul %0 %1  %5 f32 = add %4 %2  %6 f32 = sub %5 %3
+        store outer 4 %6";
+    let words = [rows, columns, columns, rows].map(|word| word as i64);
+    let all = rows * columns;
+    case(text, &words, &[all, all, columns, rows, all])
+}
+
+/// Broadcast along the fast axis, with indices in the arithmetic: lanes of a thread differ in one operand alone.
+pub(crate) fn indexed(rows: usize, columns: usize) -> Case {
+    let text = "
+        nest outer 2 inner 0 words 4
+        buffer 0 i64 read  buffer 1 i64 read  buffer 2 i64 write
+        access 0 = buffer 0 [w2 1]  access 1 = buffer 1 [1 0]  access 2 = buffer 2 [w2 1]
+        %0 i64 = load 0  %1 i64 = load 1  %2 i64 = index 0  %3 i64 = index 1  %4 i64 = word w3
+        %5 i64 = mul %2 %4  %6 i64 = add %5 %3  %7 i64 = div %0 %6  %8 i64 = rem %1 %3
+        %9 bool = lt %7 %8  %10 i64 = select %9 %6 %8  %11 i64 = xor %10 %7
+        store outer 2 %11";
+    let words = [rows, columns, columns, 10].map(|word| word as i64);
+    case(text, &words, &[rows * columns, rows, rows * columns])
+}
+
+/// Halves of one kind to the other, by way of singles.
+pub(crate) fn halves(len: usize) -> Case {
+    let text = "
+        nest outer 1 inner 0 words 2
+        buffer 0 f16 read  buffer 1 bf16 read  buffer 2 f16 write  buffer 3 bf16 write
+        access 0 = buffer 0 [1]  access 1 = buffer 1 [1]  access 2 = buffer 2 [1]  access 3 = buffer 3 [1]
+        %0 f16 = load 0  %1 f32 = cast %0  %2 bf16 = load 1  %3 f32 = cast %2
+        %4 f32 = mul %1 %3  %5 f32 = word w1  %6 f32 = div %4 %5
+        %7 f16 = cast %6  %8 bf16 = cast %6
+        store outer 2 %7  store outer 3 %8";
+    case(text, &[len as i64, i64::from(3.0_f32.to_bits())], &[len; 4])
+}
+
+/// Every cast from a float that has borders.
+pub(crate) fn casts(len: usize) -> Case {
+    let text = "
+        nest outer 1 inner 0 words 1
+        buffer 0 f64 read  buffer 1 i8 write  buffer 2 u8 write  buffer 3 i16 write  buffer 4 u16 write
+        buffer 5 i32 write  buffer 6 u32 write  buffer 7 i64 write  buffer 8 u64 write  buffer 9 f32 write
+        buffer 10 f16 write  buffer 11 bf16 write
+        access 0 = buffer 0 [1]  access 1 = buffer 1 [1]  access 2 = buffer 2 [1]  access 3 = buffer 3 [1]
+        access 4 = buffer 4 [1]  access 5 = buffer 5 [1]  access 6 = buffer 6 [1]  access 7 = buffer 7 [1]
+        access 8 = buffer 8 [1]  access 9 = buffer 9 [1]  access 10 = buffer 10 [1]  access 11 = buffer 11 [1]
+        %0 f64 = load 0  %1 i8 = cast %0  %2 u8 = cast %0  %3 i16 = cast %0  %4 u16 = cast %0  %5 i32 = cast %0
+        %6 f32 = cast %0  %7 u32 = cast %6  %8 i64 = cast %0  %9 u64 = cast %6  %10 f16 = cast %0  %11 bf16 = cast %8
+        store outer 1 %1  store outer 2 %2  store outer 3 %3  store outer 4 %4  store outer 5 %5
+        store outer 6 %7  store outer 7 %8  store outer 8 %9  store outer 9 %6  store outer 10 %10  store outer 11 %11";
+    case(text, &[len as i64], &[len; 12])
+}
+
+/// Small integers: they wrap, and nothing traps.
+pub(crate) fn integers(len: usize) -> Case {
+    let text = "
+        nest outer 1 inner 0 words 1
+        buffer 0 i8 read  buffer 1 i8 read  buffer 2 i8 write  buffer 3 u32 write  buffer 4 i8 write
+        access 0 = buffer 0 [1]  access 1 = buffer 1 [1]  access 2 = buffer 2 [1]  access 3 = buffer 3 [1]  access 4 = buffer 4 [1]
+        %0 i8 = load 0  %1 i8 = load 1  %2 i8 = div %0 %1  %3 i8 = rem %0 %1  %4 i8 = mul %0 %1  %5 i8 = neg %4
+        %6 i8 = abs %5  %7 i8 = min %2 %3  %8 i8 = max %7 %6  %9 u32 = cast %8  %10 u32 = not %9
+        %11 bool = cast %2  %12 bool = ge %0 %1  %13 bool = xor %11 %12  %14 bool = not %13  %15 i8 = cast %14
+        store outer 2 %8  store outer 3 %10  store outer 4 %15";
+    case(text, &[len as i64], &[len; 5])
+}
+
+/// Functions of floats, of both sizes.
+pub(crate) fn functions(len: usize) -> Case {
+    let text = "
+        nest outer 1 inner 0 words 1
+        buffer 0 f32 read  buffer 1 f32 write  buffer 2 f64 write  buffer 3 f32 write
+        access 0 = buffer 0 [1]  access 1 = buffer 1 [1]  access 2 = buffer 2 [1]  access 3 = buffer 3 [1]
+        %0 f32 = load 0  %1 f32 = sin %0  %2 f32 = abs %0  %3 f32 = sqrt %2  %4 f32 = add %1 %3  %5 f32 = erf %0  %6 f32 = mul %4 %5
+        %7 f64 = cast %0  %8 f64 = cos %7  %9 f64 = exp %8  %10 f64 = log %9  %11 f64 = floor %7  %12 f64 = sub %10 %11
+        %13 f32 = ceil %0  %14 f32 = pow %2 %3  %15 f32 = rem %0 %3  %16 f32 = max %14 %15  %17 f32 = min %16 %13
+        store outer 1 %6  store outer 2 %12  store outer 3 %17";
+    case(text, &[len as i64], &[len; 4])
+}
+
+/// A softmax over rows, in place.
+pub(crate) fn softmax(rows: usize, len: usize) -> Case {
+    let text = "
+        nest outer 1 inner 1 words 3
+        buffer 0 f32 update
+        access 0 = buffer 0 [w2 1]
+        %0 f32 = load 0  %1 f32 = reduce max %0  %2 f32 = sub %0 %1  %3 f32 = exp %2
+        %4 f32 = reduce sum %3  %5 f32 = div %3 %4
+        store inner 0 %5";
+    let stride = len + 3;
+    let words = [rows, len, stride].map(|word| word as i64);
+    case(text, &words, &[rows * stride])
+}
+
+/// Reductions over a slow axis: the rows lie side by side. All of them at once, and what came of each of elements.
+pub(crate) fn columns(columns: usize, len: usize) -> Case {
+    let text = "
+        nest outer 1 inner 1 words 3
+        buffer 0 f32 read  buffer 1 f32 write  buffer 2 f32 write  buffer 3 i64 write  buffer 4 i64 write  buffer 5 f32 write
+        access 0 = buffer 0 [1 w2]  access 1 = buffer 1 [1 0]  access 2 = buffer 2 [1 0]
+        access 3 = buffer 3 [1 0]  access 4 = buffer 4 [1 0]  access 5 = buffer 5 [1 w2]
+        %0 f32 = load 0  %1 f32 = reduce min %0  %2 f32 = reduce max %0  %3 i64 = reduce argmin %0  %4 i64 = reduce argmax %0
+        %5 f32 = sub %2 %1  %6 f32 = sub %0 %1  %7 f32 = div %6 %5
+        store outer 1 %1  store outer 2 %2  store outer 3 %3  store outer 4 %4  store inner 5 %7";
+    let words = [columns, len, columns].map(|word| word as i64);
+    let all = columns * len;
+    case(
+        text,
+        &words,
+        &[all, columns, columns, columns, columns, all],
+    )
+}
+
+/// Integers over two inner axes, with a batch in front.
+pub(crate) fn counted(batch: usize, rows: usize, [a, b]: [usize; 2]) -> Case {
+    let text = "
+        nest outer 2 inner 2 words 7
+        buffer 0 i32 read  buffer 1 i32 write  buffer 2 i32 write  buffer 3 i32 write  buffer 4 i64 write
+        access 0 = buffer 0 [w4 w5 w6 1]  access 1 = buffer 1 [w1 1 0 0]  access 2 = buffer 2 [w1 1 0 0]
+        access 3 = buffer 3 [w1 1 0 0]  access 4 = buffer 4 [w1 1 0 0]
+        %0 i32 = load 0  %1 i32 = reduce sum %0  %2 i32 = reduce prod %0
+        %3 i64 = index 3  %4 i32 = cast %3  %5 bool = lt %0 %4  %6 bool = reduce max %5  %7 i32 = cast %6
+        %8 i64 = reduce argmax %0
+        store outer 1 %1  store outer 2 %2  store outer 3 %7  store outer 4 %8";
+    let words = [batch, rows, a, b, rows * a * b, a * b, b].map(|word| word as i64);
+    let (all, out) = (batch * rows * a * b, batch * rows);
+    case(text, &words, &[all, out, out, out, out])
+}
+
+/// Rows by their numbers, some of which are none.
+pub(crate) fn gather(rows: usize, columns: usize) -> Case {
+    let text = "
+        nest outer 2 inner 0 words 4
+        buffer 0 f32 read  buffer 1 i64 read  buffer 2 f32 write
+        access 0 = buffer 0 [0 1]  access 1 = buffer 1 [1 0]  access 2 = buffer 2 [w2 1]
+        %0 i64 = load 1  %1 f32 = gather 0 %0 w2 w3
+        store outer 2 %1";
+    let words = [rows, columns, columns, 9].map(|word| word as i64);
+    case(text, &words, &[9 * columns, rows, rows * columns])
+}
+
+/// Sums by number, in order; and the last of each number.
+pub(crate) fn scatter(columns: usize, len: usize) -> Case {
+    let text = "
+        nest outer 1 inner 1 words 4
+        buffer 0 f32 read  buffer 1 i64 read  buffer 2 f32 update  buffer 3 f32 update
+        access 0 = buffer 0 [1 w2]  access 1 = buffer 1 [0 1]  access 2 = buffer 2 [1 0]  access 3 = buffer 3 [1 0]
+        %0 f32 = load 0  %1 i64 = load 1
+        store inner 2 %0 scatter add %1 w2 w3
+        store inner 3 %0 scatter set %1 w2 w3";
+    let words = [columns, len, columns, 9].map(|word| word as i64);
+    case(
+        text,
+        &words,
+        &[columns * len, len, 9 * columns, 9 * columns],
+    )
+}
+
+/// Random numbers, and those that a mask keeps.
+pub(crate) fn random(len: usize) -> Case {
+    let text = "
+        nest outer 1 inner 0 words 3
+        buffer 0 f32 read  buffer 1 u32 write  buffer 2 f32 write
+        access 0 = buffer 0 [1]  access 1 = buffer 1 [1]  access 2 = buffer 2 [1]
+        %0 i64 = index 0  %1 u32 = random w1 %0  %2 u32 = word w2  %3 bool = lt %1 %2
+        %4 f32 = load 0  %5 f32 = const 0x0  %6 f32 = select %3 %4 %5
+        store outer 1 %1  store outer 2 %6";
+    let words = [len as i64, 0x1234_5678_9abc_def0, 1 << 31];
+    case(text, &words, &[len; 3])
+}

@@ -1,0 +1,174 @@
+//! A device on the fake that takes programs, and what is compared.
+
+use std::sync::Arc;
+
+use fake_cuda::Session;
+use millstream_actors::Device;
+use millstream_core::access::Access;
+use millstream_core::client::{ComputeClient, Stream};
+use millstream_core::element::{bf16, f16};
+use millstream_core::handle::Handle;
+use millstream_core::kernel::Kernel;
+use millstream_core::launch::{CubeCount, LaunchArgs, bind};
+use millstream_core::memory::MemoryOptions;
+use millstream_core::options::DeviceOptions;
+use millstream_cuda::Cuda;
+use millstream_ir::nest::BufferMode;
+use millstream_ir::{DType, Program};
+
+/// A GPU, and a stream on it.
+pub(crate) struct Gpu {
+    stream: Stream,
+    client: ComputeClient,
+    device: Device,
+    session: Session,
+}
+
+/// A handle of elements of any type.
+macro_rules! handles {
+    ($($name:ident($rust:ty)),*) => {
+        enum Typed { $($name(Handle<$rust>)),* }
+
+        impl Typed {
+            fn new(bytes: &Handle<u8>, dtype: DType) -> Self {
+                match dtype {
+                    $(DType::$name => Typed::$name(bytes.cast().unwrap()),)*
+                    other => panic!("no handles are of {other}"),
+                }
+            }
+
+            fn bind<'a>(&'a self, arguments: LaunchArgs<'a>, access: Access) -> LaunchArgs<'a> {
+                match self { $(Typed::$name(handle) => arguments.arg(bind(handle, access))),* }
+            }
+        }
+    };
+}
+
+handles!(
+    F64(f64),
+    I64(i64),
+    U64(u64),
+    F32(f32),
+    I32(i32),
+    U32(u32),
+    F16(f16),
+    Bf16(bf16),
+    I16(i16),
+    U16(u16),
+    I8(i8),
+    U8(u8)
+);
+
+impl Gpu {
+    pub(crate) fn new(seed: u64) -> Self {
+        let session = Session::begin(seed).unwrap_or_else(|error| panic!("{error}"));
+        let options =
+            DeviceOptions::default().memory(MemoryOptions::default().page_bytes(256 << 10));
+        // The fake takes PTX alone.
+        let cuda = Cuda::ordinal(0).queues(1).compile_to_ptx(true);
+        let device = Device::open_with(cuda, options).unwrap();
+        let client = device.client();
+        Self {
+            stream: client.stream(),
+            client,
+            device,
+            session,
+        }
+    }
+
+    /// Runs a program over these bytes: what they are then.
+    pub(crate) fn run(
+        &self,
+        program: Program,
+        cubes: u32,
+        buffers: &[Vec<u8>],
+        words: &[u64],
+    ) -> Vec<Vec<u8>> {
+        let types = program.buffers();
+        let kernel = Kernel::from_program("tried", Arc::new(program)).unwrap();
+        let kernel = match self.client.kernel(kernel) {
+            Ok(kernel) => kernel,
+            Err(error) => panic!("{error}"),
+        };
+        // One element at least: there are no handles of nothing here.
+        let bytes: Vec<Handle<u8>> = buffers
+            .iter()
+            .map(|bytes| self.stream.create(bytes).unwrap())
+            .collect();
+        let typed: Vec<Typed> = bytes
+            .iter()
+            .zip(&types)
+            .map(|(bytes, (dtype, _))| Typed::new(bytes, *dtype))
+            .collect();
+        let mut arguments = LaunchArgs::new();
+        for (handle, (_, mode)) in typed.iter().zip(&types) {
+            let access = match mode {
+                BufferMode::Read => Access::Read,
+                BufferMode::Write => Access::Write,
+                BufferMode::Update => Access::ReadWrite,
+            };
+            arguments = handle.bind(arguments, access);
+        }
+        for word in words {
+            arguments = arguments.arg(*word);
+        }
+        self.stream
+            .launch(&kernel, CubeCount::Static(cubes, 1, 1), arguments)
+            .unwrap();
+        let read = bytes.iter().map(|handle| self.stream.read(handle).wait());
+        read.collect::<Result<_, _>>()
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The last launch, as the driver was told of it.
+    pub(crate) fn launched(&self) -> String {
+        self.session.launched().pop().unwrap_or_default()
+    }
+
+    /// Nothing was wrong on the way: no race, no access out of bounds, no leak.
+    pub(crate) fn close(self) {
+        drop((self.stream, self.client, self.device));
+        self.session.assert_clean();
+    }
+}
+
+/// Elements that have borders among them, the same for the same seed.
+pub(crate) fn elements(dtype: DType, len: usize, seed: u64, special: bool) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 11
+    };
+    let mut bytes = Vec::with_capacity(len * dtype.size());
+    for _ in 0..len {
+        let draw = next();
+        let float = match draw % 97 {
+            0 if special => f64::NAN,
+            1 if special => f64::INFINITY,
+            2 if special => f64::NEG_INFINITY,
+            3 if special => -3e19,
+            4 if special => 7e9,
+            5 if special => 300.5,
+            6 if special => -40_000.5,
+            _ => (draw >> 8) as f64 % 4096.0 / 512.0 - 4.0,
+        };
+        let whole = match draw % 13 {
+            0 if special => i64::MIN,
+            1 if special => 0,
+            2 if special => -1,
+            3 if special => 128,
+            _ => (draw >> 8) as i64 % 23 - 7,
+        };
+        let bits = match dtype {
+            DType::F64 => float.to_bits(),
+            DType::F32 => u64::from((float as f32).to_bits()),
+            DType::F16 => u64::from(f16::from_f64(float).to_bits()),
+            DType::Bf16 => u64::from(bf16::from_f64(float).to_bits()),
+            _ => whole as u64,
+        };
+        bytes.extend_from_slice(&bits.to_le_bytes()[..dtype.size()]);
+    }
+    bytes
+}
