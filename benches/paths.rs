@@ -7,10 +7,13 @@
     reason = "a benchmark that cannot run has nothing to say"
 )]
 
+use std::time::Duration;
+
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use millstream::{
-    ComputeClient, Cpu, CubeCount, Device, Handle, Kernel, KernelHandle, Recording, Stream, update,
+    ComputeClient, Cpu, CubeCount, Device, Handle, Kernel, KernelHandle, RecordedWord, Recording,
+    Stream, read, update, write,
 };
 
 fn main() {
@@ -116,6 +119,56 @@ fn replay(bencher: Bencher) {
     bencher.counter(ItemsCount::new(RECORDED)).bench(|| {
         recording.replay(&rig.stream).unwrap();
         rig.stream.sync().wait().unwrap();
+    });
+}
+
+/// Tasks that lie in the mailbox at once, on a driven device.
+const DRIVEN: u64 = 256;
+
+/// What a fused kernel costs that computes nothing: four buffers and a few words, launched or replayed with other ones each
+/// time. Caller, device and worker are one thread, so that all their work is counted.
+#[divan::bench(args = [false, true], sample_count = 2_000)]
+fn four_buffers_and_words(bencher: Bencher, replayed: bool) {
+    let (device, mut driver) = Device::open_driven(Cpu::default(), Default::default()).unwrap();
+    let client = device.client();
+    let stream = client.stream();
+    let fused = ["a", "b", "c"]
+        .iter()
+        .fold(Kernel::new("fused"), |kernel, name| {
+            kernel.reads::<f32>(*name)
+        });
+    let fused = (0..6).fold(fused.writes::<f32>("out"), |kernel, word| {
+        kernel.scalar::<u64>(format!("w{word}"))
+    });
+    let fused = client.kernel(fused.native(|_, _| {})).unwrap();
+    let buffers: [_; 4] = std::array::from_fn(|_| stream.create(&[0_f32; 256]).unwrap());
+    let [a, b, c, out] = buffers.each_ref().map(Handle::as_bytes);
+    let recording = stream.record(|r| {
+        let made: [_; 4] = std::array::from_fn(|_| r.parameter::<f32>(256).unwrap());
+        let [a, b, c, out] = made.each_ref().map(Handle::as_bytes);
+        let bindings = [read(a), read(b), read(c), write(out)];
+        let words: [_; 6] = std::array::from_fn(|word| match word {
+            0..4 => RecordedWord::Value(word as u64),
+            _ => RecordedWord::Slot(word as u32 - 4),
+        });
+        r.launch_words(&fused, CubeCount::single(), &bindings, &words)
+    });
+    let recording = recording.unwrap();
+    let mut step = |word: u64| match replayed {
+        true => recording.replay_args(&stream, &[(0, a), (1, b), (2, c), (3, out)], &[word, 1]),
+        false => {
+            let bindings = [read(a), read(b), read(c), write(out)];
+            stream.launch_words(
+                &fused,
+                CubeCount::single(),
+                &bindings,
+                &[0, 1, 2, 3, word, 1],
+            )
+        }
+    };
+    bencher.counter(ItemsCount::new(DRIVEN)).bench_local(|| {
+        (0..DRIVEN).try_for_each(&mut step).unwrap();
+        while driver.pump(Duration::from_secs(1)) {}
     });
 }
 

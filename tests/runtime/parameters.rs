@@ -222,7 +222,9 @@ fn a_parameter_outside_of_a_recording_is_told_i5_i7(#[case] on: On) {
     let mut other = None;
     let record = |recorder: &mut Recorder<'_>| {
         let formal = recorder.parameter::<u32>(LEN)?;
-        recorder.launch(&transfer, one(), across(&formal, &out))?;
+        for _ in 0..3 {
+            recorder.launch(&transfer, one(), across(&formal, &out))?;
+        }
         other = Some(formal);
         Ok(())
     };

@@ -408,6 +408,15 @@ impl Task {
         }
     }
 
+    /// Makes `bindings` its bindings, of which it has none; on the heap those that the inline room is not enough for.
+    #[inline]
+    pub(crate) fn set_bindings(&mut self, bindings: &[Binding]) {
+        self.bindings.set(bindings);
+        if bindings.len() > INLINE_BINDINGS {
+            self.extra.get_or_insert().bindings = bindings[INLINE_BINDINGS..].to_vec();
+        }
+    }
+
     /// Adds a binding, on the heap when the inline room is full.
     #[inline]
     pub fn push_binding(&mut self, binding: Binding) {

@@ -58,6 +58,8 @@ pub struct Recording {
 struct RecordingShared {
     hold: Hold,
     parameters: Vec<Parameter>,
+    /// Their bindings as they were recorded: what a replay begins with.
+    bindings: Box<[Binding]>,
     tasks: Arc<[RecordedTask]>,
     /// How many words a replay gives.
     words: usize,
@@ -313,6 +315,7 @@ impl Recorder<'_> {
         })?;
         let shared = RecordingShared {
             hold,
+            bindings: parameters.iter().map(|known| known.binding).collect(),
             parameters,
             tasks,
             words,
@@ -445,9 +448,8 @@ impl Recording {
             return Err(refused(LaunchError::WordCount { expected, given }));
         }
         // As many as a message has room for.
-        let recorded = shared.parameters.iter();
         let mut parameters: SmallVec<[Binding; INLINE_BINDINGS]> =
-            recorded.map(|parameter| parameter.binding).collect();
+            SmallVec::from_slice(&shared.bindings);
         let rebinds = rebound.len() > 0;
         for (index, handle) in rebound {
             stream.own(handle)?;
@@ -476,9 +478,7 @@ impl Recording {
         }
         let op = Op::Replay(RecordingId(shared.hold.id()));
         stream.submit(wait, op, |task| {
-            for parameter in &parameters {
-                task.push_binding(*parameter);
-            }
+            task.set_bindings(&parameters);
             task.set_scalars(words);
         })
     }

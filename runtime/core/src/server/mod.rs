@@ -252,7 +252,7 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub fn admit(&mut self, message: &mut Task) {
         match &message.op {
-            Op::Launch { .. } | Op::Mark => {
+            Op::Launch { .. } | Op::Mark | Op::Replay(_) => {
                 if !self.pass_plain(message) {
                     self.admit_task(message);
                 }

@@ -12,7 +12,7 @@ use crate::backend::Backend;
 use crate::failure::FailureRef;
 use crate::handle::Binding;
 use crate::hazard::log::{AccessLog, Use};
-use crate::id::Point;
+use crate::id::{Point, RecordingId};
 use crate::message::{Op, Task};
 use crate::planted::{Bug, on};
 use crate::rare::Rare;
@@ -24,7 +24,7 @@ use super::admit::needs_wait;
 use super::issue::bind_whole;
 
 impl<B: Backend> Server<B> {
-    /// Issues a launch or mark of a lone stream straight from its message, of which nothing needs to be
+    /// Issues a launch, mark or replay of a lone stream straight from its message, of which nothing needs to be
     /// dropped. Says no, having done nothing, where it is to go another way.
     ///
     /// This is the way of nearly every message of a busy device, so it looks up everything once.
@@ -42,30 +42,40 @@ impl<B: Backend> Server<B> {
         if !lone || !seated || state.in_flight() >= self.options.max_in_flight as u64 {
             return false;
         }
+        let (object, tasks) = match task.op {
+            Op::Launch { kernel, .. } => (self.links.kernel(kernel).unwrap_or(NO_OBJECT), 1),
+            Op::Replay(recording) => self.recording_and_tasks(recording),
+            _ => (NO_OBJECT, 1),
+        };
         let point = self.next_point(queue);
+        // The tasks of a replay have the cursors from here on; the logs want the last.
+        let last = Point::new(queue, point.cursor + tasks - 1);
         self.bound.clear();
-        let sound = task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, point);
+        let sound = task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, last);
         if !self.after.is_empty() {
             self.issue_waits_after(point);
         }
         self.note_trace(stream, task, point);
-        let kernel = match task.op {
-            Op::Launch { kernel, .. } => self.links.kernel(kernel).unwrap_or(NO_OBJECT),
-            _ => NO_OBJECT,
-        };
         // Sound bindings have no failed ranges: nothing is to be healed.
         match task.op {
             Op::Launch { .. } if sound => {
-                if let Err(failure) = self.launch(task, kernel, point) {
+                if let Err(failure) = self.launch(task, object, point) {
                     self.fail_at(task, failure, point);
                 }
             }
             Op::Mark if sound => self.backend.mark(point.queue, point.cursor),
-            _ => self.run_unsound(task, kernel, point),
+            Op::Replay(_) if sound && object != NO_OBJECT => {
+                self.replay_bound(object, task.scalars(), point, false);
+            }
+            _ => self.run_unsound(task, object, last, point),
         }
+        debug_assert!(
+            self.queues[queue.index()].issued == last.cursor,
+            "a cursor is left out"
+        );
         let actor = &mut self.streams[stream as usize];
         actor.issued += 1;
-        actor.last = point.cursor;
+        actor.last = last.cursor;
         actor.release_credit();
         let state = &self.queues[queue.index()];
         if state.issued - state.flushed >= self.options.max_tasks as u64 {
@@ -161,9 +171,24 @@ impl<B: Backend> Server<B> {
 
     /// A task over a binding that has no memory, or failed ranges.
     #[cold]
-    fn run_unsound(&mut self, task: &mut Task, kernel: u32, point: Point) {
+    fn run_unsound(&mut self, task: &mut Task, object: u32, last: Point, point: Point) {
         let resolved = self.resolve(task);
-        self.run(task, kernel, resolved, point);
+        self.run(task, object, resolved, point);
+        // A replay that came to nothing has taken one cursor, and the logs say that it ends with its last.
+        let state = &mut self.queues[last.queue.index()];
+        if state.issued < last.cursor {
+            state.issued = last.cursor;
+            self.backend.mark(last.queue, last.cursor);
+        }
+    }
+
+    /// The key of a recording, and how many cursors a replay takes.
+    #[inline]
+    fn recording_and_tasks(&self, recording: RecordingId) -> (u32, u64) {
+        match self.links.recording(recording) {
+            Some(key) => (key, self.recordings[key as usize].tasks.len().max(1) as u64),
+            None => (NO_OBJECT, 1),
+        }
     }
 
     /// Issues the waits that were noted for the task that is to be at `place`.

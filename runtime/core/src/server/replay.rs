@@ -30,10 +30,14 @@ impl<B: Backend> Server<B> {
                 return self.fail(task, Failure::input(&self.names.replay, failure));
             }
         };
+        self.replay_bound(key, task.scalars(), point, faulty);
+    }
+
+    /// The same once the parameters are bound, in `bound`; they are faulty where any has failed ranges.
+    pub(super) fn replay_bound(&mut self, key: u32, words: &[u64], point: Point, faulty: bool) {
         if self.recordings[key as usize].tasks.is_empty() {
             return self.backend.mark(point.queue, point.cursor);
         }
-        let words = task.scalars();
         let mut inner: Vec<BoundSlice> = std::mem::take(&mut self.inner);
         let mut begun = 0;
         if !faulty {
