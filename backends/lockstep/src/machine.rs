@@ -1,0 +1,435 @@
+//! One cube: statement by statement, all of its threads that come by.
+
+use millstream_core::kernel::{Cube, NativeArgs};
+use millstream_ir::DType;
+use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
+
+use crate::memory::{Buffer, place};
+use crate::number;
+
+/// A checked function, and where its values lie.
+pub(crate) struct Code {
+    function: Function,
+    threads: usize,
+    /// The first column of each value: it has one for each lane.
+    columns: Vec<usize>,
+    columns_all: usize,
+    /// The first element of each shared array, and of each local.
+    shared: Vec<usize>,
+    shared_all: usize,
+    locals: Vec<usize>,
+    locals_all: usize,
+}
+
+/// Where each begins if they lie one after the other, and where the last one ends.
+fn starts(lens: impl Iterator<Item = usize>) -> (Vec<usize>, usize) {
+    let mut end = 0;
+    let starts = lens.map(|len| {
+        let start = end;
+        end += len;
+        start
+    });
+    (starts.collect(), end)
+}
+
+impl Code {
+    pub(crate) fn new(function: Function) -> Self {
+        let lanes = function.values.iter().map(|of| usize::from(of.lanes));
+        let (columns, columns_all) = starts(lanes);
+        let len = |array: &millstream_ir::ssa::Array| array.len as usize;
+        let (shared, shared_all) = starts(function.shared.iter().map(len));
+        let (locals, locals_all) = starts(function.locals.iter().map(len));
+        Self {
+            threads: function.threads.iter().product::<u32>() as usize,
+            columns,
+            columns_all,
+            shared,
+            shared_all,
+            locals,
+            locals_all,
+            function,
+        }
+    }
+}
+
+/// The memory of a cube, used again by the next one.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// Bits of the values: a column of all threads for each lane of each.
+    columns: Vec<u64>,
+    shared: Vec<u64>,
+    /// A column of all threads for each element.
+    locals: Vec<u64>,
+    /// Lists of threads that no block needs now.
+    spare: Vec<Vec<u32>>,
+}
+
+/// A cube that runs.
+pub(crate) struct Machine<'a> {
+    code: &'a Code,
+    scratch: &'a mut Scratch,
+    cube: &'a Cube,
+    arguments: &'a NativeArgs<'a>,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(
+        code: &'a Code,
+        scratch: &'a mut Scratch,
+        cube: &'a Cube,
+        arguments: &'a NativeArgs<'a>,
+    ) -> Self {
+        // Values are written before they are read, so they may hold anything; locals begin as zeros. A shared array would hold
+        // anything, but not what differs from run to run.
+        scratch.columns.resize(code.columns_all * code.threads, 0);
+        scratch.shared.clear();
+        scratch.shared.resize(code.shared_all, 0);
+        scratch.locals.clear();
+        scratch.locals.resize(code.locals_all * code.threads, 0);
+        Self {
+            code,
+            scratch,
+            cube,
+            arguments,
+        }
+    }
+
+    pub(crate) fn run(mut self) {
+        let mut all = self.list();
+        all.extend(0..self.code.threads as u32);
+        let code = self.code;
+        self.block(&code.function.body, &all);
+        self.scratch.spare.push(all);
+    }
+
+    /// An empty list of threads.
+    fn list(&mut self) -> Vec<u32> {
+        let mut list = self.scratch.spare.pop().unwrap_or_default();
+        list.clear();
+        list
+    }
+
+    fn of(&self, value: ValueId) -> Type {
+        self.code.function.values[value as usize]
+    }
+
+    /// Where a lane of a value begins.
+    fn column(&self, value: ValueId, lane: u8) -> usize {
+        (self.code.columns[value as usize] + usize::from(lane)) * self.code.threads
+    }
+
+    fn get(&self, value: ValueId, lane: u8, thread: u32) -> u64 {
+        self.scratch.columns[self.column(value, lane) + thread as usize]
+    }
+
+    /// Computes a lane for these threads.
+    fn fill(
+        &mut self,
+        (value, lane): (ValueId, u8),
+        threads: &[u32],
+        f: impl Fn(&Self, u32) -> u64,
+    ) {
+        let column = self.column(value, lane);
+        for thread in threads {
+            let bits = f(self, *thread);
+            self.scratch.columns[column + *thread as usize] = bits;
+        }
+    }
+
+    fn block(&mut self, body: &Block, threads: &[u32]) {
+        for stmt in body {
+            match stmt {
+                Stmt::Let { value, op } => self.define(*value, op, threads),
+                Stmt::Store { to, at, value } => {
+                    for thread in threads {
+                        self.store((*to, *at), *value, *thread);
+                    }
+                }
+                Stmt::AtomicAdd { to, at, value } => {
+                    for thread in threads {
+                        self.add((*to, *at), *value, *thread);
+                    }
+                }
+                Stmt::If {
+                    condition,
+                    then,
+                    otherwise,
+                } => {
+                    for (block, taken) in [(then, 1), (otherwise, 0)] {
+                        let mut some = self.list();
+                        let comes = |thread: &&u32| self.get(*condition, 0, **thread) == taken;
+                        some.extend(threads.iter().filter(comes));
+                        if !some.is_empty() && !block.is_empty() {
+                            self.block(block, &some);
+                        }
+                        self.scratch.spare.push(some);
+                    }
+                }
+                Stmt::For {
+                    index,
+                    start,
+                    end,
+                    step,
+                    body,
+                    ..
+                } => self.turns([*index, *start, *end, *step], body, threads),
+                // All are here: they go together.
+                Stmt::Barrier => {}
+                other => panic!("this interpreter is older than `{other:?}`"),
+            }
+        }
+    }
+
+    fn turns(&mut self, [index, start, end, step]: [ValueId; 4], body: &Block, threads: &[u32]) {
+        let mut some = self.list();
+        some.extend(
+            threads
+                .iter()
+                .filter(|thread| self.get(step, 0, **thread) as i64 >= 1),
+        );
+        self.fill((index, 0), &some, |m, thread| m.get(start, 0, thread));
+        loop {
+            some.retain(|thread| {
+                (self.get(index, 0, *thread) as i64) < self.get(end, 0, *thread) as i64
+            });
+            if some.is_empty() {
+                break;
+            }
+            self.block(body, &some);
+            // Past the last number there is no turn either.
+            let next = |m: &Self, thread| {
+                let [index, step] = [index, step].map(|value| m.get(value, 0, thread) as i64);
+                index.saturating_add(step) as u64
+            };
+            self.fill((index, 0), &some, next);
+        }
+        self.scratch.spare.push(some);
+    }
+
+    fn buffer(&self, index: u16) -> Buffer {
+        let index = usize::from(index);
+        let dtype = self.code.function.params[index].dtype;
+        // SAFETY: accesses are atomics of whole elements, and the verifier lets no buffer be written that is only read.
+        let (pointer, bytes) = unsafe { self.arguments.raw::<u8>(index) };
+        let len = bytes / dtype.size();
+        Buffer {
+            pointer,
+            len,
+            dtype,
+        }
+    }
+
+    /// The place of an access by a thread.
+    fn place(&self, (memory, at): (Memory, Option<ValueId>), lanes: u8, thread: u32) -> usize {
+        let function = &self.code.function;
+        let index = at.map_or(0, |at| self.get(at, 0, thread) as i64);
+        let (name, len) = match memory {
+            Memory::Param(param) => (
+                &function.params[usize::from(param)].name,
+                self.buffer(param).len,
+            ),
+            Memory::Shared(array) => {
+                let array = &function.shared[usize::from(array)];
+                (&array.name, array.len as usize)
+            }
+            Memory::Local(array) => {
+                let array = &function.locals[usize::from(array)];
+                (&array.name, array.len as usize)
+            }
+        };
+        place(name, index, lanes, len, !matches!(memory, Memory::Local(_)))
+    }
+
+    /// The element so far behind an access's place.
+    fn element(&self, memory: Memory, place: usize, thread: u32) -> u64 {
+        match memory {
+            // SAFETY: the place is within the buffer; buffers are aligned (checked at launch) and live during it.
+            Memory::Param(param) => unsafe { self.buffer(param).load(place) },
+            Memory::Shared(array) => {
+                self.scratch.shared[self.code.shared[usize::from(array)] + place]
+            }
+            Memory::Local(array) => {
+                let element = self.code.locals[usize::from(array)] + place;
+                self.scratch.locals[element * self.code.threads + thread as usize]
+            }
+        }
+    }
+
+    fn set_element(&mut self, memory: Memory, place: usize, thread: u32, bits: u64) {
+        match memory {
+            // SAFETY: as in `element`; the verifier saw that it is not only read.
+            Memory::Param(param) => unsafe { self.buffer(param).store(place, bits) },
+            Memory::Shared(array) => {
+                self.scratch.shared[self.code.shared[usize::from(array)] + place] = bits;
+            }
+            Memory::Local(array) => {
+                let element = self.code.locals[usize::from(array)] + place;
+                self.scratch.locals[element * self.code.threads + thread as usize] = bits;
+            }
+        }
+    }
+
+    fn store(&mut self, to: (Memory, Option<ValueId>), value: ValueId, thread: u32) {
+        let lanes = self.of(value).lanes;
+        let place = self.place(to, lanes, thread);
+        for lane in 0..lanes {
+            let bits = self.get(value, lane, thread);
+            self.set_element(to.0, place + usize::from(lane), thread, bits);
+        }
+    }
+
+    fn add(&mut self, (to, at): (Memory, ValueId), value: ValueId, thread: u32) {
+        let dtype = self.of(value).dtype;
+        let Some(sum) = number::binary(millstream_ir::BinaryOp::Add, dtype) else {
+            return;
+        };
+        let place = self.place((to, Some(at)), 1, thread);
+        let more = self.get(value, 0, thread);
+        match to {
+            // SAFETY: as in `set_element`; the verifier lets elements of 4 and 8 bytes alone be added to.
+            Memory::Param(param) => unsafe {
+                self.buffer(param).update(place, |bits| sum(bits, more));
+            },
+            // A cube's threads run on one.
+            _ => {
+                let bits = self.element(to, place, thread);
+                self.set_element(to, place, thread, sum(bits, more));
+            }
+        }
+    }
+
+    fn define(&mut self, value: ValueId, op: &Op, threads: &[u32]) {
+        match op {
+            Op::Load(memory, at) => self.load(value, (*memory, *at), threads),
+            Op::Reduce(scope, op, a) => {
+                if let Some(f) = number::reduction(*op, self.of(*a).dtype) {
+                    self.reduce(value, *scope, *a, f);
+                }
+            }
+            op => {
+                for lane in 0..self.of(value).lanes {
+                    self.compute((value, lane), op, threads);
+                }
+            }
+        }
+    }
+
+    fn load(&mut self, value: ValueId, from: (Memory, Option<ValueId>), threads: &[u32]) {
+        let lanes = self.of(value).lanes;
+        for thread in threads {
+            let place = self.place(from, lanes, *thread);
+            for lane in 0..lanes {
+                let bits = self.element(from.0, place + usize::from(lane), *thread);
+                let column = self.column(value, lane);
+                self.scratch.columns[column + *thread as usize] = bits;
+            }
+        }
+    }
+
+    /// Makes one value of those of all threads, or of each row of them. All are here: the verifier saw to that.
+    fn reduce(&mut self, value: ValueId, scope: Scope, a: ValueId, f: number::Two) {
+        let threads = self.code.threads;
+        let together = match scope {
+            Scope::Cube => threads,
+            Scope::Row => self.code.function.threads[0] as usize,
+        };
+        let (from, to) = (self.column(a, 0), self.column(value, 0));
+        for first in (0..threads).step_by(together) {
+            let some = &self.scratch.columns[from + first..from + first + together];
+            let made = some.iter().copied().reduce(f).unwrap_or_default();
+            self.scratch.columns[to + first..to + first + together].fill(made);
+        }
+    }
+
+    /// One lane of what is made of values alone.
+    fn compute(&mut self, to: (ValueId, u8), op: &Op, threads: &[u32]) {
+        let lane = to.1;
+        let of = self.of(to.0);
+        match op {
+            Op::Const(bits) => self.fill(to, threads, |_, _| *bits),
+            Op::Scalar(index) => {
+                let word: u64 = self.arguments.scalar(usize::from(*index));
+                let word = match of.dtype {
+                    DType::Bool => u64::from(word as u8 != 0),
+                    dtype => word & number::mask(dtype),
+                };
+                self.fill(to, threads, |_, _| word);
+            }
+            Op::Position(position, axis) => {
+                self.fill(to, threads, |m, thread| {
+                    m.position(*position, *axis, thread)
+                });
+            }
+            Op::Lane(a, from) => self.fill(to, threads, |m, thread| m.get(*a, *from, thread)),
+            Op::Splat(a) => self.fill(to, threads, |m, thread| m.get(*a, 0, thread)),
+            Op::Pack(lanes) => {
+                let a = lanes[usize::from(lane)];
+                self.fill(to, threads, |m, thread| m.get(a, 0, thread));
+            }
+            Op::Bits(a) => self.fill(to, threads, |m, thread| m.get(*a, lane, thread)),
+            Op::Unary(op, a) => {
+                if let Some(f) = number::unary(*op, of.dtype) {
+                    self.fill(to, threads, |m, thread| f(m.get(*a, lane, thread)));
+                }
+            }
+            Op::Binary(op, a, b) => {
+                if let Some(f) = number::binary(*op, of.dtype) {
+                    self.two(to, (*a, *b), f, threads);
+                }
+            }
+            Op::Compare(op, a, b) => {
+                if let Some(f) = number::compare(*op, self.of(*a).dtype) {
+                    self.two(to, (*a, *b), f, threads);
+                }
+            }
+            Op::Select(condition, a, b) => self.fill(to, threads, |m, thread| {
+                let taken = m.get(*condition, lane, thread) != 0;
+                m.get(if taken { *a } else { *b }, lane, thread)
+            }),
+            Op::Cast(a) => {
+                let (from, into) = (self.of(*a).dtype, of.dtype);
+                let cast = |m: &Self, thread| number::cast(m.get(*a, lane, thread), from, into);
+                self.fill(to, threads, cast);
+            }
+            Op::Fma(a, b, c) => {
+                if let Some(f) = number::fma(of.dtype) {
+                    self.fill(to, threads, |m, thread| {
+                        let [a, b, c] = [*a, *b, *c].map(|value| m.get(value, lane, thread));
+                        f(a, b, c)
+                    });
+                }
+            }
+            Op::Random(seed, counter) => self.two(to, (*seed, *counter), number::random, threads),
+            other => panic!("this interpreter is older than `{other:?}`"),
+        }
+    }
+
+    fn two(
+        &mut self,
+        to: (ValueId, u8),
+        (a, b): (ValueId, ValueId),
+        f: number::Two,
+        threads: &[u32],
+    ) {
+        let lane = to.1;
+        self.fill(to, threads, |m, thread| {
+            f(m.get(a, lane, thread), m.get(b, lane, thread))
+        });
+    }
+
+    fn position(&self, position: Position, axis: Axis, thread: u32) -> u64 {
+        let [x, y, _] = self.code.function.threads;
+        let at = match axis {
+            Axis::X => 0,
+            Axis::Y => 1,
+            Axis::Z => 2,
+        };
+        let found = match position {
+            Position::Thread => [thread % x, thread / x % y, thread / x / y][at],
+            Position::Threads => self.code.function.threads[at],
+            Position::Cube => [self.cube.x(), self.cube.y(), self.cube.z()][at],
+            Position::Cubes => self.cube.counts()[at],
+        };
+        found.into()
+    }
+}
