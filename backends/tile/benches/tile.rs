@@ -1,0 +1,333 @@
+//! The interpreter beside loops written by hand, one thread, in one run: `cargo bench -p millstream-tile`.
+//!
+//! Each row is measured in rounds, the two one after the other, so that what else the machine does meets both; told are
+//! medians and, in brackets, minima.
+
+#![allow(missing_docs, reason = "a bench has no users")]
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use millstream_core::kernel::NativeView;
+use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
+use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
+use millstream_tile::{Alone, Code};
+
+/// Builds a nest over `f32`.
+#[derive(Default)]
+struct Draft(Nest);
+
+impl Draft {
+    fn new(outer: usize, inner: usize, words: usize) -> Self {
+        Self(Nest {
+            outer,
+            inner,
+            words,
+            ..Nest::default()
+        })
+    }
+
+    fn access(&mut self, mode: BufferMode, strides: &[Stride]) -> u16 {
+        let buffer = self.0.buffers.len() as u16;
+        self.0.buffers.push(Buffer {
+            dtype: DType::F32,
+            mode,
+        });
+        self.0.accesses.push(Access {
+            buffer,
+            offset: None,
+            strides: strides.to_vec(),
+        });
+        buffer
+    }
+
+    fn value(&mut self, op: Op) -> u16 {
+        self.0.values.push(Value {
+            dtype: DType::F32,
+            op,
+        });
+        self.0.values.len() as u16 - 1
+    }
+
+    fn load(&mut self, strides: &[Stride]) -> u16 {
+        let access = self.access(BufferMode::Read, strides);
+        self.value(Op::Load(access))
+    }
+
+    fn constant(&mut self, value: f32) -> u16 {
+        self.value(Op::Const(value.to_bits().into()))
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: u16, b: u16) -> u16 {
+        self.value(Op::Binary(op, a, b))
+    }
+
+    fn store(mut self, value: u16, strides: &[Stride]) -> Code {
+        let access = self.access(BufferMode::Write, strides);
+        self.0.stores.push(Store {
+            access,
+            value,
+            level: Level::Inner,
+            scatter: None,
+        });
+        Code::compile(&Program::Nest(self.0)).expect("it fits")
+    }
+}
+
+const ONE: [Stride; 1] = [Stride::One];
+const ROW: [Stride; 2] = [Stride::Word(2), Stride::One];
+
+fn chain() -> Code {
+    let mut draft = Draft::new(1, 0, 1);
+    let [a, b, c] = [0; 3].map(|_| draft.load(&ONE));
+    let product = draft.binary(BinaryOp::Mul, a, b);
+    let sum = draft.binary(BinaryOp::Add, product, c);
+    let result = draft.value(Op::Unary(UnaryOp::Exp, sum));
+    draft.store(result, &ONE)
+}
+
+fn gelu() -> Code {
+    let mut draft = Draft::new(1, 0, 1);
+    let x = draft.load(&ONE);
+    let (k, s, one) = (
+        draft.constant(0.044715),
+        draft.constant(-1.595_769_1),
+        draft.constant(1.0),
+    );
+    let square = draft.binary(BinaryOp::Mul, x, x);
+    let cube = draft.binary(BinaryOp::Mul, square, x);
+    let cube = draft.binary(BinaryOp::Mul, cube, k);
+    let sum = draft.binary(BinaryOp::Add, cube, x);
+    let scaled = draft.binary(BinaryOp::Mul, sum, s);
+    let power = draft.value(Op::Unary(UnaryOp::Exp, scaled));
+    let below = draft.binary(BinaryOp::Add, power, one);
+    let result = draft.binary(BinaryOp::Div, x, below);
+    draft.store(result, &ONE)
+}
+
+fn softmax() -> Code {
+    let mut draft = Draft::new(1, 1, 3);
+    let x = draft.load(&ROW);
+    let greatest = draft.value(Op::Reduce(ReduceOp::Max, x));
+    let below = draft.binary(BinaryOp::Sub, x, greatest);
+    let power = draft.value(Op::Unary(UnaryOp::Exp, below));
+    let sum = draft.value(Op::Reduce(ReduceOp::Sum, power));
+    let one = draft.constant(1.0);
+    let inverse = draft.binary(BinaryOp::Div, one, sum);
+    let result = draft.binary(BinaryOp::Mul, power, inverse);
+    draft.store(result, &ROW)
+}
+
+fn layer_norm() -> Code {
+    let mut draft = Draft::new(1, 1, 5);
+    let x = draft.load(&ROW);
+    let [scale, shift] = [0; 2].map(|_| draft.load(&[Stride::Zero, Stride::One]));
+    let sum = draft.value(Op::Reduce(ReduceOp::Sum, x));
+    let count = draft.value(Op::Word(3));
+    let mean = draft.binary(BinaryOp::Div, sum, count);
+    let centered = draft.binary(BinaryOp::Sub, x, mean);
+    let square = draft.binary(BinaryOp::Mul, centered, centered);
+    let squares = draft.value(Op::Reduce(ReduceOp::Sum, square));
+    let variance = draft.binary(BinaryOp::Div, squares, count);
+    let epsilon = draft.value(Op::Word(4));
+    let variance = draft.binary(BinaryOp::Add, variance, epsilon);
+    let deviation = draft.value(Op::Unary(UnaryOp::Sqrt, variance));
+    let one = draft.constant(1.0);
+    let inverse = draft.binary(BinaryOp::Div, one, deviation);
+    let normal = draft.binary(BinaryOp::Mul, centered, inverse);
+    let scaled = draft.binary(BinaryOp::Mul, normal, scale);
+    let shifted = draft.binary(BinaryOp::Add, scaled, shift);
+    draft.store(shifted, &ROW)
+}
+
+/// The loops as one would write them for this processor; unsafe, as they need its instructions.
+mod hand {
+    const ROUND: f32 = 12_582_912.0;
+
+    #[inline(always)]
+    fn exp(x: f32) -> f32 {
+        let x = if x < -87.3 { -87.3 } else { x };
+        let x = if x > 88.3 { 88.3 } else { x };
+        let t = x.mul_add(std::f32::consts::LOG2_E, ROUND);
+        let n = t - ROUND;
+        let f = n.mul_add(-0.693_359_4, x);
+        let f = n.mul_add(2.121_944_4e-4, f);
+        let mut p = 1.987_569_1e-4_f32;
+        for c in [
+            1.398_199_9e-3,
+            8.333_452e-3,
+            4.166_579_6e-2,
+            1.666_666_5e-1,
+            5.000_000_1e-1,
+        ] {
+            p = p.mul_add(f, c);
+        }
+        (p.mul_add(f * f, f) + 1.0) * f32::from_bits((t.to_bits() << 23).wrapping_add(0x3f80_0000))
+    }
+
+    macro_rules! both {
+        ($($name:ident($($a:ident: $t:ty),*) $body:block)*) => {$(
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl"))]
+            pub(super) unsafe fn $name($($a: $t),*) $body
+        )*};
+    }
+
+    both! {
+        chain(a: &[f32], b: &[f32], c: &[f32], out: &mut [f32]) {
+            for (((out, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
+                *out = exp(a * b + c);
+            }
+        }
+        gelu(x: &[f32], _b: &[f32], _c: &[f32], out: &mut [f32]) {
+            for (out, x) in out.iter_mut().zip(x) {
+                *out = x / (1.0 + exp((x * x * x).mul_add(0.044715, *x) * -1.595_769_1));
+            }
+        }
+        softmax(x: &[f32], _b: &[f32], _c: &[f32], out: &mut [f32]) {
+            for (x, out) in x.chunks(1024).zip(out.chunks_mut(1024)) {
+                let mut greatest = [f32::NEG_INFINITY; 64];
+                for block in x.as_chunks::<64>().0 {
+                    for (greatest, x) in greatest.iter_mut().zip(block) {
+                        *greatest = if x > greatest { *x } else { *greatest };
+                    }
+                }
+                let greatest = greatest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                let mut sums = [0_f32; 64];
+                for (out, x) in out.as_chunks_mut::<64>().0.iter_mut().zip(x.as_chunks::<64>().0) {
+                    for lane in 0..64 {
+                        let power = exp(x[lane] - greatest);
+                        out[lane] = power;
+                        sums[lane] += power;
+                    }
+                }
+                let inverse = 1.0 / sums.iter().sum::<f32>();
+                out.iter_mut().for_each(|out| *out *= inverse);
+            }
+        }
+        layer_norm(x: &[f32], scale: &[f32], shift: &[f32], out: &mut [f32]) {
+            for (x, out) in x.chunks(1024).zip(out.chunks_mut(1024)) {
+                let (mut sums, mut squares) = ([0_f32; 64], [0_f32; 64]);
+                for block in x.as_chunks::<64>().0 {
+                    for lane in 0..64 {
+                        sums[lane] += block[lane];
+                        squares[lane] = block[lane].mul_add(block[lane], squares[lane]);
+                    }
+                }
+                let mean = sums.iter().sum::<f32>() / 1024.0;
+                let variance = squares.iter().sum::<f32>() / 1024.0 - mean * mean;
+                let inverse = 1.0 / (variance + 1e-5).sqrt();
+                for (((out, x), scale), shift) in out.iter_mut().zip(x).zip(scale).zip(shift) {
+                    *out = ((x - mean) * inverse).mul_add(*scale, *shift);
+                }
+            }
+        }
+    }
+}
+
+type Hand = unsafe fn(&[f32], &[f32], &[f32], &mut [f32]);
+
+/// One row: how long ours takes, how long the loop by hand, and their ratio.
+fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], times: u32) {
+    let buffer = |len: usize, seed: usize| -> Vec<f32> {
+        (0..len)
+            .map(|index| ((index * 7919 + seed * 31) % 2003) as f32 / 1001.5 - 1.0)
+            .collect()
+    };
+    let mut memory: Vec<Vec<f32>> = lens
+        .iter()
+        .enumerate()
+        .map(|(seed, len)| buffer(*len, seed))
+        .collect();
+    let views: Vec<NativeView> = memory
+        .iter_mut()
+        .filter(|buffer| !buffer.is_empty())
+        .map(|buffer| NativeView {
+            pointer: buffer.as_mut_ptr().cast(),
+            bytes: size_of_val(&buffer[..]) as u64,
+        })
+        .collect();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..41 {
+        let start = Instant::now();
+        for _ in 0..times {
+            // SAFETY: the memory is this bench's own.
+            unsafe { code.run(black_box(&views), black_box(words), &mut Alone) }.expect("it fits");
+        }
+        ours.push(start.elapsed().as_secs_f64() / f64::from(times));
+        let start = Instant::now();
+        for _ in 0..times {
+            let [a, b, c, out] = &mut memory[..] else {
+                return;
+            };
+            // SAFETY: this machine has the instructions, as `main` has found.
+            unsafe { hand(black_box(a), black_box(b), black_box(c), black_box(out)) };
+        }
+        theirs.push(start.elapsed().as_secs_f64() / f64::from(times));
+    }
+    ours.sort_by(f64::total_cmp);
+    theirs.sort_by(f64::total_cmp);
+    let us = |all: &[f64]| format!("{:10.3} ({:10.3})", all[all.len() / 2] * 1e6, all[0] * 1e6);
+    let ratio = ours[ours.len() / 2] / theirs[theirs.len() / 2];
+    println!(
+        "{name:28} ours {} us   by hand {} us   ratio {ratio:.2} ({:.2})",
+        us(&ours),
+        us(&theirs),
+        ours[0] / theirs[0]
+    );
+}
+
+fn main() {
+    #[cfg(target_arch = "x86_64")]
+    if !std::arch::is_x86_feature_detected!("avx512f") {
+        println!("the loops by hand need AVX-512");
+        return;
+    }
+    let (chain, gelu, softmax, norm) = (chain(), gelu(), softmax(), layer_norm());
+    for (name, n, times) in [
+        ("(a*b+c).exp() 1 k", 1000, 10_000),
+        ("(a*b+c).exp() 1 M", 1_000_000, 10),
+        ("(a*b+c).exp() 16 M", 1 << 24, 1),
+    ] {
+        row(name, &chain, hand::chain, [n; 4], &[n as u64], times);
+    }
+    row(
+        "gelu 16 M",
+        &gelu,
+        hand::gelu,
+        [1 << 24, 0, 0, 1 << 24],
+        &[1 << 24],
+        1,
+    );
+    row(
+        "gelu 64 k",
+        &gelu,
+        hand::gelu,
+        [1 << 16, 0, 0, 1 << 16],
+        &[1 << 16],
+        50,
+    );
+    let million = 1 << 20;
+    row(
+        "softmax 1024 x 1024",
+        &softmax,
+        hand::softmax,
+        [million, 0, 0, million],
+        &[1024, 1024, 1024],
+        10,
+    );
+    let words = [
+        1024,
+        1024,
+        1024,
+        u64::from(1024_f32.to_bits()),
+        u64::from(1e-5_f32.to_bits()),
+    ];
+    row(
+        "layer norm 1024 x 1024",
+        &norm,
+        hand::layer_norm,
+        [million, 1024, 1024, million],
+        &words,
+        10,
+    );
+}

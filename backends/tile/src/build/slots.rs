@@ -1,0 +1,83 @@
+//! Gives out slots and registers.
+
+use crate::plan::{Slot, SlotId};
+
+/// Slots in the making.
+#[derive(Default)]
+pub(super) struct Slots {
+    pub(super) slots: Vec<Slot>,
+    pub(super) scalars: Vec<u64>,
+    pub(super) unit: u32,
+    pub(super) registers: u32,
+    pub(super) kept: u32,
+    /// Registers of a body, by their size, that nobody uses now.
+    free: [Vec<SlotId>; 4],
+    /// Those that are given out: slot and size.
+    used: Vec<(SlotId, usize)>,
+}
+
+impl Slots {
+    fn push(&mut self, slot: Slot) -> SlotId {
+        self.slots.push(slot);
+        (self.slots.len() - 1) as SlotId
+    }
+
+    /// One more scalar.
+    pub(super) fn scalar(&mut self, bits: u64) -> SlotId {
+        self.scalars.push(bits);
+        self.push(Slot::Scalar((self.scalars.len() - 1) as u32))
+    }
+
+    /// The scalar with the position, which is the first slot.
+    pub(super) fn position(&self) -> SlotId {
+        0
+    }
+
+    /// Something that moves.
+    pub(super) fn placed(&mut self) -> SlotId {
+        self.push(Slot::Placed)
+    }
+
+    /// A register that stays in use.
+    pub(super) fn lasting(&mut self, size: usize) -> SlotId {
+        let (unit, index) = (self.unit, self.registers);
+        self.unit += size as u32;
+        self.registers += 1;
+        self.push(Slot::Register { unit, index })
+    }
+
+    /// A register that can be freed.
+    pub(super) fn register(&mut self, size: usize) -> SlotId {
+        let slot = match self.free[size.ilog2() as usize].pop() {
+            Some(slot) => slot,
+            None => self.lasting(size),
+        };
+        self.used.push((slot, size));
+        slot
+    }
+
+    /// Room for a value of every element of a row.
+    pub(super) fn kept(&mut self, size: usize) -> SlotId {
+        let unit = self.kept;
+        self.kept += size as u32;
+        self.push(Slot::Kept {
+            unit,
+            size: size as u32,
+        })
+    }
+
+    /// Gives a register back, if the slot is one that can be.
+    pub(super) fn free(&mut self, slot: SlotId) {
+        if let Some(place) = self.used.iter().position(|(used, _)| *used == slot) {
+            let (slot, size) = self.used.swap_remove(place);
+            self.free[size.ilog2() as usize].push(slot);
+        }
+    }
+
+    /// Gives all back.
+    pub(super) fn free_all(&mut self) {
+        for (slot, size) in std::mem::take(&mut self.used) {
+            self.free[size.ilog2() as usize].push(slot);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Halves as bits. They are loaded, stored and cast, never computed with.
+//!
+//! Everything goes through `f32` (which holds every half) without branches, so that loops vectorize. What is wider than
+//! `f32` is first cut to it *to odd*: a lost bit stays visible in the lowest one, so that rounding twice is as good as once.
+
+/// IEEE half precision.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(transparent)]
+pub(crate) struct F16(pub(crate) u16);
+
+/// The upper half of an `f32`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(transparent)]
+pub(crate) struct Bf16(pub(crate) u16);
+
+impl F16 {
+    #[inline(always)]
+    pub(crate) fn to_f32(self) -> f32 {
+        /// 2^112: exponents of halves are biased by 15, those of `f32` by 127.
+        const REBIAS: f32 = f32::from_bits((254 - 15) << 23);
+        let magnitude = u32::from(self.0 & 0x7fff) << 13;
+        let sign = u32::from(self.0 & 0x8000) << 16;
+        // A multiplication makes subnormals right; infinities and NaNs get their exponent after it.
+        let scaled = (f32::from_bits(magnitude) * REBIAS).to_bits();
+        let special = if magnitude >= 0x7c00 << 13 {
+            0xff << 23
+        } else {
+            0
+        };
+        f32::from_bits(scaled | special | sign)
+    }
+
+    #[inline(always)]
+    pub(crate) fn of_f32(value: f32) -> Self {
+        /// From here on it is infinity.
+        const OVER: u32 = (127 + 16) << 23;
+        /// Below it is subnormal: an addition rounds it at the right bit.
+        const UNDER: u32 = (127 - 14) << 23;
+        const MAGIC: f32 = f32::from_bits(((127 - 15) + (23 - 10) + 1) << 23);
+        let bits = value.to_bits();
+        let sign = (bits >> 16) & 0x8000;
+        let magnitude = bits & 0x7fff_ffff;
+        let special = if magnitude > 0xff << 23 {
+            0x7e00
+        } else {
+            0x7c00
+        };
+        let small = (f32::from_bits(magnitude) + MAGIC)
+            .to_bits()
+            .wrapping_sub(MAGIC.to_bits());
+        let odd = (magnitude >> 13) & 1;
+        let usual = magnitude
+            .wrapping_sub((127 - 15) << 23)
+            .wrapping_add(0xfff + odd)
+            >> 13;
+        let rounded = if magnitude < UNDER { small } else { usual };
+        let found = if magnitude >= OVER { special } else { rounded };
+        F16((found | sign) as u16)
+    }
+}
+
+impl Bf16 {
+    #[inline(always)]
+    pub(crate) fn to_f32(self) -> f32 {
+        f32::from_bits(u32::from(self.0) << 16)
+    }
+
+    #[inline(always)]
+    pub(crate) fn of_f32(value: f32) -> Self {
+        let bits = value.to_bits();
+        let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
+        // A NaN stays one, quiet.
+        let nan = (bits >> 16) | 0x40;
+        Bf16(if value != value { nan } else { rounded } as u16)
+    }
+}
+
+/// As `f32`, to odd where it does not fit.
+#[inline(always)]
+pub(crate) fn to_odd(value: f64) -> f32 {
+    let near = value as f32;
+    let bits = near.to_bits();
+    let back = near as f64;
+    if back == value || value != value || bits & 1 == 1 {
+        return near;
+    }
+    // Its neighbour on the other side of the value is the odd one. Of infinity that is the greatest finite one.
+    let too_great = back.abs() > value.abs();
+    f32::from_bits(if too_great { bits - 1 } else { bits + 1 })
+}
+
+/// As `f64`, to odd where it does not fit.
+#[inline(always)]
+pub(crate) fn integer_to_odd(value: i128) -> f64 {
+    let near = value as f64;
+    let bits = near.to_bits();
+    let back = near as i128;
+    if back == value || bits & 1 == 1 {
+        return near;
+    }
+    let too_great = back.abs() > value.abs();
+    f64::from_bits(if too_great { bits - 1 } else { bits + 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nearest to even, by looking at all.
+    fn nearest(value: f64, decode: impl Fn(u16) -> f32, infinity: u16) -> u16 {
+        let magnitude = value.abs();
+        let place = |bits: u16| f64::from(decode(bits));
+        // Positive halves are in the order of their bits.
+        let (mut low, mut high) = (0_u16, infinity);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if place(middle) <= magnitude {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        let top = if high == infinity {
+            2.0 * place(infinity - 1) - place(infinity - 2)
+        } else {
+            place(high)
+        };
+        let (below, above) = (magnitude - place(low), top - magnitude);
+        let up = above < below || (above == below && low & 1 == 1);
+        let found = if up { high } else { low };
+        found | if value.is_sign_negative() { 0x8000 } else { 0 }
+    }
+
+    #[test]
+    fn every_half_goes_to_f32_and_back() {
+        for bits in 0..=u16::MAX {
+            let value = F16(bits).to_f32();
+            if value.is_nan() {
+                assert!(F16::of_f32(value).to_f32().is_nan());
+            } else {
+                assert_eq!(F16::of_f32(value).0, bits, "{value}");
+            }
+            let value = Bf16(bits).to_f32();
+            if value.is_nan() {
+                assert!(Bf16::of_f32(value).to_f32().is_nan());
+            } else {
+                assert_eq!(Bf16::of_f32(value).0, bits, "{value}");
+            }
+        }
+        assert_eq!(F16(0x3c00).to_f32(), 1.0);
+        assert_eq!(F16(1).to_f32(), 2_f32.powi(-24));
+        assert_eq!(F16(0x7c00).to_f32(), f32::INFINITY);
+    }
+
+    #[test]
+    fn rounding_is_to_nearest_even_from_every_width() {
+        let mut state = 1_u64;
+        for _ in 0..200_000 {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            let scale = 2_f64.powi((state >> 58) as i32 - 32);
+            // Many of them near ties: few bits set.
+            let value = ((state >> 20) as u32 as i32 as f64 / 1e9) * scale;
+            let value = if state & 1 == 0 {
+                value
+            } else {
+                f64::from_bits(value.to_bits() & (!0 << 41))
+            };
+            let half = nearest(value, |bits| F16(bits).to_f32(), 0x7c00);
+            assert_eq!(F16::of_f32(to_odd(value)).0, half, "{value:e}");
+            let half = nearest(value as f32 as f64, |bits| F16(bits).to_f32(), 0x7c00);
+            assert_eq!(F16::of_f32(value as f32).0, half, "{value:e}");
+            let half = nearest(value, |bits| Bf16(bits).to_f32(), 0x7f80);
+            assert_eq!(Bf16::of_f32(to_odd(value)).0, half, "{value:e}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Between types: floats to integers cut towards zero and saturate, integers wrap, anything to truth is whether it is not zero.
+
+use std::marker::PhantomData;
+
+use millstream_ir::DType;
+
+use super::{tile, tile_mut};
+use crate::half::{Bf16, F16, integer_to_odd, to_odd};
+use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
+use crate::number::Truth;
+
+/// A value of one type as one of another.
+trait Cast<U>: Copy {
+    fn cast(self) -> U;
+}
+
+macro_rules! plain {
+    ($from:ident => $($to:ident),*) => {$(
+        impl Cast<$to> for $from {
+            #[inline(always)]
+            fn cast(self) -> $to { self as $to }
+        }
+    )*};
+}
+
+macro_rules! numbers {
+    ($($t:ident: $zero:literal),*) => {$(
+        plain!($t => f64, i64, u64, f32, i32, u32, i16, u16, i8, u8);
+        impl Cast<Truth> for $t {
+            #[inline(always)]
+            fn cast(self) -> Truth { Truth::of(self != $zero) }
+        }
+        impl Cast<$t> for Truth {
+            #[inline(always)]
+            fn cast(self) -> $t { u8::from(self.is_true()) as $t }
+        }
+        impl Cast<$t> for F16 {
+            #[inline(always)]
+            fn cast(self) -> $t { self.to_f32() as $t }
+        }
+        impl Cast<$t> for Bf16 {
+            #[inline(always)]
+            fn cast(self) -> $t { self.to_f32() as $t }
+        }
+    )*};
+}
+
+numbers! { f64: 0.0, f32: 0.0, i64: 0, u64: 0, i32: 0, u32: 0, i16: 0, u16: 0, i8: 0, u8: 0 }
+
+impl Cast<Truth> for Truth {
+    #[inline(always)]
+    fn cast(self) -> Truth {
+        Truth::of(self.is_true())
+    }
+}
+
+/// To halves, by way of an `f32` that is `$cut` out of the value.
+macro_rules! halves {
+    ($($from:ty: $value:ident => $cut:expr;)*) => {$(
+        impl Cast<F16> for $from {
+            #[inline(always)]
+            fn cast(self) -> F16 { let $value = self; F16::of_f32($cut) }
+        }
+        impl Cast<Bf16> for $from {
+            #[inline(always)]
+            fn cast(self) -> Bf16 { let $value = self; Bf16::of_f32($cut) }
+        }
+    )*};
+}
+
+halves! {
+    f64: x => to_odd(x);
+    f32: x => x;
+    i64: x => to_odd(integer_to_odd(i128::from(x)));
+    u64: x => to_odd(integer_to_odd(i128::from(x)));
+    i32: x => to_odd(f64::from(x));
+    u32: x => to_odd(f64::from(x));
+    i16: x => f32::from(x);
+    u16: x => f32::from(x);
+    i8: x => f32::from(x);
+    u8: x => f32::from(x);
+    Truth: x => f32::from(u8::from(x.is_true()));
+    F16: x => x.to_f32();
+    Bf16: x => x.to_f32();
+}
+
+impl Cast<Truth> for F16 {
+    #[inline(always)]
+    fn cast(self) -> Truth {
+        Truth::of(self.0 & 0x7fff != 0)
+    }
+}
+
+impl Cast<Truth> for Bf16 {
+    #[inline(always)]
+    fn cast(self) -> Truth {
+        Truth::of(self.0 & 0x7fff != 0)
+    }
+}
+
+struct Casts<T, U>(PhantomData<(T, U)>);
+
+impl<T: Cast<U>, U> Loop for Casts<T, U> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (d, a) = unsafe { (tile_mut::<U>(d, n), tile::<T>(a, n)) };
+        for (d, a) in d.iter_mut().zip(a) {
+            *d = a.cast();
+        }
+    }
+}
+
+macro_rules! table {
+    ($from:expr, $to:expr, $level:expr; $($dtype:ident $t:ident)*) => {
+        match $from {
+            $(DType::$dtype => table!(@to $t, $to, $level; F64 f64 I64 i64 U64 u64 F32 f32 I32 i32 U32 u32 F16 F16
+                Bf16 Bf16 I16 i16 U16 u16 I8 i8 U8 u8 Bool Truth),)*
+            _ => return None,
+        }
+    };
+    (@to $from:ident, $to:expr, $level:expr; $($dtype:ident $t:ident)*) => {
+        match $to {
+            $(DType::$dtype => kernel::<Casts<$from, $t>>($level),)*
+            _ => return None,
+        }
+    };
+}
+
+/// The loop of a cast, if there is one.
+pub(crate) fn cast(from: DType, to: DType, level: Level) -> Option<Kernel> {
+    Some(
+        table!(from, to, level; F64 f64 I64 i64 U64 u64 F32 f32 I32 i32 U32 u32 F16 F16
+        Bf16 Bf16 I16 i16 U16 u16 I8 i8 U8 u8 Bool Truth),
+    )
+}

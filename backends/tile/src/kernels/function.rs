@@ -1,0 +1,126 @@
+//! One value in, by a function of its own: roots, exponentials, angles.
+
+use std::marker::PhantomData;
+
+use millstream_ir::{DType, UnaryOp};
+
+use super::map::Binary;
+use super::{tile, tile_mut};
+use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
+use crate::math;
+
+/// A function in two parts: for usual values, and for all.
+trait Function<T> {
+    fn is_usual(x: T) -> bool;
+    fn usual<A: Arithmetic>(x: T) -> T;
+    fn any<A: Arithmetic>(x: T) -> T;
+}
+
+struct Maps<T, F>(PhantomData<(T, F)>);
+
+impl<T: Copy, F: Function<T>> Loop for Maps<T, F> {
+    /// The usual way, and once more if one value was not.
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (d, a) = unsafe { (tile_mut::<T>(d, n), tile::<T>(a, n)) };
+        let mut unusual = 0_u32;
+        for (d, a) in d.iter_mut().zip(a) {
+            unusual |= u32::from(!F::is_usual(*a));
+            *d = F::usual::<A>(*a);
+        }
+        if unusual != 0 {
+            for (d, a) in d.iter_mut().zip(a) {
+                *d = F::any::<A>(*a);
+            }
+        }
+    }
+}
+
+macro_rules! functions {
+    ($($name:ident of $t:ty, $x:ident: $usual:expr => $short:expr, $any:expr;)*) => {$(
+        struct $name;
+        impl Function<$t> for $name {
+            #[inline(always)]
+            #[allow(unused_variables, reason = "some are usual for all")]
+            fn is_usual($x: $t) -> bool { $usual }
+            #[inline(always)]
+            fn usual<A: Arithmetic>($x: $t) -> $t { $short }
+            #[inline(always)]
+            fn any<A: Arithmetic>($x: $t) -> $t { $any }
+        }
+    )*};
+}
+
+functions! {
+    Exp32 of f32, x: math::f32::exp_is_usual(x) => math::f32::exp_usual::<A>(x), math::f32::exp::<A>(x);
+    Log32 of f32, x: math::f32::log_is_usual(x) => math::f32::log_usual::<A>(x), math::f32::log::<A>(x);
+    Sin32 of f32, x: math::f32::angle_is_usual(x) => math::f32::sin_usual(x), x.sin();
+    Cos32 of f32, x: math::f32::angle_is_usual(x) => math::f32::cos_usual(x), x.cos();
+    Tanh32 of f32, x: true => math::f32::tanh::<A>(x), math::f32::tanh::<A>(x);
+    Erf32 of f32, x: true => math::f32::erf::<A>(x), math::f32::erf::<A>(x);
+    Sqrt32 of f32, x: true => x.sqrt(), x.sqrt();
+    Floor32 of f32, x: true => x.floor(), x.floor();
+    Ceil32 of f32, x: true => x.ceil(), x.ceil();
+    Exp64 of f64, x: math::f64::exp_is_usual(x) => math::f64::exp_usual::<A>(x), math::f64::exp::<A>(x);
+    Log64 of f64, x: true => x.ln(), x.ln();
+    Sin64 of f64, x: true => x.sin(), x.sin();
+    Cos64 of f64, x: true => x.cos(), x.cos();
+    Tanh64 of f64, x: true => x.tanh(), x.tanh();
+    Erf64 of f64, x: true => libm::erf(x), libm::erf(x);
+    Sqrt64 of f64, x: true => x.sqrt(), x.sqrt();
+    Floor64 of f64, x: true => x.floor(), x.floor();
+    Ceil64 of f64, x: true => x.ceil(), x.ceil();
+}
+
+/// The loop of a function, if there is one for the type.
+pub(crate) fn of(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
+    macro_rules! either {
+        ($single:ident, $double:ident) => {
+            match dtype {
+                DType::F32 => kernel::<Maps<f32, $single>>(level),
+                DType::F64 => kernel::<Maps<f64, $double>>(level),
+                _ => return None,
+            }
+        };
+    }
+    Some(match op {
+        UnaryOp::Sqrt => either!(Sqrt32, Sqrt64),
+        UnaryOp::Exp => either!(Exp32, Exp64),
+        UnaryOp::Log => either!(Log32, Log64),
+        UnaryOp::Sin => either!(Sin32, Sin64),
+        UnaryOp::Cos => either!(Cos32, Cos64),
+        UnaryOp::Tanh => either!(Tanh32, Tanh64),
+        UnaryOp::Erf => either!(Erf32, Erf64),
+        UnaryOp::Floor => either!(Floor32, Floor64),
+        UnaryOp::Ceil => either!(Ceil32, Ceil64),
+        _ => return None,
+    })
+}
+
+struct Power;
+
+impl Binary<f32> for Power {
+    type Out = f32;
+    #[inline(always)]
+    fn of(a: f32, b: f32) -> f32 {
+        a.powf(b)
+    }
+}
+
+impl Binary<f64> for Power {
+    type Out = f64;
+    #[inline(always)]
+    fn of(a: f64, b: f64) -> f64 {
+        a.powf(b)
+    }
+}
+
+/// The loop of powers, if there is one for the type.
+pub(crate) fn power(dtype: DType, scalar: [bool; 2], level: Level) -> Option<Kernel> {
+    match dtype {
+        DType::F32 => Some(super::map::map2::<f32, Power>(scalar, level)),
+        DType::F64 => Some(super::map::map2::<f64, Power>(scalar, level)),
+        _ => None,
+    }
+}

@@ -1,0 +1,239 @@
+//! One, two or three values in, one out.
+
+use std::marker::PhantomData;
+
+use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
+
+use super::{function, tile, tile_mut, with_bits, with_type};
+use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
+use crate::number::{Bits, Number, Truth};
+
+/// What is done to one value.
+pub(crate) trait Unary<T> {
+    fn of<A: Arithmetic>(a: T) -> T;
+}
+
+/// What is done to two values.
+pub(crate) trait Binary<T> {
+    type Out;
+    fn of(a: T, b: T) -> Self::Out;
+}
+
+macro_rules! unary {
+    ($($name:ident: $bound:ident, $a:ident => $body:expr;)*) => {$(
+        pub(crate) struct $name;
+        impl<T: $bound> Unary<T> for $name {
+            #[inline(always)]
+            fn of<A: Arithmetic>($a: T) -> T { $body }
+        }
+    )*};
+}
+
+unary! {
+    Neg: Number, a => a.negated();
+    Abs: Number, a => a.absolute();
+    Not: Bits, a => a.inverted();
+}
+
+macro_rules! binary {
+    ($($name:ident: $bound:ident -> $out:ty, $a:ident, $b:ident => $body:expr;)*) => {$(
+        pub(crate) struct $name;
+        impl<T: $bound> Binary<T> for $name {
+            type Out = $out;
+            #[inline(always)]
+            fn of($a: T, $b: T) -> $out { $body }
+        }
+    )*};
+}
+
+binary! {
+    Add: Number -> T, a, b => a.plus(b);
+    Sub: Number -> T, a, b => a.minus(b);
+    Mul: Number -> T, a, b => a.times(b);
+    Div: Number -> T, a, b => a.over(b);
+    Rem: Number -> T, a, b => a.remainder(b);
+    Min: Number -> T, a, b => a.least(b);
+    Max: Number -> T, a, b => a.greatest(b);
+    And: Bits -> T, a, b => a.and(b);
+    Or: Bits -> T, a, b => a.or(b);
+    Xor: Bits -> T, a, b => a.xor(b);
+    Eq: Number -> Truth, a, b => Truth::of(a == b);
+    Ne: Number -> Truth, a, b => Truth::of(a != b);
+    Lt: Number -> Truth, a, b => Truth::of(a < b);
+    Le: Number -> Truth, a, b => Truth::of(a <= b);
+    Gt: Number -> Truth, a, b => Truth::of(a > b);
+    Ge: Number -> Truth, a, b => Truth::of(a >= b);
+}
+
+struct Map1<T, O>(PhantomData<(T, O)>);
+
+impl<T: Copy, O: Unary<T>> Loop for Map1<T, O> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (d, a) = unsafe { (tile_mut::<T>(d, n), tile::<T>(a, n)) };
+        for (d, a) in d.iter_mut().zip(a) {
+            *d = O::of::<A>(*a);
+        }
+    }
+}
+
+/// `SA` and `SB`: is that operand a scalar?
+struct Map2<T, O, const SA: bool, const SB: bool>(PhantomData<(T, O)>);
+
+impl<T: Copy, O: Binary<T>, const SA: bool, const SB: bool> Loop for Map2<T, O, SA, SB> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises; a scalar is one element.
+        unsafe {
+            let d = tile_mut::<O::Out>(d, n);
+            if SA {
+                let (a, b) = (*a.cast::<T>(), tile::<T>(b, n));
+                for (d, b) in d.iter_mut().zip(b) {
+                    *d = O::of(a, *b);
+                }
+            } else if SB {
+                let (a, b) = (tile::<T>(a, n), *b.cast::<T>());
+                for (d, a) in d.iter_mut().zip(a) {
+                    *d = O::of(*a, b);
+                }
+            } else {
+                let (a, b) = (tile::<T>(a, n), tile::<T>(b, n));
+                for ((d, a), b) in d.iter_mut().zip(a).zip(b) {
+                    *d = O::of(*a, *b);
+                }
+            }
+        }
+    }
+}
+
+/// Where the first is true the second, else the third, of which each may be a scalar. The types are as wide as the values: bits
+/// are moved.
+struct Choose<T, const SB: bool, const SC: bool>(PhantomData<T>);
+
+impl<T: Copy, const SB: bool, const SC: bool> Loop for Choose<T, SB, SC> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+        // SAFETY: the caller's promises; a scalar is one element.
+        unsafe {
+            let (d, a) = (tile_mut::<T>(d, n), tile::<u8>(a, n));
+            if SB && SC {
+                let (b, c) = (*b.cast::<T>(), *c.cast::<T>());
+                for (d, a) in d.iter_mut().zip(a) {
+                    *d = if *a != 0 { b } else { c };
+                }
+            } else if SB {
+                let (b, c) = (*b.cast::<T>(), tile::<T>(c, n));
+                for ((d, a), c) in d.iter_mut().zip(a).zip(c) {
+                    *d = if *a != 0 { b } else { *c };
+                }
+            } else if SC {
+                let (b, c) = (tile::<T>(b, n), *c.cast::<T>());
+                for ((d, a), b) in d.iter_mut().zip(a).zip(b) {
+                    *d = if *a != 0 { *b } else { c };
+                }
+            } else {
+                let (b, c) = (tile::<T>(b, n), tile::<T>(c, n));
+                for (((d, a), b), c) in d.iter_mut().zip(a).zip(b).zip(c) {
+                    *d = if *a != 0 { *b } else { *c };
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn map2<T: Copy, O: Binary<T>>(scalar: [bool; 2], level: Level) -> Kernel {
+    match scalar {
+        [true, false] => kernel::<Map2<T, O, true, false>>(level),
+        [false, true] => kernel::<Map2<T, O, false, true>>(level),
+        // Two scalars make one element, which is a tile of one.
+        _ => kernel::<Map2<T, O, false, false>>(level),
+    }
+}
+
+/// The loop of a unary operation, if there is one for the type.
+pub(crate) fn unary(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
+    Some(match op {
+        UnaryOp::Neg => with_type!(dtype, T => kernel::<Map1<T, Neg>>(level), else return None),
+        UnaryOp::Abs => with_type!(dtype, T => kernel::<Map1<T, Abs>>(level), else return None),
+        UnaryOp::Not => with_bits!(dtype, T => kernel::<Map1<T, Not>>(level), else return None),
+        _ => return function::of(op, dtype, level),
+    })
+}
+
+/// The loop of a binary operation on operands of which some are scalars, if there is one for the type.
+pub(crate) fn binary(
+    op: BinaryOp,
+    dtype: DType,
+    scalar: [bool; 2],
+    level: Level,
+) -> Option<Kernel> {
+    match op {
+        BinaryOp::Pow => function::power(dtype, scalar, level),
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => {
+            Some(with_bits!(dtype, T => bits::<T>(op, scalar, level), else return None))
+        }
+        _ => Some(with_type!(dtype, T => arithmetic::<T>(op, scalar, level), else return None)),
+    }
+}
+
+fn bits<T: Bits>(op: BinaryOp, scalar: [bool; 2], level: Level) -> Kernel {
+    match op {
+        BinaryOp::And => map2::<T, And>(scalar, level),
+        BinaryOp::Or => map2::<T, Or>(scalar, level),
+        _ => map2::<T, Xor>(scalar, level),
+    }
+}
+
+fn arithmetic<T: Number>(op: BinaryOp, scalar: [bool; 2], level: Level) -> Kernel {
+    match op {
+        BinaryOp::Sub => map2::<T, Sub>(scalar, level),
+        BinaryOp::Mul => map2::<T, Mul>(scalar, level),
+        BinaryOp::Div => map2::<T, Div>(scalar, level),
+        BinaryOp::Rem => map2::<T, Rem>(scalar, level),
+        BinaryOp::Min => map2::<T, Min>(scalar, level),
+        BinaryOp::Max => map2::<T, Max>(scalar, level),
+        _ => map2::<T, Add>(scalar, level),
+    }
+}
+
+/// The loop of a comparison of values of a type, if there is one.
+pub(crate) fn compare(
+    op: CompareOp,
+    dtype: DType,
+    scalar: [bool; 2],
+    level: Level,
+) -> Option<Kernel> {
+    Some(with_type!(dtype, T => comparison::<T>(op, scalar, level), else return None))
+}
+
+fn comparison<T: Number>(op: CompareOp, scalar: [bool; 2], level: Level) -> Kernel {
+    match op {
+        CompareOp::Eq => map2::<T, Eq>(scalar, level),
+        CompareOp::Ne => map2::<T, Ne>(scalar, level),
+        CompareOp::Lt => map2::<T, Lt>(scalar, level),
+        CompareOp::Le => map2::<T, Le>(scalar, level),
+        CompareOp::Gt => map2::<T, Gt>(scalar, level),
+        CompareOp::Ge => map2::<T, Ge>(scalar, level),
+        // A comparison that is newer than this code is refused by `compile`.
+        _ => map2::<T, Eq>(scalar, level),
+    }
+}
+
+/// The loop of a selection among values of `size` bytes, whose condition is a tile. `scalar`: which of the two are scalars.
+pub(crate) fn choose(size: usize, scalar: [bool; 2], level: Level) -> Kernel {
+    fn of<T: Copy>(scalar: [bool; 2], level: Level) -> Kernel {
+        match scalar {
+            [false, false] => kernel::<Choose<T, false, false>>(level),
+            [true, false] => kernel::<Choose<T, true, false>>(level),
+            [false, true] => kernel::<Choose<T, false, true>>(level),
+            [true, true] => kernel::<Choose<T, true, true>>(level),
+        }
+    }
+    match size {
+        1 => of::<u8>(scalar, level),
+        2 => of::<u16>(scalar, level),
+        4 => of::<u32>(scalar, level),
+        _ => of::<u64>(scalar, level),
+    }
+}

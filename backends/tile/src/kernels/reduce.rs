@@ -1,0 +1,358 @@
+//! Many elements in, one out: along a tile into one accumulator (a *row*), or tile after tile into as many accumulators as
+//! it has elements (*lanes*).
+//!
+//! Sums and products of `f32` are kept in `f64` between tiles, so that their error does not grow with the length. Within a
+//! tile many partial ones go side by side, for speed.
+
+use std::marker::PhantomData;
+
+use millstream_ir::{DType, ReduceOp};
+
+use super::{tile, tile_mut, with_type};
+use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
+use crate::number::{Number, Truth};
+
+/// Partial results side by side in one tile: four vectors of the widest.
+const SIDE_BY_SIDE: usize = 64;
+
+/// A way to make many elements one.
+pub(crate) trait Reduce<T: Copy> {
+    /// What is kept between tiles.
+    type Kept: Copy;
+    const NEUTRAL: Self::Kept;
+    /// What partial results within a tile begin with.
+    const START: T;
+    /// Of two elements, or partial results within a tile.
+    fn both(a: T, b: T) -> T;
+    fn keep(kept: Self::Kept, value: T) -> Self::Kept;
+    fn merge(a: Self::Kept, b: Self::Kept) -> Self::Kept;
+    fn finish(kept: Self::Kept) -> T;
+}
+
+pub(crate) struct Sum;
+pub(crate) struct Prod;
+pub(crate) struct Least;
+pub(crate) struct Greatest;
+
+macro_rules! same_kept {
+    ($name:ident: $($t:ty),*; $start:ident, $both:ident) => {$(
+        impl Reduce<$t> for $name {
+            type Kept = $t;
+            const NEUTRAL: $t = <$t>::$start;
+            const START: $t = <$t>::$start;
+            #[inline(always)]
+            fn both(a: $t, b: $t) -> $t { a.$both(b) }
+            #[inline(always)]
+            fn keep(kept: $t, value: $t) -> $t { kept.$both(value) }
+            #[inline(always)]
+            fn merge(a: $t, b: $t) -> $t { a.$both(b) }
+            #[inline(always)]
+            fn finish(kept: $t) -> $t { kept }
+        }
+    )*};
+}
+
+same_kept! { Sum: f64, i64, u64, i32, u32, i16, u16, i8, u8, Truth; ZERO, plus }
+same_kept! { Prod: f64, i64, u64, i32, u32, i16, u16, i8, u8, Truth; ONE, times }
+same_kept! { Least: f64, f32, i64, u64, i32, u32, i16, u16, i8, u8, Truth; GREATEST, least }
+same_kept! { Greatest: f64, f32, i64, u64, i32, u32, i16, u16, i8, u8, Truth; LEAST, greatest }
+
+macro_rules! wide_kept {
+    ($name:ident, $start:literal, $op:tt) => {
+        impl Reduce<f32> for $name {
+            type Kept = f64;
+            const NEUTRAL: f64 = $start;
+            const START: f32 = $start;
+            #[inline(always)]
+            fn both(a: f32, b: f32) -> f32 { a $op b }
+            #[inline(always)]
+            fn keep(kept: f64, value: f32) -> f64 { kept $op f64::from(value) }
+            #[inline(always)]
+            fn merge(a: f64, b: f64) -> f64 { a $op b }
+            #[inline(always)]
+            fn finish(kept: f64) -> f32 { kept as f32 }
+        }
+    };
+}
+
+wide_kept!(Sum, 0.0, +);
+wide_kept!(Prod, 1.0, *);
+
+/// What reductions of nothing are, in `d`.
+struct Begins<T, R>(PhantomData<(T, R)>);
+
+impl<T: Copy, R: Reduce<T>> Loop for Begins<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, _: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        unsafe { tile_mut::<R::Kept>(d, n) }.fill(R::NEUTRAL);
+    }
+}
+
+/// A tile into one accumulator.
+struct Rows<T, R>(PhantomData<(T, R)>);
+
+impl<T: Copy, R: Reduce<T>> Loop for Rows<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (kept, a) = unsafe { (&mut *d.cast::<R::Kept>(), tile::<T>(a, n)) };
+        let (blocks, rest) = a.as_chunks::<SIDE_BY_SIDE>();
+        if !blocks.is_empty() {
+            let mut partial = [R::START; SIDE_BY_SIDE];
+            for block in blocks {
+                for lane in 0..SIDE_BY_SIDE {
+                    partial[lane] = R::both(partial[lane], block[lane]);
+                }
+            }
+            // In halves, as far as that is one instruction for many.
+            let mut width = SIDE_BY_SIDE / 2;
+            while width >= 4 {
+                for lane in 0..width {
+                    partial[lane] = R::both(partial[lane], partial[lane + width]);
+                }
+                width /= 2;
+            }
+            for value in &partial[..4] {
+                *kept = R::keep(*kept, *value);
+            }
+        }
+        for value in rest {
+            *kept = R::keep(*kept, *value);
+        }
+    }
+}
+
+/// A tile into as many accumulators.
+struct Lanes<T, R>(PhantomData<(T, R)>);
+
+impl<T: Copy, R: Reduce<T>> Loop for Lanes<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (d, a) = unsafe { (tile_mut::<R::Kept>(d, n), tile::<T>(a, n)) };
+        for (kept, value) in d.iter_mut().zip(a) {
+            *kept = R::keep(*kept, *value);
+        }
+    }
+}
+
+/// Accumulators into accumulators.
+struct Merges<T, R>(PhantomData<(T, R)>);
+
+impl<T: Copy, R: Reduce<T>> Loop for Merges<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (d, a) = unsafe { (tile_mut::<R::Kept>(d, n), tile::<R::Kept>(a, n)) };
+        for (kept, other) in d.iter_mut().zip(a) {
+            *kept = R::merge(*kept, *other);
+        }
+    }
+}
+
+/// What came out.
+struct Ends<T, R>(PhantomData<(T, R)>);
+
+impl<T: Copy, R: Reduce<T>> Loop for Ends<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (d, a) = unsafe { (tile_mut::<T>(d, n), tile::<R::Kept>(a, n)) };
+        for (d, kept) in d.iter_mut().zip(a) {
+            *d = R::finish(*kept);
+        }
+    }
+}
+
+/// No element was seen yet.
+const NONE: i64 = -1;
+
+/// Which of two elements an index is for.
+pub(crate) trait Better<T> {
+    fn better(value: T, best: T) -> bool;
+}
+
+impl<T: Number> Better<T> for Least {
+    #[inline(always)]
+    fn better(value: T, best: T) -> bool {
+        value < best || (value.is_nan() && !best.is_nan())
+    }
+}
+
+impl<T: Number> Better<T> for Greatest {
+    #[inline(always)]
+    fn better(value: T, best: T) -> bool {
+        value > best || (value.is_nan() && !best.is_nan())
+    }
+}
+
+/// No index yet, in `d`.
+struct ArgBegins;
+
+impl Loop for ArgBegins {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, _: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        unsafe { tile_mut::<i64>(d, n) }.fill(NONE);
+    }
+}
+
+/// A tile into one index `d` and its element `b`, which is written as well; `c` is the index of the tile's first element.
+struct ArgRows<T, R>(PhantomData<(T, R)>);
+
+impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (index, a, best, first) = unsafe {
+            let best = &mut *b.cast_mut().cast::<T>();
+            (
+                &mut *d.cast::<i64>(),
+                tile::<T>(a, n),
+                best,
+                *c.cast::<i64>(),
+            )
+        };
+        if n == 0 {
+            return;
+        }
+        // The best of the tile first, which vectorizes; most tiles end here.
+        let mut found = R::NEUTRAL;
+        // SAFETY: one accumulator, of the type that is kept.
+        unsafe {
+            Rows::<T, R>::run::<A>(
+                std::ptr::from_mut(&mut found).cast(),
+                a.as_ptr().cast(),
+                b,
+                c,
+                n,
+            );
+        }
+        if *index != NONE && !R::better(found, *best) {
+            return;
+        }
+        let same = |value: &T| *value == found || (value.is_nan() && found.is_nan());
+        let place = a.iter().position(same).unwrap_or(0);
+        (*index, *best) = (first + place as i64, found);
+    }
+}
+
+/// A tile into as many indices `d` and their elements `b`, which is written as well; `c` is the index of all its elements.
+struct ArgLanes<T, R>(PhantomData<(T, R)>);
+
+impl<T: Number, R: Better<T>> Loop for ArgLanes<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (indices, a, best, here) = unsafe {
+            let best = tile_mut::<T>(b.cast_mut(), n);
+            (
+                tile_mut::<i64>(d, n),
+                tile::<T>(a, n),
+                best,
+                *c.cast::<i64>(),
+            )
+        };
+        for ((index, best), value) in indices.iter_mut().zip(best).zip(a) {
+            let takes = *index == NONE || R::better(*value, *best);
+            *best = if takes { *value } else { *best };
+            *index = if takes { here } else { *index };
+        }
+    }
+}
+
+/// Indices `a` of elements `c` into indices `d` of elements `b`, which is written as well. Those of `a` lie behind.
+struct ArgMerges<T, R>(PhantomData<(T, R)>);
+
+impl<T: Number, R: Better<T>> Loop for ArgMerges<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (indices, others, best, theirs) = unsafe {
+            let best = tile_mut::<T>(b.cast_mut(), n);
+            (
+                tile_mut::<i64>(d, n),
+                tile::<i64>(a, n),
+                best,
+                tile::<T>(c, n),
+            )
+        };
+        for (((index, best), other), value) in indices.iter_mut().zip(best).zip(others).zip(theirs)
+        {
+            if *other != NONE && (*index == NONE || R::better(*value, *best)) {
+                (*index, *best) = (*other, *value);
+            }
+        }
+    }
+}
+
+/// The index that came out; of nothing zero.
+struct ArgEnds;
+
+impl Loop for ArgEnds {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (d, a) = unsafe { (tile_mut::<i64>(d, n), tile::<i64>(a, n)) };
+        for (d, index) in d.iter_mut().zip(a) {
+            *d = (*index).max(0);
+        }
+    }
+}
+
+/// The loops of one reduction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reducer {
+    /// `d`: accumulators that have seen nothing.
+    pub(crate) begin: Kernel,
+    /// `d`: one accumulator, `a`: a tile, `b`: its element, if the accumulator is an index, `c`: the first element's index.
+    pub(crate) row: Kernel,
+    /// The same for as many accumulators as elements.
+    pub(crate) lanes: Kernel,
+    /// `d`, `b`: accumulators, and their elements; `a`, `c`: others that lie behind.
+    pub(crate) merge: Kernel,
+    /// `d`: what came out of the accumulators `a`.
+    pub(crate) end: Kernel,
+    /// Bytes of an accumulator.
+    pub(crate) kept: usize,
+    /// Is it an index, with an element?
+    pub(crate) is_index: bool,
+}
+
+fn of<T: Copy, R: Reduce<T>>(level: Level) -> Reducer {
+    Reducer {
+        begin: kernel::<Begins<T, R>>(level),
+        row: kernel::<Rows<T, R>>(level),
+        lanes: kernel::<Lanes<T, R>>(level),
+        merge: kernel::<Merges<T, R>>(level),
+        end: kernel::<Ends<T, R>>(level),
+        kept: size_of::<R::Kept>(),
+        is_index: false,
+    }
+}
+
+fn arg<T: Number, R: Reduce<T, Kept = T> + Better<T>>(level: Level) -> Reducer {
+    Reducer {
+        begin: kernel::<ArgBegins>(level),
+        row: kernel::<ArgRows<T, R>>(level),
+        lanes: kernel::<ArgLanes<T, R>>(level),
+        merge: kernel::<ArgMerges<T, R>>(level),
+        end: kernel::<ArgEnds>(level),
+        kept: size_of::<i64>(),
+        is_index: true,
+    }
+}
+
+/// The loops of a reduction of elements of a type, if there are any.
+pub(crate) fn reducer(op: ReduceOp, dtype: DType, level: Level) -> Option<Reducer> {
+    Some(with_type!(dtype, T => match op {
+        ReduceOp::Sum => of::<T, Sum>(level),
+        ReduceOp::Prod => of::<T, Prod>(level),
+        ReduceOp::Min => of::<T, Least>(level),
+        ReduceOp::Max => of::<T, Greatest>(level),
+        ReduceOp::ArgMin => arg::<T, Least>(level),
+        ReduceOp::ArgMax => arg::<T, Greatest>(level),
+        _ => return None,
+    }, else return None))
+}

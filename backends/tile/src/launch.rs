@@ -1,0 +1,420 @@
+//! What a launch brings, checked: lengths, and where each access walks.
+//!
+//! Nothing is read or written before every access was found to stay in its binding, whatever the words say. After that the
+//! machine trusts its paths.
+
+use millstream_core::kernel::NativeView;
+use millstream_ir::Nest;
+use millstream_ir::nest::{AccessId, Stride};
+
+use crate::AXES_MAX;
+use crate::machine::Tiles;
+use crate::plan::{IndexedAxis, Plan, Scope, Template, Walked};
+use crate::space::{Axes, Path, collapse, order};
+
+/// A launch of a nest. Reused from one to the next: it allocates when it meets a nest with more paths than any before.
+pub(crate) struct Launch {
+    pub(crate) outer: Axes,
+    pub(crate) inner: Axes,
+    /// Those of the plan's walks, and then those of its targets.
+    pub(crate) paths: Vec<Path>,
+    /// May rows be computed in any order, side by side?
+    pub(crate) may_split: bool,
+}
+
+/// Why a launch is refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Misfit {
+    /// There are not enough bindings or words.
+    Few {
+        /// Of what.
+        what: &'static str,
+        /// How many are needed.
+        needed: usize,
+        /// How many there are.
+        given: usize,
+    },
+    /// A length is negative, or the index space cannot be counted.
+    Lengths,
+    /// A binding's memory is not aligned for its elements.
+    Unaligned {
+        /// Which one.
+        binding: usize,
+    },
+    /// An access leaves its binding.
+    Outside {
+        /// Which access.
+        access: usize,
+        /// Which binding.
+        binding: usize,
+        /// The first and the last element that it touches; none if they cannot be counted.
+        reach: Option<(i64, i64)>,
+        /// Elements of the binding.
+        elements: i64,
+    },
+}
+
+impl std::fmt::Display for Misfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Misfit::Few {
+                what,
+                needed,
+                given,
+            } => write!(f, "it takes {needed} {what}, {given} are given"),
+            Misfit::Lengths => f.write_str("its lengths are negative, or more than can be counted"),
+            Misfit::Unaligned { binding } => {
+                write!(f, "binding {binding} is not aligned for its elements")
+            }
+            Misfit::Outside {
+                access,
+                binding,
+                reach: Some((first, last)),
+                elements,
+            } => write!(
+                f,
+                "access {access} reaches from element {first} to {last} of binding {binding}, which has {elements}: \
+                 check the launch's lengths, strides and offsets"
+            ),
+            Misfit::Outside {
+                access,
+                binding,
+                reach: None,
+                ..
+            } => {
+                write!(
+                    f,
+                    "access {access} reaches further over binding {binding} than can be counted"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Misfit {}
+
+/// Elements from the first to the last that something touches.
+pub(crate) type Reach = Option<(i64, i64)>;
+
+/// The reach of a walk with these strides from an offset, unless it cannot be counted. No length is zero.
+#[inline]
+pub(crate) fn reach(offset: i64, lens: &[usize], strides: &[isize]) -> Reach {
+    let (mut first, mut last) = (offset, offset);
+    for (len, stride) in lens.iter().zip(strides) {
+        let span = (*stride as i64).checked_mul(*len as i64 - 1)?;
+        if span < 0 {
+            first = first.checked_add(span)?;
+        } else {
+            last = last.checked_add(span)?;
+        }
+    }
+    Some((first, last))
+}
+
+impl Launch {
+    pub(crate) const fn new() -> Self {
+        Self {
+            outer: Axes::NONE,
+            inner: Axes::NONE,
+            paths: Vec::new(),
+            may_split: true,
+        }
+    }
+
+    /// Reads the lengths: the first words. Answers whether there is anything to do.
+    pub(crate) fn measure(
+        &mut self,
+        nest: &Nest,
+        views: &[NativeView],
+        words: &[u64],
+    ) -> Result<bool, Misfit> {
+        for (what, needed, given) in [
+            ("bindings", nest.buffers.len(), views.len()),
+            ("words", nest.words, words.len()),
+        ] {
+            if given < needed {
+                return Err(Misfit::Few {
+                    what,
+                    needed,
+                    given,
+                });
+            }
+        }
+        let (outer, inner) = words[..nest.rank()].split_at(nest.outer);
+        self.outer = Axes::of(outer).ok_or(Misfit::Lengths)?;
+        self.inner = Axes::of(inner).ok_or(Misfit::Lengths)?;
+        let all = self.outer.total.checked_mul(self.inner.total);
+        all.and_then(|all| isize::try_from(all).ok())
+            .ok_or(Misfit::Lengths)?;
+        Ok(self.outer.total > 0)
+    }
+
+    /// Makes the paths of a plan, each checked, over axes that are as few as can be.
+    pub(crate) fn prepare(
+        &mut self,
+        nest: &Nest,
+        plan: &Plan,
+        views: &[NativeView],
+        words: &[u64],
+    ) -> Result<(), Misfit> {
+        self.paths.clear();
+        for walk in &plan.walks {
+            let mut path = Path::NONE;
+            match walk.walked {
+                Walked::Index(axis) => {
+                    let axis = usize::from(axis);
+                    match axis.checked_sub(nest.outer) {
+                        None => path.outer[axis] = 1,
+                        Some(axis) => path.inner[axis] = 1,
+                    }
+                }
+                Walked::Offsets(access) => self.strides(nest, access, words, &mut path),
+                Walked::Elements(access) => {
+                    self.strides(nest, access, words, &mut path);
+                    self.place(nest, access, views, words, &mut path, walk.scope)?;
+                }
+            }
+            self.paths.push(path);
+        }
+        for target in &plan.targets {
+            let mut path = Path::NONE;
+            self.strides(nest, target.access, words, &mut path);
+            self.place(nest, target.access, views, words, &mut path, target.scope)?;
+            self.paths.push(path);
+        }
+        self.may_split = true;
+        for indexed in &plan.indexed {
+            self.check_indexed(nest, indexed, views, words)?;
+            // Two rows may meet in one place.
+            self.may_split = false;
+        }
+        self.settle_overlaps(plan);
+        self.simplify(plan);
+        Ok(())
+    }
+
+    /// The strides of an access.
+    #[inline]
+    fn strides(&self, nest: &Nest, access: AccessId, words: &[u64], path: &mut Path) {
+        let strides = &nest.accesses[usize::from(access)].strides;
+        let (outer, inner) = strides.split_at(nest.outer);
+        for (to, stride) in path.outer.iter_mut().zip(outer) {
+            *to = resolve(*stride, words) as isize;
+        }
+        for (to, stride) in path.inner.iter_mut().zip(inner) {
+            *to = resolve(*stride, words) as isize;
+        }
+    }
+
+    /// Where the elements of an access lie, all of them within the binding.
+    #[inline]
+    fn place(
+        &self,
+        nest: &Nest,
+        access: AccessId,
+        views: &[NativeView],
+        words: &[u64],
+        path: &mut Path,
+        scope: Scope,
+    ) -> Result<(), Misfit> {
+        // Nothing is touched where there are no elements.
+        if scope == Scope::Inner && self.inner.total == 0 {
+            return Ok(());
+        }
+        let found = &nest.accesses[usize::from(access)];
+        let offset = found
+            .offset
+            .map_or(0, |word| words[usize::from(word)] as i64);
+        let outer = &self.outer.lens[..self.outer.rank];
+        let mut all = reach(offset, outer, &path.outer);
+        if scope == Scope::Inner
+            && let Some((first, last)) = all
+        {
+            let inner = &self.inner.lens[..self.inner.rank];
+            all = reach(first, inner, &path.inner)
+                .zip(reach(last, inner, &path.inner))
+                .map(|(low, high)| (low.0, high.1));
+        }
+        let (first, last) = within(nest, access, views, all)?;
+        let binding = usize::from(found.buffer);
+        let size = nest.buffers[binding].dtype.size();
+        let start = views[binding].pointer;
+        path.base = start.wrapping_offset(offset as isize * size as isize);
+        let address = start.addr();
+        path.bytes = (
+            address + first as usize * size,
+            address + (last as usize + 1) * size,
+        );
+        Ok(())
+    }
+
+    /// Does a gather or scatter stay in its binding, whatever is in range of its axis?
+    fn check_indexed(
+        &self,
+        nest: &Nest,
+        indexed: &IndexedAxis,
+        views: &[NativeView],
+        words: &[u64],
+    ) -> Result<(), Misfit> {
+        let len = words[usize::from(indexed.len)] as i64;
+        let found = &nest.accesses[usize::from(indexed.access)];
+        let mut path = Path::NONE;
+        self.strides(nest, indexed.access, words, &mut path);
+        let offset = found
+            .offset
+            .map_or(0, |word| words[usize::from(word)] as i64);
+        let axis = [len.max(1) as usize];
+        let stride = [resolve(indexed.stride, words) as isize];
+        let mut all = Some((offset, offset));
+        for (lens, strides) in [
+            (&self.outer.lens[..self.outer.rank], &path.outer[..]),
+            (&self.inner.lens[..self.inner.rank], &path.inner[..]),
+            (&axis[..], &stride[..]),
+        ] {
+            if !lens.contains(&0) {
+                all = all.and_then(|(first, last)| {
+                    Some((
+                        reach(first, lens, strides)?.0,
+                        reach(last, lens, strides)?.1,
+                    ))
+                });
+            }
+        }
+        // Where nothing is in range, nothing is touched; but offsets are counted.
+        if all.is_some() && (len <= 0 || self.inner.total == 0) {
+            return Ok(());
+        }
+        within(nest, indexed.access, views, all).map(|_| ())
+    }
+
+    /// A store may be computed where it lies only if nothing else of the launch lies there. Rows go side by side only if no
+    /// two of them meet.
+    #[inline]
+    fn settle_overlaps(&mut self, plan: &Plan) {
+        let walks = plan.walks.len();
+        for target in walks..self.paths.len() {
+            let this = self.paths[target];
+            let mut lies_alone = true;
+            for (other, path) in self.paths.iter().enumerate() {
+                let meets = path.bytes.0 < this.bytes.1 && this.bytes.0 < path.bytes.1;
+                if other == target || !meets {
+                    continue;
+                }
+                lies_alone = false;
+                let is_same =
+                    path.base == this.base && path.outer == this.outer && path.inner == this.inner;
+                self.may_split &= is_same && other < walks;
+            }
+            self.paths[target].is_direct = lies_alone;
+            let scope = plan.targets[target - walks].scope;
+            self.may_split = self.may_split && self.is_injective(&this, scope);
+        }
+    }
+
+    /// Are all places of a path different, as far as can be seen at once?
+    #[inline]
+    fn is_injective(&self, path: &Path, scope: Scope) -> bool {
+        let outer = (0..self.outer.rank).map(|axis| (path.outer[axis], self.outer.lens[axis]));
+        let inner = (0..self.inner.rank).map(|axis| (path.inner[axis], self.inner.lens[axis]));
+        let inner = inner.filter(|_| scope == Scope::Inner);
+        let mut steps = [(0_usize, 1_usize); 2 * AXES_MAX];
+        let mut count = 0;
+        for (stride, len) in outer.chain(inner).filter(|(_, len)| *len > 1) {
+            steps[count] = (stride.unsigned_abs(), len);
+            count += 1;
+        }
+        let steps = &mut steps[..count];
+        // Axes mostly come in order already, the greatest step first.
+        steps.reverse();
+        if !steps.is_sorted() {
+            steps.sort_unstable();
+        }
+        let mut extent = 0;
+        for (stride, len) in steps {
+            if *stride <= extent {
+                return false;
+            }
+            // It lies in memory, so it can be counted.
+            extent += *stride * (*len - 1);
+        }
+        true
+    }
+
+    /// Fewer axes, in the order in which memory is walked.
+    #[inline]
+    fn simplify(&mut self, plan: &Plan) {
+        if plan.template != Template::Row && self.outer.rank > 1 && !self.paths.is_empty() {
+            // Stores matter most: they are read before they are written.
+            let inner = |index: &usize| plan.walks[*index].scope == Scope::Inner;
+            let key = match plan.template {
+                Template::Column => (0..plan.walks.len()).find(inner).unwrap_or(0),
+                _ => plan.walks.len().min(self.paths.len() - 1),
+            };
+            order(&mut self.outer, &mut self.paths, key, |path| {
+                &mut path.outer
+            });
+        }
+        collapse(&mut self.outer, &mut self.paths, |path| &mut path.outer);
+        collapse(&mut self.inner, &mut self.paths, |path| &mut path.inner);
+    }
+}
+
+/// The reach, if it lies within the binding of an access.
+#[inline]
+fn within(
+    nest: &Nest,
+    access: AccessId,
+    views: &[NativeView],
+    reach: Reach,
+) -> Result<(i64, i64), Misfit> {
+    let binding = usize::from(nest.accesses[usize::from(access)].buffer);
+    let (view, size) = (views[binding], nest.buffers[binding].dtype.size());
+    if view.pointer.addr() % size != 0 {
+        return Err(Misfit::Unaligned { binding });
+    }
+    let elements = (view.bytes / size as u64) as i64;
+    match reach {
+        Some((first, last)) if first >= 0 && last < elements => Ok((first, last)),
+        reach => Err(Misfit::Outside {
+            access: usize::from(access),
+            binding,
+            reach,
+            elements,
+        }),
+    }
+}
+
+/// A stride in elements.
+#[inline]
+pub(crate) fn resolve(stride: Stride, words: &[u64]) -> i64 {
+    match stride {
+        Stride::Zero => 0,
+        Stride::One => 1,
+        Stride::Word(word) => words[usize::from(word)] as i64,
+    }
+}
+
+// SAFETY: the paths' pointers are used as the launch allows, by pieces that touch different bytes.
+unsafe impl Send for Launch {}
+// SAFETY: as above; nothing changes a launch while pieces run.
+unsafe impl Sync for Launch {}
+
+impl Launch {
+    /// Finds out which paths can be used as they lie, now that it is known how lanes are cut.
+    #[inline]
+    pub(crate) fn settle_direct(&mut self, plan: &Plan, tiles: &Tiles) {
+        let is_row = plan.template == Template::Row;
+        let walks = plan.walks.len();
+        for (index, path) in self.paths.iter_mut().enumerate() {
+            let fits = match is_row {
+                true => tiles.uses_directly(&self.inner, &path.inner),
+                false => tiles.uses_directly(&self.outer, &path.outer),
+            };
+            match index.checked_sub(walks) {
+                None => path.is_direct = fits,
+                Some(target) => path.is_direct &= fits || plan.targets[target].one,
+            }
+        }
+    }
+}

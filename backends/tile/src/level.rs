@@ -1,0 +1,121 @@
+//! What the processor can do beyond its baseline, chosen once when a program is compiled.
+//!
+//! Loops are written once, as an implementation of [`Loop`], and compiled for each level; what is called in them must be
+//! `#[inline(always)]`, since only so it is compiled with the level's instructions.
+
+/// A level of instructions.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Level {
+    /// What the build is for.
+    Base,
+    /// AVX2 and fused multiplication and addition: x86-64-v3.
+    #[cfg(target_arch = "x86_64")]
+    V3,
+    /// AVX-512: x86-64-v4.
+    #[cfg(target_arch = "x86_64")]
+    V4,
+}
+
+impl Level {
+    /// The highest that this processor has. Cheap: the standard library remembers what it found.
+    pub(crate) fn of_processor() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            if has!("avx2") && has!("fma") && has!("bmi2") {
+                let more = has!("avx512f") && has!("avx512bw") && has!("avx512dq");
+                return match more && has!("avx512vl") {
+                    true => Level::V4,
+                    false => Level::V3,
+                };
+            }
+        }
+        Level::Base
+    }
+}
+
+/// How `a * b + c` is computed where rounding once is as good as twice, which is inside of functions such as `exp`
+/// alone: what users write is never contracted.
+pub(crate) trait Arithmetic {
+    fn mul_add(a: f32, b: f32, c: f32) -> f32;
+    fn mul_add_f64(a: f64, b: f64, c: f64) -> f64;
+}
+
+/// By one instruction.
+pub(crate) struct Fused;
+
+/// By two.
+pub(crate) struct Plain;
+
+impl Arithmetic for Fused {
+    #[inline(always)]
+    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
+    }
+
+    #[inline(always)]
+    fn mul_add_f64(a: f64, b: f64, c: f64) -> f64 {
+        a.mul_add(b, c)
+    }
+}
+
+impl Arithmetic for Plain {
+    #[inline(always)]
+    fn mul_add(a: f32, b: f32, c: f32) -> f32 {
+        a * b + c
+    }
+
+    #[inline(always)]
+    fn mul_add_f64(a: f64, b: f64, c: f64) -> f64 {
+        a * b + c
+    }
+}
+
+/// The arithmetic of the baseline: a fused instruction is part of it everywhere but on x86.
+#[cfg(any(target_arch = "aarch64", target_feature = "fma"))]
+type Baseline = Fused;
+#[cfg(not(any(target_arch = "aarch64", target_feature = "fma")))]
+type Baseline = Plain;
+
+/// A compiled loop over `n` elements: writes what its first argument points to from what the others do. How many elements
+/// lie behind each depends on the loop. What is written overlaps nothing that is read, unless the loop says so.
+pub(crate) type Kernel = unsafe fn(*mut u8, *const u8, *const u8, *const u8, usize);
+
+/// A loop, as it is written once for all levels.
+pub(crate) trait Loop {
+    /// Runs it.
+    ///
+    /// # Safety
+    /// The pointers are aligned for the loop's elements, valid for as many as it touches, and as [`Kernel`] says.
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize);
+}
+
+/// The code of a loop for a level.
+pub(crate) fn kernel<L: Loop>(level: Level) -> Kernel {
+    match level {
+        Level::Base => at_base::<L>,
+        #[cfg(target_arch = "x86_64")]
+        Level::V3 => at_v3::<L>,
+        #[cfg(target_arch = "x86_64")]
+        Level::V4 => at_v4::<L>,
+    }
+}
+
+unsafe fn at_base<L: Loop>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+    // SAFETY: the caller's promises.
+    unsafe { L::run::<Baseline>(d, a, b, c, n) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn at_v3<L: Loop>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+    // SAFETY: the caller's promises.
+    unsafe { L::run::<Fused>(d, a, b, c, n) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn at_v4<L: Loop>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+    // SAFETY: the caller's promises.
+    unsafe { L::run::<Fused>(d, a, b, c, n) }
+}

@@ -1,0 +1,52 @@
+//! Programs of the IR on a CPU: an interpreter over tiles.
+//!
+//! A nest becomes a straight list of instructions, each of which is a loop over a *tile*: some hundred elements that lie in
+//! the first cache. The loops are plain Rust over slices, compiled for several levels of processors, so that compiling a
+//! nest takes microseconds and running it goes at the speed of a loop written by hand, or close to it.
+//!
+//! ```text
+//!  Program --Code::compile--> Plan: instructions over slots          once
+//!  words, bindings --Launch::prepare--> paths, checked, few axes     each launch
+//!  pieces of the index space --Team::share--> Machine::run           on any threads
+//! ```
+//! | module | what it is |
+//! | --- | --- |
+//! | `code` | [`Code`]: a compiled program, and how it is run |
+//! | `build`, `plan` | from a nest to instructions |
+//! | `launch`, `space` | what a launch brings, checked |
+//! | `machine`, `scratch` | runs pieces, in a thread's own memory |
+//! | `level`, `kernels`, `number`, `half`, `math` | the loops |
+//! | `naive` | the same by definition, slowly: what tests compare with |
+//!
+//! Invariants
+//! 1. No launch touches a byte outside of its bindings, whatever its words say: `launch` checks each access first.
+//! 2. Results do not depend on how many threads there are: how the index space is cut depends on lengths alone.
+//! 3. The steady state allocates nothing (I9): what a launch needs is kept by the thread.
+
+mod build;
+mod code;
+mod half;
+mod kernels;
+mod launch;
+mod level;
+mod machine;
+mod math;
+#[cfg(any(test, feature = "naive"))]
+pub mod naive;
+mod number;
+mod plan;
+mod scratch;
+mod space;
+
+#[cfg(test)]
+mod tests;
+
+pub use build::Unfit;
+pub use code::{Alone, Code, RunError, Team};
+pub use launch::Misfit;
+
+/// Most outer, and most inner axes of a nest.
+pub const AXES_MAX: usize = 12;
+
+/// Costs are kept in fractions of a nanosecond.
+const COST_UNIT: u64 = 256;

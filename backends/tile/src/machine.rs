@@ -1,0 +1,552 @@
+//! Runs pieces of a launch: places what moves, and goes through the instructions.
+
+use std::ops::Range;
+
+use millstream_core::kernel::NativeView;
+use millstream_ir::Nest;
+
+use crate::kernels::place::{Indexed, by_size};
+use crate::launch::{Launch, resolve};
+use crate::plan::{Instruction, Plan, Scope, Slot, Template, Walked};
+use crate::scratch::Scratch;
+use crate::space::{Axes, Path, Strides};
+
+/// Bytes between registers beyond their lanes: tiles whose length is a power of two would else compete for the same lines of
+/// the cache.
+const REGISTER_GAP: usize = 192;
+
+/// How lanes are cut into tiles.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tiles {
+    /// Most lanes of a tile; a multiple of 64, so that every register begins at a line of the cache.
+    pub(crate) lanes: usize,
+    pub(crate) count: usize,
+    /// Tiles of one stretch along the fastest axis; 0 if tiles go on over its end.
+    in_stretch: usize,
+}
+
+/// A fastest axis that is longer than this is not crossed by tiles, so that most of what is walked can be used as it lies.
+const STRETCH_MIN: usize = 128;
+
+impl Tiles {
+    /// Tiles of up to about this many lanes.
+    #[inline]
+    pub(crate) fn of(axes: &Axes, lanes_max: usize) -> Self {
+        let (last, total) = (axes.last().max(1), axes.total);
+        if axes.rank <= 1 || last >= STRETCH_MIN {
+            let in_stretch = last.div_ceil(lanes_max);
+            let lanes = last.div_ceil(in_stretch).next_multiple_of(64);
+            let in_stretch = last.div_ceil(lanes);
+            let count = total / last * in_stretch;
+            return Self {
+                lanes,
+                count,
+                in_stretch,
+            };
+        }
+        let lanes = lanes_max.min(total.next_multiple_of(64));
+        let count = total.div_ceil(lanes);
+        Self {
+            lanes,
+            count,
+            in_stretch: 0,
+        }
+    }
+
+    /// The first lane of a tile, and how many it has.
+    #[inline]
+    fn tile(&self, axes: &Axes, index: usize) -> (usize, usize) {
+        match self.in_stretch {
+            0 => {
+                let start = index * self.lanes;
+                (start, self.lanes.min(axes.total - start))
+            }
+            in_stretch => {
+                let last = axes.last();
+                let (stretch, part) = match axes.rank {
+                    0 | 1 => (0, index),
+                    _ => (index / in_stretch, index % in_stretch),
+                };
+                let start = part * self.lanes;
+                (stretch * last + start, self.lanes.min(last - start))
+            }
+        }
+    }
+
+    /// Can a walk be used as it lies?
+    #[inline]
+    pub(crate) fn uses_directly(&self, axes: &Axes, strides: &Strides) -> bool {
+        match (self.in_stretch, axes.rank) {
+            (_, 0) => true,
+            (0, _) => axes.is_dense(strides),
+            (_, rank) => strides[rank - 1] == 1,
+        }
+    }
+}
+
+/// What pieces of a launch share.
+#[derive(Clone, Copy)]
+pub(crate) struct Job<'a> {
+    pub(crate) nest: &'a Nest,
+    pub(crate) plan: &'a Plan,
+    pub(crate) launch: &'a Launch,
+    pub(crate) views: &'a [NativeView],
+    pub(crate) words: &'a [u64],
+    pub(crate) tiles: Tiles,
+    /// Lanes of the part of a kept value that belongs to one step, times the steps.
+    pub(crate) kept_lanes: usize,
+}
+
+// SAFETY: views and paths are used as the launch allows, by pieces that touch different bytes.
+unsafe impl Sync for Job<'_> {}
+
+/// One thread's way through pieces of a launch.
+pub(crate) struct Machine<'a> {
+    job: Job<'a>,
+    slots: &'a mut [*mut u8],
+    kept: *mut u8,
+}
+
+impl<'a> Machine<'a> {
+    /// Puts every slot at its place in a thread's memory, and computes what is the same for the whole launch.
+    ///
+    /// # Safety
+    /// The job's launch was prepared from its views and words; the memory behind them stays as [`crate::Code::run`] says.
+    pub(crate) unsafe fn new(job: Job<'a>, scratch: &'a mut Scratch) -> Self {
+        let plan = job.plan;
+        let scalars = (plan.scalars.len() * 8).next_multiple_of(64);
+        let registers =
+            plan.unit as usize * job.tiles.lanes + plan.registers as usize * REGISTER_GAP;
+        let kept = plan.kept as usize * job.kept_lanes;
+        let (memory, slots) = scratch.room(scalars + registers + kept, plan.slots.len());
+        let at = |bytes: usize| memory.wrapping_add(bytes);
+        for (to, slot) in slots.iter_mut().zip(&plan.slots) {
+            *to = match *slot {
+                Slot::Scalar(index) => at(index as usize * 8),
+                Slot::Register { unit, index } => {
+                    at(scalars + unit as usize * job.tiles.lanes + index as usize * REGISTER_GAP)
+                }
+                Slot::Kept { unit, .. } => at(scalars + registers + unit as usize * job.kept_lanes),
+                Slot::Placed => std::ptr::null_mut(),
+            };
+        }
+        let kept = at(scalars + registers);
+        let mut machine = Self { job, slots, kept };
+        // SAFETY: the room has this many scalars; the caller's promises.
+        unsafe {
+            machine.fill_scalars(memory);
+            for &walk in &plan.launch_walks {
+                machine.place_walk(walk, 0, 1, 0, 0);
+            }
+            machine.execute(&plan.once, 1);
+        }
+        machine
+    }
+
+    /// Constants, words, and what gathers and scatters are told.
+    unsafe fn fill_scalars(&mut self, memory: *mut u8) {
+        let Job {
+            nest,
+            plan,
+            views,
+            words,
+            ..
+        } = self.job;
+        // SAFETY: `new` made room; each scalar has eight bytes, and an axis three of them.
+        unsafe {
+            let scalars = memory.cast::<u64>();
+            scalars.copy_from_nonoverlapping(plan.scalars.as_ptr(), plan.scalars.len());
+            for (word, scalar, size) in &plan.words {
+                let (to, bits) = (scalars.add(*scalar as usize), words[usize::from(*word)]);
+                match size {
+                    1 => to.cast::<u8>().write(bits as u8),
+                    2 => to.cast::<u16>().write(bits as u16),
+                    4 => to.cast::<u32>().write(bits as u32),
+                    _ => to.write(bits),
+                }
+            }
+            for indexed in &plan.indexed {
+                let access = &nest.accesses[usize::from(indexed.access)];
+                let binding = usize::from(access.buffer);
+                let offset = access
+                    .offset
+                    .map_or(0, |word| words[usize::from(word)] as isize);
+                let size = nest.buffers[binding].dtype.size() as isize;
+                let to = scalars.add(indexed.scalar as usize).cast::<Indexed>();
+                to.write(Indexed {
+                    base: views[binding]
+                        .pointer
+                        .wrapping_offset(offset.wrapping_mul(size)),
+                    stride: resolve(indexed.stride, words) as isize,
+                    len: words[usize::from(indexed.len)] as i64,
+                });
+            }
+        }
+    }
+
+    /// Goes through instructions with this many lanes.
+    #[inline(always)]
+    unsafe fn execute(&self, code: &[Instruction], n: usize) {
+        for instruction in code {
+            let at = |slot: u16| {
+                debug_assert!(usize::from(slot) < self.slots.len());
+                // SAFETY: a plan has as many slots as it names.
+                unsafe { *self.slots.get_unchecked(usize::from(slot)) }
+            };
+            let (d, a, b, c) = (
+                at(instruction.d),
+                at(instruction.a),
+                at(instruction.b),
+                at(instruction.c),
+            );
+            let n = if instruction.one { 1 } else { n };
+            // SAFETY: the plan gives every instruction slots of its type, of which the first overlaps no other, with room
+            // for the lanes of a tile; what was placed stays in its binding.
+            unsafe { (instruction.run)(d, a, b, c, n) };
+        }
+    }
+
+    /// Rows, or tiles of them, of a launch.
+    ///
+    /// # Safety
+    /// They exist, and nobody else runs them.
+    pub(crate) unsafe fn run(&mut self, pieces: Range<usize>) {
+        // SAFETY: the caller's promises.
+        unsafe {
+            match self.job.plan.template {
+                Template::Flat => pieces.for_each(|tile| self.flat(tile)),
+                Template::Row => pieces.for_each(|row| self.row(row)),
+                Template::Column => pieces.for_each(|tile| self.column(tile)),
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn flat(&mut self, tile: usize) {
+        let Job {
+            plan,
+            launch,
+            tiles,
+            ..
+        } = self.job;
+        let (start, n) = tiles.tile(&launch.outer, tile);
+        // SAFETY: the caller's promises.
+        unsafe {
+            for pass in &plan.passes {
+                for &walk in &pass.walks {
+                    self.place_walk(walk, start, n, 0, 1);
+                }
+                self.place_targets(Scope::Inner, start, n, 0, 1);
+                self.execute(&pass.body, n);
+                self.put_back(Scope::Inner, start, n, 0, 1);
+            }
+        }
+    }
+
+    unsafe fn row(&mut self, row: usize) {
+        let Job {
+            plan,
+            launch,
+            tiles,
+            ..
+        } = self.job;
+        // SAFETY: the caller's promises.
+        unsafe {
+            for &walk in &plan.row_walks {
+                self.place_walk(walk, row, 1, 0, 1);
+            }
+            self.execute(&plan.before, 1);
+            let last = plan.passes.len() - 1;
+            for (index, pass) in plan.passes.iter().enumerate() {
+                self.execute(&pass.begin, 1);
+                let count = if launch.inner.total == 0 {
+                    0
+                } else {
+                    tiles.count
+                };
+                for tile in 0..count {
+                    let (start, n) = tiles.tile(&launch.inner, tile);
+                    self.at_step(start, start);
+                    for &walk in &pass.walks {
+                        self.place_walk(walk, row, 1, start, n);
+                    }
+                    if index == last {
+                        self.place_targets(Scope::Inner, row, 1, start, n);
+                    }
+                    self.execute(&pass.body, n);
+                    if index == last {
+                        self.put_back(Scope::Inner, row, 1, start, n);
+                    }
+                }
+                self.execute(&pass.end, 1);
+            }
+            self.place_targets(Scope::Outer, row, 1, 0, 1);
+            self.execute(&plan.finish, 1);
+            self.put_back(Scope::Outer, row, 1, 0, 1);
+        }
+    }
+
+    unsafe fn column(&mut self, tile: usize) {
+        let Job {
+            plan,
+            launch,
+            tiles,
+            ..
+        } = self.job;
+        let (start, n) = tiles.tile(&launch.outer, tile);
+        // SAFETY: the caller's promises.
+        unsafe {
+            for &walk in &plan.row_walks {
+                self.place_walk(walk, start, n, 0, 1);
+            }
+            self.execute(&plan.before, n);
+            let last = plan.passes.len() - 1;
+            for (index, pass) in plan.passes.iter().enumerate() {
+                self.execute(&pass.begin, n);
+                for step in 0..launch.inner.total {
+                    self.at_step(step, step * tiles.lanes);
+                    for &walk in &pass.walks {
+                        self.place_walk(walk, start, n, step, 1);
+                    }
+                    if index == last {
+                        self.place_targets(Scope::Inner, start, n, step, 1);
+                    }
+                    self.execute(&pass.body, n);
+                    if index == last {
+                        self.put_back(Scope::Inner, start, n, step, 1);
+                    }
+                }
+                self.execute(&pass.end, n);
+            }
+            self.place_targets(Scope::Outer, start, n, 0, 1);
+            self.execute(&plan.finish, n);
+            self.put_back(Scope::Outer, start, n, 0, 1);
+        }
+    }
+
+    /// A step begins, with the element of this index; its part of what is kept begins at that lane.
+    #[inline]
+    unsafe fn at_step(&mut self, position: usize, lane: usize) {
+        let plan = self.job.plan;
+        // SAFETY: the position is a scalar.
+        unsafe { self.slots[0].cast::<i64>().write(position as i64) };
+        if plan.kept == 0 {
+            return;
+        }
+        for (to, slot) in self.slots.iter_mut().zip(&plan.slots) {
+            if let Slot::Kept { unit, size } = *slot {
+                let bytes = unit as usize * self.job.kept_lanes + size as usize * lane;
+                *to = self.kept.wrapping_add(bytes);
+            }
+        }
+    }
+
+    /// Which axes lanes are of, where they begin, and how many there are; and where the path is on the other axes.
+    #[inline(always)]
+    fn lanes(&self, path: &Path, outer: (usize, usize), inner: (usize, usize)) -> Lanes<'a> {
+        let launch = self.job.launch;
+        let (axes, strides, (start, n), still) = match self.job.plan.template {
+            Template::Row => (
+                &launch.inner,
+                path.inner,
+                inner,
+                launch.outer.offset(&path.outer, outer.0),
+            ),
+            Template::Column => (
+                &launch.outer,
+                path.outer,
+                outer,
+                launch.inner.offset(&path.inner, inner.0),
+            ),
+            Template::Flat => (&launch.outer, path.outer, outer, 0),
+        };
+        Lanes {
+            axes,
+            strides,
+            start,
+            n,
+            still,
+        }
+    }
+
+    /// Puts a walk where the elements of a step are: where they lie, or in its register.
+    #[inline]
+    unsafe fn place_walk(
+        &mut self,
+        walk: u16,
+        outer: usize,
+        outer_n: usize,
+        inner: usize,
+        inner_n: usize,
+    ) {
+        let path = &self.job.launch.paths[usize::from(walk)];
+        let walk = &self.job.plan.walks[usize::from(walk)];
+        let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+        let home = self.slots[usize::from(walk.home)];
+        let bytes = walk.size as isize;
+        // SAFETY: the launch was checked, so each element lies in its binding; a register has room for the lanes.
+        unsafe {
+            if walk.one {
+                let offset = lanes.still + lanes.first();
+                self.slots[usize::from(walk.slot)] = match walk.walked {
+                    Walked::Elements(_) => path.base.offset(offset * bytes),
+                    _ => {
+                        home.cast::<i64>().write(offset as i64);
+                        home
+                    }
+                };
+                return;
+            }
+            self.slots[usize::from(walk.slot)] = match walk.walked {
+                Walked::Elements(_) if path.is_direct || lanes.n == 1 => {
+                    path.base.offset((lanes.still + lanes.first()) * bytes)
+                }
+                Walked::Elements(_) => {
+                    let base = path.base.offset(lanes.still * bytes);
+                    by_size!(walk.size, T => lanes.bring(base.cast::<T>(), home.cast::<T>()));
+                    home
+                }
+                _ => {
+                    lanes.count(home.cast());
+                    home
+                }
+            };
+        }
+    }
+
+    /// Puts every store of a scope where its elements go: where they lie, or into its register.
+    #[inline]
+    unsafe fn place_targets(
+        &mut self,
+        scope: Scope,
+        outer: usize,
+        outer_n: usize,
+        inner: usize,
+        inner_n: usize,
+    ) {
+        let plan = self.job.plan;
+        for (index, target) in plan.targets.iter().enumerate() {
+            if target.scope != scope {
+                continue;
+            }
+            let path = &self.job.launch.paths[plan.walks.len() + index];
+            self.slots[usize::from(target.slot)] = if path.is_direct {
+                let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+                let offset = lanes.still + lanes.first();
+                path.base.wrapping_offset(offset * target.size as isize)
+            } else {
+                self.slots[usize::from(target.home)]
+            };
+        }
+    }
+
+    /// Brings what was not computed where it lies to its place.
+    #[inline]
+    unsafe fn put_back(
+        &mut self,
+        scope: Scope,
+        outer: usize,
+        outer_n: usize,
+        inner: usize,
+        inner_n: usize,
+    ) {
+        let plan = self.job.plan;
+        for (index, target) in plan.targets.iter().enumerate() {
+            let path = &self.job.launch.paths[plan.walks.len() + index];
+            if target.scope != scope || path.is_direct {
+                continue;
+            }
+            let mut lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+            if target.one {
+                lanes.still += lanes.first();
+                lanes.start = 0;
+                lanes.n = 1;
+            }
+            let home = self.slots[usize::from(target.home)];
+            // SAFETY: the launch was checked, so each element lies in its binding.
+            unsafe {
+                let base = path.base.offset(lanes.still * target.size as isize);
+                by_size!(target.size, T => lanes.put(home.cast::<T>(), base.cast::<T>()));
+            }
+        }
+    }
+}
+
+/// Lanes of one walk.
+struct Lanes<'a> {
+    axes: &'a Axes,
+    strides: Strides,
+    start: usize,
+    n: usize,
+    /// Offset of the axes that do not move.
+    still: isize,
+}
+
+impl Lanes<'_> {
+    #[inline(always)]
+    fn first(&self) -> isize {
+        self.axes.offset(&self.strides, self.start)
+    }
+
+    #[inline(always)]
+    fn step(&self) -> isize {
+        match self.axes.rank {
+            0 => 0,
+            rank => self.strides[rank - 1],
+        }
+    }
+
+    /// Elements into a register.
+    unsafe fn bring<T: Copy>(&self, base: *const T, home: *mut T) {
+        let step = self.step();
+        self.axes
+            .runs(&self.strides, self.start, self.n, |lane, len, offset| {
+                // SAFETY: the caller's promises.
+                unsafe {
+                    let (from, to) = (base.offset(offset), home.add(lane));
+                    match step {
+                        1 => to.copy_from_nonoverlapping(from, len),
+                        0 => std::slice::from_raw_parts_mut(to, len).fill(*from),
+                        _ => {
+                            for index in 0..len {
+                                to.add(index).write(*from.offset(index as isize * step));
+                            }
+                        }
+                    }
+                }
+            });
+    }
+
+    /// The offsets themselves into a register.
+    unsafe fn count(&self, home: *mut i64) {
+        let step = self.step();
+        self.axes
+            .runs(&self.strides, self.start, self.n, |lane, len, offset| {
+                for index in 0..len {
+                    let value = offset + self.still + index as isize * step;
+                    // SAFETY: the caller's promises.
+                    unsafe { home.add(lane + index).write(value as i64) };
+                }
+            });
+    }
+
+    /// Elements out of a register.
+    unsafe fn put<T: Copy>(&self, home: *const T, base: *mut T) {
+        let step = self.step();
+        self.axes
+            .runs(&self.strides, self.start, self.n, |lane, len, offset| {
+                // SAFETY: the caller's promises.
+                unsafe {
+                    let (from, to) = (home.add(lane), base.offset(offset));
+                    match step {
+                        1 => to.copy_from_nonoverlapping(from, len),
+                        _ => {
+                            for index in 0..len {
+                                to.offset(index as isize * step).write(*from.add(index));
+                            }
+                        }
+                    }
+                }
+            });
+    }
+}

@@ -1,0 +1,197 @@
+//! Element types as the loops compute with them: one trait over all, with the semantics of [`millstream_ir::op`].
+
+/// A type that values are computed in.
+pub(crate) trait Number: Copy + PartialOrd + 'static {
+    const ZERO: Self;
+    const ONE: Self;
+    /// Below or equal to all: what the maximum of nothing is.
+    const LEAST: Self;
+    /// Above or equal to all: what the minimum of nothing is.
+    const GREATEST: Self;
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn over(self, other: Self) -> Self;
+    fn remainder(self, other: Self) -> Self;
+    fn negated(self) -> Self;
+    fn absolute(self) -> Self;
+    fn is_nan(self) -> bool;
+
+    /// The smaller; NaN if one is.
+    #[inline(always)]
+    fn least(self, other: Self) -> Self {
+        if other < self || other.is_nan() {
+            other
+        } else {
+            self
+        }
+    }
+
+    /// The greater; NaN if one is.
+    #[inline(always)]
+    fn greatest(self, other: Self) -> Self {
+        if other > self || other.is_nan() {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// A type with bits to work on.
+pub(crate) trait Bits: Number {
+    fn and(self, other: Self) -> Self;
+    fn or(self, other: Self) -> Self;
+    fn xor(self, other: Self) -> Self;
+    fn inverted(self) -> Self;
+}
+
+macro_rules! integers {
+    ($($t:ident),*) => {$(
+        impl Number for $t {
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            const LEAST: Self = $t::MIN;
+            const GREATEST: Self = $t::MAX;
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self { self.wrapping_add(other) }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self { self.wrapping_sub(other) }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self { self.wrapping_mul(other) }
+            #[inline(always)]
+            fn over(self, other: Self) -> Self {
+                if other == 0 { 0 } else { self.wrapping_div(other) }
+            }
+            #[inline(always)]
+            fn remainder(self, other: Self) -> Self {
+                if other == 0 { 0 } else { self.wrapping_rem(other) }
+            }
+            #[inline(always)]
+            fn negated(self) -> Self { self.wrapping_neg() }
+            #[inline(always)]
+            #[allow(unused_comparisons, reason = "one macro for signed and unsigned")]
+            fn absolute(self) -> Self { if self < 0 { self.wrapping_neg() } else { self } }
+            #[inline(always)]
+            fn is_nan(self) -> bool { false }
+        }
+        impl Bits for $t {
+            #[inline(always)]
+            fn and(self, other: Self) -> Self { self & other }
+            #[inline(always)]
+            fn or(self, other: Self) -> Self { self | other }
+            #[inline(always)]
+            fn xor(self, other: Self) -> Self { self ^ other }
+            #[inline(always)]
+            fn inverted(self) -> Self { !self }
+        }
+    )*};
+}
+
+integers! { i8, u8, i16, u16, i32, u32, i64, u64 }
+
+macro_rules! floats {
+    ($($t:ident),*) => {$(
+        impl Number for $t {
+            const ZERO: Self = 0.0;
+            const ONE: Self = 1.0;
+            const LEAST: Self = $t::NEG_INFINITY;
+            const GREATEST: Self = $t::INFINITY;
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self { self + other }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self { self - other }
+            #[inline(always)]
+            fn times(self, other: Self) -> Self { self * other }
+            #[inline(always)]
+            fn over(self, other: Self) -> Self { self / other }
+            #[inline(always)]
+            fn remainder(self, other: Self) -> Self { self % other }
+            #[inline(always)]
+            fn negated(self) -> Self { -self }
+            #[inline(always)]
+            fn absolute(self) -> Self { self.abs() }
+            #[inline(always)]
+            fn is_nan(self) -> bool { self != self }
+        }
+    )*};
+}
+
+floats! { f32, f64 }
+
+/// A truth value in one byte. Any byte but 0 is true when it is read; what is computed is 0 or 1.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+#[repr(transparent)]
+pub(crate) struct Truth(pub(crate) u8);
+
+impl Truth {
+    #[inline(always)]
+    pub(crate) fn of(value: bool) -> Self {
+        Truth(u8::from(value))
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_true(self) -> bool {
+        self.0 != 0
+    }
+}
+
+/// Sums and products of truth values are in no program ([`millstream_ir::BinaryOp::takes`]): they are here as what they are
+/// modulo two, so that one trait serves.
+impl Number for Truth {
+    const ZERO: Self = Truth(0);
+    const ONE: Self = Truth(1);
+    const LEAST: Self = Truth(0);
+    const GREATEST: Self = Truth(1);
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.xor(other)
+    }
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.xor(other)
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        self.and(other)
+    }
+    #[inline(always)]
+    fn over(self, other: Self) -> Self {
+        self.and(other)
+    }
+    #[inline(always)]
+    fn remainder(self, _other: Self) -> Self {
+        Truth(0)
+    }
+    #[inline(always)]
+    fn negated(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn absolute(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        false
+    }
+}
+
+impl Bits for Truth {
+    #[inline(always)]
+    fn and(self, other: Self) -> Self {
+        Truth(self.0 & other.0)
+    }
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        Truth(self.0 | other.0)
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Truth(self.0 ^ other.0)
+    }
+    #[inline(always)]
+    fn inverted(self) -> Self {
+        Truth::of(self.0 == 0)
+    }
+}

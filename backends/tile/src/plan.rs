@@ -1,0 +1,164 @@
+//! A nest as the interpreter runs it: straight lists of instructions over slots.
+//!
+//! The same nest has up to three *templates*, which differ in what the lanes of a tile are:
+//!
+//! | template | for | lanes are | a step is |
+//! | --- | --- | --- | --- |
+//! | `Flat` | no inner axes | outer indices | - |
+//! | `Row` | reductions along memory | inner indices of one row | the next lanes of the row |
+//! | `Column` | reductions across memory | outer indices: many rows at once | the next inner index of all |
+//!
+//! A nest with reductions takes several *passes* over its inner axes, each of which computes what the reductions of the next
+//! one need. What an earlier pass has computed is kept, as long as a row of it fits the cache, or computed again.
+
+use millstream_ir::nest::{AccessId, Word};
+
+use crate::kernels::reduce::Reducer;
+use crate::level::Kernel;
+
+/// What the lanes of a tile are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Template {
+    Flat,
+    Row,
+    Column,
+}
+
+/// The index of a slot: where an instruction finds a tile or a scalar.
+pub(crate) type SlotId = u16;
+
+/// Where the memory of a slot lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Slot {
+    /// One of the scalars, eight bytes each.
+    Scalar(u32),
+    /// A register: so many bytes a lane lie in front of it, and so many other registers.
+    Register { unit: u32, index: u32 },
+    /// As a register, with a part for each step.
+    Kept { unit: u32, size: u32 },
+    /// Wherever a walk or a store is right now.
+    Placed,
+}
+
+/// One loop over a tile.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instruction {
+    pub(crate) run: Kernel,
+    pub(crate) d: SlotId,
+    pub(crate) a: SlotId,
+    pub(crate) b: SlotId,
+    pub(crate) c: SlotId,
+    /// It is for one element, whatever the lanes are.
+    pub(crate) one: bool,
+}
+
+/// How often something changes its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scope {
+    /// Never in a launch.
+    Launch,
+    /// With the outer index.
+    Outer,
+    /// With the inner index as well.
+    Inner,
+}
+
+/// What a walk brings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Walked {
+    /// The elements of an access.
+    Elements(AccessId),
+    /// Where they lie: how far behind the access's offset.
+    Offsets(AccessId),
+    /// The index along an axis.
+    Index(u16),
+}
+
+/// Something that is read lane by lane, or element by element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk {
+    pub(crate) walked: Walked,
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    pub(crate) scope: Scope,
+    /// It is the same for all lanes.
+    pub(crate) one: bool,
+    pub(crate) slot: SlotId,
+    /// Where it is brought if its memory cannot be used as it lies.
+    pub(crate) home: SlotId,
+}
+
+/// Something that is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) access: AccessId,
+    pub(crate) size: usize,
+    /// `Outer`: once a row. `Inner`: for each element of it.
+    pub(crate) scope: Scope,
+    /// One element stands for all lanes.
+    pub(crate) one: bool,
+    pub(crate) slot: SlotId,
+    /// Where it is computed if its memory cannot be used as it lies.
+    pub(crate) home: SlotId,
+}
+
+/// What a gather or scatter is told of the launch: three scalars, from this one on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IndexedAxis {
+    pub(crate) access: AccessId,
+    pub(crate) stride: millstream_ir::nest::Stride,
+    pub(crate) len: Word,
+    pub(crate) scalar: u32,
+}
+
+/// An accumulator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accumulator {
+    pub(crate) reducer: Reducer,
+    pub(crate) slot: SlotId,
+    /// Its element, where it is an index.
+    pub(crate) best: SlotId,
+}
+
+/// One pass over the inner axes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pass {
+    /// The accumulators of its reductions.
+    pub(crate) accumulators: Vec<Accumulator>,
+    pub(crate) begin: Vec<Instruction>,
+    /// Which walks change their place with every step.
+    pub(crate) walks: Vec<u16>,
+    pub(crate) body: Vec<Instruction>,
+    /// What follows the last step: results of reductions, and what is computed of them once a row.
+    pub(crate) end: Vec<Instruction>,
+}
+
+/// A nest, compiled for one template. Its first scalar, which is its first slot, is the index of a step's first element.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) template: Template,
+    pub(crate) slots: Vec<Slot>,
+    /// Scalars as they are before a launch: constants.
+    pub(crate) scalars: Vec<u64>,
+    /// Words that are scalars: which, where to, and of how many bytes.
+    pub(crate) words: Vec<(Word, u32, u32)>,
+    pub(crate) indexed: Vec<IndexedAxis>,
+    pub(crate) walks: Vec<Walk>,
+    /// Walks that change their place once a launch, and once a row.
+    pub(crate) launch_walks: Vec<u16>,
+    pub(crate) row_walks: Vec<u16>,
+    pub(crate) targets: Vec<Target>,
+    /// What is the same for the whole launch.
+    pub(crate) once: Vec<Instruction>,
+    /// What is computed once a row, before the first pass.
+    pub(crate) before: Vec<Instruction>,
+    pub(crate) passes: Vec<Pass>,
+    /// What is stored once a row.
+    pub(crate) finish: Vec<Instruction>,
+    /// Bytes of a lane of all registers, how many there are, and bytes of a lane of what is kept.
+    pub(crate) unit: u32,
+    pub(crate) registers: u32,
+    pub(crate) kept: u32,
+    /// About what an element costs, in 1 / `COST_UNIT` nanoseconds.
+    pub(crate) cost: u64,
+}

@@ -1,0 +1,201 @@
+//! Index spaces, and how elements lie over them.
+
+use crate::AXES_MAX;
+
+/// Some axes, walked as one, the last one fastest.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Axes {
+    pub(crate) rank: usize,
+    pub(crate) lens: [usize; AXES_MAX],
+    pub(crate) total: usize,
+}
+
+/// How far apart neighbours along each of some axes are, in elements.
+pub(crate) type Strides = [isize; AXES_MAX];
+
+impl Axes {
+    pub(crate) const NONE: Axes = Axes {
+        rank: 0,
+        lens: [1; AXES_MAX],
+        total: 1,
+    };
+
+    /// The axes with these lengths, if their product can be counted.
+    #[inline]
+    pub(crate) fn of(lens: &[u64]) -> Option<Self> {
+        let mut axes = Self::NONE;
+        axes.rank = lens.len();
+        let mut is_empty = false;
+        for (to, len) in axes.lens.iter_mut().zip(lens) {
+            *to = isize::try_from(*len).ok()? as usize;
+            is_empty |= *len == 0;
+            axes.total = axes.total.checked_mul((*to).max(1))?;
+        }
+        isize::try_from(axes.total).ok()?;
+        if is_empty {
+            axes.total = 0;
+        }
+        Some(axes)
+    }
+
+    /// Length of the fastest axis.
+    #[inline]
+    pub(crate) fn last(&self) -> usize {
+        match self.rank {
+            0 => 1,
+            rank => self.lens[rank - 1],
+        }
+    }
+
+    /// Where the element with this index in the walk lies.
+    #[inline]
+    pub(crate) fn offset(&self, strides: &Strides, index: usize) -> isize {
+        match self.rank {
+            0 => 0,
+            1 => index as isize * strides[0],
+            rank => {
+                let (mut index, mut offset) = (index, 0);
+                for axis in (1..rank).rev() {
+                    let len = self.lens[axis];
+                    offset += (index % len) as isize * strides[axis];
+                    index /= len;
+                }
+                offset + index as isize * strides[0]
+            }
+        }
+    }
+
+    /// Do neighbours in the walk lie side by side, all of them?
+    #[inline]
+    pub(crate) fn is_dense(&self, strides: &Strides) -> bool {
+        let mut expected = 1;
+        for axis in (0..self.rank).rev() {
+            if strides[axis] != expected {
+                return false;
+            }
+            expected *= self.lens[axis] as isize;
+        }
+        true
+    }
+
+    /// Calls `run` with each stretch of the walk from `start` along the fastest axis: how far from its first lane, how many,
+    /// and the offset of its first element.
+    #[inline(always)]
+    pub(crate) fn runs(
+        &self,
+        strides: &Strides,
+        start: usize,
+        n: usize,
+        mut run: impl FnMut(usize, usize, isize),
+    ) {
+        let last = self.last();
+        let mut index = [0; AXES_MAX];
+        let mut rest = start;
+        let mut offset = 0;
+        for axis in (0..self.rank).rev() {
+            index[axis] = rest % self.lens[axis];
+            rest /= self.lens[axis];
+            offset += index[axis] as isize * strides[axis];
+        }
+        let fast = self.rank.saturating_sub(1);
+        let mut done = 0;
+        while done < n {
+            let len = (last - index[fast]).min(n - done);
+            run(done, len, offset);
+            done += len;
+            // On to the next stretch, like an odometer.
+            offset -= index[fast] as isize * strides[fast];
+            index[fast] = 0;
+            for axis in (0..fast).rev() {
+                index[axis] += 1;
+                offset += strides[axis];
+                if index[axis] < self.lens[axis] {
+                    break;
+                }
+                offset -= index[axis] as isize * strides[axis];
+                index[axis] = 0;
+            }
+        }
+    }
+}
+
+/// Something that is walked: by outer and inner axes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    /// The first element; null where the offsets themselves are asked.
+    pub(crate) base: *mut u8,
+    pub(crate) outer: Strides,
+    pub(crate) inner: Strides,
+    /// Can its memory be used as it lies, tile by tile?
+    pub(crate) is_direct: bool,
+    /// The bytes that it may touch, as addresses.
+    pub(crate) bytes: (usize, usize),
+}
+
+impl Path {
+    pub(crate) const NONE: Path = Path {
+        base: std::ptr::null_mut(),
+        outer: [0; AXES_MAX],
+        inner: [0; AXES_MAX],
+        is_direct: false,
+        bytes: (0, 0),
+    };
+}
+
+/// Makes neighbouring axes one where every path lets it, and drops those of one element. The order stays.
+pub(crate) fn collapse(
+    axes: &mut Axes,
+    paths: &mut [Path],
+    strides_of: impl Fn(&mut Path) -> &mut Strides,
+) {
+    let mut rank = 0;
+    for axis in 0..axes.rank {
+        let len = axes.lens[axis];
+        if len == 1 {
+            continue;
+        }
+        let joins = rank > 0
+            && paths.iter_mut().all(|path| {
+                let strides = strides_of(path);
+                strides[rank - 1] == strides[axis].wrapping_mul(len as isize)
+            });
+        if joins {
+            axes.lens[rank - 1] *= len;
+        } else {
+            rank += 1;
+            axes.lens[rank - 1] = len;
+        }
+        if rank - 1 != axis {
+            for path in paths.iter_mut() {
+                let strides = strides_of(path);
+                strides[rank - 1] = strides[axis];
+            }
+        }
+    }
+    axes.rank = rank;
+}
+
+/// Orders axes so that a path takes ever smaller steps.
+pub(crate) fn order(
+    axes: &mut Axes,
+    paths: &mut [Path],
+    key: usize,
+    strides_of: impl Fn(&mut Path) -> &mut Strides,
+) {
+    for end in 1..axes.rank {
+        let mut axis = end;
+        while axis > 0 {
+            let steps = strides_of(&mut paths[key]);
+            let (before, this) = (steps[axis - 1].unsigned_abs(), steps[axis].unsigned_abs());
+            // What does not move stays where it is.
+            if before >= this || before == 0 || axes.lens[axis - 1] == 1 || axes.lens[axis] == 1 {
+                break;
+            }
+            axes.lens.swap(axis - 1, axis);
+            for path in paths.iter_mut() {
+                strides_of(path).swap(axis - 1, axis);
+            }
+            axis -= 1;
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Nests without inner axes.
+
+use millstream_ir::nest::{BufferMode, Level, Op, Stride};
+use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
+
+use super::{Draft, check, check_within, elements};
+
+const WIDTHS: [usize; 9] = [0, 1, 31, 32, 33, 64, 1000, 4096, 5000];
+const ONE: [Stride; 1] = [Stride::One];
+
+fn all(buffers: &[DType], count: usize) -> Vec<Vec<u8>> {
+    let fill = |(index, dtype): (usize, &DType)| elements(*dtype, count, index as u64, true);
+    buffers.iter().enumerate().map(fill).collect()
+}
+
+/// Two, as a word; of truth values true.
+fn two(dtype: DType) -> u64 {
+    match dtype {
+        DType::Bool => 1,
+        dtype => crate::naive::to_bits(dtype, crate::naive::Datum::Float(2.0)),
+    }
+}
+
+#[test]
+fn a_chain_is_what_it_means_at_every_width() {
+    let mut draft = Draft::new(1, 0);
+    let [a, b, c] = [0; 3].map(|_| draft.load(DType::F32, &ONE));
+    let product = draft.binary(BinaryOp::Mul, a, b);
+    let sum = draft.binary(BinaryOp::Add, product, c);
+    let result = draft.unary(UnaryOp::Exp, sum);
+    draft.store(Level::Inner, result, &ONE);
+    for width in WIDTHS {
+        check_within(
+            &draft.0,
+            &all(&[DType::F32; 4], width),
+            &[],
+            &[width as u64],
+            1,
+        );
+    }
+}
+
+#[test]
+fn every_unary_operation_is_what_it_means_for_every_type() {
+    for dtype in DType::ALL {
+        for op in UnaryOp::ALL.iter().filter(|op| op.takes(dtype)) {
+            let mut draft = Draft::new(1, 0);
+            let a = draft.load(dtype, &ONE);
+            let result = draft.unary(*op, a);
+            draft.store(Level::Inner, result, &ONE);
+            check_within(&draft.0, &all(&[dtype; 2], 300), &[], &[300], 2);
+        }
+    }
+}
+
+/// Of two tiles, of a tile and a word, and the other way round.
+#[test]
+fn every_binary_operation_is_what_it_means_for_every_type() {
+    for dtype in DType::ALL {
+        for op in BinaryOp::ALL.iter().filter(|op| op.takes(dtype)) {
+            let mut draft = Draft::new(1, 0);
+            let (a, b, word) = (
+                draft.load(dtype, &ONE),
+                draft.load(dtype, &ONE),
+                draft.word(),
+            );
+            let scalar = draft.value(dtype, Op::Word(word));
+            for (a, b) in [(a, b), (a, scalar), (scalar, b), (scalar, scalar)] {
+                let result = draft.binary(*op, a, b);
+                draft.store(Level::Inner, result, &ONE);
+            }
+            let two = two(dtype);
+            let units = if *op == BinaryOp::Pow { 1 } else { 0 };
+            check_within(&draft.0, &all(&[dtype; 6], 333), &[], &[333, two], units);
+        }
+    }
+}
+
+#[test]
+fn every_comparison_selects_what_it_means_for_every_type() {
+    for dtype in DType::ALL {
+        if matches!(dtype, DType::F16 | DType::Bf16) {
+            continue;
+        }
+        for op in CompareOp::ALL {
+            let mut draft = Draft::new(1, 0);
+            let (a, b, word) = (
+                draft.load(dtype, &ONE),
+                draft.load(dtype, &ONE),
+                draft.word(),
+            );
+            let scalar = draft.value(dtype, Op::Word(word));
+            for (a, b) in [(a, b), (a, scalar), (scalar, b), (scalar, scalar)] {
+                let is = draft.value(DType::Bool, Op::Compare(*op, a, b));
+                draft.store(Level::Inner, is, &ONE);
+                let chosen = draft.value(dtype, Op::Select(is, a, b));
+                draft.store(Level::Inner, chosen, &ONE);
+            }
+            let two = two(dtype);
+            let mut buffers = all(&[dtype; 2], 99);
+            for _ in 0..4 {
+                buffers.extend([vec![0; 99], vec![0; 99 * dtype.size()]]);
+            }
+            check(&draft.0, &buffers, &[99, two]);
+        }
+    }
+}
+
+#[test]
+fn every_cast_is_what_it_means() {
+    for from in DType::ALL {
+        let mut draft = Draft::new(1, 0);
+        let a = draft.load(from, &ONE);
+        let mut buffers = all(&[from], 400);
+        for to in DType::ALL {
+            let result = draft.value(to, Op::Cast(a));
+            draft.store(Level::Inner, result, &ONE);
+            buffers.push(vec![0; 400 * to.size()]);
+        }
+        check(&draft.0, &buffers, &[400]);
+    }
+}
+
+#[test]
+fn in_place_is_as_elsewhere() {
+    let mut draft = Draft::new(1, 0);
+    let a = draft.load(DType::F32, &ONE);
+    let one = draft.value(DType::F32, Op::Const(1_f32.to_bits().into()));
+    let sum = draft.binary(BinaryOp::Add, a, one);
+    let product = draft.binary(BinaryOp::Mul, sum, a);
+    draft.store(Level::Inner, product, &ONE);
+    for width in [1, 100, 5000] {
+        check_within(
+            &draft.0,
+            &all(&[DType::F32; 2], width),
+            &[0, 0],
+            &[width as u64],
+            0,
+        );
+    }
+}
+
+/// Rows and columns, turned, repeated, with gaps and backwards, over axes of all lengths.
+#[test]
+fn every_way_to_walk_is_what_it_means() {
+    for (rows, columns) in [
+        (1, 7),
+        (3, 5),
+        (130, 3),
+        (2, 300),
+        (40, 129),
+        (5000, 1),
+        (1, 5000),
+    ] {
+        let mut draft = Draft::new(2, 0);
+        let words: Vec<u16> = (0..5).map(|_| draft.word()).collect();
+        let word = |index: usize| Stride::Word(words[index]);
+        let walks = [
+            [word(0), Stride::One],
+            [Stride::One, word(1)],
+            [Stride::Zero, Stride::One],
+            [Stride::One, Stride::Zero],
+            [word(2), word(3)],
+            [Stride::Zero, Stride::Zero],
+        ];
+        let count = rows * columns * 4;
+        let mut sum = draft.value(DType::I32, Op::Const(3));
+        for strides in walks {
+            let loaded = draft.load(DType::I32, &strides);
+            sum = draft.binary(BinaryOp::Add, sum, loaded);
+        }
+        draft.0.accesses[4].offset = Some(words[4]);
+        for axis in 0..2 {
+            let index = draft.value(DType::I64, Op::Index(axis));
+            let index = draft.value(DType::I32, Op::Cast(index));
+            sum = draft.binary(BinaryOp::Xor, sum, index);
+        }
+        draft.store(Level::Inner, sum, &[word(0), Stride::One]);
+        draft.store(Level::Outer, sum, &[Stride::One, word(1)]);
+        let negative = (-2_i64) as u64;
+        let (rows, columns) = (rows as u64, columns as u64);
+        let words = [
+            rows,
+            columns,
+            columns,
+            rows,
+            2 * columns,
+            negative,
+            2 * columns - 2,
+        ];
+        check(&draft.0, &all(&[DType::I32; 8], count), &words);
+    }
+}
+
+#[test]
+fn gathers_read_zero_and_scatters_drop_what_is_out_of_range() {
+    let mut draft = Draft::new(2, 0);
+    let (width, len) = (draft.word(), draft.word());
+    let row = [Stride::Word(width), Stride::One];
+    let index = draft.load(DType::I64, &[Stride::One, Stride::Zero]);
+    let table = draft.buffer(DType::F32, BufferMode::Read);
+    let access = draft.access(table, &[Stride::Zero, Stride::One]);
+    let stride = Stride::Word(width);
+    let found = draft.value(
+        DType::F32,
+        Op::Gather {
+            access,
+            index,
+            stride,
+            len,
+        },
+    );
+    draft.store(Level::Inner, found, &row);
+    let indices: Vec<u8> = [3_i64, -1, 0, 9, 10, i64::MAX, i64::MIN, 9]
+        .iter()
+        .flat_map(|i| i.to_le_bytes())
+        .collect();
+    for width in [1, 5, 200] {
+        let buffers = [
+            indices.clone(),
+            elements(DType::F32, 10 * width, 1, false),
+            elements(DType::F32, 8 * width, 2, false),
+        ];
+        check(&draft.0, &buffers, &[8, width as u64, width as u64, 10]);
+    }
+}
+
+#[test]
+fn random_numbers_depend_on_seed_and_counter_alone() {
+    let mut draft = Draft::new(1, 0);
+    let seed = draft.word();
+    let counter = draft.value(DType::I64, Op::Index(0));
+    let random = draft.value(DType::U32, Op::Random { seed, counter });
+    draft.store(Level::Inner, random, &ONE);
+    check(
+        &draft.0,
+        &[vec![0; 4 * 1000]],
+        &[1000, 0x1234_5678_9abc_def0],
+    );
+}
+
+#[test]
+fn what_leaves_its_binding_is_refused_and_touches_nothing() {
+    let mut draft = Draft::new(1, 0);
+    let a = draft.load(DType::F32, &ONE);
+    draft.store(Level::Inner, a, &ONE);
+    let buffers = [vec![1; 40], vec![2; 36]];
+    let error = super::run(&draft.0, &buffers, &[], &[10]).expect_err("too long");
+    assert_eq!(
+        error.to_string(),
+        "access 1 reaches from element 0 to 9 of binding 1, which has 9: check the launch's lengths, strides and offsets"
+    );
+    for len in [u64::MAX, 1 << 62, 1 << 63] {
+        assert!(super::run(&draft.0, &buffers, &[], &[len]).is_err());
+    }
+}

@@ -1,0 +1,269 @@
+//! Nests against what they mean by definition ([`crate::naive`]).
+
+mod elementwise;
+mod nests;
+mod reductions;
+
+use millstream_core::kernel::NativeView;
+use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value};
+use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
+
+use crate::level::Level as Processor;
+use crate::{Alone, Code, RunError, naive};
+
+/// Builds a nest by hand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Draft(pub(crate) Nest);
+
+impl Draft {
+    pub(crate) fn new(outer: usize, inner: usize) -> Self {
+        let nest = Nest {
+            outer,
+            inner,
+            words: outer + inner,
+            ..Nest::default()
+        };
+        Self(nest)
+    }
+
+    pub(crate) fn word(&mut self) -> u16 {
+        self.0.words += 1;
+        self.0.words as u16 - 1
+    }
+
+    pub(crate) fn buffer(&mut self, dtype: DType, mode: BufferMode) -> u16 {
+        self.0.buffers.push(Buffer { dtype, mode });
+        self.0.buffers.len() as u16 - 1
+    }
+
+    pub(crate) fn access(&mut self, buffer: u16, strides: &[Stride]) -> u16 {
+        self.0.accesses.push(Access {
+            buffer,
+            offset: None,
+            strides: strides.to_vec(),
+        });
+        self.0.accesses.len() as u16 - 1
+    }
+
+    pub(crate) fn value(&mut self, dtype: DType, op: Op) -> u16 {
+        self.0.values.push(Value { dtype, op });
+        self.0.values.len() as u16 - 1
+    }
+
+    /// A new buffer that is read so.
+    pub(crate) fn load(&mut self, dtype: DType, strides: &[Stride]) -> u16 {
+        let buffer = self.buffer(dtype, BufferMode::Read);
+        let access = self.access(buffer, strides);
+        self.value(dtype, Op::Load(access))
+    }
+
+    fn dtype(&self, value: u16) -> DType {
+        self.0.values[usize::from(value)].dtype
+    }
+
+    pub(crate) fn unary(&mut self, op: UnaryOp, a: u16) -> u16 {
+        self.value(self.dtype(a), Op::Unary(op, a))
+    }
+
+    pub(crate) fn binary(&mut self, op: BinaryOp, a: u16, b: u16) -> u16 {
+        self.value(self.dtype(a), Op::Binary(op, a, b))
+    }
+
+    pub(crate) fn reduce(&mut self, op: ReduceOp, a: u16) -> u16 {
+        self.value(op.output(self.dtype(a)), Op::Reduce(op, a))
+    }
+
+    /// A new buffer that is written so.
+    pub(crate) fn store(&mut self, level: Level, value: u16, strides: &[Stride]) -> u16 {
+        let buffer = self.buffer(self.dtype(value), BufferMode::Write);
+        self.store_to(buffer, level, value, strides, None);
+        buffer
+    }
+
+    pub(crate) fn store_to(
+        &mut self,
+        buffer: u16,
+        level: Level,
+        value: u16,
+        strides: &[Stride],
+        scatter: Option<Scatter>,
+    ) {
+        let access = self.access(buffer, strides);
+        self.0.stores.push(Store {
+            access,
+            value,
+            level,
+            scatter,
+        });
+    }
+}
+
+/// A number that looks like chance.
+pub(crate) fn chance(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Elements of a type: small numbers, and now and then a special one.
+pub(crate) fn elements(dtype: DType, count: usize, seed: u64, specials: bool) -> Vec<u8> {
+    let mut state = seed;
+    let mut bytes = Vec::with_capacity(count * dtype.size());
+    for _ in 0..count {
+        let draw = chance(&mut state);
+        let special = specials && draw % 13 == 0;
+        let small = ((draw >> 20) % 2001) as f64 / 250.0 - 4.0;
+        let datum = match (dtype, special) {
+            (DType::Bool, _) => naive::Datum::Whole(i128::from(draw >> 30 & 1)),
+            (dtype, true) if dtype.is_float() => {
+                let all = [
+                    f64::NAN,
+                    f64::INFINITY,
+                    f64::NEG_INFINITY,
+                    0.0,
+                    -0.0,
+                    1e-42,
+                    3e38,
+                ];
+                naive::Datum::Float(all[(draw >> 8) as usize % all.len()])
+            }
+            (dtype, false) if dtype.is_float() => naive::Datum::Float(small),
+            (_, true) => naive::Datum::Whole(i128::from(draw)),
+            (_, false) => naive::Datum::Whole(i128::from(draw >> 20) % 19 - 9),
+        };
+        let bits = naive::to_bits(dtype, datum);
+        bytes.extend_from_slice(&bits.to_le_bytes()[..dtype.size()]);
+    }
+    bytes
+}
+
+/// Memory that is aligned for every element.
+pub(crate) fn aligned(bytes: &[u8]) -> Vec<u64> {
+    let mut words = vec![0_u64; bytes.len().div_ceil(8) + 1];
+    for (word, chunk) in words.iter_mut().zip(bytes.chunks(8)) {
+        let mut all = [0; 8];
+        all[..chunk.len()].copy_from_slice(chunk);
+        *word = u64::from_le_bytes(all);
+    }
+    words
+}
+
+/// Every level that this processor has.
+pub(crate) fn levels() -> Vec<Processor> {
+    let mut levels = vec![Processor::Base];
+    #[cfg(target_arch = "x86_64")]
+    levels.extend(
+        [Processor::V3, Processor::V4]
+            .into_iter()
+            .filter(|level| *level <= Processor::of_processor()),
+    );
+    levels
+}
+
+/// Runs a nest over copies of the buffers; `same` says which buffer lies where another does.
+pub(crate) fn run(
+    nest: &Nest,
+    buffers: &[Vec<u8>],
+    same: &[usize],
+    words: &[u64],
+) -> Result<Vec<Vec<u8>>, RunError> {
+    nest.check().expect("a nest");
+    let code = Code::compile(&Program::Nest(nest.clone())).expect("fits");
+    run_code(&code, buffers, same, words)
+}
+
+pub(crate) fn run_code(
+    code: &Code,
+    buffers: &[Vec<u8>],
+    same: &[usize],
+    words: &[u64],
+) -> Result<Vec<Vec<u8>>, RunError> {
+    let mut memory: Vec<Vec<u64>> = buffers.iter().map(|bytes| aligned(bytes)).collect();
+    let pointers: Vec<*mut u64> = memory.iter_mut().map(|words| words.as_mut_ptr()).collect();
+    let place = |index: usize| same.get(index).copied().unwrap_or(index);
+    let views: Vec<NativeView> = (0..buffers.len())
+        .map(|index| NativeView {
+            pointer: pointers[place(index)].cast(),
+            bytes: buffers[index].len() as u64,
+        })
+        .collect();
+    // SAFETY: the memory is this test's own.
+    unsafe { code.run(&views, words, &mut Alone) }?;
+    let bytes = |index: usize| {
+        let all = memory[place(index)]
+            .iter()
+            .flat_map(|word| word.to_le_bytes());
+        all.take(buffers[index].len()).collect()
+    };
+    Ok((0..buffers.len()).map(bytes).collect())
+}
+
+/// How many representable values lie between two, of which both or none are NaN.
+pub(crate) fn distance(dtype: DType, a: u64, b: u64) -> u64 {
+    let (x, y) = (naive::of_bits(dtype, a), naive::of_bits(dtype, b));
+    match (x, y) {
+        (naive::Datum::Float(x), naive::Datum::Float(y)) => {
+            if x.is_nan() || y.is_nan() {
+                return if x.is_nan() && y.is_nan() {
+                    0
+                } else {
+                    u64::MAX
+                };
+            }
+            let sign = 1_u64 << (8 * dtype.size() - 1);
+            let line = |bits: u64| {
+                if bits & sign != 0 {
+                    -((bits & !sign) as i128)
+                } else {
+                    bits as i128
+                }
+            };
+            (line(a) - line(b)).unsigned_abs() as u64
+        }
+        _ => u64::from(x != y),
+    }
+}
+
+/// Every level of this processor computes what the nest means, give or take so many units in the last place.
+pub(crate) fn check_within(
+    nest: &Nest,
+    buffers: &[Vec<u8>],
+    same: &[usize],
+    words: &[u64],
+    units: u64,
+) {
+    nest.check().expect("a nest");
+    let place = |index: usize| same.get(index).copied().unwrap_or(index);
+    let given: Vec<Vec<u8>> = (0..buffers.len())
+        .map(|index| buffers[place(index)].clone())
+        .collect();
+    let mut expected = given.clone();
+    naive::run(nest, &mut expected, words);
+    for level in levels() {
+        let code = Code::compile_for(&Program::Nest(nest.clone()), level).expect("fits");
+        let found = run_code(&code, &given, same, words).expect("runs");
+        for store in &nest.stores {
+            let buffer = usize::from(nest.accesses[usize::from(store.access)].buffer);
+            let dtype = nest.buffers[buffer].dtype;
+            let both = expected[buffer]
+                .chunks(dtype.size())
+                .zip(found[buffer].chunks(dtype.size()));
+            for (index, (expected, found)) in both.enumerate() {
+                let bits = |bytes: &[u8]| naive::to_bits(dtype, naive::read(dtype, bytes));
+                let apart = distance(dtype, bits(expected), bits(found));
+                assert!(
+                    apart <= units,
+                    "element {index} of buffer {buffer} at {level:?}: {:?} is {apart} from {:?}\n{nest}words {words:?}",
+                    naive::read(dtype, found),
+                    naive::read(dtype, expected),
+                );
+            }
+        }
+    }
+}
+
+pub(crate) fn check(nest: &Nest, buffers: &[Vec<u8>], words: &[u64]) {
+    check_within(nest, buffers, &[], words, 0);
+}

@@ -1,0 +1,220 @@
+//! Nests with inner axes.
+
+use millstream_ir::nest::{BufferMode, Level, Op, Scatter, Stride};
+use millstream_ir::{BinaryOp, DType, ReduceOp, UnaryOp};
+
+use super::{Draft, check, check_within, elements};
+
+const ROW: [Stride; 2] = [Stride::Word(2), Stride::One];
+const ROWS: [Stride; 2] = [Stride::One, Stride::Zero];
+
+/// Rows and lengths: nothing, one, around a vector and a tile, longer than what is kept.
+const SHAPES: [(u64, u64); 11] = [
+    (1, 0),
+    (3, 1),
+    (2, 31),
+    (2, 33),
+    (5, 64),
+    (1, 1000),
+    (300, 5),
+    (1000, 2),
+    (2, 5000),
+    (4, 4097),
+    (2, 70_000),
+];
+
+/// Along memory, and across it.
+fn both_ways(mut test: impl FnMut([Stride; 2], u64, u64, u64, u64)) {
+    for (rows, len) in SHAPES {
+        test(ROW, rows, len, len, 1);
+        test([Stride::Word(3), Stride::Word(2)], rows, len, rows, 1);
+    }
+}
+
+#[test]
+fn every_reduction_is_what_it_means_for_every_type_along_rows_and_columns() {
+    for dtype in DType::ALL {
+        for op in ReduceOp::ALL.iter().filter(|op| op.takes(dtype)) {
+            both_ways(|strides, rows, len, stride, other| {
+                if len > 5000 && dtype != DType::F32 {
+                    return;
+                }
+                let mut draft = Draft::new(2 - 1, 1);
+                draft.0.words = 4;
+                let a = draft.load(dtype, &strides);
+                let result = draft.reduce(*op, a);
+                draft.store(Level::Outer, result, &ROWS);
+                let specials = !matches!(op, ReduceOp::Sum | ReduceOp::Prod);
+                let out = op.output(dtype).size();
+                let mut values = elements(dtype, (rows * len) as usize, 7, specials);
+                if *op == ReduceOp::Prod && dtype.is_float() {
+                    // Around one, so that it stays finite.
+                    let size = dtype.size();
+                    for (index, chunk) in values.chunks_mut(size).enumerate() {
+                        let near = 1.0 + (index % 7) as f64 / 1000.0 - 0.003;
+                        let bits = crate::naive::to_bits(dtype, crate::naive::Datum::Float(near));
+                        chunk.copy_from_slice(&bits.to_le_bytes()[..size]);
+                    }
+                }
+                let buffers = [values, vec![0; rows as usize * out]];
+                let sums = matches!(op, ReduceOp::Sum | ReduceOp::Prod) && dtype.is_float();
+                // A sum of both signs: an absolute error would say more, but these are small and exact enough.
+                let units = if sums { 2_000 } else { 0 };
+                check_within(&draft.0, &buffers, &[], &[rows, len, stride, other], units);
+            });
+        }
+    }
+}
+
+pub(crate) fn softmax(strides: [Stride; 2]) -> Draft {
+    let mut draft = Draft::new(1, 1);
+    draft.0.words = 4;
+    let x = draft.load(DType::F32, &strides);
+    let greatest = draft.reduce(ReduceOp::Max, x);
+    let below = draft.binary(BinaryOp::Sub, x, greatest);
+    let power = draft.unary(UnaryOp::Exp, below);
+    let sum = draft.reduce(ReduceOp::Sum, power);
+    let one = draft.value(DType::F32, Op::Const(1_f32.to_bits().into()));
+    let inverse = draft.binary(BinaryOp::Div, one, sum);
+    let result = draft.binary(BinaryOp::Mul, power, inverse);
+    draft.store(Level::Inner, result, &strides);
+    draft
+}
+
+#[test]
+fn softmax_is_what_it_means() {
+    for (rows, len) in SHAPES.into_iter().filter(|(rows, len)| rows * len <= 8000) {
+        for (strides, stride) in [(ROW, len), ([Stride::One, Stride::Word(2)], rows)] {
+            let draft = softmax(strides);
+            let buffers =
+                [0, 1].map(|seed| elements(DType::F32, (rows * len) as usize, seed, false));
+            let words = [rows, len, stride, 1];
+            check_within(&draft.0, &buffers, &[], &words, 8);
+            check_within(&draft.0, &buffers, &[0, 0], &words, 8);
+        }
+    }
+}
+
+pub(crate) fn layer_norm() -> Draft {
+    let mut draft = Draft::new(1, 1);
+    let (stride, count, epsilon) = (draft.word(), draft.word(), draft.word());
+    let row = [Stride::Word(stride), Stride::One];
+    let x = draft.load(DType::F32, &row);
+    let scale = draft.load(DType::F32, &[Stride::Zero, Stride::One]);
+    let shift = draft.load(DType::F32, &[Stride::Zero, Stride::One]);
+    let sum = draft.reduce(ReduceOp::Sum, x);
+    let count = draft.value(DType::F32, Op::Word(count));
+    let mean = draft.binary(BinaryOp::Div, sum, count);
+    let centered = draft.binary(BinaryOp::Sub, x, mean);
+    let square = draft.binary(BinaryOp::Mul, centered, centered);
+    let squares = draft.reduce(ReduceOp::Sum, square);
+    let variance = draft.binary(BinaryOp::Div, squares, count);
+    let epsilon = draft.value(DType::F32, Op::Word(epsilon));
+    let variance = draft.binary(BinaryOp::Add, variance, epsilon);
+    let deviation = draft.unary(UnaryOp::Sqrt, variance);
+    let one = draft.value(DType::F32, Op::Const(1_f32.to_bits().into()));
+    let inverse = draft.binary(BinaryOp::Div, one, deviation);
+    let normal = draft.binary(BinaryOp::Mul, centered, inverse);
+    let scaled = draft.binary(BinaryOp::Mul, normal, scale);
+    let shifted = draft.binary(BinaryOp::Add, scaled, shift);
+    draft.store(Level::Inner, shifted, &row);
+    draft
+}
+
+#[test]
+fn layer_norm_is_what_it_means() {
+    for (rows, len) in [(3_u64, 8_u64), (2, 100), (70, 3)] {
+        let draft = layer_norm();
+        let count = [rows * len, len, len, rows * len];
+        let buffers = [0, 1, 2, 3]
+            .map(|index| elements(DType::F32, count[index] as usize, index as u64, false));
+        let words = [
+            rows,
+            len,
+            len,
+            u64::from((len as f32).to_bits()),
+            u64::from(1e-5_f32.to_bits()),
+        ];
+        // Sums of both signs lose digits by cancellation, in any order.
+        check_within(&draft.0, &buffers, &[], &words, 3_000);
+    }
+}
+
+/// The reduction's index counts all inner axes, in their order.
+#[test]
+fn an_index_counts_through_several_inner_axes() {
+    let mut draft = Draft::new(1, 2);
+    let words: Vec<u16> = (0..3).map(|_| draft.word()).collect();
+    let strides = [
+        Stride::Word(words[0]),
+        Stride::Word(words[1]),
+        Stride::Word(words[2]),
+    ];
+    let a = draft.load(DType::I32, &strides);
+    let index = draft.reduce(ReduceOp::ArgMax, a);
+    draft.store(
+        Level::Outer,
+        index,
+        &[Stride::One, Stride::Zero, Stride::Zero],
+    );
+    for strides in [[35, 5, 1], [1, 4, 28], [35, 1, 7]] {
+        let buffers = [elements(DType::I32, 140, 3, true), vec![0; 32]];
+        check(&draft.0, &buffers, &[[4, 7, 5], strides].concat());
+    }
+}
+
+/// In the order of the inner axes: what comes later stays, and sums are added to what was there.
+#[test]
+fn scatters_happen_in_the_order_of_the_inner_axes() {
+    for adds in [false, true] {
+        // The lanes are along the scattered rows, or across them.
+        for (columns, picks) in [(1_u64, 100_u64), (600, 30), (7, 9)] {
+            let mut draft = Draft::new(1, 1);
+            let (width, len) = (draft.word(), draft.word());
+            let index = draft.load(DType::I64, &[Stride::Zero, Stride::One]);
+            let value = draft.load(DType::F32, &[Stride::One, Stride::Word(width)]);
+            let table = draft.buffer(DType::F32, BufferMode::Update);
+            let scatter = Scatter {
+                index,
+                stride: Stride::Word(width),
+                len,
+                adds,
+            };
+            draft.store_to(
+                table,
+                Level::Inner,
+                value,
+                &[Stride::One, Stride::Zero],
+                Some(scatter),
+            );
+            let indices = (0..picks as i64).flat_map(|pick| (pick * 7 % 11 - 1).to_le_bytes());
+            let buffers = [
+                indices.collect(),
+                elements(DType::F32, (columns * picks) as usize, 5, false),
+                elements(DType::F32, 8 * columns as usize, 6, false),
+            ];
+            check(&draft.0, &buffers, &[columns, picks, columns, 8]);
+        }
+    }
+}
+
+/// What is the same for a whole row is reduced as often as the row is long, and stored for each element.
+#[test]
+fn values_of_a_row_are_reduced_and_stored_for_each_element() {
+    let mut draft = Draft::new(1, 1);
+    let stride = draft.word();
+    let a = draft.load(DType::I32, &ROWS);
+    let sum = draft.reduce(ReduceOp::Sum, a);
+    let one = draft.value(DType::I32, Op::Const(1));
+    let count = draft.reduce(ReduceOp::Sum, one);
+    draft.store(Level::Inner, sum, &[Stride::Word(stride), Stride::One]);
+    draft.store(Level::Outer, count, &ROWS);
+    for (rows, len) in [(3_u64, 70_u64), (500, 3), (4, 0)] {
+        let buffers = [
+            elements(DType::I32, rows as usize, 5, false),
+            vec![0; (rows * len) as usize * 4],
+            vec![0; rows as usize * 4],
+        ];
+        check(&draft.0, &buffers, &[rows, len, len]);
+    }
+}
