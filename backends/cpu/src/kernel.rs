@@ -1,6 +1,6 @@
 //! Compiled kernels, and one launch of one.
 //!
-//! Compiling picks the first native source. A launch asks the team for help only when the work is
+//! Compiling picks the first source that a CPU runs: a Rust closure, or a program, for the interpreter. A launch asks the team for help only when the work is
 //! worth a wake: what one cube of the kernel costs is learnt from its launches, and a launch that turns
 //! out dearer than expected asks for help on its way.
 
@@ -11,10 +11,11 @@ use std::time::Instant;
 
 use millstream_core::backend::{BackendKernel, Compiler};
 use millstream_core::error::KernelError;
-use millstream_core::host_memory::{count_cubes, native_source, panic_message};
+use millstream_core::host_memory::{HostSource, count_cubes, host_source, panic_message};
 use millstream_core::kernel::{Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView};
 use millstream_core::properties::DeviceProperties;
 use millstream_sync::facade::Figure;
+use millstream_tile::{Code, RunError};
 
 use crate::team::TeamSeat;
 use crate::trace::nanoseconds;
@@ -32,10 +33,19 @@ pub(crate) struct CpuCompiler {
 
 impl Compiler for CpuCompiler {
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
-        let native = native_source(kernel, &self.properties)?;
+        let body = match host_source(kernel, &self.properties)? {
+            HostSource::Native(native) => Body::Native(native),
+            HostSource::Program(program) => {
+                let code = Code::compile(&program).map_err(|unfit| KernelError::Compile {
+                    kernel: kernel.name().clone(),
+                    log: unfit.to_string(),
+                })?;
+                Body::Program(code)
+            }
+        };
         Ok(Arc::new(CpuKernel {
             kernel: kernel.clone(),
-            native,
+            body,
             cube_cost: Figure::new(0),
         }))
     }
@@ -44,10 +54,23 @@ impl Compiler for CpuCompiler {
 /// A kernel that this device runs.
 pub(crate) struct CpuKernel {
     kernel: Arc<Kernel>,
-    native: Arc<NativeKernel>,
+    body: Body,
     /// What one cube has cost lately, in 1 / `COST_UNIT` nanoseconds; 0 until it is known. Queues that
     /// run the kernel at the same time overwrite each other, which does no harm.
     cube_cost: Figure,
+}
+
+enum Body {
+    Native(Arc<NativeKernel>),
+    Program(Code),
+}
+
+/// Why a launch has not run to its end.
+pub(crate) enum Stopped {
+    /// Nothing ran, because of this.
+    Refused(String),
+    /// It panicked with this message.
+    Panicked(String),
 }
 
 /// What a launch brings to a kernel.
@@ -72,10 +95,10 @@ impl CpuKernel {
         &self.kernel
     }
 
-    /// Runs all cubes of a launch. Blocks until all are done.
+    /// Runs a launch. Blocks until it is done.
     ///
     /// # Errors
-    /// The message of the first panic; then the remaining cubes are skipped.
+    /// Why a program refuses it, or the message of the first panic; then the remaining cubes are skipped.
     ///
     /// # Safety
     /// As [`NativeArgs::new`] says of views and scalars, for as long as this runs; for an unchecked launch
@@ -84,9 +107,36 @@ impl CpuKernel {
         &self,
         seat: &mut TeamSeat,
         arguments: Arguments<'_>,
+    ) -> Result<(), Stopped> {
+        match &self.body {
+            Body::Native(native) => {
+                // SAFETY: the caller's promises.
+                let ran = unsafe { self.run_native(&**native, seat, arguments) };
+                ran.map_err(Stopped::Panicked)
+            }
+            Body::Program(code) => {
+                let (views, words) = (arguments.views, arguments.scalars);
+                // SAFETY: the caller's promises; the code itself checks that it stays in its bindings.
+                let run = || unsafe { code.run(views, words, &mut Helped(seat)) };
+                match catch_unwind(AssertUnwindSafe(run)) {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(RunError::Panic(message))) => Err(Stopped::Panicked(message)),
+                    Ok(Err(misfit)) => Err(Stopped::Refused(misfit.to_string())),
+                    Err(payload) => Err(Stopped::Panicked(panic_message(payload))),
+                }
+            }
+        }
+    }
+
+    /// Runs all cubes of a launch of a closure.
+    unsafe fn run_native(
+        &self,
+        native: &NativeKernel,
+        seat: &mut TeamSeat,
+        arguments: Arguments<'_>,
     ) -> Result<(), String> {
         let cubes = count_cubes(arguments.counts).unwrap_or(0);
-        let work = |range: Range<u64>| self.run_cubes(&arguments, range);
+        let work = |range: Range<u64>| self.run_cubes(native, &arguments, range);
         let alone = |range| catch_unwind(AssertUnwindSafe(|| work(range))).map_err(panic_message);
         let helpers = seat.threads() as u64 - 1;
         if helpers == 0 || cubes <= 1 {
@@ -138,7 +188,7 @@ impl CpuKernel {
     }
 
     #[inline]
-    fn run_cubes(&self, arguments: &Arguments<'_>, range: Range<u64>) {
+    fn run_cubes(&self, native: &NativeKernel, arguments: &Arguments<'_>, range: Range<u64>) {
         let (signature, mode) = (self.kernel.signature(), arguments.mode);
         for index in range {
             let cube = Cube::new(index, arguments.counts);
@@ -158,8 +208,29 @@ impl CpuKernel {
                 // SAFETY: the caller of `run` promises that of the kernel.
                 ExecutionMode::Unchecked => unsafe { arguments.unguarded() },
             };
-            (self.native)(&cube, &arguments);
+            native(&cube, &arguments);
         }
+    }
+}
+
+/// The team, as the interpreter asks for it: helpers are woken by what the work is worth.
+struct Helped<'a>(&'a mut TeamSeat);
+
+impl millstream_tile::Team for Helped<'_> {
+    fn share(
+        &mut self,
+        pieces: u64,
+        ns: u64,
+        work: &(dyn Fn(Range<u64>) + Sync),
+    ) -> Result<(), String> {
+        let helpers = self.0.threads() as u64 - 1;
+        let asked = (ns / HELP_WORTH_NS).min(pieces - 1).min(helpers);
+        if asked == 0 {
+            // A panic is caught where the launch is run.
+            work(0..pieces);
+            return Ok(());
+        }
+        self.0.share(0, pieces, asked as usize, work).map(|_own| ())
     }
 }
 

@@ -19,7 +19,7 @@ use millstream_sync::timeline::Timeline;
 
 use crate::copies;
 use crate::entry::{Count, Entry, Op, Source};
-use crate::kernel::Arguments;
+use crate::kernel::{Arguments, Stopped};
 use crate::team::TeamSeat;
 use crate::trace::SpanLog;
 
@@ -155,7 +155,10 @@ impl Runner {
         // and for the kernel; pages are initialized and live until the cursor has passed; hazards keep
         // other tasks away (I2).
         let ran = unsafe { kernel.run(&mut self.seat, arguments) };
-        ran.map_err(|message| Failure::panicked(kernel.name(), message))
+        ran.map_err(|stopped| match stopped {
+            Stopped::Panicked(message) => Failure::panicked(kernel.name(), message),
+            Stopped::Refused(why) => Failure::not_run(kernel.name(), Reason::Refused(why)),
+        })
     }
 
     fn custom(&mut self, entry: &mut Entry) -> Outcome {

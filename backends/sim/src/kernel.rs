@@ -1,13 +1,15 @@
 //! Compiled kernels, and one launch of one: cube after cube, in an order that the seed chooses.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use millstream_core::backend::{BackendKernel, Compiler};
 use millstream_core::error::KernelError;
-use millstream_core::host_memory::{native_source, panic_message};
+use millstream_core::host_memory::{HostSource, host_source, panic_message};
 use millstream_core::kernel::{Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView};
 use millstream_core::properties::DeviceProperties;
+use millstream_tile::{Code, RunError, Team};
 
 use crate::entry::LaunchOp;
 use crate::faults::{Call, Verdict};
@@ -17,7 +19,20 @@ use crate::shared::Shared;
 /// A kernel that this device runs.
 pub(crate) struct SimKernel {
     pub(crate) kernel: Arc<Kernel>,
-    native: Arc<NativeKernel>,
+    body: Body,
+}
+
+enum Body {
+    Native(Arc<NativeKernel>),
+    Program(Code),
+}
+
+/// Why a launch has not run to its end.
+pub(crate) enum Stopped {
+    /// Nothing ran, because of this.
+    Refused(String),
+    /// It panicked with this message.
+    Panicked(String),
 }
 
 /// Makes kernels runnable here.
@@ -40,16 +55,25 @@ impl Compiler for SimCompiler {
             }
             Verdict::Loses => return Err(KernelError::Lost { kernel: name() }),
         }
-        let native = native_source(kernel, &self.properties)?;
+        let body = match host_source(kernel, &self.properties)? {
+            HostSource::Native(native) => Body::Native(native),
+            HostSource::Program(program) => {
+                let code = Code::compile(&program).map_err(|unfit| KernelError::Compile {
+                    kernel: name(),
+                    log: unfit.to_string(),
+                })?;
+                Body::Program(code)
+            }
+        };
         let kernel = kernel.clone();
-        Ok(Arc::new(SimKernel { kernel, native }))
+        Ok(Arc::new(SimKernel { kernel, body }))
     }
 }
 
-/// Runs all cubes of a launch.
+/// Runs all cubes of a launch, or all pieces of a program.
 ///
 /// # Errors
-/// The message of the first panic; then the remaining cubes are skipped.
+/// Why a program refuses it, or the message of the first panic; then the remaining cubes are skipped.
 ///
 /// # Safety
 /// As [`NativeArgs::new`] says of views and scalars; for an unchecked launch also as
@@ -60,21 +84,47 @@ pub(crate) unsafe fn run_cubes(
     counts: [u32; 3],
     cubes: u64,
     seed: u64,
-) -> Result<(), String> {
+) -> Result<(), Stopped> {
     let signature = launch.kernel.kernel.signature();
     let (scalars, metadata) = (&launch.scalars, &launch.metadata);
-    let all = || {
-        for index in shuffled(cubes, seed) {
-            let cube = Cube::new(index, counts);
-            // SAFETY: the caller's promise; each index comes once.
-            let arguments = unsafe { NativeArgs::new(signature, views, scalars, metadata, cube) };
-            let arguments = match launch.mode {
-                ExecutionMode::Checked => arguments,
-                // SAFETY: the caller's promise of the kernel.
-                ExecutionMode::Unchecked => unsafe { arguments.unguarded() },
-            };
-            (launch.kernel.native)(&cube, &arguments);
+    let all = || match &launch.kernel.body {
+        Body::Native(native) => {
+            for index in shuffled(cubes, seed) {
+                let cube = Cube::new(index, counts);
+                // SAFETY: the caller's promise; each index comes once.
+                let arguments =
+                    unsafe { NativeArgs::new(signature, views, scalars, metadata, cube) };
+                let arguments = match launch.mode {
+                    ExecutionMode::Checked => arguments,
+                    // SAFETY: the caller's promise of the kernel.
+                    ExecutionMode::Unchecked => unsafe { arguments.unguarded() },
+                };
+                native(&cube, &arguments);
+            }
+            Ok(())
         }
+        // SAFETY: the caller's promise; the code itself checks that it stays in its bindings.
+        Body::Program(code) => unsafe { code.run(views, scalars, &mut Shuffled(seed)) },
     };
-    catch_unwind(AssertUnwindSafe(all)).map_err(panic_message)
+    match catch_unwind(AssertUnwindSafe(all)) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(RunError::Panic(message))) => Err(Stopped::Panicked(message)),
+        Ok(Err(misfit)) => Err(Stopped::Refused(misfit.to_string())),
+        Err(payload) => Err(Stopped::Panicked(panic_message(payload))),
+    }
+}
+
+/// Runs the pieces of a program in an order that the seed chooses.
+struct Shuffled(u64);
+
+impl Team for Shuffled {
+    fn share(
+        &mut self,
+        pieces: u64,
+        _ns: u64,
+        work: &(dyn Fn(Range<u64>) + Sync),
+    ) -> Result<(), String> {
+        shuffled(pieces, self.0).for_each(|piece| work(piece..piece + 1));
+        Ok(())
+    }
 }

@@ -19,7 +19,7 @@ use millstream_core::settle;
 
 use crate::cost::Work;
 use crate::entry::{Entry, LaunchOp, Op};
-use crate::kernel::run_cubes;
+use crate::kernel::{Stopped, run_cubes};
 use crate::random::Random;
 use crate::resources::SimResources;
 
@@ -137,7 +137,8 @@ fn perform_launch(entry: &Entry, launch: &LaunchOp, seed: u64) -> Outcome {
     let ran = unsafe { run_cubes(launch, views, counts, cubes, seed) };
     match ran {
         Ok(()) => Ok(Work::Cubes(cubes)),
-        Err(message) => Err(Failure::panicked(&entry.name, message)),
+        Err(Stopped::Panicked(message)) => Err(Failure::panicked(&entry.name, message)),
+        Err(Stopped::Refused(why)) => Err(Failure::not_run(&entry.name, Reason::Refused(why))),
     }
 }
 

@@ -8,3 +8,4 @@ mod driven;
 mod failures;
 mod opening;
 mod order;
+mod programs;

@@ -1,8 +1,9 @@
-//! Choosing a kernel's native source, and what a launch of one needs besides.
+//! Choosing the source of a kernel that a CPU runs, and what a launch of one needs besides.
 
 use std::any::Any;
 use std::sync::Arc;
 
+use millstream_ir::Program;
 use millstream_sync::payload;
 
 use crate::backend::{BoundCount, Launch, Refused};
@@ -13,20 +14,30 @@ use crate::properties::DeviceProperties;
 /// Most cubes of one launch.
 pub const MAX_CUBES: u64 = millstream_sync::team::PIECES_MAX;
 
-/// The first native source of `kernel`, if a device with these properties can run it.
+/// What of a kernel a CPU runs.
+#[derive(Clone)]
+pub enum HostSource {
+    /// A Rust closure.
+    Native(Arc<NativeKernel>),
+    /// A program, to be compiled.
+    Program(Arc<Program>),
+}
+
+/// The first source of `kernel` that a CPU runs, if a device with these properties can run it.
 ///
 /// # Errors
-/// A feature that the device lacks, too many bindings, or no native source.
-pub fn native_source(
+/// A feature that the device lacks, too many bindings, or no such source.
+pub fn host_source(
     kernel: &Kernel,
     properties: &DeviceProperties,
-) -> Result<Arc<NativeKernel>, KernelError> {
+) -> Result<HostSource, KernelError> {
     kernel.check_needs(properties)?;
-    let native = kernel.sources().iter().find_map(|source| match source {
-        Source::Native(native) => Some(native.clone()),
+    let found = kernel.sources().iter().find_map(|source| match source {
+        Source::Native(native) => Some(HostSource::Native(native.clone())),
+        Source::Ir(program) => Some(HostSource::Program(program.clone())),
         _ => None,
     });
-    native.ok_or_else(|| KernelError::NoSource {
+    found.ok_or_else(|| KernelError::NoSource {
         kernel: kernel.name().clone(),
         backend: properties.backend,
         available: kernel.source_kinds(),

@@ -1,0 +1,125 @@
+//! Programs of the IR, by the interpreter.
+
+use std::sync::Arc;
+
+use millstream_core::kernel::Kernel;
+use millstream_cpu::Cpu;
+use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
+use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp};
+
+use crate::rig::{Q0, Rig};
+
+/// One sum of `f32`, of buffers 0 and 1 into buffer 2, over one axis.
+fn sum() -> Nest {
+    let buffer = |mode| Buffer {
+        dtype: DType::F32,
+        mode,
+    };
+    let access = |buffer| Access {
+        buffer,
+        offset: None,
+        strides: vec![Stride::One],
+    };
+    let value = |op| Value {
+        dtype: DType::F32,
+        op,
+    };
+    Nest {
+        outer: 1,
+        inner: 0,
+        words: 1,
+        buffers: vec![
+            buffer(BufferMode::Read),
+            buffer(BufferMode::Read),
+            buffer(BufferMode::Write),
+        ],
+        accesses: (0..3).map(access).collect(),
+        values: vec![
+            value(Op::Load(0)),
+            value(Op::Load(1)),
+            value(Op::Binary(BinaryOp::Add, 0, 1)),
+        ],
+        stores: vec![Store {
+            access: 2,
+            value: 2,
+            level: Level::Inner,
+            scatter: None,
+        }],
+    }
+}
+
+fn kernel(nest: Nest) -> Kernel {
+    Kernel::from_program("program", Arc::new(Program::Nest(nest))).unwrap()
+}
+
+fn floats(count: usize) -> Vec<u32> {
+    (0..count).map(|index| (index as f32).to_bits()).collect()
+}
+
+#[test]
+fn a_nest_runs_over_its_bindings_and_in_place() {
+    let mut rig = Rig::new(Cpu::default().queues(1).threads(3));
+    let kernel = rig.prepare(kernel(sum()));
+    // The second is worth the help of others.
+    for count in [100, 3_000_000] {
+        let (a, b) = (rig.slice_of(&floats(count)), rig.slice_of(&floats(count)));
+        let out = rig.slice_of(&vec![0; count]);
+        let words = [count as u64];
+        rig.launch(Q0, &kernel, 1, &[a.read(), b.read(), out.write()], &words);
+        rig.launch(Q0, &kernel, 1, &[out.read(), b.read(), out.write()], &words);
+        let found = rig.read(Q0, &out).unwrap();
+        let expected = |index: usize| (3.0 * index as f32).to_bits();
+        let both = found.iter().enumerate();
+        assert!(
+            both.into_iter()
+                .all(|(index, bits)| *bits == expected(index))
+        );
+    }
+}
+
+#[test]
+fn a_launch_that_leaves_its_bindings_fails_and_the_next_one_runs_i7() {
+    let mut rig = Rig::new(Cpu::default().queues(1).threads(1));
+    let kernel = rig.prepare(kernel(sum()));
+    let (a, out) = (rig.slice_of(&floats(8)), rig.slice_of(&[7; 8]));
+    let bindings = [a.read(), a.read(), out.write()];
+    rig.launch(Q0, &kernel, 1, &bindings, &[9]);
+    let failure = rig.read(Q0, &out).unwrap_err().to_string();
+    assert!(
+        failure.contains("reaches from element 0 to 8 of binding 0"),
+        "{failure}"
+    );
+    rig.launch(Q0, &kernel, 1, &bindings, &[8]);
+    assert_eq!(rig.read(Q0, &out).unwrap()[3], 6_f32.to_bits());
+}
+
+#[test]
+fn a_sum_is_the_same_on_any_number_of_threads() {
+    let mut nest = sum();
+    (nest.outer, nest.inner) = (0, 1);
+    nest.values.push(Value {
+        dtype: DType::F32,
+        op: Op::Reduce(ReduceOp::Sum, 2),
+    });
+    nest.accesses[2].strides = vec![Stride::Zero];
+    (nest.stores[0].value, nest.stores[0].level) = (3, Level::Outer);
+    let count = 1_000_003;
+    let sums = [1, 2, 3].map(|threads| {
+        let mut rig = Rig::new(Cpu::default().queues(1).threads(threads));
+        let kernel = rig.prepare(kernel(nest.clone()));
+        let values: Vec<u32> = (0..count)
+            .map(|index| (0.1 + index as f32 / 7.0).to_bits())
+            .collect();
+        let (a, out) = (rig.slice_of(&values), rig.slice_of(&[0]));
+        rig.launch(
+            Q0,
+            &kernel,
+            1,
+            &[a.read(), a.read(), out.write()],
+            &[count as u64],
+        );
+        rig.read(Q0, &out).unwrap()[0]
+    });
+    assert_eq!(sums[0], sums[1]);
+    assert_eq!(sums[0], sums[2]);
+}
