@@ -9,9 +9,10 @@ use millstream_ir::{Nest, Program};
 
 use crate::COST_UNIT;
 use crate::build::{Unfit, build};
-use crate::launch::{Launch, Misfit, resolve};
+use crate::launch::{Launch, Misfit, Window, resolve};
 use crate::level::Level;
 use crate::machine::{Job, Machine, Tiles};
+use crate::matmul::MatmulCode;
 use crate::plan::{Plan, Template};
 use crate::scratch::Scratch;
 
@@ -82,6 +83,7 @@ pub struct Code {
 #[derive(Debug)]
 enum Kind {
     Nest(NestCode),
+    Matmul(MatmulCode),
 }
 
 /// A nest for every template that can run it.
@@ -124,6 +126,7 @@ impl Code {
         program.check().map_err(Unfit::Wrong)?;
         let kind = match program {
             Program::Nest(nest) => Kind::Nest(NestCode::compile(nest, level)?),
+            Program::Matmul(matmul) => Kind::Matmul(MatmulCode::compile(matmul, level)?),
             _ => return Err(Unfit::Kind),
         };
         Ok(Self { kind })
@@ -145,7 +148,9 @@ impl Code {
     ) -> Result<(), RunError> {
         match &self.kind {
             // SAFETY: the caller's promises.
-            Kind::Nest(nest) => unsafe { nest.run(views, words, team) },
+            Kind::Nest(nest) => unsafe { nest.run(views, words, None, team) },
+            // SAFETY: the caller's promises.
+            Kind::Matmul(matmul) => unsafe { matmul.run(views, words, team) },
         }
     }
 }
@@ -173,6 +178,20 @@ impl NestCode {
         })
     }
 
+    /// As [`Code::run`], a part of the outer axes, on this thread.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn run_window(
+        &self,
+        views: &[NativeView],
+        words: &[u64],
+        window: Window,
+    ) -> Result<(), RunError> {
+        // SAFETY: the caller's promises.
+        unsafe { self.run(views, words, Some(window), &mut Alone) }
+    }
+
     /// As [`Code::run`].
     ///
     /// # Safety
@@ -181,12 +200,13 @@ impl NestCode {
         &self,
         views: &[NativeView],
         words: &[u64],
+        window: Option<Window>,
         team: &mut dyn Team,
     ) -> Result<(), RunError> {
         let kept = LAUNCH.try_with(Cell::take).ok().flatten();
         let mut launch = kept.unwrap_or_else(|| Box::new(Launch::new()));
         // SAFETY: the caller's promises.
-        let result = unsafe { self.run_with(&mut launch, views, words, team) };
+        let result = unsafe { self.run_with(&mut launch, views, words, window, team) };
         let _ = LAUNCH.try_with(|cell| cell.set(Some(launch)));
         result
     }
@@ -196,13 +216,14 @@ impl NestCode {
         launch: &mut Launch,
         views: &[NativeView],
         words: &[u64],
+        window: Option<Window>,
         team: &mut dyn Team,
     ) -> Result<(), RunError> {
         if !launch.measure(&self.nest, views, words)? {
             return Ok(());
         }
         let plan = self.choose(launch, words);
-        launch.prepare(&self.nest, plan, views, words)?;
+        launch.prepare(&self.nest, plan, views, words, window)?;
         let (tiles, kept_lanes) = cut(plan, launch);
         launch.settle_direct(plan, &tiles);
         let rows = match plan.template {

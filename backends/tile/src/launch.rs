@@ -37,6 +37,8 @@ pub enum Misfit {
     },
     /// A length is negative, or the index space cannot be counted.
     Lengths,
+    /// A product lies over what it is made of.
+    Overlap,
     /// A binding's memory is not aligned for its elements.
     Unaligned {
         /// Which one.
@@ -64,6 +66,9 @@ impl std::fmt::Display for Misfit {
                 given,
             } => write!(f, "it takes {needed} {what}, {given} are given"),
             Misfit::Lengths => f.write_str("its lengths are negative, or more than can be counted"),
+            Misfit::Overlap => {
+                f.write_str("the product overlaps what it is made of: give it memory of its own")
+            }
             Misfit::Unaligned { binding } => {
                 write!(f, "binding {binding} is not aligned for its elements")
             }
@@ -93,6 +98,30 @@ impl std::fmt::Display for Misfit {
 }
 
 impl std::error::Error for Misfit {}
+
+/// A part of the outer axes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Window {
+    pub(crate) origin: [usize; AXES_MAX],
+    pub(crate) lens: [usize; AXES_MAX],
+}
+
+/// Do such steps, of so many places each, never lead to one place twice, as far as can be seen at once?
+pub(crate) fn are_apart(steps: &mut [(usize, usize)]) -> bool {
+    // Axes mostly come in order already, the greatest step first.
+    steps.reverse();
+    if !steps.is_sorted() {
+        steps.sort_unstable();
+    }
+    let mut extent = 0_usize;
+    for (stride, len) in steps {
+        if *stride <= extent {
+            return false;
+        }
+        extent = extent.saturating_add(stride.saturating_mul(*len - 1));
+    }
+    true
+}
 
 /// Elements from the first to the last that something touches.
 pub(crate) type Reach = Option<(i64, i64)>;
@@ -150,13 +179,15 @@ impl Launch {
         Ok(self.outer.total > 0)
     }
 
-    /// Makes the paths of a plan, each checked, over axes that are as few as can be.
+    /// Makes the paths of a plan, each checked, over axes that are as few as can be; of the whole index space, or of a window
+    /// of it.
     pub(crate) fn prepare(
         &mut self,
         nest: &Nest,
         plan: &Plan,
         views: &[NativeView],
         words: &[u64],
+        window: Option<Window>,
     ) -> Result<(), Misfit> {
         self.paths.clear();
         for walk in &plan.walks {
@@ -190,7 +221,32 @@ impl Launch {
             self.may_split = false;
         }
         self.settle_overlaps(plan);
+        if let Some(window) = window {
+            self.look_through(nest, plan, window)?;
+        }
         self.simplify(plan);
+        Ok(())
+    }
+
+    /// Makes a window all that there is.
+    fn look_through(&mut self, nest: &Nest, plan: &Plan, window: Window) -> Result<(), Misfit> {
+        let rank = self.outer.rank;
+        let fits = |axis: usize| window.origin[axis] + window.lens[axis] <= self.outer.lens[axis];
+        if !(0..rank).all(fits) {
+            return Err(Misfit::Lengths);
+        }
+        for (index, path) in self.paths.iter_mut().enumerate() {
+            let steps = path.outer.iter().zip(&window.origin).take(rank);
+            path.origin = steps.map(|(stride, index)| stride * *index as isize).sum();
+            let size = match plan.walks.get(index) {
+                Some(walk) => walk.size,
+                None => plan.targets[index - plan.walks.len()].size,
+            };
+            path.base = path.base.wrapping_offset(path.origin * size as isize);
+        }
+        debug_assert_eq!(nest.outer, rank);
+        self.outer.lens = window.lens;
+        self.outer.total = window.lens[..rank].iter().product();
         Ok(())
     }
 
@@ -318,27 +374,13 @@ impl Launch {
         let outer = (0..self.outer.rank).map(|axis| (path.outer[axis], self.outer.lens[axis]));
         let inner = (0..self.inner.rank).map(|axis| (path.inner[axis], self.inner.lens[axis]));
         let inner = inner.filter(|_| scope == Scope::Inner);
-        let mut steps = [(0_usize, 1_usize); 2 * AXES_MAX];
+        let mut steps = [(0, 1); 2 * AXES_MAX];
         let mut count = 0;
         for (stride, len) in outer.chain(inner).filter(|(_, len)| *len > 1) {
             steps[count] = (stride.unsigned_abs(), len);
             count += 1;
         }
-        let steps = &mut steps[..count];
-        // Axes mostly come in order already, the greatest step first.
-        steps.reverse();
-        if !steps.is_sorted() {
-            steps.sort_unstable();
-        }
-        let mut extent = 0;
-        for (stride, len) in steps {
-            if *stride <= extent {
-                return false;
-            }
-            // It lies in memory, so it can be counted.
-            extent += *stride * (*len - 1);
-        }
-        true
+        are_apart(&mut steps[..count])
     }
 
     /// Fewer axes, in the order in which memory is walked.

@@ -15,6 +15,7 @@
 //! | `build`, `plan` | from a nest to instructions |
 //! | `launch`, `space` | what a launch brings, checked |
 //! | `machine`, `scratch` | runs pieces, in a thread's own memory |
+//! | `matmul` | products of matrices |
 //! | `level`, `kernels`, `number`, `half`, `math` | the loops |
 //! | `naive` | the same by definition, slowly: what tests compare with |
 //!
@@ -31,6 +32,7 @@ mod launch;
 mod level;
 mod machine;
 mod math;
+mod matmul;
 #[cfg(any(test, feature = "naive"))]
 pub mod naive;
 mod number;

@@ -391,7 +391,7 @@ impl<'a> Machine<'a> {
                 self.slots[usize::from(walk.slot)] = match walk.walked {
                     Walked::Elements(_) => path.base.offset(offset * bytes),
                     _ => {
-                        home.cast::<i64>().write(offset as i64);
+                        home.cast::<i64>().write((path.origin + offset) as i64);
                         home
                     }
                 };
@@ -407,7 +407,7 @@ impl<'a> Machine<'a> {
                     home
                 }
                 _ => {
-                    lanes.count(home.cast());
+                    lanes.count(home.cast(), path.origin);
                     home
                 }
             };
@@ -518,12 +518,12 @@ impl Lanes<'_> {
     }
 
     /// The offsets themselves into a register.
-    unsafe fn count(&self, home: *mut i64) {
+    unsafe fn count(&self, home: *mut i64, origin: isize) {
         let step = self.step();
         self.axes
             .runs(&self.strides, self.start, self.n, |lane, len, offset| {
                 for index in 0..len {
-                    let value = offset + self.still + index as isize * step;
+                    let value = origin + offset + self.still + index as isize * step;
                     // SAFETY: the caller's promises.
                     unsafe { home.add(lane + index).write(value as i64) };
                 }

@@ -437,3 +437,49 @@ fn keep(run: &Run<'_>, store: &millstream_ir::nest::Store, index: &Index, buffer
     let bytes = to_bits(dtype, value).to_le_bytes();
     buffers[buffer][start..start + dtype.size()].copy_from_slice(&bytes[..dtype.size()]);
 }
+
+/// Runs a product over its buffers. Floats are summed in `f64`.
+pub fn run_matmul(matmul: &millstream_ir::Matmul, buffers: &mut [Vec<u8>], words: &[u64]) {
+    let (axes, dtype) = (matmul.batch, matmul.dtype);
+    let lens: Vec<i64> = words[..axes + 3].iter().map(|word| *word as i64).collect();
+    let rest = &words[axes + 3..];
+    let place = |side: usize, batch: i64, row: i64, column: i64| {
+        let strides = &rest[side * (axes + 2)..][..axes + 2];
+        let mut place = rest[3 * (axes + 2) + side] as i64;
+        let mut left = batch;
+        for axis in (0..axes).rev() {
+            place += left % lens[axis] * strides[axis] as i64;
+            left /= lens[axis];
+        }
+        place += row * strides[axes] as i64 + column * strides[axes + 1] as i64;
+        usize::try_from(place).expect("in the buffer") * dtype.size()
+    };
+    let wide = if dtype.is_float() { DType::F64 } else { dtype };
+    for batch in 0..lens[..axes].iter().product() {
+        for (row, column) in
+            (0..lens[axes]).flat_map(|row| (0..lens[axes + 1]).map(move |column| (row, column)))
+        {
+            let mut sum = if dtype.is_float() {
+                Float(0.0)
+            } else {
+                Whole(0)
+            };
+            for depth in 0..lens[axes + 2] {
+                let left = read(dtype, &buffers[0][place(0, batch, row, depth)..]);
+                let right = read(dtype, &buffers[1][place(1, batch, depth, column)..]);
+                let product = binary(BinaryOp::Mul, wide, left, right);
+                sum = binary(BinaryOp::Add, wide, sum, product);
+            }
+            let start = place(2, batch, row, column);
+            let bytes = to_bits(dtype, sum).to_le_bytes();
+            buffers[2][start..start + dtype.size()].copy_from_slice(&bytes[..dtype.size()]);
+        }
+    }
+    if let Some(epilogue) = &matmul.epilogue {
+        run(
+            epilogue,
+            &mut buffers[2..],
+            &words[matmul.epilogue_words()..],
+        );
+    }
+}

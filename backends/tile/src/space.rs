@@ -124,6 +124,8 @@ impl Axes {
 pub(crate) struct Path {
     /// The first element; null where the offsets themselves are asked.
     pub(crate) base: *mut u8,
+    /// Where offsets begin to count, if only a part of the index space is walked.
+    pub(crate) origin: isize,
     pub(crate) outer: Strides,
     pub(crate) inner: Strides,
     /// Can its memory be used as it lies, tile by tile?
@@ -135,6 +137,7 @@ pub(crate) struct Path {
 impl Path {
     pub(crate) const NONE: Path = Path {
         base: std::ptr::null_mut(),
+        origin: 0,
         outer: [0; AXES_MAX],
         inner: [0; AXES_MAX],
         is_direct: false,

@@ -1,0 +1,498 @@
+//! Products of matrices: floats by the `gemm` crate, halves by it too, widened, and integers by a loop of ours.
+//!
+//! The rows of the product are cut into blocks, each of which is a piece; what is to be done to each element is done to a
+//! block while it is in the cache.
+
+use std::ops::Range;
+
+use gemm::Parallelism;
+use millstream_core::kernel::NativeView;
+use millstream_ir::nest::Access;
+use millstream_ir::{DType, Matmul};
+
+use crate::COST_UNIT;
+use crate::build::Unfit;
+use crate::code::{NestCode, RunError, Team};
+use crate::half::{Bf16, F16};
+use crate::kernels::with_type;
+use crate::launch::{Misfit, Window, are_apart, reach, resolve};
+use crate::level::Level;
+use crate::number::Number;
+use crate::scratch::Scratch;
+use crate::space::Axes;
+
+/// Rows of a block: enough that packing the other matrix anew for each is little beside the product.
+const BLOCK_ROWS: usize = 256;
+
+/// Multiplications that one thread does in a nanosecond, about.
+const PER_NS: u64 = 64;
+
+/// A compiled product.
+#[derive(Debug)]
+pub(crate) struct MatmulCode {
+    matmul: Matmul,
+    epilogue: Option<NestCode>,
+}
+
+/// One of the three matrices of a launch: its first element, and how far apart neighbours are.
+#[derive(Clone, Copy)]
+struct Side<'a> {
+    base: *mut u8,
+    /// Of the batch axes.
+    batch: &'a [u64],
+    row: isize,
+    column: isize,
+    bytes: (usize, usize),
+}
+
+/// A launch of a product.
+#[derive(Clone, Copy)]
+struct Product<'a> {
+    views: &'a [NativeView],
+    words: &'a [u64],
+    batch: &'a [u64],
+    m: usize,
+    n: usize,
+    k: usize,
+    lhs: Side<'a>,
+    rhs: Side<'a>,
+    out: Side<'a>,
+}
+
+// SAFETY: its pointers are used by pieces that write different rows.
+unsafe impl Sync for Product<'_> {}
+
+impl MatmulCode {
+    pub(crate) fn compile(matmul: &Matmul, level: Level) -> Result<Self, Unfit> {
+        if matmul.dtype == DType::Bool {
+            return Err(Unfit::Value(0));
+        }
+        if matmul.batch + 2 > crate::AXES_MAX {
+            return Err(Unfit::Axes(matmul.batch + 2));
+        }
+        let epilogue = matmul.epilogue.as_ref();
+        Ok(Self {
+            epilogue: epilogue
+                .map(|nest| NestCode::compile(nest, level))
+                .transpose()?,
+            matmul: matmul.clone(),
+        })
+    }
+
+    /// As [`crate::Code::run`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn run(
+        &self,
+        views: &[NativeView],
+        words: &[u64],
+        team: &mut dyn Team,
+    ) -> Result<(), RunError> {
+        let Some(product) = self.measure(views, words)? else {
+            return Ok(());
+        };
+        let batches: usize = product.batch.iter().map(|len| *len as usize).product();
+        let blocks = product.m.div_ceil(BLOCK_ROWS);
+        let work = |pieces: Range<u64>| {
+            for piece in pieces {
+                let (batch, block) = (piece as usize / blocks, piece as usize % blocks);
+                let start = block * BLOCK_ROWS;
+                let rows = start..product.m.min(start + BLOCK_ROWS);
+                // SAFETY: the launch was checked; each piece comes once; the caller's promises.
+                unsafe { self.piece(&product, batch, rows) };
+            }
+        };
+        let multiplications = batches * product.m * product.n * product.k.max(1);
+        let ns = multiplications as u64 / PER_NS + COST_UNIT;
+        let pieces = (batches * blocks) as u64;
+        if pieces == 1 || !product.rows_are_apart() || !self.epilogue_is_local(&product) {
+            work(0..pieces);
+            return Ok(());
+        }
+        team.share(pieces, ns, &work).map_err(RunError::Panic)
+    }
+
+    /// Does the epilogue of a block touch nothing that another block writes, as far as can be seen at once?
+    fn epilogue_is_local(&self, product: &Product<'_>) -> bool {
+        let Some(nest) = &self.matmul.epilogue else {
+            return true;
+        };
+        let words = &product.words[self.matmul.epilogue_words()..];
+        let (out, whole) = (product.out, product.views[2].pointer);
+        let first = &nest.accesses[0];
+        let offset = first
+            .offset
+            .map_or(0, |word| words[usize::from(word)] as isize);
+        let steps = out
+            .batch
+            .iter()
+            .map(|stride| *stride as isize)
+            .chain([out.row, out.column]);
+        let is_same = first
+            .strides
+            .iter()
+            .map(|stride| resolve(*stride, words) as isize)
+            .eq(steps)
+            && whole.wrapping_offset(offset * self.matmul.dtype.size() as isize) == out.base;
+        let is_out = |access: &Access| access.buffer == 0;
+        let others = nest.accesses.iter().skip(1);
+        let meets = |view: &NativeView| {
+            let start = view.pointer.addr();
+            start < out.bytes.1 && out.bytes.0 < start + view.bytes as usize
+        };
+        is_same
+            && !others.into_iter().any(is_out)
+            && nest
+                .stores
+                .iter()
+                .all(|store| store.access == 0 && store.scatter.is_none())
+            && !product.views[3..].iter().any(meets)
+    }
+
+    /// What the words say, checked; none if there is nothing to do.
+    fn measure<'a>(
+        &self,
+        views: &'a [NativeView],
+        words: &'a [u64],
+    ) -> Result<Option<Product<'a>>, Misfit> {
+        let axes = self.matmul.batch;
+        let more = self
+            .matmul
+            .epilogue
+            .as_ref()
+            .map_or(1, |nest| nest.buffers.len());
+        for (what, needed, given) in [
+            ("bindings", 2 + more, views.len()),
+            ("words", self.matmul.words(), words.len()),
+        ] {
+            if given < needed {
+                return Err(Misfit::Few {
+                    what,
+                    needed,
+                    given,
+                });
+            }
+        }
+        let (lens, rest) = words.split_at(axes + 3);
+        let all = Axes::of(lens).ok_or(Misfit::Lengths)?;
+        let (m, n, k) = (all.lens[axes], all.lens[axes + 1], all.lens[axes + 2]);
+        let offsets = &rest[3 * (axes + 2)..];
+        let side = |index: usize, rows: usize, columns: usize| {
+            let strides = &rest[index * (axes + 2)..][..axes + 2];
+            self.side(
+                views[index],
+                index,
+                &lens[..axes],
+                [rows, columns],
+                strides,
+                offsets[index],
+            )
+        };
+        if lens[..axes].contains(&0) || m == 0 || n == 0 {
+            return Ok(None);
+        }
+        let out = side(2, m, n)?;
+        // Of nothing, the sum is zero: nothing is read.
+        let (lhs, rhs) = match k {
+            0 => (out, out),
+            _ => (side(0, m, k)?, side(1, k, n)?),
+        };
+        let meets = |side: &Side<'_>| side.bytes.0 < out.bytes.1 && out.bytes.0 < side.bytes.1;
+        if k > 0 && (meets(&lhs) || meets(&rhs)) {
+            return Err(Misfit::Overlap);
+        }
+        Ok(Some(Product {
+            views,
+            words,
+            batch: &lens[..axes],
+            m,
+            n,
+            k,
+            lhs,
+            rhs,
+            out,
+        }))
+    }
+
+    /// A matrix that stays in its binding.
+    fn side<'a>(
+        &self,
+        view: NativeView,
+        index: usize,
+        batch: &[u64],
+        lens: [usize; 2],
+        strides: &'a [u64],
+        offset: u64,
+    ) -> Result<Side<'a>, Misfit> {
+        let size = self.matmul.dtype.size();
+        let elements = (view.bytes / size as u64) as i64;
+        if view.pointer.addr() % size != 0 {
+            return Err(Misfit::Unaligned { binding: index });
+        }
+        let lens = batch.iter().map(|len| *len as usize).chain(lens);
+        let mut found = Some((offset as i64, offset as i64));
+        for (len, stride) in lens.zip(strides) {
+            found = found.and_then(|(first, last)| {
+                let (len, stride) = ([len], [*stride as isize]);
+                Some((
+                    reach(first, &len, &stride)?.0,
+                    reach(last, &len, &stride)?.1,
+                ))
+            });
+        }
+        let (first, last) = match found {
+            Some((first, last)) if first >= 0 && last < elements => (first, last),
+            reach => {
+                let (access, binding) = (index, index);
+                return Err(Misfit::Outside {
+                    access,
+                    binding,
+                    reach,
+                    elements,
+                });
+            }
+        };
+        let address = view.pointer.addr();
+        let axes = strides.len() - 2;
+        Ok(Side {
+            base: view.pointer.wrapping_add(offset as usize * size),
+            batch: &strides[..axes],
+            row: strides[axes] as isize,
+            column: strides[axes + 1] as isize,
+            bytes: (
+                address + first as usize * size,
+                address + (last as usize + 1) * size,
+            ),
+        })
+    }
+
+    /// Some rows of one product of the batch, and what is done to them.
+    unsafe fn piece(&self, product: &Product<'_>, batch: usize, rows: Range<usize>) {
+        let axes = product.batch.len();
+        let mut window = Window::default();
+        let mut rest = batch;
+        for axis in (0..axes).rev() {
+            let len = product.batch[axis] as usize;
+            window.origin[axis] = rest % len;
+            window.lens[axis] = 1;
+            rest /= len;
+        }
+        (window.origin[axes], window.lens[axes]) = (rows.start, rows.len());
+        (window.origin[axes + 1], window.lens[axes + 1]) = (0, product.n);
+        let size = self.matmul.dtype.size() as isize;
+        let place = |side: &Side<'_>, row: usize| {
+            let steps = side.batch.iter().zip(&window.origin);
+            let batch: isize = steps
+                .map(|(stride, index)| *stride as isize * *index as isize)
+                .sum();
+            side.base
+                .wrapping_offset((batch + row as isize * side.row) * size)
+        };
+        let block = Product {
+            m: rows.len(),
+            lhs: Side {
+                base: place(&product.lhs, rows.start),
+                ..product.lhs
+            },
+            rhs: Side {
+                base: place(&product.rhs, 0),
+                ..product.rhs
+            },
+            out: Side {
+                base: place(&product.out, rows.start),
+                ..product.out
+            },
+            ..*product
+        };
+        // SAFETY: `measure` has found that every element lies in its binding and that the product overlaps neither side.
+        unsafe {
+            match self.matmul.dtype {
+                _ if block.k == 0 => block.clear(size as usize),
+                DType::F32 => block.by_gemm::<f32>(0.0, 1.0),
+                DType::F64 => block.by_gemm::<f64>(0.0, 1.0),
+                DType::F16 => block.widened(F16::to_f32, F16::of_f32),
+                DType::Bf16 => block.widened(Bf16::to_f32, Bf16::of_f32),
+                dtype => with_type!(dtype, T => block.by_rows::<T>(), else ()),
+            }
+        }
+        if let Some(epilogue) = &self.epilogue {
+            let words = &product.words[self.matmul.epilogue_words()..];
+            // SAFETY: the caller's promises.
+            let done = unsafe { epilogue.run_window(&product.views[2..], words, window) };
+            if let Err(why) = done {
+                // Told as what it is by whoever runs the pieces.
+                std::panic::panic_any(format!("its epilogue was refused: {why}"));
+            }
+        }
+    }
+}
+
+impl Product<'_> {
+    /// Can rows be written side by side?
+    fn rows_are_apart(&self) -> bool {
+        let mut steps = [(0, 1); crate::AXES_MAX];
+        let batch = self.out.batch.iter().zip(self.batch);
+        let batch = batch.map(|(stride, len)| (*stride as isize, *len as usize));
+        let both = [(self.out.row, self.m), (self.out.column, self.n)];
+        let mut count = 0;
+        for (stride, len) in batch.chain(both).filter(|(_, len)| *len > 1) {
+            steps[count] = (stride.unsigned_abs(), len);
+            count += 1;
+        }
+        are_apart(&mut steps[..count])
+    }
+
+    unsafe fn by_gemm<T: 'static>(&self, zero: T, one: T) {
+        let Self {
+            m,
+            n,
+            k,
+            lhs,
+            rhs,
+            out,
+            ..
+        } = *self;
+        // SAFETY: the caller's promises.
+        unsafe {
+            gemm::gemm(
+                m,
+                n,
+                k,
+                out.base.cast::<T>(),
+                out.column,
+                out.row,
+                false,
+                lhs.base.cast::<T>(),
+                lhs.column,
+                lhs.row,
+                rhs.base.cast::<T>(),
+                rhs.column,
+                rhs.row,
+                zero,
+                one,
+                false,
+                false,
+                false,
+                Parallelism::None,
+            );
+        }
+    }
+
+    /// Halves as `f32`, in memory of this thread.
+    unsafe fn widened<T: Copy>(&self, widen: fn(T) -> f32, narrow: fn(f32) -> T) {
+        let Self {
+            m,
+            n,
+            k,
+            lhs,
+            rhs,
+            out,
+            ..
+        } = *self;
+        let dense = |base: *mut f32, columns: usize| Side {
+            base: base.cast(),
+            batch: &[],
+            row: columns as isize,
+            column: 1,
+            bytes: (0, 0),
+        };
+        let wide = |side: Side<'_>, to: *mut f32, rows: usize, columns: usize| {
+            for row in 0..rows {
+                for column in 0..columns {
+                    let place = row as isize * side.row + column as isize * side.column;
+                    // SAFETY: the caller's promises.
+                    unsafe {
+                        let value = widen(*side.base.cast::<T>().offset(place));
+                        to.add(row * columns + column).write(value);
+                    }
+                }
+            }
+        };
+        Scratch::with(|scratch| {
+            let (memory, _) = scratch.room((m * k + k * n + m * n) * 4, 0);
+            let memory = memory.cast::<f32>();
+            let (a, b, c) = (
+                memory,
+                memory.wrapping_add(m * k),
+                memory.wrapping_add(m * k + k * n),
+            );
+            wide(lhs, a, m, k);
+            wide(rhs, b, k, n);
+            let block = Self {
+                lhs: dense(a, k),
+                rhs: dense(b, n),
+                out: dense(c, n),
+                ..*self
+            };
+            // SAFETY: there is room for the three, which are apart; the caller's promises.
+            unsafe {
+                block.by_gemm::<f32>(0.0, 1.0);
+                for row in 0..m {
+                    for column in 0..n {
+                        let place = row as isize * out.row + column as isize * out.column;
+                        out.base
+                            .cast::<T>()
+                            .offset(place)
+                            .write(narrow(*c.add(row * n + column)));
+                    }
+                }
+            }
+        });
+    }
+
+    /// Row by row: each is a sum of rows of the right side.
+    unsafe fn by_rows<T: Number>(&self) {
+        let Self {
+            m,
+            n,
+            k,
+            lhs,
+            rhs,
+            out,
+            ..
+        } = *self;
+        Scratch::with(|scratch| {
+            let (memory, _) = scratch.room(n * size_of::<T>(), 0);
+            // SAFETY: there is room for a row; the caller's promises.
+            unsafe {
+                let sums = memory.cast::<T>();
+                for row in 0..m as isize {
+                    (0..n).for_each(|column| sums.add(column).write(T::ZERO));
+                    let sums = std::slice::from_raw_parts_mut(sums, n);
+                    for depth in 0..k as isize {
+                        let factor = *lhs
+                            .base
+                            .cast::<T>()
+                            .offset(row * lhs.row + depth * lhs.column);
+                        let right = rhs.base.cast::<T>().offset(depth * rhs.row);
+                        for (column, sum) in sums.iter_mut().enumerate() {
+                            let value = *right.offset(column as isize * rhs.column);
+                            *sum = sum.plus(factor.times(value));
+                        }
+                    }
+                    let to = out.base.cast::<T>().offset(row * out.row);
+                    for (column, sum) in sums.iter().enumerate() {
+                        to.offset(column as isize * out.column).write(*sum);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Zeros, of every type.
+    unsafe fn clear(&self, size: usize) {
+        for row in 0..self.m as isize {
+            for column in 0..self.n as isize {
+                let place = row * self.out.row + column * self.out.column;
+                // SAFETY: the caller's promises.
+                unsafe {
+                    self.out
+                        .base
+                        .offset(place * size as isize)
+                        .write_bytes(0, size)
+                };
+            }
+        }
+    }
+}
