@@ -6,11 +6,14 @@
 mod rig;
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millstream_core::backend::BoundCount;
 use millstream_core::kernel::Kernel;
 use millstream_cpu::Cpu;
+use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
+use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
 use rig::{Q0, Q1, Rig, Slice};
 
 struct Counting;
@@ -35,6 +38,40 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// The exponentials of rows over their sums: what is kept between passes lies in memory of the thread.
+fn nest() -> Kernel {
+    let dtype = DType::F32;
+    let row = vec![Stride::Word(2), Stride::One];
+    let access = |buffer| Access {
+        buffer,
+        offset: None,
+        strides: row.clone(),
+    };
+    let value = |op| Value { dtype, op };
+    let nest = Nest {
+        outer: 1,
+        inner: 1,
+        words: 3,
+        buffers: [BufferMode::Read, BufferMode::Write]
+            .map(|mode| Buffer { dtype, mode })
+            .to_vec(),
+        accesses: vec![access(0), access(1)],
+        values: vec![
+            value(Op::Load(0)),
+            value(Op::Unary(UnaryOp::Exp, 0)),
+            value(Op::Reduce(ReduceOp::Sum, 1)),
+            value(Op::Binary(BinaryOp::Div, 1, 2)),
+        ],
+        stores: vec![Store {
+            access: 1,
+            value: 3,
+            level: Level::Inner,
+            scatter: None,
+        }],
+    };
+    Kernel::from_program("nest", Arc::new(Program::Nest(nest))).expect("a nest")
+}
+
 #[test]
 fn a_launch_in_the_steady_state_neither_allocates_nor_frees() {
     let mut rig = Rig::new(Cpu::default().queues(2).threads(3));
@@ -54,6 +91,8 @@ fn a_launch_in_the_steady_state_neither_allocates_nor_frees() {
                 .for_each(|value| *value = value.wrapping_add(1));
         }
     }));
+    let nest = rig.prepare(nest());
+    let nest_bindings = [slices[0].read(), slices[1].write()];
     let bindings: Vec<_> = slices.iter().map(Slice::update).collect();
     let mut round = |launches: u32| {
         let mut last = rig.launch(Q0, &kernel, 1, &bindings, &[7; 16]);
@@ -70,6 +109,7 @@ fn a_launch_in_the_steady_state_neither_allocates_nor_frees() {
             last = rig
                 .try_launch(last.queue, &kernel, dynamic, &bindings, &[7; 16])
                 .unwrap();
+            last = rig.launch(last.queue, &nest, 1, &nest_bindings, &[16, 16, 16]);
             if launch % 100 == 0 {
                 rig.wait(last).unwrap();
             }

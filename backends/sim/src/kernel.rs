@@ -9,6 +9,7 @@ use millstream_core::error::KernelError;
 use millstream_core::host_memory::{HostSource, host_source, panic_message};
 use millstream_core::kernel::{Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView};
 use millstream_core::properties::DeviceProperties;
+use millstream_ir::Program;
 use millstream_tile::{Code, RunError, Team};
 
 use crate::entry::LaunchOp;
@@ -25,6 +26,22 @@ pub(crate) struct SimKernel {
 enum Body {
     Native(Arc<NativeKernel>),
     Program(Code),
+}
+
+impl Body {
+    /// Nests and products go by tiles, functions cube by cube.
+    fn of_program(program: &Program) -> Result<Self, String> {
+        match program {
+            Program::Ssa(function) => {
+                let native = millstream_lockstep::native(function);
+                native.map(Body::Native).map_err(|error| error.to_string())
+            }
+            program => {
+                let code = Code::compile(program);
+                code.map(Body::Program).map_err(|unfit| unfit.to_string())
+            }
+        }
+    }
 }
 
 /// Why a launch has not run to its end.
@@ -58,11 +75,10 @@ impl Compiler for SimCompiler {
         let body = match host_source(kernel, &self.properties)? {
             HostSource::Native(native) => Body::Native(native),
             HostSource::Program(program) => {
-                let code = Code::compile(&program).map_err(|unfit| KernelError::Compile {
+                Body::of_program(&program).map_err(|log| KernelError::Compile {
                     kernel: name(),
-                    log: unfit.to_string(),
-                })?;
-                Body::Program(code)
+                    log,
+                })?
             }
         };
         let kernel = kernel.clone();

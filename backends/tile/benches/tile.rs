@@ -91,7 +91,7 @@ fn gelu() -> Code {
     let x = draft.load(&ONE);
     let (k, s, one) = (
         draft.constant(0.044715),
-        draft.constant(-1.595_769_1),
+        draft.constant(-1.595_769),
         draft.constant(1.0),
     );
     let square = draft.binary(BinaryOp::Mul, x, x);
@@ -158,7 +158,7 @@ mod hand {
             8.333_452e-3,
             4.166_579_6e-2,
             1.666_666_5e-1,
-            5.000_000_1e-1,
+            0.5,
         ] {
             p = p.mul_add(f, c);
         }
@@ -180,7 +180,7 @@ mod hand {
         }
         gelu(x: &[f32], _b: &[f32], _c: &[f32], out: &mut [f32]) {
             for (out, x) in out.iter_mut().zip(x) {
-                *out = x / (1.0 + exp((x * x * x).mul_add(0.044715, *x) * -1.595_769_1));
+                *out = x / (1.0 + exp((x * x * x).mul_add(0.044715, *x) * -1.595_769));
             }
         }
         softmax(x: &[f32], _b: &[f32], _c: &[f32], out: &mut [f32]) {

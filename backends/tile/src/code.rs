@@ -77,7 +77,7 @@ impl From<Misfit> for RunError {
 /// A program, compiled for this processor.
 #[derive(Debug)]
 pub struct Code {
-    kind: Kind,
+    kind: Box<Kind>,
 }
 
 #[derive(Debug)]
@@ -129,7 +129,9 @@ impl Code {
             Program::Matmul(matmul) => Kind::Matmul(MatmulCode::compile(matmul, level)?),
             _ => return Err(Unfit::Kind),
         };
-        Ok(Self { kind })
+        Ok(Self {
+            kind: Box::new(kind),
+        })
     }
 
     /// Runs a launch: views are its bindings, words its launch words. Blocks until it is done.
@@ -146,7 +148,7 @@ impl Code {
         words: &[u64],
         team: &mut dyn Team,
     ) -> Result<(), RunError> {
-        match &self.kind {
+        match &*self.kind {
             // SAFETY: the caller's promises.
             Kind::Nest(nest) => unsafe { nest.run(views, words, None, team) },
             // SAFETY: the caller's promises.
@@ -231,7 +233,7 @@ impl NestCode {
             _ => tiles.count,
         };
         let elements = launch.outer.total * launch.inner.total.max(1);
-        let in_piece = match launch.may_split {
+        let in_piece = match elements > PIECE_ELEMENTS && launch.rows_are_apart(plan) {
             true => (PIECE_ELEMENTS * rows / elements).clamp(1, rows),
             false => rows,
         };

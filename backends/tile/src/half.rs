@@ -71,7 +71,7 @@ impl Bf16 {
         let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
         // A NaN stays one, quiet.
         let nan = (bits >> 16) | 0x40;
-        Bf16(if value != value { nan } else { rounded } as u16)
+        Bf16(if value.is_nan() { nan } else { rounded } as u16)
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn to_odd(value: f64) -> f32 {
     let near = value as f32;
     let bits = near.to_bits();
     let back = near as f64;
-    if back == value || value != value || bits & 1 == 1 {
+    if back == value || value.is_nan() || bits & 1 == 1 {
         return near;
     }
     // Its neighbour on the other side of the value is the odd one. Of infinity that is the greatest finite one.

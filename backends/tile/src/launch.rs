@@ -18,8 +18,8 @@ pub(crate) struct Launch {
     pub(crate) inner: Axes,
     /// Those of the plan's walks, and then those of its targets.
     pub(crate) paths: Vec<Path>,
-    /// May rows be computed in any order, side by side?
-    pub(crate) may_split: bool,
+    /// Does nothing that is written overlap what another row touches?
+    may_split: bool,
 }
 
 /// Why a launch is refused.
@@ -363,9 +363,14 @@ impl Launch {
                 self.may_split &= is_same && other < walks;
             }
             self.paths[target].is_direct = lies_alone;
-            let scope = plan.targets[target - walks].scope;
-            self.may_split = self.may_split && self.is_injective(&this, scope);
         }
+    }
+
+    /// May rows be computed in any order, side by side?
+    pub(crate) fn rows_are_apart(&self, plan: &Plan) -> bool {
+        let paths = &self.paths[plan.walks.len()..];
+        let mut targets = plan.targets.iter().zip(paths);
+        self.may_split && targets.all(|(target, path)| self.is_injective(path, target.scope))
     }
 
     /// Are all places of a path different, as far as can be seen at once?
@@ -412,7 +417,7 @@ fn within(
 ) -> Result<(i64, i64), Misfit> {
     let binding = usize::from(nest.accesses[usize::from(access)].buffer);
     let (view, size) = (views[binding], nest.buffers[binding].dtype.size());
-    if view.pointer.addr() % size != 0 {
+    if !view.pointer.addr().is_multiple_of(size) {
         return Err(Misfit::Unaligned { binding });
     }
     let elements = (view.bytes / size as u64) as i64;

@@ -227,7 +227,7 @@ impl MatmulCode {
     ) -> Result<Side<'a>, Misfit> {
         let size = self.matmul.dtype.size();
         let elements = (view.bytes / size as u64) as i64;
-        if view.pointer.addr() % size != 0 {
+        if !view.pointer.addr().is_multiple_of(size) {
             return Err(Misfit::Unaligned { binding: index });
         }
         let lens = batch.iter().map(|len| *len as usize).chain(lens);
@@ -490,7 +490,7 @@ impl Product<'_> {
                     self.out
                         .base
                         .offset(place * size as isize)
-                        .write_bytes(0, size)
+                        .write_bytes(0, size);
                 };
             }
         }

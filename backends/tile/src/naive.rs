@@ -2,6 +2,7 @@
 //! once: tests compare everything else with it.
 
 use std::cell::RefCell;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use millstream_ir::nest::{Access, Level, Op, Stride};
@@ -181,12 +182,12 @@ fn compare(op: CompareOp, a: Datum, b: Datum) -> Datum {
         (a, b) => a.float().partial_cmp(&b.float()),
     };
     Whole(i128::from(match op {
-        CompareOp::Eq => order.is_some_and(|order| order.is_eq()),
-        CompareOp::Ne => order.is_none_or(|order| order.is_ne()),
-        CompareOp::Lt => order.is_some_and(|order| order.is_lt()),
-        CompareOp::Le => order.is_some_and(|order| order.is_le()),
-        CompareOp::Gt => order.is_some_and(|order| order.is_gt()),
-        CompareOp::Ge => order.is_some_and(|order| order.is_ge()),
+        CompareOp::Eq => order.is_some_and(Ordering::is_eq),
+        CompareOp::Ne => order.is_none_or(Ordering::is_ne),
+        CompareOp::Lt => order.is_some_and(Ordering::is_lt),
+        CompareOp::Le => order.is_some_and(Ordering::is_le),
+        CompareOp::Gt => order.is_some_and(Ordering::is_gt),
+        CompareOp::Ge => order.is_some_and(Ordering::is_ge),
         op => panic!("{op}"),
     }))
 }

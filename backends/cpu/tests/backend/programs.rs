@@ -49,7 +49,7 @@ fn sum() -> Nest {
 }
 
 fn kernel(nest: Nest) -> Kernel {
-    Kernel::from_program("program", Arc::new(Program::Nest(nest))).unwrap()
+    Kernel::from_program("program", Arc::new(Program::Nest(nest))).expect("a nest")
 }
 
 fn floats(count: usize) -> Vec<u32> {

@@ -25,7 +25,6 @@ pub(crate) trait Reduce<T: Copy> {
     /// Of two elements, or partial results within a tile.
     fn both(a: T, b: T) -> T;
     fn keep(kept: Self::Kept, value: T) -> Self::Kept;
-    fn merge(a: Self::Kept, b: Self::Kept) -> Self::Kept;
     fn finish(kept: Self::Kept) -> T;
 }
 
@@ -44,8 +43,6 @@ macro_rules! same_kept {
             fn both(a: $t, b: $t) -> $t { a.$both(b) }
             #[inline(always)]
             fn keep(kept: $t, value: $t) -> $t { kept.$both(value) }
-            #[inline(always)]
-            fn merge(a: $t, b: $t) -> $t { a.$both(b) }
             #[inline(always)]
             fn finish(kept: $t) -> $t { kept }
         }
@@ -67,8 +64,6 @@ macro_rules! wide_kept {
             fn both(a: f32, b: f32) -> f32 { a $op b }
             #[inline(always)]
             fn keep(kept: f64, value: f32) -> f64 { kept $op f64::from(value) }
-            #[inline(always)]
-            fn merge(a: f64, b: f64) -> f64 { a $op b }
             #[inline(always)]
             fn finish(kept: f64) -> f32 { kept as f32 }
         }
@@ -133,20 +128,6 @@ impl<T: Copy, R: Reduce<T>> Loop for Lanes<T, R> {
         let (d, a) = unsafe { (tile_mut::<R::Kept>(d, n), tile::<T>(a, n)) };
         for (kept, value) in d.iter_mut().zip(a) {
             *kept = R::keep(*kept, *value);
-        }
-    }
-}
-
-/// Accumulators into accumulators.
-struct Merges<T, R>(PhantomData<(T, R)>);
-
-impl<T: Copy, R: Reduce<T>> Loop for Merges<T, R> {
-    #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        let (d, a) = unsafe { (tile_mut::<R::Kept>(d, n), tile::<R::Kept>(a, n)) };
-        for (kept, other) in d.iter_mut().zip(a) {
-            *kept = R::merge(*kept, *other);
         }
     }
 }
@@ -262,31 +243,6 @@ impl<T: Number, R: Better<T>> Loop for ArgLanes<T, R> {
     }
 }
 
-/// Indices `a` of elements `c` into indices `d` of elements `b`, which is written as well. Those of `a` lie behind.
-struct ArgMerges<T, R>(PhantomData<(T, R)>);
-
-impl<T: Number, R: Better<T>> Loop for ArgMerges<T, R> {
-    #[inline(always)]
-    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        let (indices, others, best, theirs) = unsafe {
-            let best = tile_mut::<T>(b.cast_mut(), n);
-            (
-                tile_mut::<i64>(d, n),
-                tile::<i64>(a, n),
-                best,
-                tile::<T>(c, n),
-            )
-        };
-        for (((index, best), other), value) in indices.iter_mut().zip(best).zip(others).zip(theirs)
-        {
-            if *other != NONE && (*index == NONE || R::better(*value, *best)) {
-                (*index, *best) = (*other, *value);
-            }
-        }
-    }
-}
-
 /// The index that came out; of nothing zero.
 struct ArgEnds;
 
@@ -310,8 +266,6 @@ pub(crate) struct Reducer {
     pub(crate) row: Kernel,
     /// The same for as many accumulators as elements.
     pub(crate) lanes: Kernel,
-    /// `d`, `b`: accumulators, and their elements; `a`, `c`: others that lie behind.
-    pub(crate) merge: Kernel,
     /// `d`: what came out of the accumulators `a`.
     pub(crate) end: Kernel,
     /// Bytes of an accumulator.
@@ -325,7 +279,6 @@ fn of<T: Copy, R: Reduce<T>>(level: Level) -> Reducer {
         begin: kernel::<Begins<T, R>>(level),
         row: kernel::<Rows<T, R>>(level),
         lanes: kernel::<Lanes<T, R>>(level),
-        merge: kernel::<Merges<T, R>>(level),
         end: kernel::<Ends<T, R>>(level),
         kept: size_of::<R::Kept>(),
         is_index: false,
@@ -337,7 +290,6 @@ fn arg<T: Number, R: Reduce<T, Kept = T> + Better<T>>(level: Level) -> Reducer {
         begin: kernel::<ArgBegins>(level),
         row: kernel::<ArgRows<T, R>>(level),
         lanes: kernel::<ArgLanes<T, R>>(level),
-        merge: kernel::<ArgMerges<T, R>>(level),
         end: kernel::<ArgEnds>(level),
         kept: size_of::<i64>(),
         is_index: true,

@@ -15,7 +15,7 @@ fn exp_fraction<A: Arithmetic>(f: f32) -> f32 {
     let p = A::mul_add(p, f, 8.333_452e-3);
     let p = A::mul_add(p, f, 4.166_579_6e-2);
     let p = A::mul_add(p, f, 1.666_666_5e-1);
-    let p = A::mul_add(p, f, 5.000_000_1e-1);
+    let p = A::mul_add(p, f, 0.5);
     A::mul_add(p, f * f, f) + 1.0
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn cos_usual(x: f32) -> f32 {
 #[inline(always)]
 pub(crate) fn tanh<A: Arithmetic>(x: f32) -> f32 {
     let s = x * x;
-    let p = A::mul_add(1.573_944_1e-2, s, -5.230_255_8e-2);
+    let p = A::mul_add(1.573_944e-2, s, -5.230_255_8e-2);
     let p = A::mul_add(p, s, 1.331_524_7e-1);
     let p = A::mul_add(p, s, -3.333_276_8e-1);
     let near = A::mul_add(p * s, x, x);

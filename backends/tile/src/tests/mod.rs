@@ -113,7 +113,7 @@ pub(crate) fn elements(dtype: DType, count: usize, seed: u64, specials: bool) ->
     let mut bytes = Vec::with_capacity(count * dtype.size());
     for _ in 0..count {
         let draw = chance(&mut state);
-        let special = specials && draw % 13 == 0;
+        let special = specials && draw.is_multiple_of(13);
         let small = ((draw >> 20) % 2001) as f64 / 250.0 - 4.0;
         let datum = match (dtype, special) {
             (DType::Bool, _) => naive::Datum::Whole(i128::from(draw >> 30 & 1)),
@@ -181,7 +181,7 @@ pub(crate) fn run_code(
     words: &[u64],
 ) -> Result<Vec<Vec<u8>>, RunError> {
     let mut memory: Vec<Vec<u64>> = buffers.iter().map(|bytes| aligned(bytes)).collect();
-    let pointers: Vec<*mut u64> = memory.iter_mut().map(|words| words.as_mut_ptr()).collect();
+    let pointers: Vec<*mut u64> = memory.iter_mut().map(Vec::as_mut_ptr).collect();
     let place = |index: usize| same.get(index).copied().unwrap_or(index);
     let views: Vec<NativeView> = (0..buffers.len())
         .map(|index| NativeView {
