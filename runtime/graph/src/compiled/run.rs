@@ -61,6 +61,13 @@ impl CompiledSchedule {
 }
 
 impl Run<'_> {
+    /// Is the buffer one of the schedule's inputs? Those that nothing is computed from are not.
+    pub fn takes(&self, input: &LazyBuffer) -> bool {
+        let inputs = &self.compiled.shared.memory.inputs;
+        let held = input.held();
+        held.is_ok_and(|held| inputs.iter().any(|known| known.node == held.id))
+    }
+
     /// Binds an input, or another buffer than the one that the graph was made with.
     pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
         let inputs = &self.compiled.shared.memory.inputs;

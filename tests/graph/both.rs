@@ -1,0 +1,316 @@
+//! An expression twice: as a lazy buffer, and as the numbers that it should be.
+
+use half::{bf16, f16};
+use millstream::graph::{Graph, LazyBuffer, Schedule};
+use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use millstream::{ComputeClient, DType, Handle, Stream};
+
+use crate::oracle::{Array, Num, indices};
+
+/// A lazy buffer and what it should be.
+#[derive(Clone, Debug)]
+pub(crate) struct Both {
+    pub(crate) lazy: LazyBuffer,
+    pub(crate) want: Array,
+}
+
+/// A graph with the data of its inputs.
+#[derive(Default)]
+pub(crate) struct Sheet {
+    pub(crate) graph: Graph,
+    pub(crate) inputs: Vec<Both>,
+}
+
+impl Sheet {
+    /// An input with this data.
+    pub(crate) fn input(&mut self, dtype: DType, shape: &[usize], data: Vec<Num>) -> Both {
+        let want = Array::new(dtype, shape, data);
+        let name = format!("x{}", self.inputs.len());
+        let lazy = self.graph.input(name, dtype, shape.to_vec());
+        let both = Both { lazy, want };
+        self.inputs.push(both.clone());
+        both
+    }
+
+    /// An input of floats that are neither round nor large.
+    pub(crate) fn floats(&mut self, dtype: DType, shape: &[usize]) -> Both {
+        let salt = self.inputs.len() as f64;
+        let number = |index: usize| {
+            let x = (index as f64 * 0.618_033_988_7 + salt * 0.37).fract();
+            Num::F(4.0 * x - 2.0)
+        };
+        let data = (0..shape.iter().product()).map(number).collect();
+        self.input(dtype, shape, data)
+    }
+
+    /// An input of whole numbers, small and of both signs where there are negative ones.
+    pub(crate) fn ints(&mut self, dtype: DType, shape: &[usize]) -> Both {
+        let salt = self.inputs.len();
+        let number = |index: usize| {
+            let x = ((index * 2_654_435_761 + salt * 97) >> 7) % 23;
+            let signed = matches!(dtype, DType::I32 | DType::I64);
+            Num::I(x as i128 - if signed { 11 } else { 0 })
+        };
+        let data = (0..shape.iter().product()).map(number).collect();
+        self.input(dtype, shape, data)
+    }
+
+    /// An input of a type's numbers, whichever they are.
+    pub(crate) fn numbers(&mut self, dtype: DType, shape: &[usize]) -> Both {
+        if dtype.is_float() {
+            self.floats(dtype, shape)
+        } else {
+            self.ints(dtype, shape)
+        }
+    }
+
+    /// Runs the roots and compares each with what it should be.
+    pub(crate) fn check(&self, client: &ComputeClient, roots: &[&Both]) {
+        let got = self.run(client, roots);
+        for (index, (got, root)) in got.iter().zip(roots).enumerate() {
+            assert_same(got, &root.want, &format!("root {index}"));
+        }
+    }
+
+    /// What the roots are on a device.
+    pub(crate) fn run(&self, client: &ComputeClient, roots: &[&Both]) -> Vec<Array> {
+        let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
+        let schedule = Schedule::create(&lazy).expect("the roots are right");
+        for item in schedule.items() {
+            if let Some(program) = item.program() {
+                program.check().expect("programs of schedules are right");
+            }
+        }
+        let compiled = schedule.compile(client).expect("it compiles");
+        let stream = client.stream();
+        let handles: Vec<Handle<u8>> = self
+            .inputs
+            .iter()
+            .map(|input| upload(&stream, &input.want))
+            .collect();
+        let mut run = compiled.run();
+        for (input, handle) in self.inputs.iter().zip(&handles) {
+            if run.takes(&input.lazy) {
+                run = run.input(&input.lazy, handle);
+            }
+        }
+        let outputs = run.submit(&stream).expect("everything is bound");
+        let read = |(output, root): (&millstream::graph::Output, &&Both)| {
+            assert_eq!(output.dtype(), root.want.dtype);
+            let shape: Vec<usize> = output
+                .shape()
+                .iter()
+                .map(|length| *length as usize)
+                .collect();
+            assert_eq!(shape, root.want.shape);
+            let bytes = stream.read(output.bytes()).wait().unwrap_or_else(|error| {
+                panic!("{error}\n{schedule}");
+            });
+            decode(&bytes, output.dtype(), &shape)
+        };
+        outputs.iter().zip(roots).map(read).collect()
+    }
+}
+
+/// Puts an array on a device.
+pub(crate) fn upload(stream: &Stream, array: &Array) -> Handle<u8> {
+    let bytes: Vec<u8> = array
+        .data
+        .iter()
+        .flat_map(|num| encode(*num, array.dtype))
+        .collect();
+    stream.create(&bytes).expect("there is room")
+}
+
+fn encode(num: Num, dtype: DType) -> Vec<u8> {
+    match dtype {
+        DType::F64 => num.float().to_le_bytes().to_vec(),
+        DType::F32 => (num.float() as f32).to_le_bytes().to_vec(),
+        DType::F16 => f16::from_f64(num.float()).to_le_bytes().to_vec(),
+        DType::Bf16 => bf16::from_f64(num.float()).to_le_bytes().to_vec(),
+        DType::I64 => (num.int() as i64).to_le_bytes().to_vec(),
+        DType::I32 => (num.int() as i32).to_le_bytes().to_vec(),
+        DType::U32 => (num.int() as u32).to_le_bytes().to_vec(),
+        _ => vec![num.int() as u8],
+    }
+}
+
+fn decode(bytes: &[u8], dtype: DType, shape: &[usize]) -> Array {
+    let number = |element: &[u8]| match dtype {
+        DType::F64 => Num::F(f64::from_le_bytes(array(element))),
+        DType::F32 => Num::F(f64::from(f32::from_le_bytes(array(element)))),
+        DType::F16 => Num::F(f16::from_le_bytes(array(element)).to_f64()),
+        DType::Bf16 => Num::F(bf16::from_le_bytes(array(element)).to_f64()),
+        DType::I64 => Num::I(i128::from(i64::from_le_bytes(array(element)))),
+        DType::I32 => Num::I(i128::from(i32::from_le_bytes(array(element)))),
+        DType::U32 => Num::I(i128::from(u32::from_le_bytes(array(element)))),
+        _ => Num::I(i128::from(element[0])),
+    };
+    Array {
+        shape: shape.to_vec(),
+        dtype,
+        data: bytes.chunks_exact(dtype.size()).map(number).collect(),
+    }
+}
+
+fn array<const N: usize>(element: &[u8]) -> [u8; N] {
+    element.try_into().expect("an element")
+}
+
+/// Are two arrays the same, integers exactly and floats as far as their type and a few operations go?
+pub(crate) fn assert_same(got: &Array, want: &Array, what: &str) {
+    assert_eq!(got.shape, want.shape, "{what}");
+    let (relative, absolute) = match want.dtype {
+        DType::F64 => (1e-12, 1e-13),
+        DType::F32 => (2e-5, 2e-6),
+        DType::F16 => (2e-3, 1e-3),
+        _ => (1.6e-2, 1e-2),
+    };
+    let places = indices(&want.shape);
+    for ((got, want), place) in got.data.iter().zip(&want.data).zip(places) {
+        let same = match (got, want) {
+            (Num::F(got), Num::F(want)) => {
+                (got.is_nan() && want.is_nan())
+                    || got == want
+                    || (got - want).abs() <= relative * want.abs() + absolute
+            }
+            (got, want) => got == want,
+        };
+        assert!(same, "{what} at {place:?}: {got:?}, not {want:?}");
+    }
+}
+
+impl Both {
+    fn new(lazy: LazyBuffer, want: Array) -> Self {
+        lazy.check().expect("the operation is right");
+        let shape: Vec<u64> = want.shape.iter().map(|length| *length as u64).collect();
+        assert_eq!(lazy.shape().known(), Some(shape));
+        Self { lazy, want }
+    }
+
+    pub(crate) fn unary(&self, op: UnaryOp) -> Both {
+        let x = &self.lazy;
+        let lazy = match op {
+            UnaryOp::Neg => -x,
+            UnaryOp::Abs => x.abs(),
+            UnaryOp::Sqrt => x.sqrt(),
+            UnaryOp::Exp => x.exp(),
+            UnaryOp::Log => x.log(),
+            UnaryOp::Sin => x.sin(),
+            UnaryOp::Cos => x.cos(),
+            UnaryOp::Tanh => x.tanh(),
+            UnaryOp::Erf => x.erf(),
+            UnaryOp::Floor => x.floor(),
+            UnaryOp::Ceil => x.ceil(),
+            UnaryOp::Not => !x,
+            other => unreachable!("{other}"),
+        };
+        Both::new(lazy, self.want.unary(op))
+    }
+
+    pub(crate) fn binary(&self, op: BinaryOp, other: &Both) -> Both {
+        let (a, b) = (&self.lazy, &other.lazy);
+        let lazy = match op {
+            BinaryOp::Add => a + b,
+            BinaryOp::Sub => a - b,
+            BinaryOp::Mul => a * b,
+            BinaryOp::Div => a / b,
+            BinaryOp::Rem => a % b,
+            BinaryOp::Min => a.minimum(b),
+            BinaryOp::Max => a.maximum(b),
+            BinaryOp::Pow => a.pow(b),
+            BinaryOp::And => a & b,
+            BinaryOp::Or => a | b,
+            BinaryOp::Xor => a ^ b,
+            other => unreachable!("{other}"),
+        };
+        Both::new(lazy, self.want.binary(op, &other.want))
+    }
+
+    pub(crate) fn compare(&self, op: CompareOp, other: &Both) -> Both {
+        let (a, b) = (&self.lazy, &other.lazy);
+        let lazy = match op {
+            CompareOp::Eq => a.equals(b),
+            CompareOp::Ne => a.differs(b),
+            CompareOp::Lt => a.less(b),
+            CompareOp::Le => a.less_equal(b),
+            CompareOp::Gt => a.greater(b),
+            CompareOp::Ge => a.greater_equal(b),
+            other => unreachable!("{other}"),
+        };
+        Both::new(lazy, self.want.compare(op, &other.want))
+    }
+
+    pub(crate) fn select(&self, yes: &Both, no: &Both) -> Both {
+        let lazy = self.lazy.select(&yes.lazy, &no.lazy);
+        Both::new(lazy, self.want.select(&yes.want, &no.want))
+    }
+
+    pub(crate) fn cast(&self, dtype: DType) -> Both {
+        Both::new(self.lazy.cast(dtype), self.want.cast(dtype))
+    }
+
+    pub(crate) fn reduce(&self, op: ReduceOp, axes: &[usize]) -> Both {
+        let over: Vec<isize> = axes.iter().map(|axis| *axis as isize).collect();
+        let x = &self.lazy;
+        let lazy = match op {
+            ReduceOp::Sum => x.sum(&over[..]),
+            ReduceOp::Prod => x.product(&over[..]),
+            ReduceOp::Min => x.min(&over[..]),
+            ReduceOp::Max => x.max(&over[..]),
+            ReduceOp::ArgMin => x.argmin(&over[..]),
+            ReduceOp::ArgMax => x.argmax(&over[..]),
+            other => unreachable!("{other}"),
+        };
+        Both::new(lazy, self.want.reduce(op, axes))
+    }
+
+    pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Both {
+        Both::new(
+            self.lazy.broadcast_to(shape.to_vec()),
+            self.want.broadcast_to(shape),
+        )
+    }
+
+    pub(crate) fn permute(&self, axes: &[usize]) -> Both {
+        let order: Vec<isize> = axes.iter().map(|axis| *axis as isize).collect();
+        Both::new(self.lazy.permute(order), self.want.permute(axes))
+    }
+
+    pub(crate) fn narrow(&self, axis: usize, start: usize, len: usize) -> Both {
+        let lazy = self.lazy.narrow(axis as isize, start, len);
+        Both::new(lazy, self.want.narrow(axis, start, len))
+    }
+
+    pub(crate) fn reshape(&self, shape: &[usize]) -> Both {
+        Both::new(self.lazy.reshape(shape.to_vec()), self.want.reshape(shape))
+    }
+
+    pub(crate) fn gather(&self, axis: usize, index: &Both) -> Both {
+        let lazy = self.lazy.gather(axis as isize, &index.lazy);
+        Both::new(lazy, self.want.gather(axis, &index.want))
+    }
+
+    pub(crate) fn scatter(&self, axis: usize, index: &Both, values: &Both, adds: bool) -> Both {
+        let along = axis as isize;
+        let lazy = if adds {
+            self.lazy.scatter_add(along, &index.lazy, &values.lazy)
+        } else {
+            self.lazy.scatter(along, &index.lazy, &values.lazy)
+        };
+        Both::new(
+            lazy,
+            self.want.scatter(axis, &index.want, &values.want, adds),
+        )
+    }
+
+    pub(crate) fn cat(parts: &[&Both], axis: usize) -> Both {
+        let lazy = LazyBuffer::cat(parts.iter().map(|part| &part.lazy), axis as isize);
+        let want: Vec<&Array> = parts.iter().map(|part| &part.want).collect();
+        Both::new(lazy, Array::cat(&want, axis))
+    }
+
+    pub(crate) fn matmul(&self, right: &Both) -> Both {
+        Both::new(self.lazy.matmul(&right.lazy), self.want.matmul(&right.want))
+    }
+}

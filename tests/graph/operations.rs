@@ -1,0 +1,142 @@
+//! Every operation, of every type that it takes.
+
+use millstream::DType;
+use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+
+use crate::both::{Both, Sheet};
+use crate::on_cpu;
+
+const TYPES: [DType; 9] = [
+    DType::Bf16,
+    DType::F16,
+    DType::F32,
+    DType::F64,
+    DType::I32,
+    DType::I64,
+    DType::U8,
+    DType::U32,
+    DType::Bool,
+];
+
+/// The type that values of this one are computed in.
+fn computed(dtype: DType) -> DType {
+    if matches!(dtype, DType::F16 | DType::Bf16) {
+        DType::F32
+    } else {
+        dtype
+    }
+}
+
+#[test]
+fn every_unary_operation_of_every_type() {
+    on_cpu(|client| {
+        for dtype in TYPES {
+            let mut sheet = Sheet::default();
+            let x = sheet.numbers(dtype, &[3, 37]);
+            let ops = UnaryOp::ALL.iter().filter(|op| op.takes(computed(dtype)));
+            let roots: Vec<Both> = ops.map(|op| x.unary(*op)).collect();
+            sheet.check(client, &roots.iter().collect::<Vec<_>>());
+        }
+    });
+}
+
+#[test]
+fn every_binary_operation_of_every_type() {
+    on_cpu(|client| {
+        for dtype in TYPES {
+            let mut sheet = Sheet::default();
+            let (a, b) = (sheet.numbers(dtype, &[3, 37]), sheet.numbers(dtype, &[37]));
+            let ops = BinaryOp::ALL.iter().filter(|op| op.takes(computed(dtype)));
+            let mut roots: Vec<Both> = ops.map(|op| a.binary(*op, &b)).collect();
+            roots.extend(CompareOp::ALL.iter().map(|op| a.compare(*op, &b)));
+            sheet.check(client, &roots.iter().collect::<Vec<_>>());
+        }
+    });
+}
+
+#[test]
+fn every_reduction_of_every_type_over_every_axis() {
+    on_cpu(|client| {
+        for dtype in TYPES {
+            for axes in [&[0][..], &[1], &[2], &[0, 2], &[1, 2], &[0, 1, 2]] {
+                let mut sheet = Sheet::default();
+                let x = sheet.numbers(dtype, &[3, 5, 67]);
+                let ops = ReduceOp::ALL.iter().filter(|op| op.takes(computed(dtype)));
+                let roots: Vec<Both> = ops.map(|op| x.reduce(*op, axes)).collect();
+                sheet.check(client, &roots.iter().collect::<Vec<_>>());
+            }
+        }
+    });
+}
+
+#[test]
+fn every_cast() {
+    on_cpu(|client| {
+        for from in TYPES {
+            let mut sheet = Sheet::default();
+            let x = sheet.numbers(from, &[2, 33]);
+            let roots: Vec<Both> = TYPES.iter().map(|to| x.cast(*to)).collect();
+            sheet.check(client, &roots.iter().collect::<Vec<_>>());
+        }
+    });
+}
+
+#[test]
+fn views_move_no_element_to_a_wrong_place() {
+    on_cpu(|client| {
+        let mut sheet = Sheet::default();
+        let x = sheet.floats(DType::F32, &[4, 6, 10]);
+        let row = sheet.floats(DType::F32, &[6, 1]);
+        let roots = [
+            x.permute(&[2, 0, 1]),
+            x.narrow(1, 2, 3).permute(&[1, 2, 0]),
+            x.reshape(&[24, 10]).permute(&[1, 0]).reshape(&[10, 4, 6]),
+            x.permute(&[1, 0, 2]).reshape(&[6, 40]),
+            row.broadcast_to(&[4, 6, 10]).binary(BinaryOp::Add, &x),
+            row.broadcast_to(&[4, 6, 10]).reshape(&[240]),
+            x.narrow(2, 9, 1).reshape(&[4, 6]).permute(&[1, 0]),
+        ];
+        sheet.check(client, &roots.iter().collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn elements_by_their_place() {
+    on_cpu(|client| {
+        let mut sheet = Sheet::default();
+        let x = sheet.floats(DType::F32, &[7, 5]);
+        let index = sheet.ints(DType::I64, &[4, 5]);
+        let along = sheet.ints(DType::I64, &[7, 3]);
+        let values = sheet.floats(DType::F32, &[4, 5]);
+        let roots = [
+            x.gather(0, &index),
+            x.gather(1, &along),
+            x.scatter(0, &index, &values, false),
+            x.scatter(0, &index, &values, true),
+            Both::cat(&[&x, &values, &x], 0),
+            Both::cat(&[&x.permute(&[1, 0]), &values.permute(&[1, 0])], 1),
+        ];
+        sheet.check(client, &roots.iter().collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn products_of_every_type_with_batches_and_epilogues() {
+    on_cpu(|client| {
+        for dtype in TYPES.into_iter().filter(|dtype| *dtype != DType::Bool) {
+            let mut sheet = Sheet::default();
+            let a = sheet.numbers(dtype, &[2, 1, 17, 9]);
+            let b = sheet.numbers(dtype, &[3, 9, 13]);
+            let bias = sheet.numbers(dtype, &[13]);
+            let product = a.matmul(&b);
+            let roots = [
+                product.clone(),
+                a.matmul(&b)
+                    .binary(BinaryOp::Add, &bias)
+                    .binary(BinaryOp::Max, &bias),
+                b.permute(&[0, 2, 1]).matmul(&b),
+            ];
+            sheet.check(client, &roots.iter().collect::<Vec<_>>());
+        }
+    });
+}
