@@ -22,7 +22,7 @@ mod schedule;
 mod shape;
 mod size;
 
-pub use compiled::{CacheStats, CompiledSchedule, KernelCache, Output, Outputs, Run};
+pub use compiled::{CacheStats, CompiledSchedule, GraphCache, Output, Outputs, Run};
 pub use error::{GraphError, ScheduleError, Why};
 pub use lazy::buffer::{LazyBuffer, Operand};
 pub use lazy::custom::Call;

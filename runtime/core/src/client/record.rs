@@ -484,6 +484,12 @@ impl Recording {
     }
 }
 
+impl std::fmt::Debug for Recording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Recording({} tasks)", self.len())
+    }
+}
+
 /// The binding of a handle that takes the place of a parameter.
 #[inline]
 fn rebind(index: usize, recorded: &Parameter, handle: &Handle<u8>) -> Result<Binding, Error> {

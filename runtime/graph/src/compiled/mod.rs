@@ -2,13 +2,15 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`cache`] | kernels that were compiled before |
+//! | [`cache`] | schedules and kernels that were compiled before |
+//! | [`form`] | what schedules have in common that run by the same recording |
 //! | [`plan`] | where temporaries lie |
 //! | [`memory`] | which buffers there are: inputs, outputs, temporaries |
 //! | [`run`] | one run: what is bound, and what comes out |
 
 pub(crate) mod cache;
-mod memory;
+pub(crate) mod form;
+pub(crate) mod memory;
 mod plan;
 mod run;
 
@@ -16,12 +18,14 @@ use std::sync::{Arc, Mutex};
 
 use millstream_core::client::{ComputeClient, KernelHandle, Recording};
 use millstream_core::handle::Handle;
+use millstream_core::kernel::Kernel;
 use millstream_core::launch::{CubeCount, bind};
 use millstream_core::recording::RecordedWord;
 
-pub use cache::{CacheStats, KernelCache};
+pub use cache::{CacheStats, GraphCache};
 pub use run::{Output, Outputs, Run};
 
+use crate::compiled::form::Form;
 use crate::compiled::memory::{Memory, Place};
 use crate::error::ScheduleError;
 use crate::lazy::custom::{Callee, Custom};
@@ -35,26 +39,81 @@ use crate::size::Size;
 #[derive(Clone)]
 pub struct CompiledSchedule {
     shared: Arc<Compiled>,
+    names: Arc<Names>,
 }
 
-struct Compiled {
-    steps: Arc<Steps>,
+/// What schedules of one form share.
+#[derive(Debug)]
+pub(crate) struct Compiled {
     client: ComputeClient,
     recording: Recording,
-    memory: Memory,
     /// What each parameter of the recording is.
     parameters: Vec<Place>,
-    /// What each slot of the recording's words is.
-    slots: Vec<Slot>,
+    temporary_bytes: u64,
     /// Memory for temporaries: one for each queue, so that as many runs as there are queues overlap.
     arenas: Mutex<Vec<Option<Handle<u8>>>>,
+    /// Kernels of users, which the form names by where they lie.
+    _kernels: Vec<Arc<Kernel>>,
+    /// One of the kernels, to tell whose device it is.
+    witness: Option<KernelHandle>,
 }
+
+/// What is a schedule's own: which buffers, scalars and lengths it names.
+#[derive(Debug)]
+struct Names {
+    steps: Arc<Steps>,
+    memory: Memory,
+    slots: Slots,
+}
+
+/// The words that each run computes, in the order of the recording's slots.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slots(Vec<Slot>);
 
 /// A word that each run computes.
 #[derive(Clone, Debug)]
 enum Slot {
     Size(Size),
     Scalar(Scalar),
+}
+
+impl Slots {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The slot of a size, a new one if there is none yet.
+    pub(crate) fn size(&mut self, size: &Size) -> u32 {
+        let found = self
+            .0
+            .iter()
+            .position(|slot| matches!(slot, Slot::Size(known) if known == size));
+        self.found_or(found, || Slot::Size(size.clone()))
+    }
+
+    /// The slot of a scalar, a new one if there is none yet.
+    pub(crate) fn scalar(&mut self, scalar: &Scalar) -> u32 {
+        let same = |slot: &Slot| matches!(slot, Slot::Scalar(known) if known.key() == scalar.key());
+        let found = self.0.iter().position(same);
+        self.found_or(found, || Slot::Scalar(scalar.clone()))
+    }
+
+    fn found_or(&mut self, found: Option<usize>, make: impl FnOnce() -> Slot) -> u32 {
+        let index = found.unwrap_or_else(|| {
+            self.0.push(make());
+            self.0.len() - 1
+        });
+        index as u32
+    }
+}
+
+impl Compiled {
+    /// Was it compiled for the device of this client, in the epoch that it is in?
+    pub(crate) fn is_for(&self, client: &ComputeClient) -> bool {
+        self.witness
+            .as_ref()
+            .is_none_or(|kernel| client.knows(kernel))
+    }
 }
 
 impl Schedule {
@@ -66,60 +125,86 @@ impl Schedule {
     /// [`ScheduleError::Kernel`] where a kernel does not compile, [`ScheduleError::Device`],
     /// [`ScheduleError::ForeignDevice`] where the schedule uses buffers of another device.
     pub fn compile(&self, client: &ComputeClient) -> Result<CompiledSchedule, ScheduleError> {
-        self.compile_with_cache(client, &KernelCache::default())
+        self.compile_with_cache(client, &GraphCache::new(1))
     }
 
-    /// As [`Schedule::compile`], with kernels that were compiled before.
+    /// As [`Schedule::compile`], with what was compiled before: the whole schedule if one of its form was, or the kernels that were.
     ///
     /// # Errors
     /// As [`Schedule::compile`].
     pub fn compile_with_cache(
         &self,
         client: &ComputeClient,
-        cache: &KernelCache,
+        cache: &GraphCache,
     ) -> Result<CompiledSchedule, ScheduleError> {
         let span = tracing::debug_span!("compile_schedule", items = self.items().len());
         let _entered = span.enter();
-        let memory = Memory::new(&self.shared)?;
-        let mut kernels = Vec::with_capacity(self.items().len());
-        for (index, item) in self.items().iter().enumerate() {
+        let (memory, mut slots) = (Memory::new(&self.shared)?, Slots::default());
+        let form = Form::new(&self.shared, &memory, &mut slots);
+        let mut names = Names {
+            steps: self.shared.clone(),
+            memory,
+            slots,
+        };
+        let shared = match cache.schedule(client, &form) {
+            Some(shared) => shared,
+            None => {
+                let shared = Arc::new(names.record(client, cache)?);
+                cache.keep(form, shared.clone());
+                shared
+            }
+        };
+        let names = Arc::new(names);
+        Ok(CompiledSchedule { shared, names })
+    }
+}
+
+impl Names {
+    /// Compiles the kernels and takes down the launches.
+    fn record(
+        &mut self,
+        client: &ComputeClient,
+        cache: &GraphCache,
+    ) -> Result<Compiled, ScheduleError> {
+        let mut kernels = Vec::with_capacity(self.steps.items.len());
+        let mut users = Vec::new();
+        for (index, item) in self.steps.items.iter().enumerate() {
             kernels.push(match &item.work {
                 Work::Program(program) => {
-                    cache.kernel(client, memory.in_place(index).unwrap_or(program))?
+                    cache.kernel(client, self.memory.in_place(index).unwrap_or(program))?
                 }
                 Work::Custom(custom) => match &custom.callee {
-                    Callee::Kernel(kernel) => client.kernel((**kernel).clone())?,
+                    Callee::Kernel(kernel) => {
+                        users.push(kernel.clone());
+                        client.kernel((**kernel).clone())?
+                    }
                     Callee::Ssa(program) => cache.kernel(client, program)?,
                 },
             });
         }
         let mut recorder = Recorder {
-            steps: &self.shared,
-            memory: &memory,
-            slots: Vec::new(),
+            steps: &self.steps,
+            memory: &self.memory,
+            slots: &mut self.slots,
             handles: Vec::new(),
         };
         let recording = recorder.record(client, &kernels)?;
-        let Recorder { slots, handles, .. } = recorder;
+        let handles = recorder.handles;
         let mut parameters: Vec<Option<Place>> = vec![None; recording.parameters()];
         for (place, handle) in &handles {
             if let Some(index) = recording.parameter_of(handle) {
                 parameters[index] = Some(*place);
             }
         }
-        let parameters = parameters.into_iter().flatten().collect();
         let queues = client.properties().queues.max(1);
-        let compiled = Compiled {
-            steps: self.shared.clone(),
+        Ok(Compiled {
             client: client.clone(),
             recording,
-            memory,
-            parameters,
-            slots,
+            parameters: parameters.into_iter().flatten().collect(),
+            temporary_bytes: self.memory.temporary_bytes(),
             arenas: Mutex::new(vec![None; queues]),
-        };
-        Ok(CompiledSchedule {
-            shared: Arc::new(compiled),
+            _kernels: users,
+            witness: kernels.into_iter().next(),
         })
     }
 }
@@ -132,17 +217,17 @@ impl CompiledSchedule {
 
     /// Bytes of memory that the temporaries of a run take: what is not needed at the same time shares bytes.
     pub fn temporary_bytes(&self) -> u64 {
-        self.shared.memory.temporary_bytes()
+        self.names.memory.temporary_bytes()
     }
 
     /// Bytes of all temporaries side by side: what they would take without a plan.
     pub fn unplanned_bytes(&self) -> u64 {
-        self.shared.memory.unplanned_bytes()
+        self.names.memory.unplanned_bytes()
     }
 
     /// Bytes of the outputs of a run that are not bound, with every length at its greatest.
     pub fn output_bytes(&self) -> u64 {
-        self.shared.memory.output_bytes()
+        self.names.memory.output_bytes()
     }
 
     /// The most device memory that a run needs beside its inputs: temporaries and outputs.
@@ -155,7 +240,7 @@ impl CompiledSchedule {
 struct Recorder<'a> {
     steps: &'a Steps,
     memory: &'a Memory,
-    slots: Vec<Slot>,
+    slots: &'a mut Slots,
     /// What stands for each place.
     handles: Vec<(Place, Handle<u8>)>,
 }
@@ -229,25 +314,11 @@ impl Recorder<'_> {
             WordValue::Bits(bits) => RecordedWord::Value(*bits),
             WordValue::Size(size) => match size.known() {
                 Some(value) => RecordedWord::Value(value as u64),
-                None => self.slot(Slot::Size(size.clone())),
+                None => RecordedWord::Slot(self.slots.size(size)),
             },
-            WordValue::Scalar(scalar) => self.slot(Slot::Scalar(scalar.clone())),
+            WordValue::Scalar(scalar) => RecordedWord::Slot(self.slots.scalar(scalar)),
         };
         item.words.iter().map(word).collect()
-    }
-
-    fn slot(&mut self, slot: Slot) -> RecordedWord {
-        let same = |known: &Slot| match (known, &slot) {
-            (Slot::Size(a), Slot::Size(b)) => a == b,
-            (Slot::Scalar(a), Slot::Scalar(b)) => a.key() == b.key(),
-            _ => false,
-        };
-        let found = self.slots.iter().position(same);
-        let index = found.unwrap_or_else(|| {
-            self.slots.push(slot);
-            self.slots.len() - 1
-        });
-        RecordedWord::Slot(index as u32)
     }
 }
 

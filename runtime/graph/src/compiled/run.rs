@@ -44,7 +44,7 @@ pub struct Output {
 impl CompiledSchedule {
     /// A run, to be bound and submitted.
     pub fn run(&self) -> Run<'_> {
-        let memory = &self.shared.memory;
+        let memory = &self.names.memory;
         Run {
             compiled: self,
             inputs: memory
@@ -63,14 +63,14 @@ impl CompiledSchedule {
 impl Run<'_> {
     /// Is the buffer one of the schedule's inputs? Those that nothing is computed from are not.
     pub fn takes(&self, input: &LazyBuffer) -> bool {
-        let inputs = &self.compiled.shared.memory.inputs;
+        let inputs = &self.compiled.names.memory.inputs;
         let held = input.held();
         held.is_ok_and(|held| inputs.iter().any(|known| known.node == held.id))
     }
 
     /// Binds an input, or another buffer than the one that the graph was made with.
     pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
-        let inputs = &self.compiled.shared.memory.inputs;
+        let inputs = &self.compiled.names.memory.inputs;
         let Ok(held) = input.held() else {
             return self.refuse(ScheduleError::UnknownArgument {
                 what: "input",
@@ -121,10 +121,7 @@ impl Run<'_> {
     /// Binds the buffer that a root is computed into, rather than have a new one made. A root that is a new version of an input
     /// is in that input's buffer, whatever is bound.
     pub fn output<T: Element>(mut self, root: usize, handle: &Handle<T>) -> Self {
-        match self
-            .compiled
-            .shared
-            .memory
+        match self.compiled.names.memory
             .roots
             .get(root)
             .map(|root| root.place)
@@ -156,9 +153,9 @@ impl Run<'_> {
         }
         let span = tracing::trace_span!("run");
         let _entered = span.enter();
-        let shared = &*self.compiled.shared;
+        let (shared, names) = (&*self.compiled.shared, &*self.compiled.names);
         let words = self.words()?;
-        for (output, bound) in shared.memory.outputs.iter().zip(&mut self.outputs) {
+        for (output, bound) in names.memory.outputs.iter().zip(&mut self.outputs) {
             match bound {
                 Some(handle) if handle.size() < output.bytes => {
                     return Err(ScheduleError::InputBytes {
@@ -171,7 +168,7 @@ impl Run<'_> {
                 None => *bound = Some(stream.empty::<u8>(output.bytes as usize)?),
             }
         }
-        for (input, bound) in shared.memory.inputs.iter().zip(&self.inputs) {
+        for (input, bound) in names.memory.inputs.iter().zip(&self.inputs) {
             check_input(input, bound.as_ref())?;
         }
         let arena = self.arena(stream)?;
@@ -193,7 +190,7 @@ impl Run<'_> {
 
     /// The values of the recording's slots.
     fn words(&self) -> Result<SmallVec<[u64; 16]>, ScheduleError> {
-        let slots = self.compiled.shared.slots.iter();
+        let slots = self.compiled.names.slots.0.iter();
         let word = |slot: &Slot| match slot {
             Slot::Scalar(scalar) => {
                 let given = self
@@ -227,7 +224,7 @@ impl Run<'_> {
     /// Memory for the temporaries: that of the stream's turn among as many as there are queues.
     fn arena(&self, stream: &Stream) -> Result<Option<Handle<u8>>, ScheduleError> {
         let shared = &*self.compiled.shared;
-        let bytes = shared.memory.temporary_bytes();
+        let bytes = shared.temporary_bytes;
         if bytes == 0 {
             return Ok(None);
         }
@@ -242,9 +239,8 @@ impl Run<'_> {
     }
 
     fn results(mut self) -> Result<Outputs, ScheduleError> {
-        let shared = &*self.compiled.shared;
         let mut all = SmallVec::new();
-        for root in &shared.memory.roots {
+        for root in &self.compiled.names.memory.roots {
             let lengths = root.shape.iter().map(|length| self.value(length));
             let shape: SmallVec<[u64; 4]> = lengths
                 .map(|length| length.map(|length| length as u64))

@@ -54,6 +54,30 @@ impl LazyBuffer {
         self.gather(axis as isize, &index.expand(&Shape::from(all), at))
     }
 
+    /// The elements moved along an axis by so many places, those that leave at one end coming in at the other:
+    /// `result[i] = self[i - by]`.
+    #[track_caller]
+    pub fn roll(&self, axis: isize, by: isize) -> LazyBuffer {
+        let (at, mine) = (Location::caller(), self.shape());
+        let Ok(place) = axis_of(axis, mine.rank()) else {
+            return self.no_axis("roll", axis, at);
+        };
+        let (Some(graph), Some(length)) = (self.graph(), mine[place].known()) else {
+            return match self.held() {
+                Ok(held) => {
+                    let operand = (held.dtype(), held.shape().clone());
+                    let symbol = mine[place].symbols().next();
+                    let name = symbol.map_or_else(String::new, |symbol| symbol.name().to_owned());
+                    LazyBuffer::refused("roll", [operand], Why::Symbolic(name), at)
+                }
+                Err(_) => self.clone(),
+            };
+        };
+        let from = (-(by as i64)).rem_euclid(length.max(1));
+        let index = (graph.index(&mine, axis) + from) % length.max(1);
+        self.gather(axis, &index)
+    }
+
     /// A copy of this in which `copy[i, index[i, j, ..], ..] = values[i, j, ..]`, with the index at `axis`. The last of several
     /// values for one place stays; an index out of range is left out.
     #[track_caller]

@@ -1,0 +1,206 @@
+//! A network of two layers that learns digits: forward, backward and the step of gradient descent as one schedule.
+//!
+//! The backward pass is written by hand, as anyone would on paper. The weights are changed in place: a step of training is one
+//! message to the device, with no memory taken and nothing compiled.
+
+use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Scalar, Schedule, ScheduleError};
+use millstream::{ComputeClient, DType, Handle, Stream};
+
+/// Images and their digits: see `README.md` beside this file.
+const DATA: &[u8] = include_bytes!("digits.bin");
+/// Pixels of an image.
+const PIXELS: usize = 64;
+/// Classes.
+const DIGITS: usize = 10;
+/// Hidden units.
+const HIDDEN: usize = 64;
+/// Images of one step.
+pub(crate) const BATCH: usize = 64;
+/// Images that are held back to test with: every fifth.
+const TEST_EVERY: usize = 5;
+
+/// Images as rows of pixels in 0..=1, with their digits.
+#[derive(Default)]
+pub(crate) struct Images {
+    /// Rows of 64 pixels.
+    pub(crate) pixels: Vec<f32>,
+    /// One digit an image.
+    pub(crate) digits: Vec<i64>,
+}
+
+impl Images {
+    /// Those to learn from, and those to test with.
+    pub(crate) fn load() -> (Self, Self) {
+        let (mut train, mut test) = (Images::default(), Images::default());
+        for (index, record) in DATA.chunks_exact(PIXELS + 1).enumerate() {
+            let set = if index % TEST_EVERY == 0 {
+                &mut test
+            } else {
+                &mut train
+            };
+            set.pixels.extend(
+                record[..PIXELS]
+                    .iter()
+                    .map(|pixel| f32::from(*pixel) / 16.0),
+            );
+            set.digits.push(i64::from(record[PIXELS]));
+        }
+        (train, test)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.digits.len()
+    }
+}
+
+/// The network on a device.
+pub(crate) struct Digits {
+    step: CompiledSchedule,
+    guess: CompiledSchedule,
+    images: LazyBuffer,
+    digits: LazyBuffer,
+    asked: LazyBuffer,
+    rate: Scalar,
+}
+
+impl Digits {
+    /// A network with small random weights, compiled: a step that learns from [`BATCH`] images, and a guess for `tests` images.
+    pub(crate) fn new(
+        client: &ComputeClient,
+        stream: &Stream,
+        tests: usize,
+    ) -> Result<Self, ScheduleError> {
+        let graph = Graph::new();
+        let weights = |rows: usize, columns: usize, seed: u64| {
+            let scale = (6.0 / rows as f64).sqrt();
+            let (_, uniform) = graph.uniform([rows, columns], seed);
+            filled(&((uniform - 0.5) * (2.0 * scale)), client, stream)
+        };
+        let zeros = |len: usize| filled(&graph.zeros(DType::F32, [len]), client, stream);
+        let w1 = graph.buffer(&weights(PIXELS, HIDDEN, 1)?, [PIXELS, HIDDEN]);
+        let b1 = graph.buffer(&zeros(HIDDEN)?, [HIDDEN]);
+        let w2 = graph.buffer(&weights(HIDDEN, DIGITS, 2)?, [HIDDEN, DIGITS]);
+        let b2 = graph.buffer(&zeros(DIGITS)?, [DIGITS]);
+
+        let images = graph.input("images", DType::F32, [BATCH, PIXELS]);
+        let digits = graph.input("digits", DType::I64, [BATCH, 1]);
+        let (rate, rate_now) = graph.scalar("rate", DType::F32, 0.5);
+
+        // Forward.
+        let hidden = (images.matmul(&w1) + &b1).relu();
+        let logs = (hidden.matmul(&w2) + &b2).log_softmax(-1);
+        let is = digits
+            .equals(graph.index([BATCH, DIGITS], 1))
+            .cast(DType::F32);
+        let loss = -(&logs * &is).sum(..) * (1.0 / BATCH as f64);
+        // Backward.
+        let to_logs = (logs.exp() - &is) * (1.0 / BATCH as f64);
+        let to_w2 = hidden.t().matmul(&to_logs);
+        let to_b2 = to_logs.sum(0).reshape([DIGITS]);
+        let to_hidden = hidden.greater(0.0).select(to_logs.matmul_t(&w2), 0.0);
+        let to_w1 = images.t().matmul(&to_hidden);
+        let to_b1 = to_hidden.sum(0).reshape([HIDDEN]);
+        // The step.
+        let down =
+            |weights: &LazyBuffer, slope: &LazyBuffer| weights.set(&(weights - slope * &rate_now));
+        let changed = [
+            down(&w1, &to_w1),
+            down(&b1, &to_b1),
+            down(&w2, &to_w2),
+            down(&b2, &to_b2),
+        ];
+        let [w1_new, b1_new, w2_new, b2_new] = &changed;
+        let step = Schedule::create(&[&loss, w1_new, b1_new, w2_new, b2_new])?.compile(client)?;
+
+        let asked = graph.input("asked", DType::F32, [tests, PIXELS]);
+        let hidden = (asked.matmul(&w1) + &b1).relu();
+        let guess = (hidden.matmul(&w2) + &b2).argmax(-1);
+        let guess = Schedule::create_one(&guess)?.compile(client)?;
+        Ok(Self {
+            step,
+            guess,
+            images,
+            digits,
+            asked,
+            rate,
+        })
+    }
+
+    /// The schedule of a step.
+    pub(crate) fn step(&self) -> &CompiledSchedule {
+        &self.step
+    }
+
+    /// Learns from [`BATCH`] images, and tells how wrong it was before: the loss, which is read when it is asked for.
+    pub(crate) fn learn(
+        &self,
+        stream: &Stream,
+        pixels: &[f32],
+        digits: &[i64],
+        rate: f32,
+    ) -> Result<Handle<f32>, ScheduleError> {
+        let (pixels, digits) = (stream.create(pixels)?, stream.create(digits)?);
+        let run = self.step.run();
+        let run = run
+            .input(&self.images, &pixels)
+            .input(&self.digits, &digits);
+        run.scalar(&self.rate, rate).submit(stream)?[0].handle()
+    }
+
+    /// The digits that it takes the images for.
+    pub(crate) fn guess(&self, stream: &Stream, pixels: &[f32]) -> Result<Vec<i64>, ScheduleError> {
+        let pixels = stream.create(pixels)?;
+        let outputs = self
+            .guess
+            .run()
+            .input(&self.asked, &pixels)
+            .submit(stream)?;
+        Ok(outputs[0].read(stream)?.wait()?)
+    }
+}
+
+/// A buffer with what an expression says.
+fn filled(
+    what: &LazyBuffer,
+    client: &ComputeClient,
+    stream: &Stream,
+) -> Result<Handle<f32>, ScheduleError> {
+    let compiled = Schedule::create_one(what)?.compile(client)?;
+    compiled.run().submit(stream)?[0].handle()
+}
+
+/// Trains for so many rounds through the images, each with a smaller rate, and tells the loss of every step.
+pub(crate) fn train(
+    network: &Digits,
+    stream: &Stream,
+    train: &Images,
+    rounds: usize,
+    mut after: impl FnMut(usize),
+) -> Result<Vec<f32>, ScheduleError> {
+    let mut losses = Vec::new();
+    let mut order: Vec<usize> = (0..train.len()).collect();
+    let mut random = 1_u64;
+    for round in 0..rounds {
+        for place in (1..order.len()).rev() {
+            // Xorshift, to mix the order.
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            order.swap(place, (random % (place as u64 + 1)) as usize);
+        }
+        let rate = 0.5 * 0.93_f32.powi(round as i32);
+        for batch in order.chunks_exact(BATCH) {
+            let rows = batch
+                .iter()
+                .flat_map(|image| &train.pixels[image * PIXELS..][..PIXELS]);
+            let pixels: Vec<f32> = rows.copied().collect();
+            let digits: Vec<i64> = batch.iter().map(|image| train.digits[*image]).collect();
+            losses.push(network.learn(stream, &pixels, &digits, rate)?);
+        }
+        after(round);
+    }
+    let losses: Result<Vec<Vec<f32>>, _> =
+        losses.iter().map(|loss| stream.read(loss).wait()).collect();
+    Ok(losses?.into_iter().flatten().collect())
+}
