@@ -5,6 +5,7 @@
 //! ```
 //! Writes `decoder-attention.png`: a row for each token, a column for each that it could look at, the heads side by side.
 
+#[allow(dead_code, reason = "the plain twin is for tests")]
 mod model;
 
 use std::error::Error;

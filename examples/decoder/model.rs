@@ -204,3 +204,112 @@ impl Decoder {
         Ok(decoded)
     }
 }
+
+/// The same said plainly, in `f64`, with everything computed anew for each token: to compare with.
+pub(crate) fn decode_plainly(
+    sizes: Sizes,
+    weights: &Weights,
+    prompt: &[i64],
+    tokens: usize,
+) -> Vec<i64> {
+    let mut all = prompt.to_vec();
+    while all.len() < tokens.min(sizes.room) {
+        let scores = scores_plainly(sizes, weights, &all);
+        let best = (0..scores.len()).fold(0, |best, index| {
+            if scores[index] > scores[best] {
+                index
+            } else {
+                best
+            }
+        });
+        all.push(best as i64);
+    }
+    all
+}
+
+type Row = Vec<f64>;
+
+/// A row times a matrix with so many columns.
+fn times(row: &[f64], matrix: &[f32], columns: usize) -> Row {
+    let column = |column: usize| {
+        let products = row.iter().enumerate();
+        products
+            .map(|(k, x)| x * f64::from(matrix[k * columns + column]))
+            .sum()
+    };
+    (0..columns).map(column).collect()
+}
+
+fn normal(row: &[f64]) -> Row {
+    let count = row.len() as f64;
+    let mean = row.iter().sum::<f64>() / count;
+    let variance = row.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / count;
+    row.iter()
+        .map(|x| (x - mean) / (variance + 1e-5).sqrt())
+        .collect()
+}
+
+fn plus(a: &[f64], b: &[f64]) -> Row {
+    a.iter().zip(b).map(|(a, b)| a + b).collect()
+}
+
+/// The scores of every token as the next one.
+fn scores_plainly(sizes: Sizes, weights: &Weights, tokens: &[i64]) -> Row {
+    let (width, each) = (sizes.width, sizes.width / sizes.heads);
+    let row = |table: &[f32], index: usize| -> Row {
+        table[index * width..][..width]
+            .iter()
+            .map(|x| f64::from(*x))
+            .collect()
+    };
+    let place = |(place, token): (usize, &i64)| {
+        plus(
+            &row(&weights.tokens, *token as usize),
+            &row(&weights.places, place),
+        )
+    };
+    let mut rows: Vec<Row> = tokens.iter().enumerate().map(place).collect();
+    for block in &weights.blocks {
+        let seen: Vec<Row> = rows
+            .iter()
+            .map(|x| times(&normal(x), &block.look, 3 * width))
+            .collect();
+        let heard = |place: usize| -> Row {
+            let mut heard = vec![0.0; width];
+            for head in 0..sizes.heads {
+                let part =
+                    |of: &Row, part: usize| of[part * width + head * each..][..each].to_vec();
+                let query = part(&seen[place], 0);
+                let dot = |other: usize| -> f64 {
+                    let key = part(&seen[other], 1);
+                    query.iter().zip(&key).map(|(a, b)| a * b).sum::<f64>() / (each as f64).sqrt()
+                };
+                let powers: Vec<f64> = (0..=place).map(|other| dot(other).exp()).collect();
+                let sum: f64 = powers.iter().sum();
+                for (other, power) in powers.iter().enumerate() {
+                    for (index, value) in part(&seen[other], 2).iter().enumerate() {
+                        heard[head * each + index] += power / sum * value;
+                    }
+                }
+            }
+            heard
+        };
+        let heard: Vec<Row> = (0..rows.len()).map(heard).collect();
+        for (x, heard) in rows.iter_mut().zip(&heard) {
+            *x = plus(x, &times(heard, &block.merge, width));
+            let gelu = |x: f64| {
+                let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+                x / (1.0 + (-2.0 * u).exp())
+            };
+            let wide = times(&normal(x), &block.widen, 4 * width);
+            let wide: Row = wide.into_iter().map(gelu).collect();
+            *x = plus(x, &times(&wide, &block.narrow, width));
+        }
+    }
+    let last = rows.last().map(|row| normal(row)).unwrap_or_default();
+    let score = |token: usize| {
+        let features = row(&weights.tokens, token);
+        features.iter().zip(&last).map(|(a, b)| a * b).sum()
+    };
+    (0..sizes.tokens).map(score).collect()
+}

@@ -5,6 +5,7 @@
 //! ```
 //! Writes `reaction.png`.
 
+#[allow(dead_code, reason = "the plain twin is for tests")]
 mod model;
 
 use std::error::Error;

@@ -2,7 +2,7 @@
 //! in place.
 
 use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Schedule, ScheduleError};
-use millstream::{ComputeClient, DType, Handle, Stream};
+use millstream::{ComputeClient, Handle, Stream};
 
 /// How fast the substances spread, are fed and are taken away: spots that grow and divide.
 const SPREAD: [f64; 2] = [0.16, 0.08];

@@ -11,17 +11,27 @@
 )]
 
 mod both;
+mod models;
 mod operations;
 mod oracle;
+mod random;
+mod running;
+#[path = "../runtime/support/mod.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "graphs need the devices alone"
+)]
+mod support;
 
-use millstream::{ComputeClient, Cpu, Device, DeviceOptions};
+use rstest_reuse::template;
 
-/// Runs what is checked on the CPU.
-pub(crate) fn on_cpu(check: impl FnOnce(&ComputeClient)) {
-    let device = Device::open_with(
-        Cpu::default().queues(2).threads(2),
-        DeviceOptions::default(),
-    );
-    let device = device.unwrap();
-    check(&device.client());
-}
+/// Every kind of device that a graph gives the same on. GPUs compile its kernels by NVRTC, so they are there where that is.
+#[template]
+#[rstest]
+#[case::cpu(crate::support::On::Cpu)]
+#[case::cpu_driven(crate::support::On::CpuDriven)]
+#[case::sim(crate::support::On::Sim)]
+#[cfg_attr(feature = "nvrtc-tests", case::cuda(crate::support::On::Cuda))]
+pub(crate) fn every_device(#[case] on: crate::support::On) {}

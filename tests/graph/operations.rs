@@ -2,9 +2,12 @@
 
 use millstream::DType;
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use rstest::rstest;
+use rstest_reuse::apply;
 
 use crate::both::{Both, Sheet};
-use crate::on_cpu;
+use crate::every_device;
+use crate::support::On;
 
 const TYPES: [DType; 9] = [
     DType::Bf16,
@@ -27,9 +30,11 @@ fn computed(dtype: DType) -> DType {
     }
 }
 
-#[test]
-fn every_unary_operation_of_every_type() {
-    on_cpu(|client| {
+#[apply(every_device)]
+fn every_unary_operation_of_every_type(on: On) {
+    let rig = on.open();
+    let client = &rig.client();
+    {
         for dtype in TYPES {
             let mut sheet = Sheet::default();
             let x = sheet.numbers(dtype, &[3, 37]);
@@ -37,12 +42,14 @@ fn every_unary_operation_of_every_type() {
             let roots: Vec<Both> = ops.map(|op| x.unary(*op)).collect();
             sheet.check(client, &roots.iter().collect::<Vec<_>>());
         }
-    });
+    }
 }
 
-#[test]
-fn every_binary_operation_of_every_type() {
-    on_cpu(|client| {
+#[apply(every_device)]
+fn every_binary_operation_of_every_type(on: On) {
+    let rig = on.open();
+    let client = &rig.client();
+    {
         for dtype in TYPES {
             let mut sheet = Sheet::default();
             let (a, b) = (sheet.numbers(dtype, &[3, 37]), sheet.numbers(dtype, &[37]));
@@ -51,12 +58,14 @@ fn every_binary_operation_of_every_type() {
             roots.extend(CompareOp::ALL.iter().map(|op| a.compare(*op, &b)));
             sheet.check(client, &roots.iter().collect::<Vec<_>>());
         }
-    });
+    }
 }
 
-#[test]
-fn every_reduction_of_every_type_over_every_axis() {
-    on_cpu(|client| {
+#[apply(every_device)]
+fn every_reduction_of_every_type_over_every_axis(on: On) {
+    let rig = on.open();
+    let client = &rig.client();
+    {
         for dtype in TYPES {
             for axes in [&[0][..], &[1], &[2], &[0, 2], &[1, 2], &[0, 1, 2]] {
                 let mut sheet = Sheet::default();
@@ -66,24 +75,28 @@ fn every_reduction_of_every_type_over_every_axis() {
                 sheet.check(client, &roots.iter().collect::<Vec<_>>());
             }
         }
-    });
+    }
 }
 
-#[test]
-fn every_cast() {
-    on_cpu(|client| {
+#[apply(every_device)]
+fn every_cast(on: On) {
+    let rig = on.open();
+    let client = &rig.client();
+    {
         for from in TYPES {
             let mut sheet = Sheet::default();
             let x = sheet.numbers(from, &[2, 33]);
             let roots: Vec<Both> = TYPES.iter().map(|to| x.cast(*to)).collect();
             sheet.check(client, &roots.iter().collect::<Vec<_>>());
         }
-    });
+    }
 }
 
-#[test]
-fn views_move_no_element_to_a_wrong_place() {
-    on_cpu(|client| {
+#[apply(every_device)]
+fn views_move_no_element_to_a_wrong_place(on: On) {
+    let rig = on.open();
+    let client = &rig.client();
+    {
         let mut sheet = Sheet::default();
         let x = sheet.floats(DType::F32, &[4, 6, 10]);
         let row = sheet.floats(DType::F32, &[6, 1]);
@@ -97,12 +110,14 @@ fn views_move_no_element_to_a_wrong_place() {
             x.narrow(2, 9, 1).reshape(&[4, 6]).permute(&[1, 0]),
         ];
         sheet.check(client, &roots.iter().collect::<Vec<_>>());
-    });
+    }
 }
 
-#[test]
-fn elements_by_their_place() {
-    on_cpu(|client| {
+#[apply(every_device)]
+fn elements_by_their_place(on: On) {
+    let rig = on.open();
+    let client = &rig.client();
+    {
         let mut sheet = Sheet::default();
         let x = sheet.floats(DType::F32, &[7, 5]);
         let index = sheet.ints(DType::I64, &[4, 5]);
@@ -117,12 +132,14 @@ fn elements_by_their_place() {
             Both::cat(&[&x.permute(&[1, 0]), &values.permute(&[1, 0])], 1),
         ];
         sheet.check(client, &roots.iter().collect::<Vec<_>>());
-    });
+    }
 }
 
-#[test]
-fn products_of_every_type_with_batches_and_epilogues() {
-    on_cpu(|client| {
+#[apply(every_device)]
+fn products_of_every_type_with_batches_and_epilogues(on: On) {
+    let rig = on.open();
+    let client = &rig.client();
+    {
         for dtype in TYPES.into_iter().filter(|dtype| *dtype != DType::Bool) {
             let mut sheet = Sheet::default();
             let a = sheet.numbers(dtype, &[2, 1, 17, 9]);
@@ -138,5 +155,5 @@ fn products_of_every_type_with_batches_and_epilogues() {
             ];
             sheet.check(client, &roots.iter().collect::<Vec<_>>());
         }
-    });
+    }
 }

@@ -121,7 +121,10 @@ impl Run<'_> {
     /// Binds the buffer that a root is computed into, rather than have a new one made. A root that is a new version of an input
     /// is in that input's buffer, whatever is bound.
     pub fn output<T: Element>(mut self, root: usize, handle: &Handle<T>) -> Self {
-        match self.compiled.names.memory
+        match self
+            .compiled
+            .names
+            .memory
             .roots
             .get(root)
             .map(|root| root.place)

@@ -1,0 +1,287 @@
+//! Schedules that run: rebinding, versions of buffers, caches, many threads.
+
+use std::thread;
+
+use millstream::graph::{
+    Call, DType, Graph, GraphCache, ItemKind, LazyBuffer, Schedule, ScheduleError, Size,
+};
+use millstream::{Handle, Kernel};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::every_device;
+use crate::support::On;
+
+fn kinds(schedule: &Schedule) -> Vec<ItemKind> {
+    schedule
+        .items()
+        .iter()
+        .map(millstream::graph::Item::kind)
+        .collect()
+}
+
+#[apply(every_device)]
+fn inputs_scalars_and_lengths_change_without_compiling(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let t = graph.length("t", 8);
+    let x = graph.input("x", DType::F32, [8, 4]);
+    let (factor, by) = graph.scalar("factor", DType::F32, 2.0);
+    let sums = (x.narrow(0, 0, &t) * by).sum(0);
+    let cache = GraphCache::default();
+    let schedule = Schedule::create_one(&sums).unwrap();
+    let compiled = schedule.compile_with_cache(&client, &cache).unwrap();
+    let before = cache.stats();
+    let data: Vec<f32> = (0..32).map(|i| i as f32).collect();
+    let handle = stream.create(&data).unwrap();
+    for rows in [1_u64, 5, 8, 0, 3] {
+        for by in [2.0_f32, -0.5] {
+            let run = compiled.run().input(&x, &handle).length(&t, rows);
+            let out = run.scalar(&factor, by).submit(&stream).unwrap();
+            let got = out[0].read::<f32>(&stream).unwrap().wait().unwrap();
+            let want = |column: usize| (0..rows as usize).map(|r| data[r * 4 + column] * by).sum();
+            let want: Vec<f32> = (0..4).map(want).collect();
+            assert_eq!(got, want, "{rows} rows by {by}");
+        }
+    }
+    assert_eq!(cache.stats(), before);
+    let unbound = compiled.run().input(&x, &handle).submit(&stream);
+    assert!(matches!(
+        unbound,
+        Err(ScheduleError::Unbound { what: "length", .. })
+    ));
+    let unbound = compiled.run().length(&t, 1).submit(&stream);
+    assert!(matches!(
+        unbound,
+        Err(ScheduleError::Unbound { what: "input", .. })
+    ));
+    let long = compiled
+        .run()
+        .input(&x, &handle)
+        .length(&t, 9)
+        .submit(&stream);
+    assert!(matches!(long, Err(ScheduleError::Length { given: 9, .. })));
+    let unknown = graph.input("y", DType::F32, [1]);
+    let unknown = compiled.run().input(&unknown, &handle).submit(&stream);
+    assert!(matches!(
+        unknown,
+        Err(ScheduleError::UnknownArgument { .. })
+    ));
+}
+
+#[apply(every_device)]
+fn a_new_version_is_seen_by_those_who_ask_for_it_alone(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let data = [1.0_f32, 2.0, 3.0, 4.0];
+    let handle = stream.create(&data).unwrap();
+    let x = graph.buffer(&handle, [4]);
+    let old = &x * 10.0;
+    let new = x.set(&(&x + 1.0));
+    let both = &x + &new * 100.0;
+    let again = new.set_rows(0, 1, &new.narrow(0, 0, 2));
+    let roots = [&old, &new, &both, &again];
+    let schedule = Schedule::create(&roots).unwrap();
+    let compiled = schedule.compile(&client).unwrap();
+    let outputs = compiled.run().submit(&stream).unwrap();
+    let read = |root: usize| -> Vec<f32> { outputs[root].read(&stream).unwrap().wait().unwrap() };
+    assert_eq!(read(0), [10.0, 20.0, 30.0, 40.0], "{schedule}");
+    assert_eq!(read(1), [2.0, 3.0, 4.0, 5.0], "{schedule}");
+    assert_eq!(read(2), [201.0, 302.0, 403.0, 504.0], "{schedule}");
+    assert_eq!(read(3), [2.0, 2.0, 3.0, 5.0], "{schedule}");
+    assert_eq!(
+        outputs[3].bytes().id(),
+        handle.id(),
+        "the last version is the buffer itself"
+    );
+}
+
+#[apply(every_device)]
+fn a_turned_buffer_can_be_stored_onto_itself(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let data: Vec<f32> = (0..36).map(|i| i as f32).collect();
+    let handle = stream.create(&data).unwrap();
+    let x = graph.buffer(&handle, [6, 6]);
+    assert_eq!(kinds(&Schedule::create_one(&x.set(&x)).unwrap()), []);
+    let turned = x.set(&(x.t() * 2.0));
+    let compiled = Schedule::create_one(&turned)
+        .unwrap()
+        .compile(&client)
+        .unwrap();
+    compiled.run().submit(&stream).unwrap();
+    let got = stream.read(&handle).wait().unwrap();
+    let want: Vec<f32> = (0..36).map(|i| 2.0 * data[i % 6 * 6 + i / 6]).collect();
+    assert_eq!(got, want);
+}
+
+#[apply(every_device)]
+fn sixteen_threads_run_one_schedule_with_inputs_of_their_own_i1_i2(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [64, 64]);
+    let w = graph.input("w", DType::F32, [64, 64]);
+    let y = x.matmul(&w).softmax(-1).matmul(&x).sum(1);
+    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    assert!(compiled.temporary_bytes() > 0);
+    let run = |seed: usize| -> Vec<f32> {
+        let stream = client.stream();
+        let data = |salt: usize| -> Vec<f32> {
+            (0..4096)
+                .map(|i| ((i * 7 + seed * 31 + salt) % 13) as f32 / 13.0)
+                .collect()
+        };
+        let (a, b) = (
+            stream.create(&data(1)).unwrap(),
+            stream.create(&data(5)).unwrap(),
+        );
+        let run = compiled.run().input(&x, &a).input(&w, &b);
+        let outputs = run.submit(&stream).unwrap();
+        outputs[0].read(&stream).unwrap().wait().unwrap()
+    };
+    let alone: Vec<Vec<f32>> = (0..16).map(run).collect();
+    if rig.driver.is_some() {
+        return;
+    }
+    let together: Vec<Vec<f32>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..16).map(|seed| scope.spawn(move || run(seed))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    assert_eq!(alone, together);
+}
+
+#[apply(every_device)]
+fn an_expression_that_is_built_anew_is_compiled_once(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let cache = GraphCache::default();
+    for round in 0..4 {
+        let graph = Graph::new();
+        let handle = stream.create(&[round as f32; 32]).unwrap();
+        let x = graph.buffer(&handle, [32]);
+        let schedule = Schedule::create_one(&((&x + 1.0) * 2.0).exp()).unwrap();
+        let compiled = schedule.compile_with_cache(&client, &cache).unwrap();
+        let outputs = compiled.run().submit(&stream).unwrap();
+        let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+        let want = ((round as f32 + 1.0) * 2.0).exp();
+        assert!(got.iter().all(|got| (got - want).abs() <= want * 1e-5));
+    }
+    let stats = cache.stats();
+    assert_eq!((stats.schedules_asked, stats.schedules_recorded), (4, 1));
+    assert_eq!(stats.kernels_compiled, 1);
+}
+
+#[test]
+fn kernels_of_users_are_called_in_order_with_the_destination_last() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let scale = Kernel::new("scale")
+        .reads::<f32>("from")
+        .writes::<f32>("to")
+        .scalar::<f32>("factor")
+        .native(|_, args| {
+            let (from, start) = (args.read::<f32>(0), args.chunk_start(1));
+            for (index, to) in args.chunk::<f32>(1).iter_mut().enumerate() {
+                *to = args.scalar::<f32>(0) * from[start + index];
+            }
+        });
+    let add = Kernel::new("add")
+        .reads::<f32>("other")
+        .updates::<f32>("source")
+        .native(|_, args| {
+            let (other, start) = (args.read::<f32>(0), args.chunk_start(1));
+            for (index, to) in args.chunk::<f32>(1).iter_mut().enumerate() {
+                *to += other[start + index];
+            }
+        });
+    let graph = Graph::new();
+    let handle = stream.create(&[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
+    let x = graph.buffer(&handle, [4]);
+    let scaled = Call::new(scale, [2, 1, 1])
+        .scalar(3.0)
+        .make([&(&x + 1.0)], DType::F32, [4]);
+    let added = Call::new(add, [2, 1, 1]).make_in_place([&scaled], &x);
+    let schedule = Schedule::create(&[&scaled, &added]).unwrap();
+    let wanted = [ItemKind::Kernel, ItemKind::Custom, ItemKind::CustomInPlace];
+    assert_eq!(kinds(&schedule), wanted, "{schedule}");
+    let outputs = schedule
+        .compile(&client)
+        .unwrap()
+        .run()
+        .submit(&stream)
+        .unwrap();
+    let got: Vec<Vec<f32>> = outputs
+        .iter()
+        .map(|o| o.read(&stream).unwrap().wait().unwrap())
+        .collect();
+    assert_eq!(got, [[6.0, 9.0, 12.0, 15.0], [7.0, 11.0, 15.0, 19.0]]);
+    assert_eq!(outputs[1].bytes().id(), handle.id());
+}
+
+#[test]
+fn errors_say_what_and_where() {
+    let graph = Graph::new();
+    let a = graph.input("a", DType::F32, [2, 3]);
+    let b = graph.input("b", DType::I32, [2, 3]);
+    assert!(matches!(Schedule::create(&[]), Err(ScheduleError::NoRoots)));
+    let error = Schedule::create_one(&((&a + &b).exp() * 2.0))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("`add` of f32 [2, 3] and i32 [2, 3]: the types differ"),
+        "{error}"
+    );
+    assert!(error.contains("running.rs"), "{error}");
+    let other = Graph::new().input("c", DType::F32, [2, 3]);
+    let error = (&a + &other).check().unwrap_err().to_string();
+    assert!(error.contains("different graphs"), "{error}");
+    assert!(matches!(
+        Schedule::create(&[&a, &other]),
+        Err(ScheduleError::Graphs { .. })
+    ));
+    let t = graph.length("t", 4);
+    let long = a.narrow(1, &t, Size::ONE);
+    assert!(
+        long.error()
+            .unwrap()
+            .to_string()
+            .contains("it reaches row t + 1, of 3"),
+        "{long:?}"
+    );
+    let (one, two) = (On::Cpu.open(), On::Cpu.open());
+    let make = |rig: &crate::support::Rig| -> Handle<f32> {
+        rig.client().stream().create(&[0.0; 6]).unwrap()
+    };
+    let (mine, theirs) = (make(&one), make(&two));
+    let sum = graph.buffer(&mine, [6]) + graph.buffer(&theirs, [6]);
+    assert!(matches!(
+        Schedule::create_one(&sum),
+        Err(ScheduleError::Devices)
+    ));
+    let lone = Schedule::create_one(&(graph.buffer(&mine, [6]) + 1.0)).unwrap();
+    let foreign = lone.compile(&two.client());
+    assert!(
+        matches!(foreign, Err(ScheduleError::ForeignDevice)),
+        "{:?}",
+        foreign.err()
+    );
+    let cut: LazyBuffer = graph.buffer(&mine, [7]);
+    assert!(
+        cut.error()
+            .unwrap()
+            .to_string()
+            .contains("24 bytes, not 28")
+    );
+}
