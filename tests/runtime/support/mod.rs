@@ -154,7 +154,9 @@ impl On {
                 if let (Some(bytes), Some(session)) = (bytes, gpu.session()) {
                     session.memory_bytes(bytes);
                 }
-                let cuda = Cuda::ordinal(0).queues(2);
+                // The fake takes PTX alone.
+                let to_ptx = gpu.session().is_some();
+                let cuda = Cuda::ordinal(0).queues(2).compile_to_ptx(to_ptx);
                 match self {
                     On::CudaDriven => Rig::driven(cuda, options, Checked::Gpu(gpu)),
                     On::CudaOneQueue => Rig::new(cuda.queues(1), options, Checked::Gpu(gpu)),
