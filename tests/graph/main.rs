@@ -4,13 +4,18 @@
 //! | --- | --- |
 //! | `oracle` | what a graph should compute, one element after the other |
 //! | `both` | an expression twice: as a lazy buffer and as its numbers |
+//! | `hard_cases` | what graph compilers get wrong, case by case |
+//! | `models` | the models of the examples |
 //! | `operations` | every operation, of every type that it takes |
+//! | `random` | random graphs |
+//! | `running` | rebinding, versions of buffers, caches, many threads |
 #![allow(
     clippy::unwrap_used,
     reason = "a test says what it expects by unwrapping"
 )]
 
 mod both;
+mod hard_cases;
 mod models;
 mod operations;
 mod oracle;

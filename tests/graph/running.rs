@@ -285,3 +285,42 @@ fn errors_say_what_and_where() {
             .contains("24 bytes, not 28")
     );
 }
+
+#[test]
+fn a_report_tells_the_parts_of_a_run_and_their_times() {
+    let rig = On::Cpu.open_with(millstream::DeviceOptions::default().trace(1024));
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let handle = stream.create(&[0.5_f32; 64 * 64]).unwrap();
+    let x = graph.buffer(&handle, [64, 64]);
+    let y = (x.exp().sum(0) + &x).softmax(-1);
+    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    for _ in 0..3 {
+        compiled.run().submit(&stream).unwrap();
+    }
+    stream.sync().wait().unwrap();
+    let roofline = millstream::graph::Roofline {
+        bytes_per_second: 1e10,
+        flops_per_second: 1e10,
+    };
+    let report = compiled
+        .report(&rig.device.trace().unwrap())
+        .beside(roofline);
+    assert_eq!(
+        (report.runs, report.items.len()),
+        (3, compiled.tasks()),
+        "{report}"
+    );
+    for item in &report.items {
+        assert!(
+            item.bytes > 0 && item.flops > 0 && item.time_ns.is_some(),
+            "{report}"
+        );
+        assert!(
+            item.roofline_percent(&roofline)
+                .is_some_and(|share| share > 0.0)
+        );
+    }
+    assert!(report.to_string().contains("graph_exp_sum"), "{report}");
+}

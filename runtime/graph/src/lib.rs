@@ -22,7 +22,9 @@ mod schedule;
 mod shape;
 mod size;
 
-pub use compiled::{CacheStats, CompiledSchedule, GraphCache, Output, Outputs, Run};
+pub use compiled::{
+    CacheStats, CompiledSchedule, GraphCache, ItemReport, Output, Outputs, Roofline, Run, RunReport,
+};
 pub use error::{GraphError, ScheduleError, Why};
 pub use lazy::buffer::{LazyBuffer, Operand};
 pub use lazy::custom::Call;
@@ -32,7 +34,7 @@ pub use lazy::reduce::Over;
 pub use lazy::scalar::Scalar;
 pub use literal::Literal;
 pub use millstream_ir::DType;
-pub use schedule::Schedule;
 pub use schedule::item::{Item, ItemKind};
+pub use schedule::{InputInfo, Schedule};
 pub use shape::{MAX_RANK, Shape};
 pub use size::{Size, Symbol};

@@ -6,7 +6,9 @@ use millstream_sync::credit::Credit;
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::client::{Bounds, DeviceShared, KernelHandle, Openings, Pending, Seat, Stream};
+use crate::element::Element;
 use crate::error::{Error, KernelError};
+use crate::handle::Handle;
 use crate::id::{ClientId, KernelId};
 use crate::kernel::Kernel;
 use crate::message::Registration;
@@ -233,6 +235,11 @@ impl ComputeClient {
             code,
         })?;
         Ok(KernelHandle { hold, kernel })
+    }
+
+    /// Is the handle one of memory of this client's device, in the epoch that it is in?
+    pub fn owns<T: Element>(&self, handle: &Handle<T>) -> bool {
+        Arc::ptr_eq(handle.hold().table(), self.device().table())
     }
 
     /// Is the kernel one of this client's device, in the epoch that it is in?

@@ -6,12 +6,14 @@
 //! | [`form`] | what schedules have in common that run by the same recording |
 //! | [`plan`] | where temporaries lie |
 //! | [`memory`] | which buffers there are: inputs, outputs, temporaries |
+//! | [`report`] | what a run was made of, and how long each part took |
 //! | [`run`] | one run: what is bound, and what comes out |
 
 pub(crate) mod cache;
 pub(crate) mod form;
 pub(crate) mod memory;
 mod plan;
+mod report;
 mod run;
 
 use std::sync::{Arc, Mutex};
@@ -23,6 +25,7 @@ use millstream_core::launch::{CubeCount, bind};
 use millstream_core::recording::RecordedWord;
 
 pub use cache::{CacheStats, GraphCache};
+pub use report::{ItemReport, Roofline, RunReport};
 pub use run::{Output, Outputs, Run};
 
 use crate::compiled::form::Form;
@@ -52,6 +55,8 @@ pub(crate) struct Compiled {
     temporary_bytes: u64,
     /// Memory for temporaries: one for each queue, so that as many runs as there are queues overlap.
     arenas: Mutex<Vec<Option<Handle<u8>>>>,
+    /// The kernel of each item.
+    kernel_names: Vec<Arc<str>>,
     /// Kernels of users, which the form names by where they lie.
     _kernels: Vec<Arc<Kernel>>,
     /// One of the kernels, to tell whose device it is.
@@ -139,6 +144,11 @@ impl Schedule {
     ) -> Result<CompiledSchedule, ScheduleError> {
         let span = tracing::debug_span!("compile_schedule", items = self.items().len());
         let _entered = span.enter();
+        if let Some(handle) = self.shared.handles().next()
+            && !client.owns(handle)
+        {
+            return Err(ScheduleError::ForeignDevice);
+        }
         let (memory, mut slots) = (Memory::new(&self.shared)?, Slots::default());
         let form = Form::new(&self.shared, &memory, &mut slots);
         let mut names = Names {
@@ -203,6 +213,7 @@ impl Names {
             parameters: parameters.into_iter().flatten().collect(),
             temporary_bytes: self.memory.temporary_bytes(),
             arenas: Mutex::new(vec![None; queues]),
+            kernel_names: kernels.iter().map(|kernel| kernel.name().clone()).collect(),
             _kernels: users,
             witness: kernels.into_iter().next(),
         })

@@ -26,7 +26,8 @@ pub(crate) mod walk;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use millstream_ir::Program;
+use millstream_core::handle::Handle;
+use millstream_ir::{DType, Program};
 
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
@@ -40,6 +41,7 @@ use crate::schedule::lower::{Lowering, lower_nest};
 use crate::schedule::order::{Versions, base_of, moving_group};
 use crate::schedule::product::lower_product;
 use crate::schedule::walk::{Local, Seen, Walk};
+use crate::shape::Shape;
 use crate::size::Size;
 
 /// What it takes to compute some lazy buffers, the *roots*: fused kernels, products and kernels of users, in order. It knows no
@@ -59,6 +61,20 @@ use crate::size::Size;
 #[derive(Clone, Debug)]
 pub struct Schedule {
     pub(crate) shared: Arc<Steps>,
+}
+
+/// An input of a schedule.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct InputInfo {
+    /// Its name.
+    pub name: String,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Its shape.
+    pub shape: Shape,
+    /// The items that use its buffer, by their place in [`Schedule::items`].
+    pub items: Vec<usize>,
 }
 
 /// The parts of a schedule.
@@ -127,6 +143,47 @@ impl Schedule {
         &self.shared.items
     }
 
+    /// The names of its inputs: what a run binds, or may bind. Buffers that are there are named by their slices.
+    pub fn inputs(&self) -> impl Iterator<Item = String> {
+        self.input_nodes().map(|(_, name)| name)
+    }
+
+    /// The input of this name, as the first of them.
+    ///
+    /// # Errors
+    /// [`ScheduleError::UnknownArgument`].
+    pub fn input(&self, name: &str) -> Result<InputInfo, ScheduleError> {
+        let found = self.input_nodes().find(|(_, known)| known == name);
+        let Some((node, name)) = found else {
+            let (what, name) = ("input", name.to_owned());
+            return Err(ScheduleError::UnknownArgument { what, name });
+        };
+        let readers = self.shared.items.iter().enumerate();
+        let readers = readers.filter(|(_, item)| {
+            let bound = item.bindings.iter().chain([&item.writes]);
+            bound
+                .into_iter()
+                .any(|bound| self.shared.storage(*bound) == node)
+        });
+        let items = readers.map(|(index, _)| index).collect();
+        let seen = self.shared.node(node);
+        Ok(InputInfo {
+            name,
+            dtype: seen.dtype,
+            shape: seen.shape.clone(),
+            items,
+        })
+    }
+
+    fn input_nodes(&self) -> impl Iterator<Item = (Local, String)> {
+        let nodes = self.shared.nodes.iter().enumerate();
+        nodes.filter_map(|(local, node)| match &node.op {
+            Op::Input(name) => Some((local as Local, name.to_string())),
+            Op::Buffer(handle) => Some((local as Local, handle.id().to_string())),
+            _ => None,
+        })
+    }
+
     /// How many roots there are.
     pub fn roots(&self) -> usize {
         self.shared.roots.len()
@@ -136,6 +193,14 @@ impl Schedule {
 impl Steps {
     pub(crate) fn node(&self, local: Local) -> &Seen {
         &self.nodes[local as usize]
+    }
+
+    /// The buffers that are there.
+    pub(crate) fn handles(&self) -> impl Iterator<Item = &Handle<u8>> {
+        self.nodes.iter().filter_map(|node| match &node.op {
+            Op::Buffer(handle) => Some(handle),
+            _ => None,
+        })
     }
 
     /// The node that a node's memory was made for: the first version.
@@ -310,7 +375,7 @@ fn through_a_buffer(walk: &mut Walk, mut group: Group) -> Result<[Item; 2], Sche
         .iter()
         .map(|axis| group.axes.length(*axis).clone())
         .collect();
-    let shape = crate::shape::Shape::new(lengths);
+    let shape = Shape::new(lengths);
     let strides = shape.dense_strides().ok_or_else(failed)?;
     let mut dense = Affine::zero();
     let mut moved = Affine {

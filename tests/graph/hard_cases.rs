@@ -1,0 +1,223 @@
+//! What graph compilers get wrong, case by case.
+
+use millstream::DType;
+use millstream::graph::{Graph, GraphCache, ItemKind, LazyBuffer, Schedule, ScheduleError};
+use millstream::ir::{BinaryOp, ReduceOp};
+use rstest_reuse::apply;
+
+use crate::both::{Both, Sheet};
+use crate::every_device;
+use crate::oracle::Num;
+use crate::support::On;
+
+fn is_send_and_sync<T: Send + Sync>() {}
+
+#[test]
+fn everything_may_be_sent_and_shared() {
+    is_send_and_sync::<Graph>();
+    is_send_and_sync::<LazyBuffer>();
+    is_send_and_sync::<Schedule>();
+    is_send_and_sync::<millstream::graph::CompiledSchedule>();
+    is_send_and_sync::<GraphCache>();
+}
+
+#[apply(every_device)]
+fn rows_are_reduced_right_whatever_their_length_and_number(on: On) {
+    let rig = on.open();
+    let mut sheet = Sheet::default();
+    let mut roots = Vec::new();
+    for (rows, columns) in [(100, 40), (40, 100), (3, 1000), (1, 33), (70, 1), (129, 31)] {
+        let x = sheet.floats(DType::F32, &[rows, columns]);
+        roots.push(x.reduce(ReduceOp::Sum, &[1]));
+        roots.push(x.reduce(ReduceOp::Max, &[0]));
+        let top = x.reduce(ReduceOp::Max, &[1]);
+        let powers = x
+            .binary(BinaryOp::Sub, &top)
+            .unary(millstream::ir::UnaryOp::Exp);
+        let sum = powers.reduce(ReduceOp::Sum, &[1]);
+        roots.push(powers.binary(BinaryOp::Div, &sum));
+    }
+    sheet.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+}
+
+#[apply(every_device)]
+fn a_kernel_of_many_pointers_is_split(on: On) {
+    let rig = on.open();
+    let mut sheet = Sheet::default();
+    let all: Vec<Both> = (0..20).map(|_| sheet.floats(DType::F32, &[5, 7])).collect();
+    let sum = all[1..]
+        .iter()
+        .fold(all[0].clone(), |sum, x| sum.binary(BinaryOp::Add, x));
+    let schedule = Schedule::create_one(&sum.lazy).unwrap();
+    assert!(schedule.items().len() > 1);
+    for item in schedule.items() {
+        assert!(item.program().unwrap().buffers().len() <= 8, "{schedule}");
+    }
+    sheet.check(&rig.client(), &[&sum]);
+}
+
+#[test]
+fn a_constant_that_is_used_twice_is_no_buffer() {
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [8]);
+    let two = graph.constant(DType::F32, 2.0);
+    let y = (&x * &two).exp() + &two;
+    let z = (&x + &two).sum(0) * &two;
+    let schedule = Schedule::create(&[&y, &z]).unwrap();
+    assert_eq!(schedule.items().len(), 2, "{schedule}");
+}
+
+#[apply(every_device)]
+fn integers_stay_exact(on: On) {
+    let rig = on.open();
+    let mut sheet = Sheet::default();
+    let large = (1_i128 << 53) + 1;
+    let data = [
+        large,
+        -large,
+        large + 1,
+        i128::from(i64::MAX),
+        i128::from(i64::MIN),
+        3,
+    ];
+    let x = sheet.input(DType::I64, &[6], data.map(Num::I).to_vec());
+    let y = sheet.input(DType::I64, &[6], [1, 0, 2, 1, -1, 0].map(Num::I).to_vec());
+    let roots = [
+        x.reduce(ReduceOp::Max, &[0]),
+        x.reduce(ReduceOp::Min, &[0]),
+        x.reduce(ReduceOp::Sum, &[0]),
+        x.narrow(0, 0, 3).reduce(ReduceOp::Max, &[0]),
+        x.binary(BinaryOp::Add, &y),
+        x.binary(BinaryOp::Mul, &y),
+        x.binary(BinaryOp::Div, &y),
+        x.binary(BinaryOp::Rem, &y),
+        x.reduce(ReduceOp::ArgMax, &[0]),
+    ];
+    sheet.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+}
+
+#[apply(every_device)]
+fn nan_and_infinities_go_where_they_should(on: On) {
+    let rig = on.open();
+    for dtype in [DType::F32, DType::F64] {
+        let mut sheet = Sheet::default();
+        let odd = [
+            f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            0.0,
+            -0.0,
+            1e30,
+            -1.5,
+            88.9,
+            -104.0,
+        ];
+        let data: Vec<Num> = odd.iter().cycle().take(45).map(|x| Num::F(*x)).collect();
+        let x = sheet.input(dtype, &[5, 9], data);
+        let y = sheet
+            .input(dtype, &[9, 1], odd.map(Num::F).to_vec())
+            .reshape(&[9]);
+        let mut roots: Vec<Both> = millstream::ir::UnaryOp::ALL
+            .iter()
+            .filter(|op| op.takes(dtype))
+            .map(|op| {
+                // Sines of what is large are not what is looked at here.
+                let tame = if op.name() == "sin" || op.name() == "cos" {
+                    x.binary(BinaryOp::Min, &y)
+                } else {
+                    x.clone()
+                };
+                tame.unary(*op)
+            })
+            .filter(|made| !matches!(made.lazy.error(), Some(_)))
+            .collect();
+        roots.push(x.reduce(ReduceOp::Max, &[1]));
+        roots.push(x.reduce(ReduceOp::ArgMin, &[1]));
+        roots.push(x.narrow(1, 1, 2).reduce(ReduceOp::Sum, &[1]));
+        roots.push(x.cast(DType::I32));
+        roots.push(x.cast(DType::U8));
+        roots.push(x.cast(DType::Bool));
+        roots.push(x.compare(millstream::ir::CompareOp::Ne, &x));
+        sheet.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+    }
+}
+
+#[apply(every_device)]
+fn nothing_is_a_shape_too(on: On) {
+    let rig = on.open();
+    let mut sheet = Sheet::default();
+    let x = sheet.floats(DType::F32, &[0, 4]);
+    let y = sheet.floats(DType::F32, &[4, 0]);
+    let roots = [
+        x.binary(BinaryOp::Add, &x),
+        x.reduce(ReduceOp::Sum, &[0]),
+        x.reduce(ReduceOp::Sum, &[1]),
+        y.matmul(&x),
+        x.reshape(&[0]),
+    ];
+    sheet.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_realized_lets_go_of_what_made_it() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let start = stream.create(&[1.0_f32; 64]).unwrap();
+    let mut x = graph.buffer(&start, [64]);
+    let cache = GraphCache::default();
+    for step in 0..200 {
+        x = &x * 1.01 + f64::from(step);
+        let compiled = Schedule::create_one(&x)
+            .unwrap()
+            .compile_with_cache(&client, &cache);
+        let outputs = compiled.unwrap().run().submit(&stream).unwrap();
+        x.realize(outputs[0].bytes()).unwrap();
+        assert!(x.is_realized());
+        assert_eq!(graph.len(), 1, "step {step}");
+    }
+    // Each step has another constant, which is a word and not a kernel.
+    assert_eq!(cache.stats().kernels_compiled, 1);
+}
+
+#[test]
+fn a_long_chain_takes_no_stack() {
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [64]);
+    let mut y = x.clone();
+    for _ in 0..200_000 {
+        y = (y + 1.0).abs();
+    }
+    let schedule = Schedule::create_one(&y).unwrap();
+    assert!(schedule.items().len() > 1000);
+    drop((schedule, y, x));
+    assert!(graph.is_empty());
+}
+
+#[apply(every_device)]
+fn a_whole_array_is_reduced_in_one(on: On) {
+    let rig = on.open();
+    let mut sheet = Sheet::default();
+    let x = sheet.ints(DType::I64, &[100_003]);
+    let roots = [
+        x.reduce(ReduceOp::Sum, &[0]),
+        x.reduce(ReduceOp::ArgMax, &[0]),
+    ];
+    sheet.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn names_that_a_schedule_does_not_have_are_refused() {
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [8]);
+    let schedule = Schedule::create_one(&(&x + 1.0)).unwrap();
+    assert_eq!(schedule.inputs().collect::<Vec<_>>(), ["x"]);
+    assert!(schedule.input("x").is_ok());
+    let missing = schedule.input("y");
+    assert!(matches!(
+        missing,
+        Err(ScheduleError::UnknownArgument { what: "input", .. })
+    ));
+    assert_eq!(schedule.items()[0].kind(), ItemKind::Kernel);
+}
