@@ -3,6 +3,7 @@
 use millstream::DType;
 use millstream::graph::{Graph, GraphCache, ItemKind, LazyBuffer, Schedule, ScheduleError};
 use millstream::ir::{BinaryOp, ReduceOp};
+use rstest::rstest;
 use rstest_reuse::apply;
 
 use crate::both::{Both, Sheet};
