@@ -130,7 +130,7 @@ fn nan_and_infinities_go_where_they_should(on: On) {
                 };
                 tame.unary(*op)
             })
-            .filter(|made| !matches!(made.lazy.error(), Some(_)))
+            .filter(|made| made.lazy.error().is_none())
             .collect();
         roots.push(x.reduce(ReduceOp::Max, &[1]));
         roots.push(x.reduce(ReduceOp::ArgMin, &[1]));
