@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod geometry;
+mod graphs;
 mod hand;
 mod nests;
 mod support;

@@ -6,6 +6,8 @@ pub(crate) struct Case {
     pub(crate) words: Vec<u64>,
     /// Elements of each buffer.
     pub(crate) lens: Vec<usize>,
+    /// Floats come to the very bits: nothing but casts, sums, products and quotients of two made them.
+    pub(crate) exact: bool,
 }
 
 fn case(text: &'static str, words: &[i64], lens: &[usize]) -> Case {
@@ -14,6 +16,7 @@ fn case(text: &'static str, words: &[i64], lens: &[usize]) -> Case {
         words: words.iter().map(|word| *word as u64).collect(),
         // One at least: there is no memory of no length.
         lens: lens.iter().map(|len| (*len).max(1)).collect(),
+        exact: false,
     }
 }
 
@@ -45,7 +48,11 @@ pub(crate) fn permuted(rows: usize, columns: usize) -> Case {
         store outer 4 %6";
     let words = [rows, columns, columns, rows].map(|word| word as i64);
     let all = rows * columns;
-    case(text, &words, &[all, all, columns, rows, all])
+    let exact = true;
+    Case {
+        exact,
+        ..case(text, &words, &[all, all, columns, rows, all])
+    }
 }
 
 /// Broadcast along the fast axis, with indices in the arithmetic: lanes of a thread differ in one operand alone.
@@ -72,7 +79,11 @@ pub(crate) fn halves(len: usize) -> Case {
         %4 f32 = mul %1 %3  %5 f32 = word w1  %6 f32 = div %4 %5
         %7 f16 = cast %6  %8 bf16 = cast %6
         store outer 2 %7  store outer 3 %8";
-    case(text, &[len as i64, i64::from(3.0_f32.to_bits())], &[len; 4])
+    let exact = true;
+    Case {
+        exact,
+        ..case(text, &[len as i64, i64::from(3.0_f32.to_bits())], &[len; 4])
+    }
 }
 
 /// Every cast from a float that has borders.
@@ -86,10 +97,14 @@ pub(crate) fn casts(len: usize) -> Case {
         access 4 = buffer 4 [1]  access 5 = buffer 5 [1]  access 6 = buffer 6 [1]  access 7 = buffer 7 [1]
         access 8 = buffer 8 [1]  access 9 = buffer 9 [1]  access 10 = buffer 10 [1]  access 11 = buffer 11 [1]
         %0 f64 = load 0  %1 i8 = cast %0  %2 u8 = cast %0  %3 i16 = cast %0  %4 u16 = cast %0  %5 i32 = cast %0
-        %6 f32 = cast %0  %7 u32 = cast %6  %8 i64 = cast %0  %9 u64 = cast %6  %10 f16 = cast %0  %11 bf16 = cast %8
+        %6 f32 = cast %0  %7 u32 = cast %6  %8 i64 = cast %0  %9 u64 = cast %6  %10 f16 = cast %0  %11 f64 = neg %0  %12 bf16 = cast %11
         store outer 1 %1  store outer 2 %2  store outer 3 %3  store outer 4 %4  store outer 5 %5
-        store outer 6 %7  store outer 7 %8  store outer 8 %9  store outer 9 %6  store outer 10 %10  store outer 11 %11";
-    case(text, &[len as i64], &[len; 12])
+        store outer 6 %7  store outer 7 %8  store outer 8 %9  store outer 9 %6  store outer 10 %10  store outer 11 %12";
+    let exact = true;
+    Case {
+        exact,
+        ..case(text, &[len as i64], &[len; 12])
+    }
 }
 
 /// Small integers: they wrap, and nothing traps.

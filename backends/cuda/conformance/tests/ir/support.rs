@@ -76,6 +76,11 @@ impl Gpu {
         }
     }
 
+    /// For what is more than one program.
+    pub(crate) fn open(&self) -> (&ComputeClient, &Stream) {
+        (&self.client, &self.stream)
+    }
+
     /// Runs a program over these bytes: what they are then.
     pub(crate) fn run(
         &self,
@@ -152,6 +157,9 @@ pub(crate) fn elements(dtype: DType, len: usize, seed: u64, special: bool) -> Ve
             4 if special => 7e9,
             5 if special => 300.5,
             6 if special => -40_000.5,
+            // Just beside the middle of two halves, of either kind: a single has but the middle.
+            7 if special => 1.0 + 1.0 / 2048.0 + 1e-10,
+            8 if special => -(1.0 + 3.0 / 256.0 - 1e-10),
             _ => (draw >> 8) as f64 % 4096.0 / 512.0 - 4.0,
         };
         let whole = match draw % 13 {
@@ -159,6 +167,7 @@ pub(crate) fn elements(dtype: DType, len: usize, seed: u64, special: bool) -> Ve
             1 if special => 0,
             2 if special => -1,
             3 if special => 128,
+            4 if special => (1 << 40) + (1 << 32) + 1,
             _ => (draw >> 8) as i64 % 23 - 7,
         };
         let bits = match dtype {

@@ -1,0 +1,151 @@
+//! Products of matrices by tiles.
+
+use millstream_ir::{DType, Matmul, Nest, Program};
+use rstest::rstest;
+
+use crate::close::assert_close;
+use crate::naive::{self, Datum};
+use crate::support::{Gpu, elements};
+
+/// A launch: lengths, and the strides of each matrix along batch, rows and columns.
+#[derive(Clone, Copy)]
+struct Shape {
+    batch: usize,
+    lens: [usize; 3],
+    lhs: [usize; 3],
+    rhs: [usize; 3],
+}
+
+/// All dense, row by row.
+fn dense(batch: usize, [m, n, k]: [usize; 3]) -> Shape {
+    Shape {
+        batch,
+        lens: [m, n, k],
+        lhs: [m * k, k, 1],
+        rhs: [k * n, n, 1],
+    }
+}
+
+/// The left one lies column by column, and all batches share the right one, which does, too.
+fn turned(batch: usize, [m, n, k]: [usize; 3]) -> Shape {
+    Shape {
+        lhs: [m * k, 1, m],
+        rhs: [0, 1, k],
+        ..dense(batch, [m, n, k])
+    }
+}
+
+impl Shape {
+    /// Strides of the result.
+    fn out(&self) -> [usize; 3] {
+        let [m, n, _] = self.lens;
+        [m * n, n, 1]
+    }
+
+    fn words(&self) -> Vec<u64> {
+        let [m, n, k] = self.lens;
+        let all = [self.batch, m, n, k].into_iter();
+        let all = all.chain(self.lhs).chain(self.rhs).chain(self.out());
+        // No offset, but of the left matrix.
+        all.chain([2, 0, 0]).map(|word| word as u64).collect()
+    }
+
+    /// The product by definition, as bytes.
+    fn product(&self, dtype: DType, lhs: &[u8], rhs: &[u8]) -> Vec<u8> {
+        let [m, n, k] = self.lens;
+        let element = |bytes: &[u8], at: usize| naive::read(dtype, &bytes[at * dtype.size()..]);
+        let mut out = Vec::new();
+        for b in 0..self.batch {
+            for i in 0..m {
+                for j in 0..n {
+                    let pairs = (0..k).map(|l| {
+                        let lhs =
+                            element(lhs, 2 + b * self.lhs[0] + i * self.lhs[1] + l * self.lhs[2]);
+                        let rhs = element(rhs, b * self.rhs[0] + l * self.rhs[1] + j * self.rhs[2]);
+                        (lhs, rhs)
+                    });
+                    let sum = pairs.fold((0.0, 0_i128), |(float, whole), pair| match pair {
+                        (Datum::Float(a), Datum::Float(b)) => (float + a * b, whole),
+                        (Datum::Whole(a), Datum::Whole(b)) => (float, whole + a * b),
+                        _ => panic!("of one type"),
+                    });
+                    let sum = match dtype.is_float() {
+                        true => Datum::Float(sum.0),
+                        false => Datum::Whole(sum.1),
+                    };
+                    let bits = naive::to_bits(dtype, sum).to_le_bytes();
+                    out.extend_from_slice(&bits[..dtype.size()]);
+                }
+            }
+        }
+        out
+    }
+}
+
+#[rstest]
+fn a_product_is_that_of_its_matrices(
+    #[values(dense(1, [5, 7, 3]), dense(2, [64, 64, 16]), turned(2, [70, 65, 33]), dense(1, [3, 130, 0]))]
+    shape: Shape,
+    #[values(
+        DType::F32,
+        DType::F64,
+        DType::F16,
+        DType::Bf16,
+        DType::I32,
+        DType::I64,
+        DType::U8
+    )]
+    dtype: DType,
+) {
+    let [m, n, k] = shape.lens;
+    let lhs = elements(dtype, 2 + shape.batch * m * k, 1, false);
+    let rhs = elements(dtype, (shape.batch * k * n).max(1), 2, false);
+    let expected = shape.product(dtype, &lhs, &rhs);
+    let out = elements(dtype, shape.batch * m * n, 3, false);
+    let matmul = Matmul {
+        dtype,
+        batch: 1,
+        epilogue: None,
+    };
+    let gpu = Gpu::new(3);
+    let program = Program::Matmul(matmul);
+    let made = gpu.run(program, 1, &[lhs, rhs, out], &shape.words());
+    assert_close("product", dtype, &made[2], &expected);
+    gpu.close();
+}
+
+/// The epilogue sees each element as it would lie in memory, and works in place.
+#[rstest]
+fn an_epilogue_is_done_to_each_element(#[values(DType::F32, DType::F16)] dtype: DType) {
+    let shape = turned(2, [33, 70, 20]);
+    let [m, n, k] = shape.lens;
+    let nest = format!(
+        "nest outer 3 inner 0 words 6
+         buffer 0 {dtype} update  buffer 1 f32 read
+         access 0 = buffer 0 [w3 w4 1]  access 1 = buffer 1 [0 0 1]
+         %0 {dtype} = load 0  %1 f32 = cast %0  %2 f32 = load 1  %3 f32 = add %1 %2
+         %4 f32 = word w5  %5 f32 = max %3 %4  %6 {dtype} = cast %5
+         store outer 0 %6"
+    );
+    let nest: Nest = nest.parse().unwrap();
+    let words = [shape.batch, m, n, m * n, n].map(|word| word as u64);
+    let words = [&words[..], &[u64::from(0.25_f32.to_bits())]].concat();
+
+    let lhs = elements(dtype, 2 + shape.batch * m * k, 1, false);
+    let rhs = elements(dtype, k * n, 2, false);
+    let bias = elements(DType::F32, n, 3, false);
+    let mut expected = [shape.product(dtype, &lhs, &rhs), bias.clone()];
+    naive::run(&nest, &mut expected, &words);
+
+    let matmul = Matmul {
+        dtype,
+        batch: 1,
+        epilogue: Some(nest),
+    };
+    let out = vec![0; expected[0].len()];
+    let words = [shape.words(), words].concat();
+    let gpu = Gpu::new(4);
+    let made = gpu.run(Program::Matmul(matmul), 1, &[lhs, rhs, out, bias], &words);
+    assert_close("product", dtype, &made[2], &expected[0]);
+    gpu.close();
+}

@@ -1,0 +1,74 @@
+//! What nests come to, by every way that a launch of them may run.
+
+use millstream_ir::lower::{self, Kind};
+use millstream_ir::{Nest, Program};
+use rstest::rstest;
+
+use crate::close::{assert_close, assert_same};
+use crate::naive;
+use crate::nests::{self, Case};
+use crate::support::{Gpu, elements};
+
+/// Runs a case by each of its functions that may take it, and as a nest.
+fn compare(case: &Case, special: bool) {
+    let nest: Nest = case.text.parse().unwrap_or_else(|error| panic!("{error}"));
+    nest.check().unwrap();
+    let buffers = nest.buffers.iter().zip(&case.lens).enumerate();
+    let before: Vec<Vec<u8>> = buffers
+        .map(|(index, (buffer, len))| elements(buffer.dtype, *len, 1 + index as u64, special))
+        .collect();
+    let mut expected = before.clone();
+    naive::run(&nest, &mut expected, &case.words);
+    let gpu = Gpu::new(7);
+    let check = |what: &str, after: Vec<Vec<u8>>| {
+        for ((buffer, after), expected) in nest.buffers.iter().zip(&after).zip(&expected) {
+            match case.exact {
+                true => assert_same(what, buffer.dtype, after, expected),
+                false => assert_close(what, buffer.dtype, after, expected),
+            }
+        }
+    };
+    for (kind, function) in lower::nest(&nest).unwrap() {
+        if let Kind::Thread { lanes } = kind
+            && nest.outer > 0
+            && !case.words[nest.outer - 1].is_multiple_of(u64::from(lanes))
+        {
+            continue;
+        }
+        // Fewer cubes than there is work for: the loops go round.
+        let after = gpu.run(Program::Ssa(function), 2, &before, &case.words);
+        check(&format!("{kind:?}"), after);
+    }
+    check(
+        "nest",
+        gpu.run(Program::Nest(nest.clone()), 1, &before, &case.words),
+    );
+    gpu.close();
+}
+
+#[rstest]
+fn rows_of_any_length_are_reduced(#[values(1, 2, 31, 32, 33, 64, 100)] len: usize) {
+    compare(&nests::softmax(3, len), false);
+}
+
+#[rstest]
+#[case::one(nests::elements(1, 0))]
+#[case::odd(nests::elements(2_047, 0))]
+#[case::wide(nests::elements(2_048, 4))]
+#[case::permuted(nests::permuted(33, 20))]
+#[case::indexed(nests::indexed(7, 24))]
+#[case::halves(nests::halves(1_000))]
+#[case::casts(nests::casts(1_000))]
+#[case::integers(nests::integers(1_024))]
+#[case::functions(nests::functions(512))]
+#[case::random(nests::random(300))]
+#[case::gather(nests::gather(20, 12))]
+#[case::scatter(nests::scatter(12, 30))]
+#[case::columns(nests::columns(36, 50))]
+#[case::counted(nests::counted(2, 5, [3, 7]))]
+#[case::long(nests::counted(1, 3, [30, 50]))]
+#[case::nothing_of_a_row(nests::counted(2, 3, [0, 5]))]
+#[case::no_rows(nests::counted(0, 3, [2, 5]))]
+fn every_way_comes_to_what_the_nest_says(#[case] case: Case, #[values(false, true)] special: bool) {
+    compare(&case, special);
+}
