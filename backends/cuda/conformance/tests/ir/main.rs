@@ -2,8 +2,11 @@
 #![cfg(feature = "nvrtc-tests")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod close;
 mod geometry;
 mod graphs;
 mod hand;
 mod nests;
+mod products;
+mod results;
 mod support;

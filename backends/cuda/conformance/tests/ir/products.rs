@@ -4,8 +4,8 @@ use millstream_ir::{DType, Matmul, Nest, Program};
 use rstest::rstest;
 
 use crate::close::assert_close;
-use crate::naive::{self, Datum};
 use crate::support::{Gpu, elements};
+use millstream_tile::naive::{self, Datum};
 
 /// A launch: lengths, and the strides of each matrix along batch, rows and columns.
 #[derive(Clone, Copy)]

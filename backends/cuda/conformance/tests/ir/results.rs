@@ -5,9 +5,9 @@ use millstream_ir::{Nest, Program};
 use rstest::rstest;
 
 use crate::close::{assert_close, assert_same};
-use crate::naive;
 use crate::nests::{self, Case};
 use crate::support::{Gpu, elements};
+use millstream_tile::naive;
 
 /// Runs a case by each of its functions that may take it, and as a nest.
 fn compare(case: &Case, special: bool) {

@@ -1,0 +1,155 @@
+//! Nests that were lowered for GPUs, on the CPU: by every way that a launch may run, they come to what the nest says.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+#[path = "../../cuda/conformance/tests/ir/nests.rs"]
+#[allow(unreachable_pub, reason = "cases of another crate")]
+mod nests;
+
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use millstream_core::kernel::{Cube, Kernel, NativeArgs, NativeView};
+use millstream_ir::lower::{self, Kind};
+use millstream_ir::ssa::Function;
+use millstream_ir::{DType, Nest, Program};
+use millstream_tile::naive::{self, Datum};
+use nests::Case;
+use rstest::rstest;
+
+/// Elements that have borders among them, the same for the same seed.
+fn elements(dtype: DType, len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::new();
+    for _ in 0..len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let draw = state >> 11;
+        let float = match draw % 97 {
+            0 => f64::NAN,
+            1 => f64::INFINITY,
+            2 => -3e19,
+            3 => 300.5,
+            4 => 1.0 + 1.0 / 2048.0 + 1e-10,
+            _ => (draw >> 8) as f64 % 4096.0 / 512.0 - 4.0,
+        };
+        let whole = match draw % 13 {
+            0 => i64::MIN,
+            1 => 0,
+            2 => -1,
+            _ => (draw >> 8) as i64 % 23 - 7,
+        };
+        let bits = match dtype {
+            DType::F64 => float.to_bits(),
+            DType::F32 => (float as f32).to_bits().into(),
+            DType::F16 => f16::from_f64(float).to_bits().into(),
+            DType::Bf16 => bf16::from_f64(float).to_bits().into(),
+            _ => whole as u64,
+        };
+        bytes.extend_from_slice(&bits.to_le_bytes()[..dtype.size()]);
+    }
+    bytes
+}
+
+/// Two cubes of a function over these bytes.
+fn run(function: Function, before: &[Vec<u8>], words: &[u64]) -> Vec<Vec<u8>> {
+    let native = millstream_lockstep::native(&function).unwrap();
+    let kernel = Kernel::from_program("tried", Arc::new(Program::Ssa(function))).unwrap();
+    // In words, which are aligned for every type.
+    let mut room: Vec<Vec<u64>> = before
+        .iter()
+        .map(|bytes| {
+            let words = bytes.chunks(8).map(|chunk| {
+                let mut word = [0; 8];
+                word[..chunk.len()].copy_from_slice(chunk);
+                u64::from_le_bytes(word)
+            });
+            words.collect()
+        })
+        .collect();
+    let views: Vec<NativeView> = room
+        .iter_mut()
+        .zip(before)
+        .map(|(room, bytes)| NativeView {
+            pointer: room.as_mut_ptr().cast(),
+            bytes: bytes.len() as u64,
+        })
+        .collect();
+    for index in 0..2 {
+        let cube = Cube::new(index, [2, 1, 1]);
+        // SAFETY: the buffers live, are aligned for every type, and nobody else touches them; each cube comes once.
+        let arguments = unsafe { NativeArgs::new(kernel.signature(), &views, words, &[], cube) };
+        native(&cube, &arguments);
+    }
+    let bytes = room.iter().zip(before).map(|(room, bytes)| {
+        let all = room.iter().flat_map(|word| word.to_le_bytes());
+        all.take(bytes.len()).collect()
+    });
+    bytes.collect()
+}
+
+fn assert_alike(what: &str, (dtype, exact): (DType, bool), given: &[u8], expected: &[u8]) {
+    let tolerance = match dtype {
+        _ if exact => 0.0,
+        DType::F64 => 1e-12,
+        _ => 1e-5,
+    };
+    let size = dtype.size();
+    for (index, (given, expected)) in given.chunks(size).zip(expected.chunks(size)).enumerate() {
+        let [found, should] = [given, expected].map(|bytes| naive::read(dtype, bytes));
+        let alike = match (found, should) {
+            (Datum::Float(a), Datum::Float(b)) => {
+                (a - b).abs() <= tolerance * b.abs().max(1.0)
+                    || a == b
+                    || (a.is_nan() && b.is_nan())
+            }
+            (a, b) => a == b,
+        };
+        assert!(
+            alike,
+            "{what}: element {index} of {dtype} is {found:?}, expected {should:?}"
+        );
+    }
+}
+
+#[rstest]
+#[case::wide(nests::elements(2_048, 4))]
+#[case::odd(nests::elements(31, 3))]
+#[case::permuted(nests::permuted(33, 20))]
+#[case::indexed(nests::indexed(7, 24))]
+#[case::halves(nests::halves(1_000))]
+#[case::casts(nests::casts(1_000))]
+#[case::integers(nests::integers(1_024))]
+#[case::functions(nests::functions(512))]
+#[case::random(nests::random(300))]
+#[case::gather(nests::gather(20, 12))]
+#[case::scatter(nests::scatter(12, 30))]
+#[case::columns(nests::columns(36, 50))]
+#[case::counted(nests::counted(2, 5, [3, 7]))]
+#[case::nothing_of_a_row(nests::counted(2, 3, [0, 5]))]
+#[case::no_rows(nests::counted(0, 3, [2, 5]))]
+#[case::one(nests::softmax(3, 1))]
+#[case::more_than_a_warp(nests::softmax(3, 33))]
+#[case::in_warps(nests::softmax(9, 64))]
+fn every_way_comes_to_what_the_nest_says(#[case] case: Case) {
+    let nest: Nest = case.text.parse().unwrap_or_else(|error| panic!("{error}"));
+    let buffers = nest.buffers.iter().zip(&case.lens).enumerate();
+    let before: Vec<Vec<u8>> = buffers
+        .map(|(index, (buffer, len))| elements(buffer.dtype, *len, 1 + index as u64))
+        .collect();
+    let mut expected = before.clone();
+    naive::run(&nest, &mut expected, &case.words);
+    for (kind, function) in lower::nest(&nest).unwrap() {
+        if let Kind::Thread { lanes } = kind
+            && nest.outer > 0
+            && !case.words[nest.outer - 1].is_multiple_of(u64::from(lanes))
+        {
+            continue;
+        }
+        let after = run(function, &before, &case.words);
+        for ((buffer, after), expected) in nest.buffers.iter().zip(&after).zip(&expected) {
+            let like = (buffer.dtype, case.exact);
+            assert_alike(&format!("{kind:?}"), like, after, expected);
+        }
+    }
+}
