@@ -1,0 +1,162 @@
+//! Graphs of ours and other tensor libraries side by side: one process, one thread that computes, `f32`.
+//!
+//! Every contender is right, to 1e-4, before it is timed. Rounds go through the contenders in turn, so that the machine's drift
+//! hits all of them.
+//!
+//! - [`work`]: what is computed, on which numbers, and what must come out.
+//! - [`rows`]: the rows of the table and their targets.
+//! - [`contenders`]: who takes part.
+//! - [`measure`]: how a row is measured.
+//! - [`report`]: the table, JSON, the drawing.
+//! - [`curve`]: what scheduling costs against the number of nodes.
+
+mod contenders;
+mod curve;
+mod measure;
+mod report;
+mod rows;
+mod stats;
+mod work;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use contenders::{Contender, Fault};
+use measure::{Effort, measure};
+use report::Measured;
+
+/// Graphs of ours and other tensor libraries side by side: a table, or one JSON object a row.
+#[derive(Parser)]
+struct Arguments {
+    /// Takes only the rows whose name contains this.
+    #[arg(long, value_name = "SUBSTRING", default_value = "")]
+    row: String,
+    /// Measures only this contender.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Shorter samples and fewer rounds: for looking, not for quoting.
+    #[arg(long)]
+    quick: bool,
+    /// Prints one JSON object a row in place of the table.
+    #[arg(long)]
+    json: bool,
+    /// Rounds, over which medians are taken.
+    #[arg(long, value_name = "N")]
+    rounds: Option<usize>,
+    /// Prints what scheduling costs against the number of nodes, in place of the rows.
+    #[arg(long)]
+    curve: bool,
+    /// Draws the rows into an SVG file as well.
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    one_thread();
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Has the peers compute on one thread: the variable that all of them ask.
+fn one_thread() {
+    // SAFETY: no other thread is there yet, or none that reads the environment.
+    unsafe { std::env::set_var("RAYON_NUM_THREADS", "1") };
+}
+
+fn run(arguments: &Arguments) -> Result<(), Fault> {
+    let rounds = arguments
+        .rounds
+        .unwrap_or(if arguments.quick { 3 } else { 11 })
+        .max(1);
+    if arguments.curve {
+        return curve::curve(rounds.min(5), arguments.quick, arguments.json);
+    }
+    let sample = if arguments.quick { 0.002 } else { 0.02 };
+    let effort = Effort { rounds, sample };
+    let contenders = contenders::all()?;
+    let names: Vec<&str> = contenders
+        .iter()
+        .map(|contender| contender.name())
+        .collect();
+    let only = arguments.only.as_deref();
+    let all = measured(&arguments.row, only, &contenders, effort, |measured| {
+        if arguments.json {
+            println!("{}", report::json(measured, &names)?);
+        }
+        Ok(())
+    })?;
+    if !arguments.json {
+        println!("{}", report::table(&all, &names));
+    }
+    if let Some(file) = &arguments.plot {
+        std::fs::write(file, report::drawing(&all, &names))?;
+    }
+    Ok(())
+}
+
+fn measured(
+    named: &str,
+    only: Option<&str>,
+    contenders: &[Box<dyn Contender>],
+    effort: Effort,
+    mut each: impl FnMut(&Measured) -> Result<(), Fault>,
+) -> Result<Vec<Measured>, Fault> {
+    let mut all = Vec::new();
+    for row in rows::rows() {
+        if !row.name.contains(named) {
+            continue;
+        }
+        let cells = measure(&row, only, contenders, effort);
+        let measured = Measured { row, cells };
+        each(&measured)?;
+        all.push(measured);
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Cell;
+
+    #[test]
+    fn every_row_runs_and_comes_out_right_everywhere() {
+        one_thread();
+        let contenders = contenders::all().expect("the contenders are there");
+        let names: Vec<&str> = contenders
+            .iter()
+            .map(|contender| contender.name())
+            .collect();
+        let effort = Effort {
+            rounds: 1,
+            sample: 0.0,
+        };
+        let all = measured("", None, &contenders, effort, |_| Ok(())).expect("rows are measured");
+        assert_eq!(all.len(), rows::rows().len());
+        for measured in &all {
+            for (name, cell) in names.iter().zip(&measured.cells) {
+                assert!(
+                    !matches!(cell, Cell::Failed(_)),
+                    "{}, {name}: {cell:?}",
+                    measured.row.name
+                );
+            }
+            assert!(matches!(&measured.cells[0], Cell::Seconds(all) if all.len() == 1));
+            report::json(measured, &names).expect("a row is JSON");
+        }
+        let table = report::table(&all, &names);
+        assert_eq!(table.lines().count(), all.len() + 2, "{table}");
+    }
+
+    #[test]
+    fn the_curve_is_drawn() {
+        curve::curve(1, true, true).expect("chains of ours and of ug are scheduled");
+    }
+}
