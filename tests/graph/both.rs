@@ -1,7 +1,7 @@
 //! An expression twice: as a lazy buffer, and as the numbers that it should be.
 
 use half::{bf16, f16};
-use millstream::graph::{Graph, LazyBuffer, Schedule};
+use millstream::graph::{Graph, Hold, LazyBuffer, Output, Outputs, Run, Schedule, ScheduleError};
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use millstream::{ComputeClient, DType, Handle, Stream};
 
@@ -83,33 +83,69 @@ impl Sheet {
         }
         let compiled = schedule.compile(client).expect("it compiles");
         let stream = client.stream();
-        let handles: Vec<Handle<u8>> = self
-            .inputs
-            .iter()
-            .map(|input| upload(&stream, &input.want))
-            .collect();
-        let mut run = compiled.run();
-        for (input, handle) in self.inputs.iter().zip(&handles) {
+        let run = self.bind(compiled.run(), &stream);
+        let outputs = run.submit(&stream).expect("everything is bound");
+        read_all(&stream, &outputs, roots, &schedule)
+    }
+
+    /// What the roots are where these inputs are held, and runs come after they were prepared: the second of two runs. None where one
+    /// of them is stored to.
+    pub(crate) fn run_holding(
+        &self,
+        client: &ComputeClient,
+        roots: &[&Both],
+        held: &[&Both],
+    ) -> Option<Vec<Array>> {
+        let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
+        let hold = Hold::new().inputs(held.iter().map(|held| &held.lazy));
+        let schedule = match Schedule::create_holding(&lazy, &hold) {
+            Err(ScheduleError::HeldIsStored { .. }) => return None,
+            made => made.expect("the roots are right"),
+        };
+        let compiled = schedule.compile(client).expect("it compiles");
+        let stream = client.stream();
+        let mut preparation = compiled.prepare();
+        for held in held {
+            preparation = preparation.input(&held.lazy, &upload(&stream, &held.want));
+        }
+        let prepared = preparation.submit(&stream).expect("everything is bound");
+        let run = || self.bind(compiled.run(&prepared), &stream).submit(&stream);
+        run().expect("everything is bound");
+        let outputs = run().expect("and again");
+        Some(read_all(&stream, &outputs, roots, &schedule))
+    }
+
+    fn bind<'a>(&self, mut run: Run<'a>, stream: &Stream) -> Run<'a> {
+        for input in &self.inputs {
             if run.takes(&input.lazy) {
-                run = run.input(&input.lazy, handle);
+                run = run.input(&input.lazy, &upload(stream, &input.want));
             }
         }
-        let outputs = run.submit(&stream).expect("everything is bound");
-        let read = |(output, root): (&millstream::graph::Output, &&Both)| {
-            assert_eq!(output.dtype(), root.want.dtype);
-            let shape: Vec<usize> = output
-                .shape()
-                .iter()
-                .map(|length| *length as usize)
-                .collect();
-            assert_eq!(shape, root.want.shape);
-            let bytes = stream.read(output.bytes()).wait().unwrap_or_else(|error| {
-                panic!("{error}\n{schedule}");
-            });
-            decode(&bytes, output.dtype(), &shape)
-        };
-        outputs.iter().zip(roots).map(read).collect()
+        run
     }
+}
+
+/// What the outputs of a run are, which have the types and shapes of these roots.
+fn read_all(
+    stream: &Stream,
+    outputs: &Outputs,
+    roots: &[&Both],
+    schedule: &dyn std::fmt::Display,
+) -> Vec<Array> {
+    let read = |(output, root): (&Output, &&Both)| {
+        assert_eq!(output.dtype(), root.want.dtype);
+        let shape: Vec<usize> = output
+            .shape()
+            .iter()
+            .map(|length| *length as usize)
+            .collect();
+        assert_eq!(shape, root.want.shape);
+        let bytes = stream.read(output.bytes()).wait().unwrap_or_else(|error| {
+            panic!("{error}\n{schedule}");
+        });
+        decode(&bytes, output.dtype(), &shape)
+    };
+    outputs.iter().zip(roots).map(read).collect()
 }
 
 /// Puts an array on a device.
@@ -302,6 +338,12 @@ impl Both {
             lazy,
             self.want.scatter(axis, &index.want, &values.want, adds),
         )
+    }
+
+    /// These values in the place of rows from `start` on.
+    pub(crate) fn set_rows(&self, axis: usize, start: usize, values: &Both) -> Both {
+        let lazy = self.lazy.set_rows(axis as isize, start, &values.lazy);
+        Both::new(lazy, self.want.set_rows(axis, start, &values.want))
     }
 
     pub(crate) fn cat(parts: &[&Both], axis: usize) -> Both {

@@ -4,7 +4,9 @@
 //! | --- | --- |
 //! | `oracle` | what a graph should compute, one element after the other |
 //! | `both` | an expression twice: as a lazy buffer and as its numbers |
+//! | `hand` | functions that were written by hand |
 //! | `hard_cases` | what graph compilers get wrong, case by case |
+//! | `held` | what is made once of inputs that rarely change |
 //! | `models` | the models of the examples |
 //! | `operations` | every operation, of every type that it takes |
 //! | `random` | random graphs |
@@ -15,7 +17,9 @@
 )]
 
 mod both;
+mod hand;
 mod hard_cases;
+mod held;
 mod models;
 mod operations;
 mod oracle;

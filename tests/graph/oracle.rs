@@ -273,6 +273,18 @@ impl Array {
         })
     }
 
+    pub(crate) fn set_rows(&self, axis: usize, start: usize, values: &Array) -> Array {
+        let rows = start..start + values.shape[axis];
+        self.make(self.dtype, self.shape.clone(), |index| {
+            if !rows.contains(&index[axis]) {
+                return self.at(index);
+            }
+            let mut theirs = index.to_vec();
+            theirs[axis] -= start;
+            values.at(&theirs)
+        })
+    }
+
     pub(crate) fn matmul(&self, right: &Array) -> Array {
         let (a, b) = (self.shape.len() - 2, right.shape.len() - 2);
         let batch = broadcast(&self.shape[..a], &right.shape[..b]);

@@ -1,10 +1,11 @@
 //! Random graphs: views, broadcasts, reductions, products, sets and odd numbers, against the same said plainly.
 
 use millstream::DType;
+use millstream::graph::{LazyBuffer, Schedule};
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use proptest::prelude::*;
 
-use crate::both::{Both, Sheet};
+use crate::both::{Both, Sheet, assert_same};
 use crate::oracle::Num;
 use crate::support::On;
 
@@ -18,7 +19,7 @@ struct Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0_u8..14, 0_usize..100, 0_usize..100, 0_usize..1000);
+    let step = (0_u8..15, 0_usize..100, 0_usize..100, 0_usize..1000);
     let step = step.prop_map(|(what, first, second, number)| Step {
         what,
         first,
@@ -43,6 +44,9 @@ const BINARY: [BinaryOp; 5] = [
     BinaryOp::Max,
     BinaryOp::Min,
 ];
+
+/// How many of the values are inputs.
+const INPUTS: usize = 4;
 
 /// The value that a step makes, if it can be.
 fn apply(step: &Step, values: &[Both]) -> Option<Both> {
@@ -85,6 +89,13 @@ fn apply(step: &Step, values: &[Both]) -> Option<Both> {
             let top = a.reduce(ReduceOp::Max, &[rank - 1]);
             a.binary(BinaryOp::Sub, &top).unary(UnaryOp::Exp)
         }
+        // Inputs stay what they are: runs share them.
+        14 if step.first % values.len() >= INPUTS && rank > 0 && shape == &b.want.shape => {
+            let axis = number % rank;
+            let len = 1 + number / 7 % shape[axis];
+            let start = number / 3 % (shape[axis] - len + 1);
+            a.set_rows(axis, start, &b.narrow(axis, start, len))
+        }
         _ => return None,
     })
 }
@@ -107,8 +118,8 @@ fn is_tame(both: &Both) -> bool {
         .all(|num| !num.float().is_finite() || num.float().abs() < 1e4)
 }
 
-fn check(on: On, numbers: &[f64], steps: &[Step]) {
-    let rig = on.open();
+/// The sheet of a random graph, and its last few values: those that are used in several places are roots as well.
+fn sheet(numbers: &[f64], steps: &[Step]) -> (Sheet, Vec<Both>) {
     let mut sheet = Sheet::default();
     let mut next = numbers.iter().cycle();
     let mut input = |shape: &[usize]| {
@@ -129,9 +140,31 @@ fn check(on: On, numbers: &[f64], steps: &[Step]) {
             values.push(made);
         }
     }
-    // The last few, so that values that are used in several places are roots as well.
-    let roots: Vec<&Both> = values.iter().rev().take(3).collect();
-    sheet.check(&rig.client(), &roots);
+    let roots = values.iter().rev().take(3).cloned().collect();
+    (sheet, roots)
+}
+
+fn check(on: On, numbers: &[f64], steps: &[Step]) {
+    let (sheet, roots) = sheet(numbers, steps);
+    sheet.check(&on.open().client(), &roots.iter().collect::<Vec<_>>());
+}
+
+/// The same where those inputs are held whose bits are set: as if they were not.
+fn check_holding(on: On, numbers: &[f64], steps: &[Step], bits: u8) {
+    let (sheet, roots) = sheet(numbers, steps);
+    let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
+    let known = Schedule::create(&lazy).expect("the roots are right");
+    let is_held =
+        |(index, input): &(usize, &Both)| bits & (1 << index) != 0 && known.takes(&input.lazy);
+    let inputs = sheet.inputs.iter().enumerate();
+    let held: Vec<&Both> = inputs.filter(is_held).map(|(_, input)| input).collect();
+    let roots: Vec<&Both> = roots.iter().collect();
+    let Some(got) = sheet.run_holding(&on.open().client(), &roots, &held) else {
+        return;
+    };
+    for (index, (got, root)) in got.iter().zip(&roots).enumerate() {
+        assert_same(got, &root.want, &format!("root {index}, {bits:#b} held"));
+    }
 }
 
 proptest! {
@@ -143,6 +176,13 @@ proptest! {
     ) {
         check(On::Cpu, &numbers, &steps);
     }
+
+    #[test]
+    fn random_graphs_are_the_same_whatever_of_them_is_held(
+        numbers in prop::collection::vec(number(), 8..90), steps in steps(), held in 0_u8..16,
+    ) {
+        check_holding(On::Cpu, &numbers, &steps, held);
+    }
 }
 
 proptest! {
@@ -153,5 +193,12 @@ proptest! {
         numbers in prop::collection::vec(number(), 8..90), steps in steps(),
     ) {
         check(On::Sim, &numbers, &steps);
+    }
+
+    #[test]
+    fn random_graphs_are_the_same_whatever_of_them_is_held_on_the_simulator(
+        numbers in prop::collection::vec(number(), 8..90), steps in steps(), held in 0_u8..16,
+    ) {
+        check_holding(On::Sim, &numbers, &steps, held);
     }
 }

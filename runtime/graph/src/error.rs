@@ -246,6 +246,33 @@ pub enum ScheduleError {
         /// Which.
         name: String,
     },
+    /// An input that is held, and that the schedule stores into.
+    #[error(
+        "the schedule stores into the input `{name}`, so what is made of it once would be old after a run: do not hold it"
+    )]
+    HeldIsStored {
+        /// Which.
+        name: String,
+    },
+    /// A run binds what is held.
+    #[error("the {what} `{name}` is held: bind it where the schedule is prepared, not to a run")]
+    Held {
+        /// Input, scalar or length.
+        what: &'static str,
+        /// Which.
+        name: String,
+    },
+    /// A preparation binds what is not held.
+    #[error("the {what} `{name}` is not held: bind it to each run")]
+    NotHeld {
+        /// Input, scalar or length.
+        what: &'static str,
+        /// Which.
+        name: String,
+    },
+    /// A run of what another schedule prepared.
+    #[error("the values were prepared by another schedule: prepare this one")]
+    ForeignPrepared,
     /// An argument with another size.
     #[error("the input `{name}` has {given} bytes, it needs {expected}")]
     InputBytes {

@@ -23,7 +23,8 @@ mod shape;
 mod size;
 
 pub use compiled::{
-    CacheStats, CompiledSchedule, GraphCache, ItemReport, Output, Outputs, Roofline, Run, RunReport,
+    CacheStats, CompiledHeld, CompiledSchedule, GraphCache, ItemReport, Output, Outputs,
+    Preparation, Prepared, Roofline, Run, RunReport,
 };
 pub use error::{GraphError, ScheduleError, Why};
 pub use lazy::buffer::{LazyBuffer, Operand};
@@ -34,6 +35,7 @@ pub use lazy::reduce::Over;
 pub use lazy::scalar::Scalar;
 pub use literal::Literal;
 pub use millstream_ir::DType;
+pub use schedule::hold::{HeldSchedule, Hold};
 pub use schedule::item::{Item, ItemKind};
 pub use schedule::{InputInfo, Schedule};
 pub use shape::{MAX_RANK, Shape};

@@ -9,6 +9,7 @@ use millstream_ir::{DType, Program};
 
 use crate::compiled::plan::{Lifetime, Plan};
 use crate::error::ScheduleError;
+use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::{NodeId, Op};
 use crate::schedule::Steps;
 use crate::schedule::item::Work;
@@ -29,12 +30,21 @@ pub(crate) enum Place {
 /// An input of a schedule.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
-    pub(crate) node: NodeId,
+    pub(crate) source: Source,
     pub(crate) name: Arc<str>,
     /// Bytes with every length at its greatest.
     pub(crate) bytes: u64,
     /// What it is unless a run binds another.
     pub(crate) handle: Option<Handle<u8>>,
+}
+
+/// Where an input comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// Whoever runs the schedule: it is this node.
+    Node(NodeId),
+    /// It was made before, of what is held: the how many-eth of those values.
+    Prepared(usize),
 }
 
 /// A buffer that each run makes, or binds.
@@ -129,15 +139,23 @@ impl Memory {
             return Ok(true);
         }
         let node = steps.node(storage);
-        let (name, handle): (Arc<str>, _) = match &node.op {
-            Op::Input(name) => (name.clone(), None),
-            Op::Buffer(handle) => (handle.id().to_string().into(), Some(handle.clone())),
+        let whose = Source::Node(node.id);
+        let (name, handle, source): (Arc<str>, _, _) = match &node.op {
+            Op::Input(name) => (name.clone(), None, whose),
+            Op::Buffer(handle) => {
+                let name = handle.id().to_string().into();
+                (name, Some(handle.clone()), whose)
+            }
+            Op::Prepared(index) => {
+                let source = Source::Prepared(*index as usize);
+                (node.op.name().into(), None, source)
+            }
             _ => return Ok(false),
         };
         let bytes = bytes(steps, storage)?;
         let place = Place::Input(self.inputs.len());
         self.inputs.push(Input {
-            node: node.id,
+            source,
             name,
             bytes,
             handle,
@@ -223,6 +241,13 @@ impl Memory {
         let outputs = outputs.map(|(index, output)| (Place::Output(index), output.bytes));
         let arena = (self.arena_bytes > 0).then_some((Place::Arena, self.arena_bytes));
         inputs.chain(outputs).chain(arena).collect()
+    }
+
+    /// The input that is this buffer of the graph.
+    pub(crate) fn input(&self, of: &LazyBuffer) -> Option<usize> {
+        let id = of.held().ok()?.id;
+        let mut inputs = self.inputs.iter();
+        inputs.position(|known| known.source == Source::Node(id))
     }
 
     /// The program of an item, if it was changed to work in place.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`cache`] | schedules and kernels that were compiled before |
 //! | [`form`] | what schedules have in common that run by the same recording |
+//! | [`held`] | schedules in two: what is made once, and what each run makes |
 //! | [`plan`] | where temporaries lie |
 //! | [`memory`] | which buffers there are: inputs, outputs, temporaries |
 //! | [`report`] | what a run was made of, and how long each part took |
@@ -11,6 +12,7 @@
 
 pub(crate) mod cache;
 pub(crate) mod form;
+mod held;
 pub(crate) mod memory;
 mod plan;
 mod report;
@@ -25,6 +27,7 @@ use millstream_core::launch::{CubeCount, bind};
 use millstream_core::recording::RecordedWord;
 
 pub use cache::{CacheStats, GraphCache};
+pub use held::{CompiledHeld, Preparation, Prepared};
 pub use report::{ItemReport, Roofline, RunReport};
 pub use run::{Output, Outputs, Run};
 

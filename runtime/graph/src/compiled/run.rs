@@ -15,15 +15,18 @@ use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::scalar::Scalar;
 use crate::literal::Literal;
+use crate::schedule::hold::Hold;
 use crate::size::{Size, Symbol};
 
 /// A run that is being put together: inputs, scalars and lengths are bound, and then it is submitted.
 pub struct Run<'a> {
     compiled: &'a CompiledSchedule,
-    inputs: SmallVec<[Option<Handle<u8>>; 8]>,
-    outputs: SmallVec<[Option<Handle<u8>>; 4]>,
-    scalars: SmallVec<[(usize, u64); 4]>,
-    lengths: SmallVec<[(Symbol, u64); 2]>,
+    pub(super) inputs: SmallVec<[Option<Handle<u8>>; 8]>,
+    pub(super) outputs: SmallVec<[Option<Handle<u8>>; 4]>,
+    pub(super) scalars: SmallVec<[(usize, u64); 4]>,
+    pub(super) lengths: SmallVec<[(Symbol, u64); 2]>,
+    /// What runs may not bind.
+    pub(super) held: Option<&'a Hold>,
     error: Option<ScheduleError>,
 }
 
@@ -55,67 +58,66 @@ impl CompiledSchedule {
             outputs: memory.outputs.iter().map(|_| None).collect(),
             scalars: SmallVec::new(),
             lengths: SmallVec::new(),
+            held: None,
             error: None,
         }
     }
 }
 
 impl Run<'_> {
-    /// Is the buffer one of the schedule's inputs? Those that nothing is computed from are not.
+    /// Is the buffer one of the schedule's inputs? Those that nothing is computed from are not, and those that are held were bound
+    /// before.
     pub fn takes(&self, input: &LazyBuffer) -> bool {
-        let inputs = &self.compiled.names.memory.inputs;
-        let held = input.held();
-        held.is_ok_and(|held| inputs.iter().any(|known| known.node == held.id))
+        !self.holds(input) && self.compiled.names.memory.input(input).is_some()
     }
 
     /// Binds an input, or another buffer than the one that the graph was made with.
     pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
-        let inputs = &self.compiled.names.memory.inputs;
-        let Ok(held) = input.held() else {
-            return self.refuse(ScheduleError::UnknownArgument {
-                what: "input",
-                name: "a buffer that was refused".to_owned(),
-            });
-        };
-        match inputs.iter().position(|known| known.node == held.id) {
+        let (what, name) = ("input", format!("{input:?}"));
+        if self.holds(input) {
+            return self.refuse(ScheduleError::Held { what, name });
+        }
+        match self.compiled.names.memory.input(input) {
             Some(index) => {
                 self.inputs[index] = Some(handle.as_bytes().clone());
                 self
             }
-            None => self.refuse(ScheduleError::UnknownArgument {
-                what: "input",
-                name: format!("{input:?}"),
-            }),
+            None => self.refuse(ScheduleError::UnknownArgument { what, name }),
         }
+    }
+
+    fn holds(&self, input: &LazyBuffer) -> bool {
+        self.held.is_some_and(|hold| hold.place(input).is_some())
     }
 
     /// Gives a scalar another value than its own, for this run.
     pub fn scalar(mut self, scalar: &Scalar, value: impl Into<Literal>) -> Self {
-        let value = value.into();
-        match value.bits(scalar.dtype()) {
-            Some(bits) => {
+        if self.held.is_some_and(|hold| hold.has_scalar(scalar)) {
+            let (what, name) = ("scalar", scalar.name().to_owned());
+            return self.refuse(ScheduleError::Held { what, name });
+        }
+        match scalar_bits(scalar, value.into()) {
+            Ok(bits) => {
                 self.scalars.push((scalar.key(), bits));
                 self
             }
-            None => self.refuse(ScheduleError::Scalar {
-                name: scalar.name().to_owned(),
-                expected: scalar.dtype(),
-                given: value.to_string(),
-            }),
+            Err(error) => self.refuse(error),
         }
     }
 
     /// Says how long a length is in this run.
     pub fn length(mut self, symbol: &Symbol, length: u64) -> Self {
-        if length > symbol.max() {
-            return self.refuse(ScheduleError::Length {
-                name: symbol.name().to_owned(),
-                max: symbol.max(),
-                given: length,
-            });
+        if self.held.is_some_and(|hold| hold.has_length(symbol)) {
+            let (what, name) = ("length", symbol.name().to_owned());
+            return self.refuse(ScheduleError::Held { what, name });
         }
-        self.lengths.push((symbol.clone(), length));
-        self
+        match check_length(symbol, length) {
+            Ok(()) => {
+                self.lengths.push((symbol.clone(), length));
+                self
+            }
+            Err(error) => self.refuse(error),
+        }
     }
 
     /// Binds the buffer that a root is computed into, rather than have a new one made. A root that is a new version of an input
@@ -140,7 +142,7 @@ impl Run<'_> {
         }
     }
 
-    fn refuse(mut self, error: ScheduleError) -> Self {
+    pub(super) fn refuse(mut self, error: ScheduleError) -> Self {
         self.error.get_or_insert(error);
         self
     }
@@ -151,6 +153,12 @@ impl Run<'_> {
     /// What was bound and does not exist, or is missing; [`ScheduleError::Device`]. What goes wrong later reaches whoever reads the
     /// outputs.
     pub fn submit(mut self, stream: &Stream) -> Result<Outputs, ScheduleError> {
+        self.issue(stream)?;
+        self.results()
+    }
+
+    /// Submits the run, and has all its outputs bound.
+    pub(super) fn issue(&mut self, stream: &Stream) -> Result<(), ScheduleError> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
@@ -187,8 +195,7 @@ impl Run<'_> {
         if !shared.recording.is_empty() {
             shared.recording.replay_args(stream, &bound, &words)?;
         }
-        drop(bound);
-        self.results()
+        Ok(())
     }
 
     /// The values of the recording's slots.
@@ -241,7 +248,7 @@ impl Run<'_> {
         Ok(Some(arena))
     }
 
-    fn results(mut self) -> Result<Outputs, ScheduleError> {
+    fn results(self) -> Result<Outputs, ScheduleError> {
         let mut all = SmallVec::new();
         for root in &self.compiled.names.memory.roots {
             let lengths = root.shape.iter().map(|length| self.value(length));
@@ -271,12 +278,33 @@ impl Run<'_> {
                 shape,
             });
         }
-        self.error = None;
         Ok(Outputs { all })
     }
 }
 
-fn check_input(input: &Input, bound: Option<&Handle<u8>>) -> Result<(), ScheduleError> {
+/// The bits of a scalar's new value.
+pub(crate) fn scalar_bits(scalar: &Scalar, value: Literal) -> Result<u64, ScheduleError> {
+    let bits = value.bits(scalar.dtype());
+    bits.ok_or_else(|| ScheduleError::Scalar {
+        name: scalar.name().to_owned(),
+        expected: scalar.dtype(),
+        given: value.to_string(),
+    })
+}
+
+/// Is the length within its limit?
+pub(crate) fn check_length(symbol: &Symbol, length: u64) -> Result<(), ScheduleError> {
+    if length <= symbol.max() {
+        return Ok(());
+    }
+    Err(ScheduleError::Length {
+        name: symbol.name().to_owned(),
+        max: symbol.max(),
+        given: length,
+    })
+}
+
+pub(crate) fn check_input(input: &Input, bound: Option<&Handle<u8>>) -> Result<(), ScheduleError> {
     match bound {
         Some(handle) if handle.size() >= input.bytes => Ok(()),
         Some(handle) => Err(ScheduleError::InputBytes {

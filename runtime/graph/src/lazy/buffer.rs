@@ -136,6 +136,20 @@ impl LazyBuffer {
         self.0.as_ref()
     }
 
+    /// Is it the same node of the same graph?
+    pub(crate) fn is(&self, other: &LazyBuffer) -> bool {
+        let same = |other: &Held| self.0.as_ref().is_ok_and(|held| held.id == other.id);
+        self.shares_its_graph(other) && other.0.as_ref().is_ok_and(same)
+    }
+
+    /// Is it of the same graph?
+    pub(crate) fn shares_its_graph(&self, other: &LazyBuffer) -> bool {
+        match (&self.0, &other.0) {
+            (Ok(held), Ok(other)) => held.graph.is(&other.graph),
+            _ => false,
+        }
+    }
+
     /// What `build` makes of the nodes of `buffers`, which must be of one graph; a refused one is the answer itself.
     pub(crate) fn of<const N: usize>(
         op: &'static str,

@@ -64,6 +64,8 @@ pub(crate) enum Op {
     Set(Arc<Layout>),
     /// Of arguments, in order.
     Custom(Arc<Custom>),
+    /// What was made before a run, of what is held: the how many-eth of those values. Schedules make these.
+    Prepared(u32),
     /// Of a buffer that is overwritten before it has been read for the last time. Schedules make these.
     Copy,
 }
@@ -94,6 +96,7 @@ impl Op {
             Op::Cat { .. } => "cat",
             Op::Set(_) => "set",
             Op::Custom(_) => "custom",
+            Op::Prepared(_) => "prepared",
             Op::Copy => "copy",
         }
     }

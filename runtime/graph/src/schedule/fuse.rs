@@ -43,6 +43,13 @@ struct Cost {
     loads: u32,
 }
 
+impl Cost {
+    /// Is computing it again no more than loading it?
+    fn is_cheap(&self) -> bool {
+        self.flops <= CHEAP_FLOPS && self.loads <= 1
+    }
+}
+
 /// One need of a node.
 #[derive(Clone, Debug)]
 struct Need {
@@ -71,12 +78,13 @@ pub(crate) struct Fuser<'a> {
 impl<'a> Fuser<'a> {
     pub(crate) fn new(walk: &'a Walk) -> Self {
         let count = walk.nodes.len();
+        let costs = costs(walk);
         Self {
             walk,
             roots: walk.root_set(),
             needs: vec![SmallVec::new(); count],
-            forced: vec![false; count],
-            costs: costs(walk),
+            forced: frontier(walk, &costs),
+            costs,
             groups: Vec::new(),
             free: Vec::new(),
             next_reach: 0,
@@ -111,7 +119,7 @@ impl<'a> Fuser<'a> {
         let is_root = self.roots.contains(&local);
         let mut realize = is_root || self.forced[local as usize];
         let again = self.costs[local as usize];
-        let is_cheap = again.flops <= CHEAP_FLOPS && again.loads <= 1;
+        let is_cheap = again.is_cheap();
         let passes = node.is_view() || node.is_generated();
         let may_join = passes || (!realize && (needs.len() == 1 || is_cheap));
         let mut loads = Vec::new();
@@ -449,6 +457,27 @@ fn placed(shape: &Shape, strides: &[Size]) -> Option<Affine> {
         address.add(index, stride)?;
     }
     Some(address)
+}
+
+/// Which nodes must be buffers because they are made once, of what is held, and read by each run. What is cheap is computed again
+/// by the kernel that reads it, as always.
+fn frontier(walk: &Walk, costs: &[Cost]) -> Vec<bool> {
+    let mut forced = vec![false; walk.nodes.len()];
+    for (local, node) in walk.nodes.iter().enumerate() {
+        if walk.is_held(local as Local) {
+            continue;
+        }
+        for operand in &node.operands {
+            let mut made = *operand;
+            while walk.is_held(made) && walk.node(made).is_view() {
+                made = walk.node(made).operands[0];
+            }
+            let seen = walk.node(made);
+            let is_made = walk.is_held(made) && !seen.is_buffer() && !seen.is_generated();
+            forced[made as usize] |= is_made && !costs[made as usize].is_cheap();
+        }
+    }
+    forced
 }
 
 /// What it takes to compute an element of each node where it is needed.

@@ -2,6 +2,7 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
+//! | [`hold`] | what is made once, of inputs that rarely change, and what each run makes |
 //! | [`walk`] | the part of the graph that the roots need, in order |
 //! | [`fuse`] | which nodes are computed together |
 //! | [`group`] | a kernel while it is made |
@@ -17,20 +18,21 @@ mod display;
 mod express;
 pub(crate) mod fuse;
 pub(crate) mod group;
+pub(crate) mod hold;
 pub(crate) mod item;
 pub(crate) mod lower;
 pub(crate) mod order;
 pub(crate) mod product;
 pub(crate) mod walk;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use millstream_core::handle::Handle;
 use millstream_ir::{DType, Program};
 
 use crate::error::ScheduleError;
-use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::buffer::{Held, LazyBuffer};
 use crate::lazy::custom::Callee;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
@@ -95,36 +97,7 @@ impl Schedule {
     /// [`ScheduleError::NoRoots`], [`ScheduleError::Graph`] with what was refused first, [`ScheduleError::Graphs`],
     /// [`ScheduleError::Devices`].
     pub fn create(roots: &[&LazyBuffer]) -> Result<Self, ScheduleError> {
-        let walk = Walk::new(roots)?;
-        check_devices(&walk)?;
-        let mut items = Vec::new();
-        let mut conflicts = Vec::new();
-        Fuser::new(&walk).run(|group| {
-            match lower(&walk, &group)? {
-                Some(item) => items.push(item),
-                None => conflicts.push(group),
-            }
-            Ok(())
-        })?;
-        let mut walk = walk;
-        for group in conflicts {
-            items.extend(through_a_buffer(&mut walk, group)?);
-        }
-        let mut versions = Versions {
-            walk: &mut walk,
-            items,
-            bases: HashMap::new(),
-            lower: |walk, group| lower(walk, group)?.ok_or_else(|| too_large(walk, group)),
-        };
-        versions.settle()?;
-        versions.sort();
-        let Versions { items, bases, .. } = versions;
-        let steps = Steps {
-            items,
-            roots: walk.roots,
-            nodes: walk.nodes,
-            bases,
-        };
+        let (steps, _) = schedule(Walk::new(roots)?)?;
         Ok(Self {
             shared: Arc::new(steps),
         })
@@ -146,6 +119,14 @@ impl Schedule {
     /// The names of its inputs: what a run binds, or may bind. Buffers that are there are named by their slices.
     pub fn inputs(&self) -> impl Iterator<Item = String> {
         self.input_nodes().map(|(_, name)| name)
+    }
+
+    /// Is the buffer one of its inputs? Those that nothing is computed from are not.
+    pub fn takes(&self, input: &LazyBuffer) -> bool {
+        let (steps, used) = (&self.shared, self.shared.storages());
+        let mut buffers = used.iter().map(|node| steps.node(*node));
+        let mut is_it = |held: &Held| buffers.any(|node| node.is_buffer() && node.id == held.id);
+        input.held().is_ok_and(&mut is_it)
     }
 
     /// The input of this name, as the first of them.
@@ -176,7 +157,9 @@ impl Schedule {
     }
 
     fn input_nodes(&self) -> impl Iterator<Item = (Local, String)> {
+        let used = self.shared.storages();
         let nodes = self.shared.nodes.iter().enumerate();
+        let nodes = nodes.filter(move |(local, _)| used.contains(&(*local as Local)));
         nodes.filter_map(|(local, node)| match &node.op {
             Op::Input(name) => Some((local as Local, name.to_string())),
             Op::Buffer(handle) => Some((local as Local, handle.id().to_string())),
@@ -195,6 +178,14 @@ impl Steps {
         &self.nodes[local as usize]
     }
 
+    /// What is touched, or asked for: by the first versions.
+    pub(crate) fn storages(&self) -> HashSet<Local> {
+        let items = self.items.iter();
+        let bound = items.flat_map(|item| item.bindings.iter().chain([&item.writes]));
+        let all = bound.chain(&self.roots);
+        all.map(|node| self.storage(*node)).collect()
+    }
+
     /// The buffers that are there.
     pub(crate) fn handles(&self) -> impl Iterator<Item = &Handle<u8>> {
         self.nodes.iter().filter_map(|node| match &node.op {
@@ -210,6 +201,40 @@ impl Steps {
         }
         local
     }
+}
+
+/// What a walk takes, in order, and which of its nodes are held.
+fn schedule(walk: Walk) -> Result<(Steps, Vec<bool>), ScheduleError> {
+    check_devices(&walk)?;
+    let mut items = Vec::new();
+    let mut conflicts = Vec::new();
+    Fuser::new(&walk).run(|group| {
+        match lower(&walk, &group)? {
+            Some(item) => items.push(item),
+            None => conflicts.push(group),
+        }
+        Ok(())
+    })?;
+    let mut walk = walk;
+    for group in conflicts {
+        items.extend(through_a_buffer(&mut walk, group)?);
+    }
+    let mut versions = Versions {
+        walk: &mut walk,
+        items,
+        bases: HashMap::new(),
+        lower: |walk, group| lower(walk, group)?.ok_or_else(|| too_large(walk, group)),
+    };
+    versions.settle()?;
+    versions.sort();
+    let Versions { items, bases, .. } = versions;
+    let steps = Steps {
+        items,
+        roots: walk.roots,
+        nodes: walk.nodes,
+        bases,
+    };
+    Ok((steps, walk.held))
 }
 
 /// The item of a group, or none where it must go through a buffer.
@@ -391,7 +416,6 @@ fn through_a_buffer(walk: &mut Walk, mut group: Group) -> Result<[Item; 2], Sche
             .add(&map[place], &resolved.factor(*axis))
             .ok_or_else(failed)?;
     }
-    let buffer = walk.nodes.len() as Local;
     let seen = Seen {
         op: Op::Copy,
         operands: smallvec::SmallVec::new(),
@@ -399,8 +423,8 @@ fn through_a_buffer(walk: &mut Walk, mut group: Group) -> Result<[Item; 2], Sche
         dtype: walk.node(into).dtype,
         id: walk.node(into).id,
     };
-    walk.nodes.push(seen);
-    walk.uses.push(1);
+    let is_held = walk.is_held(into);
+    let buffer = walk.add(seen, is_held);
     group.sink.node = buffer;
     group.sink.address = dense;
     group.sink.partial = false;

@@ -43,16 +43,37 @@ impl Versions<'_> {
             }
         }
         let mut stores: Vec<(Local, Local)> = self.bases.iter().map(|(w, b)| (*w, *b)).collect();
-        stores.sort_unstable();
+        // Those of runs first: the copies that they make read a version that one of those before all runs may overwrite.
+        stores.sort_unstable_by_key(|(version, _)| (self.walk.is_held(*version), *version));
         let mut taken: HashSet<Local> = HashSet::new();
         for (version, base) in stores {
-            if !taken.insert(base) {
-                let copy = self.copy(base)?;
+            // What is made once, for many runs, is not what a run stores into.
+            let is_kept = self.walk.is_held(base) && !self.walk.is_held(version);
+            if is_kept || !taken.insert(base) {
+                let copy = self.copy(base, self.walk.is_held(version))?;
                 self.bases.insert(version, copy);
                 self.redirect_store(version, base, copy);
                 continue;
             }
             self.keep_for_late_readers(version, base)?;
+        }
+        self.copy_held_roots()
+    }
+
+    /// Who asks for a value that is made once, for many runs, gets a copy: outputs are the caller's, to be written as well.
+    fn copy_held_roots(&mut self) -> Result<(), ScheduleError> {
+        let mut copies: HashMap<Local, Local> = HashMap::new();
+        for index in 0..self.walk.roots.len() {
+            let root = self.walk.roots[index];
+            if !self.walk.is_held(root) || self.walk.node(root).is_buffer() {
+                continue;
+            }
+            let copy = match copies.get(&root) {
+                Some(copy) => *copy,
+                None => self.copy(root, false)?,
+            };
+            copies.insert(root, copy);
+            self.walk.roots[index] = copy;
         }
         Ok(())
     }
@@ -69,7 +90,8 @@ impl Versions<'_> {
         let after = self.after(version);
         let late: Vec<usize> = (0..self.items.len())
             .filter(|index| self.items[*index].writes != version)
-            .filter(|index| after.contains(index) && self.items[*index].reads.contains(&base))
+            .filter(|index| self.items[*index].reads.contains(&base))
+            .filter(|index| after.contains(index) || self.runs_later(*index, version))
             .collect();
         let in_place_too = self.items.iter().any(|item| {
             let output = item.bindings.get(item.output);
@@ -86,7 +108,7 @@ impl Versions<'_> {
         if late.is_empty() && !is_root && !in_place_too {
             return Ok(());
         }
-        let copy = self.copy(base)?;
+        let copy = self.copy(base, self.walk.is_held(base))?;
         for index in late {
             redirect(&mut self.items[index], base, copy);
         }
@@ -105,6 +127,11 @@ impl Versions<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Does an item belong to runs, where a version is made before all of them?
+    fn runs_later(&self, item: usize, version: Local) -> bool {
+        self.walk.is_held(version) && !self.walk.is_held(self.items[item].writes)
     }
 
     /// The items that need a version, directly or not.
@@ -131,8 +158,7 @@ impl Versions<'_> {
     }
 
     /// A copy of a node's buffer, with an item that makes it.
-    fn copy(&mut self, of: Local) -> Result<Local, ScheduleError> {
-        let copy = self.walk.nodes.len() as Local;
+    fn copy(&mut self, of: Local, is_held: bool) -> Result<Local, ScheduleError> {
         let node = self.walk.node(of);
         let seen = Seen {
             op: Op::Copy,
@@ -141,8 +167,7 @@ impl Versions<'_> {
             dtype: node.dtype,
             id: node.id,
         };
-        self.walk.nodes.push(seen);
-        self.walk.uses.push(1);
+        let copy = self.walk.add(seen, is_held);
         let group = copy_group(self.walk, of, copy)?;
         let item = (self.lower)(self.walk, &group)?;
         self.items.push(item);

@@ -62,8 +62,8 @@ pub(crate) struct Walk {
     pub(crate) nodes: Vec<Seen>,
     /// For each root its node. The same node may be several roots.
     pub(crate) roots: Vec<Local>,
-    /// How often each node is used, over all roots; each root is a use.
-    pub(crate) uses: Vec<u32>,
+    /// Nodes that depend on nothing but constants and what is held; empty where nothing is.
+    pub(crate) held: Vec<bool>,
 }
 
 const UNSEEN: Local = Local::MAX;
@@ -120,12 +120,26 @@ impl Walk {
         }
         drop(arena);
         let roots: Vec<Local> = held.iter().map(|root| places[root.id as usize]).collect();
-        let mut uses = vec![0; nodes.len()];
-        let operands = nodes.iter().flat_map(|node| &node.operands);
-        for used in operands.chain(&roots) {
-            uses[*used as usize] += 1;
+        Ok(Self {
+            nodes,
+            roots,
+            held: Vec::new(),
+        })
+    }
+
+    /// Adds a node that a schedule makes, with a buffer of its own. Is it made before runs?
+    pub(crate) fn add(&mut self, node: Seen, is_held: bool) -> Local {
+        let local = self.nodes.len() as Local;
+        self.nodes.push(node);
+        if !self.held.is_empty() {
+            self.held.push(is_held);
         }
-        Ok(Self { nodes, roots, uses })
+        local
+    }
+
+    /// Does a node depend on nothing but constants and what is held?
+    pub(crate) fn is_held(&self, local: Local) -> bool {
+        self.held.get(local as usize).copied().unwrap_or(false)
     }
 
     pub(crate) fn node(&self, local: Local) -> &Seen {

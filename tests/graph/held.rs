@@ -1,0 +1,341 @@
+//! What is made once of inputs that rarely change, and what each run makes of it.
+
+use std::thread;
+
+use millstream::graph::{
+    Call, CompiledHeld, DType, Graph, GraphCache, Hold, ItemKind, LazyBuffer, Schedule,
+    ScheduleError,
+};
+use millstream::{ComputeClient, Handle, Stream};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::every_device;
+use crate::hand::scale;
+use crate::support::{On, Rig};
+
+/// `x (softmax(w) v) + b`, of which all but `x` is held: the softmax and a product are made once.
+struct Model {
+    x: LazyBuffer,
+    held: [LazyBuffer; 3],
+    compiled: CompiledHeld,
+    whole: millstream::graph::CompiledSchedule,
+}
+
+const N: usize = 24;
+
+impl Model {
+    fn new(client: &ComputeClient) -> Self {
+        let graph = Graph::new();
+        let square = |name: &str| graph.input(name, DType::F32, [N, N]);
+        let (x, w, v) = (square("x"), square("w"), square("v"));
+        let b = graph.input("b", DType::F32, [N]);
+        let y = x.matmul(&w.softmax(-1).matmul(&v)) + &b;
+        let hold = Hold::new().inputs([&w, &v, &b]);
+        let compiled = Schedule::create_holding(&[&y], &hold).unwrap();
+        let compiled = compiled.compile(client).unwrap();
+        let whole = Schedule::create_one(&y).unwrap().compile(client).unwrap();
+        Model {
+            x,
+            held: [w, v, b],
+            compiled,
+            whole,
+        }
+    }
+
+    /// What is prepared, run with `x`, and the same in one.
+    fn run(&self, stream: &Stream, seed: usize) -> [Vec<f32>; 2] {
+        let held = [1, 2, 3].map(|salt| numbers(stream, seed + salt));
+        let x = numbers(stream, seed);
+        let mut preparation = self.compiled.prepare();
+        let mut whole = self.whole.run();
+        for (input, handle) in self.held.iter().zip(&held) {
+            preparation = preparation.input(input, handle);
+            whole = whole.input(input, handle);
+        }
+        let prepared = preparation.submit(stream).unwrap();
+        let run = self.compiled.run(&prepared).input(&self.x, &x);
+        let [got, want] = [run, whole.input(&self.x, &x)]
+            .map(|run| run.submit(stream).unwrap()[0].read(stream).unwrap());
+        [got.wait().unwrap(), want.wait().unwrap()]
+    }
+}
+
+fn numbers(stream: &Stream, seed: usize) -> Handle<f32> {
+    let number = |i: usize| ((i * 7 + seed * 31) % 13) as f32 / 13.0 - 0.5;
+    let all: Vec<f32> = (0..N * N).map(number).collect();
+    stream.create(&all).unwrap()
+}
+
+fn launches(rig: &Rig, stream: &Stream) -> u64 {
+    stream.sync().wait().unwrap();
+    rig.stats().launches
+}
+
+fn close(got: &[f32], want: &[f32]) -> bool {
+    let near = |(got, want): (&f32, &f32)| (got - want).abs() <= 1e-5 * want.abs().max(1.0);
+    got.len() == want.len() && got.iter().zip(want).all(near)
+}
+
+/// What is held is made once; a run launches the rest alone.
+#[apply(every_device)]
+fn a_run_makes_what_is_not_held_alone_i6(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let model = Model::new(&client);
+    assert_eq!(model.compiled.first().tasks(), 2, "softmax, product");
+    assert_eq!(model.compiled.rest().tasks(), 1, "product with its sum");
+    let [w, v, b] = [1, 2, 3].map(|seed| numbers(&stream, seed));
+    let before = launches(&rig, &stream);
+    let preparation = model.compiled.prepare().input(&model.held[0], &w);
+    let preparation = preparation
+        .input(&model.held[1], &v)
+        .input(&model.held[2], &b);
+    let prepared = preparation.submit(&stream).unwrap();
+    assert_eq!(launches(&rig, &stream), before + 2);
+    for seed in 0..5 {
+        let x = numbers(&stream, seed);
+        let before = launches(&rig, &stream);
+        let run = model.compiled.run(&prepared).input(&model.x, &x);
+        let got = run.submit(&stream).unwrap()[0].read::<f32>(&stream);
+        assert_eq!(launches(&rig, &stream), before + 1);
+        let whole = model.whole.run().input(&model.x, &x);
+        let whole = whole
+            .input(&model.held[0], &w)
+            .input(&model.held[1], &v)
+            .input(&model.held[2], &b);
+        let want = whole.submit(&stream).unwrap()[0].read::<f32>(&stream);
+        let (got, want) = (got.unwrap().wait().unwrap(), want.unwrap().wait().unwrap());
+        assert!(close(&got, &want), "{got:?} {want:?}");
+    }
+}
+
+/// Values that were prepared differ, side by side, whoever runs with them, and whenever they let go.
+#[apply(every_device)]
+fn sixteen_threads_run_with_values_of_their_own_i1_i2(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let model = Model::new(&client);
+    if rig.driver.is_some() {
+        for seed in 0..16 {
+            let [got, want] = model.run(&client.stream(), seed);
+            assert!(close(&got, &want), "{got:?} {want:?}");
+        }
+        return;
+    }
+    thread::scope(|scope| {
+        for seed in 0..16 {
+            let (model, stream) = (&model, client.stream());
+            scope.spawn(move || {
+                for turn in 0..3 {
+                    let [got, want] = model.run(&stream, seed + turn);
+                    assert!(close(&got, &want), "{got:?} {want:?}");
+                }
+            });
+        }
+    });
+}
+
+/// Nothing is stale: who prepares anew has the new values, and what was prepared before stays what it was, whatever the outputs
+/// of runs are used for.
+#[apply(every_device)]
+fn what_is_prepared_stays_what_it_was_i4(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let w = graph.input("w", DType::F32, [4]);
+    let x = graph.input("x", DType::F32, [4]);
+    let (factor, by) = graph.scalar("factor", DType::F32, 2.0);
+    let made = (&w * by).exp().sum(0);
+    // A root that is held, one that a run stores into, and one that reads the old version of what is stored into.
+    let squares = (&w * &w + 1.0).sqrt() + (&w * 3.0).exp();
+    let stored = squares.set_rows(0, 0, &x.narrow(0, 1, 2));
+    let roots = [&made, &stored, &(&squares + &x), &(&x * &made)];
+    let hold = Hold::new().inputs([&w]).scalar(&factor);
+    let schedule = Schedule::create_holding(&roots, &hold).unwrap();
+    let compiled = schedule.compile(&client).unwrap();
+    let data = [0.5_f32, -0.25, 0.125, 0.0];
+    let handle = stream.create(&data).unwrap();
+    let xs = [10.0_f32, 20.0, 30.0, 40.0];
+    let x_handle = stream.create(&xs).unwrap();
+    let old = compiled.prepare().input(&w, &handle);
+    let old = old.submit(&stream).unwrap();
+    let new = compiled.prepare().input(&w, &handle).scalar(&factor, -1.0);
+    let new = new.submit(&stream).unwrap();
+    for turn in 0..3 {
+        for (prepared, by) in [(&old, 2.0_f32), (&new, -1.0)] {
+            let run = compiled.run(prepared).input(&x, &x_handle);
+            let outputs = run.submit(&stream).unwrap();
+            let got: Vec<Vec<f32>> = outputs
+                .iter()
+                .map(|output| output.read(&stream).unwrap().wait().unwrap())
+                .collect();
+            let sum: f32 = data.iter().map(|w| (w * by).exp()).sum();
+            let squares = data.map(|w| (w * w + 1.0).sqrt() + (w * 3.0).exp());
+            let stored = [20.0, 30.0, squares[2], squares[3]];
+            let added: Vec<f32> = squares.iter().zip(xs).map(|(a, b)| a + b).collect();
+            let scaled: Vec<f32> = xs.iter().map(|x| x * sum).collect();
+            let want = [&[sum][..], &stored, &added, &scaled];
+            for (got, want) in got.iter().zip(want) {
+                assert!(close(got, want), "{turn}: {got:?} {want:?}\n{schedule}");
+            }
+            // Outputs are the caller's, to be written to as well.
+            for output in outputs.iter() {
+                let output = output.handle::<f32>().unwrap();
+                stream.fill(&output, f32::NAN).unwrap();
+            }
+        }
+    }
+}
+
+/// Lengths that are held are part of what is prepared, and others of the run.
+#[apply(every_device)]
+fn held_lengths_belong_to_what_is_prepared(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let (rows, past) = (graph.length("rows", 6), graph.length("past", 8));
+    let w = graph.input("w", DType::F32, [6, 4]);
+    let x = graph.input("x", DType::F32, [8, 4]);
+    let made = w.narrow(0, 0, &rows).exp().sum(0);
+    let y = (x.narrow(0, 0, &past) * &made).sum(1);
+    let hold = Hold::new().inputs([&w]).length(&rows);
+    let held = Schedule::create_holding(&[&y], &hold).unwrap();
+    assert_eq!(
+        (held.first().items().len(), held.rest().items().len()),
+        (1, 1)
+    );
+    let compiled = held.compile(&client).unwrap();
+    let (w_handle, x_handle) = (
+        stream.create(&[0.0_f32; 24]).unwrap(),
+        stream.create(&[1.0_f32; 32]).unwrap(),
+    );
+    for count in [6_u64, 2, 0] {
+        let prepared = compiled.prepare().input(&w, &w_handle).length(&rows, count);
+        let prepared = prepared.submit(&stream).unwrap();
+        for t in [8_u64, 3] {
+            let run = compiled
+                .run(&prepared)
+                .input(&x, &x_handle)
+                .length(&past, t);
+            let got = run.submit(&stream).unwrap()[0].read::<f32>(&stream);
+            let got = got.unwrap().wait().unwrap();
+            assert_eq!(got, vec![4.0 * count as f32; t as usize]);
+        }
+    }
+    let missing = compiled.prepare().input(&w, &w_handle).submit(&stream);
+    assert!(
+        matches!(&missing, Err(ScheduleError::Unbound { what: "length", name }) if name == "rows")
+    );
+}
+
+/// Kernels that are called, buffers that are there and constants are made once as well; what changes a buffer of the caller's never is.
+#[apply(every_device)]
+fn what_stores_into_a_buffer_of_the_callers_belongs_to_runs_i6(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let (weights, counts) = (
+        stream.create(&[1.0_f32; 8]).unwrap(),
+        stream.create(&[0.0_f32; 8]).unwrap(),
+    );
+    let (w, count) = (graph.buffer(&weights, [8]), graph.buffer(&counts, [8]));
+    let x = graph.input("x", DType::F32, [8]);
+    let scaled = Call::ssa(scale(), [2, 1, 1]).scalar(3.0).scalar(8);
+    let scaled = scaled.make([&w], DType::F32, [8]);
+    // All of what is stored is held, and it is stored by each run.
+    let counted = count.set(&(&count + &w));
+    let roots = [&(&scaled * &x), &counted];
+    let held = Schedule::create_holding(&roots, &Hold::new().inputs([&w])).unwrap();
+    let kinds = |schedule: &Schedule| -> Vec<ItemKind> {
+        schedule.items().iter().map(|item| item.kind()).collect()
+    };
+    assert_eq!(kinds(held.first()), [ItemKind::Ssa], "{held}");
+    let mut rest = kinds(held.rest());
+    rest.sort_by_key(|kind| kind.name());
+    assert_eq!(rest, [ItemKind::Kernel, ItemKind::Set], "{held}");
+    let cache = GraphCache::default();
+    let compiled = held.compile_with_cache(&client, &cache).unwrap();
+    let prepared = compiled.prepare().submit(&stream).unwrap();
+    for turn in 1..4 {
+        let x_handle = stream.create(&[turn as f32; 8]).unwrap();
+        let run = compiled.run(&prepared).input(&x, &x_handle);
+        let outputs = run.submit(&stream).unwrap();
+        let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+        assert_eq!(got, [3.0 * turn as f32; 8]);
+        assert_eq!(stream.read(&counts).wait().unwrap(), [turn as f32; 8]);
+    }
+    let stored = Schedule::create_holding(&roots, &Hold::new().inputs([&count]));
+    assert!(
+        matches!(&stored, Err(ScheduleError::HeldIsStored { name }) if *name == counts.id().to_string())
+    );
+}
+
+#[test]
+fn what_is_held_and_what_is_not_is_told_apart() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let [x, w, other] = ["x", "w", "other"].map(|name| graph.input(name, DType::F32, [4]));
+    let (factor, by) = graph.scalar("factor", DType::F32, 2.0);
+    let (free, offset) = graph.scalar("free", DType::F32, 0.0);
+    let rows = graph.length("rows", 4);
+    let y = (&w * by).exp() * (&x + offset);
+    for hold in [
+        Hold::new().inputs([&other]),
+        Hold::new().inputs([&y]),
+        Hold::new().inputs([&Graph::new().input("w", DType::F32, [4])]),
+        Hold::new().length(&rows),
+        Hold::new().scalar(&Graph::new().scalar("factor", DType::F32, 2.0).0),
+    ] {
+        let unknown = Schedule::create_holding(&[&y], &hold);
+        assert!(matches!(
+            unknown,
+            Err(ScheduleError::UnknownArgument { .. })
+        ));
+    }
+    let hold = Hold::new().inputs([&w]).scalar(&factor);
+    let held = Schedule::create_holding(&[&y], &hold).unwrap();
+    let [compiled, again] = [0; 2].map(|_| held.compile(&client).unwrap());
+    let handle = stream.create(&[1.0_f32; 4]).unwrap();
+    let short = stream.create(&[1.0_f32; 3]).unwrap();
+    let prepare = || compiled.prepare();
+    let errors = [
+        prepare().submit(&stream),
+        prepare().input(&w, &short).submit(&stream),
+        prepare().input(&x, &handle).submit(&stream),
+        prepare().scalar(&free, 1.0).submit(&stream),
+        prepare().length(&rows, 1).submit(&stream),
+        prepare().scalar(&factor, true).submit(&stream),
+    ];
+    let said = errors.map(|error| error.err().unwrap().to_string());
+    let begins = [
+        "the input `w` is not bound",
+        "the input `w` has 12 bytes, it needs 16",
+        "the input `LazyBuffer(input f32 [4])` is not held: bind it to each run",
+        "the scalar `free` is not held",
+        "the length `rows` is not held",
+        "the scalar `factor` is f32, which has no true",
+    ];
+    for (said, begins) in said.iter().zip(begins) {
+        assert!(said.starts_with(begins), "{said}");
+    }
+    let prepared = prepare().input(&w, &handle).submit(&stream).unwrap();
+    let run = || compiled.run(&prepared).input(&x, &handle);
+    assert!(run().takes(&x) && !run().takes(&w));
+    assert!(run().scalar(&free, 1.0).submit(&stream).is_ok());
+    let held = [run().input(&w, &handle), run().scalar(&factor, 1.0)];
+    for run in held {
+        assert!(matches!(
+            run.submit(&stream),
+            Err(ScheduleError::Held { .. })
+        ));
+    }
+    let foreign = again.run(&prepared).input(&x, &handle).submit(&stream);
+    assert!(matches!(foreign, Err(ScheduleError::ForeignPrepared)));
+}
