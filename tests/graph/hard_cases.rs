@@ -2,7 +2,7 @@
 
 use millstream::DType;
 use millstream::graph::{Graph, GraphCache, ItemKind, LazyBuffer, Schedule, ScheduleError};
-use millstream::ir::{BinaryOp, ReduceOp};
+use millstream::ir::{BinaryOp, ReduceOp, UnaryOp};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -66,6 +66,29 @@ fn a_constant_that_is_used_twice_is_no_buffer() {
     let z = (&x + &two).sum(0) * &two;
     let schedule = Schedule::create(&[&y, &z]).unwrap();
     assert_eq!(schedule.items().len(), 2, "{schedule}");
+}
+
+/// The first rows and columns of a product lie where those of the whole would, so it may seem to be the whole.
+#[apply(every_device)]
+fn a_part_of_a_product_stores_no_more_than_that_part(on: On) {
+    let rig = on.open();
+    let mut sheet = Sheet::default();
+    let a = sheet.floats(DType::F32, &[3, 4, 6]);
+    let b = sheet.floats(DType::F32, &[3, 6, 5]);
+    let whole = |sheet: &mut Sheet| {
+        let (a, b) = (
+            sheet.floats(DType::F32, &[4, 6]),
+            sheet.floats(DType::F32, &[6, 5]),
+        );
+        a.matmul(&b)
+    };
+    let roots = [
+        whole(&mut sheet).narrow(1, 0, 2),
+        whole(&mut sheet).narrow(0, 0, 3).unary(UnaryOp::Exp),
+        whole(&mut sheet).narrow(0, 0, 1),
+        a.matmul(&b).narrow(0, 0, 2).narrow(2, 0, 3),
+    ];
+    sheet.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
 }
 
 #[apply(every_device)]

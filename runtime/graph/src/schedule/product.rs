@@ -30,9 +30,11 @@ pub(crate) fn lower_product(walk: &Walk, group: &Group) -> Option<LoweredProduct
     let (left_node, left) = sides.get(group.arguments.first()?)?;
     let (right_node, right) = sides.get(group.arguments.get(1)?)?;
     let (_, map) = Axes::of(&node.shape);
-    let whole = |axis: usize| Loop {
-        axis: map[axis].terms.first().map(|(axis, _)| *axis),
-        length: node.shape[axis].clone(),
+    // The group's axes: of a product that is narrowed they are shorter than its own.
+    let whole = |axis: usize| {
+        let axis = map[axis].terms.first().map(|(axis, _)| *axis);
+        let length = axis.map_or(Size::ONE, |axis| group.axes.length(axis).clone());
+        Loop { axis, length }
     };
     let k = Loop {
         axis: group.axes.inner().first().copied(),
