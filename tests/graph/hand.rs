@@ -1,12 +1,7 @@
 //! Functions that were written by hand, called by graphs.
 
-use millstream::graph::{Call, DType, Graph, GraphCache, ItemKind, Schedule};
+use millstream::graph::DType;
 use millstream::ir::ssa::{Builder, Function};
-use rstest::rstest;
-use rstest_reuse::apply;
-
-use crate::every_device;
-use crate::support::On;
 
 /// `to[i] = factor * from[i]` for each of `n` elements, by any number of threads.
 pub(crate) fn scale() -> Function {

@@ -152,7 +152,18 @@ fn what_is_prepared_stays_what_it_was_i4(on: On) {
     // A root that is held, one that a run stores into, and one that reads the old version of what is stored into.
     let squares = (&w * &w + 1.0).sqrt() + (&w * 3.0).exp();
     let stored = squares.set_rows(0, 0, &x.narrow(0, 1, 2));
-    let roots = [&made, &stored, &(&squares + &x), &(&x * &made)];
+    // Two versions of one buffer, both of them made once and both read by runs.
+    let powers = (&w * &w).exp();
+    let cut = powers.set_rows(0, 1, &w.narrow(0, 0, 2));
+    let added = [&squares + &x, &powers + &x, &cut + &x];
+    let roots = [
+        &made,
+        &stored,
+        &(&x * &made),
+        &added[0],
+        &added[1],
+        &added[2],
+    ];
     let hold = Hold::new().inputs([&w]).scalar(&factor);
     let schedule = Schedule::create_holding(&roots, &hold).unwrap();
     let compiled = schedule.compile(&client).unwrap();
@@ -175,9 +186,12 @@ fn what_is_prepared_stays_what_it_was_i4(on: On) {
             let sum: f32 = data.iter().map(|w| (w * by).exp()).sum();
             let squares = data.map(|w| (w * w + 1.0).sqrt() + (w * 3.0).exp());
             let stored = [20.0, 30.0, squares[2], squares[3]];
-            let added: Vec<f32> = squares.iter().zip(xs).map(|(a, b)| a + b).collect();
-            let scaled: Vec<f32> = xs.iter().map(|x| x * sum).collect();
-            let want = [&[sum][..], &stored, &added, &scaled];
+            let scaled = xs.map(|x| x * sum);
+            let powers = data.map(|w| (w * w).exp());
+            let cut = [powers[0], data[0], data[1], powers[3]];
+            let [squares, powers, cut] =
+                [squares, powers, cut].map(|a| [0, 1, 2, 3].map(|i| a[i] + xs[i]));
+            let want = [&[sum][..], &stored, &scaled, &squares, &powers, &cut];
             for (got, want) in got.iter().zip(want) {
                 assert!(close(got, want), "{turn}: {got:?} {want:?}\n{schedule}");
             }
