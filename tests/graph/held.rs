@@ -266,7 +266,11 @@ fn what_stores_into_a_buffer_of_the_callers_belongs_to_runs_i6(on: On) {
     let roots = [&(&scaled * &x), &counted];
     let held = Schedule::create_holding(&roots, &Hold::new().inputs([&w])).unwrap();
     let kinds = |schedule: &Schedule| -> Vec<ItemKind> {
-        schedule.items().iter().map(|item| item.kind()).collect()
+        schedule
+            .items()
+            .iter()
+            .map(millstream::graph::Item::kind)
+            .collect()
     };
     assert_eq!(kinds(held.first()), [ItemKind::Ssa], "{held}");
     let mut rest = kinds(held.rest());
