@@ -16,6 +16,7 @@
 //! | `launch`, `space` | what a launch brings, checked |
 //! | `machine`, `scratch` | runs pieces, in a thread's own memory |
 //! | `matmul` | products of matrices |
+//! | `fuse` | several operations in one loop, in the processor's code |
 //! | `level`, `kernels`, `number`, `half`, `math` | the loops |
 //! | `naive` | the same by definition, slowly: what tests compare with |
 //!
@@ -26,6 +27,8 @@
 
 mod build;
 mod code;
+#[cfg(target_arch = "x86_64")]
+mod fuse;
 mod half;
 mod kernels;
 mod launch;

@@ -188,21 +188,28 @@ impl<'a> Machine<'a> {
     #[inline(always)]
     unsafe fn execute(&self, code: &[Instruction], n: usize) {
         for instruction in code {
-            let at = |slot: u16| {
-                debug_assert!(usize::from(slot) < self.slots.len());
-                // SAFETY: a plan has as many slots as it names.
-                unsafe { *self.slots.get_unchecked(usize::from(slot)) }
-            };
-            let (d, a, b, c) = (
-                at(instruction.d),
-                at(instruction.a),
-                at(instruction.b),
-                at(instruction.c),
-            );
-            let n = if instruction.one { 1 } else { n };
-            // SAFETY: the plan gives every instruction slots of its type, of which the first overlaps no other, with room
-            // for the lanes of a tile; what was placed stays in its binding.
-            unsafe { (instruction.run)(d, a, b, c, n) };
+            match instruction {
+                Instruction::Loop(instruction) => {
+                    let at = |slot: u16| {
+                        debug_assert!(usize::from(slot) < self.slots.len());
+                        // SAFETY: a plan has as many slots as it names.
+                        unsafe { *self.slots.get_unchecked(usize::from(slot)) }
+                    };
+                    let (d, a, b, c) = (
+                        at(instruction.d),
+                        at(instruction.a),
+                        at(instruction.b),
+                        at(instruction.c),
+                    );
+                    let n = if instruction.one { 1 } else { n };
+                    // SAFETY: the plan gives every instruction slots of its type, of which the first overlaps no other, with
+                    // room for the lanes of a tile; what was placed stays in its binding.
+                    unsafe { (instruction.run)(d, a, b, c, n) };
+                }
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                Instruction::Fused(fused) => unsafe { fused.run(self.slots, n) },
+            }
         }
     }
 

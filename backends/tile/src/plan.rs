@@ -41,8 +41,17 @@ pub(crate) enum Slot {
 }
 
 /// One loop over a tile.
+#[derive(Clone, Debug)]
+pub(crate) enum Instruction {
+    Loop(Loop),
+    /// Several operations at once, which find their slots themselves.
+    #[cfg(target_arch = "x86_64")]
+    Fused(std::sync::Arc<crate::fuse::Fused>),
+}
+
+/// A loop that does one operation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Instruction {
+pub(crate) struct Loop {
     pub(crate) run: Kernel,
     pub(crate) d: SlotId,
     pub(crate) a: SlotId,

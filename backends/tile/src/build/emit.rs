@@ -5,7 +5,7 @@ use millstream_ir::nest::{Op, Stride, ValueId};
 use super::{Builder, Unfit};
 use crate::kernels::{cast, map, place, random};
 use crate::level::Kernel;
-use crate::plan::{Instruction, Scope, SlotId, Template, Walked};
+use crate::plan::{Instruction, Loop, Scope, SlotId, Template, Walked};
 
 impl Builder<'_> {
     /// Appends an instruction.
@@ -18,14 +18,14 @@ impl Builder<'_> {
         c: SlotId,
         one: bool,
     ) {
-        self.code.push(Instruction {
+        self.code.push(Instruction::Loop(Loop {
             run,
             d,
             a,
             b,
             c,
             one,
-        });
+        }));
     }
 
     /// Emits a value whose operands are there; straight to where it is stored, if it is to.
@@ -121,7 +121,7 @@ impl Builder<'_> {
     }
 
     /// Where a value is.
-    fn at(&self, id: ValueId) -> Result<SlotId, Unfit> {
+    pub(super) fn at(&self, id: ValueId) -> Result<SlotId, Unfit> {
         self.places[usize::from(id)].ok_or(Unfit::Value(usize::from(id)))
     }
 
@@ -156,7 +156,7 @@ impl Builder<'_> {
     }
 
     /// Room for a value.
-    fn destination(&mut self, id: ValueId, one: bool, direct: Option<usize>) -> SlotId {
+    pub(super) fn destination(&mut self, id: ValueId, one: bool, direct: Option<usize>) -> SlotId {
         let index = usize::from(id);
         let size = self.nest.values[index].dtype.size();
         let slot = match direct {

@@ -5,8 +5,10 @@
 //! | `shape` | what each value varies with, and in which pass it can be computed |
 //! | `slots` | gives out slots and registers |
 //! | `emit` | instructions of values |
+//! | `fusing` | which values of a body become one loop |
 
 mod emit;
+mod fusing;
 mod shape;
 mod slots;
 
@@ -18,6 +20,7 @@ use crate::plan::{
     Accumulator, IndexedAxis, Instruction, Pass, Plan, Scope, SlotId, Target, Template, Walk,
     Walked,
 };
+use fusing::Arranged;
 use shape::{Class, Shape};
 use slots::Slots;
 
@@ -253,6 +256,7 @@ impl<'a> Builder<'a> {
             }
         }
         let body = self.body_values(&roots);
+        let Arranged { body, fused } = self.arranged(body, &roots);
         let mut last_use = self.last_uses(&body);
         if is_last {
             self.stored_last(&mut last_use);
@@ -263,8 +267,12 @@ impl<'a> Builder<'a> {
             Vec::new()
         };
         for (position, &value) in body.iter().enumerate() {
-            let direct = directs.iter().find(|(stored, _)| *stored == value);
-            self.value(value, direct.map(|(_, target)| *target))?;
+            if position == fused.start && !fused.is_empty() {
+                self.fuse(&body, fused.clone(), &roots, &directs)?;
+            }
+            if !fused.contains(&position) {
+                self.value(value, target_of(&directs, value))?;
+            }
             self.fold(&made.accumulators, &reduces, |of| of == value)?;
             self.free_after(position, value, &last_use);
         }
@@ -558,6 +566,12 @@ impl<'a> Builder<'a> {
         });
         slot
     }
+}
+
+/// Where a value of a body is stored, if it is computed there.
+fn target_of(directs: &[(ValueId, usize)], value: ValueId) -> Option<usize> {
+    let found = directs.iter().find(|(stored, _)| *stored == value);
+    found.map(|(_, target)| *target)
 }
 
 /// About what an element costs: loops over tiles in the first cache do some sixteen bytes a nanosecond and operand, functions

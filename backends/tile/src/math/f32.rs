@@ -2,21 +2,44 @@
 
 use crate::level::Arithmetic;
 
-const LOG2_E: f32 = std::f32::consts::LOG2_E;
+pub(crate) const LOG2_E: f32 = std::f32::consts::LOG2_E;
 /// ln 2 in two parts, of which the first has so few bits that its product with an exponent is exact.
-const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+pub(crate) const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 /// 1.5 * 2^23: what is added to it is rounded to a whole number, which lies in the low bits then.
-const WHOLE: f32 = 12_582_912.0;
+pub(crate) const WHOLE: f32 = 12_582_912.0;
 
-/// e^f, where f is between -ln 2 / 2 and ln 2 / 2. (Cephes.)
+/// Coefficients of (e^f - 1 - f) / f^2, the highest first. (Cephes.)
+pub(crate) const EXP: [f32; 6] = [
+    1.987_569_1e-4,
+    1.398_199_9e-3,
+    8.333_452e-3,
+    4.166_579_6e-2,
+    1.666_666_5e-1,
+    0.5,
+];
+
+/// Coefficients of (tanh x - x) / x^3 in powers of x^2, the highest first. (After N. Juffa.)
+pub(crate) const TANH: [f32; 4] = [
+    1.573_944e-2,
+    -5.230_255_8e-2,
+    1.331_524_7e-1,
+    -3.333_276_8e-1,
+];
+
+/// A polynomial with these coefficients.
+#[inline(always)]
+fn polynomial<A: Arithmetic, const N: usize>(coefficients: [f32; N], x: f32) -> f32 {
+    let mut p = coefficients[0];
+    for coefficient in &coefficients[1..] {
+        p = A::mul_add(p, x, *coefficient);
+    }
+    p
+}
+
+/// e^f, where f is between -ln 2 / 2 and ln 2 / 2.
 #[inline(always)]
 fn exp_fraction<A: Arithmetic>(f: f32) -> f32 {
-    let p = A::mul_add(1.987_569_1e-4, f, 1.398_199_9e-3);
-    let p = A::mul_add(p, f, 8.333_452e-3);
-    let p = A::mul_add(p, f, 4.166_579_6e-2);
-    let p = A::mul_add(p, f, 1.666_666_5e-1);
-    let p = A::mul_add(p, f, 0.5);
-    A::mul_add(p, f * f, f) + 1.0
+    A::mul_add(polynomial::<A, 6>(EXP, f), f * f, f) + 1.0
 }
 
 /// The power of two in x (a whole number, with [`WHOLE`] added) and what is left of it.
@@ -157,14 +180,11 @@ pub(crate) fn cos_usual(x: f32) -> f32 {
     sine_of(quarters.wrapping_add(1), r)
 }
 
-/// tanh x. (After N. Juffa.)
+/// tanh x.
 #[inline(always)]
 pub(crate) fn tanh<A: Arithmetic>(x: f32) -> f32 {
     let s = x * x;
-    let p = A::mul_add(1.573_944e-2, s, -5.230_255_8e-2);
-    let p = A::mul_add(p, s, 1.331_524_7e-1);
-    let p = A::mul_add(p, s, -3.333_276_8e-1);
-    let near = A::mul_add(p * s, x, x);
+    let near = A::mul_add(polynomial::<A, 4>(TANH, s) * s, x, x);
     let t = x.abs();
     let t = if t > 10.0 { 10.0 } else { t };
     let far = 1.0 - 2.0 / (exp_usual::<A>(2.0 * t) + 1.0);

@@ -1,0 +1,215 @@
+//! Which values of a body become one loop.
+//!
+//! A body is put into three parts: what needs nothing of the loop, the loop, and what needs something of it. Whatever the loop
+//! cannot do itself comes before it or after it, tile by tile as ever.
+
+use std::ops::Range;
+
+use millstream_ir::nest::{Op, ValueId};
+
+use super::{Builder, Unfit};
+
+/// A body in the order in which it is computed.
+pub(super) struct Arranged {
+    pub(super) body: Vec<ValueId>,
+    /// The part of it that may become one loop.
+    pub(super) fused: Range<usize>,
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Builder<'_> {
+    pub(super) fn arranged(&self, body: Vec<ValueId>, _: &[ValueId]) -> Arranged {
+        Arranged { body, fused: 0..0 }
+    }
+
+    pub(super) fn fuse(
+        &mut self,
+        _: &[ValueId],
+        _: Range<usize>,
+        _: &[ValueId],
+        _: &[(ValueId, usize)],
+    ) -> Result<(), Unfit> {
+        Ok(())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod here {
+    use std::sync::Arc;
+
+    use millstream_ir::DType;
+
+    use super::*;
+    use crate::build::target_of;
+    use crate::fuse::{self, Fused, Node, NodeId, Recipe};
+    use crate::plan::Instruction;
+
+    /// With fewer operations a loop is not worth its code.
+    const OPERATIONS_MIN: usize = 2;
+
+    impl Builder<'_> {
+        /// Moves what can be fused together.
+        pub(in crate::build) fn arranged(&self, body: Vec<ValueId>, roots: &[ValueId]) -> Arranged {
+            let mut fits = vec![false; self.nest.values.len()];
+            for &id in &body {
+                fits[usize::from(id)] = self.can_be_fused(id);
+            }
+            let mut is_late;
+            loop {
+                let before = fits.clone();
+                self.keep_truths_inside(&body, roots, &mut fits);
+                is_late = self.keep_apart(&body, &mut fits);
+                if fits == before {
+                    break;
+                }
+            }
+            if !self.is_worth_it(&body, &fits) {
+                return Arranged { body, fused: 0..0 };
+            }
+            let of = |wanted: fn(bool, bool) -> bool| {
+                let flags =
+                    |id: &&ValueId| wanted(fits[usize::from(**id)], is_late[usize::from(**id)]);
+                body.iter().filter(flags).copied().collect::<Vec<_>>()
+            };
+            let mut arranged = of(|fits, is_late| !fits && !is_late);
+            let start = arranged.len();
+            arranged.extend(of(|fits, _| fits));
+            let end = arranged.len();
+            arranged.extend(of(|fits, is_late| !fits && is_late));
+            Arranged {
+                body: arranged,
+                fused: start..end,
+            }
+        }
+
+        /// What needs something of the loop and is not in it comes after it, and whatever needs that does, too. Answers what
+        /// comes after.
+        fn keep_apart(&self, body: &[ValueId], fits: &mut [bool]) -> Vec<bool> {
+            let mut is_late = vec![false; fits.len()];
+            for &id in body {
+                let index = usize::from(id);
+                let operands = self.nest.values[index].op.operands();
+                let mut of = operands.iter().map(|operand| usize::from(*operand));
+                is_late[index] =
+                    of.any(|operand| is_late[operand] || (fits[operand] && !fits[index]));
+                fits[index] &= !is_late[index];
+            }
+            is_late
+        }
+
+        fn is_worth_it(&self, body: &[ValueId], fits: &[bool]) -> bool {
+            let count = body.iter().filter(|id| fits[usize::from(**id)]).count();
+            fuse::is_for(self.level) && count >= OPERATIONS_MIN
+        }
+
+        fn can_be_fused(&self, id: ValueId) -> bool {
+            let value = &self.nest.values[usize::from(id)];
+            let dtype = |id: ValueId| self.nest.values[usize::from(id)].dtype;
+            let does = match value.op {
+                Op::Unary(op, _) => fuse::has_unary(op),
+                Op::Binary(op, ..) => fuse::has_binary(op),
+                Op::Compare(_, a, _) => return !self.is_one(id) && dtype(a) == DType::F32,
+                // Its condition is looked at next.
+                Op::Select(..) => true,
+                _ => false,
+            };
+            does && value.dtype == DType::F32 && !self.is_one(id)
+        }
+
+        /// Comparisons stay in registers: only selections of the loop may ask them, and these only such ones.
+        fn keep_truths_inside(&self, body: &[ValueId], roots: &[ValueId], fits: &mut [bool]) {
+            let values = &self.nest.values;
+            let is_truth = |id: usize| values[id].dtype == DType::Bool;
+            for &id in body {
+                let index = usize::from(id);
+                match values[index].op {
+                    Op::Select(condition, ..) => fits[index] &= fits[usize::from(condition)],
+                    Op::Compare(..) => {
+                        fits[index] &= !roots.contains(&id) && !self.is_kept(id);
+                    }
+                    _ => {}
+                }
+            }
+            let outside: Vec<ValueId> = body
+                .iter()
+                .copied()
+                .filter(|id| !fits[usize::from(*id)])
+                .collect();
+            for id in outside {
+                for operand in values[usize::from(id)].op.operands().iter() {
+                    let operand = usize::from(*operand);
+                    fits[operand] &= !is_truth(operand);
+                }
+            }
+        }
+
+        /// Emits the loop; where there is none, its values one by one.
+        pub(in crate::build) fn fuse(
+            &mut self,
+            body: &[ValueId],
+            fused: Range<usize>,
+            roots: &[ValueId],
+            directs: &[(ValueId, usize)],
+        ) -> Result<(), Unfit> {
+            let inside = &body[fused.clone()];
+            let mut recipe = Recipe::default();
+            let mut nodes: Vec<Option<NodeId>> = vec![None; self.nest.values.len()];
+            for &id in inside {
+                let op = &self.nest.values[usize::from(id)].op;
+                for &operand in op.operands().iter() {
+                    if nodes[usize::from(operand)].is_none() {
+                        let node = self.given(operand)?;
+                        nodes[usize::from(operand)] = Some(added(&mut recipe, node));
+                    }
+                }
+                let of = |id: ValueId| nodes[usize::from(id)].unwrap_or_default();
+                let node = match *op {
+                    Op::Unary(op, a) => Node::Unary(op, of(a)),
+                    Op::Binary(op, a, b) => Node::Binary(op, of(a), of(b)),
+                    Op::Compare(op, a, b) => Node::Compare(op, of(a), of(b)),
+                    Op::Select(condition, a, b) => Node::Select(of(condition), of(a), of(b)),
+                    _ => return Err(Unfit::Value(usize::from(id))),
+                };
+                nodes[usize::from(id)] = Some(added(&mut recipe, node));
+            }
+            let outside = body
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| !fused.contains(at));
+            let asked: Vec<ValueId> = outside
+                .flat_map(|(_, id)| self.nest.values[usize::from(*id)].op.operands().to_vec())
+                .collect();
+            for &id in inside {
+                if roots.contains(&id) || asked.contains(&id) || self.is_kept(id) {
+                    let slot = self.destination(id, false, target_of(directs, id));
+                    let node = nodes[usize::from(id)].unwrap_or_default();
+                    recipe.outputs.push((node, slot));
+                }
+            }
+            match Fused::compile(&recipe, self.level) {
+                Some(fused) => self.code.push(Instruction::Fused(Arc::new(fused))),
+                None => {
+                    for &id in inside {
+                        self.value(id, target_of(directs, id))?;
+                    }
+                }
+            }
+            Ok(())
+        }
+
+        /// Something that is there before the loop.
+        fn given(&self, id: ValueId) -> Result<Node, Unfit> {
+            let slot = self.at(id)?;
+            Ok(match self.nest.values[usize::from(id)].op {
+                Op::Const(bits) => Node::Const(f32::from_bits(bits as u32)),
+                _ if self.is_one(id) => Node::Scalar(slot),
+                _ => Node::Lanes(slot),
+            })
+        }
+    }
+
+    fn added(recipe: &mut Recipe, node: Node) -> NodeId {
+        recipe.nodes.push(node);
+        (recipe.nodes.len() - 1) as NodeId
+    }
+}

@@ -1,0 +1,417 @@
+//! What each operation becomes.
+
+use iced_x86::{Code, Instruction, Register};
+use millstream_ir::{BinaryOp, CompareOp, UnaryOp};
+
+use super::assembler::{Assembler, BROADCAST, Full, Source, Vector, Wide};
+use super::{Node, NodeId};
+
+/// The two codes of an instruction that takes three operands.
+macro_rules! wide {
+    ($of_512:ident, $of_256:ident) => {
+        (Code::$of_512, Code::$of_256)
+    };
+}
+
+const ADD: Wide = wide!(
+    EVEX_Vaddps_zmm_k1z_zmm_zmmm512b32_er,
+    VEX_Vaddps_ymm_ymm_ymmm256
+);
+const SUB: Wide = wide!(
+    EVEX_Vsubps_zmm_k1z_zmm_zmmm512b32_er,
+    VEX_Vsubps_ymm_ymm_ymmm256
+);
+const MUL: Wide = wide!(
+    EVEX_Vmulps_zmm_k1z_zmm_zmmm512b32_er,
+    VEX_Vmulps_ymm_ymm_ymmm256
+);
+const DIV: Wide = wide!(
+    EVEX_Vdivps_zmm_k1z_zmm_zmmm512b32_er,
+    VEX_Vdivps_ymm_ymm_ymmm256
+);
+const MIN: Wide = wide!(
+    EVEX_Vminps_zmm_k1z_zmm_zmmm512b32_sae,
+    VEX_Vminps_ymm_ymm_ymmm256
+);
+const MAX: Wide = wide!(
+    EVEX_Vmaxps_zmm_k1z_zmm_zmmm512b32_sae,
+    VEX_Vmaxps_ymm_ymm_ymmm256
+);
+const AND: Wide = wide!(
+    EVEX_Vandps_zmm_k1z_zmm_zmmm512b32,
+    VEX_Vandps_ymm_ymm_ymmm256
+);
+const OR: Wide = wide!(EVEX_Vorps_zmm_k1z_zmm_zmmm512b32, VEX_Vorps_ymm_ymm_ymmm256);
+const XOR: Wide = wide!(
+    EVEX_Vxorps_zmm_k1z_zmm_zmmm512b32,
+    VEX_Vxorps_ymm_ymm_ymmm256
+);
+/// `d = a * d + b`, and `d = a * b + d`.
+const FMA_213: Wide = wide!(
+    EVEX_Vfmadd213ps_zmm_k1z_zmm_zmmm512b32_er,
+    VEX_Vfmadd213ps_ymm_ymm_ymmm256
+);
+const FMA_231: Wide = wide!(
+    EVEX_Vfmadd231ps_zmm_k1z_zmm_zmmm512b32_er,
+    VEX_Vfmadd231ps_ymm_ymm_ymmm256
+);
+const SQRT: Wide = wide!(EVEX_Vsqrtps_zmm_k1z_zmmm512b32_er, VEX_Vsqrtps_ymm_ymmm256);
+const ROUND: Wide = wide!(
+    EVEX_Vrndscaleps_zmm_k1z_zmmm512b32_imm8_sae,
+    VEX_Vroundps_ymm_ymmm256_imm8
+);
+
+/// How `ROUND` rounds, without a trap.
+const DOWN: u32 = 0b1001;
+const UP: u32 = 0b1010;
+
+/// What comparisons ask; only the second and the third are true of NaN.
+const EQUAL: u32 = 0;
+const UNORDERED: u32 = 3;
+const NOT_EQUAL: u32 = 4;
+const LESS: u32 = 0x11;
+const LESS_OR_EQUAL: u32 = 0x12;
+const GREATER_OR_EQUAL: u32 = 0x1d;
+const GREATER: u32 = 0x1e;
+
+/// For what lasts a few instructions.
+const MASK: Register = Register::K2;
+
+/// All bits but the sign of an `f32`, and the sign.
+pub(super) const MAGNITUDE: u32 = 0x7fff_ffff;
+pub(super) const SIGN: u32 = 0x8000_0000;
+
+/// An operand in a register: the node's own, or one for the time being.
+enum Held {
+    Own(Vector),
+    Lent(Vector),
+}
+
+impl Held {
+    fn register(&self) -> Vector {
+        match *self {
+            Held::Own(register) | Held::Lent(register) => register,
+        }
+    }
+}
+
+impl Assembler {
+    /// Computes a node whose operands are there; none for one that is there by itself.
+    pub(super) fn node(&mut self, node: Node) -> Result<Option<Vector>, Full> {
+        Ok(Some(match node {
+            Node::Lanes(_) | Node::Scalar(_) | Node::Const(_) => return Ok(None),
+            Node::Unary(op, a) => self.unary(op, a)?,
+            Node::Binary(op, a, b) => self.binary(op, a, b)?,
+            Node::Compare(op, a, b) => self.compare(op, a, b)?,
+            Node::Select(condition, a, b) => self.select(condition, a, b)?,
+        }))
+    }
+
+    fn unary(&mut self, op: UnaryOp, a: NodeId) -> Result<Vector, Full> {
+        let held = self.held(a)?;
+        let x = held.register();
+        let d = match op {
+            UnaryOp::Neg => {
+                let sign = Source::Pool(self.constant(SIGN));
+                self.fresh(XOR, x, sign)?
+            }
+            UnaryOp::Abs => {
+                let magnitude = Source::Pool(self.constant(MAGNITUDE));
+                self.fresh(AND, x, magnitude)?
+            }
+            UnaryOp::Sqrt => {
+                let d = self.take()?;
+                let code = self.wide(SQRT);
+                let root = Instruction::with2(code, self.vector(d), self.vector(x))?;
+                self.push(root);
+                d
+            }
+            UnaryOp::Floor | UnaryOp::Ceil => {
+                let how = if op == UnaryOp::Floor { DOWN } else { UP };
+                let d = self.take()?;
+                let code = self.wide(ROUND);
+                let whole = Instruction::with3(code, self.vector(d), self.vector(x), how)?;
+                self.push(whole);
+                d
+            }
+            UnaryOp::Exp => self.exp(x)?,
+            UnaryOp::Tanh => self.tanh(x)?,
+            _ => return Err(Full),
+        };
+        self.done(held, a);
+        Ok(d)
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: NodeId, b: NodeId) -> Result<Vector, Full> {
+        let is_pooled = |source| matches!(source, Source::Pool(_));
+        let (a, b, wide) = match op {
+            // The only operand that may be in memory is the last.
+            BinaryOp::Add if is_pooled(self.source(a)?) => (b, a, ADD),
+            BinaryOp::Mul if is_pooled(self.source(a)?) => (b, a, MUL),
+            BinaryOp::Add => (a, b, ADD),
+            BinaryOp::Mul => (a, b, MUL),
+            BinaryOp::Sub => (a, b, SUB),
+            BinaryOp::Div => (a, b, DIV),
+            BinaryOp::Min => return self.extreme(MIN, a, b),
+            BinaryOp::Max => return self.extreme(MAX, a, b),
+            _ => return Err(Full),
+        };
+        let held = self.held(a)?;
+        let other = self.source(b)?;
+        let d = self.fresh(wide, held.register(), other)?;
+        self.done(held, a);
+        self.used(b);
+        Ok(d)
+    }
+
+    /// The smaller or the greater, or NaN if one is. The instruction answers its last operand if either is NaN.
+    fn extreme(&mut self, wide: Wide, a: NodeId, b: NodeId) -> Result<Vector, Full> {
+        let is_number = match self.source(b)? {
+            Source::Pool(index) => !f32::from_bits(self.bits_of(index)).is_nan(),
+            Source::Vector(_) => false,
+        };
+        let held = self.held(b)?;
+        let (b_register, other) = (held.register(), self.source(a)?);
+        let d = self.fresh(wide, b_register, other)?;
+        if !is_number {
+            let is_nan = self.mask(b_register, Source::Vector(b_register), UNORDERED)?;
+            self.blend(d, is_nan, d, Source::Vector(b_register))?;
+            self.give_mask(is_nan);
+        }
+        self.done(held, b);
+        self.used(a);
+        Ok(d)
+    }
+
+    /// All bits where it is true, none where it is not.
+    fn compare(&mut self, op: CompareOp, a: NodeId, b: NodeId) -> Result<Vector, Full> {
+        let how = match op {
+            CompareOp::Eq => EQUAL,
+            CompareOp::Ne => NOT_EQUAL,
+            CompareOp::Lt => LESS,
+            CompareOp::Le => LESS_OR_EQUAL,
+            CompareOp::Gt => GREATER,
+            CompareOp::Ge => GREATER_OR_EQUAL,
+            _ => return Err(Full),
+        };
+        let held = self.held(a)?;
+        let other = self.source(b)?;
+        let d = match self.mask(held.register(), other, how)? {
+            Mask::Vector(register) => register,
+            Mask::Bits => {
+                let d = self.take()?;
+                let code = Code::EVEX_Vpmovm2d_zmm_kr;
+                let spread = Instruction::with2(code, self.vector(d), MASK)?;
+                self.push(spread);
+                d
+            }
+        };
+        self.done(held, a);
+        self.used(b);
+        Ok(d)
+    }
+
+    fn select(&mut self, condition: NodeId, a: NodeId, b: NodeId) -> Result<Vector, Full> {
+        let Source::Vector(truth) = self.source(condition)? else {
+            return Err(Full);
+        };
+        let mask = match self.is_512 {
+            true => {
+                let code = Code::EVEX_Vpmovd2m_kr_zmm;
+                let bits = Instruction::with2(code, MASK, self.vector(truth))?;
+                self.push(bits);
+                Mask::Bits
+            }
+            false => Mask::Vector(truth),
+        };
+        let held = self.held(b)?;
+        let other = self.source(a)?;
+        let d = self.take()?;
+        self.blend(d, mask, held.register(), other)?;
+        self.done(held, b);
+        self.used(a);
+        self.used(condition);
+        Ok(d)
+    }
+
+    /// A node in a register.
+    fn held(&mut self, id: NodeId) -> Result<Held, Full> {
+        match self.source(id)? {
+            Source::Vector(register) => Ok(Held::Own(register)),
+            Source::Pool(index) => Ok(Held::Lent(self.filled(index)?)),
+        }
+    }
+
+    /// The node was read once.
+    fn done(&mut self, held: Held, id: NodeId) {
+        if let Held::Lent(register) = held {
+            self.give(register);
+        }
+        self.used(id);
+    }
+
+    /// `d = a op b`.
+    pub(super) fn three(
+        &mut self,
+        wide: Wide,
+        d: Vector,
+        a: Vector,
+        b: Source,
+    ) -> Result<(), Full> {
+        let (code, d, a) = (self.wide(wide), self.vector(d), self.vector(a));
+        let instruction = match b {
+            Source::Vector(b) => Instruction::with3(code, d, a, self.vector(b))?,
+            Source::Pool(index) => Instruction::with3(code, d, a, self.pooled(index))?,
+        };
+        self.push(instruction);
+        Ok(())
+    }
+
+    /// `a op b` in a register of its own.
+    fn fresh(&mut self, wide: Wide, a: Vector, b: Source) -> Result<Vector, Full> {
+        let d = self.take()?;
+        self.three(wide, d, a, b)?;
+        Ok(d)
+    }
+
+    pub(super) fn plus(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+        self.three(ADD, d, a, b)
+    }
+
+    pub(super) fn minus(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+        self.three(SUB, d, a, b)
+    }
+
+    pub(super) fn times(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+        self.three(MUL, d, a, b)
+    }
+
+    pub(super) fn over(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+        self.three(DIV, d, a, b)
+    }
+
+    /// The smaller; b if either is NaN.
+    pub(super) fn least(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+        self.three(MIN, d, a, b)
+    }
+
+    /// The greater; b if either is NaN.
+    pub(super) fn greatest(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+        self.three(MAX, d, a, b)
+    }
+
+    pub(super) fn and(&mut self, d: Vector, a: Vector, bits: u32) -> Result<(), Full> {
+        let bits = Source::Pool(self.constant(bits));
+        self.three(AND, d, a, bits)
+    }
+
+    pub(super) fn or(&mut self, d: Vector, a: Vector, b: Vector) -> Result<(), Full> {
+        self.three(OR, d, a, Source::Vector(b))
+    }
+
+    /// `d = d * a + b`.
+    pub(super) fn times_plus(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+        self.three(FMA_213, d, a, b)
+    }
+
+    /// `d = a * b + d`.
+    pub(super) fn plus_product(&mut self, d: Vector, a: Vector, b: Source) -> Result<(), Full> {
+        self.three(FMA_231, d, a, b)
+    }
+
+    /// A constant in every lane of a register.
+    pub(super) fn filled(&mut self, index: u32) -> Result<Vector, Full> {
+        let d = self.take()?;
+        let (to, mut from) = (self.vector(d), self.pooled(index));
+        let code = match self.is_512 {
+            true => {
+                from.is_broadcast = false;
+                self.wide(BROADCAST)
+            }
+            false => Code::VEX_Vmovups_ymm_ymmm256,
+        };
+        self.push(Instruction::with2(code, to, from)?);
+        Ok(d)
+    }
+
+    /// A value in every lane of a register.
+    pub(super) fn filled_with(&mut self, value: f32) -> Result<Vector, Full> {
+        let index = self.constant(value.to_bits());
+        self.filled(index)
+    }
+
+    /// Where `a` is less than `b`.
+    pub(super) fn is_less(&mut self, a: Vector, b: Source) -> Result<Mask, Full> {
+        self.mask(a, b, LESS)
+    }
+
+    fn mask(&mut self, a: Vector, b: Source, how: u32) -> Result<Mask, Full> {
+        let (code, d, mask) = match self.is_512 {
+            true => (
+                Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
+                MASK,
+                Mask::Bits,
+            ),
+            false => {
+                let d = self.take()?;
+                let code = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
+                (code, self.vector(d), Mask::Vector(d))
+            }
+        };
+        let a = self.vector(a);
+        let instruction = match b {
+            Source::Vector(b) => Instruction::with4(code, d, a, self.vector(b), how)?,
+            Source::Pool(index) => Instruction::with4(code, d, a, self.pooled(index), how)?,
+        };
+        self.push(instruction);
+        Ok(mask)
+    }
+
+    pub(super) fn give_mask(&mut self, mask: Mask) {
+        if let Mask::Vector(register) = mask {
+            self.give(register);
+        }
+    }
+
+    /// `d = a`, but `b` where the mask is set.
+    pub(super) fn blend(
+        &mut self,
+        d: Vector,
+        mask: Mask,
+        a: Vector,
+        b: Source,
+    ) -> Result<(), Full> {
+        let (d, a) = (self.vector(d), self.vector(a));
+        let instruction = match mask {
+            Mask::Bits => {
+                let code = Code::EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32;
+                let mut blend = match b {
+                    Source::Vector(b) => Instruction::with3(code, d, a, self.vector(b))?,
+                    Source::Pool(index) => Instruction::with3(code, d, a, self.pooled(index))?,
+                };
+                blend.set_op_mask(MASK);
+                blend
+            }
+            Mask::Vector(mask) => {
+                let (code, mask) = (Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm, self.vector(mask));
+                match b {
+                    Source::Vector(b) => Instruction::with4(code, d, a, self.vector(b), mask)?,
+                    Source::Pool(index) => {
+                        Instruction::with4(code, d, a, self.pooled(index), mask)?
+                    }
+                }
+            }
+        };
+        self.push(instruction);
+        Ok(())
+    }
+}
+
+/// Some of the lanes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mask {
+    /// In the mask register, until the next comparison.
+    Bits,
+    /// All bits of a lane's element, or none.
+    Vector(Vector),
+}

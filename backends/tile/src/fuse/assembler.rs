@@ -1,0 +1,433 @@
+//! Instructions of either width, registers, constants, and the loop around them.
+
+use iced_x86::{
+    BlockEncoder, BlockEncoderOptions, Code, IcedError, Instruction, InstructionBlock,
+    MemoryOperand, Register,
+};
+
+use super::{Node, NodeId, Recipe};
+use crate::level::Level;
+use crate::plan::SlotId;
+
+/// There are no more registers, or the encoder refuses an instruction.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+impl From<IcedError> for Full {
+    fn from(_: IcedError) -> Self {
+        Full
+    }
+}
+
+/// The codes of an instruction with 512-bit and with 256-bit registers.
+pub(super) type Wide = (Code, Code);
+
+/// A vector register, by its number.
+pub(super) type Vector = u8;
+
+/// Where an instruction finds its last operand.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Source {
+    Vector(Vector),
+    /// A constant.
+    Pool(u32),
+}
+
+/// Where a node is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Place {
+    /// It is not computed, or no longer needed.
+    Nowhere,
+    Vector(Vector),
+    /// In a register for the whole loop.
+    Fixed(Vector),
+    Pool(u32),
+}
+
+/// Arguments: the slots, how many lanes, the constants.
+const SLOTS: Register = Register::RDI;
+const LANES: Register = Register::RSI;
+const POOL: Register = Register::RDX;
+/// The lane, and the lane that the whole vectors end at.
+const LANE: Register = Register::RAX;
+const END: Register = Register::RCX;
+/// For where tiles lie. Those from the fifth on are the caller's and are saved.
+const POINTERS: [Register; 10] = [
+    Register::R8,
+    Register::R9,
+    Register::R10,
+    Register::R11,
+    Register::RBX,
+    Register::RBP,
+    Register::R12,
+    Register::R13,
+    Register::R14,
+    Register::R15,
+];
+const POINTERS_FREE: usize = 4;
+
+/// Of 256 bits: the mask of the last lanes, as there are no mask registers.
+const LAST_LANES: Vector = 15;
+
+/// In front of the constants of 256-bit loops: eight times all bits and eight times none, of which a part makes [`LAST_LANES`].
+const MASKS: usize = 16;
+
+pub(super) struct Assembler {
+    pub(super) is_512: bool,
+    code: Vec<Instruction>,
+    pool: Vec<u32>,
+    free: Vec<Vector>,
+    places: Vec<Place>,
+    /// How often each node is still read.
+    uses: Vec<u16>,
+    /// Which register holds the address of a slot.
+    pointers: Vec<(SlotId, Register)>,
+    /// Are these the last lanes, which do not fill a vector?
+    is_tail: bool,
+    labels: u64,
+}
+
+impl Assembler {
+    pub(super) fn new(level: Level) -> Option<Self> {
+        let is_512 = match level {
+            Level::Base => return None,
+            Level::V3 => false,
+            Level::V4 => true,
+        };
+        Some(Self {
+            is_512,
+            code: Vec::new(),
+            pool: Vec::new(),
+            free: Vec::new(),
+            places: Vec::new(),
+            uses: Vec::new(),
+            pointers: Vec::new(),
+            is_tail: false,
+            labels: 0,
+        })
+    }
+
+    /// Lanes of a vector.
+    fn width(&self) -> i32 {
+        if self.is_512 { 16 } else { 8 }
+    }
+
+    /// The whole function.
+    pub(super) fn function(&mut self, recipe: &Recipe) -> Result<(), Full> {
+        self.take_pointers(recipe)?;
+        let saved: Vec<Register> = self
+            .pointers
+            .iter()
+            .skip(POINTERS_FREE)
+            .map(|(_, register)| *register)
+            .collect();
+        for &register in &saved {
+            self.push(Instruction::with1(Code::Push_r64, register)?);
+        }
+        for (slot, register) in self.pointers.clone() {
+            self.address(register, slot)?;
+        }
+        self.free = match self.is_512 {
+            true => (0..32).rev().collect(),
+            false => (0..LAST_LANES).rev().collect(),
+        };
+        let fixed = self.scalars(recipe)?;
+        let free = self.free.clone();
+
+        let width = self.width();
+        let (again, rest, end) = (self.label(), self.label(), self.label());
+        self.push(Instruction::with2(
+            Code::Xor_r32_rm32,
+            Register::EAX,
+            Register::EAX,
+        )?);
+        self.push(Instruction::with2(Code::Mov_r64_rm64, END, LANES)?);
+        self.push(Instruction::with2(Code::And_rm64_imm8, END, -width)?);
+        self.push(Instruction::with_branch(Code::Je_rel32_64, rest)?);
+        self.at(again);
+        self.body(recipe, &fixed)?;
+        self.push(Instruction::with2(Code::Add_rm64_imm8, LANE, width)?);
+        self.push(Instruction::with2(Code::Cmp_r64_rm64, LANE, END)?);
+        self.push(Instruction::with_branch(Code::Jb_rel32_64, again)?);
+
+        self.at(rest);
+        self.push(Instruction::with2(Code::Sub_r64_rm64, LANES, LANE)?);
+        self.push(Instruction::with_branch(Code::Je_rel32_64, end)?);
+        self.free = free;
+        self.mask_of_the_last()?;
+        self.is_tail = true;
+        self.body(recipe, &fixed)?;
+
+        self.at(end);
+        self.push(Instruction::with(Code::VEX_Vzeroupper));
+        for &register in saved.iter().rev() {
+            self.push(Instruction::with1(Code::Pop_r64, register)?);
+        }
+        self.push(Instruction::with(Code::Retnq));
+        Ok(())
+    }
+
+    /// The code, for any address, and its constants.
+    pub(super) fn finish(self) -> Result<(Vec<u8>, Box<[u32]>), Full> {
+        let block = InstructionBlock::new(&self.code, 0);
+        let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)?;
+        let constants = match self.is_512 {
+            true => self.pool,
+            false => {
+                let masks = (0..MASKS).map(|lane| if lane < 8 { u32::MAX } else { 0 });
+                let copies = self.pool.iter().flat_map(|bits| [*bits; 8]);
+                masks.chain(copies).collect()
+            }
+        };
+        Ok((encoded.code_buffer, constants.into_boxed_slice()))
+    }
+
+    fn take_pointers(&mut self, recipe: &Recipe) -> Result<(), Full> {
+        let read = recipe.nodes.iter().filter_map(|node| match node {
+            Node::Lanes(slot) => Some(*slot),
+            _ => None,
+        });
+        let written = recipe.outputs.iter().map(|(_, slot)| *slot);
+        for slot in read.chain(written) {
+            if self.pointers.iter().any(|(taken, _)| *taken == slot) {
+                continue;
+            }
+            let register = POINTERS.get(self.pointers.len()).ok_or(Full)?;
+            self.pointers.push((slot, *register));
+        }
+        Ok(())
+    }
+
+    /// Puts scalars into every lane of registers that stay.
+    fn scalars(&mut self, recipe: &Recipe) -> Result<Vec<Place>, Full> {
+        let mut places = vec![Place::Nowhere; recipe.nodes.len()];
+        for (node, place) in recipe.nodes.iter().zip(&mut places) {
+            match *node {
+                Node::Scalar(slot) => {
+                    let register = self.take()?;
+                    self.address(END, slot)?;
+                    let scalar = MemoryOperand::with_base(END);
+                    let (to, broadcast) = (self.vector(register), self.wide(BROADCAST));
+                    self.push(Instruction::with2(broadcast, to, scalar)?);
+                    *place = Place::Fixed(register);
+                }
+                Node::Const(value) => *place = Place::Pool(self.constant(value.to_bits())),
+                _ => {}
+            }
+        }
+        Ok(places)
+    }
+
+    /// All nodes for the lanes of one vector, each as late as it can be, and what is written.
+    fn body(&mut self, recipe: &Recipe, fixed: &[Place]) -> Result<(), Full> {
+        self.places = fixed.to_vec();
+        self.uses = vec![0; recipe.nodes.len()];
+        for node in &recipe.nodes {
+            for operand in node.operands() {
+                self.uses[usize::from(operand)] += 1;
+            }
+        }
+        for (node, _) in &recipe.outputs {
+            self.uses[usize::from(*node)] += 1;
+        }
+        for (id, node) in recipe.nodes.iter().enumerate() {
+            if self.uses[id] == 0 {
+                continue;
+            }
+            for operand in node.operands() {
+                self.bring(recipe, operand)?;
+            }
+            if let Some(register) = self.node(*node)? {
+                self.places[id] = Place::Vector(register);
+                let outputs = recipe.outputs.iter();
+                for (_, slot) in outputs.filter(|(written, _)| usize::from(*written) == id) {
+                    self.write(*slot, register)?;
+                    self.used(id as NodeId);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the lanes of a tile, where they are not read yet.
+    fn bring(&mut self, recipe: &Recipe, id: NodeId) -> Result<(), Full> {
+        let (Node::Lanes(slot), Place::Nowhere) =
+            (recipe.nodes[usize::from(id)], self.places[usize::from(id)])
+        else {
+            return Ok(());
+        };
+        let register = self.take()?;
+        let (to, from) = (self.vector(register), self.lanes_at(slot)?);
+        let instruction = match (self.is_512, self.is_tail) {
+            (true, is_tail) => {
+                let code = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
+                let mut load = Instruction::with2(code, to, from)?;
+                if is_tail {
+                    load.set_op_mask(Register::K1);
+                    load.set_zeroing_masking(true);
+                }
+                load
+            }
+            (false, false) => Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, to, from)?,
+            (false, true) => {
+                let mask = self.vector(LAST_LANES);
+                Instruction::with3(Code::VEX_Vmaskmovps_ymm_ymm_m256, to, mask, from)?
+            }
+        };
+        self.push(instruction);
+        self.places[usize::from(id)] = Place::Vector(register);
+        Ok(())
+    }
+
+    fn write(&mut self, slot: SlotId, register: Vector) -> Result<(), Full> {
+        let (from, to) = (self.vector(register), self.lanes_at(slot)?);
+        let instruction = match (self.is_512, self.is_tail) {
+            (true, is_tail) => {
+                let code = Code::EVEX_Vmovups_zmmm512_k1z_zmm;
+                let mut store = Instruction::with2(code, to, from)?;
+                if is_tail {
+                    store.set_op_mask(Register::K1);
+                }
+                store
+            }
+            (false, false) => Instruction::with2(Code::VEX_Vmovups_ymmm256_ymm, to, from)?,
+            (false, true) => {
+                let mask = self.vector(LAST_LANES);
+                Instruction::with3(Code::VEX_Vmaskmovps_m256_ymm_ymm, to, mask, from)?
+            }
+        };
+        self.push(instruction);
+        Ok(())
+    }
+
+    /// Of as many lanes as are left, which is in the register of lanes.
+    fn mask_of_the_last(&mut self) -> Result<(), Full> {
+        if self.is_512 {
+            let ones = Instruction::with2(Code::Mov_r32_imm32, Register::ECX, -1_i32)?;
+            self.push(ones);
+            let (to, count) = (Register::ECX, Register::ESI);
+            self.push(Instruction::with3(
+                Code::VEX_Bzhi_r32_rm32_r32,
+                to,
+                to,
+                count,
+            )?);
+            let mask = Instruction::with2(Code::VEX_Kmovw_kr_r32, Register::K1, Register::ECX)?;
+            self.push(mask);
+        } else {
+            // So many elements before the first mask of none.
+            let none = 8 * size_of::<u32>() as i64;
+            self.push(Instruction::with1(Code::Neg_rm64, LANES)?);
+            let from = MemoryOperand::new(POOL, LANES, 4, none, 1, false, Register::None);
+            let to = self.vector(LAST_LANES);
+            let code = Code::VEX_Vmovups_ymm_ymmm256;
+            self.push(Instruction::with2(code, to, from)?);
+        }
+        Ok(())
+    }
+
+    /// The address in a slot.
+    fn address(&mut self, to: Register, slot: SlotId) -> Result<(), Full> {
+        let from = MemoryOperand::with_base_displ(SLOTS, 8 * i64::from(slot));
+        self.push(Instruction::with2(Code::Mov_r64_rm64, to, from)?);
+        Ok(())
+    }
+
+    fn lanes_at(&self, slot: SlotId) -> Result<MemoryOperand, Full> {
+        let found = self.pointers.iter().find(|(known, _)| *known == slot);
+        let (_, base) = found.ok_or(Full)?;
+        Ok(MemoryOperand::with_base_index_scale(*base, LANE, 4))
+    }
+
+    fn label(&mut self) -> u64 {
+        self.labels += 1;
+        self.labels
+    }
+
+    /// The next instruction is at the label.
+    fn at(&mut self, label: u64) {
+        // Any instruction bears one: an empty one, as there may be two labels at a place.
+        let mut here = Instruction::with(Code::Nopd);
+        here.set_ip(label);
+        self.code.push(here);
+    }
+
+    pub(super) fn push(&mut self, instruction: Instruction) {
+        self.code.push(instruction);
+    }
+
+    pub(super) fn wide(&self, (of_512, of_256): Wide) -> Code {
+        if self.is_512 { of_512 } else { of_256 }
+    }
+
+    pub(super) fn vector(&self, register: Vector) -> Register {
+        let first = if self.is_512 {
+            Register::ZMM0
+        } else {
+            Register::YMM0
+        };
+        first + u32::from(register)
+    }
+
+    /// A register that nobody uses.
+    pub(super) fn take(&mut self) -> Result<Vector, Full> {
+        self.free.pop().ok_or(Full)
+    }
+
+    pub(super) fn give(&mut self, register: Vector) {
+        debug_assert!(!self.free.contains(&register));
+        self.free.push(register);
+    }
+
+    /// The place of a constant.
+    pub(super) fn constant(&mut self, bits: u32) -> u32 {
+        let known = self.pool.iter().position(|found| *found == bits);
+        known.unwrap_or_else(|| {
+            self.pool.push(bits);
+            self.pool.len() - 1
+        }) as u32
+    }
+
+    pub(super) fn bits_of(&self, index: u32) -> u32 {
+        self.pool[index as usize]
+    }
+
+    pub(super) fn pool(&mut self, value: f32) -> Source {
+        Source::Pool(self.constant(value.to_bits()))
+    }
+
+    /// Where a constant is, as the operand of an instruction: in every lane.
+    pub(super) fn pooled(&self, index: u32) -> MemoryOperand {
+        let index = i64::from(index);
+        match self.is_512 {
+            true => MemoryOperand::new(POOL, Register::None, 1, 4 * index, 1, true, Register::None),
+            false => MemoryOperand::with_base_displ(POOL, 4 * MASKS as i64 + 32 * index),
+        }
+    }
+
+    /// Where a node is.
+    pub(super) fn source(&self, id: NodeId) -> Result<Source, Full> {
+        match self.places[usize::from(id)] {
+            Place::Vector(register) | Place::Fixed(register) => Ok(Source::Vector(register)),
+            Place::Pool(index) => Ok(Source::Pool(index)),
+            Place::Nowhere => Err(Full),
+        }
+    }
+
+    /// A node has been read once more: its register is free after the last time.
+    pub(super) fn used(&mut self, id: NodeId) {
+        let index = usize::from(id);
+        self.uses[index] -= 1;
+        if self.uses[index] == 0
+            && let Place::Vector(register) = self.places[index]
+        {
+            self.places[index] = Place::Nowhere;
+            self.give(register);
+        }
+    }
+}
+
+pub(super) const BROADCAST: Wide = (
+    Code::EVEX_Vbroadcastss_zmm_k1z_xmmm32,
+    Code::VEX_Vbroadcastss_ymm_m32,
+);

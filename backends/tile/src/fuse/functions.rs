@@ -1,0 +1,137 @@
+//! Exponentials and what is made of them, operation by operation as [`crate::math::f32`] has them, so that a value does not
+//! depend on whether it was fused.
+
+use iced_x86::{Code, Instruction};
+
+use super::arithmetic::{MAGNITUDE, SIGN};
+use super::assembler::{Assembler, Full, Source, Vector, Wide};
+use crate::math::f32::{EXP, LN_2, LOG2_E, TANH, WHOLE};
+
+/// x times two to the power of the last operand; of 512 bits only.
+const SCALE: Code = Code::EVEX_Vscalefps_zmm_k1z_zmm_zmmm512b32_er;
+
+impl Assembler {
+    /// e^x of any x, in a register of its own.
+    pub(super) fn exp(&mut self, x: Vector) -> Result<Vector, Full> {
+        // What is NaN stays it: the instructions answer their last operand.
+        let held = self.filled_with(-104.0)?;
+        self.greatest(held, held, Source::Vector(x))?;
+        let most = self.filled_with(89.0)?;
+        self.least(held, most, Source::Vector(held))?;
+        self.give(most);
+        let found = self.exp_within(held)?;
+        self.give(held);
+        Ok(found)
+    }
+
+    /// e^x of an x from -104 to 89, or NaN, which is used up.
+    fn exp_within(&mut self, x: Vector) -> Result<Vector, Full> {
+        let whole = self.filled_with(WHOLE)?;
+        let log2_e = self.pool(LOG2_E);
+        self.plus_product(whole, x, log2_e)?;
+        let n = self.take()?;
+        let offset = self.pool(WHOLE);
+        self.minus(n, whole, offset)?;
+        for part in LN_2 {
+            let part = self.pool(-part);
+            self.plus_product(x, n, part)?;
+        }
+        let p = self.polynomial(&EXP, x)?;
+        let square = self.take()?;
+        self.times(square, x, Source::Vector(x))?;
+        self.times_plus(p, square, Source::Vector(x))?;
+        let one = self.pool(1.0);
+        self.plus(p, p, one)?;
+        self.give(square);
+        if self.is_512 {
+            let (p, n) = (self.vector(p), self.vector(n));
+            self.push(Instruction::with3(SCALE, p, p, n)?);
+        } else {
+            self.scale_in_halves(p, whole, n)?;
+        }
+        self.give(n);
+        self.give(whole);
+        Ok(p)
+    }
+
+    /// p times two to the power that `whole` has in its low bits, in two steps, so that subnormal results are right. Uses
+    /// both others up.
+    fn scale_in_halves(&mut self, p: Vector, whole: Vector, half: Vector) -> Result<(), Full> {
+        const MINUS: Wide = (Code::INVALID, Code::VEX_Vpsubd_ymm_ymm_ymmm256);
+        const PLUS: Wide = (Code::INVALID, Code::VEX_Vpaddd_ymm_ymm_ymmm256);
+        let offset = Source::Pool(self.constant(WHOLE.to_bits()));
+        self.three(MINUS, whole, whole, offset)?;
+        let (n, h) = (self.vector(whole), self.vector(half));
+        self.push(Instruction::with3(
+            Code::VEX_Vpsrad_ymm_ymm_imm8,
+            h,
+            n,
+            1_u32,
+        )?);
+        self.three(MINUS, whole, whole, Source::Vector(half))?;
+        for part in [half, whole] {
+            let bias = Source::Pool(self.constant(127));
+            self.three(PLUS, part, part, bias)?;
+            let register = self.vector(part);
+            self.push(Instruction::with3(
+                Code::VEX_Vpslld_ymm_ymm_imm8,
+                register,
+                register,
+                23_u32,
+            )?);
+            self.times(p, p, Source::Vector(part))?;
+        }
+        Ok(())
+    }
+
+    /// The first coefficient times x, plus the next, times x, and so on.
+    fn polynomial(&mut self, coefficients: &[f32], x: Vector) -> Result<Vector, Full> {
+        let (first, rest) = coefficients.split_first().ok_or(Full)?;
+        let p = self.filled_with(*first)?;
+        for coefficient in rest {
+            let coefficient = self.pool(*coefficient);
+            self.times_plus(p, x, coefficient)?;
+        }
+        Ok(p)
+    }
+
+    /// tanh x, in a register of its own.
+    pub(super) fn tanh(&mut self, x: Vector) -> Result<Vector, Full> {
+        let square = self.take()?;
+        self.times(square, x, Source::Vector(x))?;
+        let near = self.polynomial(&TANH, square)?;
+        self.times(near, near, Source::Vector(square))?;
+        self.times_plus(near, x, Source::Vector(x))?;
+        self.give(square);
+
+        let t = self.take()?;
+        self.and(t, x, MAGNITUDE)?;
+        let most = self.filled_with(10.0)?;
+        self.least(t, most, Source::Vector(t))?;
+        self.give(most);
+        let twice = self.take()?;
+        self.plus(twice, t, Source::Vector(t))?;
+        let power = self.exp_within(twice)?;
+        let one = self.pool(1.0);
+        self.plus(power, power, one)?;
+        let far = self.filled_with(2.0)?;
+        self.over(far, far, Source::Vector(power))?;
+        let ones = self.filled_with(1.0)?;
+        self.minus(far, ones, Source::Vector(far))?;
+        self.give(ones);
+        // With the sign of x.
+        self.and(far, far, MAGNITUDE)?;
+        self.and(power, x, SIGN)?;
+        self.or(far, far, power)?;
+        self.give(power);
+        self.give(twice);
+
+        let limit = self.pool(0.55);
+        let is_near = self.is_less(t, limit)?;
+        self.blend(far, is_near, far, Source::Vector(near))?;
+        self.give_mask(is_near);
+        self.give(t);
+        self.give(near);
+        Ok(far)
+    }
+}

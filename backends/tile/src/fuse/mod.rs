@@ -1,0 +1,132 @@
+//! Several operations in one loop, in the processor's own code.
+//!
+//! A loop over a tile for every operation reads and writes the first cache each time, and computes while no memory moves. Where
+//! the processor is known to this module, operations on `f32` that follow from one another become one loop instead, whose values
+//! stay in registers. It is an instruction like any other: what it reads and writes are slots.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `assembler` | instructions of either width, registers, constants |
+//! | `arithmetic` | what each operation becomes |
+//! | `functions` | exponentials and what is made of them, to the bit as [`crate::math`] has them |
+//!
+//! Where there is no code (another processor, more values than registers, memory that must not be executed), the tiles serve.
+//! Both round alike: nothing that users write is contracted.
+
+mod arithmetic;
+mod assembler;
+mod functions;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use memmap2::{Mmap, MmapMut};
+use millstream_ir::{BinaryOp, CompareOp, UnaryOp};
+
+use crate::level::Level;
+use crate::plan::SlotId;
+use assembler::Assembler;
+
+/// Index of a node.
+pub(crate) type NodeId = u16;
+
+/// A value of a fused loop.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Node {
+    /// Elements of a tile.
+    Lanes(SlotId),
+    /// One element for all lanes.
+    Scalar(SlotId),
+    Const(f32),
+    Unary(UnaryOp, NodeId),
+    Binary(BinaryOp, NodeId, NodeId),
+    Compare(CompareOp, NodeId, NodeId),
+    /// Where the first, a comparison, is true the second, else the third.
+    Select(NodeId, NodeId, NodeId),
+}
+
+impl Node {
+    pub(crate) fn operands(self) -> impl Iterator<Item = NodeId> {
+        let (all, count) = match self {
+            Node::Lanes(_) | Node::Scalar(_) | Node::Const(_) => ([0; 3], 0),
+            Node::Unary(_, a) => ([a, 0, 0], 1),
+            Node::Binary(_, a, b) | Node::Compare(_, a, b) => ([a, b, 0], 2),
+            Node::Select(a, b, c) => ([a, b, c], 3),
+        };
+        all.into_iter().take(count)
+    }
+}
+
+/// What a fused loop computes: `f32` throughout, each node of those before it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recipe {
+    pub(crate) nodes: Vec<Node>,
+    /// Which nodes are written, and where to.
+    pub(crate) outputs: Vec<(NodeId, SlotId)>,
+}
+
+/// Can a fused loop do this to one value?
+pub(crate) fn has_unary(op: UnaryOp) -> bool {
+    use UnaryOp::{Abs, Ceil, Exp, Floor, Neg, Sqrt, Tanh};
+    matches!(op, Neg | Abs | Sqrt | Exp | Tanh | Floor | Ceil)
+}
+
+/// Can a fused loop do this to two values?
+pub(crate) fn has_binary(op: BinaryOp) -> bool {
+    use BinaryOp::{Add, Div, Max, Min, Mul, Sub};
+    matches!(op, Add | Sub | Mul | Div | Min | Max)
+}
+
+/// Is there code for loops at this level?
+pub(crate) fn is_for(level: Level) -> bool {
+    level != Level::Base
+}
+
+/// How a fused loop is entered: the slots of the machine, how many lanes, its constants.
+type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, *const u32);
+
+/// A loop in memory that may be executed and no longer written.
+pub(crate) struct Fused {
+    /// Holds what `entry` points to.
+    _code: Mmap,
+    entry: Entry,
+    constants: Box<[u32]>,
+}
+
+impl Fused {
+    /// Compiles a loop, unless it has more values at a time than there are registers, or the system has no memory to execute.
+    pub(crate) fn compile(recipe: &Recipe, level: Level) -> Option<Self> {
+        let mut assembler = Assembler::new(level)?;
+        assembler.function(recipe).ok()?;
+        let (code, constants) = assembler.finish().ok()?;
+        let mut memory = MmapMut::map_anon(code.len()).ok()?;
+        memory.copy_from_slice(&code);
+        let memory = memory.make_exec().ok()?;
+        // SAFETY: the code is a function of this type; it is position independent and lives as long as `_code`.
+        let entry = unsafe { std::mem::transmute::<*const u8, Entry>(memory.as_ptr()) };
+        Some(Self {
+            _code: memory,
+            entry,
+            constants,
+        })
+    }
+
+    /// Runs the loop over so many lanes.
+    ///
+    /// # Safety
+    /// The processor has the level that it was compiled for. The recipe's slots are among `slots`, and point to as many
+    /// elements as there are lanes, or to one. What is written overlaps nothing that is read.
+    #[inline]
+    pub(crate) unsafe fn run(&self, slots: &[*mut u8], n: usize) {
+        // SAFETY: the caller's promises; the constants are those of the code.
+        unsafe { (self.entry)(slots.as_ptr(), n, self.constants.as_ptr()) }
+    }
+}
+
+impl fmt::Debug for Fused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fused({} bytes)", self._code.len())
+    }
+}
