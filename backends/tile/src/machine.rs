@@ -201,7 +201,7 @@ impl<'a> Machine<'a> {
                         at(instruction.b),
                         at(instruction.c),
                     );
-                    let n = if instruction.one { 1 } else { n };
+                    let n = instruction.fixed.map_or(n, usize::from);
                     // SAFETY: the plan gives every instruction slots of its type, of which the first overlaps no other, with
                     // room for the lanes of a tile; what was placed stays in its binding.
                     unsafe { (instruction.run)(d, a, b, c, n) };

@@ -57,8 +57,8 @@ pub(crate) struct Loop {
     pub(crate) a: SlotId,
     pub(crate) b: SlotId,
     pub(crate) c: SlotId,
-    /// It is for one element, whatever the lanes are.
-    pub(crate) one: bool,
+    /// How many elements it is for, if not as many as there are lanes.
+    pub(crate) fixed: Option<u8>,
 }
 
 /// How often something changes its place.

@@ -24,7 +24,7 @@ impl Builder<'_> {
             a,
             b,
             c,
-            one,
+            fixed: one.then_some(1),
         }));
     }
 

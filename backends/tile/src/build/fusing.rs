@@ -8,12 +8,22 @@ use std::ops::Range;
 use millstream_ir::nest::{Op, ValueId};
 
 use super::{Builder, Unfit};
+use crate::plan::Accumulator;
 
 /// A body in the order in which it is computed.
 pub(super) struct Arranged {
     pub(super) body: Vec<ValueId>,
     /// The part of it that may become one loop.
     pub(super) fused: Range<usize>,
+}
+
+/// What a pass is for.
+pub(super) struct Reduces<'a> {
+    /// Its reductions, and the accumulator of each.
+    pub(super) values: &'a [usize],
+    pub(super) accumulators: &'a [Accumulator],
+    /// What its stores take.
+    pub(super) stored: &'a [ValueId],
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -26,10 +36,10 @@ impl Builder<'_> {
         &mut self,
         _: &[ValueId],
         _: Range<usize>,
-        _: &[ValueId],
+        _: &Reduces<'_>,
         _: &[(ValueId, usize)],
-    ) -> Result<(), Unfit> {
-        Ok(())
+    ) -> Result<Vec<usize>, Unfit> {
+        Ok(Vec::new())
     }
 }
 
@@ -42,7 +52,7 @@ mod here {
     use super::*;
     use crate::build::target_of;
     use crate::fuse::{self, Fused, Node, NodeId, Recipe};
-    use crate::plan::Instruction;
+    use crate::plan::{Instruction, Loop};
 
     /// With fewer operations a loop is not worth its code.
     const OPERATIONS_MIN: usize = 2;
@@ -144,13 +154,14 @@ mod here {
         }
 
         /// Emits the loop; where there is none, its values one by one.
+        /// Answers the reductions that are folded in it.
         pub(in crate::build) fn fuse(
             &mut self,
             body: &[ValueId],
             fused: Range<usize>,
-            roots: &[ValueId],
+            reduces: &Reduces<'_>,
             directs: &[(ValueId, usize)],
-        ) -> Result<(), Unfit> {
+        ) -> Result<Vec<usize>, Unfit> {
             let inside = &body[fused.clone()];
             let mut recipe = Recipe::default();
             let mut nodes: Vec<Option<NodeId>> = vec![None; self.nest.values.len()];
@@ -172,29 +183,81 @@ mod here {
                 };
                 nodes[usize::from(id)] = Some(added(&mut recipe, node));
             }
-            let outside = body
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| !fused.contains(at));
-            let asked: Vec<ValueId> = outside
+            let folds = self.folds(&mut recipe, inside, reduces, &nodes);
+            let outside = body.iter().enumerate();
+            let outside = outside.filter(|(at, _)| !fused.contains(at));
+            let mut asked: Vec<ValueId> = outside
                 .flat_map(|(_, id)| self.nest.values[usize::from(*id)].op.operands().to_vec())
                 .collect();
+            asked.extend(reduces.stored);
+            let not_folded = reduces.values.iter().filter(|value| !folds.contains(value));
+            asked.extend(not_folded.filter_map(|value| self.reduced(*value)));
             for &id in inside {
-                if roots.contains(&id) || asked.contains(&id) || self.is_kept(id) {
+                if asked.contains(&id) || self.is_kept(id) {
                     let slot = self.destination(id, false, target_of(directs, id));
                     let node = nodes[usize::from(id)].unwrap_or_default();
                     recipe.outputs.push((node, slot));
                 }
             }
-            match Fused::compile(&recipe, self.level) {
-                Some(fused) => self.code.push(Instruction::Fused(Arc::new(fused))),
-                None => {
-                    for &id in inside {
-                        self.value(id, target_of(directs, id))?;
-                    }
+            let Some(code) = Fused::compile(&recipe, self.level) else {
+                for &id in inside {
+                    self.value(id, target_of(directs, id))?;
+                }
+                return Ok(Vec::new());
+            };
+            self.code.push(Instruction::Fused(Arc::new(code)));
+            for (value, (_, _, partials)) in folds.iter().zip(&recipe.folds) {
+                let place = reduces.values.iter().position(|of| of == value);
+                let accumulator = &reduces.accumulators[place.unwrap_or_default()];
+                let slot = accumulator.slot;
+                self.code.push(Instruction::Loop(Loop {
+                    run: accumulator.reducer.row,
+                    d: slot,
+                    a: *partials,
+                    b: slot,
+                    c: slot,
+                    fixed: Some(fuse::PARTIALS),
+                }));
+            }
+            Ok(folds)
+        }
+
+        /// Has the loop fold what it can; answers which reductions these are.
+        fn folds(
+            &mut self,
+            recipe: &mut Recipe,
+            inside: &[ValueId],
+            reduces: &Reduces<'_>,
+            nodes: &[Option<NodeId>],
+        ) -> Vec<usize> {
+            let mut folds = Vec::new();
+            if !self.rows_are_one() {
+                return folds;
+            }
+            for &value in reduces.values {
+                let Op::Reduce(op, of) = self.nest.values[value].op else {
+                    continue;
+                };
+                if let Some(node) = nodes[usize::from(of)]
+                    && inside.contains(&of)
+                    && fuse::has_fold(op)
+                {
+                    // Room for the partial results, as scalars of eight bytes.
+                    let partials = self.slots.scalar(0);
+                    self.slots.scalar(0);
+                    recipe.folds.push((op, node, partials));
+                    folds.push(value);
                 }
             }
-            Ok(())
+            folds
+        }
+
+        /// What a reduction is of.
+        fn reduced(&self, value: usize) -> Option<ValueId> {
+            match self.nest.values[value].op {
+                Op::Reduce(_, of) => Some(of),
+                _ => None,
+            }
         }
 
         /// Something that is there before the loop.

@@ -20,7 +20,7 @@ use crate::plan::{
     Accumulator, IndexedAxis, Instruction, Pass, Plan, Scope, SlotId, Target, Template, Walk,
     Walked,
 };
-use fusing::Arranged;
+use fusing::{Arranged, Reduces};
 use shape::{Class, Shape};
 use slots::Slots;
 
@@ -241,19 +241,20 @@ impl<'a> Builder<'a> {
         made.begin = std::mem::take(&mut self.code);
 
         self.in_body = true;
-        let mut roots: Vec<ValueId> = Vec::new();
-        for &value in &reduces {
-            roots.extend(nest.values[value].op.operands().iter());
-        }
+        let mut stored: Vec<ValueId> = Vec::new();
         if is_last {
             for store in nest
                 .stores
                 .iter()
                 .filter(|store| self.is_in_body(store.level))
             {
-                roots.push(store.value);
-                roots.extend(store.scatter.iter().map(|scatter| scatter.index));
+                stored.push(store.value);
+                stored.extend(store.scatter.iter().map(|scatter| scatter.index));
             }
+        }
+        let mut roots = stored.clone();
+        for &value in &reduces {
+            roots.extend(nest.values[value].op.operands().iter());
         }
         let body = self.body_values(&roots);
         let Arranged { body, fused } = self.arranged(body, &roots);
@@ -266,18 +267,25 @@ impl<'a> Builder<'a> {
         } else {
             Vec::new()
         };
+        let mut folded = Vec::new();
         for (position, &value) in body.iter().enumerate() {
             if position == fused.start && !fused.is_empty() {
-                self.fuse(&body, fused.clone(), &roots, &directs)?;
+                let reduces = Reduces {
+                    values: &reduces,
+                    accumulators: &made.accumulators,
+                    stored: &stored,
+                };
+                folded = self.fuse(&body, fused.clone(), &reduces, &directs)?;
             }
             if !fused.contains(&position) {
                 self.value(value, target_of(&directs, value))?;
             }
-            self.fold(&made.accumulators, &reduces, |of| of == value)?;
+            let folds = |by: usize, of: ValueId| of == value && !folded.contains(&by);
+            self.fold(&made.accumulators, &reduces, folds)?;
             self.free_after(position, value, &last_use);
         }
         // Reductions of what is there from before.
-        self.fold(&made.accumulators, &reduces, |of| !body.contains(&of))?;
+        self.fold(&made.accumulators, &reduces, |_, of| !body.contains(&of))?;
         if is_last {
             self.body_stores(&directs)?;
         }
@@ -423,13 +431,13 @@ impl<'a> Builder<'a> {
         &mut self,
         accumulators: &[Accumulator],
         reduces: &[usize],
-        folds: impl Fn(ValueId) -> bool,
+        folds: impl Fn(usize, ValueId) -> bool,
     ) -> Result<(), Unfit> {
         for (accumulator, &reduce) in accumulators.iter().zip(reduces) {
             let Op::Reduce(_, of) = self.nest.values[reduce].op else {
                 continue;
             };
-            if !folds(of) {
+            if !folds(reduce, of) {
                 continue;
             }
             let a = self.lanes_of(of)?;

@@ -171,16 +171,34 @@ impl Assembler {
             Source::Vector(_) => false,
         };
         let held = self.held(b)?;
-        let (b_register, other) = (held.register(), self.source(a)?);
-        let d = self.fresh(wide, b_register, other)?;
+        let (other, d) = (self.source(a)?, self.take()?);
+        self.three(wide, d, held.register(), other)?;
         if !is_number {
-            let is_nan = self.mask(b_register, Source::Vector(b_register), UNORDERED)?;
-            self.blend(d, is_nan, d, Source::Vector(b_register))?;
-            self.give_mask(is_nan);
+            self.unless_nan(d, held.register())?;
         }
         self.done(held, b);
         self.used(a);
         Ok(d)
+    }
+
+    /// `d = b` where `b` is NaN.
+    fn unless_nan(&mut self, d: Vector, b: Vector) -> Result<(), Full> {
+        let is_nan = self.mask(b, Source::Vector(b), UNORDERED)?;
+        self.blend(d, is_nan, d, Source::Vector(b))?;
+        self.give_mask(is_nan);
+        Ok(())
+    }
+
+    /// The greater, or the smaller, or NaN if one is, of `d` and `b` in `d`.
+    pub(super) fn extreme_of(
+        &mut self,
+        is_greatest: bool,
+        d: Vector,
+        b: Vector,
+    ) -> Result<(), Full> {
+        let wide = if is_greatest { MAX } else { MIN };
+        self.three(wide, d, b, Source::Vector(d))?;
+        self.unless_nan(d, b)
     }
 
     /// All bits where it is true, none where it is not.
@@ -198,7 +216,7 @@ impl Assembler {
         let other = self.source(b)?;
         let d = match self.mask(held.register(), other, how)? {
             Mask::Vector(register) => register,
-            Mask::Bits => {
+            _ => {
                 let d = self.take()?;
                 let code = Code::EVEX_Vpmovm2d_zmm_kr;
                 let spread = Instruction::with2(code, self.vector(d), MASK)?;
@@ -383,13 +401,17 @@ impl Assembler {
     ) -> Result<(), Full> {
         let (d, a) = (self.vector(d), self.vector(a));
         let instruction = match mask {
-            Mask::Bits => {
+            Mask::Bits | Mask::Last => {
                 let code = Code::EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32;
                 let mut blend = match b {
                     Source::Vector(b) => Instruction::with3(code, d, a, self.vector(b))?,
                     Source::Pool(index) => Instruction::with3(code, d, a, self.pooled(index))?,
                 };
-                blend.set_op_mask(MASK);
+                let bits = match mask {
+                    Mask::Last => Register::K1,
+                    _ => MASK,
+                };
+                blend.set_op_mask(bits);
                 blend
             }
             Mask::Vector(mask) => {
@@ -412,6 +434,8 @@ impl Assembler {
 pub(super) enum Mask {
     /// In the mask register, until the next comparison.
     Bits,
+    /// The last lanes, of 512 bits.
+    Last,
     /// All bits of a lane's element, or none.
     Vector(Vector),
 }

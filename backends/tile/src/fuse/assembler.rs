@@ -50,7 +50,7 @@ const LANES: Register = Register::RSI;
 const POOL: Register = Register::RDX;
 /// The lane, and the lane that the whole vectors end at.
 const LANE: Register = Register::RAX;
-const END: Register = Register::RCX;
+pub(super) const END: Register = Register::RCX;
 /// For where tiles lie. Those from the fifth on are the caller's and are saved.
 const POINTERS: [Register; 10] = [
     Register::R8,
@@ -67,7 +67,7 @@ const POINTERS: [Register; 10] = [
 const POINTERS_FREE: usize = 4;
 
 /// Of 256 bits: the mask of the last lanes, as there are no mask registers.
-const LAST_LANES: Vector = 15;
+pub(super) const LAST_LANES: Vector = 15;
 
 /// In front of the constants of 256-bit loops: eight times all bits and eight times none, of which a part makes [`LAST_LANES`].
 const MASKS: usize = 16;
@@ -82,8 +82,10 @@ pub(super) struct Assembler {
     uses: Vec<u16>,
     /// Which register holds the address of a slot.
     pointers: Vec<(SlotId, Register)>,
+    /// What each fold has so far, in every lane its own.
+    pub(super) partial: Vec<Vector>,
     /// Are these the last lanes, which do not fill a vector?
-    is_tail: bool,
+    pub(super) is_tail: bool,
     labels: u64,
 }
 
@@ -102,6 +104,7 @@ impl Assembler {
             places: Vec::new(),
             uses: Vec::new(),
             pointers: Vec::new(),
+            partial: Vec::new(),
             is_tail: false,
             labels: 0,
         })
@@ -132,6 +135,7 @@ impl Assembler {
             false => (0..LAST_LANES).rev().collect(),
         };
         let fixed = self.scalars(recipe)?;
+        self.begin_folds(recipe)?;
         let free = self.free.clone();
 
         let width = self.width();
@@ -159,6 +163,7 @@ impl Assembler {
         self.body(recipe, &fixed)?;
 
         self.at(end);
+        self.end_folds(recipe)?;
         self.push(Instruction::with(Code::VEX_Vzeroupper));
         for &register in saved.iter().rev() {
             self.push(Instruction::with1(Code::Pop_r64, register)?);
@@ -227,7 +232,8 @@ impl Assembler {
                 self.uses[usize::from(operand)] += 1;
             }
         }
-        for (node, _) in &recipe.outputs {
+        let outputs = recipe.outputs.iter().map(|(node, _)| node);
+        for node in outputs.chain(recipe.folds.iter().map(|(_, node, _)| node)) {
             self.uses[usize::from(*node)] += 1;
         }
         for (id, node) in recipe.nodes.iter().enumerate() {
@@ -243,6 +249,12 @@ impl Assembler {
                 for (_, slot) in outputs.filter(|(written, _)| usize::from(*written) == id) {
                     self.write(*slot, register)?;
                     self.used(id as NodeId);
+                }
+                for (fold, (op, of, _)) in recipe.folds.iter().enumerate() {
+                    if usize::from(*of) == id {
+                        self.fold(fold, *op, register)?;
+                        self.used(id as NodeId);
+                    }
                 }
             }
         }
@@ -327,7 +339,7 @@ impl Assembler {
     }
 
     /// The address in a slot.
-    fn address(&mut self, to: Register, slot: SlotId) -> Result<(), Full> {
+    pub(super) fn address(&mut self, to: Register, slot: SlotId) -> Result<(), Full> {
         let from = MemoryOperand::with_base_displ(SLOTS, 8 * i64::from(slot));
         self.push(Instruction::with2(Code::Mov_r64_rm64, to, from)?);
         Ok(())

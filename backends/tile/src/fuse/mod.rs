@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `assembler` | instructions of either width, registers, constants |
 //! | `arithmetic` | what each operation becomes |
+//! | `folds` | sums, products and extremes of all lanes |
 //! | `functions` | exponentials and what is made of them, to the bit as [`crate::math`] has them |
 //!
 //! Where there is no code (another processor, more values than registers, memory that must not be executed), the tiles serve.
@@ -15,6 +16,7 @@
 
 mod arithmetic;
 mod assembler;
+mod folds;
 mod functions;
 
 #[cfg(test)]
@@ -23,7 +25,7 @@ mod tests;
 use std::fmt;
 
 use memmap2::{Mmap, MmapMut};
-use millstream_ir::{BinaryOp, CompareOp, UnaryOp};
+use millstream_ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 
 use crate::level::Level;
 use crate::plan::SlotId;
@@ -65,6 +67,17 @@ pub(crate) struct Recipe {
     pub(crate) nodes: Vec<Node>,
     /// Which nodes are written, and where to.
     pub(crate) outputs: Vec<(NodeId, SlotId)>,
+    /// Which nodes are made few: all lanes of one become [`PARTIALS`] elements.
+    pub(crate) folds: Vec<(ReduceOp, NodeId, SlotId)>,
+}
+
+/// How many partial results a fold leaves.
+pub(crate) const PARTIALS: u8 = 4;
+
+/// Can a fused loop make many values few in this way?
+pub(crate) fn has_fold(op: ReduceOp) -> bool {
+    use ReduceOp::{Max, Min, Prod, Sum};
+    matches!(op, Sum | Prod | Min | Max)
 }
 
 /// Can a fused loop do this to one value?

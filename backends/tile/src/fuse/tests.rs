@@ -1,6 +1,6 @@
 //! Fused loops beside the functions that they stand for.
 
-use millstream_ir::{BinaryOp, CompareOp, UnaryOp};
+use millstream_ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 
 use super::{Fused, Node, Recipe, has_binary, has_unary};
 use crate::level::{Fused as FusedArithmetic, Level};
@@ -112,6 +112,7 @@ fn each_function_of_one_value_is_the_same_to_the_bit_for_any_number_of_lanes() {
                 let recipe = Recipe {
                     nodes: vec![Node::Lanes(0), Node::Unary(op, 0)],
                     outputs: vec![(1, 1)],
+                    ..Recipe::default()
                 };
                 let inputs = [numbers(n)];
                 let got = run(&recipe, level, &inputs, n as usize);
@@ -139,6 +140,7 @@ fn each_function_of_two_values_is_the_same_to_the_bit_of_tiles_scalars_and_const
                         let recipe = Recipe {
                             nodes: vec![a, b, Node::Binary(op, 0, 1)],
                             outputs: vec![(2, 2)],
+                            ..Recipe::default()
                         };
                         let got = run(&recipe, level, &inputs, 45);
                         let of = |node: Node, lane: usize, input: &[f32]| match node {
@@ -176,6 +178,7 @@ fn comparisons_select() {
                         Node::Select(3, 0, 2),
                     ],
                     outputs: vec![(4, 3)],
+                    ..Recipe::default()
                 };
                 let got = run(&recipe, level, &inputs, 45);
                 for (lane, got) in got.iter().enumerate() {
@@ -196,6 +199,61 @@ fn comparisons_select() {
 }
 
 #[test]
+fn folds_leave_partial_results_of_all_lanes_and_of_no_others() {
+    for level in levels() {
+        for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max] {
+            for n in 1..=45_usize {
+                for has_nan in [false, true] {
+                    // Whole numbers and few factors, so that no order rounds.
+                    let mut input: Vec<f32> =
+                        (0..48).map(|lane| (lane * 7 % 11) as f32 - 5.0).collect();
+                    if op == ReduceOp::Prod {
+                        input = input
+                            .iter()
+                            .map(|x| if *x > 3.0 { -2.0 } else { 1.0 })
+                            .collect();
+                    }
+                    // What lies behind the last lane must not be seen.
+                    input[n..].fill(1e30);
+                    if has_nan {
+                        input[n / 2] = f32::NAN;
+                    }
+                    let recipe = Recipe {
+                        nodes: vec![Node::Lanes(0), Node::Unary(UnaryOp::Neg, 0)],
+                        outputs: Vec::new(),
+                        folds: vec![(op, 1, 1)],
+                    };
+                    let fused = Fused::compile(&recipe, level).expect("few values");
+                    let mut partial = [0_f32; super::PARTIALS as usize];
+                    let slots = [
+                        input.as_ptr().cast_mut().cast(),
+                        partial.as_mut_ptr().cast(),
+                    ];
+                    // SAFETY: as many elements as lanes, and room for the partial results.
+                    unsafe { fused.run(&slots, n) };
+                    let both = |a: f32, b: f32| match op {
+                        ReduceOp::Sum => a + b,
+                        ReduceOp::Prod => a * b,
+                        ReduceOp::Min => a.least(b),
+                        _ => a.greatest(b),
+                    };
+                    let got = partial.into_iter().reduce(both).unwrap_or_default();
+                    let expected = input[..n]
+                        .iter()
+                        .map(|x| -x)
+                        .reduce(both)
+                        .unwrap_or_default();
+                    assert!(
+                        same(got, expected),
+                        "{level:?} {op} of {n}: {got}, not {expected}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn several_values_are_written_and_used_on() {
     for level in levels() {
         // x + y, and the root of its square.
@@ -208,6 +266,7 @@ fn several_values_are_written_and_used_on() {
                 Node::Unary(UnaryOp::Sqrt, 3),
             ],
             outputs: vec![(2, 2), (4, 3)],
+            ..Recipe::default()
         };
         let fused = Fused::compile(&recipe, level).expect("few values");
         let (x, y) = ([1.0_f32, -2.0, 3.0], 0.5_f32);
@@ -238,6 +297,11 @@ fn more_values_than_registers_are_refused() {
             nodes.push(Node::Binary(BinaryOp::Add, sum, of));
         }
         let outputs = vec![(nodes.len() as u16 - 1, 1)];
-        assert!(Fused::compile(&Recipe { nodes, outputs }, level).is_none());
+        let recipe = Recipe {
+            nodes,
+            outputs,
+            ..Recipe::default()
+        };
+        assert!(Fused::compile(&recipe, level).is_none());
     }
 }
