@@ -1,4 +1,4 @@
-//! The interpreter beside loops written by hand, one thread, in one run: `cargo bench -p millstream-tile`.
+//! The interpreter beside loops written by hand, one thread, in one run: `cargo bench -p millstream-tile --bench tile [-- ROW]`.
 //!
 //! Each row is measured in rounds, the two one after the other, so that what else the machine does meets both; told are
 //! medians and, in brackets, minima.
@@ -228,6 +228,12 @@ type Hand = unsafe fn(&[f32], &[f32], &[f32], &mut [f32]);
 
 /// One row: how long ours takes, how long the loop by hand, and their ratio.
 fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], times: u32) {
+    let asked = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'));
+    if asked.is_some_and(|asked| !name.contains(&asked)) {
+        return;
+    }
     let buffer = |len: usize, seed: usize| -> Vec<f32> {
         (0..len)
             .map(|index| ((index * 7919 + seed * 31) % 2003) as f32 / 1001.5 - 1.0)

@@ -105,6 +105,8 @@ pub(crate) struct Machine<'a> {
     job: Job<'a>,
     slots: &'a mut [*mut u8],
     kept: *mut u8,
+    /// The lane that the slots of what is kept point to.
+    kept_lane: usize,
 }
 
 impl<'a> Machine<'a> {
@@ -131,7 +133,12 @@ impl<'a> Machine<'a> {
             };
         }
         let kept = at(scalars + registers);
-        let mut machine = Self { job, slots, kept };
+        let mut machine = Self {
+            job,
+            slots,
+            kept,
+            kept_lane: 0,
+        };
         // SAFETY: the room has this many scalars; the caller's promises.
         unsafe {
             machine.fill_scalars(memory);
@@ -337,9 +344,11 @@ impl<'a> Machine<'a> {
         let plan = self.job.plan;
         // SAFETY: the position is a scalar.
         unsafe { self.slots[0].cast::<i64>().write(position as i64) };
-        if plan.kept == 0 {
+        // Most rows are one tile: what is kept stays where it is.
+        if plan.kept == 0 || lane == self.kept_lane {
             return;
         }
+        self.kept_lane = lane;
         for (to, slot) in self.slots.iter_mut().zip(&plan.slots) {
             if let Slot::Kept { unit, size } = *slot {
                 let bytes = unit as usize * self.job.kept_lanes + size as usize * lane;
@@ -350,22 +359,22 @@ impl<'a> Machine<'a> {
 
     /// Which axes lanes are of, where they begin, and how many there are; and where the path is on the other axes.
     #[inline(always)]
-    fn lanes(&self, path: &Path, outer: (usize, usize), inner: (usize, usize)) -> Lanes<'a> {
+    fn lanes(&self, path: &'a Path, outer: (usize, usize), inner: (usize, usize)) -> Lanes<'a> {
         let launch = self.job.launch;
         let (axes, strides, (start, n), still) = match self.job.plan.template {
             Template::Row => (
                 &launch.inner,
-                path.inner,
+                &path.inner,
                 inner,
                 launch.outer.offset(&path.outer, outer.0),
             ),
             Template::Column => (
                 &launch.outer,
-                path.outer,
+                &path.outer,
                 outer,
                 launch.inner.offset(&path.inner, inner.0),
             ),
-            Template::Flat => (&launch.outer, path.outer, outer, 0),
+            Template::Flat => (&launch.outer, &path.outer, outer, 0),
         };
         Lanes {
             axes,
@@ -389,8 +398,13 @@ impl<'a> Machine<'a> {
         let path = &self.job.launch.paths[usize::from(walk)];
         let walk = &self.job.plan.walks[usize::from(walk)];
         let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
-        let home = self.slots[usize::from(walk.home)];
         let bytes = walk.size as isize;
+        if path.is_direct && matches!(walk.walked, Walked::Elements(_)) {
+            let offset = (lanes.still + lanes.first()) * bytes;
+            self.slots[usize::from(walk.slot)] = path.base.wrapping_offset(offset);
+            return;
+        }
+        let home = self.slots[usize::from(walk.home)];
         // SAFETY: the launch was checked, so each element lies in its binding; a register has room for the lanes.
         unsafe {
             if walk.one {
@@ -405,7 +419,7 @@ impl<'a> Machine<'a> {
                 return;
             }
             self.slots[usize::from(walk.slot)] = match walk.walked {
-                Walked::Elements(_) if path.is_direct || lanes.n == 1 => {
+                Walked::Elements(_) if lanes.n == 1 => {
                     path.base.offset((lanes.still + lanes.first()) * bytes)
                 }
                 Walked::Elements(_) => {
@@ -482,7 +496,7 @@ impl<'a> Machine<'a> {
 /// Lanes of one walk.
 struct Lanes<'a> {
     axes: &'a Axes,
-    strides: Strides,
+    strides: &'a Strides,
     start: usize,
     n: usize,
     /// Offset of the axes that do not move.
@@ -492,7 +506,7 @@ struct Lanes<'a> {
 impl Lanes<'_> {
     #[inline(always)]
     fn first(&self) -> isize {
-        self.axes.offset(&self.strides, self.start)
+        self.axes.offset(self.strides, self.start)
     }
 
     #[inline(always)]
@@ -507,7 +521,7 @@ impl Lanes<'_> {
     unsafe fn bring<T: Copy>(&self, base: *const T, home: *mut T) {
         let step = self.step();
         self.axes
-            .runs(&self.strides, self.start, self.n, |lane, len, offset| {
+            .runs(self.strides, self.start, self.n, |lane, len, offset| {
                 // SAFETY: the caller's promises.
                 unsafe {
                     let (from, to) = (base.offset(offset), home.add(lane));
@@ -528,7 +542,7 @@ impl Lanes<'_> {
     unsafe fn count(&self, home: *mut i64, origin: isize) {
         let step = self.step();
         self.axes
-            .runs(&self.strides, self.start, self.n, |lane, len, offset| {
+            .runs(self.strides, self.start, self.n, |lane, len, offset| {
                 for index in 0..len {
                     let value = origin + offset + self.still + index as isize * step;
                     // SAFETY: the caller's promises.
@@ -541,7 +555,7 @@ impl Lanes<'_> {
     unsafe fn put<T: Copy>(&self, home: *const T, base: *mut T) {
         let step = self.step();
         self.axes
-            .runs(&self.strides, self.start, self.n, |lane, len, offset| {
+            .runs(self.strides, self.start, self.n, |lane, len, offset| {
                 // SAFETY: the caller's promises.
                 unsafe {
                     let (from, to) = (home.add(lane), base.offset(offset));

@@ -28,7 +28,7 @@ pub(super) struct Reduces<'a> {
 
 #[cfg(not(target_arch = "x86_64"))]
 impl Builder<'_> {
-    pub(super) fn arranged(&self, body: Vec<ValueId>, _: &[ValueId]) -> Arranged {
+    pub(super) fn arranged(&self, body: Vec<ValueId>, _: &[ValueId], _: &[usize]) -> Arranged {
         Arranged { body, fused: 0..0 }
     }
 
@@ -59,7 +59,12 @@ mod here {
 
     impl Builder<'_> {
         /// Moves what can be fused together.
-        pub(in crate::build) fn arranged(&self, body: Vec<ValueId>, roots: &[ValueId]) -> Arranged {
+        pub(in crate::build) fn arranged(
+            &self,
+            body: Vec<ValueId>,
+            roots: &[ValueId],
+            reduces: &[usize],
+        ) -> Arranged {
             let mut fits = vec![false; self.nest.values.len()];
             for &id in &body {
                 fits[usize::from(id)] = self.can_be_fused(id);
@@ -73,7 +78,7 @@ mod here {
                     break;
                 }
             }
-            if !self.is_worth_it(&body, &fits) {
+            if !self.is_worth_it(&body, &fits, reduces) {
                 return Arranged { body, fused: 0..0 };
             }
             let of = |wanted: fn(bool, bool) -> bool| {
@@ -107,9 +112,16 @@ mod here {
             is_late
         }
 
-        fn is_worth_it(&self, body: &[ValueId], fits: &[bool]) -> bool {
-            let count = body.iter().filter(|id| fits[usize::from(**id)]).count();
-            fuse::is_for(self.level) && count >= OPERATIONS_MIN
+        fn is_worth_it(&self, body: &[ValueId], fits: &[bool], reduces: &[usize]) -> bool {
+            let fitting = |id: &ValueId| fits[usize::from(*id)];
+            let count = body.iter().copied().filter(fitting).count();
+            let of = reduces.iter().filter_map(|value| self.reduced(*value));
+            let folds = if self.rows_are_one() {
+                of.filter(fitting).count()
+            } else {
+                0
+            };
+            fuse::is_for(self.level) && count > 0 && count + folds >= OPERATIONS_MIN
         }
 
         fn can_be_fused(&self, id: ValueId) -> bool {

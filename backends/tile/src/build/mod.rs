@@ -257,7 +257,7 @@ impl<'a> Builder<'a> {
             roots.extend(nest.values[value].op.operands().iter());
         }
         let body = self.body_values(&roots);
-        let Arranged { body, fused } = self.arranged(body, &roots);
+        let Arranged { body, fused } = self.arranged(body, &roots, &reduces);
         let mut last_use = self.last_uses(&body);
         if is_last {
             self.stored_last(&mut last_use);
