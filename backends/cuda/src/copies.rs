@@ -101,7 +101,8 @@ impl CudaDevice {
             ));
         }
         if let Some(task) = taken {
-            self.replays.push(task, Action::Copy { to, from, bytes });
+            let action = Action::Copy { to, from, bytes };
+            self.replays.push(task, action, [source, target]);
             return Ok(());
         }
         // SAFETY: both ranges are within pages, and apart.

@@ -78,6 +78,12 @@ extern "C" fn fake_cuda_launched(buffer: *mut u8, room: usize) -> usize {
     write(&state::lock().launched.join("\n"), buffer, room)
 }
 
+/// Writes what the executable graphs were as they were made, one a line.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_graphs(buffer: *mut u8, room: usize) -> usize {
+    write(&state::lock().graphs.said.join("\n"), buffer, room)
+}
+
 /// How often a function was called; without a name, all.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_calls(name: Text) -> u64 {

@@ -32,6 +32,7 @@ struct Controls {
     end: unsafe extern "C" fn(),
     report: Says,
     launched: Says,
+    graphs: Says,
     calls: unsafe extern "C" fn(*const c_char) -> u64,
     fault: unsafe extern "C" fn(*const c_char, u64, u32),
     faults_met: unsafe extern "C" fn() -> u64,
@@ -63,6 +64,7 @@ impl Controls {
                 end: *library.get("fake_cuda_end").map_err(told)?,
                 report: *library.get("fake_cuda_report").map_err(told)?,
                 launched: *library.get("fake_cuda_launched").map_err(told)?,
+                graphs: *library.get("fake_cuda_graphs").map_err(told)?,
                 calls: *library.get("fake_cuda_calls").map_err(told)?,
                 fault: *library.get("fake_cuda_fault").map_err(told)?,
                 faults_met: *library.get("fake_cuda_faults_met").map_err(told)?,
@@ -163,6 +165,11 @@ impl Session {
     /// What was launched, in the order of the calls: `blur <<<[8, 1, 1], [256, 1, 1], 0>>> cluster [2, 1, 1] priority -3`.
     pub fn launched(&self) -> Vec<String> {
         lines(self.controls.launched)
+    }
+
+    /// What each executable graph was as it was made: `6 nodes, 5 edges, longest way 4`.
+    pub fn graphs(&self) -> Vec<String> {
+        lines(self.controls.graphs)
     }
 
     /// Ends the session: executes the rest, looks for leaks, and says everything that is wrong.

@@ -132,7 +132,7 @@ impl Backend for CudaDevice {
         let (address, bytes) = (self.pages.resolve(target)?, host_len(target.len)?);
         if let Some(task) = self.replays.task(place.cursor) {
             return sets(address, bytes, pattern, |set| {
-                self.replays.push(task, Action::Set(set));
+                self.replays.push(task, Action::Set(set), [target]);
                 Ok(())
             });
         }

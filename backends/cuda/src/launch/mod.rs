@@ -120,8 +120,9 @@ impl CudaDevice {
             )));
         }
         if let Some(task) = taken {
+            let code = (launch.kernel, kernel);
             self.replays
-                .launch(task, (launch.kernel, kernel), shape, &parameters);
+                .launch(task, code, shape, &parameters, launch.bindings);
             return Ok(());
         }
         let stream = self.stream(queue);

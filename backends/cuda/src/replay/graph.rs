@@ -1,4 +1,4 @@
-//! A graph of the driver: the steps of a recording, one after the other, launched by one call.
+//! A graph of the driver: the steps of a recording, each behind those that it conflicts with, launched by one call.
 //!
 //! It is built step by step and not captured: nothing here is refused because of what other threads call meanwhile,
 //! and each step's node is known, so that a replay changes what has changed and nothing else.
@@ -11,6 +11,7 @@ use cudarc::driver::sys::{
 };
 use millstream_core::backend::BackendKernel;
 
+use super::order::Order;
 use super::steps::{Action, Call, Steps};
 use crate::driver::{Code, Context, GraphApi};
 use crate::fill::Set;
@@ -24,6 +25,8 @@ pub(crate) struct Graph {
     exec: CUgraphExec,
     /// One a step.
     nodes: Vec<CUgraphNode>,
+    /// Which of them come after which.
+    order: Order,
     steps: Steps,
     /// What it launches, kept.
     _kernels: Vec<BackendKernel>,
@@ -51,6 +54,7 @@ impl Graph {
             raw,
             exec: std::ptr::null_mut(),
             nodes: Vec::with_capacity(steps.list.len()),
+            order: Order::new(steps.touches.clone()),
             steps,
             _kernels: kernels,
         };
@@ -74,12 +78,12 @@ impl Graph {
         std::mem::take(&mut self.steps)
     }
 
-    /// Adds the node of a step behind that of the one before.
+    /// Adds the node of a step behind those that it must come behind.
     fn add(&self, step: usize) -> Result<CUgraphNode, Code> {
         let mut node: CUgraphNode = std::ptr::null_mut();
         let (place, graph, context) = (&raw mut node, self.raw, self.context.raw());
-        let behind = self.nodes.as_slice();
-        let behind = &behind[behind.len().saturating_sub(1)..];
+        let behind = self.order.behind(step).iter();
+        let behind: Vec<CUgraphNode> = behind.map(|other| self.nodes[*other]).collect();
         let (first, count) = (behind.as_ptr(), behind.len());
         // SAFETY: graph, nodes and context live; the structures are read during the call.
         let answer = unsafe {
@@ -139,9 +143,9 @@ impl Graph {
         })
     }
 
-    /// Are these the steps of this graph, with other values?
-    pub(crate) fn has_the_shape_of(&self, steps: &Steps) -> bool {
-        steps.have_the_shape_of(&self.steps)
+    /// Are these the steps of this graph, with other values, and in an order that it has?
+    pub(crate) fn fits(&self, steps: &Steps) -> bool {
+        steps.have_the_shape_of(&self.steps) && self.order.holds_for(&steps.touches)
     }
 
     /// Gives it to a stream.

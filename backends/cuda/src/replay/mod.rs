@@ -3,17 +3,19 @@
 //! The first replay of a recording on a queue is issued task by task, as if there was no recording: many are replayed
 //! once. The second builds a graph, and each one after it changes what is different (other handles, mostly) and
 //! launches it: one call of the driver for all tasks, and one more for each that changed. There is a graph for each
-//! queue, because launches of one graph wait for each other.
+//! queue, because launches of one graph wait for each other. In it, what does not conflict is not ordered (`order`): the driver runs
+//! it side by side.
 //!
 //! Whatever the driver refuses of a graph is issued step by step instead, so that a failure names its task.
 
 mod graph;
+mod order;
 mod steps;
 
 use std::any::Any;
 use std::collections::HashMap;
 
-use millstream_core::backend::{BackendKernel, Refused};
+use millstream_core::backend::{BackendKernel, BoundSlice, Refused};
 use millstream_core::id::{Cursor, QueueId, RecordingId};
 
 use crate::device::CudaDevice;
@@ -115,8 +117,9 @@ impl Replays {
         (code, kernel): (&BackendKernel, &CudaKernel),
         shape: Shape,
         parameters: &Parameters,
+        bindings: &[BoundSlice],
     ) {
-        self.steps.launch(task, kernel, shape, parameters);
+        self.steps.launch(task, kernel, shape, parameters, bindings);
         if let Some(taking) = &mut self.taking {
             // Attributes of nodes are not set here.
             taking.unfit |= !kernel.options.is_plain();
@@ -127,8 +130,13 @@ impl Replays {
     }
 
     /// Takes a copy or a part of a fill down.
-    pub(crate) fn push(&mut self, task: usize, action: Action) {
-        self.steps.push(task, action);
+    pub(crate) fn push<'a>(
+        &mut self,
+        task: usize,
+        action: Action,
+        bindings: impl IntoIterator<Item = &'a BoundSlice>,
+    ) {
+        self.steps.push(task, action, bindings);
     }
 
     /// What the recording has on any queue.
@@ -191,7 +199,7 @@ impl CudaDevice {
             return Ok(false);
         };
         match known {
-            Known::Ready(graph) if graph.has_the_shape_of(&replays.steps) => {
+            Known::Ready(graph) if graph.fits(&replays.steps) => {
                 graph.change(&replays.steps)?;
                 graph.launch(stream)?;
                 graph.changed(&mut replays.steps);
@@ -212,7 +220,8 @@ impl CudaDevice {
                 }
                 *known = Known::Ready(Box::new(graph));
             }
-            // Other handles may need other calls: a fill that is aligned otherwise. That replay goes step by step.
+            // Other handles may need other calls (a fill that is aligned otherwise), or another order (two of them overlap
+            // that did not). That replay goes step by step.
             _ => return Ok(false),
         }
         Ok(true)

@@ -3,16 +3,21 @@
 use std::ffi::c_void;
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use millstream_core::backend::BoundSlice;
 
 use crate::driver::{Api, Code};
 use crate::fill::Set;
 use crate::kernel::CudaKernel;
 use crate::launch::{PARAMETERS_INLINE, Parameters, Shape};
 
+use super::order::Touches;
+
 /// Steps, in order. Empty and filled again at each replay, on the same memory (I9).
 #[derive(Default)]
 pub(crate) struct Steps {
     pub(crate) list: Vec<Step>,
+    /// What each binds.
+    pub(super) touches: Touches,
     /// The bytes of all parameters, each from a word of its own on.
     values: Vec<u64>,
     /// Where each parameter begins, in words.
@@ -50,6 +55,7 @@ pub(crate) struct Call {
 impl Steps {
     pub(crate) fn clear(&mut self) {
         self.list.clear();
+        self.touches.clear();
         self.values.clear();
         self.places.clear();
     }
@@ -61,7 +67,9 @@ impl Steps {
         kernel: &CudaKernel,
         shape: Shape,
         parameters: &Parameters,
+        bindings: &[BoundSlice],
     ) {
+        self.touches.push(bindings);
         let first = self.places.len() as u32;
         for (value, bytes) in parameters.values().iter().zip(&kernel.parameter_bytes) {
             let place = self.values.len();
@@ -84,7 +92,14 @@ impl Steps {
         self.list.push(Step { task, action });
     }
 
-    pub(crate) fn push(&mut self, task: usize, action: Action) {
+    /// Adds a step that binds these.
+    pub(crate) fn push<'a>(
+        &mut self,
+        task: usize,
+        action: Action,
+        bindings: impl IntoIterator<Item = &'a BoundSlice>,
+    ) {
+        self.touches.push(bindings);
         self.list.push(Step { task, action });
     }
 

@@ -106,6 +106,106 @@ fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64
     gpu.assert_clean();
 }
 
+/// Three chains of two tasks that touch different buffers, and a task that needs all: what is independent is not ordered, and what is not
+/// is. The fake executes nodes in any order that the edges permit.
+#[rstest]
+fn independent_branches_of_a_replay_are_not_ordered_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64) {
+    let gpu = gpu(seed);
+    let device = open(1);
+    let client = device.client();
+    let saxpy = client.kernel(saxpy()).unwrap();
+    let stream = client.stream();
+    let x = stream.create(&[1.0_f32; LEN]).unwrap();
+    let [a, b, c] = [0; 3].map(|_| stream.create(&[0.0_f32; LEN]).unwrap());
+    let one = CubeCount::single();
+    let recording = stream.record(|r| {
+        for (branch, factor) in [(&a, 2.0_f32), (&b, 3.0), (&c, 4.0)] {
+            r.fill(branch, 0.5_f32)?;
+            let arguments = (read(&x), update(branch), factor, LEN as u32);
+            r.launch(&saxpy, one.clone(), arguments)?;
+        }
+        for branch in [&b, &c] {
+            let arguments = (read(branch), update(&a), 1.0_f32, LEN as u32);
+            r.launch(&saxpy, one.clone(), arguments)?;
+        }
+        Ok(())
+    });
+    let recording = recording.unwrap();
+    for _ in 0..4 {
+        recording.replay(&stream).unwrap();
+        assert_eq!(stream.read(&a).wait().unwrap(), [10.5; LEN]);
+    }
+    // Fill and launch; a third needs `b` and its own, a fourth `c` and the third. The third does not need `c`.
+    assert_eq!(gpu.graphs(), ["8 nodes, 7 edges, longest way 4"]);
+    drop((recording, x, a, b, c, stream, saxpy, client, device));
+    gpu.assert_clean();
+}
+
+/// I2: arguments that overlap where the recorded ones did not are in order all the same.
+#[rstest]
+fn a_replay_orders_what_its_arguments_make_conflict_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64) {
+    let gpu = gpu(seed);
+    let device = open(1);
+    let client = device.client();
+    let saxpy = client.kernel(saxpy()).unwrap();
+    let stream = client.stream();
+    let x = stream.create(&[1.0_f32; LEN]).unwrap();
+    let one = CubeCount::single();
+    let mut parameters = Vec::new();
+    let recording = stream.record(|r| {
+        for factor in [1.0_f32, 10.0, 100.0] {
+            let y = r.parameter::<f32>(LEN)?;
+            r.launch(
+                &saxpy,
+                one.clone(),
+                (read(&x), update(&y), factor, LEN as u32),
+            )?;
+            r.launch(&saxpy, one.clone(), (read(&x), update(&y), factor, 8_u32))?;
+            parameters.push(y);
+        }
+        Ok(())
+    });
+    let recording = recording.unwrap();
+    let places: Vec<usize> = parameters
+        .iter()
+        .map(|y| recording.parameter_of(y).unwrap())
+        .collect();
+    let both = stream.create(&[0.0_f32; 3 * LEN]).unwrap();
+    let part = |nth: usize| both.slice(nth * LEN..(nth + 1) * LEN).unwrap();
+    let mut expected = vec![0.0; 3 * LEN];
+    // Which part of one buffer each of the three has, and whether the graph is launched.
+    for (turn, (parts, launched)) in [
+        ([0, 1, 2], 0),
+        ([0, 1, 2], 1),
+        ([2, 0, 1], 1),
+        ([0, 0, 1], 0),
+        ([1, 1, 1], 0),
+        ([0, 1, 2], 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let handles = parts.map(part);
+        let bound: Vec<_> = places.iter().copied().zip(handles.each_ref()).collect();
+        let bound: Vec<_> = bound.iter().map(|(at, y)| (*at, y.as_bytes())).collect();
+        let before = gpu.calls("cuGraphLaunch");
+        recording.replay_args(&stream, &bound, &[]).unwrap();
+        for (part, factor) in parts.iter().zip([1.0, 10.0, 100.0]) {
+            for (index, y) in expected[part * LEN..][..LEN].iter_mut().enumerate() {
+                *y += if index < 8 { 2.0 * factor } else { factor };
+            }
+        }
+        assert_eq!(stream.read(&both).wait().unwrap(), expected, "turn {turn}");
+        let launches = gpu.calls("cuGraphLaunch") - before;
+        assert_eq!(launches, launched, "turn {turn}");
+    }
+    assert_eq!(gpu.graphs(), ["6 nodes, 3 edges, longest way 2"]);
+    drop((
+        recording, parameters, both, x, stream, saxpy, client, device,
+    ));
+    gpu.assert_clean();
+}
+
 /// I1: a replay that gives other words changes the nodes of those tasks that take them, and no others.
 #[test]
 fn other_words_are_one_call_more_for_each_task_that_takes_them_i1() {

@@ -61,6 +61,7 @@ fn instantiate(state: &mut State, made: &Out<u64>, graph: u64, flags: u64) -> Re
     }
     let executable = state.executable(graph)?;
     let handle = state.handle();
+    state.graphs.said.push(executable.said());
     made.put(handle)?;
     state.graphs.executables.insert(handle, executable);
     Ok(())

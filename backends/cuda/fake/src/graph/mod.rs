@@ -70,7 +70,30 @@ pub(crate) struct Graphs {
     pub(crate) captures: BTreeMap<u64, Capture>,
     /// Of threads that have exchanged theirs.
     pub(crate) modes: BTreeMap<u64, Mode>,
+    /// What each executable graph was as it was made.
+    pub(crate) said: Vec<String>,
     made: u64,
+}
+
+impl Executable {
+    /// Its nodes, its edges, and the nodes of the longest way along edges.
+    pub(crate) fn said(&self) -> String {
+        let edges: usize = self.nodes.iter().map(|node| node.after.len()).sum();
+        // Nodes are made before those that come after them, or joined by edges later: the ways grow until none does.
+        let mut ways = vec![1; self.nodes.len()];
+        let mut grows = true;
+        while grows {
+            grows = false;
+            for (place, node) in self.nodes.iter().enumerate() {
+                let before = node.after.iter().map(|other| ways[*other]).max();
+                let way = 1 + before.unwrap_or(0);
+                grows |= way > ways[place];
+                ways[place] = way;
+            }
+        }
+        let (nodes, longest) = (self.nodes.len(), ways.into_iter().max().unwrap_or(0));
+        format!("{nodes} nodes, {edges} edges, longest way {longest}")
+    }
 }
 
 impl State {
