@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `oracle` | what a graph should compute, one element after the other |
 //! | `both` | an expression twice: as a lazy buffer and as its numbers |
+//! | `branches` | branches that need nothing of each other |
 //! | `hand` | functions that were written by hand |
 //! | `hard_cases` | what graph compilers get wrong, case by case |
 //! | `held` | what is made once of inputs that rarely change |
@@ -17,6 +18,7 @@
 )]
 
 mod both;
+mod branches;
 mod hand;
 mod hard_cases;
 mod held;

@@ -202,3 +202,17 @@ proptest! {
         check_holding(On::Sim, &numbers, &steps, held);
     }
 }
+
+// Compiling takes long, so there are few: what is looked at is how their tasks are ordered.
+#[cfg(feature = "nvrtc-tests")]
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_graphs_are_what_they_say_on_a_gpu(
+        numbers in prop::collection::vec(number(), 8..90), steps in steps(), held in 0_u8..16,
+    ) {
+        check(On::Cuda, &numbers, &steps);
+        check_holding(On::Cuda, &numbers, &steps, held);
+    }
+}

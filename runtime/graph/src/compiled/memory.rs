@@ -7,7 +7,8 @@ use millstream_core::handle::Handle;
 use millstream_ir::nest::{BufferMode, Nest};
 use millstream_ir::{DType, Program};
 
-use crate::compiled::plan::{Lifetime, Plan};
+use crate::compiled::ancestry::Ancestry;
+use crate::compiled::plan::{Plan, Temporary};
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::{NodeId, Op};
@@ -76,7 +77,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(steps: &Steps) -> Result<Self, ScheduleError> {
+    /// The buffers of a schedule, for a device that runs items side by side or in order.
+    pub(crate) fn new(steps: &Steps, overlaps: bool) -> Result<Self, ScheduleError> {
         let mut memory = Self {
             inputs: Vec::new(),
             outputs: Vec::new(),
@@ -89,7 +91,7 @@ impl Memory {
         for root in &steps.roots {
             memory.add_root(steps, *root)?;
         }
-        let mut temporaries: Vec<(Local, Lifetime)> = Vec::new();
+        let mut temporaries: Vec<(Local, Temporary)> = Vec::new();
         let mut known: HashMap<Local, usize> = HashMap::new();
         for (index, item) in steps.items.iter().enumerate() {
             for node in item.bindings.iter().chain([&item.writes]) {
@@ -97,21 +99,23 @@ impl Memory {
                 if memory.add_external(steps, storage)? {
                     continue;
                 }
-                let place = *known.entry(storage).or_insert_with(|| {
-                    let bytes = 0;
-                    let life = Lifetime {
-                        bytes,
-                        first: index,
-                        last: index,
-                    };
-                    temporaries.push((storage, life));
-                    temporaries.len() - 1
-                });
-                temporaries[place].1.bytes = bytes(steps, storage)?;
-                temporaries[place].1.last = index;
+                let place = match known.get(&storage) {
+                    Some(place) => *place,
+                    None => {
+                        let (bytes, items) = (bytes(steps, storage)?, Vec::new());
+                        temporaries.push((storage, Temporary { bytes, items }));
+                        known.insert(storage, temporaries.len() - 1);
+                        temporaries.len() - 1
+                    }
+                };
+                let items = &mut temporaries[place].1.items;
+                if items.last() != Some(&index) {
+                    items.push(index);
+                }
             }
         }
-        memory.place_temporaries(steps, temporaries, &known)?;
+        let ancestry = overlaps.then(|| Ancestry::new(steps)).flatten();
+        memory.place_temporaries(steps, temporaries, &known, ancestry.as_ref())?;
         Ok(memory)
     }
 
@@ -169,21 +173,22 @@ impl Memory {
     fn place_temporaries(
         &mut self,
         steps: &Steps,
-        mut temporaries: Vec<(Local, Lifetime)>,
+        mut temporaries: Vec<(Local, Temporary)>,
         known: &HashMap<Local, usize>,
+        ancestry: Option<&Ancestry>,
     ) -> Result<(), ScheduleError> {
         let mut same: Vec<usize> = (0..temporaries.len()).collect();
         for (index, item) in steps.items.iter().enumerate() {
             let Some(out) = known.get(&steps.storage(item.writes)).copied() else {
                 continue;
             };
-            if temporaries[out].1.first != index {
+            if temporaries[out].1.first() != index {
                 continue;
             }
             let dies_here = |binding: &&usize| {
                 let input = known.get(&steps.storage(item.bindings[**binding]))?;
-                let (_, life) = temporaries[same[*input]];
-                let fits = life.last == index && life.bytes == temporaries[out].1.bytes;
+                let (_, it) = &temporaries[same[*input]];
+                let fits = it.last() == index && it.bytes == temporaries[out].1.bytes;
                 (fits && same[*input] != out).then_some(*input)
             };
             let found = item
@@ -203,7 +208,8 @@ impl Memory {
                 self.programs.insert(index, Arc::new(merged));
                 let one = same[input];
                 same[out] = one;
-                temporaries[one].1.last = temporaries[out].1.last;
+                let later = temporaries[out].1.items[1..].to_vec();
+                temporaries[one].1.items.extend(later);
             }
         }
         let lives = temporaries.iter().enumerate();
@@ -211,9 +217,12 @@ impl Memory {
             .filter(|(i, _)| same[*i] == *i)
             .map(|(i, _)| i)
             .collect();
-        let lifetimes: Vec<Lifetime> = lives.iter().map(|index| temporaries[*index].1).collect();
+        let placed: Vec<Temporary> = lives
+            .iter()
+            .map(|index| temporaries[*index].1.clone())
+            .collect();
         let too_large = || ScheduleError::TooLarge("the memory of its temporaries".to_owned());
-        let plan = Plan::new(&lifetimes).ok_or_else(too_large)?;
+        let plan = Plan::new(&placed, ancestry).ok_or_else(too_large)?;
         self.arena_bytes = plan.bytes;
         for (index, (storage, life)) in temporaries.iter().enumerate() {
             let place = lives.binary_search(&same[index]).unwrap_or(0);

@@ -5,11 +5,13 @@
 //! | [`cache`] | schedules and kernels that were compiled before |
 //! | [`form`] | what schedules have in common that run by the same recording |
 //! | [`held`] | schedules in two: what is made once, and what each run makes |
+//! | [`ancestry`] | which items come before which |
 //! | [`plan`] | where temporaries lie |
 //! | [`memory`] | which buffers there are: inputs, outputs, temporaries |
 //! | [`report`] | what a run was made of, and how long each part took |
 //! | [`run`] | one run: what is bound, and what comes out |
 
+mod ancestry;
 pub(crate) mod cache;
 pub(crate) mod form;
 mod held;
@@ -24,6 +26,7 @@ use millstream_core::client::{ComputeClient, KernelHandle, Recording};
 use millstream_core::handle::Handle;
 use millstream_core::kernel::Kernel;
 use millstream_core::launch::{CubeCount, bind};
+use millstream_core::properties::Feature;
 use millstream_core::recording::RecordedWord;
 
 pub use cache::{CacheStats, GraphCache};
@@ -152,7 +155,10 @@ impl Schedule {
         {
             return Err(ScheduleError::ForeignDevice);
         }
-        let (memory, mut slots) = (Memory::new(&self.shared)?, Slots::default());
+        // Where the driver replays a recording as a graph, it runs side by side what is independent.
+        let overlaps = client.properties().has(Feature::Capture);
+        let memory = Memory::new(&self.shared, overlaps)?;
+        let mut slots = Slots::default();
         let form = Form::new(&self.shared, &memory, &mut slots);
         let mut names = Names {
             steps: self.shared.clone(),

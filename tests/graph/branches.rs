@@ -1,0 +1,102 @@
+//! Branches of a graph that need nothing of each other.
+
+use millstream::graph::{Graph, LazyBuffer, Schedule};
+use millstream::{DType, Handle};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::every_device;
+use crate::support::On;
+
+const N: usize = 20;
+const BRANCHES: usize = 4;
+
+/// Each branch is two products with a softmax between them, of matrices of its own; the sum needs them all.
+fn branches(graph: &Graph) -> (Vec<LazyBuffer>, LazyBuffer) {
+    let square = |name: String| graph.input(name, DType::F32, [N, N]);
+    let inputs: Vec<LazyBuffer> = (0..=BRANCHES)
+        .map(|nth| square(format!("x{nth}")))
+        .collect();
+    let x = &inputs[0];
+    let branch = |w: &LazyBuffer| x.matmul(w).softmax(-1).matmul(w);
+    let sum = inputs[2..]
+        .iter()
+        .fold(branch(&inputs[1]), |sum, w| sum + branch(w));
+    (inputs, sum)
+}
+
+fn product(a: &[f64], b: &[f64]) -> Vec<f64> {
+    let place = |flat: usize| (flat / N, flat % N);
+    let element = |(i, j): (usize, usize)| (0..N).map(|k| a[i * N + k] * b[k * N + j]).sum();
+    (0..N * N).map(|flat| element(place(flat))).collect()
+}
+
+fn expected(x: &[f64], ws: &[Vec<f64>]) -> Vec<f64> {
+    let mut sum = vec![0.0; N * N];
+    for w in ws {
+        let mut weights: Vec<f64> = product(x, w).into_iter().map(f64::exp).collect();
+        for row in weights.chunks_mut(N) {
+            let all: f64 = row.iter().sum();
+            row.iter_mut().for_each(|weight| *weight /= all);
+        }
+        let branch = product(&weights, w);
+        sum.iter_mut()
+            .zip(branch)
+            .for_each(|(sum, more)| *sum += more);
+    }
+    sum
+}
+
+/// I1, I2: whatever runs beside what, each run is what it should be; a driver that replays it knows that the branches are independent.
+#[apply(every_device)]
+fn branches_run_in_any_order_and_meet_at_the_end_i1_i2(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let (inputs, sum) = branches(&graph);
+    let schedule = Schedule::create_one(&sum).unwrap();
+    let compiled = schedule.compile(&client).unwrap();
+    let data = |turn: usize, nth: usize| -> Vec<f64> {
+        let number = |i: usize| ((i * 7 + nth * 31 + turn * 5) % 13) as f64 / 13.0 - 0.5;
+        (0..N * N).map(number).collect()
+    };
+    for turn in 0..4 {
+        let all: Vec<Vec<f64>> = (0..=BRANCHES).map(|nth| data(turn, nth)).collect();
+        let handles: Vec<Handle<f32>> = all
+            .iter()
+            .map(|data| {
+                let data: Vec<f32> = data.iter().map(|x| *x as f32).collect();
+                stream.create(&data).unwrap()
+            })
+            .collect();
+        let run = inputs.iter().zip(&handles);
+        let run = run.fold(compiled.run(), |run, (input, handle)| {
+            run.input(input, handle)
+        });
+        let outputs = run.submit(&stream).unwrap();
+        let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+        for (got, want) in got.iter().zip(expected(&all[0], &all[1..])) {
+            assert!(
+                (f64::from(*got) - want).abs() < 1e-4,
+                "{got} {want}\n{schedule}"
+            );
+        }
+    }
+    let Some(session) = rig.checked.session() else {
+        return;
+    };
+    // Three items a branch at most, and those that add what the others made.
+    let said = session.graphs();
+    let [nodes, _, longest] = numbers(&said[0]);
+    assert_eq!((said.len(), nodes), (1, compiled.tasks()), "{said:?}");
+    assert!(longest <= 3 + BRANCHES, "{said:?}\n{schedule}");
+    assert!(longest < nodes, "{said:?}\n{schedule}");
+}
+
+/// The numbers of `6 nodes, 5 edges, longest way 4`.
+fn numbers(said: &str) -> [usize; 3] {
+    let words = said.split(|c: char| !c.is_ascii_digit());
+    let numbers: Vec<usize> = words.filter_map(|word| word.parse().ok()).collect();
+    numbers.try_into().expect("three numbers")
+}
