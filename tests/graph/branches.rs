@@ -86,17 +86,8 @@ fn branches_run_in_any_order_and_meet_at_the_end_i1_i2(on: On) {
     let Some(session) = rig.checked.session() else {
         return;
     };
-    // Three items a branch at most, and those that add what the others made.
+    // Three items a branch; the last product of the last branch adds those of the others, and waits for them: one by one all of it
+    // would be a way of twelve.
     let said = session.graphs();
-    let [nodes, _, longest] = numbers(&said[0]);
-    assert_eq!((said.len(), nodes), (1, compiled.tasks()), "{said:?}");
-    assert!(longest <= 3 + BRANCHES, "{said:?}\n{schedule}");
-    assert!(longest < nodes, "{said:?}\n{schedule}");
-}
-
-/// The numbers of `6 nodes, 5 edges, longest way 4`.
-fn numbers(said: &str) -> [usize; 3] {
-    let words = said.split(|c: char| !c.is_ascii_digit());
-    let numbers: Vec<usize> = words.filter_map(|word| word.parse().ok()).collect();
-    numbers.try_into().expect("three numbers")
+    assert_eq!(said, ["12 nodes, 11 edges, longest way 4"], "{schedule}");
 }
