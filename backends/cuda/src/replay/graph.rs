@@ -42,11 +42,11 @@ impl Graph {
         api: &'static GraphApi,
         steps: Steps,
         kernels: Vec<BackendKernel>,
-    ) -> Result<Self, (Code, Steps)> {
+    ) -> Result<Self, Box<(Code, Steps)>> {
         let mut raw: CUgraph = std::ptr::null_mut();
         // SAFETY: the place for the answer is ours; no flags are the only flags there are.
         if let Err(code) = Code::check(unsafe { (api.create)(&raw mut raw, 0) }) {
-            return Err((code, steps));
+            return Err(Box::new((code, steps)));
         }
         let mut made = Self {
             context: context.clone(),
@@ -60,7 +60,7 @@ impl Graph {
         };
         match made.build() {
             Ok(()) => Ok(made),
-            Err(code) => Err((code, made.into_steps())),
+            Err(code) => Err(Box::new((code, made.into_steps()))),
         }
     }
 

@@ -209,7 +209,8 @@ impl CudaDevice {
                 let kernels = std::mem::take(&mut replays.kernels);
                 let graph = match Graph::new(&context, api, steps, kernels) {
                     Ok(graph) => graph,
-                    Err((code, steps)) => {
+                    Err(refused) => {
+                        let (code, steps) = *refused;
                         replays.steps = steps;
                         return Err(code);
                     }

@@ -246,14 +246,17 @@ mod tests {
             let touches = touches(&bound, &slices(0, 4));
             let order = Order::new(touches.clone());
             let steps = bound.len();
-            let mut reached = vec![vec![false; steps]; steps];
+            let mut reached: Vec<Vec<bool>> = Vec::new();
             for step in 0..steps {
-                for other in 0..step {
-                    let direct = touches.conflict(step, other);
-                    reached[step][other] = direct
-                        || (other..step).any(|by| touches.conflict(step, by) && reached[by][other]);
-                    prop_assert_eq!(order.before.has(step, other), reached[step][other]);
-                }
+                let by_any_way = |other: usize| {
+                    let mut between = other + 1..step;
+                    touches.conflict(step, other)
+                        || between.any(|by| touches.conflict(step, by) && reached[by][other])
+                };
+                let before: Vec<bool> = (0..step).map(by_any_way).collect();
+                let known: Vec<bool> = (0..step).map(|other| order.before.has(step, other)).collect();
+                prop_assert_eq!(&before, &known);
+                reached.push(before);
                 for other in order.behind(step) {
                     prop_assert!(touches.conflict(step, *other));
                     // None of them comes before another of them: each edge is needed.
