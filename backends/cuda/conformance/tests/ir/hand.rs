@@ -21,7 +21,7 @@ fn saxpy_by_hand_is_saxpy() {
     let (x, y) = (k.read("x", DType::F32), k.update("y", DType::F32));
     let (a, n) = (k.scalar("a", DType::F32), k.scalar("n", DType::I64));
     k.range(k.index(), n, k.count(), |i| {
-        y.set(i, a * x.get(i) + y.get(i))
+        y.set(i, a * x.get(i) + y.get(i));
     });
     let function = k.build().unwrap();
     let x: Vec<f32> = (0..1000).map(|i| i as f32).collect();
@@ -127,13 +127,13 @@ fn additions_at_once_lose_nothing(
     let shared = k.shared("some", dtype, 4);
     let one = k.constant(1).cast(dtype);
     k.when(k.thread().lt(4), || {
-        shared.set(k.thread(), k.bits(dtype, 0))
+        shared.set(k.thread(), k.bits(dtype, 0));
     });
     k.barrier();
     shared.add(k.thread() % 4, one);
     k.barrier();
     k.when(k.thread().lt(4), || {
-        counts.add(k.thread(), shared.get(k.thread()))
+        counts.add(k.thread(), shared.get(k.thread()));
     });
     let function = k.build().unwrap();
     let gpu = Gpu::new(6);
