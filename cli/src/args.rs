@@ -31,6 +31,16 @@ Exit codes:
   1  a check failed, or the device did
   2  bad usage: an unknown option, or one that does not fit the others";
 
+const DRAW_EXIT_CODES: &str = "\
+Exit codes:
+  0  it is drawn
+  2  bad usage: a file that cannot be read, is no graph in Graphviz's language or goes in circles; one that cannot be written";
+
+const DRAW_EXAMPLES: &str = "\
+Examples:
+  cargo run --release --example decoder && millstream draw out/decoder/token.dot
+  millstream draw step.dot --output pictures/step.svg";
+
 const DOCTOR_EXIT_CODES: &str = "\
 Exit codes:
   0  there is a device to work on; the simulator, which is for tests, does not count
@@ -75,6 +85,9 @@ pub(crate) enum Command {
     /// Run mixed load for a given time, check every answer, and tell what grew or was left.
     #[command(after_help = soak_after_help())]
     Soak(SoakArgs),
+    /// Draw a schedule, as `Schedule::dot` writes it, as SVG; Graphviz is not needed.
+    #[command(after_help = draw_after_help())]
+    Draw(DrawArgs),
     /// Show which devices can be opened here, and why others cannot.
     #[command(after_help = DOCTOR_EXIT_CODES)]
     Doctor(DoctorArgs),
@@ -165,6 +178,22 @@ impl SoakArgs {
     }
 }
 
+/// Options of `millstream draw`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DrawArgs {
+    /// The schedule, in Graphviz's language.
+    #[arg(value_name = "FILE.dot")]
+    pub(crate) file: PathBuf,
+
+    /// Where the drawing goes [default: beside the file, with the ending .svg]
+    #[arg(long, short, value_name = "FILE.svg")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Print one JSON object on standard output, and nothing else there.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// On or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
@@ -235,6 +264,10 @@ fn soak_after_help() -> String {
     format!("{SOAK_EXAMPLES}\n\n{SOAK_EXIT_CODES}")
 }
 
+fn draw_after_help() -> String {
+    format!("{DRAW_EXAMPLES}\n\n{DRAW_EXIT_CODES}")
+}
+
 fn demo_after_help() -> String {
     format!("{DEMO_EXAMPLES}\n\n{DEMO_EXIT_CODES}")
 }
@@ -296,6 +329,8 @@ mod tests {
             "millstream soak --minutes 1 --rounds 1",
             "millstream soak --rounds 0",
             "millstream soak --scale --backend sim --faults on",
+            "millstream draw",
+            "millstream draw a.dot b.dot",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }

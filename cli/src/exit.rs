@@ -51,6 +51,23 @@ pub(crate) enum CommandError {
     Open { source: millstream::OpenError },
     #[error("the device failed")]
     Device { source: millstream::Error },
+    #[error("`{}` cannot be read", path.display())]
+    DrawingUnreadable { path: PathBuf, source: io::Error },
+    #[error("`{}` is no schedule", path.display())]
+    NoDrawing {
+        path: PathBuf,
+        source: crate::draw::DotError,
+    },
+    #[error("`{}` goes in circles: what `{node}` is made of is made of it", path.display())]
+    DrawingInCircles { path: PathBuf, node: String },
+    #[error("`{}` has more than {most} {what}", path.display())]
+    DrawingTooLarge {
+        path: PathBuf,
+        what: &'static str,
+        most: u64,
+    },
+    #[error("`{}` cannot be written", path.display())]
+    DrawingUnwritable { path: PathBuf, source: io::Error },
     #[error("the system refused a worker thread")]
     Thread { source: io::Error },
 }
@@ -100,6 +117,18 @@ impl CommandError {
                 "try again with fewer --threads or smaller photographs; if it stays, report it with the message above"
             }
             Self::Thread { .. } => "try fewer --threads or --queues",
+            Self::DrawingUnreadable { .. } => {
+                "name a file that you can read: write one with `std::fs::write(path, schedule.dot())`"
+            }
+            Self::NoDrawing { .. } | Self::DrawingInCircles { .. } => {
+                "name a file that `Schedule::dot` wrote; Graphviz's own `dot -Tsvg` draws other graphs"
+            }
+            Self::DrawingTooLarge { .. } => {
+                "draw the schedule of a part: of fewer roots, or of a root further up"
+            }
+            Self::DrawingUnwritable { .. } => {
+                "name a file in a folder that is there and that you can write to, with --output"
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The millstream command line: the demo, the soak and the doctor.
+//! The millstream command line: the demo, the soak, the drawer of schedules and the doctor.
 //!
 //! Thin: reads the arguments, runs a command, turns its answer into an exit code. The commands
 //! return errors; only `output` prints them.
@@ -6,6 +6,7 @@
 mod args;
 mod demo;
 mod doctor;
+mod draw;
 mod exit;
 mod output;
 #[cfg(test)]
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     let (result, as_json) = match Cli::parse().command {
         Command::Demo(args) => (demo::run(&args), args.json),
         Command::Soak(args) => (soak::run(&args), args.json),
+        Command::Draw(args) => (draw::run(&args), args.json),
         Command::Doctor(args) => (doctor::run(&args), args.json),
     };
     let exit = result.unwrap_or_else(|error| {

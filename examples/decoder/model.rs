@@ -62,13 +62,14 @@ impl Weights {
         let scale = (3.0 / width as f32).sqrt();
         Self {
             tokens: random(sizes.tokens * width, 1.0),
-            places: random(sizes.room * width, 0.6),
+            places: random(sizes.room * width, 2.0),
             blocks: (0..sizes.blocks)
                 .map(|_| BlockWeights {
-                    look: random(width * 3 * width, scale),
-                    merge: random(width * width, scale),
+                    // So large that tokens look at few others, and what they hear changes them.
+                    look: random(width * 3 * width, scale * 2.0),
+                    merge: random(width * width, scale * 2.0),
                     widen: random(width * 4 * width, scale),
-                    narrow: random(4 * width * width, scale * 0.5),
+                    narrow: random(4 * width * width, scale * 2.5),
                 })
                 .collect(),
         }
@@ -78,6 +79,7 @@ impl Weights {
 /// The model on a device.
 pub(crate) struct Decoder {
     sizes: Sizes,
+    schedule: Schedule,
     next: CompiledSchedule,
     token: LazyBuffer,
     place: Symbol,
@@ -147,9 +149,11 @@ impl Decoder {
         all.extend(&looks);
         all.extend(&roots);
         let cache = GraphCache::default();
-        let next = Schedule::create(&all)?.compile_with_cache(client, &cache)?;
+        let schedule = Schedule::create(&all)?;
+        let next = schedule.compile_with_cache(client, &cache)?;
         Ok(Self {
             sizes,
+            schedule,
             next,
             token,
             place,
@@ -157,8 +161,13 @@ impl Decoder {
         })
     }
 
-    /// The schedule of one token.
-    pub(crate) fn schedule(&self) -> &CompiledSchedule {
+    /// What the next token is made of.
+    pub(crate) fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// The next token, compiled.
+    pub(crate) fn next(&self) -> &CompiledSchedule {
         &self.next
     }
 
@@ -167,12 +176,13 @@ impl Decoder {
         self.cache.stats().kernels_compiled
     }
 
-    /// Reads the prompt and then what it makes of it, until there are so many tokens.
+    /// Reads the prompt and then what it makes of it, until there are so many tokens. `after` each of them is called.
     pub(crate) fn decode(
         &self,
         stream: &Stream,
         prompt: &[i64],
         tokens: usize,
+        mut after: impl FnMut(),
     ) -> Result<Decoded, ScheduleError> {
         let tokens = tokens.min(self.sizes.room);
         let mut token: Handle<i64> = stream.create(&prompt[..1])?;
@@ -200,6 +210,7 @@ impl Decoder {
         }
         for look in &looks {
             decoded.looks.push(look.read::<f32>(stream)?.wait()?);
+            after();
         }
         Ok(decoded)
     }

@@ -1,107 +1,174 @@
 //! Learns handwritten digits on the device, and draws what it learnt.
 //!
 //! ```sh
-//! cargo run --release --example digits -- [--rounds N] [--output FOLDER]
+//! cargo run --release --example digits -- [--rounds N] [--backend cpu|cuda|sim] [--output FOLDER] [--json]
 //! ```
-//! Writes `digits-loss.png`, the loss over the steps, and `digits-guesses.png`, test images with those that it got wrong framed in
-//! red.
+//! Leaves in `out/digits` the loss over the steps (`loss.png`), the test images with those framed that it took for another digit
+//! (`guesses.png`), and the schedule of a step (`step.dot`, which `millstream draw` draws).
 
 mod model;
+#[path = "../shared/mod.rs"]
+mod shared;
 
-use std::error::Error;
-use std::path::PathBuf;
+use std::fs;
+use std::process::ExitCode;
 use std::time::Instant;
 
-use image::{Rgb, RgbImage};
-use millstream::{Cpu, Device};
+use image::{ImageError, Rgb};
 
 use model::{Digits, Images, train};
+use shared::options::{Number, Options};
+use shared::paper::{From, INK, PALE, Paper, RULE, mix, ticks};
+use shared::{Failure, bar, exit};
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let (mut rounds, mut folder) = (30, PathBuf::from("."));
-    let mut arguments = std::env::args().skip(1);
-    while let Some(argument) = arguments.next() {
-        let value = arguments
-            .next()
-            .ok_or_else(|| format!("`{argument}` takes a value"))?;
-        match &argument[..] {
-            "--rounds" => rounds = value.parse()?,
-            "--output" => folder = value.into(),
-            other => return Err(format!("`{other}` is no option: try --rounds or --output").into()),
-        }
-    }
-    let device = Device::open(Cpu::default())?;
+const BLUE: Rgb<u8> = Rgb([38, 96, 178]);
+const RED: Rgb<u8> = Rgb([206, 48, 48]);
+
+fn main() -> ExitCode {
+    exit(run())
+}
+
+fn run() -> Result<(), Failure> {
+    let mut rounds = 30;
+    let mut numbers = [Number {
+        option: "--rounds",
+        value: &mut rounds,
+        range: 1..=10_000,
+    }];
+    let options = Options::parse("digits", &mut numbers)?;
+    let device = options.open()?;
     let client = device.client();
     let stream = client.stream();
     let (images, tests) = Images::load();
     let network = Digits::new(&client, &stream, tests.len())?;
-    let tasks = network.step().tasks();
-    println!(
-        "a step is {tasks} tasks in one message, {} bytes of temporaries",
-        network.step().temporary_bytes()
-    );
 
     let start = Instant::now();
-    let losses = train(&network, &stream, &images, rounds, |_| {})?;
+    let bar = bar(rounds, "learning", options.json);
+    let losses = train(&network, &stream, &images, rounds, |_| bar.inc(1))?;
+    bar.finish_and_clear();
     let guesses = network.guess(&stream, &tests.pixels)?;
-    let right = guesses
-        .iter()
-        .zip(&tests.digits)
-        .filter(|(guess, digit)| guess == digit)
-        .count();
-    let share = 100.0 * right as f64 / tests.len() as f64;
-    println!(
-        "{} steps in {:.2} s; {right} of {} test digits right ({share:.1} %)",
-        losses.len(),
-        start.elapsed().as_secs_f64(),
-        tests.len()
-    );
-    curve(&losses).save(folder.join("digits-loss.png"))?;
-    sheet(&tests, &guesses).save(folder.join("digits-guesses.png"))?;
+    let seconds = start.elapsed().as_secs_f64();
+    let pairs = guesses.iter().zip(&tests.digits);
+    let right = pairs.filter(|(guess, digit)| guess == digit).count();
+
+    let [loss, sheet, dot] = ["loss.png", "guesses.png", "step.dot"];
+    curve(&losses)?.save(&options.output.join(loss))?;
+    guessed(&tests, &guesses, right)?.save(&options.output.join(sheet))?;
+    fs::write(options.output.join(dot), network.schedule().dot())?;
+
+    let (steps, of) = (losses.len(), tests.len());
+    let (tasks, bytes) = (network.step().tasks(), network.step().temporary_bytes());
+    if options.json {
+        let report = serde_json::json!({
+            "example": "digits", "steps": steps, "seconds": seconds, "right": right, "tests": of,
+            "tasks_of_a_step": tasks, "temporary_bytes": bytes, "last_loss": losses.last(),
+        });
+        println!("{report:#}");
+    } else {
+        let share = 100.0 * right as f64 / of as f64;
+        println!("a step      {tasks} tasks in one message, {bytes} bytes of temporaries");
+        println!("learning    {steps} steps in {seconds:.2} s");
+        println!("test        {right} of {of} digits right ({share:.1} %)");
+        println!(
+            "files       {loss}, {sheet} and {dot} in {}",
+            options.output.display()
+        );
+    }
+    if losses.iter().any(|loss| !loss.is_finite()) {
+        let text = "the loss is no number any more: it did not learn";
+        return Err(Failure::Run(text.into()));
+    }
     Ok(())
 }
 
-/// The loss over the steps, on a scale of tens.
-fn curve(losses: &[f32]) -> RgbImage {
-    let (width, height) = (800, 300);
-    let mut image = RgbImage::from_pixel(width, height, Rgb([255, 255, 255]));
-    let level = |loss: f32| {
-        let share = (loss.max(1e-4).log10() + 4.0) / 5.0;
-        (f64::from(1.0 - share) * f64::from(height - 1)).clamp(0.0, f64::from(height - 1)) as u32
+/// The loss over the steps, on a scale of tens: each step as a dot, and the mean of those about it as a line.
+fn curve(losses: &[f32]) -> Result<Paper, ImageError> {
+    const MEAN_OF: usize = 25;
+    let (left, top, width, height) = (70_u32, 96_u32, 800_u32, 300_u32);
+    let mut paper = Paper::new(left + width + 30, top + height + 60)?;
+    let line = format!(
+        "Cross entropy of each batch of {}, and the mean of {MEAN_OF} of them",
+        model::BATCH
+    );
+    paper.head("Learning digits", &line);
+    let least = losses.iter().copied().fold(0.1_f32, f32::min).max(1e-6);
+    let lowest = least.log10().floor();
+    let highest = losses
+        .iter()
+        .copied()
+        .fold(1.0_f32, f32::max)
+        .log10()
+        .ceil()
+        .max(lowest + 1.0);
+    let y = |loss: f32| {
+        let share = (highest - loss.max(1e-9).log10()) / (highest - lowest);
+        top as f32 + share.clamp(0.0, 1.0) * height as f32
     };
-    for tens in -3..=0 {
-        let y = level(10_f32.powi(tens));
-        (0..width).for_each(|x| image.put_pixel(x, y, Rgb([225, 225, 225])));
+    for tens in lowest as i32..=highest as i32 {
+        let at = y(10_f32.powi(tens)) as u32;
+        paper.fill((left, at), (width, 1), RULE);
+        let text = format!("{}", 10_f64.powi(tens));
+        paper.write(From::Right, (left - 10, at - 9), &text, PALE);
     }
+    let x = |step: f32| left as f32 + step * (width - 1) as f32 / losses.len().max(1) as f32;
     for (step, loss) in losses.iter().enumerate() {
-        let x = (step * (width as usize - 1) / losses.len().max(1)) as u32;
-        image.put_pixel(x, level(*loss), Rgb([30, 90, 170]));
+        paper.pen((x(step as f32), y(*loss)), 1.6, BLUE, 0.28);
     }
-    image
+    let mean = |(index, window): (usize, &[f32])| {
+        let mean = window.iter().sum::<f32>() / window.len() as f32;
+        (x(index as f32 + window.len() as f32 / 2.0), y(mean))
+    };
+    let means: Vec<(f32, f32)> = losses
+        .windows(MEAN_OF.min(losses.len()))
+        .enumerate()
+        .map(mean)
+        .collect();
+    paper.line(&means, 1.3, BLUE);
+    for step in ticks(losses.len()) {
+        let at = x(step as f32) as u32;
+        paper.fill((at, top + height), (1, 6), PALE);
+        paper.write(
+            From::Middle,
+            (at, top + height + 10),
+            &step.to_string(),
+            PALE,
+        );
+    }
+    paper.write(
+        From::Middle,
+        (left + width / 2, top + height + 32),
+        "step",
+        PALE,
+    );
+    Ok(paper)
 }
 
-/// The first test images, those that were taken for another digit in a red frame.
-fn sheet(tests: &Images, guesses: &[i64]) -> RgbImage {
-    let (columns, rows, cell, scale) = (24_u32, 12_u32, 28_u32, 3_u32);
-    let mut image = RgbImage::from_pixel(columns * cell, rows * cell, Rgb([255, 255, 255]));
-    for index in 0..(columns * rows).min(tests.len() as u32) {
-        let (left, top) = (index % columns * cell, index / columns * cell);
-        let wrong = guesses[index as usize] != tests.digits[index as usize];
-        let frame = if wrong {
-            Rgb([210, 40, 40])
-        } else {
-            Rgb([235, 235, 235])
-        };
-        for y in 0..cell - 1 {
-            for x in 0..cell - 1 {
-                let (px, py) = ((x.max(1) - 1) / scale, (y.max(1) - 1) / scale);
-                let inside = (1..25).contains(&x) && (1..25).contains(&y);
-                let shade = tests.pixels[(index * 64 + py.min(7) * 8 + px.min(7)) as usize];
-                let grey = 255 - (shade * 255.0) as u8;
-                let colour = if inside { Rgb([grey; 3]) } else { frame };
-                image.put_pixel(left + x, top + y, colour);
-            }
+/// All test images. Those that were taken for another digit have a red frame, and the other digit in their corner.
+fn guessed(tests: &Images, guesses: &[i64], right: usize) -> Result<Paper, ImageError> {
+    let (columns, scale, cell) = (24_u32, 4_u32, 40_u32);
+    let rows = (tests.len() as u32).div_ceil(columns);
+    let mut paper = Paper::new(48 + columns * cell, 104 + rows * cell)?;
+    let title = format!("{right} of {} digits right", tests.len());
+    paper.head(
+        &title,
+        "None of these was learnt from. Framed: what it was taken for is in the corner.",
+    );
+    for (index, (guess, digit)) in guesses.iter().zip(&tests.digits).enumerate() {
+        let place = index as u32;
+        let (left, top) = (24 + place % columns * cell, 84 + place / columns * cell);
+        let pixels = &tests.pixels[index * 64..][..64];
+        let is_wrong = guess != digit;
+        let ink = if is_wrong { RED } else { INK };
+        for (pixel, shade) in pixels.iter().enumerate() {
+            let (x, y) = (pixel as u32 % 8, pixel as u32 / 8);
+            let at = (left + 4 + x * scale, top + 4 + y * scale);
+            paper.fill(at, (scale, scale), mix(Rgb([255; 3]), ink, *shade));
+        }
+        if is_wrong {
+            paper.frame((left + 1, top + 1), (cell - 2, cell - 2), 2, RED);
+            paper.fill((left + 3, top + 3), (12, 17), Rgb([255; 3]));
+            paper.write(From::Left, (left + 4, top + 2), &guess.to_string(), RED);
         }
     }
-    image
+    Ok(paper)
 }

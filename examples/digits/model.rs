@@ -56,6 +56,7 @@ impl Images {
 
 /// The network on a device.
 pub(crate) struct Digits {
+    schedule: Schedule,
     step: CompiledSchedule,
     guess: CompiledSchedule,
     images: LazyBuffer,
@@ -111,13 +112,15 @@ impl Digits {
             down(&b2, &to_b2),
         ];
         let [w1_new, b1_new, w2_new, b2_new] = &changed;
-        let step = Schedule::create(&[&loss, w1_new, b1_new, w2_new, b2_new])?.compile(client)?;
+        let schedule = Schedule::create(&[&loss, w1_new, b1_new, w2_new, b2_new])?;
+        let step = schedule.compile(client)?;
 
         let asked = graph.input("asked", DType::F32, [tests, PIXELS]);
         let hidden = (asked.matmul(&w1) + &b1).relu();
         let guess = (hidden.matmul(&w2) + &b2).argmax(-1);
         let guess = Schedule::create_one(&guess)?.compile(client)?;
         Ok(Self {
+            schedule,
             step,
             guess,
             images,
@@ -127,7 +130,12 @@ impl Digits {
         })
     }
 
-    /// The schedule of a step.
+    /// What a step is made of.
+    pub(crate) fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// A step, compiled.
     pub(crate) fn step(&self) -> &CompiledSchedule {
         &self.step
     }

@@ -11,13 +11,13 @@ const TAKE: f64 = 0.065;
 
 /// A simulation on a device.
 pub(crate) struct Reaction {
+    schedule: Schedule,
     steps: CompiledSchedule,
-    size: usize,
     second: Handle<f32>,
 }
 
 impl Reaction {
-    /// A square of `size` by `size` cells with a drop of the second substance in the middle. A run is `unrolled` steps.
+    /// A square of `size` by `size` cells with some drops of the second substance. A run is `unrolled` steps.
     pub(crate) fn new(
         client: &ComputeClient,
         stream: &Stream,
@@ -31,18 +31,24 @@ impl Reaction {
         let v = graph.buffer(&second, [size, size]);
         let (mut u_now, mut v_now) = (u.clone(), v.clone());
         for _ in 0..unrolled {
-            (u_now, v_now) = step(&u_now, &v_now);
+            (u_now, v_now) = step(&u_now, &v_now, size);
         }
         let roots = [u.set(&u_now), v.set(&v_now)];
-        let steps = Schedule::create(&[&roots[0], &roots[1]])?.compile(client)?;
+        let schedule = Schedule::create(&[&roots[0], &roots[1]])?;
+        let steps = schedule.compile(client)?;
         Ok(Self {
+            schedule,
             steps,
-            size,
             second,
         })
     }
 
-    /// The schedule of a run.
+    /// What a run is made of.
+    pub(crate) fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// A run, compiled.
     pub(crate) fn steps(&self) -> &CompiledSchedule {
         &self.steps
     }
@@ -55,30 +61,50 @@ impl Reaction {
         Ok(())
     }
 
+    /// Waits until all runs so far are done.
+    pub(crate) fn settled(&self, stream: &Stream) -> Result<(), ScheduleError> {
+        Ok(stream.sync().wait()?)
+    }
+
     /// How much of the second substance is where, row by row.
     pub(crate) fn second(&self, stream: &Stream) -> Result<Vec<f32>, ScheduleError> {
         Ok(stream.read(&self.second).wait()?)
     }
-
-    /// Cells of a side.
-    pub(crate) fn size(&self) -> usize {
-        self.size
-    }
 }
+
+/// Drops at the start.
+const DROPS: usize = 9;
 
 /// Both substances at the start.
 pub(crate) fn start(size: usize) -> (Vec<f32>, Vec<f32>) {
-    let middle = |index: usize| (size / 2).abs_diff(index) < (size / 16).max(2);
-    let drop = (0..size * size).map(|cell| middle(cell / size) && middle(cell % size));
-    let second: Vec<f32> = drop.map(|inside| if inside { 0.5 } else { 0.0 }).collect();
+    let mut second = vec![0.0; size * size];
+    let radius = (size / 40).max(2);
+    for drop in 1..=DROPS {
+        // Spread evenly and not in rows: multiples of the plastic number's powers.
+        let place = |ratio: f64| ((drop as f64 * ratio).fract() * size as f64) as usize;
+        let (top, left) = (place(0.754_877_666), place(0.569_840_291));
+        for cell in 0..4 * radius * radius {
+            let (row, column) = (top + cell / (2 * radius), left + cell % (2 * radius));
+            second[row % size * size + column % size] = 0.5;
+        }
+    }
     let first = second.iter().map(|second| 1.0 - second).collect();
     (first, second)
 }
 
+/// The four neighbours of each cell, added: on a torus, by views of a buffer that has the cells of the other edge as well.
+fn around(x: &LazyBuffer, size: usize) -> LazyBuffer {
+    let along = |axis: isize| {
+        let (first, last) = (x.narrow(axis, 0, 1), x.narrow(axis, size - 1, 1));
+        let wrapped = LazyBuffer::cat([&last, x, &first], axis);
+        wrapped.narrow(axis, 0, size) + wrapped.narrow(axis, 2, size)
+    };
+    along(0) + along(1)
+}
+
 /// One step, as expressions.
-fn step(u: &LazyBuffer, v: &LazyBuffer) -> (LazyBuffer, LazyBuffer) {
-    let spread =
-        |x: &LazyBuffer| x.roll(0, 1) + x.roll(0, -1) + x.roll(1, 1) + x.roll(1, -1) - x * 4.0;
+fn step(u: &LazyBuffer, v: &LazyBuffer, size: usize) -> (LazyBuffer, LazyBuffer) {
+    let spread = |x: &LazyBuffer| around(x, size) - x * 4.0;
     let reaction = u * v * v;
     let u_new = u + spread(u) * SPREAD[0] - &reaction + (1.0 - u) * FEED;
     let v_new = v + spread(v) * SPREAD[1] + &reaction - v * (FEED + TAKE);

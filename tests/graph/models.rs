@@ -69,7 +69,7 @@ fn a_decoder_compiles_nothing_after_its_first_token() {
     let stream = client.stream();
     let model = decoder::Decoder::new(&client, &stream, sizes, &weights).unwrap();
     let compiled = model.kernels_compiled();
-    let decoded = model.decode(&stream, &[1, 2, 3], 24).unwrap();
+    let decoded = model.decode(&stream, &[1, 2, 3], 24, || {}).unwrap();
     assert_eq!(model.kernels_compiled(), compiled);
     assert_eq!(decoded.tokens.len(), 24);
     for (place, look) in decoded.looks.iter().enumerate() {

@@ -1,0 +1,150 @@
+//! A picture that is drawn on: rectangles, lines and letters.
+
+use std::path::Path;
+
+use image::{ImageError, Rgb, RgbImage};
+
+use super::lettering::Face;
+
+/// Ink of letters.
+pub(crate) const INK: Rgb<u8> = Rgb([40, 44, 52]);
+/// Ink of what explains.
+pub(crate) const PALE: Rgb<u8> = Rgb([118, 124, 136]);
+/// Lines of scales.
+pub(crate) const RULE: Rgb<u8> = Rgb([228, 230, 234]);
+
+/// Where letters stand from a place.
+#[derive(Clone, Copy)]
+pub(crate) enum From {
+    /// Right of it.
+    Left,
+    /// On both sides.
+    Middle,
+    /// Left of it.
+    Right,
+}
+
+/// A picture, white at first.
+pub(crate) struct Paper {
+    image: RgbImage,
+    title: Face,
+    label: Face,
+}
+
+impl Paper {
+    pub(crate) fn new(width: u32, height: u32) -> Result<Self, ImageError> {
+        Ok(Self {
+            image: RgbImage::from_pixel(width, height, Rgb([255; 3])),
+            title: Face::title()?,
+            label: Face::label()?,
+        })
+    }
+
+    /// A title at the top, and a line below that explains.
+    pub(crate) fn head(&mut self, title: &str, line: &str) {
+        self.title.draw(&mut self.image, (24, 16), title, INK);
+        self.label.draw(&mut self.image, (25, 52), line, PALE);
+    }
+
+    /// Letters, with their upper edge at `y`.
+    pub(crate) fn write(&mut self, from: From, (x, y): (u32, u32), text: &str, ink: Rgb<u8>) {
+        let width = self.label.width(text);
+        let left = match from {
+            From::Left => x,
+            From::Middle => x.saturating_sub(width / 2),
+            From::Right => x.saturating_sub(width),
+        };
+        self.label.draw(&mut self.image, (left, y), text, ink);
+    }
+
+    /// One pixel; nothing where the paper ends.
+    pub(crate) fn dot(&mut self, (x, y): (u32, u32), ink: Rgb<u8>) {
+        if let Some(pixel) = self.image.get_pixel_mut_checked(x, y) {
+            *pixel = ink;
+        }
+    }
+
+    pub(crate) fn fill(&mut self, (x, y): (u32, u32), (width, height): (u32, u32), ink: Rgb<u8>) {
+        for (dx, dy) in (0..height).flat_map(|dy| (0..width).map(move |dx| (dx, dy))) {
+            self.dot((x + dx, y + dy), ink);
+        }
+    }
+
+    /// The edge of a rectangle, so thick, within it.
+    pub(crate) fn frame(
+        &mut self,
+        (x, y): (u32, u32),
+        (width, height): (u32, u32),
+        thick: u32,
+        ink: Rgb<u8>,
+    ) {
+        self.fill((x, y), (width, thick), ink);
+        self.fill((x, y + height - thick), (width, thick), ink);
+        self.fill((x, y), (thick, height), ink);
+        self.fill((x + width - thick, y), (thick, height), ink);
+    }
+
+    /// A round pen at a place between pixels: what it half covers it half colours.
+    pub(crate) fn pen(&mut self, (x, y): (f32, f32), radius: f32, ink: Rgb<u8>, strength: f32) {
+        let reach =
+            |at: f32| (at - radius - 1.0).max(0.0) as u32..(at + radius + 2.0).max(0.0) as u32;
+        for (px, py) in reach(y).flat_map(|py| reach(x).map(move |px| (px, py))) {
+            let distance = (px as f32 - x).hypot(py as f32 - y);
+            let cover = (radius + 0.5 - distance).clamp(0.0, 1.0) * strength;
+            if let Some(pixel) = self.image.get_pixel_mut_checked(px, py) {
+                *pixel = mix(*pixel, ink, cover);
+            }
+        }
+    }
+
+    /// A line from place to place, drawn with a round pen.
+    pub(crate) fn line(&mut self, places: &[(f32, f32)], radius: f32, ink: Rgb<u8>) {
+        for pair in places.windows(2) {
+            let (from, to) = (pair[0], pair[1]);
+            let steps = (to.0 - from.0).hypot(to.1 - from.1).ceil().max(1.0) as u32;
+            for step in 0..=steps {
+                let share = step as f32 / steps as f32;
+                let at = |a: f32, b: f32| a + (b - a) * share;
+                self.pen((at(from.0, to.0), at(from.1, to.1)), radius, ink, 1.0);
+            }
+        }
+    }
+
+    pub(crate) fn save(&self, path: &Path) -> Result<(), ImageError> {
+        self.image.save(path)
+    }
+}
+
+/// So much of the second colour in the first.
+pub(crate) fn mix(from: Rgb<u8>, to: Rgb<u8>, share: f32) -> Rgb<u8> {
+    let channel = |index: usize| {
+        let (from, to) = (f32::from(from.0[index]), f32::from(to.0[index]));
+        (from + (to - from) * share.clamp(0.0, 1.0)).round() as u8
+    };
+    Rgb([channel(0), channel(1), channel(2)])
+}
+
+/// A colour of a scale of colours, which lie at equal steps from 0 to 1.
+pub(crate) fn on_scale(scale: &[Rgb<u8>], share: f32) -> Rgb<u8> {
+    let place = share.clamp(0.0, 1.0) * (scale.len() - 1) as f32;
+    let below = (place as usize).min(scale.len().saturating_sub(2));
+    mix(
+        scale[below],
+        scale[(below + 1).min(scale.len() - 1)],
+        place - below as f32,
+    )
+}
+
+/// Round numbers from 0 to the last, some six of them.
+pub(crate) fn ticks(last: usize) -> impl Iterator<Item = usize> {
+    let mut step = 1;
+    while last / step > 8 {
+        // 1, 2, 5, 10 and so on.
+        step = if step.to_string().starts_with('2') {
+            step / 2 * 5
+        } else {
+            step * 2
+        };
+    }
+    (0..=last).step_by(step)
+}
