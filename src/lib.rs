@@ -62,3 +62,8 @@ pub use millstream_graph as graph;
 pub use millstream_ir::{self as ir, DType};
 pub use millstream_sim as sim;
 pub use millstream_sync::facade::SpinPolicy;
+
+/// The examples of the guide to graphs are tests as well.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/graph.md")]
+mod graph_guide {}

@@ -11,17 +11,22 @@ const MAX_CHARACTERS: usize = 240;
 
 /// A nest as an expression over its buffers: `b0`, `b1` and so on.
 pub(crate) fn nest(nest: &Nest, words: &[WordValue]) -> String {
-    let texts = values(nest, words);
+    named(nest, words, &|buffer| format!("b{buffer}"))
+}
+
+/// As [`nest`], where buffers have other names.
+fn named(nest: &Nest, words: &[WordValue], name: &impl Fn(u16) -> String) -> String {
+    let texts = values(nest, words, name);
     let stores = nest.stores.iter().map(|store| {
-        let buffer = nest.accesses[usize::from(store.access)].buffer;
+        let buffer = name(nest.accesses[usize::from(store.access)].buffer);
         let value = &texts[usize::from(store.value)];
         match (&store.scatter, store.level) {
             (Some(scatter), _) => {
                 let index = &texts[usize::from(scatter.index)];
                 let set = if scatter.adds { "+=" } else { "=" };
-                format!("b{buffer}[{index}] {set} {value}")
+                format!("{buffer}[{index}] {set} {value}")
             }
-            (None, Level::Outer | Level::Inner) => format!("b{buffer} = {value}"),
+            (None, Level::Outer | Level::Inner) => format!("{buffer} = {value}"),
         }
     });
     let text: Vec<String> = stores.collect();
@@ -34,10 +39,13 @@ pub(crate) fn product(matmul: &Matmul, words: &[WordValue]) -> String {
         None => "b2 = b0 @ b1".to_owned(),
         Some(epilogue) => {
             let words = words.get(matmul.epilogue_words()..).unwrap_or(&[]);
-            let text = nest(epilogue, words);
-            // The epilogue's first buffer is the product.
-            let text = text.trim_start_matches("b0 = ").replace("b0", "(b0 @ b1)");
-            cut(format!("out = {text}"))
+            // The epilogue's first buffer is the product; its others are bound behind the product's three.
+            let name = |buffer| match buffer {
+                0 => "(b0 @ b1)".to_owned(),
+                other => format!("b{}", other + 2),
+            };
+            let text = named(epilogue, words, &name);
+            cut(format!("b2 = {}", text.trim_start_matches("(b0 @ b1) = ")))
         }
     }
 }
@@ -54,7 +62,7 @@ fn cut(mut text: String) -> String {
 }
 
 /// The text of each value. What is used again is not written again, but named.
-fn values(nest: &Nest, words: &[WordValue]) -> Vec<String> {
+fn values(nest: &Nest, words: &[WordValue], name: &impl Fn(u16) -> String) -> Vec<String> {
     let mut texts: Vec<String> = Vec::with_capacity(nest.values.len());
     for value in &nest.values {
         let of = |id: &ValueId| texts[usize::from(*id)].clone();
@@ -67,10 +75,10 @@ fn values(nest: &Nest, words: &[WordValue]) -> Vec<String> {
                 None => format!("w{word}"),
             },
             Op::Index(axis) => format!("i{axis}"),
-            Op::Load(access) => format!("b{}", nest.accesses[usize::from(*access)].buffer),
+            Op::Load(access) => name(nest.accesses[usize::from(*access)].buffer),
             Op::Gather { access, index, .. } => {
-                let buffer = nest.accesses[usize::from(*access)].buffer;
-                format!("b{buffer}[{}]", of(index))
+                let buffer = name(nest.accesses[usize::from(*access)].buffer);
+                format!("{buffer}[{}]", of(index))
             }
             Op::Unary(op, a) => format!("{op}({})", of(a)),
             Op::Binary(op, a, b) => match infix(*op) {
