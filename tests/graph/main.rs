@@ -11,6 +11,7 @@
 //! | `models` | the models of the examples |
 //! | `operations` | every operation, of every type that it takes |
 //! | `random` | random graphs |
+//! | `reference` | what NumPy computed |
 //! | `running` | rebinding, versions of buffers, caches, many threads |
 #![allow(
     clippy::unwrap_used,
@@ -26,6 +27,7 @@ mod models;
 mod operations;
 mod oracle;
 mod random;
+mod reference;
 mod running;
 #[path = "../runtime/support/mod.rs"]
 #[allow(
