@@ -7,6 +7,8 @@
 //!
 // What the README links to is no part of the documentation: there the first definition of a link counts.
 //! [timeline]: https://raw.githubusercontent.com/millstream/millstream/main/docs/timeline.png
+//! [reaction]: https://raw.githubusercontent.com/millstream/millstream/main/docs/graph/reaction.png
+//! [graph]: https://github.com/millstream/millstream/blob/main/docs/graph.md
 //! [model checks]: https://github.com/millstream/millstream/blob/main/docs/guide/model-checks.md
 //! [decision 9]: https://github.com/millstream/millstream/blob/main/docs/decisions/0009-a-log-is-what-the-mailbox-saw.md
 //! [design]: https://github.com/millstream/millstream/blob/main/docs/design.md
