@@ -1,7 +1,17 @@
 //! The examples run, small: each is a module here, with the function that its `main` calls.
 #![cfg(feature = "cuda")]
 #![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(
+    clippy::duplicate_mod,
+    reason = "each example brings what examples share, as it does as a program"
+)]
 
+#[path = "../examples/decoder/main.rs"]
+#[allow(dead_code, reason = "an example as a module")]
+mod decoder;
+#[path = "../examples/digits/main.rs"]
+#[allow(dead_code, reason = "an example as a module")]
+mod digits;
 #[path = "../examples/game_loop.rs"]
 #[allow(
     dead_code,
@@ -10,6 +20,9 @@
     reason = "an example as a module"
 )]
 mod game_loop;
+#[path = "../examples/reaction/main.rs"]
+#[allow(dead_code, reason = "an example as a module")]
+mod reaction;
 #[path = "../examples/service.rs"]
 #[allow(
     dead_code,
@@ -50,4 +63,54 @@ fn the_service_answers_every_request_i5() {
     assert_eq!((sum("served"), sum("refused")), (106, 2), "{text}");
     assert!(text.contains("# TYPE millstream_tasks_total counter\nmillstream_tasks_total "));
     assert!(text.contains("millstream_up 1\n") && text.contains("closed: drained true"));
+}
+
+/// Arguments for an example whose files go to a folder of this test.
+fn arguments(folder: &std::path::Path, line: &str) -> impl Iterator<Item = String> + use<> {
+    let output = ["--output".to_owned(), folder.to_str().unwrap().to_owned()];
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    words.into_iter().chain(output)
+}
+
+/// Each leaves its pictures, and its schedule.
+#[test]
+fn the_graphs_of_the_examples_run_and_are_drawn() {
+    let folder = std::env::temp_dir().join(format!("millstream-graphs-{}", std::process::id()));
+    digits::run(arguments(&folder, "--rounds 1 --json")).unwrap();
+    decoder::run(arguments(&folder, "--tokens 5")).unwrap();
+    reaction::run(arguments(&folder, "--size 16 --steps 16 --backend sim")).unwrap();
+    for picture in ["loss", "guesses", "attention", "reaction"] {
+        image::open(folder.join(picture).with_extension("png")).unwrap();
+    }
+    for schedule in ["step", "token", "run"] {
+        let path = folder.join(schedule).with_extension("dot");
+        let dot = std::fs::read_to_string(path).unwrap();
+        assert!(dot.starts_with("digraph schedule {"), "{dot}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_an_example_cannot_do_is_bad_usage_and_says_what_can_be_done() {
+    let folder = std::env::temp_dir().join(format!("millstream-usage-{}", std::process::id()));
+    for (line, said) in [
+        (
+            "--rounds 0",
+            "--rounds is a number from 1 to 10000, not `0`",
+        ),
+        (
+            "--rounds",
+            "--rounds is a number from 1 to 10000, not `--output`",
+        ),
+        (
+            "--steps 5",
+            "`--steps` is no option of digits: there are --rounds, --backend",
+        ),
+        ("--backend abacus", "--backend is cpu, cuda"),
+    ] {
+        let failure = digits::run(arguments(&folder, line)).unwrap_err();
+        let text = format!("{failure:?}");
+        assert!(text.starts_with("Usage("), "{text}");
+        assert!(text.contains(said), "{text}");
+    }
 }

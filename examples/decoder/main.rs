@@ -34,17 +34,18 @@ const COLOURS: [Rgb<u8>; 5] = [
 ];
 
 fn main() -> ExitCode {
-    exit(run())
+    exit(run(std::env::args().skip(1)))
 }
 
-fn run() -> Result<(), Failure> {
+/// Runs the example with these arguments of the command line.
+pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
     let mut tokens = 128;
     let mut numbers = [Number {
         option: "--tokens",
         value: &mut tokens,
         range: 4..=8192,
     }];
-    let options = Options::parse("decoder", &mut numbers)?;
+    let options = Options::parse("decoder", arguments, &mut numbers)?;
     let sizes = Sizes {
         tokens: 95,
         width: 128,

@@ -25,17 +25,18 @@ const BLUE: Rgb<u8> = Rgb([38, 96, 178]);
 const RED: Rgb<u8> = Rgb([206, 48, 48]);
 
 fn main() -> ExitCode {
-    exit(run())
+    exit(run(std::env::args().skip(1)))
 }
 
-fn run() -> Result<(), Failure> {
+/// Runs the example with these arguments of the command line.
+pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
     let mut rounds = 30;
     let mut numbers = [Number {
         option: "--rounds",
         value: &mut rounds,
         range: 1..=10_000,
     }];
-    let options = Options::parse("digits", &mut numbers)?;
+    let options = Options::parse("digits", arguments, &mut numbers)?;
     let device = options.open()?;
     let client = device.client();
     let stream = client.stream();

@@ -37,10 +37,11 @@ const COLOURS: [Rgb<u8>; 6] = [
 ];
 
 fn main() -> ExitCode {
-    exit(run())
+    exit(run(std::env::args().skip(1)))
 }
 
-fn run() -> Result<(), Failure> {
+/// Runs the example with these arguments of the command line.
+pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
     let (mut size, mut steps) = (256, 8000);
     let mut numbers = [
         Number {
@@ -54,7 +55,7 @@ fn run() -> Result<(), Failure> {
             range: UNROLLED..=10_000_000,
         },
     ];
-    let options = Options::parse("reaction", &mut numbers)?;
+    let options = Options::parse("reaction", arguments, &mut numbers)?;
     let device = options.open()?;
     let client = device.client();
     let stream = client.stream();

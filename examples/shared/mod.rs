@@ -13,6 +13,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Why an example ends early.
+#[derive(Debug)]
 pub(crate) enum Failure {
     /// What was typed is wrong: this is what to do.
     Usage(String),

@@ -34,13 +34,16 @@ pub(crate) struct Number<'a> {
 
 impl Options {
     /// Reads the arguments of the command line, and makes the folder.
-    pub(crate) fn parse(example: &str, numbers: &mut [Number]) -> Result<Self, Failure> {
+    pub(crate) fn parse(
+        example: &str,
+        mut arguments: impl Iterator<Item = String>,
+        numbers: &mut [Number],
+    ) -> Result<Self, Failure> {
         let mut options = Self {
             output: PathBuf::from("out").join(example),
             json: false,
             backend: Backend::Cpu,
         };
-        let mut arguments = std::env::args().skip(1);
         while let Some(argument) = arguments.next() {
             if argument == "--json" {
                 options.json = true;
