@@ -32,7 +32,7 @@ pub use lazy::custom::Call;
 pub use lazy::graph::Graph;
 pub use lazy::node::Layout;
 pub use lazy::reduce::Over;
-pub use lazy::scalar::Scalar;
+pub use lazy::scalar::{CallScalar, Scalar};
 pub use literal::Literal;
 pub use millstream_ir::DType;
 pub use schedule::hold::{HeldSchedule, Hold};

@@ -37,7 +37,7 @@ pub use run::{Output, Outputs, Run};
 use crate::compiled::form::Form;
 use crate::compiled::memory::{Memory, Place};
 use crate::error::ScheduleError;
-use crate::lazy::custom::{Callee, Custom};
+use crate::lazy::custom::Callee;
 use crate::lazy::scalar::Scalar;
 use crate::schedule::item::{Item, WordValue, Work};
 use crate::schedule::{Schedule, Steps};
@@ -327,28 +327,34 @@ impl Recorder<'_> {
     }
 
     fn words(&mut self, item: &Item, kernel: &KernelHandle) -> Vec<RecordedWord> {
-        if let Work::Custom(custom) = &item.work {
-            return packed(custom, kernel);
-        }
-        let word = |word: &WordValue| match word {
+        let words = item.words.iter().map(|word| match word {
             WordValue::Bits(bits) => RecordedWord::Value(*bits),
             WordValue::Size(size) => match size.known() {
                 Some(value) => RecordedWord::Value(value as u64),
                 None => RecordedWord::Slot(self.slots.size(size)),
             },
             WordValue::Scalar(scalar) => RecordedWord::Slot(self.slots.scalar(scalar)),
-        };
-        item.words.iter().map(word).collect()
+        });
+        match &item.work {
+            Work::Program(_) => words.collect(),
+            Work::Custom(_) => packed(words, kernel),
+        }
     }
 }
 
-/// The scalars of a kernel of a user as it takes them.
-fn packed(custom: &Custom, kernel: &KernelHandle) -> Vec<RecordedWord> {
+/// The scalars of a kernel of a user as it takes them: several of them in a word, of those that are the same in each run.
+fn packed(scalars: impl Iterator<Item = RecordedWord>, kernel: &KernelHandle) -> Vec<RecordedWord> {
     let signature = kernel.kernel().signature();
-    let mut words = vec![0_u64; signature.scalar_words()];
-    for (spec, bits) in signature.scalars().iter().zip(&custom.scalars) {
+    let mut words = vec![RecordedWord::Value(0); signature.scalar_words()];
+    for (spec, scalar) in signature.scalars().iter().zip(scalars) {
+        let place = &mut words[spec.offset / 8];
         // Scalars do not straddle words.
-        words[spec.offset / 8] |= bits << (spec.offset % 8 * 8);
+        *place = match (*place, scalar) {
+            (RecordedWord::Value(others), RecordedWord::Value(bits)) => {
+                RecordedWord::Value(others | bits << (spec.offset % 8 * 8))
+            }
+            (_, scalar) => scalar,
+        };
     }
-    words.into_iter().map(RecordedWord::Value).collect()
+    words
 }

@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use millstream_core::access::Access;
-use millstream_core::kernel::Kernel;
+use millstream_core::kernel::{Kernel, ScalarSpec};
 use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::Function;
 use millstream_ir::{DType, Program};
@@ -12,7 +12,7 @@ use millstream_ir::{DType, Program};
 use crate::error::Why;
 use crate::lazy::buffer::{LazyBuffer, all_held};
 use crate::lazy::node::Op;
-use crate::literal::Literal;
+use crate::lazy::scalar::{CallScalar, WordValue};
 use crate::shape::Shape;
 
 /// A kernel, its cubes and its scalars, as one operation.
@@ -20,8 +20,8 @@ use crate::shape::Shape;
 pub(crate) struct Custom {
     pub(crate) callee: Callee,
     pub(crate) cubes: [u32; 3],
-    /// The bits of each scalar, in declared order.
-    pub(crate) scalars: Vec<u64>,
+    /// Each scalar, in declared order.
+    pub(crate) scalars: Vec<WordValue>,
     pub(crate) in_place: bool,
 }
 
@@ -88,6 +88,47 @@ impl Callee {
     }
 }
 
+impl Callee {
+    /// The first scalar that runs may change and that is packed into one word with another.
+    fn shares_a_word(&self, scalars: &[WordValue]) -> Option<Arc<str>> {
+        let Callee::Kernel(kernel) = self else {
+            return None;
+        };
+        let specs = kernel.signature().scalars();
+        let changes = |word: &WordValue| match word {
+            WordValue::Bits(_) => false,
+            WordValue::Size(size) => size.known().is_none(),
+            WordValue::Scalar(_) => true,
+        };
+        let in_word = |word: usize| specs.iter().filter(move |spec| spec.offset / 8 == word);
+        let shares = |spec: &&ScalarSpec| in_word(spec.offset / 8).count() > 1;
+        let changing = specs.iter().zip(scalars).filter(|(_, word)| changes(word));
+        let mut changing = changing.map(|(spec, _)| spec);
+        changing.find(shares).map(|spec| spec.name.clone())
+    }
+}
+
+/// A scalar as a launch word, if it is what the kernel declares.
+fn word(dtype: DType, value: &CallScalar) -> Result<WordValue, Why> {
+    let expected = |given| Why::Expected {
+        what: "the scalar",
+        expected: dtype,
+        given,
+    };
+    match value {
+        CallScalar::Number(value) => value.bits(dtype).map(WordValue::Bits).ok_or_else(|| {
+            let value = value.to_string();
+            Why::Literal { value, dtype }
+        }),
+        CallScalar::Scalar(scalar) if scalar.dtype() == dtype => {
+            Ok(WordValue::Scalar(scalar.clone()))
+        }
+        CallScalar::Scalar(scalar) => Err(expected(scalar.dtype())),
+        CallScalar::Size(size) if dtype == DType::I64 => Ok(WordValue::Size(size.clone())),
+        CallScalar::Size(_) => Err(expected(DType::I64)),
+    }
+}
+
 /// A call of a kernel: how many cubes, and which scalars.
 ///
 /// ```
@@ -110,7 +151,7 @@ impl Callee {
 pub struct Call {
     callee: Callee,
     cubes: [u32; 3],
-    scalars: Vec<Literal>,
+    scalars: Vec<CallScalar>,
 }
 
 impl Call {
@@ -133,8 +174,10 @@ impl Call {
         }
     }
 
-    /// Adds a scalar, in declared order.
-    pub fn scalar(mut self, value: impl Into<Literal>) -> Self {
+    /// Adds a scalar, in declared order: a number, or a scalar or length of the graph, which each run may give another value.
+    ///
+    /// A kernel that is no SSA function takes its scalars packed by type: what runs change must have eight bytes, or be alone in its eight.
+    pub fn scalar(mut self, value: impl Into<CallScalar>) -> Self {
         self.scalars.push(value.into());
         self
     }
@@ -221,13 +264,14 @@ impl Call {
                 let (declared, given) = (types.len(), self.scalars.len());
                 return refuse(format!("declares {declared} scalars, {given} are given"));
             }
-            let mut scalars = Vec::with_capacity(types.len());
-            for (dtype, value) in types.into_iter().zip(&self.scalars) {
-                let bits = value.bits(dtype).ok_or_else(|| Why::Literal {
-                    value: value.to_string(),
-                    dtype,
-                })?;
-                scalars.push(bits);
+            let given = types.into_iter().zip(&self.scalars);
+            let scalars: Vec<WordValue> = given
+                .map(|(dtype, value)| word(dtype, value))
+                .collect::<Result<_, _>>()?;
+            if let Some(name) = self.callee.shares_a_word(&scalars) {
+                return refuse(format!(
+                    "packs `{name}` into eight bytes with another scalar, so it cannot change from run to run: declare it with eight bytes"
+                ));
             }
             let custom = Custom {
                 callee: self.callee.clone(),

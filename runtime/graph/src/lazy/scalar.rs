@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use millstream_ir::DType;
 
+use crate::literal::Literal;
+use crate::size::{Size, Symbol};
+
 /// A named number of a graph, with the value that it has unless a run says otherwise.
 #[derive(Clone, Debug)]
 pub struct Scalar(Arc<ScalarInfo>);
@@ -39,5 +42,51 @@ impl Scalar {
     /// What tells it from others, of whatever name.
     pub(crate) fn key(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
+    }
+}
+
+/// A launch word before a run.
+#[derive(Clone, Debug)]
+pub(crate) enum WordValue {
+    /// A length, stride or offset.
+    Size(Size),
+    /// A number.
+    Bits(u64),
+    /// A number that runs may change.
+    Scalar(Scalar),
+}
+
+/// What a kernel is called with as a scalar: a number, or one that each run knows.
+#[derive(Clone, Debug)]
+pub enum CallScalar {
+    /// A number.
+    Number(Literal),
+    /// A scalar of the graph, of the type that the kernel declares.
+    Scalar(Scalar),
+    /// A length, for a kernel that declares an `i64`.
+    Size(Size),
+}
+
+impl<L: Into<Literal>> From<L> for CallScalar {
+    fn from(number: L) -> Self {
+        CallScalar::Number(number.into())
+    }
+}
+
+impl From<&Scalar> for CallScalar {
+    fn from(scalar: &Scalar) -> Self {
+        CallScalar::Scalar(scalar.clone())
+    }
+}
+
+impl From<&Symbol> for CallScalar {
+    fn from(symbol: &Symbol) -> Self {
+        CallScalar::Size(symbol.into())
+    }
+}
+
+impl From<Size> for CallScalar {
+    fn from(size: Size) -> Self {
+        CallScalar::Size(size)
     }
 }

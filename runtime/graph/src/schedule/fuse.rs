@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | view | always, where the place of its elements is an affine of the kernel's axes; it costs nothing |
 //! | number, index, random bits | always, they are computed where they are needed |
-//! | elementwise | one group needs it at one place, or computing it again costs less than loading it ([`CHEAP_FLOPS`]) |
+//! | elementwise | one group needs it at one place, or computing it again costs less than loading it ([`CHEAP_FLOPS`](super::cost::CHEAP_FLOPS)) |
 //! | reduction | one group needs it at one place, and its rows are those of the group |
 //! | product | one group needs it, element for element, with nothing reduced: the group is its epilogue |
 //! | other | never: it is a kernel of its own |
@@ -18,41 +18,19 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use millstream_ir::UnaryOp;
 use smallvec::SmallVec;
 
 use crate::error::ScheduleError;
 use crate::lazy::node::Op;
-use crate::schedule::axes::{Affine, Axes, Map};
-use crate::schedule::group::{Group, GroupId, Kind, Member, Reach, ReachId, Sink};
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::axes::{Affine, Axes};
+use crate::schedule::cost::{Cost, costs, frontier};
+use crate::schedule::group::{Group, GroupId, Kind, Member, Reach, ReachId};
+use crate::schedule::walk::{Local, Walk};
 use crate::shape::Shape;
-use crate::size::Size;
-
-/// An elementwise node that is needed in several places is computed in each of them, rather than stored and loaded, if it takes
-/// at most this many cheap operations and one load.
-const CHEAP_FLOPS: u32 = 4;
-
-/// What an operation that is no single instruction costs, in cheap operations.
-const DEAR_FLOPS: u32 = 10;
-
-/// What it takes to compute an element of a node in place.
-#[derive(Clone, Copy, Debug)]
-struct Cost {
-    flops: u32,
-    loads: u32,
-}
-
-impl Cost {
-    /// Is computing it again no more than loading it?
-    fn is_cheap(&self) -> bool {
-        self.flops <= CHEAP_FLOPS && self.loads <= 1
-    }
-}
 
 /// One need of a node.
 #[derive(Clone, Debug)]
-struct Need {
+pub(super) struct Need {
     group: GroupId,
     reach: ReachId,
     how: Reach,
@@ -60,18 +38,16 @@ struct Need {
 
 /// Fuses a walk into groups.
 pub(crate) struct Fuser<'a> {
-    walk: &'a Walk,
+    pub(super) walk: &'a Walk,
     roots: HashSet<Local>,
-    needs: Vec<SmallVec<[Need; 1]>>,
+    pub(super) needs: Vec<SmallVec<[Need; 1]>>,
     /// Nodes that must be buffers, whatever else needs them.
-    forced: Vec<bool>,
+    pub(super) forced: Vec<bool>,
     costs: Vec<Cost>,
     /// Groups that are not complete.
-    groups: Vec<Option<Group>>,
+    pub(super) groups: Vec<Option<Group>>,
     free: Vec<GroupId>,
     next_reach: ReachId,
-    /// Which nodes are computed into buffers.
-    pub(crate) realized: Vec<bool>,
     complete: Vec<Group>,
 }
 
@@ -88,7 +64,6 @@ impl<'a> Fuser<'a> {
             groups: Vec::new(),
             free: Vec::new(),
             next_reach: 0,
-            realized: vec![false; count],
             complete: Vec::new(),
         }
     }
@@ -132,14 +107,13 @@ impl<'a> Fuser<'a> {
         }
         loads.into_iter().for_each(|need| self.load(local, need));
         if realize {
-            self.realized[local as usize] = true;
             self.realize(local)?;
         }
         Some(())
     }
 
     /// Takes a node into the group that needs it, if it can be.
-    fn join(&mut self, local: Local, need: &Need) -> bool {
+    pub(super) fn join(&mut self, local: Local, need: &Need) -> bool {
         let node = self.walk.node(local);
         if node.is_generated() {
             if matches!(need.how, Reach::At(_)) {
@@ -212,7 +186,12 @@ impl<'a> Fuser<'a> {
     }
 
     /// Needs both sides of a product in a group that has its axes.
-    fn sides(&mut self, group: GroupId, local: Local, map: &[Affine]) -> SmallVec<[ReachId; 3]> {
+    pub(super) fn sides(
+        &mut self,
+        group: GroupId,
+        local: Local,
+        map: &[Affine],
+    ) -> SmallVec<[ReachId; 3]> {
         let node = self.walk.node(local);
         let (left, right) = (node.operands[0], node.operands[1]);
         let rank = map.len();
@@ -238,7 +217,7 @@ impl<'a> Fuser<'a> {
     }
 
     /// A need of a group, or the same one that it has already.
-    fn need(&mut self, group: GroupId, local: Local, how: Reach) -> ReachId {
+    pub(super) fn need(&mut self, group: GroupId, local: Local, how: Reach) -> ReachId {
         let pointers = self.pointers(local);
         let Some(found) = self.groups[group as usize].as_mut() else {
             return 0;
@@ -294,14 +273,14 @@ impl<'a> Fuser<'a> {
         }
     }
 
-    fn finish(&mut self, id: GroupId) {
+    pub(super) fn finish(&mut self, id: GroupId) {
         if let Some(group) = self.groups[id as usize].take() {
             self.complete.push(group);
             self.free.push(id);
         }
     }
 
-    fn open(&mut self, group: Group) -> GroupId {
+    pub(super) fn open(&mut self, group: Group) -> GroupId {
         match self.free.pop() {
             Some(id) => {
                 self.groups[id as usize] = Some(group);
@@ -312,202 +291,5 @@ impl<'a> Fuser<'a> {
                 (self.groups.len() - 1) as GroupId
             }
         }
-    }
-
-    /// Makes the groups that fill a node's buffer.
-    fn realize(&mut self, local: Local) -> Option<()> {
-        let node = self.walk.node(local);
-        match &node.op {
-            Op::Matmul => {
-                let (axes, map) = Axes::of(&node.shape);
-                let address = Affine::flat(&map, &node.shape)?;
-                let id = self.open(Group::new(Kind::Product, axes, sink(local, address)));
-                let arguments = self.sides(id, local, &map);
-                if let Some(group) = self.groups[id as usize].as_mut() {
-                    group.arguments = arguments;
-                    group.product = Some(local);
-                }
-            }
-            Op::Custom(_) => {
-                let kind = Kind::Call;
-                let id = self.open(Group::new(
-                    kind,
-                    Axes::default(),
-                    sink(local, Affine::zero()),
-                ));
-                // The same argument twice is one reach, bound twice.
-                let needs = node
-                    .operands
-                    .iter()
-                    .map(|operand| self.need(id, *operand, Reach::Whole(None)));
-                let arguments: SmallVec<[ReachId; 3]> = needs.collect();
-                let nothing = arguments.is_empty();
-                if let Some(group) = self.groups[id as usize].as_mut() {
-                    group.arguments = arguments;
-                }
-                if let (Op::Custom(custom), Some(source)) = (&node.op, node.operands.last())
-                    && custom.in_place
-                {
-                    self.forced[*source as usize] = true;
-                }
-                if nothing {
-                    self.finish(id);
-                }
-            }
-            Op::Cat { axis } => {
-                let strides = node.shape.dense_strides()?;
-                let mut start = Size::ZERO;
-                for part in &node.operands {
-                    let shape = &self.walk.node(*part).shape;
-                    let mut address = placed(shape, &strides)?;
-                    address.constant = start.times(&strides[*axis])?;
-                    start = start.plus(&shape[*axis])?;
-                    self.store(local, address, *part, true);
-                }
-            }
-            Op::Set(layout) => {
-                let (base, values) = (node.operands[0], node.operands[1]);
-                self.forced[base as usize] = true;
-                let shape = &self.walk.node(values).shape;
-                let mut address = placed(shape, &layout.strides)?;
-                address.constant = layout.offset.clone();
-                self.store(local, address, values, true);
-            }
-            Op::Scatter { axis, adds } => self.scatter(local, *axis, *adds)?,
-            _ => {
-                let (axes, map) = Axes::of(&node.shape);
-                let address = Affine::flat(&map, &node.shape)?;
-                let id = self.open(Group::new(Kind::Nest, axes, sink(local, address)));
-                self.take_root(id, local, map);
-            }
-        }
-        Some(())
-    }
-
-    /// The first member of a group: the node that it is for.
-    fn take_root(&mut self, group: GroupId, local: Local, map: Map) {
-        let how = Reach::At(Rc::new(map));
-        let reach = self.need(group, local, how);
-        if let Some(group) = self.groups[group as usize].as_mut() {
-            group.sink.value = reach;
-        }
-        let need = self.needs[local as usize].pop();
-        let joined = need.is_some_and(|need| self.join(local, &need));
-        debug_assert!(joined, "what has a group of its own can be computed in it");
-    }
-
-    /// A group that stores a node's elements, each at its place in another's buffer.
-    fn store(&mut self, into: Local, address: Affine, node: Local, partial: bool) {
-        let (axes, map) = Axes::of(&self.walk.node(node).shape);
-        let mut sink = sink(into, address);
-        sink.partial = partial;
-        let id = self.open(Group::new(Kind::Nest, axes, sink));
-        let reach = self.need(id, node, Reach::At(Rc::new(map)));
-        if let Some(group) = self.groups[id as usize].as_mut() {
-            group.sink.value = reach;
-        }
-    }
-
-    /// A copy of the base, and then values put where the indices say, in order.
-    fn scatter(&mut self, local: Local, axis: usize, adds: bool) -> Option<()> {
-        let node = self.walk.node(local);
-        let (base, index, values) = (node.operands[0], node.operands[1], node.operands[2]);
-        let (_, map) = Axes::of(&node.shape);
-        let address = Affine::flat(&map, &node.shape)?;
-        self.store(local, address, base, false);
-        let shape = &self.walk.node(index).shape;
-        let (mut axes, map) = Axes::of(shape);
-        let strides = node.shape.dense_strides()?;
-        let mut others = strides.clone();
-        others[axis] = Size::ZERO;
-        let address = placed(shape, &others)?;
-        if let [(along, _)] = map[axis].terms[..] {
-            axes.turn_in(&[along]);
-        }
-        let mut sink = sink(local, address);
-        sink.partial = true;
-        let id = self.open(Group::new(Kind::Ordered, axes, sink));
-        let map = Rc::new(map);
-        let value = self.need(id, values, Reach::At(map.clone()));
-        let place = self.need(id, index, Reach::At(map));
-        if let Some(group) = self.groups[id as usize].as_mut() {
-            group.sink.value = value;
-            let (stride, length) = (strides[axis].clone(), node.shape[axis].clone());
-            group.sink.scatter = Some((place, stride, length, adds));
-        }
-        Some(())
-    }
-}
-
-fn sink(node: Local, address: Affine) -> Sink {
-    Sink {
-        node,
-        address,
-        value: 0,
-        scatter: None,
-        partial: false,
-    }
-}
-
-/// Where the elements of a shape lie, by these strides, in terms of the shape's own axes.
-fn placed(shape: &Shape, strides: &[Size]) -> Option<Affine> {
-    let (_, map) = Axes::of(shape);
-    let mut address = Affine::zero();
-    for (index, stride) in map.iter().zip(strides) {
-        address.add(index, stride)?;
-    }
-    Some(address)
-}
-
-/// Which nodes must be buffers because they are made once, of what is held, and read by each run. What is cheap is computed again
-/// by the kernel that reads it, as always.
-fn frontier(walk: &Walk, costs: &[Cost]) -> Vec<bool> {
-    let mut forced = vec![false; walk.nodes.len()];
-    for (local, node) in walk.nodes.iter().enumerate() {
-        if walk.is_held(local as Local) {
-            continue;
-        }
-        for operand in &node.operands {
-            let mut made = *operand;
-            while walk.is_held(made) && walk.node(made).is_view() {
-                made = walk.node(made).operands[0];
-            }
-            let seen = walk.node(made);
-            let is_made = walk.is_held(made) && !seen.is_buffer() && !seen.is_generated();
-            forced[made as usize] |= is_made && !costs[made as usize].is_cheap();
-        }
-    }
-    forced
-}
-
-/// What it takes to compute an element of each node where it is needed.
-fn costs(walk: &Walk) -> Vec<Cost> {
-    let mut costs: Vec<Cost> = Vec::with_capacity(walk.nodes.len());
-    for node in &walk.nodes {
-        let of = node.operands.iter().map(|operand| costs[*operand as usize]);
-        let mut sum = Cost { flops: 0, loads: 0 };
-        for cost in of {
-            sum.flops = sum.flops.saturating_add(cost.flops);
-            sum.loads = sum.loads.saturating_add(cost.loads);
-        }
-        sum.flops = sum.flops.saturating_add(own_flops(node));
-        if node.is_buffer() {
-            sum.loads = 1;
-        }
-        costs.push(sum);
-    }
-    costs
-}
-
-/// What a node itself costs, in cheap operations. What is never computed again costs more than can be counted.
-fn own_flops(node: &Seen) -> u32 {
-    match &node.op {
-        _ if node.is_view() || node.is_buffer() => 0,
-        Op::Const(_) | Op::Scalar(_) | Op::Index(_) => 0,
-        Op::Random(_) => DEAR_FLOPS,
-        Op::Unary(UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not) => 1,
-        Op::Unary(_) => DEAR_FLOPS,
-        Op::Binary(_) | Op::Compare(_) | Op::Select | Op::Cast => 1,
-        _ => u32::MAX,
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::{NodeId, Op};
-use crate::lazy::scalar::Scalar;
+use crate::lazy::scalar::{Scalar, WordValue};
 use crate::schedule::order::base_of;
 use crate::schedule::walk::{Local, Seen, Walk};
 use crate::schedule::{Schedule, Steps, schedule};
@@ -152,6 +152,10 @@ fn check_known(walk: &Walk, roots: &[&LazyBuffer], hold: &Hold) -> Result<(), Sc
     for scalar in &hold.scalars {
         let is_it = |node: &Seen| match &node.op {
             Op::Scalar(known) | Op::Random(known) => known.key() == scalar.key(),
+            Op::Custom(custom) => {
+                let is_it = |word: &WordValue| matches!(word, WordValue::Scalar(known) if known.key() == scalar.key());
+                custom.scalars.iter().any(is_it)
+            }
             _ => false,
         };
         if !walk.nodes.iter().any(is_it) {
@@ -168,17 +172,18 @@ fn check_known(walk: &Walk, roots: &[&LazyBuffer], hold: &Hold) -> Result<(), Sc
 }
 
 /// The sizes that a node itself depends on.
-fn sizes(node: &Seen) -> impl Iterator<Item = &Size> {
-    let own: &[Size] = match &node.op {
-        Op::Narrow { start, .. } => std::slice::from_ref(start),
-        Op::Set(layout) => &layout.strides,
-        _ => &[],
-    };
-    let offset = match &node.op {
-        Op::Set(layout) => Some(&layout.offset),
-        _ => None,
-    };
-    node.shape.iter().chain(own).chain(offset)
+fn sizes(node: &Seen) -> Vec<&Size> {
+    let mut sizes: Vec<&Size> = node.shape.iter().collect();
+    match &node.op {
+        Op::Narrow { start, .. } => sizes.push(start),
+        Op::Set(layout) => sizes.extend(layout.strides.iter().chain([&layout.offset])),
+        Op::Custom(custom) => sizes.extend(custom.scalars.iter().filter_map(|word| match word {
+            WordValue::Size(size) => Some(size),
+            _ => None,
+        })),
+        _ => {}
+    }
+    sizes
 }
 
 /// Which nodes depend on nothing but constants and what is held.
@@ -202,13 +207,20 @@ fn held(walk: &Walk, hold: &Hold) -> Result<Vec<bool>, ScheduleError> {
         let by_itself = match &node.op {
             Op::Input(_) | Op::Buffer(_) => ids.contains(&node.id),
             Op::Scalar(scalar) | Op::Random(scalar) => hold.has_scalar(scalar),
-            Op::Custom(custom) => !custom.in_place,
+            Op::Custom(custom) => {
+                let mut scalars = custom.scalars.iter();
+                let is_held = |word: &WordValue| match word {
+                    WordValue::Scalar(scalar) => hold.has_scalar(scalar),
+                    WordValue::Size(_) | WordValue::Bits(_) => true,
+                };
+                !custom.in_place && scalars.all(is_held)
+            }
             Op::Set(_) => stored.is_none(),
             _ => true,
         };
         held.push(
             by_itself
-                && sizes(node).all(|size| hold.has_size(size))
+                && sizes(node).into_iter().all(|size| hold.has_size(size))
                 && node.operands.iter().all(|operand| held[*operand as usize]),
         );
     }

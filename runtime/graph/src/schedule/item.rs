@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millstream_ir::Program;
 
 use crate::lazy::custom::Custom;
-use crate::lazy::scalar::Scalar;
+pub(crate) use crate::lazy::scalar::WordValue;
 use crate::schedule::walk::Local;
 use crate::size::Size;
 
@@ -57,17 +57,6 @@ pub(crate) enum Work {
     Program(Arc<Program>),
     /// A kernel of a user.
     Custom(Arc<Custom>),
-}
-
-/// A launch word before a run.
-#[derive(Clone, Debug)]
-pub(crate) enum WordValue {
-    /// A length, stride or offset.
-    Size(Size),
-    /// A number.
-    Bits(u64),
-    /// A number that runs may change.
-    Scalar(Scalar),
 }
 
 /// One step of a schedule.

@@ -6,15 +6,11 @@ use millstream_ir::nest::{
     Access, AccessId, Buffer, BufferMode, Level, Nest, Op as Ir, Scatter, Store, Stride, Value,
     ValueId, Word,
 };
-use millstream_ir::{BinaryOp, DType};
 
-use crate::lazy::buffer::computed;
-use crate::lazy::node::Op;
-use crate::literal::computed_bits;
 use crate::schedule::axes::{Affine, Axes, AxisId};
-use crate::schedule::group::{Group, Member, Reach, ReachId};
+use crate::schedule::group::{Group, ReachId};
 use crate::schedule::item::WordValue;
-use crate::schedule::walk::{Local, Seen, Walk};
+use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
 
 /// A loop of a nest: an axis of the group, or several that are walked as one by the fastest of them; none for length 1.
@@ -33,21 +29,21 @@ pub(crate) struct Walked {
 
 /// A nest while it is made.
 pub(crate) struct NestBuilder<'a> {
-    walk: &'a Walk,
-    axes: &'a Axes,
+    pub(super) walk: &'a Walk,
+    pub(super) axes: &'a Axes,
     /// A node that is stored to in the buffer of another: the two are one buffer.
     same: Option<(Local, Local)>,
     /// The buffers, as nodes whose buffer it is.
     pub(crate) buffers: Vec<Local>,
     modes: Vec<BufferMode>,
     pub(crate) walked: Vec<Walked>,
-    values: Vec<Value>,
+    pub(super) values: Vec<Value>,
     /// The value of each reach.
-    of_reach: HashMap<ReachId, ValueId>,
+    pub(super) of_reach: HashMap<ReachId, ValueId>,
     /// Words behind those of lengths and accesses, which are given out last: values name them by their place here.
-    words: Vec<WordValue>,
+    pub(super) words: Vec<WordValue>,
     /// Axes whose index is a value.
-    indexed: Vec<AxisId>,
+    pub(super) indexed: Vec<AxisId>,
     stores: Vec<Store>,
     /// Nodes that are read.
     pub(crate) reads: Vec<Local>,
@@ -119,208 +115,6 @@ impl<'a> NestBuilder<'a> {
                 (self.walked.len() - 1) as AccessId
             }
         })
-    }
-
-    fn value(&mut self, dtype: DType, op: Ir) -> ValueId {
-        self.values.push(Value { dtype, op });
-        (self.values.len() - 1) as ValueId
-    }
-
-    fn word(&mut self, word: WordValue) -> Word {
-        self.words.push(word);
-        (self.words.len() - 1) as Word
-    }
-
-    /// Computes all members, those that are used first.
-    pub(crate) fn members(&mut self, members: &[Member]) -> Option<()> {
-        for member in members.iter().rev() {
-            let node = self.walk.node(member.node);
-            let value = if member.computed {
-                self.compute(node, member)?
-            } else {
-                let place = match &member.how {
-                    Reach::At(map) => Affine::flat(map, &node.shape)?,
-                    Reach::Flat(flat) => flat.clone(),
-                    // Bound, and walked by whoever needs it.
-                    Reach::Whole(_) | Reach::Side(_) => continue,
-                };
-                self.loaded(member.node, &place)?
-            };
-            self.of_reach.insert(member.reach, value);
-        }
-        Some(())
-    }
-
-    /// A node's element, in the type that it is computed in.
-    pub(crate) fn loaded(&mut self, node: Local, place: &Affine) -> Option<ValueId> {
-        let access = self.access(node, place, BufferMode::Read)?;
-        self.reads.push(node);
-        let dtype = self.walk.node(node).dtype;
-        let value = self.value(dtype, Ir::Load(access));
-        Some(self.widened(dtype, value))
-    }
-
-    fn widened(&mut self, dtype: DType, value: ValueId) -> ValueId {
-        if computed(dtype) == dtype {
-            return value;
-        }
-        self.value(computed(dtype), Ir::Cast(value))
-    }
-
-    /// The value of a member that is not loaded.
-    fn compute(&mut self, node: &Seen, member: &Member) -> Option<ValueId> {
-        let dtype = computed(node.dtype);
-        let operands: Vec<ValueId> = member
-            .operands
-            .iter()
-            .filter_map(|reach| self.of_reach.get(reach).copied())
-            .collect();
-        let map: &[Affine] = match &member.how {
-            Reach::At(map) => map,
-            _ => &[],
-        };
-        let op = match (&node.op, &operands[..]) {
-            (Op::Const(bits), _) => {
-                let bits = computed_bits(*bits, node.dtype);
-                Ir::Word(self.word(WordValue::Bits(bits)))
-            }
-            (Op::Scalar(scalar), _) => {
-                let word = self.word(WordValue::Scalar(scalar.clone()));
-                let value = self.value(node.dtype, Ir::Word(word));
-                return Some(self.widened(node.dtype, value));
-            }
-            (Op::Index(axis), _) => return self.integer(&map[*axis]),
-            (Op::Random(seed), _) => {
-                let counter = self.integer(&Affine::flat(map, &node.shape)?)?;
-                let seed = self.word(WordValue::Scalar(seed.clone()));
-                Ir::Random { seed, counter }
-            }
-            (Op::Unary(op), [a]) => Ir::Unary(*op, *a),
-            (Op::Binary(op), [a, b]) => Ir::Binary(*op, *a, *b),
-            (Op::Compare(op), [a, b]) => Ir::Compare(*op, *a, *b),
-            (Op::Select, [condition, a, b]) => Ir::Select(*condition, *a, *b),
-            (Op::Cast, [a]) => return Some(self.cast(*a, node.dtype)),
-            (Op::Reduce(op), [a]) => Ir::Reduce(*op, *a),
-            (Op::Gather { axis }, [index]) => {
-                return self.gather(node, map, *axis, *index);
-            }
-            // A view is what it is of.
-            (_, [a]) if node.is_view() => return Some(*a),
-            _ => return None,
-        };
-        Some(self.value(dtype, op))
-    }
-
-    /// A cast to a half rounds, and what is computed from it is wide again.
-    fn cast(&mut self, value: ValueId, to: DType) -> ValueId {
-        let from = self.values[usize::from(value)].dtype;
-        if computed(to) == to {
-            return if from == to {
-                value
-            } else {
-                self.value(to, Ir::Cast(value))
-            };
-        }
-        let wide = if from == computed(to) {
-            value
-        } else {
-            self.value(computed(to), Ir::Cast(value))
-        };
-        let half = self.value(to, Ir::Cast(wide));
-        self.value(computed(to), Ir::Cast(half))
-    }
-
-    fn gather(
-        &mut self,
-        node: &Seen,
-        map: &[Affine],
-        axis: usize,
-        index: ValueId,
-    ) -> Option<ValueId> {
-        let base = node.operands[0];
-        let shape = &self.walk.node(base).shape;
-        let strides = shape.dense_strides()?;
-        let mut place = Affine::zero();
-        for (other, (index, stride)) in map.iter().zip(&strides).enumerate() {
-            if other != axis {
-                place.add(index, stride)?;
-            }
-        }
-        let access = self.access(base, &place, BufferMode::Read)?;
-        self.reads.push(base);
-        let stride = if strides[axis].is(1) {
-            Stride::One
-        } else {
-            Stride::Word(self.word(WordValue::Size(strides[axis].clone())))
-        };
-        let len = self.word(WordValue::Size(shape[axis].clone()));
-        let gather = Ir::Gather {
-            access,
-            index,
-            stride,
-            len,
-        };
-        let dtype = self.walk.node(base).dtype;
-        let value = self.value(dtype, gather);
-        Some(self.widened(dtype, value))
-    }
-
-    /// An affine of the axes as a value.
-    fn integer(&mut self, affine: &Affine) -> Option<ValueId> {
-        let affine = self.axes.resolve(affine)?;
-        let order: Vec<AxisId> = self
-            .axes
-            .outer()
-            .into_iter()
-            .chain(self.axes.inner())
-            .collect();
-        let mut sum = None;
-        for (axis, factor) in &affine.terms {
-            let place = order.iter().position(|known| known == axis)?;
-            if !self.indexed.contains(axis) {
-                self.indexed.push(*axis);
-            }
-            // Named by its place among all axes until loops are known.
-            let index = self.value(DType::I64, Ir::Index(place as u16));
-            let term = if factor.is(1) {
-                index
-            } else {
-                let factor = self.number(factor.clone());
-                self.value(DType::I64, Ir::Binary(BinaryOp::Mul, index, factor))
-            };
-            sum = Some(match sum {
-                Some(sum) => self.value(DType::I64, Ir::Binary(BinaryOp::Add, sum, term)),
-                None => term,
-            });
-        }
-        let constant = affine.constant;
-        Some(match sum {
-            Some(sum) if constant.is(0) => sum,
-            Some(sum) => {
-                let constant = self.number(constant);
-                self.value(DType::I64, Ir::Binary(BinaryOp::Add, sum, constant))
-            }
-            None => self.number(constant),
-        })
-    }
-
-    fn number(&mut self, size: Size) -> ValueId {
-        let word = self.word(WordValue::Size(size));
-        self.value(DType::I64, Ir::Word(word))
-    }
-
-    /// The value of a reach, as what is stored in a buffer of this type.
-    pub(crate) fn stored(&mut self, reach: ReachId, dtype: DType) -> Option<ValueId> {
-        let value = *self.of_reach.get(&reach)?;
-        if self.values[usize::from(value)].dtype == dtype {
-            return Some(value);
-        }
-        Some(self.value(dtype, Ir::Cast(value)))
-    }
-
-    /// What a reach is, before it is known as a value.
-    pub(crate) fn set_value(&mut self, reach: ReachId, value: ValueId) {
-        self.of_reach.insert(reach, value);
     }
 
     /// Stores the group's value where it belongs.
