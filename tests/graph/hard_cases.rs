@@ -231,6 +231,31 @@ fn a_whole_array_is_reduced_in_one(on: On) {
     sheet.check(&rig.client(), &roots.iter().collect::<Vec<_>>());
 }
 
+/// Nodes are numbered, and numbers are used again: an input is known by more than that.
+#[test]
+fn a_buffer_that_only_has_an_inputs_number_is_not_that_input() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let handle = stream.create(&[1.0_f32; 8]).unwrap();
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [8]);
+    let schedule = Schedule::create_one(&(&x + 1.0)).unwrap();
+    let compiled = schedule.compile(&client).unwrap();
+    let elsewhere = Graph::new().input("y", DType::F32, [8]);
+    assert!(!compiled.run().takes(&elsewhere));
+    let unknown = compiled.run().input(&elsewhere, &handle).submit(&stream);
+    assert!(matches!(
+        unknown,
+        Err(ScheduleError::UnknownArgument { what: "input", .. })
+    ));
+    drop(x);
+    let others: Vec<LazyBuffer> = (0..4).map(|_| graph.input("z", DType::F32, [8])).collect();
+    assert!(!others.iter().any(|other| compiled.run().takes(other)));
+    drop((schedule, compiled, others));
+    assert!(graph.is_empty());
+}
+
 #[test]
 fn names_that_a_schedule_does_not_have_are_refused() {
     let graph = Graph::new();

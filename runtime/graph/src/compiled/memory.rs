@@ -11,6 +11,7 @@ use crate::compiled::ancestry::Ancestry;
 use crate::compiled::plan::{Plan, Temporary};
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::graph::Named;
 use crate::lazy::node::{NodeId, Op};
 use crate::schedule::Steps;
 use crate::schedule::item::Work;
@@ -66,6 +67,8 @@ pub(crate) struct Root {
 /// The buffers of a schedule.
 #[derive(Debug)]
 pub(crate) struct Memory {
+    /// What the inputs are called by those who bind them.
+    named: Arc<Named>,
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<OutputBuffer>,
     pub(crate) roots: Vec<Root>,
@@ -80,6 +83,7 @@ impl Memory {
     /// The buffers of a schedule, for a device that runs items side by side or in order.
     pub(crate) fn new(steps: &Steps, overlaps: bool) -> Result<Self, ScheduleError> {
         let mut memory = Self {
+            named: steps.named.clone(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             roots: Vec::new(),
@@ -254,7 +258,7 @@ impl Memory {
 
     /// The input that is this buffer of the graph.
     pub(crate) fn input(&self, of: &LazyBuffer) -> Option<usize> {
-        let id = of.held().ok()?.id;
+        let id = self.named.number(of)?;
         let mut inputs = self.inputs.iter();
         inputs.position(|known| known.source == Source::Node(id))
     }

@@ -138,14 +138,8 @@ impl LazyBuffer {
 
     /// Is it the same node of the same graph?
     pub(crate) fn is(&self, other: &LazyBuffer) -> bool {
-        let same = |other: &Held| self.0.as_ref().is_ok_and(|held| held.id == other.id);
-        self.shares_its_graph(other) && other.0.as_ref().is_ok_and(same)
-    }
-
-    /// Is it of the same graph?
-    pub(crate) fn shares_its_graph(&self, other: &LazyBuffer) -> bool {
         match (&self.0, &other.0) {
-            (Ok(held), Ok(other)) => held.graph.is(&other.graph),
+            (Ok(held), Ok(other)) => held.graph.is(&other.graph) && held.id == other.id,
             _ => false,
         }
     }

@@ -114,6 +114,37 @@ impl Arena {
     }
 }
 
+/// Buffers of a graph that a schedule names by their numbers, and holds, so that no other node has one of these numbers meanwhile.
+#[derive(Debug)]
+pub(crate) struct Named {
+    graph: Graph,
+    /// In order.
+    ids: Vec<NodeId>,
+}
+
+impl Named {
+    /// Holds these nodes of a graph, whose nodes are those of the arena.
+    pub(crate) fn hold(graph: &Graph, arena: &mut Arena, mut ids: Vec<NodeId>) -> Self {
+        ids.sort_unstable();
+        ids.iter().for_each(|id| arena.hold(*id));
+        let graph = graph.clone();
+        Self { graph, ids }
+    }
+
+    /// The number of a buffer, if it is one of them.
+    pub(crate) fn number(&self, buffer: &LazyBuffer) -> Option<NodeId> {
+        let held = buffer.held().ok()?;
+        let is_one = held.graph.is(&self.graph) && self.ids.binary_search(&held.id).is_ok();
+        is_one.then_some(held.id)
+    }
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        self.ids.iter().for_each(|id| self.graph.release(*id));
+    }
+}
+
 impl Graph {
     /// A graph without nodes.
     pub fn new() -> Self {

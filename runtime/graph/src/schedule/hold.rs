@@ -105,7 +105,7 @@ impl Schedule {
         hold: &Hold,
     ) -> Result<HeldSchedule, ScheduleError> {
         let mut walk = Walk::new(roots)?;
-        check_known(&walk, roots, hold)?;
+        check_known(&walk, hold)?;
         walk.held = held(&walk, hold)?;
         let (steps, held) = schedule(walk)?;
         let (first, rest) = cut(steps, &held);
@@ -139,15 +139,11 @@ impl fmt::Display for HeldSchedule {
 }
 
 /// Is everything that is to be held there?
-fn check_known(walk: &Walk, roots: &[&LazyBuffer], hold: &Hold) -> Result<(), ScheduleError> {
+fn check_known(walk: &Walk, hold: &Hold) -> Result<(), ScheduleError> {
     let unknown = |what, name: String| Err(ScheduleError::UnknownArgument { what, name });
-    let buffers = walk.nodes.iter().filter(|node| node.is_buffer());
-    let buffers: HashSet<NodeId> = buffers.map(|node| node.id).collect();
-    for input in &hold.inputs {
-        let known = input.held().is_ok_and(|held| buffers.contains(&held.id));
-        if !known || !roots.iter().all(|root| root.shares_its_graph(input)) {
-            return unknown("input", format!("{input:?}"));
-        }
+    let is_known = |input: &&LazyBuffer| walk.named.number(input).is_some();
+    if let Some(input) = hold.inputs.iter().find(|input| !is_known(input)) {
+        return unknown("input", format!("{input:?}"));
     }
     for scalar in &hold.scalars {
         let is_it = |node: &Seen| match &node.op {
@@ -188,8 +184,8 @@ fn sizes(node: &Seen) -> Vec<&Size> {
 
 /// Which nodes depend on nothing but constants and what is held.
 fn held(walk: &Walk, hold: &Hold) -> Result<Vec<bool>, ScheduleError> {
-    let ids = hold.inputs.iter().filter_map(|input| input.held().ok());
-    let ids: HashSet<NodeId> = ids.map(|held| held.id).collect();
+    let ids = hold.inputs.iter();
+    let ids: HashSet<NodeId> = ids.filter_map(|input| walk.named.number(input)).collect();
     let mut held: Vec<bool> = Vec::with_capacity(walk.nodes.len());
     for node in &walk.nodes {
         let stored = base_of(node).map(|base| stored_to(walk, node, base));
@@ -249,12 +245,14 @@ fn cut(steps: Steps, held: &[bool]) -> (Steps, Steps) {
         items: first,
         nodes: steps.nodes.clone(),
         roots: Vec::new(),
+        named: steps.named.clone(),
         bases: steps.bases.clone(),
     };
     let mut rest = Steps {
         items: rest,
         nodes: steps.nodes,
         roots: steps.roots,
+        named: steps.named,
         bases: steps.bases,
     };
     let made = first.items.iter().map(|item| first.storage(item.writes));

@@ -40,7 +40,8 @@ use millstream_core::handle::Handle;
 use millstream_ir::DType;
 
 use crate::error::ScheduleError;
-use crate::lazy::buffer::{Held, LazyBuffer};
+use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::graph::Named;
 use crate::lazy::node::Op;
 use crate::schedule::fuse::Fuser;
 use crate::schedule::item::Item;
@@ -89,6 +90,8 @@ pub(crate) struct Steps {
     pub(crate) nodes: Vec<Seen>,
     /// The node of each root.
     pub(crate) roots: Vec<Local>,
+    /// The buffers of the graph among the nodes.
+    pub(crate) named: Arc<Named>,
     /// For each node that stores into a buffer that is there, whose buffer it is.
     bases: HashMap<Local, Local>,
 }
@@ -128,8 +131,8 @@ impl Schedule {
     pub fn takes(&self, input: &LazyBuffer) -> bool {
         let (steps, used) = (&self.shared, self.shared.storages());
         let mut buffers = used.iter().map(|node| steps.node(*node));
-        let mut is_it = |held: &Held| buffers.any(|node| node.is_buffer() && node.id == held.id);
-        input.held().is_ok_and(&mut is_it)
+        let number = steps.named.number(input);
+        number.is_some_and(|id| buffers.any(|node| node.is_buffer() && node.id == id))
     }
 
     /// The input of this name, as the first of them.
@@ -234,6 +237,7 @@ fn schedule(walk: Walk) -> Result<(Steps, Vec<bool>), ScheduleError> {
     let steps = Steps {
         items,
         roots: walk.roots,
+        named: walk.named,
         nodes: walk.nodes,
         bases,
     };

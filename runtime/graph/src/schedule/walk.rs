@@ -3,12 +3,14 @@
 //! The walk is a loop with a list of its own: a chain of a million nodes needs no stack. It stops at buffers that are there.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use millstream_ir::DType;
 use smallvec::SmallVec;
 
 use crate::error::ScheduleError;
 use crate::lazy::buffer::{Held, LazyBuffer};
+use crate::lazy::graph::Named;
 use crate::lazy::node::{NodeId, Op};
 use crate::shape::Shape;
 
@@ -62,6 +64,8 @@ pub(crate) struct Walk {
     pub(crate) nodes: Vec<Seen>,
     /// For each root its node. The same node may be several roots.
     pub(crate) roots: Vec<Local>,
+    /// The buffers among the nodes.
+    pub(crate) named: Arc<Named>,
     /// Nodes that depend on nothing but constants and what is held; empty where nothing is.
     pub(crate) held: Vec<bool>,
 }
@@ -80,7 +84,7 @@ impl Walk {
         if let Some(second) = held.iter().position(other) {
             return Err(ScheduleError::Graphs { first: 0, second });
         }
-        let arena = first.graph.lock();
+        let mut arena = first.graph.lock();
         let mut nodes: Vec<Seen> = Vec::new();
         let mut places: Vec<Local> = Vec::new();
         let place =
@@ -118,11 +122,15 @@ impl Walk {
                 });
             }
         }
+        let buffers = nodes.iter().filter(|node| node.is_buffer());
+        let buffers = buffers.map(|node| node.id).collect();
+        let named = Arc::new(Named::hold(&first.graph, &mut arena, buffers));
         drop(arena);
         let roots: Vec<Local> = held.iter().map(|root| places[root.id as usize]).collect();
         Ok(Self {
             nodes,
             roots,
+            named,
             held: Vec::new(),
         })
     }
