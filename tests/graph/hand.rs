@@ -242,3 +242,42 @@ fn scalars_of_a_call_are_what_its_kernel_declares() {
         "{said}"
     );
 }
+
+/// A buffer in another shape is the same buffer: what is updated through it is that, and whoever reads an old version has its own.
+#[apply(every_device)]
+fn a_function_by_hand_updates_through_another_shape_i6(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let handle = stream.create(&[1.0_f32; 9]).unwrap();
+    let counts = graph.buffer(&handle, [9]);
+    let before = &counts * 1.0;
+    let square = counts.reshape([3, 3]);
+    let counted = Call::ssa(count(), [2, 1, 1]).scalar(0.5).scalar(9);
+    let counted = counted.make_in_place([], &square);
+    let after = &counted * 2.0;
+    // Of a value that is computed it is the value's own buffer.
+    let made = (&counts * 4.0).reshape([3, 3]);
+    let moved = Call::ssa(count(), [2, 1, 1]).scalar(1.0).scalar(9);
+    let moved = moved.make_in_place([], &made);
+    let roots = [&before, &counted, &after, &moved, &(&made + 0.0)];
+    let schedule = Schedule::create(&roots).unwrap();
+    let compiled = schedule.compile(&client).unwrap();
+    for turn in 0..3 {
+        let outputs = compiled.run().submit(&stream).unwrap();
+        let read = |root: usize| outputs[root].read::<f32>(&stream).unwrap().wait().unwrap();
+        let old = 1.0 + 0.5 * turn as f32;
+        let got = [0, 1, 2, 3, 4].map(read);
+        let want = [
+            old,
+            old + 0.5,
+            2.0 * (old + 0.5),
+            4.0 * old + 1.0,
+            4.0 * old,
+        ];
+        let want = want.map(|x| vec![x; 9]);
+        assert_eq!(got, want, "turn {turn}\n{schedule}");
+        assert_eq!(stream.read(&handle).wait().unwrap(), want[1], "turn {turn}");
+    }
+}

@@ -188,7 +188,7 @@ fn held(walk: &Walk, hold: &Hold) -> Result<Vec<bool>, ScheduleError> {
     let ids: HashSet<NodeId> = ids.filter_map(|input| walk.named.number(input)).collect();
     let mut held: Vec<bool> = Vec::with_capacity(walk.nodes.len());
     for node in &walk.nodes {
-        let stored = base_of(node).map(|base| stored_to(walk, node, base));
+        let stored = base_of(walk, node);
         let stored = stored.filter(|base| walk.node(*base).is_buffer());
         if let Some(base) = stored.map(|base| walk.node(base))
             && ids.contains(&base.id)
@@ -221,17 +221,6 @@ fn held(walk: &Walk, hold: &Hold) -> Result<Vec<bool>, ScheduleError> {
         );
     }
     Ok(held)
-}
-
-/// Whose buffer a node stores to: kernels of users are bound through reshapes, which are the same buffer.
-fn stored_to(walk: &Walk, node: &Seen, mut base: Local) -> Local {
-    while matches!(
-        (&node.op, &walk.node(base).op),
-        (Op::Custom(_), Op::Reshape)
-    ) {
-        base = walk.node(base).operands[0];
-    }
-    base
 }
 
 /// Cuts a schedule between what is held and what is not. What the second part reads of the first are the first's roots.

@@ -15,11 +15,18 @@ use crate::schedule::group::{Group, Kind, Member, Reach, Sink};
 use crate::schedule::item::Item;
 use crate::schedule::walk::{Local, Seen, Walk};
 
-/// The node whose memory a node's is, if it stores into one that is there.
-pub(crate) fn base_of(node: &Seen) -> Option<Local> {
+/// The node whose memory a node's is, if it stores into one that is there. Kernels of users are bound to what is under reshapes, which
+/// is the same memory; what is set is the reshaped buffer itself.
+pub(crate) fn base_of(walk: &Walk, node: &Seen) -> Option<Local> {
     match &node.op {
         Op::Set(_) => node.operands.first().copied(),
-        Op::Custom(custom) if custom.in_place => node.operands.last().copied(),
+        Op::Custom(custom) if custom.in_place => {
+            let mut base = *node.operands.last()?;
+            while matches!(walk.node(base).op, Op::Reshape) {
+                base = walk.node(base).operands[0];
+            }
+            Some(base)
+        }
         _ => None,
     }
 }
@@ -38,7 +45,7 @@ impl Versions<'_> {
     /// Gives every reader the version that it wants, with copies where the memory is another version by then.
     pub(crate) fn settle(&mut self) -> Result<(), ScheduleError> {
         for local in 0..self.walk.nodes.len() as Local {
-            if let Some(base) = base_of(self.walk.node(local)) {
+            if let Some(base) = base_of(self.walk, self.walk.node(local)) {
                 self.bases.insert(local, base);
             }
         }

@@ -8,6 +8,7 @@ use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes, Map};
 use crate::schedule::fuse::Fuser;
 use crate::schedule::group::{Group, GroupId, Kind, Reach, ReachId, Sink};
+use crate::schedule::order::base_of;
 use crate::schedule::walk::Local;
 use crate::shape::Shape;
 use crate::size::Size;
@@ -44,10 +45,8 @@ impl Fuser<'_> {
                 if let Some(group) = self.groups[id as usize].as_mut() {
                     group.arguments = arguments;
                 }
-                if let (Op::Custom(custom), Some(source)) = (&node.op, node.operands.last())
-                    && custom.in_place
-                {
-                    self.forced[*source as usize] = true;
+                if let Some(base) = base_of(self.walk, node) {
+                    self.forced[base as usize] = true;
                 }
                 if nothing {
                     self.finish(id);
