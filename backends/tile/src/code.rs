@@ -245,6 +245,7 @@ impl NestCode {
             words,
             tiles,
             kept_lanes,
+            streams: launch.streams(plan),
         };
         let work = |pieces: Range<u64>| {
             let start = pieces.start as usize * in_piece;

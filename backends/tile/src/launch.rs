@@ -123,6 +123,10 @@ pub(crate) fn are_apart(steps: &mut [(usize, usize)]) -> bool {
     true
 }
 
+/// What is written in one launch is streamed if it is this much: more than a core's share of the last cache, and what is
+/// read comes on top. Below, whoever reads it next finds it there.
+const STREAMED_BYTES_MIN: usize = 32 << 20;
+
 /// Elements from the first to the last that something touches.
 pub(crate) type Reach = Option<(i64, i64)>;
 
@@ -448,6 +452,18 @@ unsafe impl Send for Launch {}
 unsafe impl Sync for Launch {}
 
 impl Launch {
+    /// Should what is stored go past the caches: is it more than they hold, and does every vector begin at a line?
+    pub(crate) fn streams(&self, plan: &Plan) -> bool {
+        let targets = &self.paths[plan.walks.len()..];
+        let bytes = |path: &Path| path.bytes.1.saturating_sub(path.bytes.0);
+        plan.template == Template::Flat
+            && self.outer.rank <= 1
+            && targets.iter().map(bytes).sum::<usize>() >= STREAMED_BYTES_MIN
+            && targets
+                .iter()
+                .all(|path| path.is_direct && path.base.addr().is_multiple_of(64))
+    }
+
     /// Finds out which paths can be used as they lie, now that it is known how lanes are cut.
     #[inline]
     pub(crate) fn settle_direct(&mut self, plan: &Plan, tiles: &Tiles) {

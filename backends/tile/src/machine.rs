@@ -95,6 +95,8 @@ pub(crate) struct Job<'a> {
     pub(crate) tiles: Tiles,
     /// Lanes of the part of a kept value that belongs to one step, times the steps.
     pub(crate) kept_lanes: usize,
+    /// Is what is stored more than the caches hold, so that it had better not go through them?
+    pub(crate) streams: bool,
 }
 
 // SAFETY: views and paths are used as the launch allows, by pieces that touch different bytes.
@@ -215,7 +217,7 @@ impl<'a> Machine<'a> {
                 }
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                Instruction::Fused(fused) => unsafe { fused.run(self.slots, n) },
+                Instruction::Fused(fused) => unsafe { fused.run(self.slots, n, self.job.streams) },
             }
         }
     }
@@ -232,6 +234,10 @@ impl<'a> Machine<'a> {
                 Template::Row => pieces.for_each(|row| self.row(row)),
                 Template::Column => pieces.for_each(|tile| self.column(tile)),
             }
+        }
+        #[cfg(target_arch = "x86_64")]
+        if self.job.streams {
+            crate::fuse::fence();
         }
     }
 

@@ -52,7 +52,7 @@ mod here {
     use super::*;
     use crate::build::target_of;
     use crate::fuse::{self, Fused, Node, NodeId, Recipe};
-    use crate::plan::{Instruction, Loop};
+    use crate::plan::{Instruction, Loop, Template};
 
     /// With fewer operations a loop is not worth its code.
     const OPERATIONS_MIN: usize = 2;
@@ -211,6 +211,13 @@ mod here {
                     recipe.outputs.push((node, slot));
                 }
             }
+            // Only what is stored right away is worth the second loop.
+            recipe.may_stream = self.plan.template == Template::Flat
+                && !recipe.outputs.is_empty()
+                && inside.iter().all(|id| {
+                    let is_written = asked.contains(id) || self.is_kept(*id);
+                    !is_written || target_of(directs, *id).is_some()
+                });
             let Some(code) = Fused::compile(&recipe, self.level) else {
                 for &id in inside {
                     self.value(id, target_of(directs, id))?;

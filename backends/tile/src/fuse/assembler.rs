@@ -44,19 +44,21 @@ enum Place {
     Pool(u32),
 }
 
-/// Arguments: the slots, how many lanes, the constants.
+/// Arguments: the slots, how many lanes, the constants, and whether to stream.
 const SLOTS: Register = Register::RDI;
 const LANES: Register = Register::RSI;
 const POOL: Register = Register::RDX;
-/// The lane, and the lane that the whole vectors end at.
+const STREAMS: Register = Register::RCX;
+/// The lane, and the lane that the whole vectors end at. Whether to stream has been looked at by then.
 const LANE: Register = Register::RAX;
 pub(super) const END: Register = Register::RCX;
-/// For where tiles lie. Those from the fifth on are the caller's and are saved.
-const POINTERS: [Register; 10] = [
+/// Whether to stream, kept.
+const ASKED: Register = Register::R11;
+/// For where tiles lie. Those from the fourth on are the caller's and are saved.
+const POINTERS: [Register; 9] = [
     Register::R8,
     Register::R9,
     Register::R10,
-    Register::R11,
     Register::RBX,
     Register::RBP,
     Register::R12,
@@ -64,7 +66,7 @@ const POINTERS: [Register; 10] = [
     Register::R14,
     Register::R15,
 ];
-const POINTERS_FREE: usize = 4;
+const POINTERS_FREE: usize = 3;
 
 /// Of 256 bits: the mask of the last lanes, as there are no mask registers.
 pub(super) const LAST_LANES: Vector = 15;
@@ -86,6 +88,8 @@ pub(super) struct Assembler {
     pub(super) partial: Vec<Vector>,
     /// Are these the last lanes, which do not fill a vector?
     pub(super) is_tail: bool,
+    /// Is what is written not to go into the caches?
+    streams: bool,
     labels: u64,
 }
 
@@ -106,6 +110,7 @@ impl Assembler {
             pointers: Vec::new(),
             partial: Vec::new(),
             is_tail: false,
+            streams: false,
             labels: 0,
         })
     }
@@ -118,6 +123,10 @@ impl Assembler {
     /// The whole function.
     pub(super) fn function(&mut self, recipe: &Recipe) -> Result<(), Full> {
         self.take_pointers(recipe)?;
+        if recipe.may_stream {
+            // Its register is used for other things.
+            self.push(Instruction::with2(Code::Mov_r64_rm64, ASKED, STREAMS)?);
+        }
         let saved: Vec<Register> = self
             .pointers
             .iter()
@@ -140,19 +149,22 @@ impl Assembler {
 
         let width = self.width();
         let (again, rest, end) = (self.label(), self.label(), self.label());
-        self.push(Instruction::with2(
-            Code::Xor_r32_rm32,
-            Register::EAX,
-            Register::EAX,
-        )?);
+        let zero = (Register::EAX, Register::EAX);
+        self.push(Instruction::with2(Code::Xor_r32_rm32, zero.0, zero.1)?);
         self.push(Instruction::with2(Code::Mov_r64_rm64, END, LANES)?);
         self.push(Instruction::with2(Code::And_rm64_imm8, END, -width)?);
         self.push(Instruction::with_branch(Code::Je_rel32_64, rest)?);
-        self.at(again);
-        self.body(recipe, &fixed)?;
-        self.push(Instruction::with2(Code::Add_rm64_imm8, LANE, width)?);
-        self.push(Instruction::with2(Code::Cmp_r64_rm64, LANE, END)?);
-        self.push(Instruction::with_branch(Code::Jb_rel32_64, again)?);
+        if recipe.may_stream {
+            let stream = self.label();
+            self.push(Instruction::with2(Code::Test_rm64_r64, ASKED, ASKED)?);
+            self.push(Instruction::with_branch(Code::Je_rel32_64, again)?);
+            self.streams = true;
+            self.vectors(recipe, &fixed, stream)?;
+            self.streams = false;
+            self.push(Instruction::with_branch(Code::Jmp_rel32_64, rest)?);
+            self.free.clone_from(&free);
+        }
+        self.vectors(recipe, &fixed, again)?;
 
         self.at(rest);
         self.push(Instruction::with2(Code::Sub_r64_rm64, LANES, LANE)?);
@@ -169,6 +181,17 @@ impl Assembler {
             self.push(Instruction::with1(Code::Pop_r64, register)?);
         }
         self.push(Instruction::with(Code::Retnq));
+        Ok(())
+    }
+
+    /// The loop over whole vectors.
+    fn vectors(&mut self, recipe: &Recipe, fixed: &[Place], again: u64) -> Result<(), Full> {
+        self.at(again);
+        self.body(recipe, fixed)?;
+        let width = self.width();
+        self.push(Instruction::with2(Code::Add_rm64_imm8, LANE, width)?);
+        self.push(Instruction::with2(Code::Cmp_r64_rm64, LANE, END)?);
+        self.push(Instruction::with_branch(Code::Jb_rel32_64, again)?);
         Ok(())
     }
 
@@ -294,6 +317,9 @@ impl Assembler {
     fn write(&mut self, slot: SlotId, register: Vector) -> Result<(), Full> {
         let (from, to) = (self.vector(register), self.lanes_at(slot)?);
         let instruction = match (self.is_512, self.is_tail) {
+            (true, false) if self.streams => {
+                Instruction::with2(Code::EVEX_Vmovntps_m512_zmm, to, from)?
+            }
             (true, is_tail) => {
                 let code = Code::EVEX_Vmovups_zmmm512_k1z_zmm;
                 let mut store = Instruction::with2(code, to, from)?;
@@ -301,6 +327,9 @@ impl Assembler {
                     store.set_op_mask(Register::K1);
                 }
                 store
+            }
+            (false, false) if self.streams => {
+                Instruction::with2(Code::VEX_Vmovntps_m256_ymm, to, from)?
             }
             (false, false) => Instruction::with2(Code::VEX_Vmovups_ymmm256_ymm, to, from)?,
             (false, true) => {

@@ -67,6 +67,8 @@ pub(crate) struct Recipe {
     pub(crate) nodes: Vec<Node>,
     /// Which nodes are written, and where to.
     pub(crate) outputs: Vec<(NodeId, SlotId)>,
+    /// Can the loop be asked to write past the caches?
+    pub(crate) may_stream: bool,
     /// Which nodes are made few: all lanes of one become [`PARTIALS`] elements.
     pub(crate) folds: Vec<(ReduceOp, NodeId, SlotId)>,
 }
@@ -97,8 +99,15 @@ pub(crate) fn is_for(level: Level) -> bool {
     level != Level::Base
 }
 
-/// How a fused loop is entered: the slots of the machine, how many lanes, its constants.
-type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, *const u32);
+/// How a fused loop is entered: the slots of the machine, how many lanes, its constants, and whether it streams.
+type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, *const u32, u64);
+
+/// Makes what was streamed before visible before whatever is written after.
+#[inline]
+pub(crate) fn fence() {
+    // SAFETY: part of every x86-64 processor.
+    unsafe { std::arch::x86_64::_mm_sfence() };
+}
 
 /// A loop in memory that may be executed and no longer written.
 pub(crate) struct Fused {
@@ -128,13 +137,18 @@ impl Fused {
 
     /// Runs the loop over so many lanes.
     ///
+    /// What `streams` is written past the caches, which is for more than fits them: nobody else sees it before a fence
+    /// ([`fence`]). It does not if the loop was not compiled for it.
+    ///
     /// # Safety
+    /// Where it streams, what is written begins at a line of the cache.
     /// The processor has the level that it was compiled for. The recipe's slots are among `slots`, and point to as many
     /// elements as there are lanes, or to one. What is written overlaps nothing that is read.
     #[inline]
-    pub(crate) unsafe fn run(&self, slots: &[*mut u8], n: usize) {
+    pub(crate) unsafe fn run(&self, slots: &[*mut u8], n: usize, streams: bool) {
+        let (slots, constants) = (slots.as_ptr(), self.constants.as_ptr());
         // SAFETY: the caller's promises; the constants are those of the code.
-        unsafe { (self.entry)(slots.as_ptr(), n, self.constants.as_ptr()) }
+        unsafe { (self.entry)(slots, n, constants, u64::from(streams)) }
     }
 }
 

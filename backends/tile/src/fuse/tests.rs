@@ -56,7 +56,7 @@ fn run(recipe: &Recipe, level: Level, inputs: &[Vec<f32>], n: usize) -> Vec<f32>
         .collect();
     slots.push(out.as_mut_ptr().cast());
     // SAFETY: every slot has more elements than there are lanes; the output is a vector of its own.
-    unsafe { fused.run(&slots, n) };
+    unsafe { fused.run(&slots, n, false) };
     assert!(
         out[n..].iter().all(|x| *x == 7.5),
         "written beyond the last lane"
@@ -222,6 +222,7 @@ fn folds_leave_partial_results_of_all_lanes_and_of_no_others() {
                         nodes: vec![Node::Lanes(0), Node::Unary(UnaryOp::Neg, 0)],
                         outputs: Vec::new(),
                         folds: vec![(op, 1, 1)],
+                        ..Recipe::default()
                     };
                     let fused = Fused::compile(&recipe, level).expect("few values");
                     let mut partial = [0_f32; super::PARTIALS as usize];
@@ -230,7 +231,7 @@ fn folds_leave_partial_results_of_all_lanes_and_of_no_others() {
                         partial.as_mut_ptr().cast(),
                     ];
                     // SAFETY: as many elements as lanes, and room for the partial results.
-                    unsafe { fused.run(&slots, n) };
+                    unsafe { fused.run(&slots, n, false) };
                     let both = |a: f32, b: f32| match op {
                         ReduceOp::Sum => a + b,
                         ReduceOp::Prod => a * b,
@@ -278,9 +279,38 @@ fn several_values_are_written_and_used_on() {
             roots.as_mut_ptr().cast(),
         ];
         // SAFETY: three elements each, and one.
-        unsafe { fused.run(&slots, 3) };
+        unsafe { fused.run(&slots, 3, false) };
         assert_eq!(sums, [1.5, -1.5, 3.5]);
         assert_eq!(roots, [1.5, 1.5, 3.5]);
+    }
+}
+
+#[test]
+fn what_is_streamed_is_what_is_written() {
+    #[repr(align(64))]
+    struct Lines([f32; 64]);
+    for level in levels() {
+        for n in [1, 15, 16, 17, 48, 63, 64] {
+            let recipe = Recipe {
+                nodes: vec![Node::Lanes(0), Node::Binary(BinaryOp::Add, 0, 0)],
+                outputs: vec![(1, 1)],
+                may_stream: true,
+                ..Recipe::default()
+            };
+            let fused = Fused::compile(&recipe, level).expect("few values");
+            let input: Vec<f32> = (0..64).map(|lane| lane as f32).collect();
+            for streams in [true, false] {
+                let mut out = Lines([-1.0; 64]);
+                let slots = [input.as_ptr().cast_mut().cast(), out.0.as_mut_ptr().cast()];
+                // SAFETY: 64 elements each; what is written begins at a line.
+                unsafe { fused.run(&slots, n, streams) };
+                super::fence();
+                for (lane, got) in out.0.iter().enumerate() {
+                    let expected = if lane < n { 2.0 * lane as f32 } else { -1.0 };
+                    assert_eq!(*got, expected, "{level:?} {n} {streams}: lane {lane}");
+                }
+            }
+        }
     }
 }
 

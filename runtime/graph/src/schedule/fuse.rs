@@ -222,22 +222,28 @@ impl<'a> Fuser<'a> {
         let Some(found) = self.groups[group as usize].as_mut() else {
             return 0;
         };
-        for need in self.needs[local as usize]
-            .iter()
-            .filter(|need| need.group == group)
-        {
-            let same = match (&need.how, &how) {
-                (Reach::At(a), Reach::At(b)) | (Reach::Side(a), Reach::Side(b)) => {
-                    Rc::ptr_eq(a, b) || found.axes.same(a, b)
-                }
-                (Reach::Flat(a), Reach::Flat(b)) => a == b,
-                (Reach::Whole(None), Reach::Whole(None)) => true,
-                _ => false,
-            };
-            if same {
-                return need.reach;
+        let needs = &self.needs[local as usize];
+        let same = |need: &&Need| match (&need.how, &how) {
+            (Reach::At(a), Reach::At(b)) | (Reach::Side(a), Reach::Side(b)) => {
+                Rc::ptr_eq(a, b) || found.axes.same(a, b)
             }
+            (Reach::Flat(a), Reach::Flat(b)) => a == b,
+            (Reach::Whole(None), Reach::Whole(None)) => true,
+            _ => false,
+        };
+        // A node may be needed by every group, but a group needs few nodes: the shorter list is looked through.
+        let known = if needs.len() <= found.needs.len() {
+            let mut of_group = needs.iter().filter(|need| need.group == group);
+            of_group.find(same)
+        } else {
+            let of_node = found.needs.iter().filter(|(needed, _)| *needed == local);
+            let mut of_node = of_node.filter_map(|(_, place)| needs.get(*place as usize));
+            of_node.find(same)
+        };
+        if let Some(known) = known {
+            return known.reach;
         }
+        found.needs.push((local, needs.len() as u32));
         found.pending += 1;
         found.pointers += pointers;
         let reach = self.next_reach;

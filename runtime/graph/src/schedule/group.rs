@@ -91,6 +91,8 @@ pub(crate) struct Group {
     pub(crate) members: Vec<Member>,
     /// Reaches that have not been looked at. None left: the group is complete.
     pub(crate) pending: usize,
+    /// The nodes that it needs, and the place of each need among those of its node.
+    pub(crate) needs: Vec<(Local, u32)>,
     /// Buffers that it loads, or may have to.
     pub(crate) pointers: usize,
     /// The product that it is the epilogue of.
@@ -107,6 +109,7 @@ impl Group {
             sink,
             members: Vec::new(),
             pending: 0,
+            needs: Vec::new(),
             // The one that it stores to.
             pointers: 1,
             product: None,
