@@ -224,6 +224,9 @@ mod hand {
     }
 }
 
+/// Elements of a line of the cache.
+const LINE: usize = 16;
+
 type Hand = unsafe fn(&[f32], &[f32], &[f32], &mut [f32]);
 
 /// One row: how long ours takes, how long the loop by hand, and their ratio.
@@ -235,7 +238,7 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
         return;
     }
     let buffer = |len: usize, seed: usize| -> Vec<f32> {
-        (0..len)
+        (0..len + LINE)
             .map(|index| ((index * 7919 + seed * 31) % 2003) as f32 / 1001.5 - 1.0)
             .collect()
     };
@@ -244,6 +247,12 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
         .enumerate()
         .map(|(seed, len)| buffer(*len, seed))
         .collect();
+    // From a line of the cache on, as a device's memory begins.
+    let lines = memory.iter_mut().zip(lens).map(|(buffer, len)| {
+        let start = buffer.as_ptr().align_offset(4 * LINE);
+        &mut buffer[start..start + len]
+    });
+    let mut memory: Vec<&mut [f32]> = lines.collect();
     let views: Vec<NativeView> = memory
         .iter_mut()
         .filter(|buffer| !buffer.is_empty())

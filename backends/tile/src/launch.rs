@@ -193,31 +193,10 @@ impl Launch {
         words: &[u64],
         window: Option<Window>,
     ) -> Result<(), Misfit> {
-        self.paths.clear();
-        for walk in &plan.walks {
-            let mut path = Path::NONE;
-            match walk.walked {
-                Walked::Index(axis) => {
-                    let axis = usize::from(axis);
-                    match axis.checked_sub(nest.outer) {
-                        None => path.outer[axis] = 1,
-                        Some(axis) => path.inner[axis] = 1,
-                    }
-                }
-                Walked::Offsets(access) => self.strides(nest, access, words, &mut path),
-                Walked::Elements(access) => {
-                    self.strides(nest, access, words, &mut path);
-                    self.place(nest, access, views, words, &mut path, walk.scope)?;
-                }
-            }
-            self.paths.push(path);
-        }
-        for target in &plan.targets {
-            let mut path = Path::NONE;
-            self.strides(nest, target.access, words, &mut path);
-            self.place(nest, target.access, views, words, &mut path, target.scope)?;
-            self.paths.push(path);
-        }
+        let mut paths = std::mem::take(&mut self.paths);
+        let placed = self.place_all(nest, plan, views, words, &mut paths);
+        self.paths = paths;
+        placed?;
         self.may_split = true;
         for indexed in &plan.indexed {
             self.check_indexed(nest, indexed, views, words)?;
@@ -229,6 +208,45 @@ impl Launch {
             self.look_through(nest, plan, window)?;
         }
         self.simplify(plan);
+        Ok(())
+    }
+
+    /// Makes the paths. They are used again from launch to launch: what is set here is all that is read of them.
+    #[inline]
+    fn place_all(
+        &self,
+        nest: &Nest,
+        plan: &Plan,
+        views: &[NativeView],
+        words: &[u64],
+        paths: &mut Vec<Path>,
+    ) -> Result<(), Misfit> {
+        paths.resize(plan.walks.len() + plan.targets.len(), Path::NONE);
+        let (of_walks, of_targets) = paths.split_at_mut(plan.walks.len());
+        for (path, walk) in of_walks.iter_mut().zip(&plan.walks) {
+            path.clear();
+            match walk.walked {
+                Walked::Index(axis) => {
+                    path.outer[..self.outer.rank].fill(0);
+                    path.inner[..self.inner.rank].fill(0);
+                    let axis = usize::from(axis);
+                    match axis.checked_sub(nest.outer) {
+                        None => path.outer[axis] = 1,
+                        Some(axis) => path.inner[axis] = 1,
+                    }
+                }
+                Walked::Offsets(access) => self.strides(nest, access, words, path),
+                Walked::Elements(access) => {
+                    self.strides(nest, access, words, path);
+                    self.place(nest, access, views, words, path, walk.scope)?;
+                }
+            }
+        }
+        for (path, target) in of_targets.iter_mut().zip(&plan.targets) {
+            path.clear();
+            self.strides(nest, target.access, words, path);
+            self.place(nest, target.access, views, words, path, target.scope)?;
+        }
         Ok(())
     }
 
@@ -353,8 +371,9 @@ impl Launch {
     #[inline]
     fn settle_overlaps(&mut self, plan: &Plan) {
         let walks = plan.walks.len();
+        let (outer, inner) = (self.outer.rank, self.inner.rank);
         for target in walks..self.paths.len() {
-            let this = self.paths[target];
+            let this = &self.paths[target];
             let mut lies_alone = true;
             for (other, path) in self.paths.iter().enumerate() {
                 let meets = path.bytes.0 < this.bytes.1 && this.bytes.0 < path.bytes.1;
@@ -362,8 +381,9 @@ impl Launch {
                     continue;
                 }
                 lies_alone = false;
-                let is_same =
-                    path.base == this.base && path.outer == this.outer && path.inner == this.inner;
+                let is_same = path.base == this.base
+                    && path.outer[..outer] == this.outer[..outer]
+                    && path.inner[..inner] == this.inner[..inner];
                 self.may_split &= is_same && other < walks;
             }
             self.paths[target].is_direct = lies_alone;

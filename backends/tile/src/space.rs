@@ -145,6 +145,17 @@ impl Path {
     };
 }
 
+impl Path {
+    /// Touches nothing. Strides stay as they are.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.base = std::ptr::null_mut();
+        self.origin = 0;
+        self.is_direct = false;
+        self.bytes = (0, 0);
+    }
+}
+
 /// Makes neighbouring axes one where every path lets it, and drops those of one element. The order stays.
 pub(crate) fn collapse(
     axes: &mut Axes,
