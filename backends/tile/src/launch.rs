@@ -100,7 +100,7 @@ impl std::fmt::Display for Misfit {
 impl std::error::Error for Misfit {}
 
 /// A part of the outer axes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Window {
     pub(crate) origin: [usize; AXES_MAX],
     pub(crate) lens: [usize; AXES_MAX],
@@ -145,8 +145,8 @@ pub(crate) fn reach(offset: i64, lens: &[usize], strides: &[isize]) -> Reach {
     Some((first, last))
 }
 
-impl Launch {
-    pub(crate) const fn new() -> Self {
+impl Default for Launch {
+    fn default() -> Self {
         Self {
             outer: Axes::NONE,
             inner: Axes::NONE,
@@ -154,7 +154,9 @@ impl Launch {
             may_split: true,
         }
     }
+}
 
+impl Launch {
     /// Reads the lengths: the first words. Answers whether there is anything to do.
     pub(crate) fn measure(
         &mut self,

@@ -12,6 +12,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `code` | [`Code`]: a compiled program, and how it is run |
+//! | `nest` | which plan suits a launch, and what is remembered of the last ones |
 //! | `build`, `plan` | from a nest to instructions |
 //! | `launch`, `space` | what a launch brings, checked |
 //! | `machine`, `scratch` | runs pieces, in a thread's own memory |
@@ -38,6 +39,7 @@ mod math;
 mod matmul;
 #[cfg(any(test, feature = "naive"))]
 pub mod naive;
+mod nest;
 mod number;
 mod plan;
 mod scratch;

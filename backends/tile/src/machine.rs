@@ -16,7 +16,7 @@ use crate::space::{Axes, Path, Strides};
 const REGISTER_GAP: usize = 192;
 
 /// How lanes are cut into tiles.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tiles {
     /// Most lanes of a tile; a multiple of 64, so that every register begins at a line of the cache.
     pub(crate) lanes: usize,

@@ -12,11 +12,12 @@ use millstream_ir::{DType, Matmul};
 
 use crate::COST_UNIT;
 use crate::build::Unfit;
-use crate::code::{NestCode, RunError, Team};
+use crate::code::{RunError, Team};
 use crate::half::{Bf16, F16};
 use crate::kernels::with_type;
 use crate::launch::{Misfit, Window, are_apart, reach, resolve};
 use crate::level::Level;
+use crate::nest::NestCode;
 use crate::number::Number;
 use crate::scratch::Scratch;
 use crate::space::Axes;

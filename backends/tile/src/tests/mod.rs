@@ -3,6 +3,7 @@
 mod elementwise;
 mod nests;
 mod reductions;
+mod remembered;
 
 use millstream_core::kernel::NativeView;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value};

@@ -73,7 +73,7 @@ impl Cube {
 }
 
 /// One binding of a running launch, as memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NativeView {
     /// First byte.
     pub pointer: *mut u8,

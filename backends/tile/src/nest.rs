@@ -1,0 +1,321 @@
+//! A nest that was compiled: which of its plans suits a launch, how the launch is cut, and what is remembered of the last ones.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use millstream_core::kernel::NativeView;
+use millstream_ir::Nest;
+use millstream_ir::nest::Stride;
+
+use crate::COST_UNIT;
+use crate::build::{Unfit, build};
+use crate::code::{Alone, RunError, Team};
+use crate::launch::{Launch, Misfit, Window, resolve};
+use crate::level::Level;
+use crate::machine::{Job, Machine, Tiles};
+use crate::plan::{Plan, Template};
+use crate::scratch::Scratch;
+
+/// A nest, compiled for every template that can run it.
+#[derive(Debug)]
+pub(crate) struct NestCode {
+    /// Its own in this process, and not 0.
+    id: u64,
+    nest: Nest,
+    /// One for a nest without inner axes. Else two by rows and two by columns, of each what is needed again is kept in the
+    /// first, and computed again in the second.
+    plans: Vec<Plan>,
+}
+
+/// Launches that a thread remembers: a loop over a handful of kernels finds each of them as it was.
+const REMEMBERED: usize = 8;
+
+thread_local! {
+    /// Taken while they are in use: a launch inside of another, on the same thread, would find none and make its own.
+    static LAUNCHES: Cell<Option<Box<[Prepared; REMEMBERED]>>> = const { Cell::new(None) };
+}
+
+/// A launch that was checked and cut, and what it was made of: the same bindings and words are not looked at again.
+#[derive(Default)]
+struct Prepared {
+    /// The nest; 0 if nothing is prepared.
+    of: u64,
+    views: Vec<NativeView>,
+    words: Vec<u64>,
+    window: Option<Window>,
+    launch: Launch,
+    cut: Cut,
+}
+
+// SAFETY: views are compared, and used by nobody.
+unsafe impl Send for Prepared {}
+
+/// How a launch is run.
+#[derive(Clone, Copy, Default)]
+struct Cut {
+    /// Which plan.
+    plan: usize,
+    tiles: Tiles,
+    kept_lanes: usize,
+    /// Rows, or tiles, of the whole launch and of a piece of it.
+    rows: usize,
+    in_piece: usize,
+    elements: usize,
+    streams: bool,
+}
+
+impl Prepared {
+    fn is_for(&self, of: u64, views: &[NativeView], words: &[u64], window: Option<Window>) -> bool {
+        self.of == of && self.words == words && self.views == views && self.window == window
+    }
+
+    /// Prepares a launch with something to do.
+    fn prepare(
+        &mut self,
+        code: &NestCode,
+        views: &[NativeView],
+        words: &[u64],
+        window: Option<Window>,
+    ) -> Result<(), Misfit> {
+        self.of = 0;
+        let launch = &mut self.launch;
+        let chosen = code.choose(launch, words);
+        let plan = &code.plans[chosen];
+        launch.prepare(&code.nest, plan, views, words, window)?;
+        let (tiles, kept_lanes) = cut(plan, launch);
+        launch.settle_direct(plan, &tiles);
+        let rows = match plan.template {
+            Template::Row => launch.outer.total,
+            _ => tiles.count,
+        };
+        let elements = launch.outer.total * launch.inner.total.max(1);
+        let in_piece = match elements > PIECE_ELEMENTS && launch.rows_are_apart(plan) {
+            true => (PIECE_ELEMENTS * rows / elements).clamp(1, rows),
+            false => rows,
+        };
+        self.cut = Cut {
+            plan: chosen,
+            tiles,
+            kept_lanes,
+            rows,
+            in_piece,
+            elements,
+            streams: launch.streams(plan),
+        };
+        self.views.clear();
+        self.views.extend_from_slice(views);
+        self.words.clear();
+        self.words.extend_from_slice(words);
+        self.window = window;
+        self.of = code.id;
+        Ok(())
+    }
+}
+
+/// Elements of a piece: some ten microseconds of work, so that a handful of threads share what is worth a wake.
+const PIECE_ELEMENTS: usize = 1 << 15;
+
+/// Bytes of registers that a tile should fill: most of the first cache. More for rows, which want to be one tile.
+const TILE_BYTES: usize = 32 << 10;
+const ROW_TILE_BYTES: usize = 128 << 10;
+
+/// Bytes of values that are kept from pass to pass: they should stay in the second cache.
+const KEPT_BYTES_MAX: usize = 512 << 10;
+
+impl NestCode {
+    pub(crate) fn compile(nest: &Nest, level: Level) -> Result<Self, Unfit> {
+        let axes = nest.outer.max(nest.inner);
+        if axes > crate::AXES_MAX {
+            return Err(Unfit::Axes(axes));
+        }
+        let templates: &[(Template, bool)] = match nest.inner {
+            0 => &[(Template::Flat, false)],
+            _ => &[
+                (Template::Row, true),
+                (Template::Row, false),
+                (Template::Column, true),
+                (Template::Column, false),
+            ],
+        };
+        let plans = templates.iter();
+        let plans = plans.map(|(template, keeps)| build(nest, *template, *keeps, level));
+        /// The next one's.
+        static ID: AtomicU64 = AtomicU64::new(1);
+        Ok(Self {
+            // Relaxed: they only have to differ.
+            id: ID.fetch_add(1, Ordering::Relaxed),
+            nest: nest.clone(),
+            plans: plans.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// As [`Code::run`], a part of the outer axes, on this thread.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn run_window(
+        &self,
+        views: &[NativeView],
+        words: &[u64],
+        window: Window,
+    ) -> Result<(), RunError> {
+        // SAFETY: the caller's promises.
+        unsafe { self.run(views, words, Some(window), &mut Alone) }
+    }
+
+    /// As [`Code::run`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn run(
+        &self,
+        views: &[NativeView],
+        words: &[u64],
+        window: Option<Window>,
+        team: &mut dyn Team,
+    ) -> Result<(), RunError> {
+        let kept = LAUNCHES.try_with(Cell::take).ok().flatten();
+        let mut launches = kept.unwrap_or_default();
+        let prepared = &mut launches[self.id as usize % REMEMBERED];
+        // SAFETY: the caller's promises.
+        let result = unsafe { self.run_with(prepared, views, words, window, team) };
+        let _ = LAUNCHES.try_with(|cell| cell.set(Some(launches)));
+        result
+    }
+
+    unsafe fn run_with(
+        &self,
+        prepared: &mut Prepared,
+        views: &[NativeView],
+        words: &[u64],
+        window: Option<Window>,
+        team: &mut dyn Team,
+    ) -> Result<(), RunError> {
+        if !prepared.is_for(self.id, views, words, window) {
+            prepared.of = 0;
+            if !prepared.launch.measure(&self.nest, views, words)? {
+                return Ok(());
+            }
+            prepared.prepare(self, views, words, window)?;
+        }
+        let (launch, cut) = (&prepared.launch, prepared.cut);
+        let plan = &self.plans[cut.plan];
+        let job = Job {
+            nest: &self.nest,
+            plan,
+            launch,
+            views,
+            words,
+            tiles: cut.tiles,
+            kept_lanes: cut.kept_lanes,
+            streams: cut.streams,
+        };
+        let work = |pieces: Range<u64>| {
+            let start = pieces.start as usize * cut.in_piece;
+            let end = (pieces.end as usize * cut.in_piece).min(cut.rows);
+            Scratch::with(|scratch| {
+                // SAFETY: the launch was prepared of these views and words; each piece comes once; the caller's promises.
+                unsafe { Machine::new(job, scratch).run(start..end) };
+            });
+        };
+        let pieces = cut.rows.div_ceil(cut.in_piece);
+        if pieces == 1 {
+            work(0..1);
+            return Ok(());
+        }
+        let ns = (cut.elements as u64).saturating_mul(plan.cost) / COST_UNIT;
+        team.share(pieces as u64, ns, &work)
+            .map_err(RunError::Panic)
+    }
+
+    /// The plan that suits a launch best.
+    fn choose(&self, launch: &Launch, words: &[u64]) -> usize {
+        let [row, _, column, _] = &self.plans[..] else {
+            return 0;
+        };
+        let (rows, len) = (launch.outer.total, launch.inner.total);
+        let [along, across] = self.costs(launch, words);
+        let code = |plan: &Plan| {
+            plan.passes
+                .iter()
+                .map(|pass| pass.body.len() + 1)
+                .sum::<usize>()
+        };
+        let elements = rows.saturating_mul(len);
+        let by_row = elements.saturating_mul(along)
+            + rows.saturating_mul((code(row) + len / 2048) * CALL_COST);
+        let by_column = elements.saturating_mul(across)
+            + (len * rows.div_ceil(COLUMN_LANES)).saturating_mul(code(column) * CALL_COST);
+        if by_row <= by_column {
+            let is_short = row.kept as usize * len <= KEPT_BYTES_MAX;
+            usize::from(!is_short)
+        } else {
+            let is_short = column.kept as usize * len * 64 <= KEPT_BYTES_MAX;
+            2 + usize::from(!is_short)
+        }
+    }
+
+    /// What an element costs to read and write along the inner axes, and across them, in parts of a nanosecond.
+    fn costs(&self, launch: &Launch, words: &[u64]) -> [usize; 2] {
+        let mut costs = [1, 1];
+        for access in &self.nest.accesses {
+            let (outer, inner) = access.strides.split_at(self.nest.outer);
+            if inner.iter().all(|stride| *stride == Stride::Zero) {
+                continue;
+            }
+            for (cost, (strides, axes)) in costs
+                .iter_mut()
+                .zip([(inner, &launch.inner), (outer, &launch.outer)])
+            {
+                let mut moving = strides.iter().zip(&axes.lens).filter(|(_, len)| **len > 1);
+                let is_unit = match strides.len() == inner.len() && std::ptr::eq(strides, inner) {
+                    // Inner axes stay in their order.
+                    true => moving
+                        .next_back()
+                        .is_none_or(|(stride, _)| resolve(*stride, words).unsigned_abs() <= 1),
+                    false => {
+                        let mut all = moving
+                            .map(|(stride, _)| resolve(*stride, words).unsigned_abs())
+                            .peekable();
+                        all.peek().is_none() || all.any(|stride| stride == 1)
+                    }
+                };
+                *cost += if is_unit { 1 } else { STRIDED_COST };
+            }
+        }
+        costs
+    }
+}
+
+/// In 1/16 nanoseconds: an instruction besides its elements, and an element that does not lie beside its neighbour.
+const CALL_COST: usize = 80;
+const STRIDED_COST: usize = 16;
+
+/// Lanes of a tile of columns, at most.
+const COLUMN_LANES: usize = 512;
+
+/// How the lanes of a launch are cut into tiles, and lanes of what is kept.
+fn cut(plan: &Plan, launch: &Launch) -> (Tiles, usize) {
+    let unit = (plan.unit as usize).max(1);
+    match plan.template {
+        Template::Flat => {
+            let lanes = (TILE_BYTES / unit / 64 * 64).clamp(256, 2048);
+            (Tiles::of(&launch.outer, lanes), 0)
+        }
+        Template::Row => {
+            let lanes = (ROW_TILE_BYTES / unit / 64 * 64).clamp(512, 4096);
+            (
+                Tiles::of(&launch.inner, lanes),
+                launch.inner.total.next_multiple_of(64),
+            )
+        }
+        Template::Column => {
+            let steps = launch.inner.total;
+            let kept = KEPT_BYTES_MAX / (plan.kept as usize * steps).max(1);
+            let lanes = (TILE_BYTES / unit).min(kept) / 64 * 64;
+            let tiles = Tiles::of(&launch.outer, lanes.clamp(64, COLUMN_LANES));
+            (tiles, tiles.lanes * steps)
+        }
+    }
+}

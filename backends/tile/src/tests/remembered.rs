@@ -1,0 +1,59 @@
+//! Launches that a thread remembers are those that come again, and no others.
+
+use millstream_core::kernel::NativeView;
+use millstream_ir::nest::{Level, Op, Stride};
+use millstream_ir::{BinaryOp, DType, Program};
+
+use super::Draft;
+use crate::{Alone, Code};
+
+/// `out = x * word + word`, of as many elements as the first word says.
+fn scaled() -> Code {
+    let mut draft = Draft::new(1, 0);
+    let x = draft.load(DType::F32, &[Stride::One]);
+    let word = draft.word();
+    let scale = draft.value(DType::F32, Op::Word(word));
+    let product = draft.binary(BinaryOp::Mul, x, scale);
+    let sum = draft.binary(BinaryOp::Add, product, scale);
+    draft.store(Level::Inner, sum, &[Stride::One]);
+    Code::compile(&Program::Nest(draft.0)).expect("it fits")
+}
+
+fn view(elements: &mut [f32]) -> NativeView {
+    NativeView {
+        pointer: elements.as_mut_ptr().cast(),
+        bytes: size_of_val(elements) as u64,
+    }
+}
+
+#[test]
+fn a_launch_that_comes_again_sees_what_is_new_and_a_refused_one_leaves_nothing_behind() {
+    // More kernels than are remembered.
+    let codes: Vec<Code> = (0..20).map(|_| scaled()).collect();
+    let mut buffers = [vec![0_f32; 8], vec![0_f32; 8], vec![0_f32; 8]];
+    let mut state = 5_u64;
+    for round in 0..500 {
+        let code = &codes[super::chance(&mut state) as usize % codes.len()];
+        let [from, to] = [round % 3, (round + 1) % 3];
+        let len = super::chance(&mut state) % 10;
+        let scale = (super::chance(&mut state) % 3) as f32;
+        for (index, x) in buffers[from].iter_mut().enumerate() {
+            *x = (round + index) as f32;
+        }
+        buffers[to].fill(-1.0);
+        let views = [view(&mut buffers[from]), view(&mut buffers[to])];
+        let words = [len, u64::from(scale.to_bits())];
+        // SAFETY: the memory is this test's own.
+        let ran = unsafe { code.run(&views, &words, &mut Alone) };
+        assert_eq!(ran.is_ok(), len <= 8, "{len} of 8 elements: {ran:?}");
+        for (index, got) in buffers[to].iter().enumerate() {
+            let is_written = ran.is_ok() && index < len as usize;
+            let expected = if is_written {
+                (round + index) as f32 * scale + scale
+            } else {
+                -1.0
+            };
+            assert_eq!(*got, expected, "round {round}, element {index}");
+        }
+    }
+}
