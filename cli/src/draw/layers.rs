@@ -7,7 +7,7 @@
 use super::dot::Graph;
 
 /// Most places that are laid out: drawings with more show nothing to anybody.
-pub(crate) const PLACES_MAX: usize = 100_000;
+pub(crate) const PLACES_MAX: usize = 50_000;
 
 /// How often the layers are put in order, from the top down and from the bottom up.
 const SWEEPS: usize = 24;
