@@ -6,9 +6,9 @@ use millstream_core::kernel::NativeView;
 use millstream_ir::Program;
 
 use crate::build::Unfit;
-use crate::launch::Misfit;
 use crate::level::Level;
 use crate::matmul::MatmulCode;
+use crate::misfit::Misfit;
 use crate::nest::NestCode;
 
 /// Who runs the pieces of a launch.

@@ -8,9 +8,10 @@ use millstream_ir::Nest;
 use millstream_ir::nest::{AccessId, Stride};
 
 use crate::AXES_MAX;
-use crate::machine::Tiles;
+use crate::misfit::Misfit;
 use crate::plan::{IndexedAxis, Plan, Scope, Template, Walked};
 use crate::space::{Axes, Path, collapse, order};
+use crate::tiles::Tiles;
 
 /// A launch of a nest. Reused from one to the next: it allocates when it meets a nest with more paths than any before.
 pub(crate) struct Launch {
@@ -21,83 +22,6 @@ pub(crate) struct Launch {
     /// Does nothing that is written overlap what another row touches?
     may_split: bool,
 }
-
-/// Why a launch is refused.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Misfit {
-    /// There are not enough bindings or words.
-    Few {
-        /// Of what.
-        what: &'static str,
-        /// How many are needed.
-        needed: usize,
-        /// How many there are.
-        given: usize,
-    },
-    /// A length is negative, or the index space cannot be counted.
-    Lengths,
-    /// A product lies over what it is made of.
-    Overlap,
-    /// A binding's memory is not aligned for its elements.
-    Unaligned {
-        /// Which one.
-        binding: usize,
-    },
-    /// An access leaves its binding.
-    Outside {
-        /// Which access.
-        access: usize,
-        /// Which binding.
-        binding: usize,
-        /// The first and the last element that it touches; none if they cannot be counted.
-        reach: Option<(i64, i64)>,
-        /// Elements of the binding.
-        elements: i64,
-    },
-}
-
-impl std::fmt::Display for Misfit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Misfit::Few {
-                what,
-                needed,
-                given,
-            } => write!(f, "it takes {needed} {what}, {given} are given"),
-            Misfit::Lengths => f.write_str("its lengths are negative, or more than can be counted"),
-            Misfit::Overlap => {
-                f.write_str("the product overlaps what it is made of: give it memory of its own")
-            }
-            Misfit::Unaligned { binding } => {
-                write!(f, "binding {binding} is not aligned for its elements")
-            }
-            Misfit::Outside {
-                access,
-                binding,
-                reach: Some((first, last)),
-                elements,
-            } => write!(
-                f,
-                "access {access} reaches from element {first} to {last} of binding {binding}, which has {elements}: \
-                 check the launch's lengths, strides and offsets"
-            ),
-            Misfit::Outside {
-                access,
-                binding,
-                reach: None,
-                ..
-            } => {
-                write!(
-                    f,
-                    "access {access} reaches further over binding {binding} than can be counted"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for Misfit {}
 
 /// A part of the outer axes.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]

@@ -14,8 +14,8 @@
 //! | `code` | [`Code`]: a compiled program, and how it is run |
 //! | `nest` | which plan suits a launch, and what is remembered of the last ones |
 //! | `build`, `plan` | from a nest to instructions |
-//! | `launch`, `space` | what a launch brings, checked |
-//! | `machine`, `scratch` | runs pieces, in a thread's own memory |
+//! | `launch`, `misfit`, `space` | what a launch brings, checked |
+//! | `machine`, `tiles`, `lanes`, `scratch` | runs pieces tile by tile, in a thread's own memory |
 //! | `matmul` | products of matrices |
 //! | `fuse` | several operations in one loop, in the processor's code |
 //! | `level`, `kernels`, `number`, `half`, `math` | the loops |
@@ -32,11 +32,13 @@ mod code;
 mod fuse;
 mod half;
 mod kernels;
+mod lanes;
 mod launch;
 mod level;
 mod machine;
 mod math;
 mod matmul;
+mod misfit;
 #[cfg(any(test, feature = "naive"))]
 pub mod naive;
 mod nest;
@@ -44,13 +46,15 @@ mod number;
 mod plan;
 mod scratch;
 mod space;
+mod tiles;
+mod unfit;
 
 #[cfg(test)]
 mod tests;
 
-pub use build::Unfit;
 pub use code::{Alone, Code, RunError, Team};
-pub use launch::Misfit;
+pub use misfit::Misfit;
+pub use unfit::Unfit;
 
 /// Most outer, and most inner axes of a nest.
 pub const AXES_MAX: usize = 12;

@@ -6,83 +6,16 @@ use millstream_core::kernel::NativeView;
 use millstream_ir::Nest;
 
 use crate::kernels::place::{Indexed, by_size};
+use crate::lanes::Lanes;
 use crate::launch::{Launch, resolve};
 use crate::plan::{Instruction, Plan, Scope, Slot, Template, Walked};
 use crate::scratch::Scratch;
-use crate::space::{Axes, Path, Strides};
+use crate::space::Path;
+use crate::tiles::Tiles;
 
 /// Bytes between registers beyond their lanes: tiles whose length is a power of two would else compete for the same lines of
 /// the cache.
 const REGISTER_GAP: usize = 192;
-
-/// How lanes are cut into tiles.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tiles {
-    /// Most lanes of a tile; a multiple of 64, so that every register begins at a line of the cache.
-    pub(crate) lanes: usize,
-    pub(crate) count: usize,
-    /// Tiles of one stretch along the fastest axis; 0 if tiles go on over its end.
-    in_stretch: usize,
-}
-
-/// A fastest axis that is longer than this is not crossed by tiles, so that most of what is walked can be used as it lies.
-const STRETCH_MIN: usize = 128;
-
-impl Tiles {
-    /// Tiles of up to about this many lanes.
-    #[inline]
-    pub(crate) fn of(axes: &Axes, lanes_max: usize) -> Self {
-        let (last, total) = (axes.last().max(1), axes.total);
-        if axes.rank <= 1 || last >= STRETCH_MIN {
-            let in_stretch = last.div_ceil(lanes_max);
-            let lanes = last.div_ceil(in_stretch).next_multiple_of(64);
-            let in_stretch = last.div_ceil(lanes);
-            let count = total / last * in_stretch;
-            return Self {
-                lanes,
-                count,
-                in_stretch,
-            };
-        }
-        let lanes = lanes_max.min(total.next_multiple_of(64));
-        let count = total.div_ceil(lanes);
-        Self {
-            lanes,
-            count,
-            in_stretch: 0,
-        }
-    }
-
-    /// The first lane of a tile, and how many it has.
-    #[inline]
-    fn tile(&self, axes: &Axes, index: usize) -> (usize, usize) {
-        match self.in_stretch {
-            0 => {
-                let start = index * self.lanes;
-                (start, self.lanes.min(axes.total - start))
-            }
-            in_stretch => {
-                let last = axes.last();
-                let (stretch, part) = match axes.rank {
-                    0 | 1 => (0, index),
-                    _ => (index / in_stretch, index % in_stretch),
-                };
-                let start = part * self.lanes;
-                (stretch * last + start, self.lanes.min(last - start))
-            }
-        }
-    }
-
-    /// Can a walk be used as it lies?
-    #[inline]
-    pub(crate) fn uses_directly(&self, axes: &Axes, strides: &Strides) -> bool {
-        match (self.in_stretch, axes.rank) {
-            (_, 0) => true,
-            (0, _) => axes.is_dense(strides),
-            (_, rank) => strides[rank - 1] == 1,
-        }
-    }
-}
 
 /// What pieces of a launch share.
 #[derive(Clone, Copy)]
@@ -496,84 +429,5 @@ impl<'a> Machine<'a> {
                 by_size!(target.size, T => lanes.put(home.cast::<T>(), base.cast::<T>()));
             }
         }
-    }
-}
-
-/// Lanes of one walk.
-struct Lanes<'a> {
-    axes: &'a Axes,
-    strides: &'a Strides,
-    start: usize,
-    n: usize,
-    /// Offset of the axes that do not move.
-    still: isize,
-}
-
-impl Lanes<'_> {
-    #[inline(always)]
-    fn first(&self) -> isize {
-        self.axes.offset(self.strides, self.start)
-    }
-
-    #[inline(always)]
-    fn step(&self) -> isize {
-        match self.axes.rank {
-            0 => 0,
-            rank => self.strides[rank - 1],
-        }
-    }
-
-    /// Elements into a register.
-    unsafe fn bring<T: Copy>(&self, base: *const T, home: *mut T) {
-        let step = self.step();
-        self.axes
-            .runs(self.strides, self.start, self.n, |lane, len, offset| {
-                // SAFETY: the caller's promises.
-                unsafe {
-                    let (from, to) = (base.offset(offset), home.add(lane));
-                    match step {
-                        1 => to.copy_from_nonoverlapping(from, len),
-                        0 => std::slice::from_raw_parts_mut(to, len).fill(*from),
-                        _ => {
-                            for index in 0..len {
-                                to.add(index).write(*from.offset(index as isize * step));
-                            }
-                        }
-                    }
-                }
-            });
-    }
-
-    /// The offsets themselves into a register.
-    unsafe fn count(&self, home: *mut i64, origin: isize) {
-        let step = self.step();
-        self.axes
-            .runs(self.strides, self.start, self.n, |lane, len, offset| {
-                for index in 0..len {
-                    let value = origin + offset + self.still + index as isize * step;
-                    // SAFETY: the caller's promises.
-                    unsafe { home.add(lane + index).write(value as i64) };
-                }
-            });
-    }
-
-    /// Elements out of a register.
-    unsafe fn put<T: Copy>(&self, home: *const T, base: *mut T) {
-        let step = self.step();
-        self.axes
-            .runs(self.strides, self.start, self.n, |lane, len, offset| {
-                // SAFETY: the caller's promises.
-                unsafe {
-                    let (from, to) = (home.add(lane), base.offset(offset));
-                    match step {
-                        1 => to.copy_from_nonoverlapping(from, len),
-                        _ => {
-                            for index in 0..len {
-                                to.offset(index as isize * step).write(*from.add(index));
-                            }
-                        }
-                    }
-                }
-            });
     }
 }

@@ -11,11 +11,13 @@ use millstream_ir::nest::Stride;
 use crate::COST_UNIT;
 use crate::build::{Unfit, build};
 use crate::code::{Alone, RunError, Team};
-use crate::launch::{Launch, Misfit, Window, resolve};
+use crate::launch::{Launch, Window, resolve};
 use crate::level::Level;
-use crate::machine::{Job, Machine, Tiles};
+use crate::machine::{Job, Machine};
+use crate::misfit::Misfit;
 use crate::plan::{Plan, Template};
 use crate::scratch::Scratch;
+use crate::tiles::Tiles;
 
 /// A nest, compiled for every template that can run it.
 #[derive(Debug)]
@@ -47,9 +49,6 @@ struct Prepared {
     launch: Launch,
     cut: Cut,
 }
-
-// SAFETY: views are compared, and used by nobody.
-unsafe impl Send for Prepared {}
 
 /// How a launch is run.
 #[derive(Clone, Copy, Default)]

@@ -3,6 +3,7 @@
 //! | module | what it does |
 //! | --- | --- |
 //! | `shape` | what each value varies with, and in which pass it can be computed |
+//! | `stores` | where values are stored |
 //! | `slots` | gives out slots and registers |
 //! | `emit` | instructions of values |
 //! | `fusing` | which values of a body become one loop |
@@ -11,58 +12,19 @@ mod emit;
 mod fusing;
 mod shape;
 mod slots;
+mod stores;
 
 use millstream_ir::Nest;
 use millstream_ir::nest::{Level as NestLevel, Op, ValueId};
 
 use crate::level::Level;
 use crate::plan::{
-    Accumulator, IndexedAxis, Instruction, Pass, Plan, Scope, SlotId, Target, Template, Walk,
-    Walked,
+    Accumulator, IndexedAxis, Instruction, Pass, Plan, Scope, SlotId, Template, Walk, Walked,
 };
+pub(crate) use crate::unfit::Unfit;
 use fusing::{Arranged, Reduces};
 use shape::{Class, Shape};
 use slots::Slots;
-
-/// Why a nest cannot be run here.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Unfit {
-    /// It is not a program.
-    Wrong(millstream_ir::ProgramError),
-    /// There is no code for a value.
-    Value(usize),
-    /// There is no code for a store.
-    Store(usize),
-    /// It has more axes than the interpreter walks.
-    Axes(usize),
-    /// It is of a kind that this code does not know.
-    Kind,
-}
-
-impl std::fmt::Display for Unfit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Unfit::Wrong(error) => write!(f, "{error}"),
-            Unfit::Value(index) => write!(
-                f,
-                "value {index} is of an operation that the CPU does not know for its type"
-            ),
-            Unfit::Store(index) => write!(
-                f,
-                "store {index} is of a kind that the CPU does not know for its type"
-            ),
-            Unfit::Axes(axes) => write!(
-                f,
-                "{axes} axes are more than the {} that the CPU walks",
-                crate::AXES_MAX
-            ),
-            Unfit::Kind => f.write_str("the CPU does not know programs of this kind"),
-        }
-    }
-}
-
-impl std::error::Error for Unfit {}
 
 /// Compiles a nest that was checked. `keeps`: is what a later pass needs kept, rather than computed again?
 pub(crate) fn build(
@@ -448,89 +410,6 @@ impl<'a> Builder<'a> {
             let position = self.slots.position();
             self.push(run, accumulator.slot, a, accumulator.best, position, false);
         }
-        Ok(())
-    }
-
-    /// The stores of a body, and which values are computed right where they are stored.
-    fn body_targets(&mut self, body: &[ValueId]) -> Vec<(ValueId, usize)> {
-        let mut directs: Vec<(ValueId, usize)> = Vec::new();
-        let nest = self.nest;
-        for store in &nest.stores {
-            if store.scatter.is_some() || !self.is_in_body(store.level) {
-                continue;
-            }
-            let target = self.target(store.access, Scope::Inner, false);
-            let value = usize::from(store.value);
-            let is_read = matches!(nest.values[value].op, Op::Load(_) | Op::Index(_));
-            let is_taken = directs.iter().any(|(taken, _)| *taken == store.value);
-            if body.contains(&store.value) && !is_read && !is_taken && !self.is_one(store.value) {
-                directs.push((store.value, target));
-            }
-        }
-        directs
-    }
-
-    fn target(&mut self, access: u16, scope: Scope, one: bool) -> usize {
-        let buffer = self.nest.accesses[usize::from(access)].buffer;
-        let size = self.nest.buffers[usize::from(buffer)].dtype.size();
-        let slot = self.slots.placed();
-        let home = if one {
-            self.slots.scalar(0)
-        } else {
-            self.slots.lasting(size)
-        };
-        self.plan.targets.push(Target {
-            access,
-            size,
-            scope,
-            one,
-            slot,
-            home,
-        });
-        self.plan.targets.len() - 1
-    }
-
-    /// What is stored for each element and was not computed in its place.
-    fn body_stores(&mut self, directs: &[(ValueId, usize)]) -> Result<(), Unfit> {
-        let nest = self.nest;
-        let mut target = 0;
-        for (index, store) in nest.stores.iter().enumerate() {
-            if !self.is_in_body(store.level) {
-                continue;
-            }
-            if store.scatter.is_some() {
-                self.scatter(index, false)?;
-                continue;
-            }
-            if !directs.contains(&(store.value, target)) {
-                self.store(store.value, target)?;
-            }
-            target += 1;
-        }
-        Ok(())
-    }
-
-    /// What is stored once a row.
-    fn finish(&mut self) -> Result<(), Unfit> {
-        let (nest, one) = (self.nest, self.rows_are_one());
-        self.in_body = false;
-        for (index, store) in nest.stores.iter().enumerate() {
-            if self.is_in_body(store.level) {
-                continue;
-            }
-            if store.scatter.is_some() {
-                self.scatter(index, one)?;
-            } else {
-                let target = self.target(store.access, Scope::Outer, one);
-                self.store(store.value, target)?;
-            }
-        }
-        self.plan.finish = std::mem::take(&mut self.code);
-        let slots = std::mem::take(&mut self.slots);
-        let plan = &mut self.plan;
-        (plan.slots, plan.scalars) = (slots.slots, slots.scalars);
-        (plan.unit, plan.registers, plan.kept) = (slots.unit, slots.registers, slots.kept);
-        plan.cost = cost(plan);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ pub(super) enum Source {
 
 /// Where a node is.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Place {
+pub(super) enum Place {
     /// It is not computed, or no longer needed.
     Nowhere,
     Vector(Vector),
@@ -45,12 +45,12 @@ enum Place {
 }
 
 /// Arguments: the slots, how many lanes, the constants, and whether to stream.
-const SLOTS: Register = Register::RDI;
-const LANES: Register = Register::RSI;
-const POOL: Register = Register::RDX;
+pub(super) const SLOTS: Register = Register::RDI;
+pub(super) const LANES: Register = Register::RSI;
+pub(super) const POOL: Register = Register::RDX;
 const STREAMS: Register = Register::RCX;
 /// The lane, and the lane that the whole vectors end at. Whether to stream has been looked at by then.
-const LANE: Register = Register::RAX;
+pub(super) const LANE: Register = Register::RAX;
 pub(super) const END: Register = Register::RCX;
 /// Whether to stream, kept.
 const ASKED: Register = Register::R11;
@@ -79,17 +79,17 @@ pub(super) struct Assembler {
     code: Vec<Instruction>,
     pool: Vec<u32>,
     free: Vec<Vector>,
-    places: Vec<Place>,
+    pub(super) places: Vec<Place>,
     /// How often each node is still read.
     uses: Vec<u16>,
     /// Which register holds the address of a slot.
-    pointers: Vec<(SlotId, Register)>,
+    pub(super) pointers: Vec<(SlotId, Register)>,
     /// What each fold has so far, in every lane its own.
     pub(super) partial: Vec<Vector>,
     /// Are these the last lanes, which do not fill a vector?
     pub(super) is_tail: bool,
     /// Is what is written not to go into the caches?
-    streams: bool,
+    pub(super) streams: bool,
     labels: u64,
 }
 
@@ -282,102 +282,6 @@ impl Assembler {
             }
         }
         Ok(())
-    }
-
-    /// Reads the lanes of a tile, where they are not read yet.
-    fn bring(&mut self, recipe: &Recipe, id: NodeId) -> Result<(), Full> {
-        let (Node::Lanes(slot), Place::Nowhere) =
-            (recipe.nodes[usize::from(id)], self.places[usize::from(id)])
-        else {
-            return Ok(());
-        };
-        let register = self.take()?;
-        let (to, from) = (self.vector(register), self.lanes_at(slot)?);
-        let instruction = match (self.is_512, self.is_tail) {
-            (true, is_tail) => {
-                let code = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
-                let mut load = Instruction::with2(code, to, from)?;
-                if is_tail {
-                    load.set_op_mask(Register::K1);
-                    load.set_zeroing_masking(true);
-                }
-                load
-            }
-            (false, false) => Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, to, from)?,
-            (false, true) => {
-                let mask = self.vector(LAST_LANES);
-                Instruction::with3(Code::VEX_Vmaskmovps_ymm_ymm_m256, to, mask, from)?
-            }
-        };
-        self.push(instruction);
-        self.places[usize::from(id)] = Place::Vector(register);
-        Ok(())
-    }
-
-    fn write(&mut self, slot: SlotId, register: Vector) -> Result<(), Full> {
-        let (from, to) = (self.vector(register), self.lanes_at(slot)?);
-        let instruction = match (self.is_512, self.is_tail) {
-            (true, false) if self.streams => {
-                Instruction::with2(Code::EVEX_Vmovntps_m512_zmm, to, from)?
-            }
-            (true, is_tail) => {
-                let code = Code::EVEX_Vmovups_zmmm512_k1z_zmm;
-                let mut store = Instruction::with2(code, to, from)?;
-                if is_tail {
-                    store.set_op_mask(Register::K1);
-                }
-                store
-            }
-            (false, false) if self.streams => {
-                Instruction::with2(Code::VEX_Vmovntps_m256_ymm, to, from)?
-            }
-            (false, false) => Instruction::with2(Code::VEX_Vmovups_ymmm256_ymm, to, from)?,
-            (false, true) => {
-                let mask = self.vector(LAST_LANES);
-                Instruction::with3(Code::VEX_Vmaskmovps_m256_ymm_ymm, to, mask, from)?
-            }
-        };
-        self.push(instruction);
-        Ok(())
-    }
-
-    /// Of as many lanes as are left, which is in the register of lanes.
-    fn mask_of_the_last(&mut self) -> Result<(), Full> {
-        if self.is_512 {
-            let ones = Instruction::with2(Code::Mov_r32_imm32, Register::ECX, -1_i32)?;
-            self.push(ones);
-            let (to, count) = (Register::ECX, Register::ESI);
-            self.push(Instruction::with3(
-                Code::VEX_Bzhi_r32_rm32_r32,
-                to,
-                to,
-                count,
-            )?);
-            let mask = Instruction::with2(Code::VEX_Kmovw_kr_r32, Register::K1, Register::ECX)?;
-            self.push(mask);
-        } else {
-            // So many elements before the first mask of none.
-            let none = 8 * size_of::<u32>() as i64;
-            self.push(Instruction::with1(Code::Neg_rm64, LANES)?);
-            let from = MemoryOperand::new(POOL, LANES, 4, none, 1, false, Register::None);
-            let to = self.vector(LAST_LANES);
-            let code = Code::VEX_Vmovups_ymm_ymmm256;
-            self.push(Instruction::with2(code, to, from)?);
-        }
-        Ok(())
-    }
-
-    /// The address in a slot.
-    pub(super) fn address(&mut self, to: Register, slot: SlotId) -> Result<(), Full> {
-        let from = MemoryOperand::with_base_displ(SLOTS, 8 * i64::from(slot));
-        self.push(Instruction::with2(Code::Mov_r64_rm64, to, from)?);
-        Ok(())
-    }
-
-    fn lanes_at(&self, slot: SlotId) -> Result<MemoryOperand, Full> {
-        let found = self.pointers.iter().find(|(known, _)| *known == slot);
-        let (_, base) = found.ok_or(Full)?;
-        Ok(MemoryOperand::with_base_index_scale(*base, LANE, 4))
     }
 
     fn label(&mut self) -> u64 {

@@ -5,8 +5,8 @@ use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use millstream_ir::ReduceOp;
 
 use super::Recipe;
-use super::arithmetic::Mask;
 use super::assembler::{Assembler, END, Full, LAST_LANES, Source, Vector};
+use super::masks::Mask;
 
 /// What a fold of nothing is.
 fn neutral(op: ReduceOp) -> f32 {

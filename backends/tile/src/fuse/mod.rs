@@ -6,8 +6,10 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `assembler` | instructions of either width, registers, constants |
+//! | `assembler` | the function: registers, constants, and the loop around the nodes |
+//! | `tiles` | what is read and written |
 //! | `arithmetic` | what each operation becomes |
+//! | `masks` | comparisons, and some of the lanes |
 //! | `folds` | sums, products and extremes of all lanes |
 //! | `functions` | exponentials and what is made of them, to the bit as [`crate::math`] has them |
 //!
@@ -18,6 +20,8 @@ mod arithmetic;
 mod assembler;
 mod folds;
 mod functions;
+mod masks;
+mod tiles;
 
 #[cfg(test)]
 mod tests;

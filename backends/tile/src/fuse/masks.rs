@@ -1,0 +1,166 @@
+//! Comparisons, and what is done to some of the lanes: 512-bit registers have masks of a bit a lane, others whole registers.
+
+use iced_x86::{Code, Instruction, Register};
+use millstream_ir::CompareOp;
+
+use super::NodeId;
+use super::assembler::{Assembler, Full, Source, Vector};
+
+/// What comparisons ask; only the second and the third are true of NaN.
+const EQUAL: u32 = 0;
+const UNORDERED: u32 = 3;
+const NOT_EQUAL: u32 = 4;
+const LESS: u32 = 0x11;
+const LESS_OR_EQUAL: u32 = 0x12;
+const GREATER_OR_EQUAL: u32 = 0x1d;
+const GREATER: u32 = 0x1e;
+
+/// For what lasts a few instructions.
+const MASK: Register = Register::K2;
+
+/// Some of the lanes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mask {
+    /// In the mask register, until the next comparison.
+    Bits,
+    /// The last lanes, of 512 bits.
+    Last,
+    /// All bits of a lane's element, or none.
+    Vector(Vector),
+}
+
+impl Assembler {
+    /// `d = b` where `b` is NaN.
+    pub(super) fn unless_nan(&mut self, d: Vector, b: Vector) -> Result<(), Full> {
+        let is_nan = self.mask(b, Source::Vector(b), UNORDERED)?;
+        self.blend(d, is_nan, d, Source::Vector(b))?;
+        self.give_mask(is_nan);
+        Ok(())
+    }
+
+    /// All bits where it is true, none where it is not.
+    pub(super) fn compare(&mut self, op: CompareOp, a: NodeId, b: NodeId) -> Result<Vector, Full> {
+        let how = match op {
+            CompareOp::Eq => EQUAL,
+            CompareOp::Ne => NOT_EQUAL,
+            CompareOp::Lt => LESS,
+            CompareOp::Le => LESS_OR_EQUAL,
+            CompareOp::Gt => GREATER,
+            CompareOp::Ge => GREATER_OR_EQUAL,
+            _ => return Err(Full),
+        };
+        let held = self.held(a)?;
+        let other = self.source(b)?;
+        let d = match self.mask(held.register(), other, how)? {
+            Mask::Vector(register) => register,
+            _ => {
+                let d = self.take()?;
+                let code = Code::EVEX_Vpmovm2d_zmm_kr;
+                let spread = Instruction::with2(code, self.vector(d), MASK)?;
+                self.push(spread);
+                d
+            }
+        };
+        self.done(held, a);
+        self.used(b);
+        Ok(d)
+    }
+
+    pub(super) fn select(
+        &mut self,
+        condition: NodeId,
+        a: NodeId,
+        b: NodeId,
+    ) -> Result<Vector, Full> {
+        let Source::Vector(truth) = self.source(condition)? else {
+            return Err(Full);
+        };
+        let mask = match self.is_512 {
+            true => {
+                let code = Code::EVEX_Vpmovd2m_kr_zmm;
+                let bits = Instruction::with2(code, MASK, self.vector(truth))?;
+                self.push(bits);
+                Mask::Bits
+            }
+            false => Mask::Vector(truth),
+        };
+        let held = self.held(b)?;
+        let other = self.source(a)?;
+        let d = self.take()?;
+        self.blend(d, mask, held.register(), other)?;
+        self.done(held, b);
+        self.used(a);
+        self.used(condition);
+        Ok(d)
+    }
+
+    /// Where `a` is less than `b`.
+    pub(super) fn is_less(&mut self, a: Vector, b: Source) -> Result<Mask, Full> {
+        self.mask(a, b, LESS)
+    }
+
+    fn mask(&mut self, a: Vector, b: Source, how: u32) -> Result<Mask, Full> {
+        let (code, d, mask) = match self.is_512 {
+            true => (
+                Code::EVEX_Vcmpps_kr_k1_zmm_zmmm512b32_imm8_sae,
+                MASK,
+                Mask::Bits,
+            ),
+            false => {
+                let d = self.take()?;
+                let code = Code::VEX_Vcmpps_ymm_ymm_ymmm256_imm8;
+                (code, self.vector(d), Mask::Vector(d))
+            }
+        };
+        let a = self.vector(a);
+        let instruction = match b {
+            Source::Vector(b) => Instruction::with4(code, d, a, self.vector(b), how)?,
+            Source::Pool(index) => Instruction::with4(code, d, a, self.pooled(index), how)?,
+        };
+        self.push(instruction);
+        Ok(mask)
+    }
+
+    pub(super) fn give_mask(&mut self, mask: Mask) {
+        if let Mask::Vector(register) = mask {
+            self.give(register);
+        }
+    }
+
+    /// `d = a`, but `b` where the mask is set.
+    pub(super) fn blend(
+        &mut self,
+        d: Vector,
+        mask: Mask,
+        a: Vector,
+        b: Source,
+    ) -> Result<(), Full> {
+        let (d, a) = (self.vector(d), self.vector(a));
+        let instruction = match mask {
+            Mask::Bits | Mask::Last => {
+                let code = Code::EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32;
+                let mut blend = match b {
+                    Source::Vector(b) => Instruction::with3(code, d, a, self.vector(b))?,
+                    Source::Pool(index) => Instruction::with3(code, d, a, self.pooled(index))?,
+                };
+                let bits = match mask {
+                    Mask::Last => Register::K1,
+                    _ => MASK,
+                };
+                blend.set_op_mask(bits);
+                blend
+            }
+            Mask::Vector(mask) => {
+                let (code, mask) = (Code::VEX_Vblendvps_ymm_ymm_ymmm256_ymm, self.vector(mask));
+                match b {
+                    Source::Vector(b) => Instruction::with4(code, d, a, self.vector(b), mask)?,
+                    Source::Pool(index) => {
+                        Instruction::with4(code, d, a, self.pooled(index), mask)?
+                    }
+                }
+            }
+        };
+        self.push(instruction);
+        Ok(())
+    }
+}

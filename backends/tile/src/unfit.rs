@@ -1,0 +1,41 @@
+//! Why programs cannot be compiled here.
+
+/// Why a nest cannot be run here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// It is not a program.
+    Wrong(millstream_ir::ProgramError),
+    /// There is no code for a value.
+    Value(usize),
+    /// There is no code for a store.
+    Store(usize),
+    /// It has more axes than the interpreter walks.
+    Axes(usize),
+    /// It is of a kind that this code does not know.
+    Kind,
+}
+
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unfit::Wrong(error) => write!(f, "{error}"),
+            Unfit::Value(index) => write!(
+                f,
+                "value {index} is of an operation that the CPU does not know for its type"
+            ),
+            Unfit::Store(index) => write!(
+                f,
+                "store {index} is of a kind that the CPU does not know for its type"
+            ),
+            Unfit::Axes(axes) => write!(
+                f,
+                "{axes} axes are more than the {} that the CPU walks",
+                crate::AXES_MAX
+            ),
+            Unfit::Kind => f.write_str("the CPU does not know programs of this kind"),
+        }
+    }
+}
+
+impl std::error::Error for Unfit {}
