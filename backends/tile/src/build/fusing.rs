@@ -218,21 +218,22 @@ mod here {
                     let is_written = asked.contains(id) || self.is_kept(*id);
                     !is_written || target_of(directs, *id).is_some()
                 });
-            let Some(code) = Fused::compile(&recipe, self.level) else {
+            let partials: Vec<_> = recipe.folds.iter().map(|(_, _, slot)| *slot).collect();
+            let Some(code) = Fused::compile(recipe, self.level) else {
                 for &id in inside {
                     self.value(id, target_of(directs, id))?;
                 }
                 return Ok(Vec::new());
             };
             self.code.push(Instruction::Fused(Arc::new(code)));
-            for (value, (_, _, partials)) in folds.iter().zip(&recipe.folds) {
+            for (value, partials) in folds.iter().zip(partials) {
                 let place = reduces.values.iter().position(|of| of == value);
                 let accumulator = &reduces.accumulators[place.unwrap_or_default()];
                 let slot = accumulator.slot;
                 self.code.push(Instruction::Loop(Loop {
                     run: accumulator.reducer.row,
                     d: slot,
-                    a: *partials,
+                    a: partials,
                     b: slot,
                     c: slot,
                     fixed: Some(fuse::PARTIALS),

@@ -1,9 +1,6 @@
 //! Instructions of either width, registers, constants, and the loop around them.
 
-use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, IcedError, Instruction, InstructionBlock,
-    MemoryOperand, Register,
-};
+use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
 use super::{Node, NodeId, Recipe};
 use crate::level::Level;
@@ -21,6 +18,9 @@ impl From<IcedError> for Full {
 
 /// The codes of an instruction with 512-bit and with 256-bit registers.
 pub(super) type Wide = (Code, Code);
+
+/// A place in the code.
+type Label = usize;
 
 /// A vector register, by its number.
 pub(super) type Vector = u8;
@@ -44,21 +44,19 @@ pub(super) enum Place {
     Pool(u32),
 }
 
-/// Arguments: the slots, how many lanes, the constants, and whether to stream.
+/// Arguments: the slots, how many lanes, and the constants.
 pub(super) const SLOTS: Register = Register::RDI;
 pub(super) const LANES: Register = Register::RSI;
 pub(super) const POOL: Register = Register::RDX;
-const STREAMS: Register = Register::RCX;
-/// The lane, and the lane that the whole vectors end at. Whether to stream has been looked at by then.
+/// The lane, and the lane that the whole vectors end at.
 pub(super) const LANE: Register = Register::RAX;
 pub(super) const END: Register = Register::RCX;
-/// Whether to stream, kept.
-const ASKED: Register = Register::R11;
-/// For where tiles lie. Those from the fourth on are the caller's and are saved.
-const POINTERS: [Register; 9] = [
+/// For where tiles lie. Those from the fifth on are the caller's and are saved.
+const POINTERS: [Register; 10] = [
     Register::R8,
     Register::R9,
     Register::R10,
+    Register::R11,
     Register::RBX,
     Register::RBP,
     Register::R12,
@@ -66,7 +64,7 @@ const POINTERS: [Register; 9] = [
     Register::R14,
     Register::R15,
 ];
-const POINTERS_FREE: usize = 3;
+const POINTERS_FREE: usize = 4;
 
 /// Of 256 bits: the mask of the last lanes, as there are no mask registers.
 pub(super) const LAST_LANES: Vector = 15;
@@ -76,7 +74,11 @@ const MASKS: usize = 16;
 
 pub(super) struct Assembler {
     pub(super) is_512: bool,
-    code: Vec<Instruction>,
+    encoder: Encoder,
+    /// Bytes of the code so far.
+    length: usize,
+    /// Has the encoder refused an instruction?
+    is_refused: bool,
     pool: Vec<u32>,
     free: Vec<Vector>,
     pub(super) places: Vec<Place>,
@@ -90,11 +92,13 @@ pub(super) struct Assembler {
     pub(super) is_tail: bool,
     /// Is what is written not to go into the caches?
     pub(super) streams: bool,
-    labels: u64,
+    /// Where each label is, once it is known, and the branches to it: where their distance ends.
+    labels: Vec<Option<usize>>,
+    branches: Vec<(usize, Label)>,
 }
 
 impl Assembler {
-    pub(super) fn new(level: Level) -> Option<Self> {
+    pub(super) fn new(level: Level, streams: bool) -> Option<Self> {
         let is_512 = match level {
             Level::Base => return None,
             Level::V3 => false,
@@ -102,7 +106,9 @@ impl Assembler {
         };
         Some(Self {
             is_512,
-            code: Vec::new(),
+            encoder: Encoder::try_new(64).ok()?,
+            length: 0,
+            is_refused: false,
             pool: Vec::new(),
             free: Vec::new(),
             places: Vec::new(),
@@ -110,8 +116,9 @@ impl Assembler {
             pointers: Vec::new(),
             partial: Vec::new(),
             is_tail: false,
-            streams: false,
-            labels: 0,
+            streams,
+            labels: Vec::new(),
+            branches: Vec::new(),
         })
     }
 
@@ -123,10 +130,6 @@ impl Assembler {
     /// The whole function.
     pub(super) fn function(&mut self, recipe: &Recipe) -> Result<(), Full> {
         self.take_pointers(recipe)?;
-        if recipe.may_stream {
-            // Its register is used for other things.
-            self.push(Instruction::with2(Code::Mov_r64_rm64, ASKED, STREAMS)?);
-        }
         let saved: Vec<Register> = self
             .pointers
             .iter()
@@ -153,22 +156,12 @@ impl Assembler {
         self.push(Instruction::with2(Code::Xor_r32_rm32, zero.0, zero.1)?);
         self.push(Instruction::with2(Code::Mov_r64_rm64, END, LANES)?);
         self.push(Instruction::with2(Code::And_rm64_imm8, END, -width)?);
-        self.push(Instruction::with_branch(Code::Je_rel32_64, rest)?);
-        if recipe.may_stream {
-            let stream = self.label();
-            self.push(Instruction::with2(Code::Test_rm64_r64, ASKED, ASKED)?);
-            self.push(Instruction::with_branch(Code::Je_rel32_64, again)?);
-            self.streams = true;
-            self.vectors(recipe, &fixed, stream)?;
-            self.streams = false;
-            self.push(Instruction::with_branch(Code::Jmp_rel32_64, rest)?);
-            self.free.clone_from(&free);
-        }
+        self.branch(Code::Je_rel32_64, rest)?;
         self.vectors(recipe, &fixed, again)?;
 
         self.at(rest);
         self.push(Instruction::with2(Code::Sub_r64_rm64, LANES, LANE)?);
-        self.push(Instruction::with_branch(Code::Je_rel32_64, end)?);
+        self.branch(Code::Je_rel32_64, end)?;
         self.free = free;
         self.mask_of_the_last()?;
         self.is_tail = true;
@@ -185,20 +178,27 @@ impl Assembler {
     }
 
     /// The loop over whole vectors.
-    fn vectors(&mut self, recipe: &Recipe, fixed: &[Place], again: u64) -> Result<(), Full> {
+    fn vectors(&mut self, recipe: &Recipe, fixed: &[Place], again: Label) -> Result<(), Full> {
         self.at(again);
         self.body(recipe, fixed)?;
         let width = self.width();
         self.push(Instruction::with2(Code::Add_rm64_imm8, LANE, width)?);
         self.push(Instruction::with2(Code::Cmp_r64_rm64, LANE, END)?);
-        self.push(Instruction::with_branch(Code::Jb_rel32_64, again)?);
+        self.branch(Code::Jb_rel32_64, again)?;
         Ok(())
     }
 
     /// The code, for any address, and its constants.
-    pub(super) fn finish(self) -> Result<(Vec<u8>, Box<[u32]>), Full> {
-        let block = InstructionBlock::new(&self.code, 0);
-        let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)?;
+    pub(super) fn finish(mut self) -> Result<(Vec<u8>, Box<[u32]>), Full> {
+        let mut code = self.encoder.take_buffer();
+        for (end, label) in self.branches {
+            let target = self.labels[label].ok_or(Full)?;
+            let distance = target as i32 - end as i32;
+            code[end - 4..end].copy_from_slice(&distance.to_le_bytes());
+        }
+        if self.is_refused {
+            return Err(Full);
+        }
         let constants = match self.is_512 {
             true => self.pool,
             false => {
@@ -207,7 +207,7 @@ impl Assembler {
                 masks.chain(copies).collect()
             }
         };
-        Ok((encoded.code_buffer, constants.into_boxed_slice()))
+        Ok((code, constants.into_boxed_slice()))
     }
 
     fn take_pointers(&mut self, recipe: &Recipe) -> Result<(), Full> {
@@ -284,21 +284,28 @@ impl Assembler {
         Ok(())
     }
 
-    fn label(&mut self) -> u64 {
-        self.labels += 1;
-        self.labels
+    fn label(&mut self) -> Label {
+        self.labels.push(None);
+        self.labels.len() - 1
     }
 
     /// The next instruction is at the label.
-    fn at(&mut self, label: u64) {
-        // Any instruction bears one: an empty one, as there may be two labels at a place.
-        let mut here = Instruction::with(Code::Nopd);
-        here.set_ip(label);
-        self.code.push(here);
+    fn at(&mut self, label: Label) {
+        self.labels[label] = Some(self.length);
+    }
+
+    /// A branch to a label, wherever that will be.
+    fn branch(&mut self, code: Code, to: Label) -> Result<(), Full> {
+        self.push(Instruction::with_branch(code, 0)?);
+        self.branches.push((self.length, to));
+        Ok(())
     }
 
     pub(super) fn push(&mut self, instruction: Instruction) {
-        self.code.push(instruction);
+        match self.encoder.encode(&instruction, self.length as u64) {
+            Ok(bytes) => self.length += bytes,
+            Err(_) => self.is_refused = true,
+        }
     }
 
     pub(super) fn wide(&self, (of_512, of_256): Wide) -> Code {

@@ -27,6 +27,7 @@ mod tiles;
 mod tests;
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use memmap2::{Mmap, MmapMut};
 use millstream_ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
@@ -103,8 +104,8 @@ pub(crate) fn is_for(level: Level) -> bool {
     level != Level::Base
 }
 
-/// How a fused loop is entered: the slots of the machine, how many lanes, its constants, and whether it streams.
-type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, *const u32, u64);
+/// How a fused loop is entered: the slots of the machine, how many lanes, its constants.
+type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, *const u32);
 
 /// Makes what was streamed before visible before whatever is written after.
 #[inline]
@@ -114,50 +115,76 @@ pub(crate) fn fence() {
 }
 
 /// A loop in memory that may be executed and no longer written.
-pub(crate) struct Fused {
+struct Function {
     /// Holds what `entry` points to.
-    _code: Mmap,
+    code: Mmap,
     entry: Entry,
     constants: Box<[u32]>,
 }
 
-impl Fused {
-    /// Compiles a loop, unless it has more values at a time than there are registers, or the system has no memory to execute.
-    pub(crate) fn compile(recipe: &Recipe, level: Level) -> Option<Self> {
-        let mut assembler = Assembler::new(level)?;
+impl Function {
+    fn compile(recipe: &Recipe, level: Level, streams: bool) -> Option<Self> {
+        let mut assembler = Assembler::new(level, streams)?;
         assembler.function(recipe).ok()?;
-        let (code, constants) = assembler.finish().ok()?;
-        let mut memory = MmapMut::map_anon(code.len()).ok()?;
-        memory.copy_from_slice(&code);
-        let memory = memory.make_exec().ok()?;
-        // SAFETY: the code is a function of this type; it is position independent and lives as long as `_code`.
-        let entry = unsafe { std::mem::transmute::<*const u8, Entry>(memory.as_ptr()) };
+        let (bytes, constants) = assembler.finish().ok()?;
+        let mut memory = MmapMut::map_anon(bytes.len()).ok()?;
+        memory.copy_from_slice(&bytes);
+        let code = memory.make_exec().ok()?;
+        // SAFETY: the code is a function of this type; it is position independent and lives as long as the memory.
+        let entry = unsafe { std::mem::transmute::<*const u8, Entry>(code.as_ptr()) };
         Some(Self {
-            _code: memory,
+            code,
             entry,
             constants,
+        })
+    }
+}
+
+/// A fused loop, compiled.
+pub(crate) struct Fused {
+    usual: Function,
+    /// The loop that writes past the caches, if it may. Compiled when it is first needed, for much memory: few ever are.
+    streaming: Option<(Recipe, Level)>,
+    streams: OnceLock<Option<Function>>,
+}
+
+impl Fused {
+    /// Compiles a loop, unless it has more values at a time than there are registers, or the system has no memory to execute.
+    pub(crate) fn compile(recipe: Recipe, level: Level) -> Option<Self> {
+        Some(Self {
+            usual: Function::compile(&recipe, level, false)?,
+            streaming: recipe.may_stream.then_some((recipe, level)),
+            streams: OnceLock::new(),
         })
     }
 
     /// Runs the loop over so many lanes.
     ///
     /// What `streams` is written past the caches, which is for more than fits them: nobody else sees it before a fence
-    /// ([`fence`]). It does not if the loop was not compiled for it.
+    /// ([`fence`]). It does not if the recipe did not say that it may.
     ///
     /// # Safety
-    /// Where it streams, what is written begins at a line of the cache.
-    /// The processor has the level that it was compiled for. The recipe's slots are among `slots`, and point to as many
-    /// elements as there are lanes, or to one. What is written overlaps nothing that is read.
+    /// Where it streams, what is written begins at a line of the cache. The processor has the level that it was compiled for.
+    /// The recipe's slots are among `slots`, and point to as many elements as there are lanes, or to one. What is written
+    /// overlaps nothing that is read.
     #[inline]
     pub(crate) unsafe fn run(&self, slots: &[*mut u8], n: usize, streams: bool) {
-        let (slots, constants) = (slots.as_ptr(), self.constants.as_ptr());
+        let mut function = &self.usual;
+        if streams && let Some((recipe, level)) = &self.streaming {
+            let compile = || Function::compile(recipe, *level, true);
+            function = self
+                .streams
+                .get_or_init(compile)
+                .as_ref()
+                .unwrap_or(function);
+        }
         // SAFETY: the caller's promises; the constants are those of the code.
-        unsafe { (self.entry)(slots, n, constants, u64::from(streams)) }
+        unsafe { (function.entry)(slots.as_ptr(), n, function.constants.as_ptr()) }
     }
 }
 
 impl fmt::Debug for Fused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Fused({} bytes)", self._code.len())
+        write!(f, "Fused({} bytes)", self.usual.code.len())
     }
 }

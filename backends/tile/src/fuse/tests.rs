@@ -48,7 +48,7 @@ fn numbers(seed: u32) -> Vec<f32> {
 
 /// Runs a recipe whose first slots are inputs and whose last is the output, over the first so many lanes.
 fn run(recipe: &Recipe, level: Level, inputs: &[Vec<f32>], n: usize) -> Vec<f32> {
-    let fused = Fused::compile(recipe, level).expect("few values, and memory to execute");
+    let fused = Fused::compile(recipe.clone(), level).expect("few values, and memory to execute");
     let mut out = vec![7.5_f32; 48];
     let mut slots: Vec<*mut u8> = inputs
         .iter()
@@ -224,7 +224,7 @@ fn folds_leave_partial_results_of_all_lanes_and_of_no_others() {
                         folds: vec![(op, 1, 1)],
                         ..Recipe::default()
                     };
-                    let fused = Fused::compile(&recipe, level).expect("few values");
+                    let fused = Fused::compile(recipe, level).expect("few values");
                     let mut partial = [0_f32; super::PARTIALS as usize];
                     let slots = [
                         input.as_ptr().cast_mut().cast(),
@@ -269,7 +269,7 @@ fn several_values_are_written_and_used_on() {
             outputs: vec![(2, 2), (4, 3)],
             ..Recipe::default()
         };
-        let fused = Fused::compile(&recipe, level).expect("few values");
+        let fused = Fused::compile(recipe, level).expect("few values");
         let (x, y) = ([1.0_f32, -2.0, 3.0], 0.5_f32);
         let (mut sums, mut roots) = ([0_f32; 3], [0_f32; 3]);
         let slots = [
@@ -297,7 +297,7 @@ fn what_is_streamed_is_what_is_written() {
                 may_stream: true,
                 ..Recipe::default()
             };
-            let fused = Fused::compile(&recipe, level).expect("few values");
+            let fused = Fused::compile(recipe, level).expect("few values");
             let input: Vec<f32> = (0..64).map(|lane| lane as f32).collect();
             for streams in [true, false] {
                 let mut out = Lines([-1.0; 64]);
@@ -332,6 +332,6 @@ fn more_values_than_registers_are_refused() {
             outputs,
             ..Recipe::default()
         };
-        assert!(Fused::compile(&recipe, level).is_none());
+        assert!(Fused::compile(recipe, level).is_none());
     }
 }
