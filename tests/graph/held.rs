@@ -335,7 +335,7 @@ fn what_is_held_and_what_is_not_is_told_apart() {
     let begins = [
         "the input `w` is not bound",
         "the input `w` has 12 bytes, it needs 16",
-        "the input `LazyBuffer(input f32 [4])` is not held: bind it to each run",
+        "the input `LazyBuffer(input `x` f32 [4])` is not held: bind it to each run",
         "the scalar `free` is not held",
         "the length `rows` is not held",
         "the scalar `factor` is f32, which has no true",

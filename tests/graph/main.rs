@@ -20,6 +20,7 @@
 
 mod both;
 mod branches;
+mod crossing;
 mod hand;
 mod hard_cases;
 mod held;

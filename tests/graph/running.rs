@@ -324,3 +324,111 @@ fn a_report_tells_the_parts_of_a_run_and_their_times() {
     }
     assert!(report.to_string().contains("graph_exp_sum"), "{report}");
 }
+
+#[test]
+fn what_is_bound_has_the_elements_that_it_should_have() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [4]);
+    let place = x.argmax(0);
+    let compiled = Schedule::create_one(&place)
+        .unwrap()
+        .compile(&client)
+        .unwrap();
+    let whole = stream.create(&[1_i32, 2, 3, 4]).unwrap();
+    let wrong = compiled.run().input(&x, &whole).submit(&stream);
+    let error = wrong.err().unwrap();
+    assert!(matches!(error, ScheduleError::Elements { .. }));
+    assert_eq!(
+        error.to_string(),
+        "`LazyBuffer(input `x` f32 [4])` has elements of f32, not i32: cast it in the graph, or take it as bytes (u8)"
+    );
+    let out = stream.empty::<f32>(2).unwrap();
+    let numbers = [1.0_f32, 7.0, 3.0, 4.0];
+    let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_ne_bytes()).collect();
+    let bytes = stream.create(&bytes).unwrap();
+    let wrong = compiled
+        .run()
+        .input(&x, &bytes)
+        .output(0, &out)
+        .submit(&stream);
+    assert!(matches!(wrong, Err(ScheduleError::Elements { .. })));
+    let outputs = compiled.run().input(&x, &bytes).submit(&stream).unwrap();
+    assert!(matches!(
+        outputs[0].read::<f32>(&stream),
+        Err(ScheduleError::Elements { .. })
+    ));
+    let got = outputs[0].read::<i64>(&stream).unwrap().wait().unwrap();
+    assert_eq!(got, [1]);
+    let small = stream.empty::<u8>(4).unwrap();
+    let wrong = compiled
+        .run()
+        .input(&x, &bytes)
+        .output(0, &small)
+        .submit(&stream);
+    assert!(matches!(
+        wrong,
+        Err(ScheduleError::OutputBytes {
+            root: 0,
+            expected: 8,
+            given: 4
+        })
+    ));
+}
+
+#[test]
+fn scalars_and_lengths_that_nothing_depends_on_are_refused() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let (used, by) = graph.scalar("used", DType::F32, 2.0);
+    let (unused, _) = graph.scalar("unused", DType::F32, 2.0);
+    let (rows, others) = (graph.length("rows", 4), graph.length("others", 4));
+    let y = by.broadcast_to([Size::from(&rows)]);
+    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    let run = || compiled.run().length(&rows, 3).scalar(&used, 5.0);
+    let wrong = run().scalar(&unused, 1.0).submit(&stream);
+    assert!(matches!(
+        wrong,
+        Err(ScheduleError::UnknownArgument { what: "scalar", .. })
+    ));
+    let wrong = run().length(&others, 1).submit(&stream);
+    assert!(matches!(
+        wrong,
+        Err(ScheduleError::UnknownArgument { what: "length", .. })
+    ));
+    let outputs = run().submit(&stream).unwrap();
+    let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+    assert_eq!(got, [5.0; 3]);
+}
+
+#[test]
+fn the_first_error_is_the_one_that_is_told_whatever_is_made_of_it() {
+    let graph = Graph::new();
+    let [a, b] = [[2, 3], [4, 5]].map(|shape| graph.input("a", DType::F32, shape));
+    let refused = a.matmul(&b);
+    let first = refused.error().unwrap().to_string();
+    let vector = graph.input("v", DType::F32, [3]);
+    let made = [
+        refused.set(&a),
+        a.set(&refused),
+        refused.set_rows(0, 0, &a),
+        refused.matmul(&vector),
+        refused.matmul_t(&vector),
+        a.matmul_t(&refused),
+        &refused + &vector,
+        refused.sum(7),
+        refused.clamp(0.0, 1.0),
+        LazyBuffer::cat(&[a.clone(), refused.clone()], 9),
+        refused.gather(9, &vector),
+        vector.take(0, &refused),
+        refused.narrow(5, 0, 1),
+        refused.reshape([1, 2, 3]),
+    ];
+    for (index, made) in made.iter().enumerate() {
+        assert_eq!(made.error().unwrap().to_string(), first, "case {index}");
+    }
+}

@@ -241,6 +241,14 @@ impl<T: Element> Handle<T> {
         if self.can_mut() { Ok(self) } else { Err(self) }
     }
 
+    /// Do both name a byte that is the same?
+    pub fn overlaps<U: Element>(&self, other: &Handle<U>) -> bool {
+        let (this, that) = (self.binding(Access::Read), other.binding(Access::Read));
+        this.slice == that.slice
+            && this.offset < that.offset + that.len
+            && that.offset < this.offset + this.len
+    }
+
     /// Do both name memory of one device, in the same epoch of it?
     pub fn is_of_the_same_device<U: Element>(&self, other: &Handle<U>) -> bool {
         std::sync::Arc::ptr_eq(self.hold.table(), other.hold.table())

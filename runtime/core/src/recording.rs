@@ -117,6 +117,8 @@ pub(crate) struct Parameters {
     pub(crate) list: Vec<Parameter>,
     /// The slices that were made as parameters.
     pub(crate) formal: Vec<SliceId>,
+    /// Those of them whose contents before a replay are nobody's.
+    pub(crate) scratch: Vec<SliceId>,
 }
 
 impl Parameters {
@@ -149,6 +151,18 @@ impl Parameters {
                 (known.offset, known.len) = (start, end - start);
             }
         }
+    }
+
+    /// The parameters as replays are bound to them.
+    pub(crate) fn finished(&self) -> Vec<Parameter> {
+        let mut list = self.list.clone();
+        for parameter in &mut list {
+            let binding = &mut parameter.binding;
+            if binding.access.writes() && self.scratch.contains(&binding.slice) {
+                binding.access = Access::Write;
+            }
+        }
+        list
     }
 
     /// A binding as a part of its parameter.

@@ -103,6 +103,9 @@ pub enum Why {
         "the shapes cannot be broadcast to each other: axes from the last on must be equal or 1"
     )]
     Broadcast,
+    /// Shapes that are stored one into the other.
+    #[error("the shapes differ, and what is stored is not broadcast: `broadcast_to` does it")]
+    Shapes,
     /// A shape with another number of elements.
     #[error("{to} has {there} elements, not {here}")]
     Elements {
@@ -122,7 +125,7 @@ pub enum Why {
         rank: usize,
     },
     /// An axis that is named twice, or not at all.
-    #[error("the axes {axes:?} do not name each of {rank} once")]
+    #[error("the axes {axes:?} name one twice, or not all, of {rank}")]
     Axes {
         /// The axes.
         axes: Vec<isize>,
@@ -202,7 +205,7 @@ pub enum Why {
     #[error("{0}")]
     Kernel(String),
     /// Nothing was given.
-    #[error("it is of nothing at all")]
+    #[error("it needs at least one buffer, and none is given")]
     Nothing,
 }
 
@@ -273,8 +276,47 @@ pub enum ScheduleError {
     /// A run of what another schedule prepared.
     #[error("the values were prepared by another schedule: prepare this one")]
     ForeignPrepared,
-    /// An argument with another size.
-    #[error("the input `{name}` has {given} bytes, it needs {expected}")]
+    /// A buffer of other elements than it should have.
+    #[error(
+        "`{name}` has elements of {expected}, not {given}: cast it in the graph, or take it as bytes (u8)"
+    )]
+    Elements {
+        /// Whose.
+        name: String,
+        /// What it has.
+        expected: DType,
+        /// What was asked, or given.
+        given: DType,
+    },
+    /// A buffer for a root that is too small.
+    #[error(
+        "the buffer for root {root} has {given} bytes, it needs {expected}, which is for the greatest lengths"
+    )]
+    OutputBytes {
+        /// Which.
+        root: usize,
+        /// What it needs.
+        expected: u64,
+        /// What was given.
+        given: u64,
+    },
+    /// A buffer for a root that lies over another of the run.
+    #[error(
+        "the buffer for root {root} overlaps an input, or another root's: bind one of its own, or update the input by `set`"
+    )]
+    OutputOverlaps {
+        /// Which.
+        root: usize,
+    },
+    /// Items that need each other.
+    #[error(
+        "no order of the schedule's items is right: this is a fault of the graph compiler, please report it"
+    )]
+    Circle,
+    /// An input that is too small.
+    #[error(
+        "the input `{name}` has {given} bytes, it needs {expected}, which is for the greatest lengths"
+    )]
     InputBytes {
         /// Which.
         name: String,

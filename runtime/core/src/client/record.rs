@@ -266,6 +266,17 @@ impl Recorder<'_> {
         Ok(handle)
     }
 
+    /// As [`Recorder::parameter`], for memory whose contents no replay needs: temporaries, and results that are written part by
+    /// part. A replay defines what it reads there, so a failure of an earlier one that lies in the memory is not inherited.
+    ///
+    /// # Errors
+    /// As [`Recorder::parameter`].
+    pub fn scratch<T: Element>(&mut self, len: usize) -> Result<Handle<T>, Error> {
+        let handle = self.parameter(len)?;
+        self.parameters.scratch.push(handle.id());
+        Ok(handle)
+    }
+
     /// Bindings without a shape (copies, counts) need the alignment of a count and overlap nothing.
     fn take_down(
         &mut self,
@@ -298,7 +309,7 @@ impl Recorder<'_> {
     }
 
     fn finish(mut self) -> Result<Recording, Error> {
-        let parameters = self.parameters.list.clone();
+        let parameters = self.parameters.finished();
         let tasks: Arc<[RecordedTask]> = self
             .tasks
             .drain(..)

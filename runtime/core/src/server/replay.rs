@@ -147,8 +147,17 @@ impl<B: Backend> Server<B> {
             let slice = self
                 .links
                 .slice(binding.slice)
-                .map(|key| &self.slices[key as usize]);
-            faulty |= slice.is_some_and(|slice| !slice.faults.is_clean());
+                .map(|key| &mut self.slices[key as usize]);
+            if let Some(slice) = slice
+                && !slice.faults.is_clean()
+            {
+                // What a replay writes before it reads is data again, or fails anew.
+                if binding.access == Access::Write {
+                    let end = binding.offset + binding.len;
+                    slice.faults.clear(&(binding.offset..end));
+                }
+                faulty |= !slice.faults.is_clean();
+            }
             // Failed ranges are judged per inner task; a slice without memory fails here.
             let bound = self.bind(&Binding {
                 access: Access::Write,

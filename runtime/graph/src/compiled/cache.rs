@@ -25,7 +25,7 @@ const SCHEDULES_SHARE: usize = 8;
 ///
 /// A kernel is found by its program, which holds no lengths and no constants: a longer sequence or another learning rate is a kernel that
 /// is there already. A schedule is found by its form: an expression that is built anew, of other buffers, is one that is recorded
-/// already. When there are more than the cache keeps, those that were not asked for longest are let go.
+/// already; its temporaries count as memory of the client that compiled it first. When there are more than the cache keeps, those that were not asked for longest are let go.
 #[derive(Debug)]
 pub struct GraphCache {
     kernels: Mutex<Kept<Arc<Program>, KernelHandle>>,

@@ -12,7 +12,7 @@ use millstream_core::handle::Handle;
 use smallvec::SmallVec;
 
 use crate::compiled::memory::{Input, Source};
-use crate::compiled::run::{Run, check_input, check_length, scalar_bits};
+use crate::compiled::run::{Run, check_elements, check_input, check_length, scalar_bits};
 use crate::compiled::{CompiledSchedule, GraphCache};
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
@@ -73,6 +73,7 @@ struct Made {
 }
 
 /// A preparation that is being put together: what is held is bound, and then it is submitted.
+#[must_use = "a preparation does nothing until it is submitted"]
 pub struct Preparation<'a> {
     parts: &'a Arc<Parts>,
     inputs: SmallVec<[Option<Handle<u8>>; 8]>,
@@ -87,7 +88,7 @@ impl HeldSchedule {
     /// # Errors
     /// As [`Schedule::compile`](crate::Schedule::compile).
     pub fn compile(&self, client: &ComputeClient) -> Result<CompiledHeld, ScheduleError> {
-        self.compile_with_cache(client, &GraphCache::new(1))
+        self.compile_with_cache(client, &GraphCache::default())
     }
 
     /// As [`HeldSchedule::compile`], with what was compiled before.
@@ -169,6 +170,9 @@ impl Parts {
 impl Preparation<'_> {
     /// Binds a held input, or another buffer than the one that the graph was made with.
     pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
+        if let Err(error) = check_elements::<T>(input.dtype(), || format!("{input:?}")) {
+            return self.refuse(error);
+        }
         match self.parts.hold.place(input) {
             Some(index) => {
                 self.inputs[index] = Some(handle.as_bytes().clone());

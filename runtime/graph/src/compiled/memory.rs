@@ -252,7 +252,12 @@ impl Memory {
         let inputs = inputs.map(|(index, input)| (Place::Input(index), input.bytes));
         let outputs = self.outputs.iter().enumerate();
         let outputs = outputs.map(|(index, output)| (Place::Output(index), output.bytes));
-        let arena = (self.arena_bytes > 0).then_some((Place::Arena, self.arena_bytes));
+        // Temporaries without bytes are bound to something, too.
+        let has_temporaries = self
+            .places
+            .values()
+            .any(|(place, ..)| *place == Place::Arena);
+        let arena = has_temporaries.then_some((Place::Arena, self.arena_bytes.max(1)));
         inputs.chain(outputs).chain(arena).collect()
     }
 

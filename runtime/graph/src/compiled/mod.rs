@@ -35,13 +35,13 @@ pub use report::{ItemReport, Roofline, RunReport};
 pub use run::{Output, Outputs, Run};
 
 use crate::compiled::form::Form;
-use crate::compiled::memory::{Memory, Place};
+use crate::compiled::memory::{Memory, Place, Root};
 use crate::error::ScheduleError;
 use crate::lazy::custom::Callee;
 use crate::lazy::scalar::Scalar;
 use crate::schedule::item::{Item, WordValue, Work};
 use crate::schedule::{Schedule, Steps};
-use crate::size::Size;
+use crate::size::{Size, Symbol};
 
 /// A schedule for one device, ready to run: any number of times, from any thread, with other inputs, scalars and lengths each time, as one
 /// message. Cheap to clone.
@@ -54,6 +54,7 @@ pub struct CompiledSchedule {
 /// What schedules of one form share.
 #[derive(Debug)]
 pub(crate) struct Compiled {
+    /// Whose the memory for temporaries is.
     client: ComputeClient,
     recording: Recording,
     /// What each parameter of the recording is.
@@ -86,6 +87,27 @@ pub(crate) struct Slots(Vec<Slot>);
 enum Slot {
     Size(Size),
     Scalar(Scalar),
+}
+
+impl Names {
+    /// Does anything of a run depend on the scalar?
+    fn has_scalar(&self, scalar: &Scalar) -> bool {
+        let is_it =
+            |slot: &Slot| matches!(slot, Slot::Scalar(known) if known.key() == scalar.key());
+        self.slots.0.iter().any(is_it)
+    }
+
+    /// Does anything of a run depend on the length: a kernel, or the shape of a root?
+    fn has_length(&self, symbol: &Symbol) -> bool {
+        let of_slots = self.slots.0.iter().filter_map(|slot| match slot {
+            Slot::Size(size) => Some(size),
+            Slot::Scalar(_) => None,
+        });
+        let of_roots = self.memory.roots.iter().flat_map(|root| root.shape.iter());
+        of_slots
+            .chain(of_roots)
+            .any(|size| size.symbols().any(|known| known == symbol))
+    }
 }
 
 impl Slots {
@@ -136,7 +158,8 @@ impl Schedule {
     /// [`ScheduleError::Kernel`] where a kernel does not compile, [`ScheduleError::Device`],
     /// [`ScheduleError::ForeignDevice`] where the schedule uses buffers of another device.
     pub fn compile(&self, client: &ComputeClient) -> Result<CompiledSchedule, ScheduleError> {
-        self.compile_with_cache(client, &GraphCache::new(1))
+        // For the kernels that it has more than once.
+        self.compile_with_cache(client, &GraphCache::default())
     }
 
     /// As [`Schedule::compile`], with what was compiled before: the whole schedule if one of its form was, or the kernels that were.
@@ -230,6 +253,13 @@ impl Names {
 }
 
 impl CompiledSchedule {
+    /// The root that is computed into an output.
+    fn root_of(&self, output: usize) -> usize {
+        let is_it = |root: &Root| root.place == Place::Output(output);
+        let mut roots = self.names.memory.roots.iter();
+        roots.position(is_it).unwrap_or(output)
+    }
+
     /// How many tasks a run is.
     pub fn tasks(&self) -> usize {
         self.shared.recording.len()
@@ -274,7 +304,10 @@ impl Recorder<'_> {
         let stream = client.stream();
         let recording = stream.record(|recorder| {
             for (place, bytes) in self.memory.parameters() {
-                let handle = recorder.parameter::<u8>(bytes as usize)?;
+                let handle = match place {
+                    Place::Input(_) => recorder.parameter::<u8>(bytes as usize)?,
+                    Place::Output(_) | Place::Arena => recorder.scratch::<u8>(bytes as usize)?,
+                };
                 self.handles.push((place, handle));
             }
             for (item, kernel) in self.steps.items.iter().zip(kernels) {

@@ -19,6 +19,7 @@ use crate::schedule::hold::Hold;
 use crate::size::{Size, Symbol};
 
 /// A run that is being put together: inputs, scalars and lengths are bound, and then it is submitted.
+#[must_use = "a run does nothing until it is submitted"]
 pub struct Run<'a> {
     compiled: &'a CompiledSchedule,
     pub(super) inputs: SmallVec<[Option<Handle<u8>>; 8]>,
@@ -71,11 +72,15 @@ impl Run<'_> {
         !self.holds(input) && self.compiled.names.memory.input(input).is_some()
     }
 
-    /// Binds an input, or another buffer than the one that the graph was made with.
+    /// Binds an input, or another buffer than the one that the graph was made with: of the input's elements, or of bytes, and large
+    /// enough for the greatest lengths that it may have.
     pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
         let (what, name) = ("input", format!("{input:?}"));
         if self.holds(input) {
             return self.refuse(ScheduleError::Held { what, name });
+        }
+        if let Err(error) = check_elements::<T>(input.dtype(), || name.clone()) {
+            return self.refuse(error);
         }
         match self.compiled.names.memory.input(input) {
             Some(index) => {
@@ -96,6 +101,10 @@ impl Run<'_> {
             let (what, name) = ("scalar", scalar.name().to_owned());
             return self.refuse(ScheduleError::Held { what, name });
         }
+        if !self.compiled.names.has_scalar(scalar) {
+            let (what, name) = ("scalar", scalar.name().to_owned());
+            return self.refuse(ScheduleError::UnknownArgument { what, name });
+        }
         match scalar_bits(scalar, value.into()) {
             Ok(bits) => {
                 self.scalars.push((scalar.key(), bits));
@@ -111,6 +120,10 @@ impl Run<'_> {
             let (what, name) = ("length", symbol.name().to_owned());
             return self.refuse(ScheduleError::Held { what, name });
         }
+        if !self.compiled.names.has_length(symbol) {
+            let (what, name) = ("length", symbol.name().to_owned());
+            return self.refuse(ScheduleError::UnknownArgument { what, name });
+        }
         match check_length(symbol, length) {
             Ok(()) => {
                 self.lengths.push((symbol.clone(), length));
@@ -120,18 +133,15 @@ impl Run<'_> {
         }
     }
 
-    /// Binds the buffer that a root is computed into, rather than have a new one made. A root that is a new version of an input
-    /// is in that input's buffer, whatever is bound.
+    /// Binds the buffer that a root is computed into, rather than have a new one made: of the root's elements, or of bytes. A root
+    /// that is a new version of an input is in that input's buffer, and has no other to bind.
     pub fn output<T: Element>(mut self, root: usize, handle: &Handle<T>) -> Self {
-        match self
-            .compiled
-            .names
-            .memory
-            .roots
-            .get(root)
-            .map(|root| root.place)
-        {
-            Some(Place::Output(index)) => {
+        let found = self.compiled.names.memory.roots.get(root);
+        match found.map(|root| (root.place, root.dtype)) {
+            Some((Place::Output(index), dtype)) => {
+                if let Err(error) = check_elements::<T>(dtype, || format!("root {root}")) {
+                    return self.refuse(error);
+                }
                 self.outputs[index] = Some(handle.as_bytes().clone());
                 self
             }
@@ -166,11 +176,17 @@ impl Run<'_> {
         let _entered = span.enter();
         let (shared, names) = (&*self.compiled.shared, &*self.compiled.names);
         let words = self.words()?;
-        for (output, bound) in names.memory.outputs.iter().zip(&mut self.outputs) {
+        for (index, (output, bound)) in names
+            .memory
+            .outputs
+            .iter()
+            .zip(&mut self.outputs)
+            .enumerate()
+        {
             match bound {
                 Some(handle) if handle.size() < output.bytes => {
-                    return Err(ScheduleError::InputBytes {
-                        name: "an output".to_owned(),
+                    return Err(ScheduleError::OutputBytes {
+                        root: self.compiled.root_of(index),
                         expected: output.bytes,
                         given: handle.size(),
                     });
@@ -182,6 +198,7 @@ impl Run<'_> {
         for (input, bound) in names.memory.inputs.iter().zip(&self.inputs) {
             check_input(input, bound.as_ref())?;
         }
+        self.check_overlaps()?;
         let arena = self.arena(stream)?;
         let mut bound: SmallVec<[(usize, &Handle<u8>); 8]> = SmallVec::new();
         for (index, place) in shared.parameters.iter().enumerate() {
@@ -194,6 +211,20 @@ impl Run<'_> {
         }
         if !shared.recording.is_empty() {
             shared.recording.replay_args(stream, &bound, &words)?;
+        }
+        Ok(())
+    }
+
+    /// What is computed into a buffer must not change what is computed of another.
+    fn check_overlaps(&self) -> Result<(), ScheduleError> {
+        for (index, output) in self.outputs.iter().enumerate() {
+            let others = self.inputs.iter().chain(&self.outputs[..index]).flatten();
+            if let Some(output) = output
+                && others.into_iter().any(|other| other.overlaps(output))
+            {
+                let root = self.compiled.root_of(index);
+                return Err(ScheduleError::OutputOverlaps { root });
+            }
         }
         Ok(())
     }
@@ -234,18 +265,20 @@ impl Run<'_> {
     /// Memory for the temporaries: that of the stream's turn among as many as there are queues.
     fn arena(&self, stream: &Stream) -> Result<Option<Handle<u8>>, ScheduleError> {
         let shared = &*self.compiled.shared;
-        let bytes = shared.temporary_bytes;
-        if bytes == 0 {
+        if !shared.parameters.contains(&Place::Arena) {
             return Ok(None);
         }
-        let mut arenas = shared.arenas.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = stream.id().map_or(0, |id| id.index() as usize) % arenas.len();
-        if let Some(arena) = &arenas[turn] {
+        let bytes = shared.temporary_bytes.max(1);
+        let arenas = || shared.arenas.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = stream.id().map_or(0, |id| id.index() as usize);
+        let turn = index % arenas().len();
+        if let Some(arena) = &arenas()[turn] {
             return Ok(Some(arena.clone()));
         }
-        let arena = shared.client.stream().empty::<u8>(bytes as usize)?;
-        arenas[turn] = Some(arena.clone());
-        Ok(Some(arena))
+        // Not under the lock, since it may wait; and not by the run's stream, which may be one that is withdrawn. Of two that make
+        // one at once, the first is kept.
+        let made = shared.client.stream().empty::<u8>(bytes as usize)?;
+        Ok(Some(arenas()[turn].get_or_insert(made).clone()))
     }
 
     fn results(self) -> Result<Outputs, ScheduleError> {
@@ -280,6 +313,23 @@ impl Run<'_> {
         }
         Ok(Outputs { all })
     }
+}
+
+/// Are these the elements that something has? Bytes are what anything is made of.
+pub(crate) fn check_elements<T: Element>(
+    expected: DType,
+    name: impl FnOnce() -> String,
+) -> Result<(), ScheduleError> {
+    let given = T::DTYPE;
+    if given == expected || given == DType::U8 {
+        return Ok(());
+    }
+    let name = name();
+    Err(ScheduleError::Elements {
+        name,
+        expected,
+        given,
+    })
 }
 
 /// The bits of a scalar's new value.
@@ -355,11 +405,12 @@ impl Output {
         &self.handle
     }
 
-    /// Its memory as elements.
+    /// Its memory as elements of its type; as bytes, whatever that is.
     ///
     /// # Errors
-    /// When its bytes do not divide into such elements.
+    /// [`ScheduleError::Elements`].
     pub fn handle<T: Element>(&self) -> Result<Handle<T>, ScheduleError> {
+        check_elements::<T>(self.dtype, || "an output".to_owned())?;
         self.handle.cast::<T>().map_err(|why| {
             let task = "run".into();
             ScheduleError::Device(Error::Launch { task, why })
@@ -376,10 +427,10 @@ impl Output {
         &self.shape
     }
 
-    /// Reads it.
+    /// Reads it, as elements of its type; as bytes, whatever that is.
     ///
     /// # Errors
-    /// When its bytes do not divide into such elements.
+    /// [`ScheduleError::Elements`].
     pub fn read<T: Element>(&self, stream: &Stream) -> Result<Pending<Vec<T>>, ScheduleError> {
         Ok(stream.read(&self.handle::<T>()?))
     }

@@ -184,6 +184,12 @@ impl LazyBuffer {
         self.binary("relu", BinaryOp::Max, zero, Location::caller())
     }
 
+    /// Each, or the limit that it is beyond. NaN stays NaN.
+    #[track_caller]
+    pub fn clamp(&self, least: impl Into<Operand>, most: impl Into<Operand>) -> LazyBuffer {
+        self.maximum(least).minimum(most)
+    }
+
     /// `1 / (1 + exp(-x))`.
     #[track_caller]
     pub fn sigmoid(&self) -> LazyBuffer {

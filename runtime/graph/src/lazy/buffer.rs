@@ -23,6 +23,7 @@ use crate::size::Size;
 /// is wrong and where, and so does whatever is made of it: expressions read without a `?` at every step, and
 /// [`LazyBuffer::check`], or the schedule, tells the first thing that was wrong.
 #[derive(Clone)]
+#[must_use = "nothing is computed of a buffer that no schedule has as a root, or needs for one"]
 pub struct LazyBuffer(Result<Held, GraphError>);
 
 /// A hold on a node.
@@ -328,8 +329,18 @@ impl fmt::Debug for LazyBuffer {
         match &self.0 {
             Ok(held) => {
                 let arena = held.graph.lock();
-                let name = arena.node(held.id).op.name();
-                write!(f, "LazyBuffer({name} {} {})", held.dtype, held.shape)
+                let op = &arena.node(held.id).op;
+                let name = op.name();
+                match op {
+                    Op::Input(input) => {
+                        write!(
+                            f,
+                            "LazyBuffer({name} `{input}` {} {})",
+                            held.dtype, held.shape
+                        )
+                    }
+                    _ => write!(f, "LazyBuffer({name} {} {})", held.dtype, held.shape),
+                }
             }
             Err(error) => write!(f, "LazyBuffer(refused: {error})"),
         }

@@ -148,6 +148,7 @@ fn word(dtype: DType, value: &CallScalar) -> Result<WordValue, Why> {
 /// assert!(y.check().is_ok());
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a call is nothing until `make` or `make_in_place`"]
 pub struct Call {
     callee: Callee,
     cubes: [u32; 3],
@@ -250,9 +251,9 @@ impl Call {
                 if *declared != given {
                     return refuse(format!("declares `{name}` as {declared}, not {given}"));
                 }
-                // What is updated may also be only written: nothing of it is read before.
+                // What is updated may also be only written. What is new must be: there is nothing in it to read.
                 let fits =
-                    *access == expected || (index == last && access.writes() && source.is_none());
+                    *access == expected || (index == last && access.writes() && source.is_some());
                 if !fits {
                     return refuse(format!(
                         "declares `{name}` as {access}, here it is {expected}"

@@ -30,7 +30,8 @@ impl LazyBuffer {
     #[track_caller]
     pub fn matmul_t(&self, right: &LazyBuffer) -> LazyBuffer {
         let at = Location::caller();
-        if right.error().is_none() && right.rank() < 2 {
+        let is_refused = self.error().is_some() || right.error().is_some();
+        if !is_refused && right.rank() < 2 {
             let operands = [(self.dtype(), self.shape()), (right.dtype(), right.shape())];
             return LazyBuffer::refused("matmul_t", operands, Why::Rank { least: 2 }, at);
         }

@@ -35,6 +35,9 @@ impl LazyBuffer {
     #[track_caller]
     pub fn take(&self, axis: isize, indices: &LazyBuffer) -> LazyBuffer {
         let at = Location::caller();
+        if self.error().is_some() {
+            return self.clone();
+        }
         let (mine, theirs) = (self.shape(), indices.shape());
         let Ok(axis) = axis_of(axis, mine.rank()) else {
             return self.no_axis("take", axis, at);
@@ -179,10 +182,11 @@ impl LazyBuffer {
         let at = Location::caller();
         let strides = self.shape().dense_strides();
         let (offset, strides) = (Size::ZERO, strides.unwrap_or_default());
-        if values.error().is_none() && values.shape() != self.shape() {
+        let is_refused = self.error().is_some() || values.error().is_some();
+        if !is_refused && values.shape() != self.shape() {
             let (first, second) = (self.shape(), values.shape());
             let operands = [(self.dtype(), first), (values.dtype(), second)];
-            return LazyBuffer::refused("set", operands, Why::Broadcast, at);
+            return LazyBuffer::refused("set", operands, Why::Shapes, at);
         }
         self.set_with(values, Layout { offset, strides }, at)
     }
@@ -210,7 +214,7 @@ impl LazyBuffer {
         let others_fit = theirs.rank() == mine.rank()
             && (0..mine.rank()).all(|index| index == axis || mine[index] == theirs[index]);
         if !others_fit {
-            return refuse(Why::Broadcast);
+            return refuse(Why::Shapes);
         }
         if let Err(why) = check_range(&start, &theirs[axis], &mine[axis]) {
             return refuse(why);

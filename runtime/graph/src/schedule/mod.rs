@@ -232,7 +232,7 @@ fn schedule(walk: Walk) -> Result<(Steps, Vec<bool>), ScheduleError> {
         lower: |walk, group| lower(walk, group)?.ok_or_else(|| too_large(walk, group)),
     };
     versions.settle()?;
-    versions.sort();
+    versions.sort()?;
     let Versions { items, bases, .. } = versions;
     let steps = Steps {
         items,

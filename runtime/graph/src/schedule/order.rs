@@ -52,7 +52,9 @@ impl Versions<'_> {
         let mut stores: Vec<(Local, Local)> = self.bases.iter().map(|(w, b)| (*w, *b)).collect();
         // Those of runs first: the copies that they make read a version that one of those before all runs may overwrite.
         stores.sort_unstable_by_key(|(version, _)| (self.walk.is_held(*version), *version));
+        // Where further stores go comes first: who reads late is found by who stores where.
         let mut taken: HashSet<Local> = HashSet::new();
+        let mut first = Vec::new();
         for (version, base) in stores {
             // What is made once, for many runs, is not what a run stores into.
             let is_kept = self.walk.is_held(base) && !self.walk.is_held(version);
@@ -60,9 +62,14 @@ impl Versions<'_> {
                 let copy = self.copy(base, self.walk.is_held(version))?;
                 self.bases.insert(version, copy);
                 self.redirect_store(version, base, copy);
-                continue;
+            } else {
+                first.push((version, base));
             }
-            self.keep_for_late_readers(version, base)?;
+        }
+        let mut settled = HashMap::new();
+        for (version, base) in first {
+            self.keep_for_late_readers(version, base, &settled)?;
+            settled.insert(base, version);
         }
         self.copy_held_roots()
     }
@@ -85,16 +92,34 @@ impl Versions<'_> {
         Ok(())
     }
 
-    /// The store of a further version goes to a copy, and what the item reads of the base is read there as well.
+    /// The store of a further version goes to a copy. What the item reads of the base, element by element where it stores, is
+    /// read there as well; but a kernel of a user may read any of it at any time, and reads the base.
     fn redirect_store(&mut self, version: Local, base: Local, copy: Local) {
+        let is_custom = matches!(self.walk.node(version).op, Op::Custom(_));
         for item in self.items.iter_mut().filter(|item| item.writes == version) {
-            redirect(item, base, copy);
+            if !is_custom {
+                redirect(item, base, copy);
+                continue;
+            }
+            if let Some(output) = item.bindings.get_mut(item.output) {
+                *output = copy;
+            }
+            item.reads.push(copy);
+            if !item.bindings.contains(&base) {
+                item.reads.retain(|read| *read != base);
+            }
         }
     }
 
-    /// Whoever reads the base, and needs the new version as well, reads a copy.
-    fn keep_for_late_readers(&mut self, version: Local, base: Local) -> Result<(), ScheduleError> {
-        let after = self.after(version);
+    /// Whoever reads the base, and comes after the new version, reads a copy. `settled`: the first version of other bases, whose
+    /// readers come before it.
+    fn keep_for_late_readers(
+        &mut self,
+        version: Local,
+        base: Local,
+        settled: &HashMap<Local, Local>,
+    ) -> Result<(), ScheduleError> {
+        let after = self.after(version, settled);
         let late: Vec<usize> = (0..self.items.len())
             .filter(|index| self.items[*index].writes != version)
             .filter(|index| self.items[*index].reads.contains(&base))
@@ -141,10 +166,12 @@ impl Versions<'_> {
         self.walk.is_held(version) && !self.walk.is_held(self.items[item].writes)
     }
 
-    /// The items that need a version, directly or not.
-    fn after(&self, version: Local) -> HashSet<usize> {
+    /// The items that come after a version: those that need it, those that store over what such a one reads, and so on.
+    fn after(&self, version: Local, settled: &HashMap<Local, Local>) -> HashSet<usize> {
         let mut readers: HashMap<Local, Vec<usize>> = HashMap::new();
+        let mut writers: HashMap<Local, Vec<usize>> = HashMap::new();
         for (index, item) in self.items.iter().enumerate() {
+            writers.entry(item.writes).or_default().push(index);
             for read in &item.reads {
                 readers.entry(*read).or_default().push(index);
             }
@@ -152,12 +179,19 @@ impl Versions<'_> {
                 readers.entry(*base).or_default().push(index);
             }
         }
+        let of = |map: &HashMap<Local, Vec<usize>>, node: &Local| -> Vec<usize> {
+            map.get(node).cloned().unwrap_or_default()
+        };
         let mut after = HashSet::new();
-        let mut pending = vec![version];
-        while let Some(node) = pending.pop() {
-            for index in readers.get(&node).into_iter().flatten() {
-                if after.insert(*index) {
-                    pending.push(self.items[*index].writes);
+        let mut pending = of(&writers, &version);
+        while let Some(index) = pending.pop() {
+            let item = &self.items[index];
+            let stored_over = item.reads.iter().filter_map(|read| settled.get(read));
+            let stored_over = stored_over.filter(|over| **over != item.writes);
+            let next = stored_over.flat_map(|over| of(&writers, over));
+            for next in next.chain(of(&readers, &item.writes)) {
+                if after.insert(next) {
+                    pending.push(next);
                 }
             }
         }
@@ -182,7 +216,10 @@ impl Versions<'_> {
     }
 
     /// Puts the items in order: what is read before its readers, readers of a version before the next one is stored.
-    pub(crate) fn sort(&mut self) {
+    ///
+    /// # Errors
+    /// [`ScheduleError::Circle`], which is never so.
+    pub(crate) fn sort(&mut self) -> Result<(), ScheduleError> {
         let count = self.items.len();
         let mut writers: HashMap<Local, Vec<usize>> = HashMap::new();
         let mut readers: HashMap<Local, Vec<usize>> = HashMap::new();
@@ -233,16 +270,17 @@ impl Versions<'_> {
                 }
             }
         }
-        debug_assert_eq!(
-            order.len(),
-            count,
-            "late readers read copies, so there is no circle"
-        );
+        // Late readers read copies, so there is none.
+        if order.len() != count {
+            debug_assert!(false, "items need each other: {:?}", self.items);
+            return Err(ScheduleError::Circle);
+        }
         let mut items: Vec<Option<Item>> = self.items.drain(..).map(Some).collect();
         self.items = order
             .into_iter()
             .filter_map(|index| items[index].take())
             .collect();
+        Ok(())
     }
 }
 
