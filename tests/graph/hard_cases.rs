@@ -270,3 +270,29 @@ fn names_that_a_schedule_does_not_have_are_refused() {
     ));
     assert_eq!(schedule.items()[0].kind(), ItemKind::Kernel);
 }
+
+#[test]
+fn means_of_halves_have_no_sums_of_halves_on_their_way() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [100_000]);
+    for dtype in [DType::F16, DType::Bf16] {
+        let halves = x.cast(dtype);
+        let roots = [
+            &halves.mean(0),
+            &halves.variance(0),
+            &halves.normalize(0, 1e-8),
+        ];
+        let wide: Vec<LazyBuffer> = roots.iter().map(|root| root.cast(DType::F32)).collect();
+        let wide: Vec<&LazyBuffer> = wide.iter().collect();
+        let compiled = Schedule::create(&wide).unwrap().compile(&client).unwrap();
+        let numbers: Vec<f32> = (0..100_000).map(|i| 2.0 + (i % 2) as f32).collect();
+        let numbers = stream.create(&numbers).unwrap();
+        let outputs = compiled.run().input(&x, &numbers).submit(&stream).unwrap();
+        let read = |index: usize| outputs[index].read::<f32>(&stream).unwrap().wait().unwrap();
+        assert_eq!((read(0), read(1)), (vec![2.5], vec![0.25]), "{dtype}");
+        assert_eq!(read(2)[..2], [-1.0, 1.0], "{dtype}");
+    }
+}

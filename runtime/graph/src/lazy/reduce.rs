@@ -77,8 +77,21 @@ impl LazyBuffer {
     /// Means of floats.
     #[track_caller]
     pub fn mean(&self, over: impl Into<Over>) -> LazyBuffer {
-        let at = Location::caller();
-        let sum = self.reduce("mean", ReduceOp::Sum, over.into(), at);
+        let (at, over) = (Location::caller(), over.into());
+        self.widened(|wide| wide.mean_of(over, at))
+    }
+
+    /// What is computed of halves has sums and counts beyond them on its way.
+    #[track_caller]
+    fn widened(&self, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
+        match self.dtype() {
+            DType::F16 | DType::Bf16 => of(&self.cast(DType::F32)).cast(self.dtype()),
+            _ => of(self),
+        }
+    }
+
+    fn mean_of(&self, over: Over, at: &'static Location<'static>) -> LazyBuffer {
+        let sum = self.reduce("mean", ReduceOp::Sum, over, at);
         if sum.error().is_some() {
             return sum;
         }
@@ -104,8 +117,10 @@ impl LazyBuffer {
     #[track_caller]
     pub fn variance(&self, over: impl Into<Over>) -> LazyBuffer {
         let over = over.into();
-        let from_mean = self - self.mean(over.clone());
-        from_mean.square().mean(over)
+        self.widened(|wide| {
+            let from_mean = wide - wide.mean(over.clone());
+            from_mean.square().mean(over)
+        })
     }
 
     /// `exp(x - max) / sum(exp(x - max))` along axes.
@@ -130,9 +145,11 @@ impl LazyBuffer {
     #[track_caller]
     pub fn normalize(&self, over: impl Into<Over>, epsilon: f64) -> LazyBuffer {
         let over = over.into();
-        let from_mean = self - self.mean(over.clone());
-        let variance = from_mean.square().mean(over);
-        from_mean / (variance + epsilon).sqrt()
+        self.widened(|wide| {
+            let from_mean = wide - wide.mean(over.clone());
+            let variance = from_mean.square().mean(over);
+            from_mean / (variance + epsilon).sqrt()
+        })
     }
 
     pub(crate) fn reduce(
