@@ -12,6 +12,7 @@ mod output;
 #[cfg(test)]
 mod scratch;
 mod soak;
+mod xml;
 
 use std::process::ExitCode;
 

@@ -4,6 +4,8 @@
 
 use std::fmt::Write;
 
+use crate::xml::escape;
+
 /// One line of text, starting, ending or centred at (x, y) as its class says.
 pub(crate) fn text(svg: &mut String, class: &str, (x, y): (f64, f64), content: &str) {
     let _ = writeln!(
@@ -30,23 +32,6 @@ pub(crate) fn rect(
     } else {
         let _ = writeln!(svg, "><title>{}</title></rect>", escape(hover));
     }
-}
-
-/// Text that may stand anywhere in XML.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            // Not allowed in XML, not even escaped.
-            c if c.is_control() && c != '\n' => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

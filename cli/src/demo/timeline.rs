@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
-use super::svg::{escape, rect, text};
+use super::svg::{rect, text};
 use super::units::{duration, tick_step, unit};
+use crate::xml::escape;
 
 /// Spans in one picture: browsers draw so many with ease.
 pub(crate) const MAX_SPANS: usize = 8_000;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::dot::{Graph, Node};
 use super::layers::{Layered, Of};
 use super::place::Placed;
+use crate::xml::escape;
 
 /// Size of letters, and what one of them takes: monospaced ones are all alike.
 const LETTER: f64 = 11.0;
@@ -118,7 +119,7 @@ fn node_box(svg: &mut String, node: &Node, size: &Box, (x, middle): (f64, f64)) 
         5.0
     };
     let (width, height) = (size.width, size.height);
-    let title = escaped(&node.label);
+    let title = escape(&node.label);
     let _ = writeln!(
         svg,
         "<g><title>{title}</title><rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
@@ -132,7 +133,7 @@ fn node_box(svg: &mut String, node: &Node, size: &Box, (x, middle): (f64, f64)) 
             (_, 1) => "fill=\"#20242b\"".to_owned(),
             _ => "fill=\"#5b6270\"".to_owned(),
         };
-        let text = escaped(line.trim_end());
+        let text = escape(line.trim_end());
         let _ = writeln!(
             svg,
             "<text x=\"{x:.1}\" y=\"{baseline:.1}\" text-anchor=\"middle\" {style}>{text}</text>"
@@ -187,26 +188,10 @@ fn edge_path(
         svg,
         "<path d=\"{path}\" fill=\"none\" stroke=\"#8a919d\" stroke-width=\"1.2\"><title>{}</title></path>\
          <path d=\"M{:.1} {:.1}l-3.4 -7.5h6.8z\" fill=\"#8a919d\"/>",
-        escaped(label),
+        escape(label),
         tip.0,
         tip.1
     );
-}
-
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            // XML has no other control characters.
-            c if c.is_control() && c != '\n' => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]
@@ -232,7 +217,7 @@ mod tests {
     #[test]
     fn text_cannot_leave_its_element() {
         assert_eq!(
-            escaped("<a & \"b\">\u{1}"),
+            escape("<a & \"b\">\u{1}"),
             "&lt;a &amp; &quot;b&quot;&gt;\u{fffd}"
         );
     }

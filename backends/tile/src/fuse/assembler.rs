@@ -83,7 +83,7 @@ pub(super) struct Assembler {
     free: Vec<Vector>,
     pub(super) places: Vec<Place>,
     /// How often each node is still read.
-    uses: Vec<u16>,
+    uses: Vec<u32>,
     /// Which register holds the address of a slot.
     pub(super) pointers: Vec<(SlotId, Register)>,
     /// What each fold has so far, in every lane its own.
