@@ -13,8 +13,8 @@ use crate::plan::Accumulator;
 /// A body in the order in which it is computed.
 pub(super) struct Arranged {
     pub(super) body: Vec<ValueId>,
-    /// The part of it that may become one loop.
-    pub(super) fused: Range<usize>,
+    /// The part of it that may become one loop; an empty one only folds.
+    pub(super) fused: Option<Range<usize>>,
 }
 
 /// What a pass is for.
@@ -29,7 +29,7 @@ pub(super) struct Reduces<'a> {
 #[cfg(not(target_arch = "x86_64"))]
 impl Builder<'_> {
     pub(super) fn arranged(&self, body: Vec<ValueId>, _: &[ValueId], _: &[usize]) -> Arranged {
-        Arranged { body, fused: 0..0 }
+        Arranged { body, fused: None }
     }
 
     pub(super) fn fuse(
@@ -79,7 +79,7 @@ mod here {
                 }
             }
             if !self.is_worth_it(&body, &fits, reduces) {
-                return Arranged { body, fused: 0..0 };
+                return Arranged { body, fused: None };
             }
             let of = |wanted: fn(bool, bool) -> bool| {
                 let flags =
@@ -93,7 +93,7 @@ mod here {
             arranged.extend(of(|fits, is_late| !fits && is_late));
             Arranged {
                 body: arranged,
-                fused: start..end,
+                fused: Some(start..end),
             }
         }
 
@@ -113,15 +113,19 @@ mod here {
         }
 
         fn is_worth_it(&self, body: &[ValueId], fits: &[bool], reduces: &[usize]) -> bool {
-            let fitting = |id: &ValueId| fits[usize::from(*id)];
-            let count = body.iter().copied().filter(fitting).count();
-            let of = reduces.iter().filter_map(|value| self.reduced(*value));
-            let folds = if self.rows_are_one() {
-                of.filter(fitting).count()
-            } else {
-                0
+            let fitting = |id: &&ValueId| fits[usize::from(**id)];
+            let count = body.iter().filter(fitting).count();
+            let folds = reduces.iter().filter(|value| self.can_be_folded(**value));
+            fuse::is_for(self.level) && (count >= OPERATIONS_MIN || folds.count() > 0)
+        }
+
+        /// Can a loop do this reduction, if what is reduced is there?
+        fn can_be_folded(&self, value: usize) -> bool {
+            let Op::Reduce(op, of) = self.nest.values[value].op else {
+                return false;
             };
-            fuse::is_for(self.level) && count > 0 && count + folds >= OPERATIONS_MIN
+            let is_f32 = self.nest.values[usize::from(of)].dtype == DType::F32;
+            self.rows_are_one() && is_f32 && fuse::has_fold(op) && !self.is_one(of)
         }
 
         fn can_be_fused(&self, id: ValueId) -> bool {
@@ -195,7 +199,7 @@ mod here {
                 };
                 nodes[usize::from(id)] = Some(added(&mut recipe, node));
             }
-            let folds = self.folds(&mut recipe, inside, reduces, &nodes);
+            let folds = self.folds(&mut recipe, reduces, &mut nodes)?;
             let outside = body.iter().enumerate();
             let outside = outside.filter(|(at, _)| !fused.contains(at));
             let mut asked: Vec<ValueId> = outside
@@ -231,45 +235,48 @@ mod here {
                 let accumulator = &reduces.accumulators[place.unwrap_or_default()];
                 let slot = accumulator.slot;
                 self.code.push(Instruction::Loop(Loop {
-                    run: accumulator.reducer.row,
+                    run: accumulator.reducer.left,
                     d: slot,
                     a: partials,
                     b: slot,
                     c: slot,
-                    fixed: Some(fuse::PARTIALS),
+                    fixed: Some(1),
                 }));
             }
             Ok(folds)
         }
 
-        /// Has the loop fold what it can; answers which reductions these are.
+        /// Has the loop fold what it can, of its own values and of those that are there before it; answers which reductions these
+        /// are.
         fn folds(
             &mut self,
             recipe: &mut Recipe,
-            inside: &[ValueId],
             reduces: &Reduces<'_>,
-            nodes: &[Option<NodeId>],
-        ) -> Vec<usize> {
+            nodes: &mut [Option<NodeId>],
+        ) -> Result<Vec<usize>, Unfit> {
             let mut folds = Vec::new();
-            if !self.rows_are_one() {
-                return folds;
-            }
             for &value in reduces.values {
                 let Op::Reduce(op, of) = self.nest.values[value].op else {
                     continue;
                 };
-                if let Some(node) = nodes[usize::from(of)]
-                    && inside.contains(&of)
-                    && fuse::has_fold(op)
-                {
-                    // Room for the partial results, as scalars of eight bytes.
-                    let partials = self.slots.scalar(0);
-                    self.slots.scalar(0);
-                    recipe.folds.push((op, node, partials));
-                    folds.push(value);
+                let index = usize::from(of);
+                let is_there = nodes[index].is_some() || self.places[index].is_some();
+                if !is_there || !self.can_be_folded(value) {
+                    continue;
                 }
+                if nodes[index].is_none() {
+                    let node = self.given(of)?;
+                    nodes[index] = Some(added(recipe, node));
+                }
+                // Room for the partial results, as scalars of eight bytes.
+                let partials = self.slots.scalar(0);
+                self.slots.scalar(0);
+                recipe
+                    .folds
+                    .push((op, nodes[index].unwrap_or_default(), partials));
+                folds.push(value);
             }
-            folds
+            Ok(folds)
         }
 
         /// What a reduction is of.

@@ -229,25 +229,44 @@ impl<'a> Builder<'a> {
         } else {
             Vec::new()
         };
-        let mut folded = Vec::new();
-        for (position, &value) in body.iter().enumerate() {
-            if position == fused.start && !fused.is_empty() {
-                let reduces = Reduces {
-                    values: &reduces,
-                    accumulators: &made.accumulators,
-                    stored: &stored,
-                };
-                folded = self.fuse(&body, fused.clone(), &reduces, &directs)?;
+        let start = fused.as_ref().map_or(0, |fused| fused.start);
+        let (early, inside) = body.split_at(start);
+        for &value in &reduces {
+            // The loop may fold what comes before it.
+            let of = nest.values[value].op.operands();
+            for of in of.iter().filter(|of| early.contains(of)) {
+                last_use[usize::from(*of)] = usize::MAX;
             }
-            if !fused.contains(&position) {
+        }
+        let mut folded = Vec::new();
+        for position in 0..=body.len() {
+            if position == start {
+                if let Some(fused) = &fused {
+                    let reduces = Reduces {
+                        values: &reduces,
+                        accumulators: &made.accumulators,
+                        stored: &stored,
+                    };
+                    folded = self.fuse(&body, fused.clone(), &reduces, &directs)?;
+                }
+                // Of what is there from before.
+                let folds = |by: usize, of: ValueId| !inside.contains(&of) && !folded.contains(&by);
+                self.fold(&made.accumulators, &reduces, folds)?;
+            }
+            let Some(&value) = body.get(position) else {
+                break;
+            };
+            if !fused
+                .as_ref()
+                .is_some_and(|fused| fused.contains(&position))
+            {
                 self.value(value, target_of(&directs, value))?;
             }
-            let folds = |by: usize, of: ValueId| of == value && !folded.contains(&by);
+            let folds =
+                |by: usize, of: ValueId| position >= start && of == value && !folded.contains(&by);
             self.fold(&made.accumulators, &reduces, folds)?;
             self.free_after(position, value, &last_use);
         }
-        // Reductions of what is there from before.
-        self.fold(&made.accumulators, &reduces, |_, of| !body.contains(&of))?;
         if is_last {
             self.body_stores(&directs)?;
         }

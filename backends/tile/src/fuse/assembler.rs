@@ -1,8 +1,9 @@
-//! Instructions of either width, registers, constants, and the loop around them.
+//! Instructions of either width, registers, and constants.
 
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
-use super::{Node, NodeId, Recipe};
+use super::NodeId;
+use super::folds::Partials;
 use crate::level::Level;
 use crate::plan::SlotId;
 
@@ -20,7 +21,7 @@ impl From<IcedError> for Full {
 pub(super) type Wide = (Code, Code);
 
 /// A place in the code.
-type Label = usize;
+pub(super) type Label = usize;
 
 /// A vector register, by its number.
 pub(super) type Vector = u8;
@@ -52,7 +53,7 @@ pub(super) const POOL: Register = Register::RDX;
 pub(super) const LANE: Register = Register::RAX;
 pub(super) const END: Register = Register::RCX;
 /// For where tiles lie. Those from the fifth on are the caller's and are saved.
-const POINTERS: [Register; 10] = [
+pub(super) const POINTERS: [Register; 9] = [
     Register::R8,
     Register::R9,
     Register::R10,
@@ -62,9 +63,11 @@ const POINTERS: [Register; 10] = [
     Register::R12,
     Register::R13,
     Register::R14,
-    Register::R15,
 ];
-const POINTERS_FREE: usize = 4;
+pub(super) const POINTERS_FREE: usize = 4;
+
+/// Where folds are in their blocks, in bytes. The caller's as well.
+pub(super) const FOLD: Register = Register::R15;
 
 /// Of 256 bits: the mask of the last lanes, as there are no mask registers.
 pub(super) const LAST_LANES: Vector = 15;
@@ -80,14 +83,17 @@ pub(super) struct Assembler {
     /// Has the encoder refused an instruction?
     is_refused: bool,
     pool: Vec<u32>,
-    free: Vec<Vector>,
+    pub(super) free: Vec<Vector>,
     pub(super) places: Vec<Place>,
     /// How often each node is still read.
-    uses: Vec<u32>,
+    pub(super) uses: Vec<u32>,
     /// Which register holds the address of a slot.
     pub(super) pointers: Vec<(SlotId, Register)>,
-    /// What each fold has so far, in every lane its own.
+    /// Where partial results of folds are now, and those that are in registers: of each fold as many as a block has vectors.
+    pub(super) partials: Partials,
     pub(super) partial: Vec<Vector>,
+    /// How many bytes behind the lane that we are at the vector begins that is computed.
+    pub(super) ahead: i64,
     /// Are these the last lanes, which do not fill a vector?
     pub(super) is_tail: bool,
     /// Is what is written not to go into the caches?
@@ -114,7 +120,9 @@ impl Assembler {
             places: Vec::new(),
             uses: Vec::new(),
             pointers: Vec::new(),
+            partials: Partials::Memory,
             partial: Vec::new(),
+            ahead: 0,
             is_tail: false,
             streams,
             labels: Vec::new(),
@@ -123,69 +131,8 @@ impl Assembler {
     }
 
     /// Lanes of a vector.
-    fn width(&self) -> i32 {
+    pub(super) fn width(&self) -> i32 {
         if self.is_512 { 16 } else { 8 }
-    }
-
-    /// The whole function.
-    pub(super) fn function(&mut self, recipe: &Recipe) -> Result<(), Full> {
-        self.take_pointers(recipe)?;
-        let saved: Vec<Register> = self
-            .pointers
-            .iter()
-            .skip(POINTERS_FREE)
-            .map(|(_, register)| *register)
-            .collect();
-        for &register in &saved {
-            self.push(Instruction::with1(Code::Push_r64, register)?);
-        }
-        for (slot, register) in self.pointers.clone() {
-            self.address(register, slot)?;
-        }
-        self.free = match self.is_512 {
-            true => (0..32).rev().collect(),
-            false => (0..LAST_LANES).rev().collect(),
-        };
-        let fixed = self.scalars(recipe)?;
-        self.begin_folds(recipe)?;
-        let free = self.free.clone();
-
-        let width = self.width();
-        let (again, rest, end) = (self.label(), self.label(), self.label());
-        let zero = (Register::EAX, Register::EAX);
-        self.push(Instruction::with2(Code::Xor_r32_rm32, zero.0, zero.1)?);
-        self.push(Instruction::with2(Code::Mov_r64_rm64, END, LANES)?);
-        self.push(Instruction::with2(Code::And_rm64_imm8, END, -width)?);
-        self.branch(Code::Je_rel32_64, rest)?;
-        self.vectors(recipe, &fixed, again)?;
-
-        self.at(rest);
-        self.push(Instruction::with2(Code::Sub_r64_rm64, LANES, LANE)?);
-        self.branch(Code::Je_rel32_64, end)?;
-        self.free = free;
-        self.mask_of_the_last()?;
-        self.is_tail = true;
-        self.body(recipe, &fixed)?;
-
-        self.at(end);
-        self.end_folds(recipe)?;
-        self.push(Instruction::with(Code::VEX_Vzeroupper));
-        for &register in saved.iter().rev() {
-            self.push(Instruction::with1(Code::Pop_r64, register)?);
-        }
-        self.push(Instruction::with(Code::Retnq));
-        Ok(())
-    }
-
-    /// The loop over whole vectors.
-    fn vectors(&mut self, recipe: &Recipe, fixed: &[Place], again: Label) -> Result<(), Full> {
-        self.at(again);
-        self.body(recipe, fixed)?;
-        let width = self.width();
-        self.push(Instruction::with2(Code::Add_rm64_imm8, LANE, width)?);
-        self.push(Instruction::with2(Code::Cmp_r64_rm64, LANE, END)?);
-        self.branch(Code::Jb_rel32_64, again)?;
-        Ok(())
     }
 
     /// The code, for any address, and its constants.
@@ -210,92 +157,18 @@ impl Assembler {
         Ok((code, constants.into_boxed_slice()))
     }
 
-    fn take_pointers(&mut self, recipe: &Recipe) -> Result<(), Full> {
-        let read = recipe.nodes.iter().filter_map(|node| match node {
-            Node::Lanes(slot) => Some(*slot),
-            _ => None,
-        });
-        let written = recipe.outputs.iter().map(|(_, slot)| *slot);
-        for slot in read.chain(written) {
-            if self.pointers.iter().any(|(taken, _)| *taken == slot) {
-                continue;
-            }
-            let register = POINTERS.get(self.pointers.len()).ok_or(Full)?;
-            self.pointers.push((slot, *register));
-        }
-        Ok(())
-    }
-
-    /// Puts scalars into every lane of registers that stay.
-    fn scalars(&mut self, recipe: &Recipe) -> Result<Vec<Place>, Full> {
-        let mut places = vec![Place::Nowhere; recipe.nodes.len()];
-        for (node, place) in recipe.nodes.iter().zip(&mut places) {
-            match *node {
-                Node::Scalar(slot) => {
-                    let register = self.take()?;
-                    self.address(END, slot)?;
-                    let scalar = MemoryOperand::with_base(END);
-                    let (to, broadcast) = (self.vector(register), self.wide(BROADCAST));
-                    self.push(Instruction::with2(broadcast, to, scalar)?);
-                    *place = Place::Fixed(register);
-                }
-                Node::Const(value) => *place = Place::Pool(self.constant(value.to_bits())),
-                _ => {}
-            }
-        }
-        Ok(places)
-    }
-
-    /// All nodes for the lanes of one vector, each as late as it can be, and what is written.
-    fn body(&mut self, recipe: &Recipe, fixed: &[Place]) -> Result<(), Full> {
-        self.places = fixed.to_vec();
-        self.uses = vec![0; recipe.nodes.len()];
-        for node in &recipe.nodes {
-            for operand in node.operands() {
-                self.uses[usize::from(operand)] += 1;
-            }
-        }
-        let outputs = recipe.outputs.iter().map(|(node, _)| node);
-        for node in outputs.chain(recipe.folds.iter().map(|(_, node, _)| node)) {
-            self.uses[usize::from(*node)] += 1;
-        }
-        for (id, node) in recipe.nodes.iter().enumerate() {
-            if self.uses[id] == 0 {
-                continue;
-            }
-            for operand in node.operands() {
-                self.bring(recipe, operand)?;
-            }
-            if let Some(register) = self.node(*node)? {
-                self.places[id] = Place::Vector(register);
-                let outputs = recipe.outputs.iter();
-                for (_, slot) in outputs.filter(|(written, _)| usize::from(*written) == id) {
-                    self.write(*slot, register)?;
-                    self.used(id as NodeId);
-                }
-                for (fold, (op, of, _)) in recipe.folds.iter().enumerate() {
-                    if usize::from(*of) == id {
-                        self.fold(fold, *op, register)?;
-                        self.used(id as NodeId);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn label(&mut self) -> Label {
+    pub(super) fn label(&mut self) -> Label {
         self.labels.push(None);
         self.labels.len() - 1
     }
 
     /// The next instruction is at the label.
-    fn at(&mut self, label: Label) {
+    pub(super) fn at(&mut self, label: Label) {
         self.labels[label] = Some(self.length);
     }
 
     /// A branch to a label, wherever that will be.
-    fn branch(&mut self, code: Code, to: Label) -> Result<(), Full> {
+    pub(super) fn branch(&mut self, code: Code, to: Label) -> Result<(), Full> {
         self.push(Instruction::with_branch(code, 0)?);
         self.branches.push((self.length, to));
         Ok(())

@@ -1,12 +1,30 @@
-//! Sums, products and extremes of all lanes. Each lane of a register has its own partial result until the end; then halves are
-//! put together until few are left, which whoever runs the loop makes one, as exactly as it likes.
+//! Sums, products and extremes of all lanes.
+//!
+//! Each lane of a *block* has its own partial result: as many as the loops over tiles keep side by side, in the same order and
+//! put together in the same halves, so that a fold does not depend on which of the two does it, nor on how wide vectors are.
+//! A few are left, which whoever runs the loop makes one, as exactly as it likes.
 
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use millstream_ir::ReduceOp;
 
-use super::Recipe;
-use super::assembler::{Assembler, END, Full, LAST_LANES, Source, Vector};
-use super::masks::Mask;
+use super::assembler::{Assembler, END, FOLD, Full, LAST_LANES, Source, Vector};
+use super::{Recipe, SIDE_BY_SIDE};
+
+/// Bytes of a block. Where we are in one is a byte, which begins anew by itself.
+pub(super) const BLOCK_BYTES: i32 = 4 * SIDE_BY_SIDE as i32;
+const _: () = assert!(BLOCK_BYTES == 256);
+
+/// With more folds the frame would be more than the stack may grow at once.
+pub(super) const FOLDS_MAX: usize = 8;
+
+/// Where partial results are now.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Partials {
+    /// In the block, where the register for it says.
+    Memory,
+    /// In registers, those of this vector of the block.
+    Registers(usize),
+}
 
 /// What a fold of nothing is.
 fn neutral(op: ReduceOp) -> f32 {
@@ -19,29 +37,66 @@ fn neutral(op: ReduceOp) -> f32 {
 }
 
 impl Assembler {
+    /// Vectors of a block.
+    fn in_block(&self) -> usize {
+        usize::from(SIDE_BY_SIDE) / self.width() as usize
+    }
+
+    /// Fills the blocks, and begins with their first lanes.
     pub(super) fn begin_folds(&mut self, recipe: &Recipe) -> Result<(), Full> {
+        for (fold, (op, ..)) in recipe.folds.iter().enumerate() {
+            let nothing = self.filled_with(neutral(*op))?;
+            for vector in 0..self.in_block() {
+                self.store(self.partial_at(fold, vector), nothing)?;
+            }
+            self.give(nothing);
+        }
+        let (to, from) = (Register::R15D, Register::R15D);
+        self.push(Instruction::with2(Code::Xor_r32_rm32, to, from)?);
+        Ok(())
+    }
+
+    /// Registers for all partial results.
+    pub(super) fn fill_partials(&mut self, recipe: &Recipe) -> Result<(), Full> {
         for (op, ..) in &recipe.folds {
-            let partial = self.filled_with(neutral(*op))?;
-            self.partial.push(partial);
+            for _ in 0..self.in_block() {
+                let partial = self.filled_with(neutral(*op))?;
+                self.partial.push(partial);
+            }
         }
         Ok(())
     }
 
-    /// Adds the lanes of a vector to what a fold has.
+    /// Writes those registers to the blocks.
+    pub(super) fn spill_partials(&mut self, recipe: &Recipe) -> Result<(), Full> {
+        let in_block = self.in_block();
+        for fold in 0..recipe.folds.len() {
+            for vector in 0..in_block {
+                let partial = self.partial[fold * in_block + vector];
+                self.store(self.partial_at(fold, vector), partial)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Folds the lanes of a vector.
     pub(super) fn fold(&mut self, fold: usize, op: ReduceOp, of: Vector) -> Result<(), Full> {
-        let partial = self.partial[fold];
-        if !self.is_tail {
+        if let Partials::Registers(vector) = self.partials {
+            let partial = self.partial[fold * self.in_block() + vector];
             return self.both(op, partial, of);
         }
-        // Of the last vector some lanes are nothing.
-        let held = self.filled_with(neutral(op))?;
-        let there = match self.is_512 {
-            true => Mask::Last,
-            false => Mask::Vector(LAST_LANES),
-        };
-        self.blend(held, there, held, Source::Vector(of))?;
-        self.both(op, partial, held)?;
-        self.give(held);
+        let partial = self.take()?;
+        let displ = i64::from(BLOCK_BYTES) * fold as i64;
+        let here = MemoryOperand::new(Register::RSP, FOLD, 1, displ, 1, false, Register::None);
+        self.load(partial, here)?;
+        self.both(op, partial, of)?;
+        // Of the last vector only the lanes that are there.
+        if self.is_tail {
+            self.store_last(here, partial)?;
+        } else {
+            self.store(here, partial)?;
+        }
+        self.give(partial);
         Ok(())
     }
 
@@ -56,35 +111,52 @@ impl Assembler {
         }
     }
 
-    /// Makes all lanes [`super::PARTIALS`] ones, and writes them.
+    /// Makes each block [`FEW`](crate::kernels::reduce::FEW) elements, and writes them.
     pub(super) fn end_folds(&mut self, recipe: &Recipe) -> Result<(), Full> {
+        // Nothing of the loop is asked any more.
+        self.free = (0..LAST_LANES).rev().collect();
         for (fold, (op, _, slot)) in recipe.folds.iter().enumerate() {
-            let partial = self.partial[fold];
             let half = self.take()?;
+            let mut count = self.in_block() / 2;
+            let mut halves = Vec::new();
+            for vector in 0..count {
+                let partial = self.take()?;
+                self.load(partial, self.partial_at(fold, vector))?;
+                self.load(half, self.partial_at(fold, vector + count))?;
+                self.both(*op, partial, half)?;
+                halves.push(partial);
+            }
+            while count > 1 {
+                count /= 2;
+                for vector in 0..count {
+                    self.both(*op, halves[vector], halves[vector + count])?;
+                }
+            }
+            let partial = halves[0];
+            // Whatever is in the higher lanes is not looked at any more.
             let narrow = |register: Vector| Register::YMM0 + u32::from(register);
             let few = |register: Vector| Register::XMM0 + u32::from(register);
-            // Whatever is in the higher lanes is not looked at any more.
             if self.is_512 {
                 let code = Code::EVEX_Vextractf64x4_ymmm256_k1z_zmm_imm8;
                 let (to, from) = (narrow(half), self.vector(partial));
                 self.push(Instruction::with3(code, to, from, 1_u32)?);
                 self.both(*op, partial, half)?;
             }
-            let code = match self.is_512 {
-                true => Code::EVEX_Vextractf32x4_xmmm128_k1z_ymm_imm8,
-                false => Code::VEX_Vextractf128_xmmm128_ymm_imm8,
-            };
+            let code = Code::VEX_Vextractf128_xmmm128_ymm_imm8;
             self.push(Instruction::with3(code, few(half), narrow(partial), 1_u32)?);
             self.both(*op, partial, half)?;
-            self.give(half);
             self.address(END, *slot)?;
-            let code = match self.is_512 {
-                true => Code::EVEX_Vmovups_xmmm128_k1z_xmm,
-                false => Code::VEX_Vmovups_xmmm128_xmm,
-            };
-            let to = MemoryOperand::with_base(END);
+            let (code, to) = (Code::VEX_Vmovups_xmmm128_xmm, MemoryOperand::with_base(END));
             self.push(Instruction::with2(code, to, few(partial))?);
+            self.give(half);
+            halves.into_iter().for_each(|register| self.give(register));
         }
         Ok(())
+    }
+
+    /// Where a vector of a block is.
+    fn partial_at(&self, fold: usize, vector: usize) -> MemoryOperand {
+        let at = BLOCK_BYTES as usize * fold + 4 * self.width() as usize * vector;
+        MemoryOperand::with_base_displ(Register::RSP, at as i64)
     }
 }

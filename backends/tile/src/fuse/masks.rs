@@ -23,8 +23,6 @@ const MASK: Register = Register::K2;
 pub(super) enum Mask {
     /// In the mask register, until the next comparison.
     Bits,
-    /// The last lanes, of 512 bits.
-    Last,
     /// All bits of a lane's element, or none.
     Vector(Vector),
 }
@@ -137,17 +135,13 @@ impl Assembler {
     ) -> Result<(), Full> {
         let (d, a) = (self.vector(d), self.vector(a));
         let instruction = match mask {
-            Mask::Bits | Mask::Last => {
+            Mask::Bits => {
                 let code = Code::EVEX_Vblendmps_zmm_k1z_zmm_zmmm512b32;
                 let mut blend = match b {
                     Source::Vector(b) => Instruction::with3(code, d, a, self.vector(b))?,
                     Source::Pool(index) => Instruction::with3(code, d, a, self.pooled(index))?,
                 };
-                let bits = match mask {
-                    Mask::Last => Register::K1,
-                    _ => MASK,
-                };
-                blend.set_op_mask(bits);
+                blend.set_op_mask(MASK);
                 blend
             }
             Mask::Vector(mask) => {

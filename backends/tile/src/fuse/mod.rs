@@ -6,7 +6,8 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `assembler` | the function: registers, constants, and the loop around the nodes |
+//! | `function` | the function: what it saves, and the loops around the nodes |
+//! | `assembler` | instructions, registers, constants |
 //! | `tiles` | what is read and written |
 //! | `arithmetic` | what each operation becomes |
 //! | `masks` | comparisons, and some of the lanes |
@@ -19,6 +20,7 @@
 mod arithmetic;
 mod assembler;
 mod folds;
+mod function;
 mod functions;
 mod masks;
 mod tiles;
@@ -74,12 +76,12 @@ pub(crate) struct Recipe {
     pub(crate) outputs: Vec<(NodeId, SlotId)>,
     /// Can the loop be asked to write past the caches?
     pub(crate) may_stream: bool,
-    /// Which nodes are made few: all lanes of one become [`PARTIALS`] elements.
+    /// Which nodes are made few: all lanes of one become [`FEW`](crate::kernels::reduce::FEW) elements.
     pub(crate) folds: Vec<(ReduceOp, NodeId, SlotId)>,
 }
 
-/// How many partial results a fold leaves.
-pub(crate) const PARTIALS: u8 = 4;
+/// How many partial results a fold has.
+const SIDE_BY_SIDE: u8 = crate::kernels::reduce::SIDE_BY_SIDE as u8;
 
 /// Can a fused loop make many values few in this way?
 pub(crate) fn has_fold(op: ReduceOp) -> bool {
@@ -124,9 +126,14 @@ struct Function {
 
 impl Function {
     fn compile(recipe: &Recipe, level: Level, streams: bool) -> Option<Self> {
-        let mut assembler = Assembler::new(level, streams)?;
-        assembler.function(recipe).ok()?;
-        let (bytes, constants) = assembler.finish().ok()?;
+        let assembled = |unrolls: bool| {
+            let mut assembler = Assembler::new(level, streams)?;
+            assembler.function(recipe, unrolls).ok()?;
+            assembler.finish().ok()
+        };
+        let unrolled = function::is_light(recipe).then(|| assembled(true));
+        // Without, fewer registers are needed.
+        let (bytes, constants) = unrolled.flatten().or_else(|| assembled(false))?;
         let mut memory = MmapMut::map_anon(bytes.len()).ok()?;
         memory.copy_from_slice(&bytes);
         let code = memory.make_exec().ok()?;

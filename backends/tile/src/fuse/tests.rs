@@ -1,9 +1,10 @@
 //! Fused loops beside the functions that they stand for.
 
-use millstream_ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
+use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 use super::{Fused, Node, Recipe, has_binary, has_unary};
-use crate::level::{Fused as FusedArithmetic, Level};
+use crate::kernels::reduce::{FEW, reducer};
+use crate::level::{Fused as FusedArithmetic, Kernel, Level};
 use crate::math;
 use crate::number::Number;
 
@@ -199,55 +200,67 @@ fn comparisons_select() {
 }
 
 #[test]
-fn folds_leave_partial_results_of_all_lanes_and_of_no_others() {
+fn folds_are_those_of_tiles_to_the_bit() {
+    // Alone, of little work, and of much, whose results are kept in registers and in memory.
+    let bodies: [&[Node]; 3] = [
+        &[Node::Lanes(0)],
+        &[Node::Lanes(0), Node::Unary(UnaryOp::Neg, 0)],
+        &[Node::Lanes(0), Node::Unary(UnaryOp::Exp, 0)],
+    ];
+    let ops = [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max];
     for level in levels() {
-        for op in [ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max] {
-            for n in 1..=45_usize {
-                for has_nan in [false, true] {
-                    // Whole numbers and few factors, so that no order rounds.
-                    let mut input: Vec<f32> =
-                        (0..48).map(|lane| (lane * 7 % 11) as f32 - 5.0).collect();
-                    if op == ReduceOp::Prod {
-                        input = input
-                            .iter()
-                            .map(|x| if *x > 3.0 { -2.0 } else { 1.0 })
-                            .collect();
-                    }
-                    // What lies behind the last lane must not be seen.
-                    input[n..].fill(1e30);
-                    if has_nan {
-                        input[n / 2] = f32::NAN;
-                    }
+        for body in bodies {
+            for n in (1..=45).chain([63, 64, 65, 128, 190, 450, 451]) {
+                let special = numbers(n as u32);
+                let plain = special
+                    .iter()
+                    .map(|x| if x.is_finite() { *x } else { -0.0 });
+                let plain: Vec<f32> = plain.map(|x| x.clamp(-3.0, 3.0)).collect();
+                for input in [plain, special] {
+                    let mut input: Vec<f32> = input.iter().cycle().take(n).copied().collect();
+                    let last = body.len() as u16 - 1;
+                    let of = |op: ReduceOp, slot: u16| (op, last, slot);
                     let recipe = Recipe {
-                        nodes: vec![Node::Lanes(0), Node::Unary(UnaryOp::Neg, 0)],
-                        outputs: Vec::new(),
-                        folds: vec![(op, 1, 1)],
+                        nodes: body.to_vec(),
+                        folds: ops
+                            .into_iter()
+                            .zip(1..)
+                            .map(|(op, slot)| of(op, slot))
+                            .collect(),
                         ..Recipe::default()
                     };
                     let fused = Fused::compile(recipe, level).expect("few values");
-                    let mut partial = [0_f32; super::PARTIALS as usize];
-                    let slots = [
-                        input.as_ptr().cast_mut().cast(),
-                        partial.as_mut_ptr().cast(),
-                    ];
+                    let values: Vec<f32> = match body.last() {
+                        Some(Node::Unary(op, _)) => input.iter().map(|x| unary(*op, *x)).collect(),
+                        _ => input.clone(),
+                    };
+                    // What lies behind the last lane must not be seen.
+                    input.resize(n + 16, 1e30);
+                    let mut left = [[0_f32; FEW]; 4];
+                    let mut slots = vec![input.as_ptr().cast_mut().cast::<u8>()];
+                    slots.extend(left.iter_mut().map(|left| left.as_mut_ptr().cast::<u8>()));
                     // SAFETY: as many elements as lanes, and room for the partial results.
                     unsafe { fused.run(&slots, n, false) };
-                    let both = |a: f32, b: f32| match op {
-                        ReduceOp::Sum => a + b,
-                        ReduceOp::Prod => a * b,
-                        ReduceOp::Min => a.least(b),
-                        _ => a.greatest(b),
-                    };
-                    let got = partial.into_iter().reduce(both).unwrap_or_default();
-                    let expected = input[..n]
-                        .iter()
-                        .map(|x| -x)
-                        .reduce(both)
-                        .unwrap_or_default();
-                    assert!(
-                        same(got, expected),
-                        "{level:?} {op} of {n}: {got}, not {expected}"
-                    );
+                    for (op, left) in ops.into_iter().zip(left) {
+                        let reducer = reducer(op, DType::F32, level).expect("there is one");
+                        let done = |run: Kernel, from: &[f32]| {
+                            let (mut kept, mut result) = (0_u64, 0_f32);
+                            let at = (&raw mut kept).cast::<u8>();
+                            // SAFETY: there is room for one accumulator of any type; the elements are there.
+                            unsafe {
+                                (reducer.begin)(at, at, at, at, 1);
+                                run(at, from.as_ptr().cast(), at, at, from.len());
+                                (reducer.end)((&raw mut result).cast(), at, at, at, 1);
+                            }
+                            result
+                        };
+                        let (got, expected) =
+                            (done(reducer.left, &left), done(reducer.row, &values));
+                        assert!(
+                            same(got, expected),
+                            "{level:?} {op} of {n} by {body:?}: {got}, not {expected}"
+                        );
+                    }
                 }
             }
         }

@@ -15,52 +15,96 @@ impl Assembler {
             return Ok(());
         };
         let register = self.take()?;
-        let (to, from) = (self.vector(register), self.lanes_at(slot)?);
-        let instruction = match (self.is_512, self.is_tail) {
-            (true, is_tail) => {
-                let code = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
-                let mut load = Instruction::with2(code, to, from)?;
-                if is_tail {
-                    load.set_op_mask(Register::K1);
-                    load.set_zeroing_masking(true);
-                }
-                load
-            }
-            (false, false) => Instruction::with2(Code::VEX_Vmovups_ymm_ymmm256, to, from)?,
-            (false, true) => {
-                let mask = self.vector(LAST_LANES);
-                Instruction::with3(Code::VEX_Vmaskmovps_ymm_ymm_m256, to, mask, from)?
-            }
-        };
-        self.push(instruction);
+        let from = self.lanes_at(slot)?;
+        if self.is_tail {
+            self.load_last(register, from)?;
+        } else {
+            self.load(register, from)?;
+        }
         self.places[usize::from(id)] = Place::Vector(register);
         Ok(())
     }
 
+    /// A node in a register, read if it is not yet.
+    pub(super) fn brought(&mut self, recipe: &Recipe, id: NodeId) -> Result<Vector, Full> {
+        self.bring(recipe, id)?;
+        match self.places[usize::from(id)] {
+            Place::Vector(register) => Ok(register),
+            _ => Err(Full),
+        }
+    }
+
     pub(super) fn write(&mut self, slot: SlotId, register: Vector) -> Result<(), Full> {
-        let (from, to) = (self.vector(register), self.lanes_at(slot)?);
-        let instruction = match (self.is_512, self.is_tail) {
-            (true, false) if self.streams => {
-                Instruction::with2(Code::EVEX_Vmovntps_m512_zmm, to, from)?
+        let to = self.lanes_at(slot)?;
+        if self.is_tail {
+            return self.store_last(to, register);
+        }
+        if !self.streams {
+            return self.store(to, register);
+        }
+        let code = match self.is_512 {
+            true => Code::EVEX_Vmovntps_m512_zmm,
+            false => Code::VEX_Vmovntps_m256_ymm,
+        };
+        self.push(Instruction::with2(code, to, self.vector(register))?);
+        Ok(())
+    }
+
+    /// A whole vector.
+    pub(super) fn load(&mut self, to: Vector, from: MemoryOperand) -> Result<(), Full> {
+        let code = match self.is_512 {
+            true => Code::EVEX_Vmovups_zmm_k1z_zmmm512,
+            false => Code::VEX_Vmovups_ymm_ymmm256,
+        };
+        self.push(Instruction::with2(code, self.vector(to), from)?);
+        Ok(())
+    }
+
+    pub(super) fn store(&mut self, to: MemoryOperand, from: Vector) -> Result<(), Full> {
+        let code = match self.is_512 {
+            true => Code::EVEX_Vmovups_zmmm512_k1z_zmm,
+            false => Code::VEX_Vmovups_ymmm256_ymm,
+        };
+        self.push(Instruction::with2(code, to, self.vector(from))?);
+        Ok(())
+    }
+
+    /// The lanes of the last vector that are there; the others become zero.
+    fn load_last(&mut self, to: Vector, from: MemoryOperand) -> Result<(), Full> {
+        let to = self.vector(to);
+        let load = match self.is_512 {
+            true => {
+                let code = Code::EVEX_Vmovups_zmm_k1z_zmmm512;
+                let mut load = Instruction::with2(code, to, from)?;
+                load.set_op_mask(Register::K1);
+                load.set_zeroing_masking(true);
+                load
             }
-            (true, is_tail) => {
+            false => {
+                let mask = self.vector(LAST_LANES);
+                Instruction::with3(Code::VEX_Vmaskmovps_ymm_ymm_m256, to, mask, from)?
+            }
+        };
+        self.push(load);
+        Ok(())
+    }
+
+    /// Those lanes; the others stay what they are.
+    pub(super) fn store_last(&mut self, to: MemoryOperand, from: Vector) -> Result<(), Full> {
+        let from = self.vector(from);
+        let store = match self.is_512 {
+            true => {
                 let code = Code::EVEX_Vmovups_zmmm512_k1z_zmm;
                 let mut store = Instruction::with2(code, to, from)?;
-                if is_tail {
-                    store.set_op_mask(Register::K1);
-                }
+                store.set_op_mask(Register::K1);
                 store
             }
-            (false, false) if self.streams => {
-                Instruction::with2(Code::VEX_Vmovntps_m256_ymm, to, from)?
-            }
-            (false, false) => Instruction::with2(Code::VEX_Vmovups_ymmm256_ymm, to, from)?,
-            (false, true) => {
+            false => {
                 let mask = self.vector(LAST_LANES);
                 Instruction::with3(Code::VEX_Vmaskmovps_m256_ymm_ymm, to, mask, from)?
             }
         };
-        self.push(instruction);
+        self.push(store);
         Ok(())
     }
 
@@ -100,6 +144,8 @@ impl Assembler {
     fn lanes_at(&self, slot: SlotId) -> Result<MemoryOperand, Full> {
         let found = self.pointers.iter().find(|(known, _)| *known == slot);
         let (_, base) = found.ok_or(Full)?;
-        Ok(MemoryOperand::with_base_index_scale(*base, LANE, 4))
+        let (base, ahead) = (*base, self.ahead);
+        let at = MemoryOperand::new(base, LANE, 4, ahead, 1, false, Register::None);
+        Ok(at)
     }
 }

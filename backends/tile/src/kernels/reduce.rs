@@ -12,8 +12,11 @@ use super::{tile, tile_mut, with_type};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::{Number, Truth};
 
-/// Partial results side by side in one tile: four vectors of the widest.
-const SIDE_BY_SIDE: usize = 64;
+/// Partial results side by side in one tile: four vectors of the widest. Element `i` goes into that of `i` modulo this.
+pub(crate) const SIDE_BY_SIDE: usize = 64;
+
+/// So many are left when they were put together in halves as far as that is one instruction for many.
+pub(crate) const FEW: usize = 4;
 
 /// A way to make many elements one.
 pub(crate) trait Reduce<T: Copy> {
@@ -93,26 +96,37 @@ impl<T: Copy, R: Reduce<T>> Loop for Rows<T, R> {
         // SAFETY: the caller's promises.
         let (kept, a) = unsafe { (&mut *d.cast::<R::Kept>(), tile::<T>(a, n)) };
         let (blocks, rest) = a.as_chunks::<SIDE_BY_SIDE>();
-        if !blocks.is_empty() {
-            let mut partial = [R::START; SIDE_BY_SIDE];
-            for block in blocks {
-                for lane in 0..SIDE_BY_SIDE {
-                    partial[lane] = R::both(partial[lane], block[lane]);
-                }
-            }
-            // In halves, as far as that is one instruction for many.
-            let mut width = SIDE_BY_SIDE / 2;
-            while width >= 4 {
-                for lane in 0..width {
-                    partial[lane] = R::both(partial[lane], partial[lane + width]);
-                }
-                width /= 2;
-            }
-            for value in &partial[..4] {
-                *kept = R::keep(*kept, *value);
+        let mut partial = [R::START; SIDE_BY_SIDE];
+        for block in blocks {
+            for lane in 0..SIDE_BY_SIDE {
+                partial[lane] = R::both(partial[lane], block[lane]);
             }
         }
-        for value in rest {
+        for (partial, value) in partial.iter_mut().zip(rest) {
+            *partial = R::both(*partial, *value);
+        }
+        let mut width = SIDE_BY_SIDE / 2;
+        while width >= FEW {
+            for lane in 0..width {
+                partial[lane] = R::both(partial[lane], partial[lane + width]);
+            }
+            width /= 2;
+        }
+        for value in &partial[..FEW] {
+            *kept = R::keep(*kept, *value);
+        }
+    }
+}
+
+/// What is left of a tile into one accumulator.
+struct Left<T, R>(PhantomData<(T, R)>);
+
+impl<T: Copy, R: Reduce<T>> Loop for Left<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, _: usize) {
+        // SAFETY: the caller's promises.
+        let (kept, left) = unsafe { (&mut *d.cast::<R::Kept>(), tile::<T>(a, FEW)) };
+        for value in left {
             *kept = R::keep(*kept, *value);
         }
     }
@@ -264,6 +278,8 @@ pub(crate) struct Reducer {
     pub(crate) begin: Kernel,
     /// `d`: one accumulator, `a`: a tile, `b`: its element, if the accumulator is an index, `c`: the first element's index.
     pub(crate) row: Kernel,
+    /// `d`: the accumulator, with [`FEW`] partial results `a` of a tile.
+    pub(crate) left: Kernel,
     /// The same for as many accumulators as elements.
     pub(crate) lanes: Kernel,
     /// `d`: what came out of the accumulators `a`.
@@ -278,6 +294,7 @@ fn of<T: Copy, R: Reduce<T>>(level: Level) -> Reducer {
     Reducer {
         begin: kernel::<Begins<T, R>>(level),
         row: kernel::<Rows<T, R>>(level),
+        left: kernel::<Left<T, R>>(level),
         lanes: kernel::<Lanes<T, R>>(level),
         end: kernel::<Ends<T, R>>(level),
         kept: size_of::<R::Kept>(),
@@ -289,6 +306,8 @@ fn arg<T: Number, R: Reduce<T, Kept = T> + Better<T>>(level: Level) -> Reducer {
     Reducer {
         begin: kernel::<ArgBegins>(level),
         row: kernel::<ArgRows<T, R>>(level),
+        // Nobody leaves partial results of these.
+        left: kernel::<ArgRows<T, R>>(level),
         lanes: kernel::<ArgLanes<T, R>>(level),
         end: kernel::<ArgEnds>(level),
         kept: size_of::<i64>(),
