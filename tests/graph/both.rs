@@ -1,7 +1,9 @@
 //! An expression twice: as a lazy buffer, and as the numbers that it should be.
 
 use half::{bf16, f16};
-use millstream::graph::{Graph, Hold, LazyBuffer, Output, Outputs, Run, Schedule, ScheduleError};
+use millstream::graph::{
+    Graph, Hold, LazyBuffer, Output, Outputs, Parts, Run, Schedule, ScheduleError,
+};
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use millstream::{ComputeClient, DType, Handle, Stream};
 
@@ -19,6 +21,8 @@ pub(crate) struct Both {
 pub(crate) struct Sheet {
     pub(crate) graph: Graph,
     pub(crate) inputs: Vec<Both>,
+    /// How long rows are reduced.
+    pub(crate) parts: Parts,
 }
 
 impl Sheet {
@@ -75,7 +79,8 @@ impl Sheet {
     /// What the roots are on a device, in the last of a few runs: from the second on a driver replays them as a graph of its own.
     pub(crate) fn run(&self, client: &ComputeClient, roots: &[&Both]) -> Vec<Array> {
         let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();
-        let schedule = Schedule::create(&lazy).expect("the roots are right");
+        let schedule = Schedule::create_in_parts(&lazy, self.parts);
+        let schedule = schedule.expect("the roots are right");
         for item in schedule.items() {
             if let Some(program) = item.program() {
                 program.check().expect("programs of schedules are right");

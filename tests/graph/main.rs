@@ -10,6 +10,7 @@
 //! | `held` | what is made once of inputs that rarely change |
 //! | `models` | the models of the examples |
 //! | `operations` | every operation, of every type that it takes |
+//! | `parts` | few long rows, reduced in parts |
 //! | `random` | random graphs |
 //! | `reference` | what NumPy computed |
 //! | `running` | rebinding, versions of buffers, caches, many threads |
@@ -27,6 +28,7 @@ mod held;
 mod models;
 mod operations;
 mod oracle;
+mod parts;
 mod random;
 mod reference;
 mod running;

@@ -37,6 +37,7 @@ pub use literal::Literal;
 pub use millstream_ir::DType;
 pub use schedule::hold::{HeldSchedule, Hold};
 pub use schedule::item::{Item, ItemKind};
+pub use schedule::parts::Parts;
 pub use schedule::{InputInfo, Schedule};
 pub use shape::{MAX_RANK, Shape};
 pub use size::{Size, Symbol};

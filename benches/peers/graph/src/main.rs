@@ -48,6 +48,9 @@ struct Arguments {
     /// Prints what scheduling costs against the number of nodes, in place of the rows.
     #[arg(long)]
     curve: bool,
+    /// How many threads compute, of ours; peers have one.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
     /// Draws the rows into an SVG file as well.
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -80,7 +83,7 @@ fn run(arguments: &Arguments) -> Result<(), Fault> {
     }
     let sample = if arguments.quick { 0.002 } else { 0.02 };
     let effort = Effort { rounds, sample };
-    let contenders = contenders::all()?;
+    let contenders = contenders::all(arguments.threads)?;
     let names: Vec<&str> = contenders
         .iter()
         .map(|contender| contender.name())
@@ -129,7 +132,7 @@ mod tests {
     #[test]
     fn every_row_runs_and_comes_out_right_everywhere() {
         one_thread();
-        let contenders = contenders::all().expect("the contenders are there");
+        let contenders = contenders::all(1).expect("the contenders are there");
         let names: Vec<&str> = contenders
             .iter()
             .map(|contender| contender.name())

@@ -89,6 +89,10 @@ pub(crate) fn rows() -> Vec<Row> {
             7.5,
         ),
         run("gelu, 16 M", Work::Gelu(16 << 20), Milliseconds, 5.0),
+        Row {
+            target: None,
+            ..run("sum, 16 M", Work::Sum(16 << 20), Milliseconds, 0.0)
+        },
         run(
             "softmax, 1024 x 1024",
             Work::Softmax(1024),

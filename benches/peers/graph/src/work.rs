@@ -11,6 +11,8 @@ pub(crate) enum Work {
     Softmax(usize),
     /// Each row of a square brought to mean 0 and variance 1, times a gain, plus a shift.
     Norm(usize),
+    /// The sum of so many.
+    Sum(usize),
     /// A product of two squares.
     Product(usize),
     /// Three layers with biases, the first two rectified: rows of pixels to rows of digits.
@@ -50,6 +52,7 @@ impl Work {
         match self {
             Work::Exp(len) | Work::Ten(len) => (0..3).map(|_| input(&[len], 1.0)).collect(),
             Work::Gelu(len) => vec![input(&[len], 4.0)],
+            Work::Sum(len) => vec![input(&[len], 1.0)],
             Work::Softmax(side) => vec![input(&[side, side], 4.0)],
             Work::Norm(side) => vec![
                 input(&[side, side], 4.0),
@@ -73,6 +76,7 @@ impl Work {
         match self {
             Work::Exp(len) | Work::Gelu(len) | Work::Ten(len) => vec![len],
             Work::Softmax(side) | Work::Norm(side) | Work::Product(side) => vec![side, side],
+            Work::Sum(_) => vec![1],
             Work::Layers => vec![BATCH, WIDTHS[3]],
         }
     }
@@ -106,6 +110,7 @@ impl Work {
                 let gelu = |x: f64| x / (1.0 + (-scale * (x + cube * x * x * x)).exp());
                 of(0).iter().map(|x| gelu(f64::from(*x))).collect()
             }
+            Work::Sum(_) => vec![of(0).iter().map(|x| f64::from(*x)).sum()],
             Work::Softmax(side) => wide(of(0)).chunks(side).flat_map(softmax).collect(),
             Work::Norm(side) => {
                 let (gain, shift) = (wide(of(1)), wide(of(2)));

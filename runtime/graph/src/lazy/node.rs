@@ -66,6 +66,11 @@ pub(crate) enum Op {
     Custom(Arc<Custom>),
     /// What was made before a run, of what is held: the how many-eth of those values. Schedules make these.
     Prepared(u32),
+    /// Of what it is made of, where index `p` of `axis` and `i` of the axis behind it are index `p * step + i`. Schedules make these.
+    Parts {
+        axis: usize,
+        step: i64,
+    },
     /// Of a buffer that is overwritten before it has been read for the last time. Schedules make these.
     Copy,
 }
@@ -97,6 +102,7 @@ impl Op {
             Op::Set(_) => "set",
             Op::Custom(_) => "custom",
             Op::Prepared(_) => "prepared",
+            Op::Parts { .. } => "parts",
             Op::Copy => "copy",
         }
     }

@@ -219,47 +219,18 @@ impl Axes {
         to: &Shape,
         may_split: bool,
     ) -> Option<Map> {
-        let long = |shape: &Shape| -> Vec<usize> {
-            (0..shape.rank())
-                .filter(|axis| !shape[*axis].is(1))
-                .collect()
-        };
-        let (mine, theirs) = (long(from), long(to));
         let mut reshaped = vec![Affine::zero(); to.rank()];
-        let (mut i, mut j) = (0, 0);
-        while i < mine.len() && j < theirs.len() {
-            // The shortest run of axes on both sides with as many elements.
-            let (start, first) = (i, j);
-            let (mut here, mut there) = (from[mine[i]].clone(), to[theirs[j]].clone());
-            (i, j) = (i + 1, j + 1);
-            while here != there {
-                if here.max()? < there.max()? {
-                    here = here.times(&from[*mine.get(i)?])?;
-                    i += 1;
-                } else {
-                    there = there.times(&to[*theirs.get(j)?])?;
-                    j += 1;
-                }
-            }
-            let run: Vec<Size> = mine[start..i]
-                .iter()
-                .map(|axis| from[*axis].clone())
-                .collect();
-            let indices: Map = mine[start..i]
-                .iter()
-                .map(|axis| map[*axis].clone())
-                .collect();
+        for (mine, theirs) in runs(from, to)? {
+            let run: Vec<Size> = mine.iter().map(|axis| from[*axis].clone()).collect();
+            let indices: Map = mine.iter().map(|axis| map[*axis].clone()).collect();
             let flat = Affine::flat(&indices, &run)?;
-            let lengths: Vec<Size> = theirs[first..j]
-                .iter()
-                .map(|axis| to[*axis].clone())
-                .collect();
+            let lengths: Vec<Size> = theirs.iter().map(|axis| to[*axis].clone()).collect();
             let digits = self.digits(&flat, &lengths, may_split)?;
-            for (axis, digit) in theirs[first..j].iter().zip(digits) {
-                reshaped[*axis] = digit;
+            for (axis, digit) in theirs.into_iter().zip(digits) {
+                reshaped[axis] = digit;
             }
         }
-        (i == mine.len() && j == theirs.len()).then_some(reshaped)
+        Some(reshaped)
     }
 
     /// The indices along axes of these lengths, none of which is 1, whose row-major index is `flat`.
@@ -301,6 +272,34 @@ impl Axes {
         found.reverse();
         Some(found)
     }
+}
+
+/// The shortest runs of axes on both sides, of shapes of as many elements, that have as many elements each. Axes of length 1 are in none.
+pub(crate) fn runs(from: &Shape, to: &Shape) -> Option<Vec<(Vec<usize>, Vec<usize>)>> {
+    let long = |shape: &Shape| -> Vec<usize> {
+        (0..shape.rank())
+            .filter(|axis| !shape[*axis].is(1))
+            .collect()
+    };
+    let (mine, theirs) = (long(from), long(to));
+    let mut runs = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    while i < mine.len() && j < theirs.len() {
+        let (start, first) = (i, j);
+        let (mut here, mut there) = (from[mine[i]].clone(), to[theirs[j]].clone());
+        (i, j) = (i + 1, j + 1);
+        while here != there {
+            if here.max()? < there.max()? {
+                here = here.times(&from[*mine.get(i)?])?;
+                i += 1;
+            } else {
+                there = there.times(&to[*theirs.get(j)?])?;
+                j += 1;
+            }
+        }
+        runs.push((mine[start..i].to_vec(), theirs[first..j].to_vec()));
+    }
+    (i == mine.len() && j == theirs.len()).then_some(runs)
 }
 
 #[cfg(test)]

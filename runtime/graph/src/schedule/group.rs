@@ -23,11 +23,12 @@ const MAX_VALUES: usize = 256;
 pub(crate) const MAX_POINTERS: usize = 8;
 
 /// Rows so few are not reduced within the kernel that uses the result, if they are long: one kernel of long rows
-/// each read several times is slower than two.
-const FEW_ROWS: i64 = 16;
+/// each read several times is slower than two. Where their length is known they are reduced in parts
+/// ([`stages`](super::stages)).
+pub(crate) const FEW_ROWS: i64 = 16;
 
 /// See [`FEW_ROWS`].
-const LONG_ROW: i64 = 1 << 16;
+pub(crate) const LONG_ROW: i64 = 1 << 16;
 
 /// How a group needs a node.
 #[derive(Clone, Debug)]
@@ -208,6 +209,13 @@ impl Group {
                 let mut moved = (**map).clone();
                 moved[*axis].constant = moved[*axis].constant.plus(start)?;
                 at(moved)
+            }
+            Op::Parts { axis, step } => {
+                let mut whole = (**map).clone();
+                let within = whole.remove(axis + 1);
+                let part = std::mem::replace(&mut whole[*axis], within);
+                whole[*axis].add(&part, &Size::fixed(*step))?;
+                at(whole)
             }
             Op::Reshape => {
                 let may_split = may_split && self.kind == Kind::Nest && self.product.is_none();

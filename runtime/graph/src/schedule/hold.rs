@@ -13,6 +13,7 @@ use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::{NodeId, Op};
 use crate::lazy::scalar::{Scalar, WordValue};
 use crate::schedule::order::base_of;
+use crate::schedule::parts::Parts;
 use crate::schedule::walk::{Local, Seen, Walk};
 use crate::schedule::{Schedule, Steps, schedule};
 use crate::size::{Size, Symbol};
@@ -107,7 +108,7 @@ impl Schedule {
         let mut walk = Walk::new(roots)?;
         check_known(&walk, hold)?;
         walk.held = held(&walk, hold)?;
-        let (steps, held) = schedule(walk)?;
+        let (steps, held) = schedule(walk, &Parts::default())?;
         let (first, rest) = cut(steps, &held);
         let whole = |steps| Schedule {
             shared: Arc::new(steps),

@@ -4,6 +4,8 @@
 //! | --- | --- |
 //! | [`hold`] | what is made once, of inputs that rarely change, and what each run makes |
 //! | [`walk`] | the part of the graph that the roots need, in order |
+//! | [`parts`] | which rows are reduced in parts |
+//! | [`stages`] | reductions of such rows, rewritten in two stages |
 //! | [`fuse`] | which nodes are computed together |
 //! | [`group`] | a kernel while it is made |
 //! | [`axes`] | where elements lie in terms of a kernel's axes |
@@ -28,8 +30,10 @@ pub(crate) mod item;
 pub(crate) mod lower;
 mod make;
 pub(crate) mod order;
+pub(crate) mod parts;
 pub(crate) mod product;
 mod realize;
+mod stages;
 mod values;
 pub(crate) mod walk;
 
@@ -47,6 +51,8 @@ use crate::schedule::fuse::Fuser;
 use crate::schedule::item::Item;
 use crate::schedule::make::{lower, through_a_buffer, too_large};
 use crate::schedule::order::Versions;
+use crate::schedule::parts::Parts;
+use crate::schedule::stages::in_stages;
 use crate::schedule::walk::{Local, Seen, Walk};
 use crate::shape::Shape;
 
@@ -103,7 +109,15 @@ impl Schedule {
     /// [`ScheduleError::NoRoots`], [`ScheduleError::Graph`] with what was refused first, [`ScheduleError::Graphs`],
     /// [`ScheduleError::Devices`].
     pub fn create(roots: &[&LazyBuffer]) -> Result<Self, ScheduleError> {
-        let (steps, _) = schedule(Walk::new(roots)?)?;
+        Self::create_in_parts(roots, Parts::default())
+    }
+
+    /// The same, with few long rows reduced in parts as `parts` says.
+    ///
+    /// # Errors
+    /// As [`Schedule::create`].
+    pub fn create_in_parts(roots: &[&LazyBuffer], parts: Parts) -> Result<Self, ScheduleError> {
+        let (steps, _) = schedule(Walk::new(roots)?, &parts)?;
         Ok(Self {
             shared: Arc::new(steps),
         })
@@ -210,8 +224,9 @@ impl Steps {
 }
 
 /// What a walk takes, in order, and which of its nodes are held.
-fn schedule(walk: Walk) -> Result<(Steps, Vec<bool>), ScheduleError> {
+fn schedule(walk: Walk, parts: &Parts) -> Result<(Steps, Vec<bool>), ScheduleError> {
     check_devices(&walk)?;
+    let walk = in_stages(walk, parts);
     let mut items = Vec::new();
     let mut conflicts = Vec::new();
     Fuser::new(&walk).run(|group| {

@@ -46,7 +46,7 @@ impl Seen {
     pub(crate) fn is_view(&self) -> bool {
         matches!(
             self.op,
-            Op::Broadcast | Op::Permute(_) | Op::Narrow { .. } | Op::Reshape
+            Op::Broadcast | Op::Permute(_) | Op::Narrow { .. } | Op::Reshape | Op::Parts { .. }
         )
     }
 

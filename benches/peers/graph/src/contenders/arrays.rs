@@ -35,6 +35,10 @@ impl Contender for Arrays {
                     Zip::from(out).and(x).for_each(|out, x| *out = gelu(*x));
                 })
             }
+            Work::Sum(_) => {
+                let x = line(0);
+                Into::offer(work, move |out| out[0] = x.sum())
+            }
             Work::Softmax(side) => {
                 let x = square(&inputs[0], side)?;
                 Into::offer(work, move |out| softmax(x, side, out))

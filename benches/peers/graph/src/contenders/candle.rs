@@ -41,6 +41,7 @@ impl Run {
                 power.exp()?.mul(&x[1])?.add(&x[2])?.mul(&x[0])
             }
             Work::Gelu(_) => x[0].gelu(),
+            Work::Sum(_) => x[0].sum_all(),
             Work::Softmax(_) => candle_nn::ops::softmax_last_dim(&x[0]),
             Work::Norm(_) => candle_nn::ops::layer_norm(&x[0], &x[1], &x[2], EPSILON),
             Work::Product(_) => x[0].matmul(&x[1]),

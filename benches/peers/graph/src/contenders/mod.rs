@@ -61,10 +61,10 @@ pub(crate) trait Contender {
     fn job<'a>(&'a self, work: Work, what: What, inputs: &'a [Input]) -> Offer<'a>;
 }
 
-/// All of them, in the order of the columns. Ours is the first, the loops by hand the second; the others are peers.
-pub(crate) fn all() -> Result<Vec<Box<dyn Contender>>, Fault> {
+/// All of them, in the order of the columns; on ours so many threads compute. Ours is the first, the loops by hand the second; the others are peers.
+pub(crate) fn all(threads: usize) -> Result<Vec<Box<dyn Contender>>, Fault> {
     Ok(vec![
-        Box::new(ours::Ours::open()?),
+        Box::new(ours::Ours::open(threads)?),
         Box::new(hand::Hand),
         Box::new(ug::Ug),
         Box::new(candle::Candle),

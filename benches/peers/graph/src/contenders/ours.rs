@@ -1,4 +1,4 @@
-//! millstream: lazy graphs on a CPU device with one queue, whose worker computes alone.
+//! millstream: lazy graphs on a CPU device with one queue, whose worker computes alone unless more threads are asked for.
 //!
 //! Inputs and the output are bound once. A run is one message; whoever waits asks for a sync behind it.
 
@@ -17,9 +17,9 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// A device for all works.
-    pub(crate) fn open() -> Result<Self, Fault> {
-        let device = Device::open(Cpu::default().queues(1).threads(1))?;
+    /// A device for all works, on which so many threads compute.
+    pub(crate) fn open(threads: usize) -> Result<Self, Fault> {
+        let device = Device::open(Cpu::default().queues(1).threads(threads))?;
         let client = device.client();
         Ok(Self {
             _device: device,
@@ -78,6 +78,7 @@ fn written(work: Work, inputs: &[Input], handles: &[Handle<f32>]) -> LazyBuffer 
             (held.exp() * b + c) * a
         }
         Work::Gelu(_) => x[0].gelu_tanh(),
+        Work::Sum(_) => x[0].sum(0),
         Work::Softmax(_) => x[0].softmax(-1),
         Work::Norm(_) => x[0].normalize(-1, f64::from(EPSILON)) * &x[1] + &x[2],
         Work::Product(_) => x[0].matmul(&x[1]),

@@ -24,6 +24,10 @@ dispatched! {
     gelu = gelu_body(x: &[f32], out: &mut [f32])
 }
 dispatched! {
+    /// The sum.
+    sum = sum_body(x: &[f32], out: &mut [f32])
+}
+dispatched! {
     /// Softmax of each row.
     softmax = softmax_body(x: &[f32], columns: usize, out: &mut [f32])
 }
@@ -65,6 +69,16 @@ fn gelu_body<const FMA: bool>(x: &[f32], out: &mut [f32]) {
             *out = x / (1.0 + power::<FMA>(-GELU_SCALE * inner));
         }
     });
+}
+
+#[inline(always)]
+fn sum_body<const FMA: bool>(x: &[f32], out: &mut [f32]) {
+    // Lanes of a tile alone: a single precision sum of millions would lose its last digits.
+    let tiles = x.chunks(TILE);
+    let sum: f64 = tiles
+        .map(|tile| f64::from(folded(tile, 0.0, |sum, x| sum + x)))
+        .sum();
+    out[0] = sum as f32;
 }
 
 #[inline(always)]

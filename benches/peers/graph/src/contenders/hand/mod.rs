@@ -29,6 +29,7 @@ impl Contender for Hand {
             Work::Exp(_) => Into::offer(work, move |out| loops::exp(of(0), of(1), of(2), out)),
             Work::Ten(_) => Into::offer(work, move |out| loops::ten(of(0), of(1), of(2), out)),
             Work::Gelu(_) => Into::offer(work, move |out| loops::gelu(of(0), out)),
+            Work::Sum(_) => Into::offer(work, move |out| loops::sum(of(0), out)),
             Work::Softmax(side) => Into::offer(work, move |out| loops::softmax(of(0), side, out)),
             Work::Norm(_) => Into::offer(work, move |out| loops::norm(of(0), of(1), of(2), out)),
             Work::Product(_) => Ok(None),
