@@ -67,6 +67,10 @@ pub(crate) fn rows() -> Vec<Row> {
         pipelined: true,
         ..row
     };
+    let sum = |name, len| Row {
+        target: None,
+        ..run(name, Work::Sum(len), Milliseconds, 0.0)
+    };
     let ten = Work::Ten(1000);
     let steady = short(run("ten nodes of 1 k: steady run", ten, Microseconds, 0.6));
     vec![
@@ -89,10 +93,9 @@ pub(crate) fn rows() -> Vec<Row> {
             7.5,
         ),
         run("gelu, 16 M", Work::Gelu(16 << 20), Milliseconds, 5.0),
-        Row {
-            target: None,
-            ..run("sum, 16 M", Work::Sum(16 << 20), Milliseconds, 0.0)
-        },
+        sum("sum, 16 M", 16 << 20),
+        // A prime: no number of parts divides it.
+        sum("sum, 16 M less 3", (16 << 20) - 3),
         run(
             "softmax, 1024 x 1024",
             Work::Softmax(1024),
