@@ -16,6 +16,8 @@
 //! | [`values`] | what the nodes of a group are in a nest |
 //! | [`product`] | a group as a product of matrices |
 //! | [`order`] | versions of buffers, and the order of items |
+//! | [`late`] | readers that come after a store |
+//! | [`uses`] | who reads and writes what, while versions are settled |
 //! | [`item`] | one step |
 //! | [`display`] | the schedule as text and as a drawing |
 
@@ -27,6 +29,7 @@ pub(crate) mod fuse;
 pub(crate) mod group;
 pub(crate) mod hold;
 pub(crate) mod item;
+mod late;
 pub(crate) mod lower;
 mod make;
 pub(crate) mod order;
@@ -34,6 +37,7 @@ pub(crate) mod parts;
 pub(crate) mod product;
 mod realize;
 mod stages;
+mod uses;
 mod values;
 pub(crate) mod walk;
 
@@ -240,12 +244,9 @@ fn schedule(walk: Walk, parts: &Parts) -> Result<(Steps, Vec<bool>), ScheduleErr
     for group in conflicts {
         items.extend(through_a_buffer(&mut walk, group)?);
     }
-    let mut versions = Versions {
-        walk: &mut walk,
-        items,
-        bases: HashMap::new(),
-        lower: |walk, group| lower(walk, group)?.ok_or_else(|| too_large(walk, group)),
-    };
+    let mut versions = Versions::new(&mut walk, items, |walk, group| {
+        lower(walk, group)?.ok_or_else(|| too_large(walk, group))
+    });
     versions.settle()?;
     versions.sort()?;
     let Versions { items, bases, .. } = versions;

@@ -13,6 +13,7 @@ use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::group::{Group, Kind, Member, Reach, Sink};
 use crate::schedule::item::Item;
+use crate::schedule::uses::Uses;
 use crate::schedule::walk::{Local, Seen, Walk};
 
 /// The node whose memory a node's is, if it stores into one that is there. Kernels of users are bound to what is under reshapes, which
@@ -38,10 +39,27 @@ pub(crate) struct Versions<'a> {
     /// For each node that stores into a buffer that is there, whose buffer it is.
     pub(crate) bases: HashMap<Local, Local>,
     /// Makes the item of a group.
-    pub(crate) lower: fn(&Walk, &Group) -> Result<Item, ScheduleError>,
+    lower: fn(&Walk, &Group) -> Result<Item, ScheduleError>,
+    pub(super) uses: Uses,
 }
 
-impl Versions<'_> {
+impl<'a> Versions<'a> {
+    pub(crate) fn new(
+        walk: &'a mut Walk,
+        items: Vec<Item>,
+        lower: fn(&Walk, &Group) -> Result<Item, ScheduleError>,
+    ) -> Self {
+        let uses = Uses::of(&items);
+        let bases = HashMap::new();
+        Self {
+            walk,
+            items,
+            bases,
+            lower,
+            uses,
+        }
+    }
+
     /// Gives every reader the version that it wants, with copies where the memory is another version by then.
     pub(crate) fn settle(&mut self) -> Result<(), ScheduleError> {
         for local in 0..self.walk.nodes.len() as Local {
@@ -66,10 +84,12 @@ impl Versions<'_> {
                 first.push((version, base));
             }
         }
-        let mut settled = HashMap::new();
-        for (version, base) in first {
-            self.keep_for_late_readers(version, base, &settled)?;
-            settled.insert(base, version);
+        if !first.is_empty() {
+            let mut settling = self.settling();
+            for (version, base) in first {
+                self.keep_for_late_readers(version, base, &mut settling)?;
+                settling.settled.insert(base, version);
+            }
         }
         self.copy_held_roots()
     }
@@ -96,110 +116,40 @@ impl Versions<'_> {
     /// read there as well; but a kernel of a user may read any of it at any time, and reads the base.
     fn redirect_store(&mut self, version: Local, base: Local, copy: Local) {
         let is_custom = matches!(self.walk.node(version).op, Op::Custom(_));
-        for item in self.items.iter_mut().filter(|item| item.writes == version) {
+        for index in self.uses.writers(version) {
             if !is_custom {
-                redirect(item, base, copy);
+                self.redirect(index, base, copy);
                 continue;
             }
+            let item = &mut self.items[index];
             if let Some(output) = item.bindings.get_mut(item.output) {
                 *output = copy;
             }
             item.reads.push(copy);
+            self.uses.reads(index, copy);
             if !item.bindings.contains(&base) {
                 item.reads.retain(|read| *read != base);
+                self.uses.reads_no_more(index, base);
             }
         }
     }
 
-    /// Whoever reads the base, and comes after the new version, reads a copy. `settled`: the first version of other bases, whose
-    /// readers come before it.
-    fn keep_for_late_readers(
-        &mut self,
-        version: Local,
-        base: Local,
-        settled: &HashMap<Local, Local>,
-    ) -> Result<(), ScheduleError> {
-        let after = self.after(version, settled);
-        let late: Vec<usize> = (0..self.items.len())
-            .filter(|index| self.items[*index].writes != version)
-            .filter(|index| self.items[*index].reads.contains(&base))
-            .filter(|index| after.contains(index) || self.runs_later(*index, version))
-            .collect();
-        let in_place_too = self.items.iter().any(|item| {
-            let output = item.bindings.get(item.output);
-            item.writes == version
-                && matches!(self.walk.node(version).op, Op::Custom(_))
-                && item
-                    .bindings
-                    .iter()
-                    .filter(|bound| Some(*bound) == output)
-                    .count()
-                    > 1
-        });
-        let is_root = self.walk.roots.contains(&base);
-        if late.is_empty() && !is_root && !in_place_too {
-            return Ok(());
+    /// Reads of one node become reads of another.
+    pub(super) fn redirect(&mut self, index: usize, from: Local, to: Local) {
+        let item = &mut self.items[index];
+        if item.reads.contains(&from) {
+            self.uses.reads_no_more(index, from);
+            self.uses.reads(index, to);
         }
-        let copy = self.copy(base, self.walk.is_held(base))?;
-        for index in late {
-            redirect(&mut self.items[index], base, copy);
-        }
-        for root in self.walk.roots.iter_mut().filter(|root| **root == base) {
-            *root = copy;
-        }
-        if in_place_too {
-            for item in self.items.iter_mut().filter(|item| item.writes == version) {
-                let output = item.output;
-                let bound = item.bindings.iter_mut().enumerate();
-                for (_, bound) in bound.filter(|(index, bound)| *index != output && **bound == base)
-                {
-                    *bound = copy;
-                }
-                item.reads.push(copy);
+        for read in item.reads.iter_mut().chain(&mut item.bindings) {
+            if *read == from {
+                *read = to;
             }
         }
-        Ok(())
-    }
-
-    /// Does an item belong to runs, where a version is made before all of them?
-    fn runs_later(&self, item: usize, version: Local) -> bool {
-        self.walk.is_held(version) && !self.walk.is_held(self.items[item].writes)
-    }
-
-    /// The items that come after a version: those that need it, those that store over what such a one reads, and so on.
-    fn after(&self, version: Local, settled: &HashMap<Local, Local>) -> HashSet<usize> {
-        let mut readers: HashMap<Local, Vec<usize>> = HashMap::new();
-        let mut writers: HashMap<Local, Vec<usize>> = HashMap::new();
-        for (index, item) in self.items.iter().enumerate() {
-            writers.entry(item.writes).or_default().push(index);
-            for read in &item.reads {
-                readers.entry(*read).or_default().push(index);
-            }
-            if let Some(base) = self.bases.get(&item.writes) {
-                readers.entry(*base).or_default().push(index);
-            }
-        }
-        let of = |map: &HashMap<Local, Vec<usize>>, node: &Local| -> Vec<usize> {
-            map.get(node).cloned().unwrap_or_default()
-        };
-        let mut after = HashSet::new();
-        let mut pending = of(&writers, &version);
-        while let Some(index) = pending.pop() {
-            let item = &self.items[index];
-            let stored_over = item.reads.iter().filter_map(|read| settled.get(read));
-            let stored_over = stored_over.filter(|over| **over != item.writes);
-            let next = stored_over.flat_map(|over| of(&writers, over));
-            for next in next.chain(of(&readers, &item.writes)) {
-                if after.insert(next) {
-                    pending.push(next);
-                }
-            }
-        }
-        after
     }
 
     /// A copy of a node's buffer, with an item that makes it.
-    fn copy(&mut self, of: Local, is_held: bool) -> Result<Local, ScheduleError> {
+    pub(super) fn copy(&mut self, of: Local, is_held: bool) -> Result<Local, ScheduleError> {
         let node = self.walk.node(of);
         let seen = Seen {
             op: Op::Copy,
@@ -211,6 +161,7 @@ impl Versions<'_> {
         let copy = self.walk.add(seen, is_held);
         let group = copy_group(self.walk, of, copy)?;
         let item = (self.lower)(self.walk, &group)?;
+        self.uses.add(self.items.len(), &item);
         self.items.push(item);
         Ok(copy)
     }
@@ -281,15 +232,6 @@ impl Versions<'_> {
             .filter_map(|index| items[index].take())
             .collect();
         Ok(())
-    }
-}
-
-/// Reads of one node become reads of another.
-fn redirect(item: &mut Item, from: Local, to: Local) {
-    for read in item.reads.iter_mut().chain(&mut item.bindings) {
-        if *read == from {
-            *read = to;
-        }
     }
 }
 
