@@ -20,12 +20,21 @@ struct Diagnosis {
     backends: Vec<Finding>,
     /// What compiles CUDA C.
     compiler: Compiler,
+    /// What does large products on a GPU.
+    products: Products,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Compiler {
     Nvrtc(String),
+    Missing(String),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Products {
+    Cublaslt(String),
     Missing(String),
 }
 
@@ -86,6 +95,10 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
             Ok((major, minor)) => Compiler::Nvrtc(format!("{major}.{minor}")),
             Err(error) => Compiler::Missing(error.to_string()),
         },
+        products: match cuda::product_library() {
+            Ok(version) => Products::Cublaslt(three_parts(version)),
+            Err(error) => Products::Missing(error.to_string()),
+        },
     };
     if args.json {
         output::json(&diagnosis)?;
@@ -93,6 +106,11 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
         output::text(&render(&diagnosis))?;
     }
     Ok(exit)
+}
+
+/// A version of cuBLASLt, as people write it.
+fn three_parts(version: usize) -> String {
+    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
 }
 
 fn examine(opened: Result<Device, millstream::OpenError>) -> State {
@@ -164,8 +182,12 @@ fn render(diagnosis: &Diagnosis) -> String {
         Compiler::Nvrtc(version) => format!("- CUDA C is compiled by NVRTC {version}."),
         Compiler::Missing(why) => format!("- {why}."),
     };
+    let products = match &diagnosis.products {
+        Products::Cublaslt(version) => format!("- Large products are done by cuBLASLt {version}."),
+        Products::Missing(why) => format!("- {why}."),
+    };
     format!(
-        "millstream {}\n\n{table}\n{reasons}{compiler}\n",
+        "millstream {}\n\n{table}\n{reasons}{compiler}\n{products}\n",
         diagnosis.version
     )
 }
@@ -186,6 +208,7 @@ mod tests {
             version: "0.1.0",
             exit_code: 0,
             compiler: Compiler::Missing("no quill".into()),
+            products: Products::Cublaslt(three_parts(130_102)),
             backends: vec![
                 Finding {
                     backend: "cpu",
@@ -215,6 +238,7 @@ mod tests {
             "unavailable",
             "no beads",
             "no quill",
+            "cuBLASLt 13.1.2",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }

@@ -1,7 +1,7 @@
 //! Kernels: sources become functions that can be launched, on the threads of those who prepare them.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUtensorMap;
 use millstream_core::access::Access;
@@ -9,14 +9,16 @@ use millstream_core::backend::{BackendKernel, Compiler};
 use millstream_core::error::KernelError;
 use millstream_core::kernel::{Kernel, Source};
 use millstream_core::properties::{DeviceProperties, Feature};
+use millstream_ir::Program;
 use millstream_ir::lower::Limits;
 
 use crate::driver::{Class, Code, Context, Function, Module};
-use crate::ir::{self, Printed, Ways};
+use crate::ir::{self, Entries, Printed, Ways};
 use crate::launch::{
     CLUSTER_PORTABLE, CudaLaunch, METADATA_WORDS_MAX, PARAMETERS_INLINE, Shape, TENSOR_MAPS_MAX,
 };
 use crate::nvrtc::{Cache, Failure, Target};
+use crate::product::{Blas, Product};
 
 /// A kernel of a GPU.
 pub(crate) struct CudaKernel {
@@ -33,6 +35,8 @@ pub(crate) struct CudaKernel {
     pub(crate) options: CudaLaunch,
     /// Of a program of the IR: how a launch chooses among its entry points. `function` is the first.
     pub(crate) ways: Option<Ways>,
+    /// Of a product of floats, where there is a library for such.
+    pub(crate) product: Option<Product>,
 }
 
 impl CudaKernel {
@@ -62,6 +66,10 @@ pub(crate) struct CudaCompiler {
     pub(crate) properties: DeviceProperties,
     pub(crate) target: Target,
     pub(crate) cache: Cache,
+    /// Products may be a library's.
+    pub(crate) by_library: bool,
+    /// The library, once there was a product; none, where it cannot be had.
+    pub(crate) blas: OnceLock<Option<Arc<Blas>>>,
 }
 
 impl Compiler for CudaCompiler {
@@ -69,7 +77,8 @@ impl Compiler for CudaCompiler {
         kernel.check_needs(&self.properties)?;
         let options = kernel.extension().copied().unwrap_or_default();
         check_options(kernel, &options, &self.properties)?;
-        let (image, printed) = self.image(kernel)?;
+        let blas = self.blas_for(kernel);
+        let (image, printed) = self.image(kernel, blas.is_some())?;
         let refused = |what: &str, code: Code| match code.class() {
             Class::Sticky => KernelError::Lost {
                 kernel: kernel.name().clone(),
@@ -96,29 +105,45 @@ impl Compiler for CudaCompiler {
         let cube = kernel.cube();
         let declared = declared(kernel, &options, printed.is_some());
         // Can it be launched as its signature says, by so many threads?
-        let fits = |function: &Function, threads| {
+        let fits = |function: &Function, declared: &[(String, usize)], threads| {
             let taken = function.parameters().map_err(undescribed)?;
-            check_parameters(kernel, &declared, &taken)?;
+            check_parameters(kernel, declared, &taken)?;
             let most = function.threads_max().map_err(undescribed)?;
             check_threads(kernel, threads, most)
         };
-        let (function, ways) = match printed {
+        let ways = |entries: Entries, declared: &[(String, usize)]| {
+            let loaded = entries.list.iter().map(|entry| {
+                let function = function(&entry.name)?;
+                fits(&function, declared, entry.threads)?;
+                Ok(function)
+            });
+            let loaded: Vec<Function> = loaded.collect::<Result<_, KernelError>>()?;
+            Ok::<_, KernelError>(entries.ways(loaded, self.limits()))
+        };
+        let (function, ways, epilogue) = match printed {
             None => {
                 let function = function(kernel.name())?;
-                fits(&function, cube.threads)?;
-                (function, None)
+                fits(&function, &declared, cube.threads)?;
+                (function, None, None)
             }
             Some(printed) => {
-                let entries = printed.entries.iter();
-                let loaded = entries.map(|entry| {
-                    let function = function(&entry.name)?;
-                    fits(&function, entry.threads)?;
-                    Ok(function)
+                let first = function(&printed.entries.list[0].name)?;
+                let epilogue = printed.epilogue.map(|entries| {
+                    let declared = ir::parameters(&entries.program);
+                    let ways = ways(entries, &declared)?;
+                    Ok::<_, KernelError>((ways, declared.iter().map(|(_, bytes)| *bytes).collect()))
                 });
-                let loaded: Vec<Function> = loaded.collect::<Result<_, KernelError>>()?;
-                let first = function(&printed.entries[0].name)?;
-                (first, Some(printed.ways(loaded, self.limits())))
+                let main = ways(printed.entries, &declared)?;
+                (first, Some(main), epilogue.transpose()?)
             }
+        };
+        let product = match (blas, ir::program_of(kernel).map(Arc::as_ref)) {
+            (Some(blas), Some(Program::Matmul(matmul))) => Some(Product {
+                blas,
+                matmul: matmul.clone(),
+                epilogue,
+            }),
+            _ => None,
         };
         let made = CudaKernel {
             threads: cube.threads,
@@ -128,6 +153,7 @@ impl Compiler for CudaCompiler {
             options,
             function,
             ways,
+            product,
         };
         // Asked for in any case: what there is unasked is shared with what the source declares itself.
         if cube.shared_bytes > 0 {
@@ -238,9 +264,29 @@ impl CudaCompiler {
         }
     }
 
+    /// The library that may do what this kernel does, if it is a product of floats.
+    fn blas_for(&self, kernel: &Kernel) -> Option<Arc<Blas>> {
+        match ir::program_of(kernel)?.as_ref() {
+            Program::Matmul(matmul) if self.by_library && matmul.dtype.is_float() => {}
+            _ => return None,
+        }
+        let blas = self.blas.get_or_init(|| {
+            let _current = self.context.lend().ok()?;
+            let made = Blas::new(&self.context).map_err(|why| {
+                tracing::debug!(target: "millstream::cuda", why, "products are done by our own kernels");
+            });
+            made.ok().map(Arc::new)
+        });
+        blas.clone()
+    }
+
     /// What the driver loads: PTX text that a 0 ends, or a binary; and what it was printed from. It is the first source
     /// that can be had: without a compiler, what needs none.
-    fn image(&self, kernel: &Arc<Kernel>) -> Result<(Vec<u8>, Option<Printed>), KernelError> {
+    fn image(
+        &self,
+        kernel: &Arc<Kernel>,
+        by_library: bool,
+    ) -> Result<(Vec<u8>, Option<Printed>), KernelError> {
         let mut no_compiler = None;
         for source in kernel.sources() {
             match source {
@@ -252,7 +298,7 @@ impl CudaCompiler {
                     Err(why) => return Err(why.of(kernel)),
                 },
                 Source::Ir(program) => {
-                    let printed = Printed::new(kernel.name(), program);
+                    let printed = Printed::new(kernel.name(), program, by_library);
                     let printed = printed.map_err(|log| Failure::Source(log).of(kernel))?;
                     match self.cache.get(kernel.name(), &printed.text, &self.target) {
                         Ok(binary) => return Ok((binary, Some(printed))),

@@ -23,6 +23,7 @@
 //! | `replay` | recordings, launched as graphs |
 //! | `kernel` | sources become functions, checked against their signatures |
 //! | `ir` | programs of millstream's IR, as CUDA C |
+//! | `product` | large products, by cuBLASLt where it is |
 //! | `nvrtc` | CUDA C to binaries, and a cache of them on disk |
 
 mod adopted;
@@ -39,6 +40,7 @@ mod options;
 mod pages;
 mod parts;
 mod peer;
+mod product;
 mod properties;
 mod queue;
 mod replay;
@@ -50,5 +52,5 @@ pub use adopted::{CudaRaw, KernelCache};
 pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;
 pub use nvrtc::{Compiled, compile_for, cuda_c, ptx_for};
-pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus};
+pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus, product_library};
 pub use peer::{copy_across, copy_across_async};

@@ -12,6 +12,7 @@ use crate::adopted::{Adopted, Handle};
 use crate::device::{CudaDevice, Plan};
 use crate::driver::{Context, CuStream, gpus, refused};
 use crate::nvrtc::{self, Cache};
+use crate::product;
 
 /// Queues where nothing is said: more rarely overlap usefully.
 const QUEUES: usize = 4;
@@ -40,6 +41,7 @@ pub struct Cuda {
     adopted: Option<Adopted>,
     cache: CacheFolder,
     to_ptx: bool,
+    library_from: Option<u64>,
 }
 
 /// Where compiled kernels are kept.
@@ -94,6 +96,17 @@ pub fn compiler() -> Result<(u32, u32), OpenError> {
     nvrtc::version().map_err(|why| OpenError::Unavailable {
         backend: "NVRTC",
         why,
+    })
+}
+
+/// The version of cuBLASLt, as it tells it (130100 is 13.1.0), which does large products. It is loaded if it is there.
+///
+/// # Errors
+/// [`OpenError::Unavailable`]: it is not on this machine; and what to do.
+pub fn product_library() -> Result<usize, OpenError> {
+    product::version().map_err(|why| OpenError::Unavailable {
+        backend: "cuBLASLt",
+        why: why.to_owned(),
     })
 }
 
@@ -172,6 +185,17 @@ impl Cuda {
     #[must_use]
     pub fn kernel_cache(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = CacheFolder::Given(folder.into());
+        self
+    }
+
+    /// From how many multiplications on a product of floats (a graph's `matmul`: rows x columns x depth x batch) is done by
+    /// cuBLASLt, where that library is on the machine: 0 is all that it can do, `u64::MAX` none. The default is 2^21, about 128
+    /// cubed, which was not measured yet. The library adds up in another order than the kernels of this backend do, and the
+    /// order may depend on the GPU; `f32` is multiplied as such, not as TF32. It works in 32 MiB of the GPU's memory for each queue that
+    /// has such products, which count for no client. A recording with one is replayed task by task.
+    #[must_use]
+    pub fn library_products_from(mut self, multiplications: u64) -> Self {
+        self.library_from = Some(multiplications);
         self
     }
 
@@ -265,6 +289,7 @@ impl Open for Cuda {
             streams,
             cache,
             to_ptx: self.to_ptx,
+            library_from: self.library_from.unwrap_or(product::FROM),
         };
         CudaDevice::open(&opened, plan, context)
     }

@@ -77,6 +77,15 @@ impl Pages {
         }
     }
 
+    /// Memory that is no page: a library works in it. It goes back by [`Pages::give_back`].
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<CUdeviceptr, Code> {
+        self.pool.allocate(bytes)
+    }
+
+    pub(crate) fn give_back(&self, address: CUdeviceptr) {
+        self.pool.free(address);
+    }
+
     /// The driver's pool that pages are of; none where they are of none.
     pub(crate) fn pool(&self) -> Option<CUmemoryPool> {
         self.pool.raw()

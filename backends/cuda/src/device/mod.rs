@@ -26,6 +26,7 @@ use crate::driver::{Api, Class, Code, Context};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::pages::Pages;
+use crate::product::Products;
 use crate::queue::Queue;
 use crate::replay::Replays;
 use crate::staging::Staging;
@@ -43,6 +44,7 @@ pub struct CudaDevice {
     pub(crate) metadata: Box<[u32; METADATA_WORDS_MAX]>,
     pub(crate) tensor_maps: Box<[CUtensorMap; TENSOR_MAPS_MAX]>,
     pub(crate) replays: Replays,
+    pub(crate) products: Products,
     ending: Arc<Ending>,
     driven: bool,
     /// A wait between queues, or the end of a batch, was refused: what came after it would be in no order.
@@ -151,6 +153,7 @@ impl Drop for CudaDevice {
             let _ = queue.stream.synchronize();
         }
         self.queues.clear();
+        self.products.end(&self.pages);
         self.pages.end();
     }
 }

@@ -1,6 +1,6 @@
 //! Opening: a context, streams and a pool become a device.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUtensorMap};
 use millstream_core::backend::HostContext;
@@ -15,6 +15,7 @@ use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::nvrtc::{Cache, Target};
 use crate::pages::Pages;
+use crate::product::Products;
 use crate::properties::properties;
 use crate::queue::{Queue, QueueParts};
 use crate::replay::Replays;
@@ -34,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) cache: Cache,
     /// Kernels are compiled to PTX.
     pub(crate) to_ptx: bool,
+    /// From how many multiplications on products are the library's.
+    pub(crate) library_from: u64,
 }
 
 impl CudaDevice {
@@ -48,6 +51,7 @@ impl CudaDevice {
             streams,
             cache,
             to_ptx,
+            library_from,
         } = plan;
         let gpu = context.gpu();
         let levels = context
@@ -94,6 +98,8 @@ impl CudaDevice {
                 properties: properties.clone(),
                 target,
                 cache,
+                by_library: library_from < u64::MAX,
+                blas: OnceLock::new(),
             }),
             queues: Vec::with_capacity(queues),
             staging: Staging::new(context),
@@ -104,6 +110,7 @@ impl CudaDevice {
             metadata: Box::new([0; METADATA_WORDS_MAX]),
             tensor_maps: Box::new([CUtensorMap { opaque: [0; 16] }; TENSOR_MAPS_MAX]),
             replays: Replays::default(),
+            products: Products::new(library_from, queues),
             properties,
             ending,
             driven: host.driven,

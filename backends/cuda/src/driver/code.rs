@@ -27,6 +27,9 @@ impl Code {
     pub(crate) const OUT_OF_MEMORY: Self = Self(2);
     pub(crate) const NO_DEVICE: Self = Self(100);
     pub(crate) const NOT_FOUND: Self = Self(500);
+    pub(crate) const LAUNCH_FAILED: Self = Self(719);
+    pub(crate) const NOT_SUPPORTED: Self = Self(801);
+    pub(crate) const UNKNOWN: Self = Self(999);
     pub(crate) const SUCCESS: u32 = 0;
 
     /// The number as a result: 0 is no error.
@@ -36,6 +39,10 @@ impl Code {
             Self::SUCCESS => Ok(()),
             number => Err(Self(number)),
         }
+    }
+
+    pub(crate) fn number(self) -> u32 {
+        self.0
     }
 
     /// The driver's name for it.

@@ -14,7 +14,7 @@ use millstream_ir::lower::{self, Kind, Limits};
 use millstream_ir::{Matmul, Nest, Program};
 
 use crate::driver::Function;
-use crate::launch::Shape;
+use crate::launch::{CudaLaunch, Shape};
 
 /// Bytes of a launch's parameters at most, on every GPU.
 const PARAMETER_BYTES_MAX: usize = 4096;
@@ -22,8 +22,15 @@ const PARAMETER_BYTES_MAX: usize = 4096;
 /// A program as CUDA C.
 pub(crate) struct Printed {
     pub(crate) text: String,
-    pub(crate) entries: Vec<Entry>,
-    program: Arc<Program>,
+    pub(crate) entries: Entries,
+    /// What is done to each element of a product that a library may do: a program of its own.
+    pub(crate) epilogue: Option<Entries>,
+}
+
+/// The entry points of a program.
+pub(crate) struct Entries {
+    pub(crate) program: Arc<Program>,
+    pub(crate) list: Vec<Entry>,
 }
 
 /// One of its entry points.
@@ -62,8 +69,13 @@ pub(crate) fn parameters(program: &Program) -> Vec<(String, usize)> {
 }
 
 impl Printed {
-    /// A program that was checked, with entry points of this name, or why it cannot be.
-    pub(crate) fn new(name: &str, program: &Arc<Program>) -> Result<Self, String> {
+    /// A program that was checked, with entry points of this name, or why it cannot be. Of a product that a library may do, what is
+    /// done to its elements is there alone, too.
+    pub(crate) fn new(
+        name: &str,
+        program: &Arc<Program>,
+        by_library: bool,
+    ) -> Result<Self, String> {
         let bytes: usize = parameters(program).iter().map(|(_, bytes)| bytes).sum();
         if bytes > PARAMETER_BYTES_MAX {
             let most = PARAMETER_BYTES_MAX;
@@ -71,6 +83,26 @@ impl Printed {
                 "its bindings and launch words have {bytes} bytes, and {most} can be passed"
             ));
         }
+        let mut text = print::PRELUDE.to_owned();
+        let entries = Entries::print(&mut text, name, program)?;
+        let epilogue = match program.as_ref() {
+            Program::Matmul(matmul) if by_library => matmul.epilogue.clone(),
+            _ => None,
+        };
+        let epilogue = epilogue.map(|nest| {
+            let name = format!("{name}_epilogue");
+            Entries::print(&mut text, &name, &Arc::new(Program::Nest(nest)))
+        });
+        Ok(Self {
+            epilogue: epilogue.transpose()?,
+            entries,
+            text,
+        })
+    }
+}
+
+impl Entries {
+    fn print(text: &mut String, name: &str, program: &Arc<Program>) -> Result<Self, String> {
         let functions = match program.as_ref() {
             Program::Nest(nest) => lower::nest(nest).map(|functions| {
                 let functions = functions.into_iter();
@@ -81,11 +113,7 @@ impl Printed {
             _ => return Err("this kind of program is not known to this backend".to_owned()),
         };
         let functions: Vec<_> = functions.map_err(|error| error.to_string())?;
-        let mut printed = Self {
-            text: print::PRELUDE.to_owned(),
-            entries: Vec::new(),
-            program: program.clone(),
-        };
+        let mut list = Vec::with_capacity(functions.len());
         for (kind, function) in functions {
             let mut entry = entry_name(name);
             match kind {
@@ -96,28 +124,42 @@ impl Printed {
                 Some(Kind::Row) => entry += "_rows",
                 Some(Kind::Cube) => entry += "_cubes",
             }
-            print::print(&mut printed.text, &entry, &function)
-                .map_err(|error| error.to_string())?;
-            printed.entries.push(Entry {
+            print::print(text, &entry, &function).map_err(|error| error.to_string())?;
+            list.push(Entry {
                 name: entry,
                 threads: function.threads,
                 kind,
             });
         }
-        Ok(printed)
+        Ok(Self {
+            program: program.clone(),
+            list,
+        })
     }
 
-    /// How launches choose among its entry points, in their order.
+    /// How launches choose among them, in their order.
     pub(crate) fn ways(self, functions: Vec<Function>, limits: Limits) -> Ways {
         Ways {
             program: self.program,
-            loaded: self.entries.into_iter().zip(functions).collect(),
+            loaded: self.list.into_iter().zip(functions).collect(),
             limits,
         }
     }
 }
 
 impl Ways {
+    /// The launch that these words, and buffers at these addresses, make of a nest.
+    pub(crate) fn launch(&self, words: &[u64], addresses: &[u64]) -> Shape {
+        let shape = Shape {
+            function: std::ptr::null_mut(),
+            cubes: [0; 3],
+            threads: [1; 3],
+            shared_bytes: 0,
+            options: CudaLaunch::default(),
+        };
+        self.shape(shape, words, addresses)
+    }
+
     /// The launch that these words, and buffers at these addresses, make of `shape`, whose cubes are those that the launch
     /// says. Allocates nothing.
     pub(crate) fn shape(&self, shape: Shape, words: &[u64], addresses: &[u64]) -> Shape {

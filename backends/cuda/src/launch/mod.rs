@@ -34,6 +34,23 @@ impl Parameters {
         }
     }
 
+    /// Those of an entry point that takes these addresses and then all words as one. The driver only reads what is there.
+    pub(crate) fn of(addresses: &[u64], words: &[u64]) -> Result<Self, Refused> {
+        let mut made = Self::new();
+        for address in addresses {
+            made.push(address)?;
+        }
+        if !words.is_empty() {
+            made.push(words)?;
+        }
+        Ok(made)
+    }
+
+    /// As the driver takes them.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut *mut c_void {
+        self.places.as_mut_ptr()
+    }
+
     /// Where each lies.
     pub(crate) fn values(&self) -> &[*mut c_void] {
         &self.places[..self.count]
@@ -104,6 +121,9 @@ impl CudaDevice {
                 "it brings {brought} parameters, and its kernel takes {taken}"
             )));
         }
+        if self.launch_product(queue, launch, kernel, &addresses, taken)? {
+            return Ok(());
+        }
         let shape = kernel.shape(cubes, launch.scalars, &addresses[..launch.bindings.len()]);
         let cubes = shape.cubes;
         if cubes.contains(&0) {
@@ -120,7 +140,11 @@ impl CudaDevice {
             )));
         }
         if let Some(task) = taken {
-            let code = (launch.kernel, kernel);
+            if !kernel.options.is_plain() {
+                // Attributes of nodes are not set here.
+                self.replays.unfit();
+            }
+            let code = (launch.kernel, kernel.parameter_bytes.as_ref());
             self.replays
                 .launch(task, code, shape, &parameters, launch.bindings);
             return Ok(());
@@ -128,7 +152,7 @@ impl CudaDevice {
         let stream = self.stream(queue);
         // SAFETY: the function is loaded; there is a value for each of its parameters, of its size
         // (`check_parameters`), read during the call.
-        let issued = unsafe { shape.issue(self.api(), stream, parameters.places.as_mut_ptr()) };
+        let issued = unsafe { shape.issue(self.api(), stream, parameters.as_mut_ptr()) };
         issued.map_err(|(call, code)| self.refusal(call, code))
     }
 

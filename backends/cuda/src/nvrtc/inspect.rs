@@ -83,7 +83,7 @@ fn source(kernel: &Kernel) -> Result<Cow<'_, str>, KernelError> {
         match source {
             Source::CudaC(text) => return Ok(Cow::Borrowed(text)),
             Source::Ir(program) => {
-                let printed = Printed::new(kernel.name(), program);
+                let printed = Printed::new(kernel.name(), program, false);
                 let printed = printed.map_err(|log| Failure::Source(log).of(kernel))?;
                 return Ok(Cow::Owned(printed.text));
             }

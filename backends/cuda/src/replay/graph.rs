@@ -101,6 +101,8 @@ impl Graph {
                     let node = set_node(set);
                     (self.api.add_set)(place, graph, first, count, &raw const node, context)
                 }
+                // A replay with one is unfit.
+                Action::Multiply(_) => return Err(Code::NOT_SUPPORTED),
             }
         };
         Code::check(answer).map(|()| node)
@@ -139,6 +141,7 @@ impl Graph {
                     let params = set_node(set);
                     (self.api.set_set)(exec, node, &raw const params, context)
                 }
+                Action::Multiply(_) => return Err(Code::NOT_SUPPORTED),
             }
         })
     }

@@ -20,8 +20,8 @@ use millstream_core::id::{Cursor, QueueId, RecordingId};
 
 use crate::device::CudaDevice;
 use crate::driver::{Class, Code, graph_api};
-use crate::kernel::CudaKernel;
 use crate::launch::{Parameters, Shape};
+use crate::product::Multiply;
 use graph::Graph;
 pub(crate) use steps::Action;
 use steps::Steps;
@@ -114,18 +114,29 @@ impl Replays {
     pub(crate) fn launch(
         &mut self,
         task: usize,
-        (code, kernel): (&BackendKernel, &CudaKernel),
+        (code, parameter_bytes): (&BackendKernel, &[usize]),
         shape: Shape,
         parameters: &Parameters,
         bindings: &[BoundSlice],
     ) {
-        self.steps.launch(task, kernel, shape, parameters, bindings);
+        let launched = (shape, parameters, parameter_bytes);
+        self.steps.launch(task, launched, bindings);
+        if self.taking.as_ref().is_some_and(|taking| taking.build) {
+            self.kernels.push(code.clone());
+        }
+    }
+
+    /// Takes a product by the library down, which no graph here can have.
+    pub(crate) fn multiply(&mut self, task: usize, multiply: Multiply, bindings: &[BoundSlice]) {
+        self.steps.multiply(task, multiply, bindings);
+        self.unfit();
+    }
+
+    /// The replay that is taken down has a step that no graph can have.
+    #[cold]
+    pub(crate) fn unfit(&mut self) {
         if let Some(taking) = &mut self.taking {
-            // Attributes of nodes are not set here.
-            taking.unfit |= !kernel.options.is_plain();
-            if taking.build {
-                self.kernels.push(code.clone());
-            }
+            taking.unfit = true;
         }
     }
 

@@ -7,8 +7,8 @@ use millstream_core::backend::BoundSlice;
 
 use crate::driver::{Api, Code};
 use crate::fill::Set;
-use crate::kernel::CudaKernel;
 use crate::launch::{PARAMETERS_INLINE, Parameters, Shape};
+use crate::product::Multiply;
 
 use super::order::Touches;
 
@@ -22,6 +22,7 @@ pub(crate) struct Steps {
     values: Vec<u64>,
     /// Where each parameter begins, in words.
     places: Vec<u32>,
+    products: Vec<Multiply>,
 }
 
 /// One call of the driver.
@@ -41,6 +42,8 @@ pub(crate) enum Action {
         bytes: usize,
     },
     Set(Set),
+    /// By the library: which of the products.
+    Multiply(usize),
 }
 
 /// A launch, and where its parameters are.
@@ -58,20 +61,19 @@ impl Steps {
         self.touches.clear();
         self.values.clear();
         self.places.clear();
+        self.products.clear();
     }
 
     /// Adds a launch with these parameters, which are copied.
     pub(crate) fn launch(
         &mut self,
         task: usize,
-        kernel: &CudaKernel,
-        shape: Shape,
-        parameters: &Parameters,
+        (shape, parameters, parameter_bytes): (Shape, &Parameters, &[usize]),
         bindings: &[BoundSlice],
     ) {
         self.touches.push(bindings);
         let first = self.places.len() as u32;
-        for (value, bytes) in parameters.values().iter().zip(&kernel.parameter_bytes) {
+        for (value, bytes) in parameters.values().iter().zip(parameter_bytes) {
             let place = self.values.len();
             self.places.push(place as u32);
             self.values.resize(place + bytes.div_ceil(8), 0);
@@ -101,6 +103,13 @@ impl Steps {
     ) {
         self.touches.push(bindings);
         self.list.push(Step { task, action });
+    }
+
+    /// Adds a product by the library.
+    pub(crate) fn multiply(&mut self, task: usize, multiply: Multiply, bindings: &[BoundSlice]) {
+        let action = Action::Multiply(self.products.len());
+        self.products.push(multiply);
+        self.push(task, action, bindings);
     }
 
     /// Where the parameters of a call lie.
@@ -176,6 +185,10 @@ impl Steps {
                     answered("cuMemcpyDtoDAsync", (api.copy)(*to, *from, *bytes, stream))
                 }
                 Action::Set(set) => set.issue(api, stream),
+                Action::Multiply(product) => {
+                    let issued = self.products[*product].issue(stream);
+                    issued.map_err(|status| ("cublasLtMatmul", status.code()))
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ mod close;
 mod geometry;
 mod graphs;
 mod hand;
+mod library;
 mod nests;
 mod products;
 mod results;

@@ -1,9 +1,10 @@
-//! Products of matrices by tiles.
+//! Products of matrices, by tiles and by the library.
 
 use millstream_ir::{DType, Matmul, Nest, Program};
 use rstest::rstest;
 
 use crate::close::assert_close;
+use crate::library::library;
 use crate::support::{Gpu, elements};
 use millstream_tile::naive::{self, Datum};
 
@@ -96,6 +97,7 @@ fn a_product_is_that_of_its_matrices(
         DType::U8
     )]
     dtype: DType,
+    #[values(u64::MAX, 0)] library_from: u64,
 ) {
     let [m, n, k] = shape.lens;
     let lhs = elements(dtype, 2 + shape.batch * m * k, 1, false);
@@ -107,16 +109,23 @@ fn a_product_is_that_of_its_matrices(
         batch: 1,
         epilogue: None,
     };
-    let gpu = Gpu::new(3);
+    let gpu = Gpu::with(3, |cuda| cuda.library_products_from(library_from));
+    let before = library().products();
     let program = Program::Matmul(matmul);
     let made = gpu.run(program, 1, &[lhs, rhs, out], &shape.words());
     assert_close("product", dtype, &made[2], &expected);
+    let by_library = library_from == 0 && dtype.is_float() && k > 0;
+    assert_eq!(library().products() - before, u64::from(by_library));
     gpu.close();
+    assert_eq!(library().living(), 0, "what the library made is ended");
 }
 
 /// The epilogue sees each element as it would lie in memory, and works in place.
 #[rstest]
-fn an_epilogue_is_done_to_each_element(#[values(DType::F32, DType::F16)] dtype: DType) {
+fn an_epilogue_is_done_to_each_element(
+    #[values(DType::F32, DType::F16)] dtype: DType,
+    #[values(u64::MAX, 0)] library_from: u64,
+) {
     let shape = turned(2, [33, 70, 20]);
     let [m, n, k] = shape.lens;
     let nest = format!(
@@ -144,7 +153,7 @@ fn an_epilogue_is_done_to_each_element(#[values(DType::F32, DType::F16)] dtype: 
     };
     let out = vec![0; expected[0].len()];
     let words = [shape.words(), words].concat();
-    let gpu = Gpu::new(4);
+    let gpu = Gpu::with(4, |cuda| cuda.library_products_from(library_from));
     let made = gpu.run(Program::Matmul(matmul), 1, &[lhs, rhs, out, bias], &words);
     assert_close("product", dtype, &made[2], &expected[0]);
     gpu.close();

@@ -61,11 +61,17 @@ handles!(
 
 impl Gpu {
     pub(crate) fn new(seed: u64) -> Self {
+        Self::with(seed, |cuda| cuda)
+    }
+
+    /// With other options than those of the others.
+    pub(crate) fn with(seed: u64, options: impl FnOnce(Cuda) -> Cuda) -> Self {
+        let chosen = options(Cuda::ordinal(0).queues(1));
         let session = Session::begin(seed).unwrap_or_else(|error| panic!("{error}"));
         let options =
             DeviceOptions::default().memory(MemoryOptions::default().page_bytes(256 << 10));
         // The fake takes PTX alone.
-        let cuda = Cuda::ordinal(0).queues(1).compile_to_ptx(true);
+        let cuda = chosen.compile_to_ptx(true);
         let device = Device::open_with(cuda, options).unwrap();
         let client = device.client();
         Self {
@@ -123,6 +129,11 @@ impl Gpu {
         let read = bytes.iter().map(|handle| self.stream.read(handle).wait());
         read.collect::<Result<_, _>>()
             .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What the driver was told and did.
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
     }
 
     /// The last launch, as the driver was told of it.

@@ -1,0 +1,277 @@
+//! The library's functions, as its header declares them.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::described::{
+    EXECUTION_FAILED, INVALID_VALUE, LIVING, Layout, NOT_INITIALIZED, NOT_SUPPORTED, Operation,
+    Preference, SUCCESS, end, fit, make,
+};
+use crate::kernel::{Driver, THREADS, entry, ptx};
+
+/// What a test has said; read by whoever calls next, so that no order is needed.
+static REFUSED: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+static PRODUCTS: AtomicU64 = AtomicU64::new(0);
+
+/// A library of a context (`cublasLtHandle_t`).
+pub(crate) struct Handle {
+    driver: Driver,
+    module: u64,
+}
+
+/// `cublasLtMatmulHeuristicResult_t`
+#[repr(C)]
+pub(crate) struct Found {
+    algorithm: [u64; 8],
+    workspace_bytes: usize,
+    state: u32,
+    waves: f32,
+    reserved: [c_int; 4],
+}
+
+/// Bytes that an algorithm of this library works in, where it may.
+const WORKSPACE_BYTES: u64 = 1024;
+
+/// What an algorithm is for: it is refused for anything else.
+fn seal(operation: &Operation, layouts: [&Layout; 4]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (operation.compute, operation.turned).hash(&mut hasher);
+    for of in layouts {
+        (of.data, of.rows, of.columns, of.step, of.batch, of.stride).hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+fn refused(index: usize) -> Result<(), u32> {
+    match REFUSED[index].load(Ordering::Relaxed) {
+        SUCCESS => Ok(()),
+        status => Err(status),
+    }
+}
+
+fn status(done: Result<(), u32>) -> u32 {
+    done.err().unwrap_or(SUCCESS)
+}
+
+macro_rules! functions {
+    ($($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> u32 $body:block)*) => {
+        $(
+            $(#[$about])*
+            /// # Safety
+            /// As of C: handles are of this library and live, places for answers are there.
+            #[unsafe(no_mangle)]
+            pub(crate) unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
+                // SAFETY: the caller's promise.
+                unsafe { $body }
+            }
+        )*
+    };
+}
+
+functions! {
+    fn cublasLtCreate(place: *mut *mut Handle) -> u32 {
+        let made = Driver::find().and_then(|driver| {
+            let module = driver.module(&ptx())?;
+            Some(Handle { driver, module })
+        });
+        match made {
+            Some(handle) => make(place, handle),
+            None => NOT_INITIALIZED,
+        }
+    }
+
+    fn cublasLtDestroy(handle: *mut Handle) -> u32 {
+        let Some(library) = handle.as_ref() else {
+            return INVALID_VALUE;
+        };
+        library.driver.end(library.module);
+        end(handle)
+    }
+
+    fn cublasLtMatmulDescCreate(place: *mut *mut Operation, compute: u32, scale: u32) -> u32 {
+        make(place, Operation { compute, scale, turned: [false; 2] })
+    }
+
+    fn cublasLtMatmulDescDestroy(operation: *mut Operation) -> u32 { end(operation) }
+
+    fn cublasLtMatmulDescSetAttribute(
+        operation: *mut Operation, attribute: u32, value: *const c_void, bytes: usize,
+    ) -> u32 {
+        match (operation.as_mut(), attribute, bytes) {
+            // `TRANSA` and `TRANSB`, as `cublasOperation_t`; conjugates are no reals' business.
+            (Some(operation), 3 | 4, 4) => match value.cast::<i32>().read_unaligned() {
+                turn @ (0 | 1) => {
+                    operation.turned[attribute as usize - 3] = turn == 1;
+                    SUCCESS
+                }
+                _ => NOT_SUPPORTED,
+            },
+            _ => INVALID_VALUE,
+        }
+    }
+
+    fn cublasLtMatrixLayoutCreate(
+        place: *mut *mut Layout, data: u32, rows: u64, columns: u64, step: i64,
+    ) -> u32 {
+        make(place, Layout { data, rows, columns, step, batch: 1, stride: 0 })
+    }
+
+    fn cublasLtMatrixLayoutDestroy(layout: *mut Layout) -> u32 { end(layout) }
+
+    fn cublasLtMatrixLayoutSetAttribute(
+        layout: *mut Layout, attribute: u32, value: *const c_void, bytes: usize,
+    ) -> u32 {
+        match (layout.as_mut(), attribute, bytes) {
+            (Some(layout), 5, 4) => layout.batch = value.cast::<i32>().read_unaligned(),
+            (Some(layout), 6, 8) => layout.stride = value.cast::<i64>().read_unaligned(),
+            _ => return INVALID_VALUE,
+        }
+        SUCCESS
+    }
+
+    fn cublasLtMatmulPreferenceCreate(place: *mut *mut Preference) -> u32 {
+        make(place, Preference::default())
+    }
+
+    fn cublasLtMatmulPreferenceDestroy(preference: *mut Preference) -> u32 { end(preference) }
+
+    fn cublasLtMatmulPreferenceSetAttribute(
+        preference: *mut Preference, attribute: u32, value: *const c_void, bytes: usize,
+    ) -> u32 {
+        match (preference.as_mut(), attribute, bytes) {
+            (Some(preference), 1, 8) => preference.workspace_bytes = value.cast::<u64>().read_unaligned(),
+            (Some(preference), 5..=8, 4) => {
+                preference.alignment[attribute as usize - 5] = value.cast::<u32>().read_unaligned();
+            }
+            _ => return INVALID_VALUE,
+        }
+        SUCCESS
+    }
+
+    fn cublasLtMatmulAlgoGetHeuristic(
+        handle: *mut Handle, operation: *const Operation, a: *const Layout, b: *const Layout, c: *const Layout,
+        d: *const Layout, preference: *const Preference, wanted: c_int, found: *mut Found, count: *mut c_int,
+    ) -> u32 {
+        let (Some(operation), Some(preference)) = (operation.as_ref(), preference.as_ref()) else {
+            return INVALID_VALUE;
+        };
+        let (Some(a), Some(b), Some(c), Some(d)) = (a.as_ref(), b.as_ref(), c.as_ref(), d.as_ref()) else {
+            return INVALID_VALUE;
+        };
+        if handle.is_null() || wanted < 1 || found.is_null() || count.is_null() {
+            return INVALID_VALUE;
+        }
+        status(refused(1).and_then(|()| fit(operation, [a, b, c, d])).map(|_| {
+            let workspace = preference.workspace_bytes.min(WORKSPACE_BYTES);
+            let [of_a, of_b, _, of_d] = preference.alignment.map(u64::from);
+            let sealed = seal(operation, [a, b, c, d]);
+            found.write(Found {
+                algorithm: [sealed, of_a, of_b, of_d, workspace, 0, 0, 0],
+                workspace_bytes: workspace as usize,
+                state: SUCCESS,
+                waves: 1.0,
+                reserved: [0; 4],
+            });
+            count.write(1);
+        }))
+    }
+
+    fn cublasLtMatmul(
+        handle: *mut Handle, operation: *const Operation, alpha: *const c_void, a: u64, of_a: *const Layout,
+        b: u64, of_b: *const Layout, beta: *const c_void, c: u64, of_c: *const Layout, d: u64, of_d: *const Layout,
+        algorithm: *const [u64; 8], workspace: u64, workspace_bytes: usize, stream: u64,
+    ) -> u32 {
+        let (Some(library), Some(operation), Some(algorithm)) =
+            (handle.as_ref(), operation.as_ref(), algorithm.as_ref())
+        else {
+            return INVALID_VALUE;
+        };
+        let (Some(of_a), Some(of_b), Some(of_c), Some(of_d)) =
+            (of_a.as_ref(), of_b.as_ref(), of_c.as_ref(), of_d.as_ref())
+        else {
+            return INVALID_VALUE;
+        };
+        let one = match operation.scale {
+            1 => (alpha.cast::<f64>().read(), beta.cast::<f64>().read()) == (1.0, 0.0),
+            _ => (alpha.cast::<f32>().read(), beta.cast::<f32>().read()) == (1.0, 0.0),
+        };
+        let [sealed, align_a, align_b, align_d, works_in, ..] = *algorithm;
+        let aligned = [(a, align_a), (b, align_b), (d, align_d)];
+        let fits = sealed == seal(operation, [of_a, of_b, of_c, of_d])
+            && aligned.iter().all(|(address, to)| address.is_multiple_of((*to).max(1)))
+            && workspace_bytes as u64 >= works_in
+            && (works_in == 0 || workspace != 0)
+            && c == d;
+        if !fits {
+            return INVALID_VALUE;
+        }
+        if !one {
+            return NOT_SUPPORTED;
+        }
+        status(refused(0).and_then(|()| fit(operation, [of_a, of_b, of_c, of_d])).and_then(|lens| {
+            let [rows, columns, depth, batch] = lens;
+            let go = |of: &Layout, turned: bool| match turned {
+                true => [of.step as u64, 1],
+                false => [1, of.step as u64],
+            };
+            let ([a_row, a_depth], [b_depth, b_column]) =
+                (go(of_a, operation.turned[0]), go(of_b, operation.turned[1]));
+            let workspace = if works_in > 0 { workspace } else { 0 };
+            let values = [
+                a, b, d, workspace, rows, columns, depth, batch, a_row, a_depth, of_a.stride as u64, b_depth,
+                b_column, of_b.stride as u64, of_d.step as u64, of_d.stride as u64,
+            ];
+            let elements = rows * columns * batch;
+            let blocks = u32::try_from(elements.div_ceil(u64::from(THREADS))).map_err(|_| NOT_SUPPORTED)?;
+            let name = entry(of_d.data).ok_or(NOT_SUPPORTED)?;
+            let function = library.driver.entry(library.module, name).ok_or(EXECUTION_FAILED)?;
+            match library.driver.launch(function, blocks, &values, stream) {
+                0 => {
+                    PRODUCTS.fetch_add(1, Ordering::Relaxed);
+                    Ok(())
+                }
+                _ => Err(EXECUTION_FAILED),
+            }
+        }))
+    }
+}
+
+/// 13.0.0, as the real one counts.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cublasLtGetVersion() -> usize {
+    130_000
+}
+
+/// The name of a status, of those that come up here.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn cublasLtGetStatusString(status: u32) -> *const c_char {
+    let text = match status {
+        SUCCESS => c"CUBLAS_STATUS_SUCCESS",
+        NOT_INITIALIZED => c"CUBLAS_STATUS_NOT_INITIALIZED",
+        INVALID_VALUE => c"CUBLAS_STATUS_INVALID_VALUE",
+        EXECUTION_FAILED => c"CUBLAS_STATUS_EXECUTION_FAILED",
+        NOT_SUPPORTED => c"CUBLAS_STATUS_NOT_SUPPORTED",
+        _ => return std::ptr::null(),
+    };
+    text.as_ptr()
+}
+
+/// See [`crate::Lt::products`].
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn fake_cublaslt_products() -> u64 {
+    PRODUCTS.load(Ordering::Relaxed)
+}
+
+/// See [`crate::Lt::living`].
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn fake_cublaslt_living() -> i64 {
+    LIVING.load(Ordering::Relaxed)
+}
+
+/// See [`crate::Lt::refuse`].
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn fake_cublaslt_refuse(product: u32, algorithm: u32) {
+    REFUSED[0].store(product, Ordering::Relaxed);
+    REFUSED[1].store(algorithm, Ordering::Relaxed);
+}
