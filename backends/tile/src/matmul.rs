@@ -23,8 +23,12 @@ use crate::number::Number;
 use crate::scratch::Scratch;
 use crate::space::Axes;
 
-/// Rows of a block: enough that packing the other matrix anew for each is little beside the product.
+/// Rows of a block, at least: what threads share.
 const BLOCK_ROWS: usize = 256;
+
+/// Blocks that are one product where a thread has several: the other matrix is packed once for all of them, which for a single one
+/// takes a sixth of the time. With more, what comes out leaves the cache before its epilogue.
+const BLOCKS_AT_ONCE: usize = 8;
 
 /// Multiplications that one thread does in a nanosecond, about.
 const PER_NS: u64 = 64;
@@ -95,14 +99,23 @@ impl MatmulCode {
             return Ok(());
         };
         let batches: usize = product.batch.iter().map(|len| *len as usize).product();
-        let blocks = product.m.div_ceil(BLOCK_ROWS);
+        // The last one takes what is left: `gemm` has other ways for few rows, and what comes out must not depend on how blocks are
+        // put together.
+        let blocks = (product.m / BLOCK_ROWS).max(1);
+        // So has it for one column.
+        let at_once = if product.n > 1 { BLOCKS_AT_ONCE } else { 1 };
         let work = |pieces: Range<u64>| {
-            for piece in pieces {
-                let (batch, block) = (piece as usize / blocks, piece as usize % blocks);
-                let start = block * BLOCK_ROWS;
-                let rows = start..product.m.min(start + BLOCK_ROWS);
+            let (mut piece, end) = (pieces.start as usize, pieces.end as usize);
+            while piece < end {
+                let (batch, block) = (piece / blocks, piece % blocks);
+                let count = (end - piece).min(blocks - block).min(at_once);
+                let rows_end = match block + count == blocks {
+                    true => product.m,
+                    false => (block + count) * BLOCK_ROWS,
+                };
                 // SAFETY: the launch was checked; each piece comes once; the caller's promises.
-                unsafe { self.piece(&product, batch, rows) };
+                unsafe { self.piece(&product, batch, block * BLOCK_ROWS..rows_end) };
+                piece += count;
             }
         };
         let multiplications = batches * product.m * product.n * product.k.max(1);

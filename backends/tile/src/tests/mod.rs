@@ -10,7 +10,7 @@ use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store,
 use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
 
 use crate::level::Level as Processor;
-use crate::{Alone, Code, RunError, naive};
+use crate::{Alone, Code, RunError, Team, naive};
 
 /// Builds a nest by hand.
 #[derive(Clone, Debug, Default)]
@@ -181,6 +181,16 @@ pub(crate) fn run_code(
     same: &[usize],
     words: &[u64],
 ) -> Result<Vec<Vec<u8>>, RunError> {
+    run_code_by(code, buffers, same, words, &mut Alone)
+}
+
+pub(crate) fn run_code_by(
+    code: &Code,
+    buffers: &[Vec<u8>],
+    same: &[usize],
+    words: &[u64],
+    team: &mut dyn Team,
+) -> Result<Vec<Vec<u8>>, RunError> {
     let mut memory: Vec<Vec<u64>> = buffers.iter().map(|bytes| aligned(bytes)).collect();
     let pointers: Vec<*mut u64> = memory.iter_mut().map(Vec::as_mut_ptr).collect();
     let place = |index: usize| same.get(index).copied().unwrap_or(index);
@@ -191,7 +201,7 @@ pub(crate) fn run_code(
         })
         .collect();
     // SAFETY: the memory is this test's own.
-    unsafe { code.run(&views, words, &mut Alone) }?;
+    unsafe { code.run(&views, words, team) }?;
     let bytes = |index: usize| {
         let all = memory[place(index)]
             .iter()
@@ -244,10 +254,27 @@ pub(crate) fn check_within(
     naive::run(nest, &mut expected, words);
     for level in levels() {
         let code = Code::compile_for(&Program::Nest(nest.clone()), level).expect("fits");
+        // The first time over tiles, then with machine code.
         let found = run_code(&code, &given, same, words).expect("runs");
+        let again = run_code(&code, &given, same, words).expect("runs");
         for store in &nest.stores {
             let buffer = usize::from(nest.accesses[usize::from(store.access)].buffer);
             let dtype = nest.buffers[buffer].dtype;
+            let both = found[buffer]
+                .chunks(dtype.size())
+                .zip(again[buffer].chunks(dtype.size()));
+            for (index, (found, again)) in both.enumerate() {
+                let is_nan = |bytes| match naive::read(dtype, bytes) {
+                    naive::Datum::Float(x) => x.is_nan(),
+                    _ => false,
+                };
+                assert!(
+                    found == again || (is_nan(found) && is_nan(again)),
+                    "element {index} of buffer {buffer} at {level:?}: {:?}, and by machine code {:?}\n{nest}words {words:?}",
+                    naive::read(dtype, found),
+                    naive::read(dtype, again),
+                );
+            }
             let both = expected[buffer]
                 .chunks(dtype.size())
                 .zip(found[buffer].chunks(dtype.size()));
