@@ -9,13 +9,14 @@ use millstream_ir::Nest;
 use millstream_ir::nest::Stride;
 
 use crate::COST_UNIT;
-use crate::build::{Unfit, build};
+use crate::build::Unfit;
 use crate::code::{Alone, RunError, Team};
 use crate::launch::{Launch, Window, resolve};
 use crate::level::Level;
 use crate::machine::{Job, Machine};
 use crate::misfit::Misfit;
 use crate::plan::{Plan, Template};
+use crate::plans::Plans;
 use crate::scratch::Scratch;
 use crate::tiles::Tiles;
 
@@ -25,9 +26,7 @@ pub(crate) struct NestCode {
     /// Its own in this process, and not 0.
     id: u64,
     nest: Nest,
-    /// One for a nest without inner axes. Else two by rows and two by columns, of each what is needed again is kept in the
-    /// first, and computed again in the second.
-    plans: Vec<Plan>,
+    plans: Plans,
 }
 
 /// Launches that a thread remembers: a loop over a handful of kernels finds each of them as it was.
@@ -53,8 +52,9 @@ struct Prepared {
 /// How a launch is run.
 #[derive(Clone, Copy, Default)]
 struct Cut {
-    /// Which plan.
+    /// Which plan, and whether it is the one with machine code.
     plan: usize,
+    fuses: bool,
     tiles: Tiles,
     kept_lanes: usize,
     /// Rows, or tiles, of the whole launch and of a piece of it.
@@ -80,9 +80,11 @@ impl Prepared {
         self.of = 0;
         let launch = &mut self.launch;
         let chosen = code.choose(launch, words);
-        let plan = &code.plans[chosen];
+        let elements = launch.outer.total * launch.inner.total.max(1);
+        let fuses = code.plans.fuses(elements);
+        let plan = code.plans.plan(&code.nest, chosen, fuses);
         launch.prepare(&code.nest, plan, views, words, window)?;
-        let (tiles, kept_lanes) = cut(plan, launch);
+        let (tiles, kept_lanes) = cut(plan, &code.plans.over_tiles()[chosen], launch);
         launch.settle_direct(plan, &tiles);
         let rows = match plan.template {
             Template::Row => launch.outer.total,
@@ -95,6 +97,7 @@ impl Prepared {
         };
         self.cut = Cut {
             plan: chosen,
+            fuses,
             tiles,
             kept_lanes,
             rows,
@@ -128,24 +131,13 @@ impl NestCode {
         if axes > crate::AXES_MAX {
             return Err(Unfit::Axes(axes));
         }
-        let templates: &[(Template, bool)] = match nest.inner {
-            0 => &[(Template::Flat, false)],
-            _ => &[
-                (Template::Row, true),
-                (Template::Row, false),
-                (Template::Column, true),
-                (Template::Column, false),
-            ],
-        };
-        let plans = templates.iter();
-        let plans = plans.map(|(template, keeps)| build(nest, *template, *keeps, level));
         /// The next one's.
         static ID: AtomicU64 = AtomicU64::new(1);
         Ok(Self {
             // Relaxed: they only have to differ.
             id: ID.fetch_add(1, Ordering::Relaxed),
             nest: nest.clone(),
-            plans: plans.collect::<Result<_, _>>()?,
+            plans: Plans::of(nest, level)?,
         })
     }
 
@@ -191,7 +183,9 @@ impl NestCode {
         window: Option<Window>,
         team: &mut dyn Team,
     ) -> Result<(), RunError> {
-        if !prepared.is_for(self.id, views, words, window) {
+        let is_known = prepared.is_for(self.id, views, words, window);
+        let is_settled = prepared.cut.fuses || !self.plans.fuses(0);
+        if !is_known || !is_settled {
             prepared.of = 0;
             if !prepared.launch.measure(&self.nest, views, words)? {
                 return Ok(());
@@ -199,7 +193,8 @@ impl NestCode {
             prepared.prepare(self, views, words, window)?;
         }
         let (launch, cut) = (&prepared.launch, prepared.cut);
-        let plan = &self.plans[cut.plan];
+        let plan = self.plans.plan(&self.nest, cut.plan, cut.fuses);
+        self.plans.ran();
         let job = Job {
             nest: &self.nest,
             plan,
@@ -230,7 +225,7 @@ impl NestCode {
 
     /// The plan that suits a launch best.
     fn choose(&self, launch: &Launch, words: &[u64]) -> usize {
-        let [row, _, column, _] = &self.plans[..] else {
+        let [row, _, column, _] = self.plans.over_tiles() else {
             return 0;
         };
         let (rows, len) = (launch.outer.total, launch.inner.total);
@@ -294,8 +289,8 @@ const STRIDED_COST: usize = 16;
 /// Lanes of a tile of columns, at most.
 const COLUMN_LANES: usize = 512;
 
-/// How the lanes of a launch are cut into tiles, and lanes of what is kept.
-fn cut(plan: &Plan, launch: &Launch) -> (Tiles, usize) {
+/// How the lanes of a launch are cut into tiles, and lanes of what is kept. Rows are cut as they would be over tiles.
+fn cut(plan: &Plan, over_tiles: &Plan, launch: &Launch) -> (Tiles, usize) {
     let unit = (plan.unit as usize).max(1);
     match plan.template {
         Template::Flat => {
@@ -303,6 +298,7 @@ fn cut(plan: &Plan, launch: &Launch) -> (Tiles, usize) {
             (Tiles::of(&launch.outer, lanes), 0)
         }
         Template::Row => {
+            let unit = (over_tiles.unit as usize).max(1);
             let lanes = (ROW_TILE_BYTES / unit / 64 * 64).clamp(512, 4096);
             (
                 Tiles::of(&launch.inner, lanes),

@@ -171,3 +171,17 @@ pub(crate) struct Plan {
     /// About what an element costs, in 1 / `COST_UNIT` nanoseconds.
     pub(crate) cost: u64,
 }
+
+impl Plan {
+    /// Is any of it machine code?
+    pub(crate) fn is_fused(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self
+            .passes
+            .iter()
+            .flat_map(|pass| &pass.body)
+            .any(|instruction| matches!(instruction, Instruction::Fused(_)));
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+}

@@ -5,6 +5,8 @@
 
 #![allow(missing_docs, reason = "a bench has no users")]
 
+mod hand;
+
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -140,90 +142,6 @@ fn layer_norm() -> Code {
     draft.store(shifted, &ROW)
 }
 
-/// The loops as one would write them for this processor; unsafe, as they need its instructions.
-mod hand {
-    const ROUND: f32 = 12_582_912.0;
-
-    #[inline(always)]
-    fn exp(x: f32) -> f32 {
-        let x = if x < -87.3 { -87.3 } else { x };
-        let x = if x > 88.3 { 88.3 } else { x };
-        let t = x.mul_add(std::f32::consts::LOG2_E, ROUND);
-        let n = t - ROUND;
-        let f = n.mul_add(-0.693_359_4, x);
-        let f = n.mul_add(2.121_944_4e-4, f);
-        let mut p = 1.987_569_1e-4_f32;
-        for c in [
-            1.398_199_9e-3,
-            8.333_452e-3,
-            4.166_579_6e-2,
-            1.666_666_5e-1,
-            0.5,
-        ] {
-            p = p.mul_add(f, c);
-        }
-        (p.mul_add(f * f, f) + 1.0) * f32::from_bits((t.to_bits() << 23).wrapping_add(0x3f80_0000))
-    }
-
-    macro_rules! both {
-        ($($name:ident($($a:ident: $t:ty),*) $body:block)*) => {$(
-            #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl"))]
-            pub(super) unsafe fn $name($($a: $t),*) $body
-        )*};
-    }
-
-    both! {
-        chain(a: &[f32], b: &[f32], c: &[f32], out: &mut [f32]) {
-            for (((out, a), b), c) in out.iter_mut().zip(a).zip(b).zip(c) {
-                *out = exp(a * b + c);
-            }
-        }
-        gelu(x: &[f32], _b: &[f32], _c: &[f32], out: &mut [f32]) {
-            for (out, x) in out.iter_mut().zip(x) {
-                *out = x / (1.0 + exp((x * x * x).mul_add(0.044715, *x) * -1.595_769));
-            }
-        }
-        softmax(x: &[f32], _b: &[f32], _c: &[f32], out: &mut [f32]) {
-            for (x, out) in x.chunks(1024).zip(out.chunks_mut(1024)) {
-                let mut greatest = [f32::NEG_INFINITY; 64];
-                for block in x.as_chunks::<64>().0 {
-                    for (greatest, x) in greatest.iter_mut().zip(block) {
-                        *greatest = if x > greatest { *x } else { *greatest };
-                    }
-                }
-                let greatest = greatest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                let mut sums = [0_f32; 64];
-                for (out, x) in out.as_chunks_mut::<64>().0.iter_mut().zip(x.as_chunks::<64>().0) {
-                    for lane in 0..64 {
-                        let power = exp(x[lane] - greatest);
-                        out[lane] = power;
-                        sums[lane] += power;
-                    }
-                }
-                let inverse = 1.0 / sums.iter().sum::<f32>();
-                out.iter_mut().for_each(|out| *out *= inverse);
-            }
-        }
-        layer_norm(x: &[f32], scale: &[f32], shift: &[f32], out: &mut [f32]) {
-            for (x, out) in x.chunks(1024).zip(out.chunks_mut(1024)) {
-                let (mut sums, mut squares) = ([0_f32; 64], [0_f32; 64]);
-                for block in x.as_chunks::<64>().0 {
-                    for lane in 0..64 {
-                        sums[lane] += block[lane];
-                        squares[lane] = block[lane].mul_add(block[lane], squares[lane]);
-                    }
-                }
-                let mean = sums.iter().sum::<f32>() / 1024.0;
-                let variance = squares.iter().sum::<f32>() / 1024.0 - mean * mean;
-                let inverse = 1.0 / (variance + 1e-5).sqrt();
-                for (((out, x), scale), shift) in out.iter_mut().zip(x).zip(scale).zip(shift) {
-                    *out = ((x - mean) * inverse).mul_add(*scale, *shift);
-                }
-            }
-        }
-    }
-}
-
 /// Elements of a line of the cache.
 const LINE: usize = 16;
 
@@ -291,6 +209,57 @@ fn row(name: &str, code: &Code, hand: Hand, lens: [usize; 4], words: &[u64], tim
     );
 }
 
+/// How long ten operations take to be compiled, and then their first launches: over tiles, and with machine code.
+fn compiling() {
+    const LEN: usize = 1000;
+    let mut memory = [[0.5_f32; LEN]; 4];
+    let views = memory.each_mut().map(|memory| NativeView {
+        pointer: memory.as_mut_ptr().cast(),
+        bytes: 4 * LEN as u64,
+    });
+    let mut times = [Vec::new(), Vec::new(), Vec::new(), Vec::new()];
+    for _ in 0..300 {
+        let start = Instant::now();
+        let code = ten();
+        times[0].push(start.elapsed());
+        for times in &mut times[1..] {
+            let start = Instant::now();
+            // SAFETY: the memory is this bench's own; what is written is read by nobody else.
+            unsafe { code.run(black_box(&views), &[LEN as u64], &mut Alone) }.expect("it fits");
+            times.push(start.elapsed());
+        }
+    }
+    let [compiled, first, second, third] = times.map(|mut all| {
+        all.sort();
+        all[all.len() / 2].as_secs_f64() * 1e6
+    });
+    println!(
+        "ten nodes: compiled in {compiled:.1} us, launched in {first:.1}, {second:.1}, {third:.1} us"
+    );
+}
+
+/// As in the bench beside other libraries.
+fn ten() -> Code {
+    let mut draft = Draft::new(1, 0, 1);
+    let [a, b, c] = [0; 3].map(|_| draft.load(&ONE));
+    let [half, least, most] = [0.5, -4.0, 4.0].map(|value| draft.constant(value));
+    let mut last = draft.binary(BinaryOp::Mul, a, b);
+    for (op, other) in [
+        (BinaryOp::Add, c),
+        (BinaryOp::Mul, half),
+        (BinaryOp::Sub, a),
+        (BinaryOp::Max, least),
+        (BinaryOp::Min, most),
+    ] {
+        last = draft.binary(op, last, other);
+    }
+    last = draft.value(Op::Unary(UnaryOp::Exp, last));
+    for (op, other) in [(BinaryOp::Mul, b), (BinaryOp::Add, c), (BinaryOp::Mul, a)] {
+        last = draft.binary(op, last, other);
+    }
+    draft.store(last, &ONE)
+}
+
 fn main() {
     #[cfg(target_arch = "x86_64")]
     if !std::arch::is_x86_feature_detected!("avx512f") {
@@ -321,6 +290,7 @@ fn main() {
         &[1 << 16],
         50,
     );
+    compiling();
     let million = 1 << 20;
     row(
         "softmax 1024 x 1024",
@@ -329,6 +299,29 @@ fn main() {
         [million, 0, 0, million],
         &[1024, 1024, 1024],
         10,
+    );
+    row(
+        "softmax 64 x 1024",
+        &softmax,
+        hand::softmax,
+        [1 << 16, 0, 0, 1 << 16],
+        &[64, 1024, 1024],
+        100,
+    );
+    let words = [
+        64,
+        1024,
+        1024,
+        u64::from(1024_f32.to_bits()),
+        u64::from(1e-5_f32.to_bits()),
+    ];
+    row(
+        "layer norm 64 x 1024",
+        &norm,
+        hand::layer_norm,
+        [1 << 16, 1024, 1024, 1 << 16],
+        &words,
+        100,
     );
     let words = [
         1024,

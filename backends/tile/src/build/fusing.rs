@@ -65,6 +65,9 @@ mod here {
             roots: &[ValueId],
             reduces: &[usize],
         ) -> Arranged {
+            if !self.fuses || !fuse::is_for(self.level) {
+                return Arranged { body, fused: None };
+            }
             let mut fits = vec![false; self.nest.values.len()];
             for &id in &body {
                 fits[usize::from(id)] = self.can_be_fused(id);
@@ -116,7 +119,7 @@ mod here {
             let fitting = |id: &&ValueId| fits[usize::from(**id)];
             let count = body.iter().filter(fitting).count();
             let folds = reduces.iter().filter(|value| self.can_be_folded(**value));
-            fuse::is_for(self.level) && (count >= OPERATIONS_MIN || folds.count() > 0)
+            count >= OPERATIONS_MIN || folds.count() > 0
         }
 
         /// Can a loop do this reduction, if what is reduced is there?

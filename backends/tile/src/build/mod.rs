@@ -26,15 +26,18 @@ use fusing::{Arranged, Reduces};
 use shape::{Class, Shape};
 use slots::Slots;
 
-/// Compiles a nest that was checked. `keeps`: is what a later pass needs kept, rather than computed again?
+/// Compiles a nest that was checked. `keeps`: is what a later pass needs kept, rather than computed again? `fuses`: does what can
+/// be machine code become it?
 pub(crate) fn build(
     nest: &Nest,
     template: Template,
     keeps: bool,
     level: Level,
+    fuses: bool,
 ) -> Result<Plan, Unfit> {
     let shape = Shape::of(nest);
     let mut builder = Builder::new(nest, &shape, template, keeps, level);
+    builder.fuses = fuses;
     builder.scalars();
     builder.outer_values(0)?;
     for pass in 0..shape.passes {
@@ -50,6 +53,12 @@ struct Builder<'a> {
     shape: &'a Shape,
     keeps: bool,
     level: Level,
+    /// Does what can be machine code become it?
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "there is none for this processor")
+    )]
+    fuses: bool,
     plan: Plan,
     slots: Slots,
     /// Where each value is, if it is anywhere yet.
@@ -97,6 +106,7 @@ impl<'a> Builder<'a> {
             shape,
             keeps,
             level,
+            fuses: false,
             plan,
             slots,
             places: vec![None; nest.values.len()],

@@ -1,9 +1,10 @@
 //! Nests with inner axes.
 
 use millstream_ir::nest::{BufferMode, Level, Op, Scatter, Stride};
-use millstream_ir::{BinaryOp, DType, ReduceOp, UnaryOp};
+use millstream_ir::{BinaryOp, DType, Program, ReduceOp, UnaryOp};
 
-use super::{Draft, check, check_within, elements};
+use super::{Draft, check, check_within, elements, levels, run_code};
+use crate::Code;
 
 const ROW: [Stride; 2] = [Stride::Word(2), Stride::One];
 const ROWS: [Stride; 2] = [Stride::One, Stride::Zero];
@@ -216,5 +217,36 @@ fn values_of_a_row_are_reduced_and_stored_for_each_element() {
             vec![0; rows as usize * 4],
         ];
         check(&draft.0, &buffers, &[rows, len, len]);
+    }
+}
+
+#[test]
+fn a_long_row_is_summed_alike_over_tiles_and_by_machine_code() {
+    // So many values at once that a tile of registers is shorter than the row, which machine code would take whole.
+    let mut draft = Draft::new(1, 1);
+    let row = Stride::Word(draft.word());
+    let x = draft.load(DType::F32, &[row, Stride::One]);
+    let scaled: Vec<u16> = (1..13)
+        .map(|factor| {
+            let bits = (0.1 * factor as f32).to_bits();
+            let factor = draft.value(DType::F32, Op::Const(bits.into()));
+            draft.binary(BinaryOp::Mul, x, factor)
+        })
+        .collect();
+    let sum = scaled.into_iter().rev();
+    let sum = sum.reduce(|sum, value| draft.binary(BinaryOp::Add, sum, value));
+    let total = draft.reduce(ReduceOp::Sum, sum.expect("twelve"));
+    draft.store(Level::Outer, total, &ROWS);
+    let len = 4000;
+    let buffers = [
+        elements(DType::F32, 2 * len, 3, false),
+        elements(DType::F32, 2, 0, false),
+    ];
+    for level in levels() {
+        let code = Code::compile_for(&Program::Nest(draft.0.clone()), level).expect("fits");
+        let words = [2, len as u64, len as u64];
+        let run = || run_code(&code, &buffers, &[], &words).expect("runs");
+        let (over_tiles, by_code) = (run(), run());
+        assert!(over_tiles == by_code, "{level:?}");
     }
 }
