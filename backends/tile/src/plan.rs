@@ -111,6 +111,19 @@ pub(crate) struct Target {
     pub(crate) home: SlotId,
 }
 
+/// Elements of a row that will be asked soon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "only machine code fetches")
+)]
+pub(crate) enum Ahead {
+    /// Those that a walk reads in the step after this one, or in the first of the next row.
+    Walk(u16),
+    /// Those that a target writes in this step, in the last pass.
+    Target(u16),
+}
+
 /// What a gather or scatter is told of the launch: three scalars, from this one on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexedAxis {
@@ -138,6 +151,8 @@ pub(crate) struct Pass {
     /// Which walks change their place with every step.
     pub(crate) walks: Vec<u16>,
     pub(crate) body: Vec<Instruction>,
+    /// What the body fetches on its way, and the slots for where that is.
+    pub(crate) ahead: Vec<(Ahead, SlotId)>,
     /// What follows the last step: results of reductions, and what is computed of them once a row.
     pub(crate) end: Vec<Instruction>,
 }

@@ -51,8 +51,10 @@ mod here {
 
     use super::*;
     use crate::build::target_of;
-    use crate::fuse::{self, Fused, Node, NodeId, Recipe};
-    use crate::plan::{Instruction, Loop, Template};
+    use millstream_ir::nest::{Level, Stride};
+
+    use crate::fuse::{self, Fetch, Fused, Node, NodeId, Recipe};
+    use crate::plan::{Ahead, Instruction, Loop, Scope, SlotId, Template, Walked};
 
     /// With fewer operations a loop is not worth its code.
     const OPERATIONS_MIN: usize = 2;
@@ -225,6 +227,7 @@ mod here {
                     let is_written = asked.contains(id) || self.is_kept(*id);
                     !is_written || target_of(directs, *id).is_some()
                 });
+            recipe.fetched = self.fetched(fuse::is_light(&recipe));
             let partials: Vec<_> = recipe.folds.iter().map(|(_, _, slot)| *slot).collect();
             let Some(code) = Fused::compile(recipe, self.level) else {
                 for &id in inside {
@@ -280,6 +283,53 @@ mod here {
                 folds.push(value);
             }
             Ok(folds)
+        }
+
+        /// What a loop over a row is to fetch on its way, since a row is computed sooner than its memory comes: what is written
+        /// next, and what is read of the next row. The last pass but one does where it computes so much that this costs nothing;
+        /// else the last one, which has to wait for memory anyway, fetches what is read.
+        fn fetched(&mut self, is_light: bool) -> Vec<(Fetch, SlotId)> {
+            let passes = self.shape.passes;
+            let is_before = !is_light && self.now + 2 == passes;
+            let has_fetched = self.plan.passes.iter().any(|pass| !pass.ahead.is_empty());
+            let is_last = passes > 1 && self.now + 1 == passes && !has_fetched;
+            if !self.rows_are_one() || !(is_before || is_last) {
+                return Vec::new();
+            }
+            let nest = self.nest;
+            let moves = |access: u16| {
+                let access = &nest.accesses[usize::from(access)];
+                let is_f32 = nest.buffers[usize::from(access.buffer)].dtype == DType::F32;
+                let mut outer = access.strides.iter().take(nest.outer);
+                is_f32 && outer.any(|stride| *stride != Stride::Zero)
+            };
+            let mut found = Vec::new();
+            // The targets of the last pass come in this order.
+            let stores = nest.stores.iter();
+            let stores = stores.filter(|s| s.level == Level::Inner && s.scatter.is_none());
+            for (index, store) in stores.enumerate() {
+                if is_before && moves(store.access) {
+                    found.push((Fetch::Write, Ahead::Target(index as u16)));
+                }
+            }
+            let mut known = Vec::new();
+            for (index, walk) in self.plan.walks.iter().enumerate() {
+                if let Walked::Elements(access) = walk.walked
+                    && walk.scope == Scope::Inner
+                    && moves(access)
+                    && !known.contains(&access)
+                {
+                    known.push(access);
+                    found.push((Fetch::Read, Ahead::Walk(index as u16)));
+                }
+            }
+            let mut fetched = Vec::new();
+            for (what, ahead) in found {
+                let slot = self.slots.placed();
+                self.ahead.push((ahead, slot));
+                fetched.push((what, slot));
+            }
+            fetched
         }
 
         /// What a reduction is of.

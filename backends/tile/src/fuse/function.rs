@@ -17,8 +17,8 @@ use super::{Node, NodeId, Recipe, SIDE_BY_SIDE};
 /// More work than this a vector hides the wait for a partial result.
 const LIGHT_OPERATIONS: usize = 6;
 
-/// Is there little to do but to fold?
-pub(super) fn is_light(recipe: &Recipe) -> bool {
+/// Is there little to do but to read, write and fold?
+pub(crate) fn is_light(recipe: &Recipe) -> bool {
     let is_slow = |node: &Node| {
         matches!(
             node,
@@ -30,9 +30,7 @@ pub(super) fn is_light(recipe: &Recipe) -> bool {
         .nodes
         .iter()
         .filter(|node| node.operands().count() > 0);
-    !recipe.folds.is_empty()
-        && operations.count() <= LIGHT_OPERATIONS
-        && !recipe.nodes.iter().any(is_slow)
+    operations.count() <= LIGHT_OPERATIONS && !recipe.nodes.iter().any(is_slow)
 }
 
 impl Assembler {
@@ -155,6 +153,10 @@ impl Assembler {
             let register = POINTERS.get(self.pointers.len()).ok_or(Full)?;
             self.pointers.push((slot, *register));
         }
+        // What is fetched ahead can be left out.
+        let left = POINTERS.iter().skip(self.pointers.len());
+        let fetched = recipe.fetched.iter().map(|(_, slot)| *slot);
+        self.pointers.extend(fetched.zip(left.copied()));
         Ok(())
     }
 
@@ -232,6 +234,9 @@ impl Assembler {
                 self.places[id] = Place::Vector(register);
             }
             self.outlets(recipe, id as NodeId)?;
+        }
+        if !self.is_tail {
+            self.fetch(recipe)?;
         }
         Ok(())
     }

@@ -37,6 +37,7 @@ use millstream_ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use crate::level::Level;
 use crate::plan::SlotId;
 use assembler::Assembler;
+pub(crate) use function::is_light;
 
 /// Index of a node.
 pub(crate) type NodeId = u16;
@@ -68,6 +69,13 @@ impl Node {
     }
 }
 
+/// What a line is fetched for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fetch {
+    Read,
+    Write,
+}
+
 /// What a fused loop computes: `f32` throughout, each node of those before it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recipe {
@@ -76,6 +84,8 @@ pub(crate) struct Recipe {
     pub(crate) outputs: Vec<(NodeId, SlotId)>,
     /// Can the loop be asked to write past the caches?
     pub(crate) may_stream: bool,
+    /// Lines to be fetched into the cache on the way, of what is read and of what is written next.
+    pub(crate) fetched: Vec<(Fetch, SlotId)>,
     /// Which nodes are made few: all lanes of one become [`FEW`](crate::kernels::reduce::FEW) elements.
     pub(crate) folds: Vec<(ReduceOp, NodeId, SlotId)>,
 }
@@ -131,7 +141,8 @@ impl Function {
             assembler.function(recipe, unrolls).ok()?;
             assembler.finish().ok()
         };
-        let unrolled = function::is_light(recipe).then(|| assembled(true));
+        let unrolls = !recipe.folds.is_empty() && is_light(recipe);
+        let unrolled = unrolls.then(|| assembled(true));
         // Without, fewer registers are needed.
         let (bytes, constants) = unrolled.flatten().or_else(|| assembled(false))?;
         let mut memory = MmapMut::map_anon(bytes.len()).ok()?;

@@ -2,7 +2,7 @@
 
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
-use super::{Fused, Node, Recipe, has_binary, has_unary};
+use super::{Fetch, Fused, Node, Recipe, has_binary, has_unary};
 use crate::kernels::reduce::{FEW, reducer};
 use crate::level::{Fused as FusedArithmetic, Kernel, Level};
 use crate::math;
@@ -324,6 +324,31 @@ fn what_is_streamed_is_what_is_written() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn what_is_fetched_may_lie_anywhere_and_changes_nothing() {
+    for level in levels() {
+        let mut recipe = Recipe {
+            nodes: vec![Node::Lanes(0), Node::Unary(UnaryOp::Exp, 0)],
+            outputs: vec![(1, 1)],
+            fetched: vec![(Fetch::Read, 2), (Fetch::Write, 3), (Fetch::Write, 0)],
+            ..Recipe::default()
+        };
+        let input = numbers(1);
+        let mut outs = [[7.5_f32; 48]; 2];
+        for out in &mut outs {
+            let fused = Fused::compile(recipe.clone(), level).expect("few values");
+            let mut slots = [std::ptr::dangling_mut(); 4];
+            slots[..2]
+                .copy_from_slice(&[input.as_ptr().cast_mut().cast(), out.as_mut_ptr().cast()]);
+            // SAFETY: 45 elements are there and have room; what is fetched is not touched.
+            unsafe { fused.run(&slots, 45, false) };
+            recipe.fetched.clear();
+        }
+        let bits = outs.map(|out| out.map(f32::to_bits));
+        assert_eq!(bits[0], bits[1], "{level:?}");
     }
 }
 

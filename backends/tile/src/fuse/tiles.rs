@@ -3,7 +3,7 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::assembler::{Assembler, Full, LANE, LANES, LAST_LANES, POOL, Place, SLOTS, Vector};
-use super::{Node, NodeId, Recipe};
+use super::{Fetch, Node, NodeId, Recipe};
 use crate::plan::SlotId;
 
 impl Assembler {
@@ -47,6 +47,20 @@ impl Assembler {
             false => Code::VEX_Vmovntps_m256_ymm,
         };
         self.push(Instruction::with2(code, to, self.vector(register))?);
+        Ok(())
+    }
+
+    /// Fetches lines ahead, where there was a register for their address.
+    pub(super) fn fetch(&mut self, recipe: &Recipe) -> Result<(), Full> {
+        for (what, slot) in &recipe.fetched {
+            if let Ok(line) = self.lanes_at(*slot) {
+                let code = match what {
+                    Fetch::Read => Code::Prefetcht0_m8,
+                    Fetch::Write => Code::Prefetchw_m8,
+                };
+                self.push(Instruction::with1(code, line)?);
+            }
+        }
         Ok(())
     }
 

@@ -1,16 +1,16 @@
 //! Runs pieces of a launch: places what moves, and goes through the instructions.
 
+mod placing;
+
 use std::ops::Range;
 
 use millstream_core::kernel::NativeView;
 use millstream_ir::Nest;
 
-use crate::kernels::place::{Indexed, by_size};
-use crate::lanes::Lanes;
+use crate::kernels::place::Indexed;
 use crate::launch::{Launch, resolve};
-use crate::plan::{Instruction, Plan, Scope, Slot, Template, Walked};
+use crate::plan::{Instruction, Plan, Scope, Slot, Template};
 use crate::scratch::Scratch;
-use crate::space::Path;
 use crate::tiles::Tiles;
 
 /// Bytes between registers beyond their lanes: tiles whose length is a power of two would else compete for the same lines of
@@ -223,6 +223,7 @@ impl<'a> Machine<'a> {
                     for &walk in &pass.walks {
                         self.place_walk(walk, row, 1, start, n);
                     }
+                    self.place_ahead(&pass.ahead, row, tile);
                     if index == last {
                         self.place_targets(Scope::Inner, row, 1, start, n);
                     }
@@ -274,160 +275,6 @@ impl<'a> Machine<'a> {
             self.place_targets(Scope::Outer, start, n, 0, 1);
             self.execute(&plan.finish, n);
             self.put_back(Scope::Outer, start, n, 0, 1);
-        }
-    }
-
-    /// A step begins, with the element of this index; its part of what is kept begins at that lane.
-    #[inline]
-    unsafe fn at_step(&mut self, position: usize, lane: usize) {
-        let plan = self.job.plan;
-        // SAFETY: the position is a scalar.
-        unsafe { self.slots[0].cast::<i64>().write(position as i64) };
-        // Most rows are one tile: what is kept stays where it is.
-        if plan.kept == 0 || lane == self.kept_lane {
-            return;
-        }
-        self.kept_lane = lane;
-        for (to, slot) in self.slots.iter_mut().zip(&plan.slots) {
-            if let Slot::Kept { unit, size } = *slot {
-                let bytes = unit as usize * self.job.kept_lanes + size as usize * lane;
-                *to = self.kept.wrapping_add(bytes);
-            }
-        }
-    }
-
-    /// Which axes lanes are of, where they begin, and how many there are; and where the path is on the other axes.
-    #[inline(always)]
-    fn lanes(&self, path: &'a Path, outer: (usize, usize), inner: (usize, usize)) -> Lanes<'a> {
-        let launch = self.job.launch;
-        let (axes, strides, (start, n), still) = match self.job.plan.template {
-            Template::Row => (
-                &launch.inner,
-                &path.inner,
-                inner,
-                launch.outer.offset(&path.outer, outer.0),
-            ),
-            Template::Column => (
-                &launch.outer,
-                &path.outer,
-                outer,
-                launch.inner.offset(&path.inner, inner.0),
-            ),
-            Template::Flat => (&launch.outer, &path.outer, outer, 0),
-        };
-        Lanes {
-            axes,
-            strides,
-            start,
-            n,
-            still,
-        }
-    }
-
-    /// Puts a walk where the elements of a step are: where they lie, or in its register.
-    #[inline]
-    unsafe fn place_walk(
-        &mut self,
-        walk: u16,
-        outer: usize,
-        outer_n: usize,
-        inner: usize,
-        inner_n: usize,
-    ) {
-        let path = &self.job.launch.paths[usize::from(walk)];
-        let walk = &self.job.plan.walks[usize::from(walk)];
-        let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
-        let bytes = walk.size as isize;
-        if path.is_direct && matches!(walk.walked, Walked::Elements(_)) {
-            let offset = (lanes.still + lanes.first()) * bytes;
-            self.slots[usize::from(walk.slot)] = path.base.wrapping_offset(offset);
-            return;
-        }
-        let home = self.slots[usize::from(walk.home)];
-        // SAFETY: the launch was checked, so each element lies in its binding; a register has room for the lanes.
-        unsafe {
-            if walk.one {
-                let offset = lanes.still + lanes.first();
-                self.slots[usize::from(walk.slot)] = match walk.walked {
-                    Walked::Elements(_) => path.base.offset(offset * bytes),
-                    _ => {
-                        home.cast::<i64>().write((path.origin + offset) as i64);
-                        home
-                    }
-                };
-                return;
-            }
-            self.slots[usize::from(walk.slot)] = match walk.walked {
-                Walked::Elements(_) if lanes.n == 1 => {
-                    path.base.offset((lanes.still + lanes.first()) * bytes)
-                }
-                Walked::Elements(_) => {
-                    let base = path.base.offset(lanes.still * bytes);
-                    by_size!(walk.size, T => lanes.bring(base.cast::<T>(), home.cast::<T>()));
-                    home
-                }
-                _ => {
-                    lanes.count(home.cast(), path.origin);
-                    home
-                }
-            };
-        }
-    }
-
-    /// Puts every store of a scope where its elements go: where they lie, or into its register.
-    #[inline]
-    unsafe fn place_targets(
-        &mut self,
-        scope: Scope,
-        outer: usize,
-        outer_n: usize,
-        inner: usize,
-        inner_n: usize,
-    ) {
-        let plan = self.job.plan;
-        for (index, target) in plan.targets.iter().enumerate() {
-            if target.scope != scope {
-                continue;
-            }
-            let path = &self.job.launch.paths[plan.walks.len() + index];
-            self.slots[usize::from(target.slot)] = if path.is_direct {
-                let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
-                let offset = lanes.still + lanes.first();
-                path.base.wrapping_offset(offset * target.size as isize)
-            } else {
-                self.slots[usize::from(target.home)]
-            };
-        }
-    }
-
-    /// Brings what was not computed where it lies to its place.
-    #[inline]
-    unsafe fn put_back(
-        &mut self,
-        scope: Scope,
-        outer: usize,
-        outer_n: usize,
-        inner: usize,
-        inner_n: usize,
-    ) {
-        let plan = self.job.plan;
-        for (index, target) in plan.targets.iter().enumerate() {
-            let path = &self.job.launch.paths[plan.walks.len() + index];
-            if target.scope != scope || path.is_direct {
-                continue;
-            }
-            let mut lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
-            if target.one {
-                lanes.still += lanes.first();
-                lanes.start = 0;
-                lanes.n = 1;
-            }
-            let home = self.slots[usize::from(target.home)];
-            // SAFETY: the launch was checked, so each element lies in its binding.
-            unsafe {
-                let base = path.base.offset(lanes.still * target.size as isize);
-                by_size!(target.size, T => lanes.put(home.cast::<T>(), base.cast::<T>()));
-            }
         }
     }
 }

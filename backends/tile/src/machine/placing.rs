@@ -1,0 +1,200 @@
+//! Where slots are at a step: elements as they lie, or brought to registers and put back.
+
+use super::{Job, Machine};
+use crate::kernels::place::by_size;
+use crate::lanes::Lanes;
+use crate::plan::{Ahead, Scope, Slot, SlotId, Template, Walked};
+use crate::space::Path;
+
+impl<'a> Machine<'a> {
+    /// A step begins, with the element of this index; its part of what is kept begins at that lane.
+    #[inline]
+    pub(super) unsafe fn at_step(&mut self, position: usize, lane: usize) {
+        let plan = self.job.plan;
+        // SAFETY: the position is a scalar.
+        unsafe { self.slots[0].cast::<i64>().write(position as i64) };
+        // Most rows are one tile: what is kept stays where it is.
+        if plan.kept == 0 || lane == self.kept_lane {
+            return;
+        }
+        self.kept_lane = lane;
+        for (to, slot) in self.slots.iter_mut().zip(&plan.slots) {
+            if let Slot::Kept { unit, size } = *slot {
+                let bytes = unit as usize * self.job.kept_lanes + size as usize * lane;
+                *to = self.kept.wrapping_add(bytes);
+            }
+        }
+    }
+
+    /// Which axes lanes are of, where they begin, and how many there are; and where the path is on the other axes.
+    #[inline(always)]
+    fn lanes(&self, path: &'a Path, outer: (usize, usize), inner: (usize, usize)) -> Lanes<'a> {
+        let launch = self.job.launch;
+        let (axes, strides, (start, n), still) = match self.job.plan.template {
+            Template::Row => (
+                &launch.inner,
+                &path.inner,
+                inner,
+                launch.outer.offset(&path.outer, outer.0),
+            ),
+            Template::Column => (
+                &launch.outer,
+                &path.outer,
+                outer,
+                launch.inner.offset(&path.inner, inner.0),
+            ),
+            Template::Flat => (&launch.outer, &path.outer, outer, 0),
+        };
+        Lanes {
+            axes,
+            strides,
+            start,
+            n,
+            still,
+        }
+    }
+
+    /// Puts a walk where the elements of a step are: where they lie, or in its register.
+    #[inline]
+    pub(super) unsafe fn place_walk(
+        &mut self,
+        walk: u16,
+        outer: usize,
+        outer_n: usize,
+        inner: usize,
+        inner_n: usize,
+    ) {
+        let path = &self.job.launch.paths[usize::from(walk)];
+        let walk = &self.job.plan.walks[usize::from(walk)];
+        let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+        let bytes = walk.size as isize;
+        if path.is_direct && matches!(walk.walked, Walked::Elements(_)) {
+            let offset = (lanes.still + lanes.first()) * bytes;
+            self.slots[usize::from(walk.slot)] = path.base.wrapping_offset(offset);
+            return;
+        }
+        let home = self.slots[usize::from(walk.home)];
+        // SAFETY: the launch was checked, so each element lies in its binding; a register has room for the lanes.
+        unsafe {
+            if walk.one {
+                let offset = lanes.still + lanes.first();
+                self.slots[usize::from(walk.slot)] = match walk.walked {
+                    Walked::Elements(_) => path.base.offset(offset * bytes),
+                    _ => {
+                        home.cast::<i64>().write((path.origin + offset) as i64);
+                        home
+                    }
+                };
+                return;
+            }
+            self.slots[usize::from(walk.slot)] = match walk.walked {
+                Walked::Elements(_) if lanes.n == 1 => {
+                    path.base.offset((lanes.still + lanes.first()) * bytes)
+                }
+                Walked::Elements(_) => {
+                    let base = path.base.offset(lanes.still * bytes);
+                    by_size!(walk.size, T => lanes.bring(base.cast::<T>(), home.cast::<T>()));
+                    home
+                }
+                _ => {
+                    lanes.count(home.cast(), path.origin);
+                    home
+                }
+            };
+        }
+    }
+
+    /// Finds out where the elements are that will be asked soon, at a tile of a row.
+    #[inline]
+    pub(super) fn place_ahead(&mut self, ahead: &[(Ahead, SlotId)], row: usize, tile: usize) {
+        let Job {
+            plan,
+            launch,
+            tiles,
+            ..
+        } = self.job;
+        for &(ahead, slot) in ahead {
+            let start = |tile: usize| tiles.tile(&launch.inner, tile).0;
+            let (path, size, row, start) = match ahead {
+                Ahead::Target(target) => {
+                    let path = &launch.paths[plan.walks.len() + usize::from(target)];
+                    (
+                        path,
+                        plan.targets[usize::from(target)].size,
+                        row,
+                        start(tile),
+                    )
+                }
+                Ahead::Walk(walk) => {
+                    let path = &launch.paths[usize::from(walk)];
+                    let size = plan.walks[usize::from(walk)].size;
+                    match tile + 1 < tiles.count {
+                        true => (path, size, row, start(tile + 1)),
+                        false => (path, size, (row + 1).min(launch.outer.total - 1), 0),
+                    }
+                }
+            };
+            let lanes = self.lanes(path, (row, 1), (start, 1));
+            // What cannot be used as it lies is fetched to no purpose, which does no harm.
+            let offset = (lanes.still + lanes.first()).wrapping_mul(size as isize);
+            self.slots[usize::from(slot)] = path.base.wrapping_offset(offset);
+        }
+    }
+
+    /// Puts every store of a scope where its elements go: where they lie, or into its register.
+    #[inline]
+    pub(super) unsafe fn place_targets(
+        &mut self,
+        scope: Scope,
+        outer: usize,
+        outer_n: usize,
+        inner: usize,
+        inner_n: usize,
+    ) {
+        let plan = self.job.plan;
+        for (index, target) in plan.targets.iter().enumerate() {
+            if target.scope != scope {
+                continue;
+            }
+            let path = &self.job.launch.paths[plan.walks.len() + index];
+            self.slots[usize::from(target.slot)] = if path.is_direct {
+                let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+                let offset = lanes.still + lanes.first();
+                path.base.wrapping_offset(offset * target.size as isize)
+            } else {
+                self.slots[usize::from(target.home)]
+            };
+        }
+    }
+
+    /// Brings what was not computed where it lies to its place.
+    #[inline]
+    pub(super) unsafe fn put_back(
+        &mut self,
+        scope: Scope,
+        outer: usize,
+        outer_n: usize,
+        inner: usize,
+        inner_n: usize,
+    ) {
+        let plan = self.job.plan;
+        for (index, target) in plan.targets.iter().enumerate() {
+            let path = &self.job.launch.paths[plan.walks.len() + index];
+            if target.scope != scope || path.is_direct {
+                continue;
+            }
+            let mut lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+            if target.one {
+                lanes.still += lanes.first();
+                lanes.start = 0;
+                lanes.n = 1;
+            }
+            let home = self.slots[usize::from(target.home)];
+            // SAFETY: the launch was checked, so each element lies in its binding.
+            unsafe {
+                let base = path.base.offset(lanes.still * target.size as isize);
+                by_size!(target.size, T => lanes.put(home.cast::<T>(), base.cast::<T>()));
+            }
+        }
+    }
+}

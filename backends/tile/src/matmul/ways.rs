@@ -1,0 +1,162 @@
+//! How the elements of a product come to be: by `gemm`, widened and by `gemm`, or by a loop of ours.
+
+use gemm::Parallelism;
+
+use super::{Product, Side};
+use crate::number::Number;
+use crate::scratch::Scratch;
+
+impl Product<'_> {
+    pub(super) unsafe fn by_gemm<T: 'static>(&self, zero: T, one: T) {
+        let Self {
+            m,
+            n,
+            k,
+            lhs,
+            rhs,
+            out,
+            ..
+        } = *self;
+        // SAFETY: the caller's promises.
+        unsafe {
+            gemm::gemm(
+                m,
+                n,
+                k,
+                out.base.cast::<T>(),
+                out.column,
+                out.row,
+                false,
+                lhs.base.cast::<T>(),
+                lhs.column,
+                lhs.row,
+                rhs.base.cast::<T>(),
+                rhs.column,
+                rhs.row,
+                zero,
+                one,
+                false,
+                false,
+                false,
+                Parallelism::None,
+            );
+        }
+    }
+
+    /// Halves as `f32`, in memory of this thread.
+    pub(super) unsafe fn widened<T: Copy>(&self, widen: fn(T) -> f32, narrow: fn(f32) -> T) {
+        let Self {
+            m,
+            n,
+            k,
+            lhs,
+            rhs,
+            out,
+            ..
+        } = *self;
+        let dense = |base: *mut f32, columns: usize| Side {
+            base: base.cast(),
+            batch: &[],
+            row: columns as isize,
+            column: 1,
+            bytes: (0, 0),
+        };
+        let wide = |side: Side<'_>, to: *mut f32, rows: usize, columns: usize| {
+            for row in 0..rows {
+                for column in 0..columns {
+                    let place = row as isize * side.row + column as isize * side.column;
+                    // SAFETY: the caller's promises.
+                    unsafe {
+                        let value = widen(*side.base.cast::<T>().offset(place));
+                        to.add(row * columns + column).write(value);
+                    }
+                }
+            }
+        };
+        Scratch::with(|scratch| {
+            let (memory, _) = scratch.room((m * k + k * n + m * n) * 4, 0);
+            let memory = memory.cast::<f32>();
+            let (a, b, c) = (
+                memory,
+                memory.wrapping_add(m * k),
+                memory.wrapping_add(m * k + k * n),
+            );
+            wide(lhs, a, m, k);
+            wide(rhs, b, k, n);
+            let block = Self {
+                lhs: dense(a, k),
+                rhs: dense(b, n),
+                out: dense(c, n),
+                ..*self
+            };
+            // SAFETY: there is room for the three, which are apart; the caller's promises.
+            unsafe {
+                block.by_gemm::<f32>(0.0, 1.0);
+                for row in 0..m {
+                    for column in 0..n {
+                        let place = row as isize * out.row + column as isize * out.column;
+                        out.base
+                            .cast::<T>()
+                            .offset(place)
+                            .write(narrow(*c.add(row * n + column)));
+                    }
+                }
+            }
+        });
+    }
+
+    /// Row by row: each is a sum of rows of the right side.
+    pub(super) unsafe fn by_rows<T: Number>(&self) {
+        let Self {
+            m,
+            n,
+            k,
+            lhs,
+            rhs,
+            out,
+            ..
+        } = *self;
+        Scratch::with(|scratch| {
+            let (memory, _) = scratch.room(n * size_of::<T>(), 0);
+            // SAFETY: there is room for a row; the caller's promises.
+            unsafe {
+                let sums = memory.cast::<T>();
+                for row in 0..m as isize {
+                    (0..n).for_each(|column| sums.add(column).write(T::ZERO));
+                    let sums = std::slice::from_raw_parts_mut(sums, n);
+                    for depth in 0..k as isize {
+                        let factor = *lhs
+                            .base
+                            .cast::<T>()
+                            .offset(row * lhs.row + depth * lhs.column);
+                        let right = rhs.base.cast::<T>().offset(depth * rhs.row);
+                        for (column, sum) in sums.iter_mut().enumerate() {
+                            let value = *right.offset(column as isize * rhs.column);
+                            *sum = sum.plus(factor.times(value));
+                        }
+                    }
+                    let to = out.base.cast::<T>().offset(row * out.row);
+                    for (column, sum) in sums.iter().enumerate() {
+                        to.offset(column as isize * out.column).write(*sum);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Zeros, of every type.
+    pub(super) unsafe fn clear(&self, size: usize) {
+        for row in 0..self.m as isize {
+            for column in 0..self.n as isize {
+                let place = row * self.out.row + column * self.out.column;
+                // SAFETY: the caller's promises.
+                unsafe {
+                    self.out
+                        .base
+                        .offset(place * size as isize)
+                        .write_bytes(0, size);
+                };
+            }
+        }
+    }
+}
