@@ -33,6 +33,9 @@ fn a_long_row_is_two_items() {
     assert_eq!(count(&x.max(0)), 2);
     assert_eq!(items(&[&x.max(0)], Parts::never()), 1);
     assert_eq!(count(&x.narrow(0, 7, 999_983).product(0)), 2);
+    // What is left behind equal parts is computed where they are.
+    let prime = x.narrow(0, 0, 999_983).exp();
+    assert_eq!(count(&prime.sum(0)), 2);
     // A greatest value and its place for each part, and the first of the best.
     assert_eq!(count(&(x.argmax(0) + 1)), 3);
     let square = graph.input("square", DType::F32, [1024, 1024]);
@@ -212,6 +215,11 @@ fn parts_of_what_is_computed_come_to_what_whole_rows_do(on: On) {
     let whole = lines.reduce(ReduceOp::Sum, &[0, 1]);
     let first = lines.narrow(1, 0, 1);
     roots.push(first.binary(BinaryOp::Sub, &whole));
+    // A prime with an axis behind it, and one without.
+    let tall = sheet.floats(DType::F32, &[1031, 3]).unary(UnaryOp::Exp);
+    roots.push(tall.reduce(ReduceOp::Sum, &[0, 1]));
+    roots.push(tall.reduce(ReduceOp::Max, &[0, 1]));
+    roots.push(tall.reduce(ReduceOp::Sum, &[0]));
     // A softmax of one row.
     let row = a.reshape(&[13 * 3 * 41]);
     let top = row.reduce(ReduceOp::Max, &[0]);

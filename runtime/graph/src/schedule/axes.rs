@@ -188,6 +188,18 @@ impl Axes {
         Some(resolved)
     }
 
+    /// How many elements there are at a map: as many as indices of the axes that it depends on.
+    pub(crate) fn elements(&self, map: &[Affine]) -> Option<Size> {
+        let mut axes: SmallVec<[AxisId; 4]> = SmallVec::new();
+        for index in map {
+            let terms = self.resolve(index)?.terms;
+            axes.extend(terms.into_iter().map(|(axis, _)| axis));
+        }
+        axes.sort_unstable();
+        axes.dedup();
+        Size::product(axes.iter().map(|axis| self.length(*axis)))
+    }
+
     /// Are two maps the same?
     pub(crate) fn same(&self, first: &[Affine], second: &[Affine]) -> bool {
         first == second

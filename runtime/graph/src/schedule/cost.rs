@@ -9,6 +9,9 @@ use crate::schedule::walk::{Local, Seen, Walk};
 /// at most this many cheap operations and one load.
 pub(super) const CHEAP_FLOPS: u32 = 4;
 
+/// Elements that a kernel computes again are few if there are so many times as many at one of its places.
+pub(super) const FEW_TIMES: i64 = 8;
+
 /// What an operation that is no single instruction costs, in cheap operations.
 const DEAR_FLOPS: u32 = 10;
 

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | view | always, where the place of its elements is an affine of the kernel's axes; it costs nothing |
 //! | number, index, random bits | always, they are computed where they are needed |
-//! | elementwise | one group needs it at one place, or computing it again costs less than loading it ([`CHEAP_FLOPS`](super::cost::CHEAP_FLOPS)) |
+//! | elementwise | one group needs it at one place, or computing it again costs less than loading it ([`CHEAP_FLOPS`](super::cost::CHEAP_FLOPS)), or one group needs it at several places, all but one of few elements ([`FEW_TIMES`](super::cost::FEW_TIMES)) |
 //! | reduction | one group needs it at one place, and its rows are those of the group |
 //! | product | one group needs it, element for element, with nothing reduced: the group is its epilogue |
 //! | other | never: it is a kernel of its own |
@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 use crate::error::ScheduleError;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
-use crate::schedule::cost::{Cost, costs, frontier};
+use crate::schedule::cost::{Cost, FEW_TIMES, costs, frontier};
 use crate::schedule::group::{Group, GroupId, Kind, Member, Reach, ReachId};
 use crate::schedule::walk::{Local, Walk};
 use crate::shape::Shape;
@@ -55,11 +55,15 @@ impl<'a> Fuser<'a> {
     pub(crate) fn new(walk: &'a Walk) -> Self {
         let count = walk.nodes.len();
         let costs = costs(walk);
+        let mut forced = frontier(walk, &costs);
+        walk.forced
+            .iter()
+            .for_each(|node| forced[*node as usize] = true);
         Self {
             walk,
             roots: walk.root_set(),
             needs: vec![SmallVec::new(); count],
-            forced: frontier(walk, &costs),
+            forced,
             costs,
             groups: Vec::new(),
             free: Vec::new(),
@@ -96,7 +100,8 @@ impl<'a> Fuser<'a> {
         let again = self.costs[local as usize];
         let is_cheap = again.is_cheap();
         let passes = node.is_view() || node.is_generated();
-        let may_join = passes || (!realize && (needs.len() == 1 || is_cheap));
+        let again_is_little = || is_cheap || (node.is_elementwise() && self.are_few(&needs));
+        let may_join = passes || (!realize && (needs.len() == 1 || again_is_little()));
         let mut loads = Vec::new();
         for need in needs {
             let joined = may_join && self.join(local, &need);
@@ -110,6 +115,29 @@ impl<'a> Fuser<'a> {
             self.realize(local)?;
         }
         Some(())
+    }
+
+    /// Are all needs of one group, and all but one of few elements beside those of the one? To compute those again costs little.
+    fn are_few(&self, needs: &[Need]) -> bool {
+        if needs.iter().any(|need| need.group != needs[0].group) {
+            return false;
+        }
+        let mut elements = Vec::with_capacity(needs.len());
+        for need in needs {
+            let (Some(group), Reach::At(map)) = (&self.groups[need.group as usize], &need.how)
+            else {
+                return false;
+            };
+            match group.axes.elements(map).and_then(|size| size.known()) {
+                Some(count) => elements.push(count),
+                None => return false,
+            }
+        }
+        elements.sort_unstable();
+        let Some(most) = elements.pop() else {
+            return false;
+        };
+        elements.iter().sum::<i64>().saturating_mul(FEW_TIMES) <= most
     }
 
     /// Takes a node into the group that needs it, if it can be.

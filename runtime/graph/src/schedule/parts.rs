@@ -8,6 +8,9 @@ const LEAST_PART: i64 = 1 << 14;
 /// Most parts of all rows together: several for each multiprocessor of the greatest GPUs.
 const MOST_PARTS: i64 = 1 << 10;
 
+/// Rather than that parts overlap much, there are up to so many times as many.
+const EACH_UP_TO: i64 = 16;
+
 /// How rows are cut when they are few and long: parts of them are reduced first, side by side, and then what came of the parts.
 ///
 /// A reduction of fewer than 16 rows is, if rows are longer than 65,536: into parts of at least 16,384 elements each, at most
@@ -131,23 +134,23 @@ impl Parts {
         }
         let mut wanted = (self.most / rows).min(row / self.least);
         // The slowest axes, so that parts follow each other as the elements do.
-        let share = |axis: &i64| {
-            let share = share(*axis, wanted);
+        let share = |(place, axis): (usize, &i64)| {
+            let share = share(*axis, wanted, place + 1 == axes.len());
             wanted = match share {
                 Share::Each => wanted / axis,
                 Share::Cut(_) | Share::All => 0,
             };
             share
         };
-        let shares: Vec<Share> = axes.iter().map(share).collect();
+        let shares: Vec<Share> = axes.iter().enumerate().map(share).collect();
         let is_cut = shares.iter().any(|share| *share != Share::All);
         let has_rest = shares.iter().any(|share| *share != Share::Each);
         (is_cut && has_rest).then_some(shares)
     }
 }
 
-/// What becomes of an axis of which so many parts are wanted.
-fn share(axis: i64, wanted: i64) -> Share {
+/// What becomes of an axis of which so many parts are wanted. Is it the last of the row?
+fn share(axis: i64, wanted: i64, is_last: bool) -> Share {
     if wanted < 2 {
         return Share::All;
     }
@@ -164,8 +167,10 @@ fn share(axis: i64, wanted: i64) -> Share {
         .map(|parts| Windows::new(axis, parts))
         .min_by(by_overlap);
     match found {
-        Some(windows) if windows.overlap() == 0 || axis > 4 * wanted => Share::Cut(windows),
-        // So few elements a part would overlap much: rather more parts.
+        Some(windows) if windows.overlap() == 0 || is_last || axis > EACH_UP_TO * wanted => {
+            Share::Cut(windows)
+        }
+        // Of so few indices a part would overlap much.
         _ => Share::Each,
     }
 }
@@ -223,15 +228,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn windows_cover_an_axis_and_end_with_it(axis in 2_i64..1 << 40, wanted in 2_i64..2000) {
-            match share(axis, wanted) {
+        fn windows_cover_an_axis_and_end_with_it(
+            axis in 2_i64..1 << 40, wanted in 2_i64..2000, is_last: bool,
+        ) {
+            match share(axis, wanted, is_last) {
                 Share::Cut(windows) => {
                     prop_assert!(windows.parts >= 2 && windows.parts <= wanted);
                     prop_assert!(windows.overlap() >= 0);
                     prop_assert!(windows.overlap() < windows.parts);
                     prop_assert_eq!((windows.parts - 1) * windows.step + windows.length, axis);
                 }
-                Share::Each => prop_assert!(axis <= 4 * wanted),
+                Share::Each => prop_assert!(axis <= EACH_UP_TO * wanted),
                 Share::All => prop_assert!(false, "it is cut"),
             }
         }

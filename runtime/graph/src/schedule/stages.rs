@@ -10,8 +10,9 @@
 //! *Parts* are a view, `p * step + i` along an axis, so the first stage is fused with what feeds it, and the second with what
 //! follows. What the parts come to is kept in the type that it is computed in: `f32` for halves.
 //!
-//! Parts that overlap, because nothing divides the axis, change no maximum and no first index. Sums and products take
-//! what the next part has as well for zero and one.
+//! Where nothing divides the axis, parts overlap, which changes no maximum and no first index. Parts of sums and products do not, and
+//! some of them have one element more, of those that are left behind the last: it is computed once a part, and so costs nothing.
+//! Where further axes are reduced behind the one that is cut, those of an overlap count as zero or one.
 
 use std::collections::HashMap;
 
@@ -47,6 +48,7 @@ pub(crate) fn in_stages(mut walk: Walk, parts: &Parts) -> Walk {
             let first = walk.nodes.len();
             let mut stages = Stages {
                 nodes: &mut walk.nodes,
+                forced: &mut walk.forced,
                 id: node.id,
             };
             stages.rewrite(&mut node, plan, place(&plan.source));
@@ -114,6 +116,14 @@ impl Plan {
         })
     }
 
+    /// The axis that is cut, where a reduction takes what is left behind equal parts one by one.
+    fn rest(&self, op: ReduceOp) -> Option<(usize, Windows)> {
+        let (axis, windows) = self.cut()?;
+        let is_last = self.reduced[axis + 1..].iter().all(Option::is_none);
+        let counts = matches!(op, ReduceOp::Sum | ReduceOp::Prod);
+        (counts && is_last && windows.overlap() > 0).then_some((axis, windows))
+    }
+
     /// The axis that is cut.
     fn cut(&self) -> Option<(usize, Windows)> {
         let mut axes = self.reduced.iter().enumerate();
@@ -146,6 +156,7 @@ fn through(to: &Shape, from: &Shape, onto: &[Option<usize>]) -> Option<Vec<Optio
 /// Adds the nodes of one reduction.
 struct Stages<'a> {
     nodes: &'a mut Vec<Seen>,
+    forced: &'a mut Vec<Local>,
     /// The node that they are made for.
     id: NodeId,
 }
@@ -169,7 +180,14 @@ impl Stages<'_> {
         let (dtype, whole) = (seen.dtype, seen.shape.clone());
         let of_parts = match plan.cut() {
             None => source,
-            Some((axis, windows)) => self.windows(source, &whole, dtype, axis, windows, op),
+            Some((axis, windows)) => {
+                let length = match plan.rest(op) {
+                    Some(_) => windows.step,
+                    None => windows.length,
+                };
+                let windows = Windows { length, ..windows };
+                self.windows(source, &whole, dtype, axis, windows, op)
+            }
         };
         // The shape of what comes of the parts: with an axis of length 1 for that of their elements.
         let mut partial: Vec<Size> = Vec::with_capacity(whole.rank() + 1);
@@ -189,13 +207,23 @@ impl Stages<'_> {
             second[*onto] = Size::fixed(before * parts);
         }
         let (partial, second) = (Shape::new(partial), Shape::new(second));
-        let dtype = computed(dtype);
+        let (narrow, dtype) = (dtype, computed(dtype));
         let best = match op {
             ReduceOp::ArgMax => ReduceOp::Max,
             ReduceOp::ArgMin => ReduceOp::Min,
             op => op,
         };
-        let values = self.add(Op::Reduce(best), &[of_parts], &partial, dtype);
+        let mut values = self.add(Op::Reduce(best), &[of_parts], &partial, dtype);
+        if let Some((axis, windows)) = plan.rest(op) {
+            let rest = self.rest(source, &whole, narrow, axis, windows, op, &partial);
+            let both = match op {
+                ReduceOp::Prod => BinaryOp::Mul,
+                _ => BinaryOp::Add,
+            };
+            values = self.add(Op::Binary(both), &[values, rest], &partial, dtype);
+            // Of the first stage, where what is reduced is computed.
+            self.forced.push(values);
+        }
         let values = self.add(Op::Reshape, &[values], &second, dtype);
         if best == op {
             node.operands = SmallVec::from_slice(&[values]);
@@ -236,12 +264,7 @@ impl Stages<'_> {
         let shape = Shape::new(shape);
         let step = windows.step;
         let parts = self.add(Op::Parts { axis, step }, &[source], &shape, dtype);
-        let neutral = match op {
-            ReduceOp::Sum => 0_u32,
-            ReduceOp::Prod => 1,
-            _ => return parts,
-        };
-        if windows.overlap() == 0 {
+        if windows.overlap() == 0 || !matches!(op, ReduceOp::Sum | ReduceOp::Prod) {
             return parts;
         }
         let part = self.add(Op::Index(axis), &[], &shape, DType::I64);
@@ -254,11 +277,55 @@ impl Stages<'_> {
         );
         let end = self.add(Op::Select, &[is_last, length, step], &shape, DType::I64);
         let is_own = self.compare(CompareOp::Lt, [place, end], &shape);
+        let neutral = self.neutral(op, &shape, dtype);
+        self.add(Op::Select, &[is_own, parts, neutral], &shape, dtype)
+    }
+
+    /// One of the elements behind equal parts for each of the last parts, and for the others what changes nothing.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what is reduced, how it is cut, and what comes out"
+    )]
+    fn rest(
+        &mut self,
+        source: Local,
+        whole: &Shape,
+        dtype: DType,
+        axis: usize,
+        windows: Windows,
+        op: ReduceOp,
+        partial: &Shape,
+    ) -> Local {
+        let Windows {
+            parts,
+            step,
+            length,
+        } = windows;
+        let mut shape = whole.to_vec();
+        shape[axis] = Size::fixed(parts);
+        // As many of the axis' last elements as there are parts: those that are no rest are in parts already.
+        let start = Size::fixed((parts - 1) * step + length - parts);
+        let last = self.add(
+            Op::Narrow { axis, start },
+            &[source],
+            &Shape::new(shape),
+            dtype,
+        );
+        let last = self.add(Op::Reshape, &[last], partial, dtype);
+        let part = self.add(Op::Index(axis), &[], partial, DType::I64);
+        let first = self.number(parts - windows.overlap(), partial);
+        let has_one = self.compare(CompareOp::Ge, [part, first], partial);
+        let neutral = self.neutral(op, partial, dtype);
+        self.add(Op::Select, &[has_one, last, neutral], partial, dtype)
+    }
+
+    /// What changes no sum, or no product.
+    fn neutral(&mut self, op: ReduceOp, shape: &Shape, dtype: DType) -> Local {
+        let neutral = u32::from(op == ReduceOp::Prod);
         // So small a whole number is its own bits.
         let bits = Literal::from(neutral).bits(dtype);
         let bits = bits.unwrap_or(u64::from(neutral));
-        let neutral = self.add(Op::Const(bits), &[], &shape, dtype);
-        self.add(Op::Select, &[is_own, parts, neutral], &shape, dtype)
+        self.add(Op::Const(bits), &[], shape, dtype)
     }
 
     /// Places within parts as places within the row: where each part begins is added.

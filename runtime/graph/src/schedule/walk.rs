@@ -68,6 +68,8 @@ pub(crate) struct Walk {
     pub(crate) named: Arc<Named>,
     /// Nodes that depend on nothing but constants and what is held; empty where nothing is.
     pub(crate) held: Vec<bool>,
+    /// Nodes that get a buffer, whatever needs them.
+    pub(crate) forced: Vec<Local>,
 }
 
 const UNSEEN: Local = Local::MAX;
@@ -132,6 +134,7 @@ impl Walk {
             roots,
             named,
             held: Vec::new(),
+            forced: Vec::new(),
         })
     }
 
