@@ -3,6 +3,8 @@
 //! Nothing is read or written before every access was found to stay in its binding, whatever the words say. After that the
 //! machine trusts its paths.
 
+mod overlaps;
+
 use millstream_core::kernel::NativeView;
 use millstream_ir::Nest;
 use millstream_ir::nest::{AccessId, Stride};
@@ -12,6 +14,7 @@ use crate::misfit::Misfit;
 use crate::plan::{IndexedAxis, Plan, Scope, Template, Walked};
 use crate::space::{Axes, Path, collapse, order};
 use crate::tiles::Tiles;
+pub(crate) use overlaps::are_apart;
 
 /// A launch of a nest. Reused from one to the next: it allocates when it meets a nest with more paths than any before.
 pub(crate) struct Launch {
@@ -28,23 +31,6 @@ pub(crate) struct Launch {
 pub(crate) struct Window {
     pub(crate) origin: [usize; AXES_MAX],
     pub(crate) lens: [usize; AXES_MAX],
-}
-
-/// Do such steps, of so many places each, never lead to one place twice, as far as can be seen at once?
-pub(crate) fn are_apart(steps: &mut [(usize, usize)]) -> bool {
-    // Axes mostly come in order already, the greatest step first.
-    steps.reverse();
-    if !steps.is_sorted() {
-        steps.sort_unstable();
-    }
-    let mut extent = 0_usize;
-    for (stride, len) in steps {
-        if *stride <= extent {
-            return false;
-        }
-        extent = extent.saturating_add(stride.saturating_mul(*len - 1));
-    }
-    true
 }
 
 /// What is written in one launch is streamed if it is this much: more than a core's share of the last cache, and what is
@@ -290,52 +276,6 @@ impl Launch {
             return Ok(());
         }
         within(nest, indexed.access, views, all).map(|_| ())
-    }
-
-    /// A store may be computed where it lies only if nothing else of the launch lies there. Rows go side by side only if no
-    /// two of them meet.
-    #[inline]
-    fn settle_overlaps(&mut self, plan: &Plan) {
-        let walks = plan.walks.len();
-        let (outer, inner) = (self.outer.rank, self.inner.rank);
-        for target in walks..self.paths.len() {
-            let this = &self.paths[target];
-            let mut lies_alone = true;
-            for (other, path) in self.paths.iter().enumerate() {
-                let meets = path.bytes.0 < this.bytes.1 && this.bytes.0 < path.bytes.1;
-                if other == target || !meets {
-                    continue;
-                }
-                lies_alone = false;
-                let is_same = path.base == this.base
-                    && path.outer[..outer] == this.outer[..outer]
-                    && path.inner[..inner] == this.inner[..inner];
-                self.may_split &= is_same && other < walks;
-            }
-            self.paths[target].is_direct = lies_alone;
-        }
-    }
-
-    /// May rows be computed in any order, side by side?
-    pub(crate) fn rows_are_apart(&self, plan: &Plan) -> bool {
-        let paths = &self.paths[plan.walks.len()..];
-        let mut targets = plan.targets.iter().zip(paths);
-        self.may_split && targets.all(|(target, path)| self.is_injective(path, target.scope))
-    }
-
-    /// Are all places of a path different, as far as can be seen at once?
-    #[inline]
-    fn is_injective(&self, path: &Path, scope: Scope) -> bool {
-        let outer = (0..self.outer.rank).map(|axis| (path.outer[axis], self.outer.lens[axis]));
-        let inner = (0..self.inner.rank).map(|axis| (path.inner[axis], self.inner.lens[axis]));
-        let inner = inner.filter(|_| scope == Scope::Inner);
-        let mut steps = [(0, 1); 2 * AXES_MAX];
-        let mut count = 0;
-        for (stride, len) in outer.chain(inner).filter(|(_, len)| *len > 1) {
-            steps[count] = (stride.unsigned_abs(), len);
-            count += 1;
-        }
-        are_apart(&mut steps[..count])
     }
 
     /// Fewer axes, in the order in which memory is walked.

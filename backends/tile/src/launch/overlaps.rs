@@ -1,0 +1,71 @@
+//! What of a launch meets in memory: what may be computed where it is stored, and which rows may go side by side.
+
+use super::Launch;
+use crate::AXES_MAX;
+use crate::plan::{Plan, Scope};
+use crate::space::Path;
+
+/// Do such steps, of so many places each, never lead to one place twice, as far as can be seen at once?
+pub(crate) fn are_apart(steps: &mut [(usize, usize)]) -> bool {
+    // Axes mostly come in order already, the greatest step first.
+    steps.reverse();
+    if !steps.is_sorted() {
+        steps.sort_unstable();
+    }
+    let mut extent = 0_usize;
+    for (stride, len) in steps {
+        if *stride <= extent {
+            return false;
+        }
+        extent = extent.saturating_add(stride.saturating_mul(*len - 1));
+    }
+    true
+}
+
+impl Launch {
+    /// A store may be computed where it lies only if nothing else of the launch lies there. Rows go side by side only if no
+    /// two of them meet.
+    #[inline]
+    pub(super) fn settle_overlaps(&mut self, plan: &Plan) {
+        let walks = plan.walks.len();
+        let (outer, inner) = (self.outer.rank, self.inner.rank);
+        for target in walks..self.paths.len() {
+            let this = &self.paths[target];
+            let mut lies_alone = true;
+            for (other, path) in self.paths.iter().enumerate() {
+                let meets = path.bytes.0 < this.bytes.1 && this.bytes.0 < path.bytes.1;
+                if other == target || !meets {
+                    continue;
+                }
+                lies_alone = false;
+                let is_same = path.base == this.base
+                    && path.outer[..outer] == this.outer[..outer]
+                    && path.inner[..inner] == this.inner[..inner];
+                self.may_split &= is_same && other < walks;
+            }
+            self.paths[target].is_direct = lies_alone;
+        }
+    }
+
+    /// May rows be computed in any order, side by side?
+    pub(crate) fn rows_are_apart(&self, plan: &Plan) -> bool {
+        let paths = &self.paths[plan.walks.len()..];
+        let mut targets = plan.targets.iter().zip(paths);
+        self.may_split && targets.all(|(target, path)| self.is_injective(path, target.scope))
+    }
+
+    /// Are all places of a path different, as far as can be seen at once?
+    #[inline]
+    fn is_injective(&self, path: &Path, scope: Scope) -> bool {
+        let outer = (0..self.outer.rank).map(|axis| (path.outer[axis], self.outer.lens[axis]));
+        let inner = (0..self.inner.rank).map(|axis| (path.inner[axis], self.inner.lens[axis]));
+        let inner = inner.filter(|_| scope == Scope::Inner);
+        let mut steps = [(0, 1); 2 * AXES_MAX];
+        let mut count = 0;
+        for (stride, len) in outer.chain(inner).filter(|(_, len)| *len > 1) {
+            steps[count] = (stride.unsigned_abs(), len);
+            count += 1;
+        }
+        are_apart(&mut steps[..count])
+    }
+}
