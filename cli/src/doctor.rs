@@ -110,7 +110,12 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
 
 /// A version of cuBLASLt, as people write it.
 fn three_parts(version: usize) -> String {
-    format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100)
+    format!(
+        "{}.{}.{}",
+        version / 10_000,
+        version / 100 % 100,
+        version % 100
+    )
 }
 
 fn examine(opened: Result<Device, millstream::OpenError>) -> State {
