@@ -1,0 +1,120 @@
+//! Tuning behind the caller's back, on a thread of its own.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::{Sender, TrySendError, bounded};
+
+use crate::measure::Measure;
+use crate::race::caught;
+use crate::set::TunableSet;
+use crate::tuner::{Policy, TuneKey, Tuner};
+
+/// Keys that wait to be tuned, at most (I12).
+const WAITING_MAX: usize = 256;
+
+type Job = Box<dyn FnOnce(&mut dyn Measure) + Send>;
+
+/// A thread that tunes what is asked for, one key after the other, and sleeps while nothing is.
+///
+/// With [`Policy::UseDefault`] a caller never waits: it uses the default until this thread has found the fastest.
+///
+/// ```
+/// use std::sync::Arc;
+/// use millstream_tune::{Background, Fastest, HostClock, Policy, Tunable, TunableSet, Tuner};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let set = Arc::new(
+///     TunableSet::new("twice", |_: &u32, x: &u32| *x)
+///         .with(Tunable::new("add", |x: u32| Ok::<_, String>(x + x)))
+///         .with(Tunable::new("shift", |x: u32| Ok::<_, String>(x << 1))),
+/// );
+/// let tuner = Tuner::new();
+/// let background = Background::start(HostClock::new())?;
+/// // On a frame's path: nobody waits.
+/// if tuner.fastest(&7) == Fastest::Miss {
+///     background.tune(&tuner, &set, 7, 21);
+/// }
+/// assert_eq!(tuner.execute(&set, &7, 21, &mut HostClock::new(), Policy::UseDefault)?, 42);
+/// background.finish();
+/// assert!(matches!(tuner.fastest(&7), Fastest::Hit(_)));
+/// # Ok(())
+/// # }
+/// ```
+pub struct Background {
+    jobs: Option<Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts the thread, which measures by this.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub fn start(mut measure: impl Measure + Send + 'static) -> std::io::Result<Self> {
+        let (sender, receiver) = bounded::<Job>(WAITING_MAX);
+        let builder = std::thread::Builder::new().name("millstream tuner".into());
+        let thread = builder.spawn(move || {
+            for job in receiver {
+                // A panic of a generator of inputs is one key's, and not the thread's.
+                let done = caught(|| {
+                    job(&mut measure);
+                    Ok(())
+                });
+                if let Err(why) = done {
+                    tracing::warn!(target: "millstream::tune", %why, "a key is not tuned");
+                }
+            }
+        })?;
+        Ok(Self {
+            jobs: Some(sender),
+            thread: Some(thread),
+        })
+    }
+
+    /// Has a key tuned when its turn comes, unless it is known by then. Never waits: false, where too many wait already.
+    pub fn tune<K, I, O>(
+        &self,
+        tuner: &Tuner<K>,
+        set: &Arc<TunableSet<K, I, O>>,
+        key: K,
+        inputs: I,
+    ) -> bool
+    where
+        K: TuneKey,
+        I: Clone + Send + 'static,
+        O: 'static,
+    {
+        let (tuner, set) = (tuner.clone(), set.clone());
+        let job: Job = Box::new(move |measure| {
+            if let Err(why) = tuner.choose(&set, &key, &inputs, measure, Policy::Wait) {
+                tracing::warn!(target: "millstream::tune", %why, "a key is not tuned");
+            }
+        });
+        let sent = self.jobs.as_ref().map(|jobs| jobs.try_send(job));
+        match sent {
+            Some(Ok(())) => true,
+            Some(Err(TrySendError::Full(_) | TrySendError::Disconnected(_))) | None => false,
+        }
+    }
+
+    /// Waits until all that was asked for is tuned.
+    pub fn finish(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            // It catches what jobs panic with.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Background {
+    /// As [`Background::finish`].
+    fn drop(&mut self) {
+        self.end();
+    }
+}

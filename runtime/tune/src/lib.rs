@@ -1,0 +1,49 @@
+//! The fastest of several ways, measured once for a key and remembered.
+//!
+//! ```text
+//!  execute(set, key, inputs) ── known? ──► run the winner
+//!        │ not known: the first tunes, the others wait (or use the default)
+//!        ▼
+//!  Race: each candidate in turn, one sample at a time ──► Outcome ──► memory, and the store
+//!        └── Measure: the device's clock
+//! ```
+//! | module | what it is |
+//! | --- | --- |
+//! | `set` | candidates by name, groups by priority, inputs made when they are needed |
+//! | `tuner` | what is known of each key; nobody tunes one twice |
+//! | `flight` | one tunes, others wait |
+//! | `race` | how candidates are measured, and when it is enough |
+//! | `stats` | robust figures of few samples |
+//! | `measure` | whose clock |
+//! | `outcome` | what came of it |
+//! | `persist`, `store` | how choices are kept: lines with checksums, a file that is replaced at once |
+//! | `check` | do all candidates do the same? |
+//! | `background` | tuning behind the caller's back |
+//! | `error` | what can go wrong |
+
+mod background;
+mod check;
+mod error;
+mod flight;
+mod measure;
+mod outcome;
+mod persist;
+mod race;
+mod set;
+mod stats;
+mod store;
+mod tuner;
+
+pub use background::Background;
+pub use check::{Checked, Equivalence};
+pub use error::{Failure, StoreError, TuneError};
+pub use measure::{HostClock, Measure};
+pub use outcome::{Candidate, Outcome};
+pub use persist::Identity;
+pub use race::{Effort, SAMPLES_MIN};
+pub use set::{Checksum, Tunable, TunableSet, TuneGroup};
+pub use stats::Summary;
+pub use store::{FileStore, Store};
+pub use tuner::{
+    Begun, Choice, Chosen, Elsewhere, Fastest, Loaded, Policy, Progress, TuneKey, Tuner, Tuning,
+};

@@ -1,0 +1,52 @@
+//! Tuning behind the caller's back.
+
+use std::sync::Arc;
+
+use millstream_tune::{Background, Fastest, HostClock, Policy, Tunable, TunableSet, Tuner};
+
+use crate::support::{Costs, Virtual, timed};
+
+#[test]
+fn callers_use_the_default_until_the_fastest_is_known_i8() {
+    let costs = Arc::new(Costs::default());
+    let set = Arc::new(timed(&costs, &[300, 100]));
+    let tuner = Tuner::new();
+    let background = Background::start(Virtual::exact(&costs)).unwrap();
+    for key in 0..50 {
+        assert!(background.tune(&tuner, &set, key, 0));
+    }
+    background.finish();
+    for key in 0..50 {
+        assert_eq!(tuner.fastest(&key), Fastest::Hit(1));
+    }
+}
+
+/// I7, I12: a key that panics is one key's business, and what does not fit is said.
+#[test]
+fn the_thread_outlives_keys_that_panic_and_takes_no_more_than_it_has_room_for_i7_i12() {
+    let (go, wait_go) = std::sync::mpsc::channel::<()>();
+    let wait_go = std::sync::Mutex::new(Some(wait_go));
+    let set = Arc::new(
+        TunableSet::new("set", move |key: &u32, inputs: &u32| {
+            if *key == 0 {
+                let gate = wait_go.lock().unwrap().take();
+                gate.unwrap().recv().unwrap();
+                panic!("no inputs");
+            }
+            *inputs
+        })
+        .with(Tunable::new("one", |x: u32| Ok::<_, String>(x)))
+        .with(Tunable::new("other", |x: u32| Ok::<_, String>(x))),
+    );
+    let tuner = Tuner::new();
+    let background = Background::start(HostClock::new()).unwrap();
+    let taken = (0..1000_u32).filter(|key| background.tune(&tuner, &set, *key, 0));
+    let taken = taken.count();
+    assert!((256..=257).contains(&taken), "{taken} were taken");
+    go.send(()).unwrap();
+    background.finish();
+    assert_eq!(tuner.fastest(&0), Fastest::Miss);
+    assert!(matches!(tuner.fastest(&1), Fastest::Hit(_)));
+    let choice = tuner.choose(&set, &999, &0, &mut HostClock::new(), Policy::UseDefault);
+    assert_eq!(choice.unwrap().index, 0);
+}

@@ -1,0 +1,247 @@
+//! What is chosen, and what is done with candidates that fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use millstream_tune::{
+    Checked, Chosen, Fastest, HostClock, Policy, Tunable, TunableSet, TuneError, TuneGroup, Tuner,
+};
+use rstest::rstest;
+
+use crate::support::{Costs, Virtual, timed};
+
+#[test]
+fn the_fastest_is_chosen_and_known_from_then_on() {
+    let costs = Arc::new(Costs::default());
+    let set = timed(&costs, &[300, 100, 200]);
+    let tuner = Tuner::new();
+    assert_eq!(tuner.fastest(&1), Fastest::Miss);
+    let mut measure = Virtual::exact(&costs);
+    let mut choose = || {
+        tuner
+            .choose(&set, &1, &0, &mut measure, Policy::Wait)
+            .unwrap()
+    };
+    let first = choose();
+    let runs = costs.runs.load(Ordering::Relaxed);
+    let second = choose();
+    assert_eq!((first.index, first.by), (1, Chosen::Tuned));
+    assert_eq!((second.index, second.by), (1, Chosen::Known));
+    assert_eq!(tuner.fastest(&1), Fastest::Hit(1));
+    assert_eq!(
+        costs.runs.load(Ordering::Relaxed),
+        runs,
+        "nothing is measured again"
+    );
+    assert_eq!(costs.generated.load(Ordering::Relaxed), 1);
+    let names: Vec<String> = tuner
+        .outcome(&1)
+        .unwrap()
+        .candidates
+        .iter()
+        .map(|candidate| candidate.name.to_string())
+        .collect();
+    assert_eq!(names, ["100 ns", "200 ns", "300 ns"], "the fastest first");
+}
+
+#[test]
+fn one_candidate_is_chosen_without_being_measured() {
+    let costs = Arc::new(Costs::default());
+    let set = timed(&costs, &[300]);
+    let chosen = Tuner::new().choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
+    assert_eq!(chosen.unwrap().by, Chosen::Alone);
+    assert_eq!(costs.runs.load(Ordering::Relaxed), 0);
+    assert_eq!(
+        costs.generated.load(Ordering::Relaxed),
+        0,
+        "no inputs are made for it"
+    );
+}
+
+fn number(name: &str, answer: u32) -> Tunable<u32, u32, u32> {
+    Tunable::new(name, move |_| Ok::<_, String>(answer))
+}
+
+fn failing(name: &str) -> Tunable<u32, u32, u32> {
+    Tunable::new(name, |_| Err("no room"))
+}
+
+fn panicking(name: &str) -> Tunable<u32, u32, u32> {
+    Tunable::new(name, |_| -> Result<u32, String> { panic!("it is broken") })
+}
+
+fn set() -> TunableSet<u32, u32, u32> {
+    TunableSet::new("numbers", |_: &u32, inputs: &u32| *inputs)
+}
+
+/// I7: candidates that fail are out, each with its reason, and harm nobody.
+#[test]
+fn what_fails_or_panics_is_dropped_i7() {
+    let set = set()
+        .with(failing("fails"))
+        .with(number("works", 5))
+        .with(panicking("panics"));
+    let tuner = Tuner::new();
+    let answer = tuner.execute(&set, &1, 0, &mut HostClock::new(), Policy::Wait);
+    assert_eq!(answer, Ok(5));
+    let outcome = tuner.outcome(&1).unwrap();
+    let reasons: Vec<String> = outcome
+        .candidates
+        .iter()
+        .filter_map(|candidate| candidate.result.as_ref().err())
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(reasons, ["no room", "panicked with \"it is broken\""]);
+}
+
+#[test]
+fn that_none_works_is_said_with_each_reason() {
+    let set = set().with(failing("one")).with(panicking("other"));
+    let tuner = Tuner::new();
+    let failed = tuner
+        .execute(&set, &1, 0, &mut HostClock::new(), Policy::Wait)
+        .unwrap_err();
+    assert_eq!(
+        failed.to_string(),
+        "no candidate of `numbers` works for 1: `one` no room; `other` panicked with \"it is broken\""
+    );
+    assert_eq!(tuner.fastest(&1), Fastest::Miss, "it may work another time");
+}
+
+/// What is refused only once the device was at it is told by its output.
+#[test]
+fn what_fails_once_it_has_settled_is_dropped_i7() {
+    let set = set()
+        .with(number("wrong", 4))
+        .with(number("right", 5))
+        .settled(|answer: &u32| match answer {
+            5 => Ok(()),
+            other => Err(format!("the device refused {other}")),
+        });
+    let tuner = Tuner::new();
+    let chosen = tuner
+        .choose(&set, &1, &0, &mut HostClock::new(), Policy::Wait)
+        .unwrap();
+    assert_eq!(chosen.index, 1);
+}
+
+#[test]
+fn groups_of_less_priority_are_tried_only_where_none_of_the_others_works() {
+    let first = TuneGroup::new(|_: &u32| 2);
+    let never = TuneGroup::new(|key: &u32| if *key == 9 { -1 } else { 0 });
+    let set = set()
+        .with(number("plain", 1).group(&never))
+        .with(failing("first").group(&first))
+        .with(panicking("first, too").group(&first));
+    let tuner = Tuner::new();
+    let mut clock = HostClock::new();
+    assert_eq!(tuner.execute(&set, &1, 0, &mut clock, Policy::Wait), Ok(1));
+    assert_eq!(tuner.outcome(&1).unwrap().candidates.len(), 3);
+    let none = tuner
+        .execute(&set, &9, 0, &mut clock, Policy::Wait)
+        .unwrap_err();
+    assert!(matches!(none, TuneError::AllFailed { failures, .. } if failures.len() == 2));
+}
+
+#[test]
+fn a_set_without_candidates_says_so() {
+    let none = Tuner::new().execute(&set(), &1, 0, &mut HostClock::new(), Policy::Wait);
+    let said =
+        "`numbers` has no candidate for 1: add one, or give one a priority that is not negative";
+    assert_eq!(none.unwrap_err().to_string(), said);
+}
+
+/// I7: a winner that fails later is forgotten, and this call has another's answer.
+#[test]
+fn a_winner_that_fails_falls_back_and_is_tuned_anew_i7() {
+    let works = Arc::new(AtomicBool::new(true));
+    let asked = works.clone();
+    let set = set()
+        .with(Tunable::new("fast", move |_| {
+            match asked.load(Ordering::Relaxed) {
+                true => Ok(1),
+                false => Err("the driver was updated"),
+            }
+        }))
+        .with(Tunable::new("slow", |_| {
+            std::hint::black_box((0..200_000_u64).map(std::hint::black_box).sum::<u64>());
+            Ok::<_, String>(2)
+        }));
+    let tuner = Tuner::new();
+    let mut clock = HostClock::new();
+    assert_eq!(tuner.execute(&set, &1, 0, &mut clock, Policy::Wait), Ok(1));
+    works.store(false, Ordering::Relaxed);
+    assert_eq!(tuner.execute(&set, &1, 0, &mut clock, Policy::Wait), Ok(2));
+    assert_eq!(tuner.fastest(&1), Fastest::Miss);
+    assert_eq!(tuner.execute(&set, &1, 0, &mut clock, Policy::Wait), Ok(2));
+    assert_eq!(tuner.fastest(&1), Fastest::Hit(1));
+}
+
+/// I8: only one policy waits; the frozen ones tune nothing.
+#[rstest]
+#[case(Policy::UseDefault, Ok(2))]
+#[case(Policy::FrozenDefault, Ok(2))]
+#[case(Policy::Frozen, Err(()))]
+fn policies_that_do_not_wait_measure_nothing_i8(
+    #[case] policy: Policy,
+    #[case] expected: Result<usize, ()>,
+) {
+    let costs = Arc::new(Costs::default());
+    let set = timed(&costs, &[100, 200, 300]).default_to("300 ns");
+    let tuner = Tuner::new();
+    let mut measure = Virtual::exact(&costs);
+    let chosen = tuner.choose(&set, &1, &0, &mut measure, policy);
+    assert_eq!(chosen.map(|choice| choice.index).map_err(drop), expected);
+    assert_eq!(costs.runs.load(Ordering::Relaxed), 0);
+    // What is known is used all the same.
+    tuner
+        .choose(&set, &1, &0, &mut measure, Policy::Wait)
+        .unwrap();
+    assert_eq!(
+        tuner
+            .choose(&set, &1, &0, &mut measure, policy)
+            .unwrap()
+            .index,
+        0
+    );
+}
+
+#[test]
+fn checks_name_the_first_difference_and_skip_what_fails() {
+    let made = Arc::new(AtomicU32::new(0));
+    let count = made.clone();
+    let of =
+        |name: &str, answer: Vec<f32>| Tunable::new(name, move |_| Ok::<_, String>(answer.clone()));
+    let set = TunableSet::new("vectors", move |_: &u32, inputs: &u32| {
+        count.fetch_add(1, Ordering::Relaxed);
+        *inputs
+    })
+    .with(of("near", vec![1.0, 2.000_01, f32::NAN]))
+    .with(of("short", vec![1.0]))
+    .with(of("wrong", vec![1.0, 2.5, f32::NAN]))
+    .with(Tunable::new("fails", |_| Err("no room")))
+    .with(of("by definition", vec![1.0, 2.0, f32::NAN]));
+    let checked = set.autotune_checks(&1, &0).unwrap();
+    let said: Vec<String> = checked
+        .iter()
+        .map(|(name, checked)| match checked {
+            Checked::Same => format!("{name}: same"),
+            Checked::Differs(first) => format!("{name}: {first}"),
+            Checked::Failed(why) => format!("{name} fails: {why}"),
+        })
+        .collect();
+    let expected = [
+        "near: same",
+        "short: it has 1 elements, and the reference 3",
+        "wrong: element 1 is 2.5, and 2 in the reference",
+        "fails fails: no room",
+        "by definition: same",
+    ];
+    assert_eq!(said, expected);
+    assert_eq!(made.load(Ordering::Relaxed), 1, "all have the same inputs");
+    let set = set.reference("fails");
+    assert_eq!(
+        set.autotune_checks(&1, &0).unwrap_err().to_string(),
+        "no room"
+    );
+}

@@ -1,0 +1,97 @@
+//! Nobody tunes a key twice, and nobody waits for ever.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Barrier, mpsc};
+
+use millstream_tune::{Chosen, Fastest, Policy, Tunable, TunableSet, Tuner};
+
+use crate::support::{Costs, Virtual, timed};
+
+/// I6: sixteen threads that miss one key run one tuning, and all have its result.
+#[test]
+fn threads_that_miss_one_key_run_one_tuning_i6() {
+    for _ in 0..20 {
+        let costs = Arc::new(Costs::default());
+        let set = timed(&costs, &[300, 100, 200]);
+        let (tuner, barrier) = (Tuner::new(), Barrier::new(16));
+        let tuned: usize = std::thread::scope(|scope| {
+            let ask = || {
+                let mut measure = Virtual::exact(&costs);
+                barrier.wait();
+                let choice = tuner
+                    .choose(&set, &1, &0, &mut measure, Policy::Wait)
+                    .unwrap();
+                assert_eq!(choice.index, 1);
+                usize::from(choice.by == Chosen::Tuned)
+            };
+            let threads: Vec<_> = (0..16).map(|_| scope.spawn(ask)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum()
+        });
+        assert_eq!(tuned, 1);
+        assert_eq!(costs.generated.load(Ordering::Relaxed), 1);
+    }
+}
+
+/// A key that is being tuned is pending for all others, who need not wait; other keys are free.
+#[test]
+fn a_key_is_pending_while_it_is_tuned_i8() {
+    let (begun, wait_begun) = mpsc::channel::<()>();
+    let (go, wait_go) = mpsc::channel::<()>();
+    let gates = std::sync::Mutex::new(Some((begun, wait_go)));
+    let set = TunableSet::new("gated", move |_: &u32, inputs: &u32| {
+        if let Some((begun, wait_go)) = gates.lock().unwrap().take() {
+            begun.send(()).unwrap();
+            wait_go.recv().unwrap();
+        }
+        *inputs
+    })
+    .with(Tunable::new("one", |x: u32| Ok::<_, String>(x)))
+    .with(Tunable::new("other", |x: u32| Ok::<_, String>(x)));
+    let (tuner, costs) = (Tuner::new(), Arc::new(Costs::default()));
+    std::thread::scope(|scope| {
+        let tuning =
+            scope.spawn(|| tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait));
+        wait_begun.recv().unwrap();
+        assert_eq!(tuner.fastest(&1), Fastest::Pending);
+        assert_eq!(tuner.fastest(&2), Fastest::Miss);
+        let choice = tuner.choose(
+            &set,
+            &1,
+            &0,
+            &mut Virtual::exact(&costs),
+            Policy::UseDefault,
+        );
+        assert_eq!(choice.unwrap().by, Chosen::Default);
+        go.send(()).unwrap();
+        tuning.join().unwrap().unwrap();
+    });
+    assert!(matches!(tuner.fastest(&1), Fastest::Hit(_)));
+}
+
+/// I5: a tuning that panics in user's code ends, and who waited for it tunes.
+#[test]
+fn a_tuning_that_panics_leaves_nobody_waiting_i5() {
+    let first = std::sync::atomic::AtomicBool::new(true);
+    let (begun, wait_begun) = mpsc::channel::<()>();
+    let begun = std::sync::Mutex::new(begun);
+    let set = TunableSet::new("panics once", move |_: &u32, inputs: &u32| {
+        if first.swap(false, Ordering::Relaxed) {
+            begun.lock().unwrap().send(()).unwrap();
+            panic!("no inputs");
+        }
+        *inputs
+    })
+    .with(Tunable::new("one", |x: u32| Ok::<_, String>(x)))
+    .with(Tunable::new("other", |x: u32| Ok::<_, String>(x)));
+    let (tuner, costs) = (Tuner::new(), Arc::new(Costs::default()));
+    std::thread::scope(|scope| {
+        let ask = || tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
+        let panics = scope.spawn(ask);
+        wait_begun.recv().unwrap();
+        assert_eq!(ask().unwrap().by, Chosen::Tuned);
+        assert!(panics.join().is_err());
+    });
+}

@@ -1,0 +1,76 @@
+//! The choice under noise.
+
+use std::sync::Arc;
+
+use millstream_tune::{Policy, Tuner};
+use rstest::rstest;
+
+use crate::support::{Costs, Virtual, timed};
+
+/// Of 100 tunings at least 95 choose a candidate within 3 % of the best, with noise of so many hundredths and one sample of twenty interrupted.
+#[rstest]
+fn the_choice_is_within_three_hundredths_of_the_best(
+    #[values(
+        &[100_000, 102_000, 110_000, 150_000, 400_000],
+        &[200_000, 104_000, 100_000],
+        &[100_000, 101_000, 102_000, 103_500, 105_000, 106_000, 108_000, 110_000]
+    )]
+    times: &[u64],
+    #[values(0.01, 0.05, 0.15)] noise: f64,
+) {
+    let best = times.iter().min().copied().unwrap();
+    let within = |seed: &u64| {
+        let costs = Arc::new(Costs::default());
+        let set = timed(&costs, times);
+        let mut measure = Virtual::noisy(&costs, *seed, noise);
+        let chosen = Tuner::new()
+            .choose(&set, &1, &0, &mut measure, Policy::Wait)
+            .unwrap();
+        times[chosen.index] as f64 <= best as f64 * 1.03
+    };
+    let right = (0..100).filter(within).count();
+    assert!(right >= 95, "{right} of 100 were within 3 % of the best");
+}
+
+/// What is hopeless is found out early: most samples are of those that are near each other.
+#[test]
+fn hopeless_candidates_are_measured_a_few_times_only() {
+    let costs = Arc::new(Costs::default());
+    let set = timed(&costs, &[100_000, 100_500, 900_000]);
+    let tuner = Tuner::new();
+    let mut measure = Virtual::noisy(&costs, 3, 0.1);
+    tuner
+        .choose(&set, &1, &0, &mut measure, Policy::Wait)
+        .unwrap();
+    let outcome = tuner.outcome(&1).unwrap();
+    let samples = |index: usize| {
+        let of = outcome
+            .candidates
+            .iter()
+            .find(|candidate| candidate.index == index);
+        of.unwrap().result.as_ref().unwrap().samples
+    };
+    assert!(samples(2) <= 10, "{} samples", samples(2));
+    assert!(samples(0) > 4 * samples(2) && samples(1) > 4 * samples(2));
+}
+
+/// Times that never vary are told apart by as few samples as the confidence needs.
+#[test]
+fn a_quiet_machine_needs_few_samples() {
+    let costs = Arc::new(Costs::default());
+    let set = timed(&costs, &[500, 400]);
+    let tuner = Tuner::new();
+    let chosen = tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
+    assert_eq!(chosen.unwrap().index, 1);
+    let outcome = tuner.outcome(&1).unwrap();
+    let best = outcome.best().unwrap().result.as_ref().unwrap();
+    assert!(best.samples <= 8, "{best:?}");
+    assert_eq!(
+        (best.median, best.mean, best.min, best.max, best.variance),
+        (400.0, 400.0, 400.0, 400.0, 0.0)
+    );
+    assert_eq!(
+        (outcome.clock.as_str(), outcome.confidence),
+        ("a virtual clock", 0.95)
+    );
+}

@@ -1,0 +1,83 @@
+//! Tuning on a driven device goes on between pumps, and never waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream_tune::{Begun, Chosen, Failure, Fastest, Measure, Progress, Tuner};
+
+use crate::support::{Costs, Virtual, timed};
+
+/// Samples are over only once somebody has pumped.
+struct Pumped {
+    inner: Virtual,
+    pumped: bool,
+}
+
+impl Measure for Pumped {
+    fn clock(&self) -> &str {
+        "a pumped clock"
+    }
+
+    fn start(&mut self, work: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
+        self.pumped = false;
+        self.inner.start(work)
+    }
+
+    fn poll(&mut self) -> Result<Option<Duration>, Failure> {
+        match self.pumped {
+            true => self.inner.poll(),
+            false => Ok(None),
+        }
+    }
+
+    fn wait(&mut self) -> Result<Duration, Failure> {
+        panic!("nobody may wait on a driven device");
+    }
+}
+
+#[test]
+fn a_driven_tuning_goes_on_between_pumps_i8() {
+    let costs = Arc::new(Costs::default());
+    let set = timed(&costs, &[300, 100]);
+    let tuner = Tuner::new();
+    let Begun::Tuning(mut tuning) = tuner.begin(&set, &1, &0) else {
+        panic!("nobody else tunes it");
+    };
+    assert!(matches!(tuner.begin(&set, &1, &0), Begun::Elsewhere(_)));
+    assert_eq!(tuner.fastest(&1), Fastest::Pending);
+    let mut measure = Pumped {
+        inner: Virtual::exact(&costs),
+        pumped: false,
+    };
+    let mut pumps = 0;
+    let choice = loop {
+        match tuning.go_on(&set, &mut measure, false) {
+            Progress::Going => {}
+            Progress::Waiting => {
+                measure.pumped = true;
+                pumps += 1;
+            }
+            Progress::Done(done) => break done.unwrap(),
+        }
+    };
+    assert_eq!((choice.index, choice.by), (1, Chosen::Tuned));
+    assert!(pumps >= 8, "a pump for each sample: {pumps}");
+    assert_eq!(tuner.fastest(&1), Fastest::Hit(1));
+    assert!(matches!(tuner.begin(&set, &1, &0), Begun::Known(_)));
+}
+
+/// I5: one that is given up is over.
+#[test]
+fn a_tuning_that_is_dropped_can_be_begun_anew_i5() {
+    let costs = Arc::new(Costs::default());
+    let set = timed(&costs, &[300, 100]);
+    let tuner = Tuner::new();
+    let begun = tuner.begin(&set, &1, &0);
+    let Begun::Elsewhere(elsewhere) = tuner.begin(&set, &1, &0) else {
+        panic!("it is under way");
+    };
+    drop(begun);
+    elsewhere.wait();
+    assert_eq!(tuner.fastest(&1), Fastest::Miss);
+    assert!(matches!(tuner.begin(&set, &1, &0), Begun::Tuning(_)));
+}

@@ -1,0 +1,88 @@
+//! A clock that goes as candidates say.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use millstream_tune::{Failure, Measure, Tunable, TunableSet};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// What candidates take, and how often they ran. Counts, which are read once all threads have ended: any order will do.
+#[derive(Default)]
+pub(crate) struct Costs {
+    last: AtomicU64,
+    pub(crate) runs: AtomicU32,
+    pub(crate) generated: AtomicU32,
+}
+
+/// A set of candidates that take so many nanoseconds each, and answer their place.
+pub(crate) fn timed(costs: &Arc<Costs>, nanoseconds: &[u64]) -> TunableSet<u32, u32, usize> {
+    let generated = costs.clone();
+    let mut set = TunableSet::new("timed", move |_: &u32, inputs: &u32| {
+        generated.generated.fetch_add(1, Ordering::Relaxed);
+        *inputs
+    });
+    for (place, time) in nanoseconds.iter().copied().enumerate() {
+        let costs = costs.clone();
+        set = set.with(Tunable::new(format!("{time} ns"), move |_| {
+            costs.runs.fetch_add(1, Ordering::Relaxed);
+            costs.last.store(time, Ordering::Relaxed);
+            Ok::<_, String>(place)
+        }));
+    }
+    set
+}
+
+/// Tells what the last candidate takes, with the noise of a busy machine.
+pub(crate) struct Virtual {
+    costs: Arc<Costs>,
+    random: Xoshiro256PlusPlus,
+    /// The spread of most samples, as a share.
+    noise: f64,
+    taken: Option<Duration>,
+}
+
+impl Virtual {
+    pub(crate) fn exact(costs: &Arc<Costs>) -> Self {
+        Self::noisy(costs, 0, 0.0)
+    }
+
+    pub(crate) fn noisy(costs: &Arc<Costs>, seed: u64, noise: f64) -> Self {
+        Self {
+            costs: costs.clone(),
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            noise,
+            taken: None,
+        }
+    }
+
+    /// From 0 to 1.
+    fn chance(&mut self) -> f64 {
+        self.random.next_u64() as f64 / u64::MAX as f64
+    }
+}
+
+impl Measure for Virtual {
+    fn clock(&self) -> &str {
+        "a virtual clock"
+    }
+
+    fn start(&mut self, work: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
+        work()?;
+        let time = self.costs.last.load(Ordering::Relaxed) as f64;
+        // About normal, of standard deviation 1; and one of twenty samples is interrupted.
+        let normal = (0..12).map(|_| self.chance()).sum::<f64>() - 6.0;
+        let interrupted = match self.chance() < 0.05 && self.noise > 0.0 {
+            true => 1.0 + 4.0 * self.chance(),
+            false => 1.0,
+        };
+        let time = time * (1.0 + self.noise * normal).max(0.2) * interrupted;
+        self.taken = Some(Duration::from_nanos(time as u64));
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Option<Duration>, Failure> {
+        Ok(self.taken.take())
+    }
+}
