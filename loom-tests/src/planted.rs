@@ -23,6 +23,8 @@ pub const fn caught_by(bug: Bug) -> &'static str {
         Bug::ReplyWakerInPlace => "reply::the_waker_changes_between_polls",
         Bug::ReplyLookRelaxed => "reply::a_value_is_taken_as_soon_as_it_is_there",
         Bug::ReplyDropSilent => "reply::a_dropped_sender_is_an_answer",
+        Bug::FlightLookFirst => "flight::a_key_is_done_once",
+        Bug::FlightEndSilent => "flight::nobody_waits_for_who_has_left",
         Bug::TimelineNoFence | Bug::TimelineWaiterNoFence => {
             "timeline::a_wait_ends_when_the_cursor_is_published"
         }

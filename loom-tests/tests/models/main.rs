@@ -6,6 +6,7 @@
 mod bell;
 mod channel;
 mod credit;
+mod flight;
 mod gate;
 mod law;
 mod mailbox;

@@ -10,6 +10,7 @@
 //! | [`gate`] | one sleeper, many wakers |
 //! | [`bell`] | many sleepers, many ringers |
 //! | [`mailbox`] | bounded ring, many producers, one consumer; messages live in the slots |
+//! | [`flight`] | one does what several want, the others wait |
 //! | [`reply`] | one value, one waiter; dropping either side is an answer |
 //! | [`timeline`] | a queue's published progress |
 //! | [`slots`] | counted slots, the free list, the dropped list |
@@ -25,6 +26,7 @@ pub mod bell;
 pub mod channel;
 pub mod credit;
 pub mod facade;
+pub mod flight;
 pub mod gate;
 pub mod mailbox;
 pub mod payload;

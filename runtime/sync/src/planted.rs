@@ -63,6 +63,10 @@ bugs! {
     ReplyWakerInPlace = "reply_waker_in_place",
     /// A dropped sender says nothing.
     ReplyDropSilent = "reply_drop_silent",
+    /// What is known is looked for before the lock of the flights is taken.
+    FlightLookFirst = "flight_look_first",
+    /// Who leaves a key tells nobody.
+    FlightEndSilent = "flight_end_silent",
     /// `Timeline::publish` looks for waiters without the fence.
     TimelineNoFence = "timeline_no_fence",
     /// Who waits for a cursor looks at it again without the fence.

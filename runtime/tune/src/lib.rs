@@ -11,7 +11,6 @@
 //! | --- | --- |
 //! | `set` | candidates by name, groups by priority, inputs made when they are needed |
 //! | `tuner` | what is known of each key; nobody tunes one twice |
-//! | `flight` | one tunes, others wait |
 //! | `race` | how candidates are measured, and when it is enough |
 //! | `stats` | robust figures of few samples |
 //! | `measure` | whose clock |
@@ -24,7 +23,6 @@
 mod background;
 mod check;
 mod error;
-mod flight;
 mod measure;
 mod outcome;
 mod persist;

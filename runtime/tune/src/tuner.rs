@@ -5,11 +5,12 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use millstream_sync::facade::SpinPolicy;
+use millstream_sync::flight::{Flights, Follow, Lead, Role};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Failure, StoreError, TuneError};
-use crate::flight::{Flights, Lead, Role};
 use crate::measure::Measure;
 use crate::outcome::Outcome;
 use crate::persist::{self, Identity, Kept};
@@ -351,7 +352,7 @@ impl<K: TuneKey> Tuner<K> {
                         return done;
                     }
                 },
-                Begun::Elsewhere(follow) => follow.0.wait(),
+                Begun::Elsewhere(elsewhere) => elsewhere.wait(),
             }
         }
     }
@@ -500,12 +501,12 @@ pub enum Begun<K: TuneKey, I, O> {
 }
 
 /// A tuning by somebody else.
-pub struct Elsewhere(pub(crate) crate::flight::Follow);
+pub struct Elsewhere(Follow);
 
 impl Elsewhere {
     /// Waits until it is over, however it ends.
     pub fn wait(self) {
-        self.0.wait();
+        self.0.wait(&SpinPolicy::default());
     }
 }
 
