@@ -13,7 +13,7 @@ use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use millstream::{
     ComputeClient, Cpu, CubeCount, Device, Handle, Kernel, KernelHandle, RecordedWord, Recording,
-    Stream, read, update, write,
+    Stream, TraceSpan, read, timeline, update, write,
 };
 
 fn main() {
@@ -184,4 +184,23 @@ fn empty_and_drop(bencher: Bencher) {
 fn sync(bencher: Bencher) {
     let rig = Rig::new();
     bencher.bench(|| rig.stream.sync().wait().unwrap());
+}
+
+/// A million spans as a file, of names and times as long as those of real ones.
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn write_a_timeline_of_a_million_spans(bencher: Bencher) {
+    let names: [std::sync::Arc<str>; 3] =
+        ["histogram".into(), "blur_x".into(), "copy to host".into()];
+    let spans: Vec<TraceSpan> = (0..1_000_000_u64)
+        .map(|index| TraceSpan {
+            name: names[index as usize % names.len()].clone(),
+            stream: index % 64,
+            queue: index as u32 % 4,
+            start_ns: 5_000_000_000 + index * 1_777,
+            end_ns: 5_000_001_234 + index * 1_777,
+        })
+        .collect();
+    bencher
+        .counter(ItemsCount::new(spans.len()))
+        .bench(|| timeline::write(&spans, std::io::sink()));
 }

@@ -18,6 +18,8 @@
 //!
 #![doc = include_str!("../README.md")]
 
+pub mod timeline;
+
 pub use millstream_actors::{Device, Driver};
 pub use millstream_core::access::Access;
 pub use millstream_core::backend;
