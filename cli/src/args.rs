@@ -41,6 +41,18 @@ Examples:
   cargo run --release --example decoder && millstream draw out/decoder/token.dot
   millstream draw step.dot --output pictures/step.svg";
 
+const TIMELINE_EXIT_CODES: &str = "\
+Exit codes:
+  0  it is summed up
+  2  bad usage: a file that cannot be read or is no timeline; a picture that cannot be written";
+
+const TIMELINE_EXAMPLES: &str = "\
+Examples:
+  millstream demo --timeline out/demo.json && millstream timeline out/demo.json
+  millstream timeline out/demo.json --picture out/demo.svg
+  millstream timeline out/demo.json --json | jq .queues[].busy
+  https://ui.perfetto.dev shows the same file";
+
 const DOCTOR_EXIT_CODES: &str = "\
 Exit codes:
   0  there is a device to work on; the simulator, which is for tests, does not count
@@ -60,6 +72,7 @@ Examples:
   millstream demo --backend cuda
   millstream demo --threads 64 --queues 2 --strategy sequential
   millstream demo --input ~/Pictures/holiday --output out/holiday --repeat 1
+  millstream demo --timeline out/demo.json && millstream timeline out/demo.json
   millstream demo --json | jq .run.photos_per_second";
 
 const SOAK_EXAMPLES: &str = "\
@@ -88,6 +101,9 @@ pub(crate) enum Command {
     /// Draw a schedule, as `Schedule::dot` writes it, as SVG; Graphviz is not needed.
     #[command(after_help = draw_after_help())]
     Draw(DrawArgs),
+    /// Sum up a saved timeline: how busy queues were, where they waited, what took long.
+    #[command(after_help = timeline_after_help())]
+    Timeline(TimelineArgs),
     /// Show which devices can be opened here, and why others cannot.
     #[command(after_help = DOCTOR_EXIT_CODES)]
     Doctor(DoctorArgs),
@@ -120,6 +136,10 @@ pub(crate) struct DemoArgs {
     /// Folder for the results; made if it is missing.
     #[arg(long, value_name = "FOLDER", default_value = "out/demo")]
     pub(crate) output: PathBuf,
+
+    /// File for the timeline as data, which `millstream timeline` and Perfetto read.
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) timeline: Option<PathBuf>,
 
     /// How often each photograph is developed.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=MAX_REPEAT))]
@@ -188,6 +208,22 @@ pub(crate) struct DrawArgs {
     /// Where the drawing goes [default: beside the file, with the ending .svg]
     #[arg(long, short, value_name = "FILE.svg")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Print one JSON object on standard output, and nothing else there.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Options of `millstream timeline`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TimelineArgs {
+    /// The timeline, as `millstream demo --timeline FILE` or `millstream::timeline::write` wrote it.
+    #[arg(value_name = "FILE.json")]
+    pub(crate) file: PathBuf,
+
+    /// Draws it as well: lanes of queues and streams, as SVG.
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) picture: Option<PathBuf>,
 
     /// Print one JSON object on standard output, and nothing else there.
     #[arg(long)]
@@ -266,6 +302,10 @@ fn soak_after_help() -> String {
 
 fn draw_after_help() -> String {
     format!("{DRAW_EXAMPLES}\n\n{DRAW_EXIT_CODES}")
+}
+
+fn timeline_after_help() -> String {
+    format!("{TIMELINE_EXAMPLES}\n\n{TIMELINE_EXIT_CODES}")
 }
 
 fn demo_after_help() -> String {

@@ -68,6 +68,19 @@ pub(crate) enum CommandError {
     },
     #[error("`{}` cannot be written", path.display())]
     DrawingUnwritable { path: PathBuf, source: io::Error },
+    #[error("`{}` cannot be read", path.display())]
+    TimelineUnreadable { path: PathBuf, source: io::Error },
+    #[error("`{}` is no timeline", path.display())]
+    NoTimeline {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("no task of a queue is in `{}`", path.display())]
+    EmptyTimeline { path: PathBuf },
+    #[error("`{}` cannot be written", path.display())]
+    TimelineUnwritable { path: PathBuf, source: io::Error },
+    #[error("`{}` cannot be written", path.display())]
+    PictureUnwritable { path: PathBuf, source: io::Error },
     #[error("the system refused a worker thread")]
     Thread { source: io::Error },
 }
@@ -125,6 +138,18 @@ impl CommandError {
             }
             Self::DrawingTooLarge { .. } => {
                 "draw the schedule of a part: of fewer roots, or of a root further up"
+            }
+            Self::TimelineUnreadable { .. } => {
+                "name a file that you can read: `millstream demo --timeline FILE` writes one"
+            }
+            Self::NoTimeline { .. } | Self::EmptyTimeline { .. } => {
+                "name a file that `millstream demo --timeline FILE` or `millstream::timeline::write` wrote to its end, of a device with `DeviceOptions::trace`"
+            }
+            Self::TimelineUnwritable { .. } => {
+                "name a file in a folder that is there and that you can write to, with --timeline"
+            }
+            Self::PictureUnwritable { .. } => {
+                "name a file in a folder that is there and that you can write to, with --picture"
             }
             Self::DrawingUnwritable { .. } => {
                 "name a file in a folder that is there and that you can write to, with --output"

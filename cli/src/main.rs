@@ -1,4 +1,4 @@
-//! The millstream command line: the demo, the soak, the drawer of schedules and the doctor.
+//! The millstream command line: the demo, the soak, the drawer of schedules, timelines and the doctor.
 //!
 //! Thin: reads the arguments, runs a command, turns its answer into an exit code. The commands
 //! return errors; only `output` prints them.
@@ -12,6 +12,7 @@ mod output;
 #[cfg(test)]
 mod scratch;
 mod soak;
+mod timeline;
 mod xml;
 
 use std::process::ExitCode;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => (demo::run(&args), args.json),
         Command::Soak(args) => (soak::run(&args), args.json),
         Command::Draw(args) => (draw::run(&args), args.json),
+        Command::Timeline(args) => (timeline::run(&args), args.json),
         Command::Doctor(args) => (doctor::run(&args), args.json),
     };
     let exit = result.unwrap_or_else(|error| {

@@ -32,6 +32,7 @@ impl Gallery {
             drawings: output.join("photos"),
             contact_sheet: output.join("contact-sheet.png"),
             timeline: output.join("timeline.svg"),
+            saved_timeline: None,
         };
         let same = |a: &Path, b: &Path| matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
         if same(output, input) || same(&files.drawings, input) {

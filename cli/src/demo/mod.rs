@@ -37,8 +37,8 @@ mod svg;
 #[cfg(test)]
 mod sweep;
 mod table;
-mod timeline;
-mod units;
+pub(crate) mod timeline;
+pub(crate) mod units;
 mod workers;
 
 use crate::args::DemoArgs;

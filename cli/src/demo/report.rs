@@ -119,6 +119,8 @@ pub(crate) struct Files {
     pub(crate) drawings: PathBuf,
     pub(crate) contact_sheet: PathBuf,
     pub(crate) timeline: PathBuf,
+    /// As data, where that was asked for.
+    pub(crate) saved_timeline: Option<PathBuf>,
 }
 
 impl Report {
@@ -219,6 +221,7 @@ pub(crate) mod tests {
                 drawings: "out/photos".into(),
                 contact_sheet: "out/contact-sheet.png".into(),
                 timeline: "out/timeline.svg".into(),
+                saved_timeline: Some("out/timeline.json".into()),
             },
         }
     }

@@ -20,10 +20,11 @@ use super::report::{
     DeviceFacts, Files, PhotoFacts, QueueFacts, Report, RunFacts, RuntimeFacts, Settings,
     TeardownFacts, ThreadFacts, percentile_ms, ratio,
 };
-use super::timeline::{self, Caption, Span};
+use super::timeline::{self, Caption};
 use super::workers::{self, Prepared, Run};
 use crate::args::{DemoArgs, DemoBackend, Order};
 use crate::exit::CommandError;
+use crate::timeline::Saved;
 
 /// Spans that the device keeps: those of twenty thousand photographs.
 const TRACE_SPANS_MAX: usize = 200_000;
@@ -52,6 +53,8 @@ pub(crate) fn run_on(
         });
     }
     let mut gallery = Gallery::new(&settings.output, &settings.input)?;
+    // Made now: a name that is no good is told before the work and not after it.
+    let saved = args.timeline.as_deref().map(Saved::create).transpose()?;
     let device = open(args)?;
     let client = device.client();
     let streams: Vec<Stream> = (0..settings.threads).map(|_| client.stream()).collect();
@@ -92,7 +95,7 @@ pub(crate) fn run_on(
         name,
         queues: stats.queues.len(),
     };
-    let spans = spans(&device)?;
+    let spans = device.trace().map_err(device_error)?;
     let (title, subtitle) = captions(&settings, &facts, &tally);
     let timeline = timeline::draw(
         &spans,
@@ -104,10 +107,17 @@ pub(crate) fn run_on(
         },
     );
     gallery.finish(&subtitle, &timeline)?;
+    if let Some(saved) = saved {
+        saved.write(&spans)?;
+    }
     // Handles and streams go first, so that the device can say whether anything was left.
     drop((pipeline, streams, client));
     let teardown = teardown_facts(&device.close(CLOSE_TIMEOUT));
-    Ok(tally.report(settings, facts, (runtime, teardown), gallery.files()))
+    let files = Files {
+        saved_timeline: args.timeline.clone(),
+        ..gallery.files().clone()
+    };
+    Ok(tally.report(settings, facts, (runtime, teardown), files))
 }
 
 fn settings(args: &DemoArgs) -> Result<Settings, CommandError> {
@@ -144,18 +154,6 @@ pub(crate) fn open(args: &DemoArgs) -> Result<Device, CommandError> {
 
 fn device_error(source: millstream::Error) -> CommandError {
     CommandError::Device { source }
-}
-
-fn spans(device: &Device) -> Result<Vec<Span>, CommandError> {
-    let trace = device.trace().map_err(device_error)?;
-    let span = |span: millstream::TraceSpan| Span {
-        name: span.name.to_string(),
-        stream: span.stream,
-        queue: span.queue,
-        start_ns: span.start_ns,
-        end_ns: span.end_ns,
-    };
-    Ok(trace.into_iter().map(span).collect())
 }
 
 /// What stands above the two pictures.
@@ -237,7 +235,7 @@ impl Tally {
         settings: Settings,
         device: DeviceFacts,
         (runtime, teardown): (RuntimeFacts, TeardownFacts),
-        files: &Files,
+        files: Files,
     ) -> Report {
         let seconds = self.run_seconds();
         let mut all: Vec<Duration> = self.latencies.values().flatten().copied().collect();
@@ -271,7 +269,7 @@ impl Tally {
             skipped: self.skipped,
             runtime,
             teardown,
-            files: files.clone(),
+            files,
         };
         report.exit_code = report.exit().code();
         report

@@ -191,6 +191,9 @@ fn files(text: &mut String, report: &Report) {
     let files = &report.files;
     let _ = writeln!(text, "contact sheet  {}", files.contact_sheet.display());
     let _ = writeln!(text, "timeline       {}", files.timeline.display());
+    if let Some(saved) = &files.saved_timeline {
+        let _ = writeln!(text, "               {}", saved.display());
+    }
     let _ = writeln!(text, "drawings       {}", files.drawings.display());
 }
 
@@ -240,6 +243,7 @@ mod tests {
             "90 % busy, 60 tasks",
             "out/contact-sheet.png",
             "out/timeline.svg",
+            "out/timeline.json",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }

@@ -7,6 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
+use millstream::TraceSpan;
+
 use super::svg::{rect, text};
 use super::units::{duration, tick_step, unit};
 use crate::xml::escape;
@@ -33,16 +35,6 @@ const COLOURS: [&str; 12] = [
     "#9c755f", "#6b7b3a", "#d37295", "#a0a8b0",
 ];
 
-/// One task as the device ran it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) name: String,
-    pub(crate) stream: u64,
-    pub(crate) queue: u32,
-    pub(crate) start_ns: u64,
-    pub(crate) end_ns: u64,
-}
-
 /// What stands above the lanes, and what the lanes are.
 pub(crate) struct Caption<'a> {
     pub(crate) title: &'a str,
@@ -54,8 +46,8 @@ pub(crate) struct Caption<'a> {
 }
 
 /// Draws the first `MAX_SPANS` of the spans.
-pub(crate) fn draw(spans: &[Span], caption: &Caption<'_>) -> String {
-    let mut shown: Vec<&Span> = spans
+pub(crate) fn draw(spans: &[TraceSpan], caption: &Caption<'_>) -> String {
+    let mut shown: Vec<&TraceSpan> = spans
         .iter()
         .filter(|span| span.end_ns >= span.start_ns)
         .collect();
@@ -65,7 +57,7 @@ pub(crate) fn draw(spans: &[Span], caption: &Caption<'_>) -> String {
 }
 
 struct Picture<'a> {
-    spans: &'a [&'a Span],
+    spans: &'a [&'a TraceSpan],
     queues: u32,
     streams: BTreeSet<u64>,
     colours: HashMap<&'a str, &'static str>,
@@ -76,18 +68,18 @@ struct Picture<'a> {
 }
 
 impl<'a> Picture<'a> {
-    fn new(spans: &'a [&'a Span], queues: u32) -> Self {
+    fn new(spans: &'a [&'a TraceSpan], queues: u32) -> Self {
         let start_ns = spans.iter().map(|span| span.start_ns).min().unwrap_or(0);
         let end_ns = spans.iter().map(|span| span.end_ns).max().unwrap_or(0);
         let mut colours = HashMap::new();
         let mut totals_ns: Vec<(&str, u64)> = Vec::new();
         for span in spans {
             let taken = totals_ns.len();
-            colours.entry(span.name.as_str()).or_insert_with(|| {
+            colours.entry(&*span.name).or_insert_with(|| {
                 totals_ns.push((&span.name, 0));
                 COLOURS[taken % COLOURS.len()]
             });
-            if let Some((_, total)) = totals_ns.iter_mut().find(|(name, _)| *name == span.name) {
+            if let Some((_, total)) = totals_ns.iter_mut().find(|(name, _)| **name == *span.name) {
                 *total += span.end_ns - span.start_ns;
             }
         }
@@ -246,9 +238,9 @@ impl<'a> Picture<'a> {
         top: f64,
         height: f64,
         lanes: &[(u64, String)],
-        lane_of: impl Fn(&Span) -> u64,
+        lane_of: impl Fn(&TraceSpan) -> u64,
     ) {
-        let mut by_lane: BTreeMap<u64, Vec<&Span>> = BTreeMap::new();
+        let mut by_lane: BTreeMap<u64, Vec<&TraceSpan>> = BTreeMap::new();
         for span in self.spans {
             by_lane.entry(lane_of(span)).or_default().push(span);
         }
@@ -278,7 +270,7 @@ impl<'a> Picture<'a> {
         }
     }
 
-    fn span(&self, svg: &mut String, y: f64, height: f64, span: &Span) {
+    fn span(&self, svg: &mut String, y: f64, height: f64, span: &TraceSpan) {
         let x = self.x(span.start_ns);
         let width = (self.x(span.end_ns) - x).max(NARROWEST);
         let after = |ns: u64| duration(ns - self.start_ns);
@@ -295,7 +287,7 @@ impl<'a> Picture<'a> {
             svg,
             (x, y),
             (width, height),
-            self.colours[span.name.as_str()],
+            self.colours[&*span.name],
             &hover,
         );
     }
@@ -320,8 +312,8 @@ text {{ font: 13px system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", sans-
 mod tests {
     use super::*;
 
-    fn span(name: &str, stream: u64, queue: u32, start_ns: u64, end_ns: u64) -> Span {
-        Span {
+    fn span(name: &str, stream: u64, queue: u32, start_ns: u64, end_ns: u64) -> TraceSpan {
+        TraceSpan {
             name: name.into(),
             stream,
             queue,
@@ -330,7 +322,7 @@ mod tests {
         }
     }
 
-    fn picture(spans: &[Span], queues: u32) -> String {
+    fn picture(spans: &[TraceSpan], queues: u32) -> String {
         let (title, subtitle) = ("t", "s");
         draw(
             spans,

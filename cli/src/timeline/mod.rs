@@ -1,0 +1,98 @@
+//! `millstream timeline`: a saved timeline, summed up; and how the demo saves one.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`load`] | reads the file |
+//! | [`summary`] | how busy queues were, where they waited, what took long |
+//! | [`table`] | says it as text |
+
+mod load;
+mod summary;
+mod table;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use millstream::TraceSpan;
+use serde::Serialize;
+
+use crate::args::TimelineArgs;
+use crate::demo::counted;
+use crate::demo::timeline::{self, Caption};
+use crate::exit::{CommandError, Exit};
+use crate::output;
+use summary::Summary;
+
+/// What the command has to say.
+#[derive(Serialize)]
+struct Report {
+    exit_code: u8,
+    file: PathBuf,
+    #[serde(flatten)]
+    summary: Summary,
+    picture: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &TimelineArgs) -> Result<Exit, CommandError> {
+    let spans = load::spans(&args.file)?;
+    let report = Report {
+        exit_code: Exit::Success.code(),
+        file: args.file.clone(),
+        summary: Summary::of(&spans),
+        picture: args.picture.clone(),
+    };
+    if let Some(picture) = &args.picture {
+        fs::write(picture, draw(&args.file, &spans)).map_err(|source| {
+            CommandError::PictureUnwritable {
+                path: picture.clone(),
+                source,
+            }
+        })?;
+    }
+    if args.json {
+        output::json(&report)?;
+    } else {
+        output::text(&table::render(&report))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn draw(file: &Path, spans: &[TraceSpan]) -> String {
+    let name = file.file_name().unwrap_or(file.as_os_str());
+    let caption = Caption {
+        title: &name.to_string_lossy(),
+        subtitle: &counted(spans.len(), "span"),
+        // What had nothing to do is not in the file.
+        queues: 0,
+        tasks: spans.len() as u64,
+    };
+    timeline::draw(spans, &caption)
+}
+
+/// A file that a timeline will be written to.
+pub(crate) struct Saved<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl<'a> Saved<'a> {
+    pub(crate) fn create(path: &'a Path) -> Result<Self, CommandError> {
+        match File::create(path) {
+            Ok(file) => Ok(Self { path, file }),
+            Err(source) => Err(CommandError::TimelineUnwritable {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    pub(crate) fn write(self, spans: &[TraceSpan]) -> Result<(), CommandError> {
+        millstream::timeline::write(spans, self.file).map_err(|source| {
+            CommandError::TimelineUnwritable {
+                path: self.path.to_owned(),
+                source,
+            }
+        })
+    }
+}

@@ -1,0 +1,195 @@
+//! What a timeline comes to. Pure: from spans to numbers.
+//!
+//! A queue is busy while at least one of its spans runs; all other time between the timeline's first start and its last
+//! end is gaps. So what a queue was busy and its gaps are the timeline's length.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use millstream::TraceSpan;
+use serde::Serialize;
+
+/// Gaps of a queue that are told.
+const GAPS_MAX: usize = 3;
+
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Summary {
+    pub(super) spans: usize,
+    pub(super) streams: usize,
+    /// From the first start to the last end.
+    pub(super) length_ns: u64,
+    pub(super) queues: Vec<Queue>,
+    /// Those that took most in all come first.
+    pub(super) kernels: Vec<Kernel>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Queue {
+    pub(super) queue: u32,
+    pub(super) spans: usize,
+    pub(super) busy_ns: u64,
+    /// Of the timeline's length: 0 to 1.
+    pub(super) busy: f64,
+    /// The longest first.
+    pub(super) longest_gaps: Vec<Gap>,
+}
+
+/// A while in which a queue ran nothing.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Gap {
+    /// After the timeline's first start.
+    pub(super) start_ns: u64,
+    pub(super) length_ns: u64,
+}
+
+/// All spans of one name.
+#[derive(Debug, PartialEq, Serialize)]
+pub(super) struct Kernel {
+    pub(super) name: String,
+    pub(super) count: usize,
+    pub(super) total_ns: u64,
+    pub(super) median_ns: u64,
+    pub(super) greatest_ns: u64,
+}
+
+impl Summary {
+    pub(super) fn of(spans: &[TraceSpan]) -> Self {
+        let start_ns = spans.iter().map(|span| span.start_ns).min().unwrap_or(0);
+        let end_ns = spans.iter().map(|span| span.end_ns).max().unwrap_or(0);
+        let mut queues: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+        let mut kernels: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+        for span in spans {
+            let times = (span.start_ns - start_ns, span.end_ns - start_ns);
+            queues.entry(span.queue).or_default().push(times);
+            let took_ns = span.end_ns - span.start_ns;
+            kernels.entry(&span.name).or_default().push(took_ns);
+        }
+        let mut streams: Vec<u64> = spans.iter().map(|span| span.stream).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        let length_ns = end_ns - start_ns;
+        let mut kernels: Vec<Kernel> = kernels.into_iter().map(Kernel::of).collect();
+        kernels.sort_by_key(|kernel| Reverse(kernel.total_ns));
+        let queue = |(queue, times)| Queue::of(queue, times, length_ns);
+        Self {
+            spans: spans.len(),
+            streams: streams.len(),
+            length_ns,
+            queues: queues.into_iter().map(queue).collect(),
+            kernels,
+        }
+    }
+}
+
+impl Queue {
+    fn of(queue: u32, mut times: Vec<(u64, u64)>, length_ns: u64) -> Self {
+        times.sort_unstable();
+        let (mut gaps, mut busy_until, mut idle_ns) = (Vec::new(), 0, 0);
+        // The end is where a span of no length would be.
+        for (start_ns, end_ns) in times.iter().copied().chain([(length_ns, length_ns)]) {
+            if start_ns > busy_until {
+                let gap = Gap {
+                    start_ns: busy_until,
+                    length_ns: start_ns - busy_until,
+                };
+                idle_ns += gap.length_ns;
+                gaps.push(gap);
+            }
+            busy_until = busy_until.max(end_ns);
+        }
+        gaps.sort_by_key(|gap| Reverse(gap.length_ns));
+        gaps.truncate(GAPS_MAX);
+        let busy_ns = length_ns - idle_ns;
+        Self {
+            queue,
+            spans: times.len(),
+            busy_ns,
+            busy: busy_ns as f64 / length_ns.max(1) as f64,
+            longest_gaps: gaps,
+        }
+    }
+}
+
+impl Kernel {
+    fn of((name, mut took_ns): (&str, Vec<u64>)) -> Self {
+        took_ns.sort_unstable();
+        Self {
+            name: name.to_owned(),
+            count: took_ns.len(),
+            total_ns: took_ns.iter().sum(),
+            // Of an even number the greater of the two in the middle.
+            median_ns: took_ns.get(took_ns.len() / 2).copied().unwrap_or(0),
+            greatest_ns: took_ns.last().copied().unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(name: &str, stream: u64, queue: u32, start_ns: u64, end_ns: u64) -> TraceSpan {
+        TraceSpan {
+            name: name.into(),
+            stream,
+            queue,
+            start_ns,
+            end_ns,
+        }
+    }
+
+    fn gap(start_ns: u64, length_ns: u64) -> Gap {
+        Gap {
+            start_ns,
+            length_ns,
+        }
+    }
+
+    /// Spans that overlap are busy once, and the ends of the timeline count.
+    #[test]
+    fn what_is_busy_and_the_gaps_are_the_whole() {
+        let summary = Summary::of(&[
+            span("a", 1, 0, 1_000, 1_100),
+            span("a", 1, 0, 1_050, 1_200),
+            span("b", 1, 0, 1_060, 1_070),
+            span("b", 2, 1, 1_300, 1_400),
+            span("b", 2, 1, 1_850, 1_900),
+            span("b", 2, 0, 1_950, 2_000),
+        ]);
+        assert_eq!((summary.length_ns, summary.streams), (1_000, 2));
+        let [first, second] = &summary.queues[..] else {
+            panic!("{summary:?}")
+        };
+        assert_eq!((first.busy_ns, first.busy), (250, 0.25));
+        assert_eq!(first.longest_gaps, [gap(200, 750)]);
+        assert_eq!((second.busy_ns, second.spans), (150, 2));
+        let gaps = [gap(400, 450), gap(0, 300), gap(900, 100)];
+        assert_eq!(second.longest_gaps, gaps);
+    }
+
+    #[test]
+    fn what_took_most_comes_first() {
+        let times = [5, 1, 9, 3].map(|ns| span("many", 1, 0, 100, 100 + ns));
+        let one = span("one", 1, 0, 0, 1_000);
+        let summary = Summary::of(&[&times[..], &[one]].concat());
+        let said = |name: &str, count, total_ns, median_ns, greatest_ns| Kernel {
+            name: name.into(),
+            count,
+            total_ns,
+            median_ns,
+            greatest_ns,
+        };
+        let expected = [
+            said("one", 1, 1_000, 1_000, 1_000),
+            said("many", 4, 18, 5, 9),
+        ];
+        assert_eq!(summary.kernels, expected);
+    }
+
+    #[test]
+    fn a_timeline_of_no_length_is_no_division_by_nothing() {
+        let summary = Summary::of(&[span("a", 1, 3, 7, 7)]);
+        assert_eq!(summary.queues[0].busy, 0.0);
+        assert!(summary.queues[0].longest_gaps.is_empty());
+    }
+}

@@ -1,0 +1,73 @@
+//! The summary of a timeline as text.
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+
+use super::Report;
+use super::summary::{Gap, Kernel, Queue};
+use crate::demo::counted;
+use crate::demo::units::duration;
+
+/// Names in the table; all of them are in the JSON.
+const KERNELS_MAX: usize = 40;
+
+pub(super) fn render(report: &Report) -> String {
+    let summary = &report.summary;
+    let mut text = format!(
+        "{}: {} on {}, of {}, in {}\n\n",
+        report.file.display(),
+        counted(summary.spans, "span"),
+        counted(summary.queues.len(), "queue"),
+        counted(summary.streams, "stream"),
+        duration(summary.length_ns),
+    );
+    let mut queues = table(["queue", "spans", "busy", "%", "longest gaps"]);
+    queues.add_rows(summary.queues.iter().map(queue));
+    // Sentences, unlike the numbers before them.
+    if let Some(gaps) = queues.column_mut(4) {
+        gaps.set_cell_alignment(CellAlignment::Left);
+    }
+    let mut kernels = table(["task", "count", "total", "median", "greatest"]);
+    kernels.add_rows(summary.kernels.iter().take(KERNELS_MAX).map(kernel));
+    text += &format!("{queues}\n\n{kernels}\n");
+    let hidden = summary.kernels.len().saturating_sub(KERNELS_MAX);
+    if hidden > 0 {
+        text += &format!("{hidden} more took less; `--json` tells them all\n");
+    }
+    if let Some(picture) = &report.picture {
+        text += &format!("\ndrawn in {}\n", picture.display());
+    }
+    text
+}
+
+fn table(header: [&str; 5]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED.with_rounded_corners());
+    table.set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn queue(queue: &Queue) -> [String; 5] {
+    let gap = |gap: &Gap| format!("{} at {}", duration(gap.length_ns), duration(gap.start_ns));
+    let gaps: Vec<String> = queue.longest_gaps.iter().map(gap).collect();
+    [
+        queue.queue.to_string(),
+        queue.spans.to_string(),
+        duration(queue.busy_ns),
+        format!("{:.1}", queue.busy * 100.0),
+        gaps.join(", "),
+    ]
+}
+
+fn kernel(kernel: &Kernel) -> [String; 5] {
+    [
+        kernel.name.clone(),
+        kernel.count.to_string(),
+        duration(kernel.total_ns),
+        duration(kernel.median_ns),
+        duration(kernel.greatest_ns),
+    ]
+}

@@ -1,0 +1,140 @@
+//! `millstream timeline` as a user meets it, on what the demo saves and on what is no timeline.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use image::{Rgb, RgbImage};
+use serde_json::Value;
+
+fn folder(test: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("timeline-{test}"));
+    // Left over from an earlier run, perhaps.
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(path.join("in")).unwrap();
+    path
+}
+
+fn millstream(folder: &Path, arguments: &[&str]) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    program.current_dir(folder).args(arguments);
+    program.output().unwrap()
+}
+
+#[test]
+fn what_the_demo_saves_is_summed_up_and_drawn() {
+    let folder = folder("demo");
+    let photo = RgbImage::from_fn(40, 30, |x, y| Rgb([x as u8, y as u8, 7]));
+    photo.save(folder.join("in/a.png")).unwrap();
+    let demo =
+        "demo --input in --output out --threads 3 --queues 2 --repeat 2 --timeline t.json --json";
+    let demo = millstream(&folder, &demo.split(' ').collect::<Vec<_>>());
+    assert_eq!(demo.status.code(), Some(0), "{demo:?}");
+    let demo: Value = serde_json::from_slice(&demo.stdout).unwrap();
+    assert_eq!(demo["files"]["saved_timeline"], "t.json");
+
+    let output = millstream(
+        &folder,
+        &["timeline", "t.json", "--json", "--picture", "t.svg"],
+    );
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["spans"], demo["runtime"]["tasks"]);
+    let kernels = report["kernels"].as_array().unwrap();
+    let sobel = kernels
+        .iter()
+        .find(|kernel| kernel["name"] == "sobel")
+        .unwrap();
+    assert_eq!(sobel["count"], demo["run"]["photos"]);
+    for queue in report["queues"].as_array().unwrap() {
+        assert!(queue["busy"].as_f64().unwrap() <= 1.0, "{queue}");
+    }
+    let svg = fs::read_to_string(folder.join("t.svg")).unwrap();
+    assert!(svg.starts_with("<svg") && svg.contains("sobel"));
+
+    let text = millstream(&folder, &["timeline", "t.json"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    for part in ["t.json: ", "longest gaps", "greatest", "sobel"] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+}
+
+#[test]
+fn what_is_no_timeline_exits_with_2_and_says_what_to_do_next() {
+    let folder = folder("wrong");
+    let span = |args: &str, ts: &str| {
+        format!(
+            r#"{{"traceEvents":[{{"ph":"X","cat":"queue","name":"k","ts":{ts},"dur":1,"args":{args}}}]}}"#
+        )
+    };
+    let place = r#"{"queue":0,"stream":1}"#;
+    for (text, said) in [
+        (String::new(), "EOF while parsing a value at line 1"),
+        ("{}".to_owned(), "missing field `traceEvents`"),
+        ("[]".to_owned(), "`t.json` is no timeline"),
+        (
+            r#"{"traceEvents":7}"#.to_owned(),
+            "expected a list of events",
+        ),
+        (
+            r#"{"traceEvents":[]}"#.to_owned(),
+            "no task of a queue is in `t.json`",
+        ),
+        (
+            r#"{"traceEvents":[{"ph":"B"}]}"#.to_owned(),
+            "no task of a queue is in `t.json`",
+        ),
+        (span(place, "1")[..60].to_owned(), "EOF while parsing"),
+        (
+            span(r#"{"queue":0}"#, "1"),
+            "a span without its queue and stream",
+        ),
+        (
+            span(r#"{"queue":99,"stream":1}"#, "1"),
+            "queue 99: a device has at most 16",
+        ),
+        (span(place, "-1"), "-1 microseconds are no time of a device"),
+        (span(place, "1e300"), "are no time of a device"),
+    ] {
+        fs::write(folder.join("t.json"), &text).unwrap();
+        let output = millstream(&folder, &["timeline", "t.json", "--json"]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}: {error}");
+        assert!(error.contains(said), "{said} is not in {error}");
+        assert!(error.contains("next: name a file that"), "{error}");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["exit_code"], 2);
+    }
+    fs::write(folder.join("t.json"), span(place, "1")).unwrap();
+    for (arguments, said) in [
+        (
+            &["timeline", "nowhere.json"][..],
+            "`nowhere.json` cannot be read",
+        ),
+        (&["timeline", "in"], "`in` cannot be read"),
+        (
+            &["timeline", "t.json", "--picture", "no/t.svg"],
+            "with --picture",
+        ),
+    ] {
+        let output = millstream(&folder, arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+        assert!(error.contains(said), "{said} is not in {error}");
+    }
+}
+
+/// Before the work and not after it.
+#[test]
+fn a_timeline_that_cannot_be_written_is_bad_usage() {
+    let folder = folder("unwritable");
+    RgbImage::new(2, 2).save(folder.join("in/a.png")).unwrap();
+    let demo = "demo --input in --output out --timeline no/t.json";
+    let output = millstream(&folder, &demo.split(' ').collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("`no/t.json` cannot be written"), "{error}");
+    assert!(error.contains("with --timeline"), "{error}");
+    assert!(!folder.join("out/contact-sheet.png").exists());
+}
