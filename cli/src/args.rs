@@ -55,9 +55,26 @@ Examples:
 
 const DOCTOR_EXIT_CODES: &str = "\
 Exit codes:
-  0  there is a device to work on; the simulator, which is for tests, does not count
-  1  there is none
+  0  there is a device to work on, and all that can be opened passed; the simulator, which is for tests, is none to work on
+  1  there is none, or one of them did not do what it was told
   2  bad usage: an unknown option";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  millstream doctor
+  millstream doctor --quick --json | jq '.backends[] | select(.ready) | .backend'";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  millstream completions bash > ~/.local/share/bash-completion/completions/millstream
+  millstream completions zsh > \"${fpath[1]}/_millstream\"
+  millstream completions fish > ~/.config/fish/completions/millstream.fish";
+
+const EXAMPLES: &str = "\
+Examples:
+  millstream demo
+  millstream doctor
+  millstream help timeline";
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -84,7 +101,7 @@ Examples:
 
 /// Many threads, one device.
 #[derive(Debug, Parser)]
-#[command(name = "millstream", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+#[command(name = "millstream", version, after_help = after_help(EXAMPLES, EXIT_CODES), arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -93,20 +110,23 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Let many threads develop photographs on one device, and check every result.
-    #[command(after_help = demo_after_help())]
+    #[command(after_help = after_help(DEMO_EXAMPLES, DEMO_EXIT_CODES))]
     Demo(DemoArgs),
     /// Run mixed load for a given time, check every answer, and tell what grew or was left.
-    #[command(after_help = soak_after_help())]
+    #[command(after_help = after_help(SOAK_EXAMPLES, SOAK_EXIT_CODES))]
     Soak(SoakArgs),
     /// Draw a schedule, as `Schedule::dot` writes it, as SVG; Graphviz is not needed.
-    #[command(after_help = draw_after_help())]
+    #[command(after_help = after_help(DRAW_EXAMPLES, DRAW_EXIT_CODES))]
     Draw(DrawArgs),
     /// Sum up a saved timeline: how busy queues were, where they waited, what took long.
-    #[command(after_help = timeline_after_help())]
+    #[command(after_help = after_help(TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES))]
     Timeline(TimelineArgs),
-    /// Show which devices can be opened here, and why others cannot.
-    #[command(after_help = DOCTOR_EXIT_CODES)]
+    /// Show which devices can be opened here, whether they do what they are told, and why others cannot.
+    #[command(after_help = after_help(DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES))]
     Doctor(DoctorArgs),
+    /// Print what makes a shell complete these commands and their options.
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions(CompletionsArgs),
 }
 
 /// Options of `millstream demo`.
@@ -242,9 +262,21 @@ pub(crate) enum Switch {
 /// Options of `millstream doctor`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DoctorArgs {
+    /// Leaves the self-test out: some thousand steps on each device, about a second.
+    #[arg(long)]
+    pub(crate) quick: bool,
+
     /// Print one JSON object on standard output, and nothing else there.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Options of `millstream completions`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// A kind of device that has the demo's kernels.
@@ -296,20 +328,8 @@ fn minutes(given: &str) -> Result<f64, String> {
     }
 }
 
-fn soak_after_help() -> String {
-    format!("{SOAK_EXAMPLES}\n\n{SOAK_EXIT_CODES}")
-}
-
-fn draw_after_help() -> String {
-    format!("{DRAW_EXAMPLES}\n\n{DRAW_EXIT_CODES}")
-}
-
-fn timeline_after_help() -> String {
-    format!("{TIMELINE_EXAMPLES}\n\n{TIMELINE_EXIT_CODES}")
-}
-
-fn demo_after_help() -> String {
-    format!("{DEMO_EXAMPLES}\n\n{DEMO_EXIT_CODES}")
+fn after_help(examples: &str, exit_codes: &str) -> String {
+    format!("{exit_codes}\n\n{examples}")
 }
 
 #[cfg(test)]
@@ -371,6 +391,9 @@ mod tests {
             "millstream soak --scale --backend sim --faults on",
             "millstream draw",
             "millstream draw a.dot b.dot",
+            "millstream timeline",
+            "millstream completions",
+            "millstream completions abacus",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
@@ -390,6 +413,35 @@ mod tests {
             "3  all right, but",
         ] {
             assert!(help.contains(code), "{code} is missing in\n{help}");
+        }
+    }
+
+    /// What is shown there can be typed: each line that begins with the program's name is right usage.
+    #[test]
+    fn every_help_ends_with_examples_that_can_be_typed() {
+        let cli = Cli::command();
+        let subcommands = cli.get_subcommands().cloned().collect::<Vec<_>>();
+        assert!(subcommands.len() >= 6);
+        for mut command in [cli].into_iter().chain(subcommands) {
+            let help = command.render_long_help().to_string();
+            let (_, examples) = help
+                .rsplit_once("\nExamples:\n")
+                .unwrap_or_else(|| panic!("`{}` has no example:\n{help}", command.get_name()));
+            assert!(examples.contains("  millstream "), "{examples}");
+            for line in examples.lines() {
+                assert!(line.starts_with("  "), "not an example at the end: {line}");
+                for part in line
+                    .split(" && ")
+                    .filter_map(|part| part.trim().strip_prefix("millstream "))
+                {
+                    let typed = part.split(['|', '>']).next().unwrap_or(part);
+                    let told = match parse(&format!("millstream {typed}")) {
+                        Ok(_) => continue,
+                        Err(told) => told,
+                    };
+                    assert_eq!(told.exit_code(), 0, "{part}: {told}");
+                }
+            }
         }
     }
 

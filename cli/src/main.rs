@@ -4,6 +4,7 @@
 //! return errors; only `output` prints them.
 
 mod args;
+mod completions;
 mod demo;
 mod doctor;
 mod draw;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Draw(args) => (draw::run(&args), args.json),
         Command::Timeline(args) => (timeline::run(&args), args.json),
         Command::Doctor(args) => (doctor::run(&args), args.json),
+        Command::Completions(args) => (completions::run(&args), false),
     };
     let exit = result.unwrap_or_else(|error| {
         output::error(&error, as_json);

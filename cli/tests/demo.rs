@@ -233,9 +233,11 @@ fn a_soak_that_cannot_be_is_bad_usage() {
 
 #[test]
 fn the_doctor_finds_the_processor() {
-    let text = program().arg("doctor").output().unwrap();
+    let text = program().args(["doctor", "--quick"]).output().unwrap();
     assert_eq!(code(&text), 0);
-    assert!(stdout(&text).contains("cpu") && stdout(&text).contains("ready"));
+    for part in ["cpu", "ready", "left out"] {
+        assert!(stdout(&text).contains(part), "{}", stdout(&text));
+    }
     let json = program().args(["doctor", "--json"]).output().unwrap();
     let diagnosis: Value = serde_json::from_str(stdout(&json)).unwrap();
     assert!(
@@ -264,6 +266,18 @@ fn the_doctor_finds_the_processor() {
         (&"sim".into(), &true.into())
     );
     assert!(simulator["ready"].is_object(), "{simulator}");
+    for device in [of("cpu"), simulator] {
+        let test = &device["ready"]["self_test"]["passed"];
+        assert!(test["steps"].as_u64().unwrap() > 0, "{device}");
+    }
+}
+
+/// They go where the user says, and nothing but them.
+#[test]
+fn completions_are_a_script() {
+    let output = program().args(["completions", "bash"]).output().unwrap();
+    assert_eq!((code(&output), stderr(&output)), (0, ""));
+    assert!(stdout(&output).starts_with("_millstream()"));
 }
 
 /// What is asked for is done, or refused with what to do instead.

@@ -32,6 +32,8 @@ mod verdict;
 mod watch;
 mod worker;
 
+pub(crate) use dice::Dice;
+
 use crate::args::{Backend, SoakArgs};
 use crate::exit::{CommandError, Exit};
 use crate::output;

@@ -1,6 +1,9 @@
-//! `millstream doctor`: which devices can be opened here, and why others cannot.
+//! `millstream doctor`: which devices can be opened here, whether they do what they are told, and why others cannot.
 //!
-//! One row per backend of this build; a backend that cannot be opened keeps its row and says why.
+//! One row per backend of this build; a backend that cannot be opened keeps its row and says why. [`self_test`] has the
+//! steps that each one that opens must do right.
+
+mod self_test;
 
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -8,6 +11,7 @@ use millstream::sim::Sim;
 use millstream::{Cpu, Cuda, Device, cuda};
 use serde::Serialize;
 
+use self::self_test::SelfTest;
 use crate::args::DoctorArgs;
 use crate::demo::bytes;
 use crate::exit::{CommandError, Exit};
@@ -61,32 +65,51 @@ struct Facts {
     threads: usize,
     features: Vec<String>,
     memory_bytes: Option<u64>,
+    self_test: SelfTest,
 }
 
-/// Opens a device of every kind, closes it again, and prints what was found.
+impl Finding {
+    fn is_ready(&self) -> bool {
+        matches!(self.state, State::Ready(_))
+    }
+
+    /// Why the self-test failed, if it did.
+    fn failed(&self) -> Option<&str> {
+        match &self.state {
+            State::Ready(Facts {
+                self_test: SelfTest::Failed { reason },
+                ..
+            }) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+/// Opens a device of every kind, tests it, closes it again, and prints what was found.
 pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
     let found = |backend, for_tests, state| Finding {
         backend,
         for_tests,
         state,
     };
-    let mut backends = vec![found("cpu", false, examine(Device::open(Cpu::default())))];
+    let mut backends = vec![found(
+        "cpu",
+        false,
+        examine(Device::open(Cpu::default()), args.quick),
+    )];
     match cuda::gpus() {
         Ok(gpus) => backends.extend(gpus.iter().map(|gpu| {
             let opened = Device::open(Cuda::ordinal(gpu.ordinal));
-            found("cuda", false, examine(opened))
+            found("cuda", false, examine(opened, args.quick))
         })),
-        Err(error) => backends.push(found("cuda", false, examine(Err(error)))),
+        Err(error) => backends.push(found("cuda", false, examine(Err(error), args.quick))),
     }
-    backends.push(found("sim", true, examine(Device::open(Sim::seed(1)))));
-    let exit = if backends
-        .iter()
-        .any(|finding| !finding.for_tests && matches!(finding.state, State::Ready(_)))
-    {
-        Exit::Success
-    } else {
-        Exit::Wrong
-    };
+    backends.push(found(
+        "sim",
+        true,
+        examine(Device::open(Sim::seed(1)), args.quick),
+    ));
+    let exit = exit(&backends);
     let diagnosis = Diagnosis {
         version: env!("CARGO_PKG_VERSION"),
         exit_code: exit.code(),
@@ -118,7 +141,16 @@ fn three_parts(version: usize) -> String {
     )
 }
 
-fn examine(opened: Result<Device, millstream::OpenError>) -> State {
+/// There is something to work on, and nothing that does other than it is told.
+fn exit(backends: &[Finding]) -> Exit {
+    let works = |finding: &Finding| !finding.for_tests && finding.is_ready();
+    match backends.iter().any(works) && backends.iter().all(|finding| finding.failed().is_none()) {
+        true => Exit::Success,
+        false => Exit::Wrong,
+    }
+}
+
+fn examine(opened: Result<Device, millstream::OpenError>, quick: bool) -> State {
     match opened {
         Ok(device) => {
             let properties = device.properties();
@@ -132,6 +164,10 @@ fn examine(opened: Result<Device, millstream::OpenError>) -> State {
                     .map(ToString::to_string)
                     .collect(),
                 memory_bytes: properties.memory_bytes,
+                self_test: match quick {
+                    true => SelfTest::LeftOut,
+                    false => SelfTest::of(&device, self_test::mix()),
+                },
             })
         }
         Err(error) => State::Unavailable {
@@ -144,7 +180,14 @@ fn render(diagnosis: &Diagnosis) -> String {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED.with_rounded_corners());
     table.set_header([
-        "backend", "state", "device", "queues", "threads", "memory", "features",
+        "backend",
+        "state",
+        "self-test",
+        "device",
+        "queues",
+        "threads",
+        "memory",
+        "features",
     ]);
     for Finding {
         backend,
@@ -161,6 +204,7 @@ fn render(diagnosis: &Diagnosis) -> String {
             State::Ready(facts) => table.add_row([
                 backend,
                 ready,
+                &told(&facts.self_test),
                 &facts.name,
                 &facts.queues.to_string(),
                 &facts.threads.to_string(),
@@ -170,7 +214,7 @@ fn render(diagnosis: &Diagnosis) -> String {
                 &facts.features.join(", "),
             ]),
             State::Unavailable { .. } => {
-                table.add_row([backend, "unavailable", "see below", "-", "-", "-", "-"])
+                table.add_row([backend, "unavailable", "-", "see below", "-", "-", "-", "-"])
             }
         };
     }
@@ -178,9 +222,13 @@ fn render(diagnosis: &Diagnosis) -> String {
     let reasons = diagnosis
         .backends
         .iter()
-        .filter_map(|finding| match &finding.state {
-            State::Unavailable { reason } => Some(format!("- {reason}.\n")),
-            State::Ready(_) => None,
+        .filter_map(|finding| match (&finding.state, finding.failed()) {
+            (State::Unavailable { reason }, _) => Some(format!("- {reason}.\n")),
+            (_, Some(reason)) => Some(format!(
+                "- {}: it did not do what it was told: {reason}. Results of it are not to be trusted; if it stays, report it with this message.\n",
+                finding.backend
+            )),
+            _ => None,
         });
     let reasons: String = reasons.collect();
     let compiler = match &diagnosis.compiler {
@@ -197,6 +245,16 @@ fn render(diagnosis: &Diagnosis) -> String {
     )
 }
 
+fn told(self_test: &SelfTest) -> String {
+    match self_test {
+        SelfTest::Passed { took_ms, .. } => {
+            format!("passed in {:.2} s", *took_ms as f64 / 1e3)
+        }
+        SelfTest::Failed { .. } => "FAILED, see below".to_owned(),
+        SelfTest::LeftOut => "left out".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +266,10 @@ mod tests {
             threads: 4,
             features: vec!["native kernels".into(), "f64".into()],
             memory_bytes: Some(3 << 30),
+            self_test: SelfTest::Passed {
+                steps: 9,
+                took_ms: 120,
+            },
         };
         Diagnosis {
             version: "0.1.0",
@@ -244,6 +306,7 @@ mod tests {
             "no beads",
             "no quill",
             "cuBLASLt 13.1.2",
+            "passed in 0.12 s",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }
@@ -254,5 +317,27 @@ mod tests {
         let json = serde_json::to_value(diagnosis()).unwrap();
         assert_eq!(json["backends"][0]["ready"]["queues"], 2);
         assert_eq!(json["backends"][1]["unavailable"]["reason"], "no beads");
+        let test = &json["backends"][0]["ready"]["self_test"];
+        assert_eq!(test["passed"]["steps"], 9);
+    }
+
+    /// Even of a device that is for tests.
+    #[test]
+    fn one_that_fails_is_told_of_and_makes_the_exit_code_say_so() {
+        let mut diagnosis = diagnosis();
+        assert_eq!(exit(&diagnosis.backends), Exit::Success);
+        diagnosis.backends[0].for_tests = true;
+        assert_eq!(exit(&diagnosis.backends), Exit::Wrong, "nothing to work on");
+        diagnosis.backends[0].for_tests = false;
+        if let State::Ready(facts) = &mut diagnosis.backends[0].state {
+            let reason = "five is seven".into();
+            facts.self_test = SelfTest::Failed { reason };
+        }
+        assert_eq!(exit(&diagnosis.backends), Exit::Wrong);
+        let text = render(&diagnosis);
+        assert!(
+            text.contains("FAILED") && text.contains("told: five is seven."),
+            "{text}"
+        );
     }
 }

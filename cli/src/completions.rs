@@ -1,0 +1,35 @@
+//! `millstream completions`: what makes a shell complete the commands and their options.
+
+use clap::CommandFactory;
+
+use crate::args::{Cli, CompletionsArgs};
+use crate::exit::{CommandError, Exit};
+use crate::output;
+
+/// Prints it: the user says where it goes.
+pub(crate) fn run(args: &CompletionsArgs) -> Result<Exit, CommandError> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "millstream", &mut script);
+    output::text(&String::from_utf8_lossy(&script))?;
+    Ok(Exit::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+    use clap_complete::Shell;
+
+    use super::*;
+
+    #[test]
+    fn every_shell_is_told_of_every_command_and_option() {
+        for shell in Shell::value_variants() {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "millstream", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for word in ["timeline", "completions", "picture", "strategy"] {
+                assert!(script.contains(word), "no {word} for {shell}");
+            }
+        }
+    }
+}
