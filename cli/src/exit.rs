@@ -1,6 +1,6 @@
 //! How a command ends: its exit code, and the errors that end it early.
 //!
-//! Every error says what to do next. The codes are documented in the help text (`args.rs`).
+//! Every error says what to do next. The codes are documented in the help text (`help.rs`).
 
 use std::io;
 use std::path::PathBuf;

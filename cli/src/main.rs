@@ -9,6 +9,7 @@ mod demo;
 mod doctor;
 mod draw;
 mod exit;
+mod help;
 mod output;
 #[cfg(test)]
 mod scratch;
