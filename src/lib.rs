@@ -32,7 +32,8 @@ pub use millstream_core::client::{
 };
 pub use millstream_core::element::{Element, bf16, f16};
 pub use millstream_core::error::{
-    Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMisfit, ReopenError,
+    Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMisfit, ProfileError,
+    ReopenError,
 };
 pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Reason};
 pub use millstream_core::handle::{Binding, Handle};
@@ -52,6 +53,9 @@ pub use millstream_core::launch::{
 };
 pub use millstream_core::memory::{AllocationMode, MemoryOptions, PageError};
 pub use millstream_core::options::{DeviceOptions, LogLevel, Logs, Strategy};
+pub use millstream_core::profile::{
+    ClockSource, KernelProfile, Profile, ProfileDuration, ProfileToken,
+};
 pub use millstream_core::properties::{DeviceProperties, Feature};
 pub use millstream_core::recording::RecordedWord;
 pub use millstream_core::report::{

@@ -11,6 +11,7 @@ use millstream_core::error::{Error, OpenError};
 use millstream_core::health::{Health, HealthWatch, Vitals};
 use millstream_core::journal::SubmissionLog;
 use millstream_core::options::DeviceOptions;
+use millstream_core::profile::{Profile, ProfileToken};
 use millstream_core::properties::DeviceProperties;
 use millstream_core::report::{MemoryReport, Report, Scope, Stats, TraceSpan};
 use millstream_core::threads::Thread;
@@ -191,6 +192,20 @@ impl Device {
     /// [`Error::Closed`].
     pub fn trace(&self) -> Result<Vec<TraceSpan>, Error> {
         self.openings.current().trace().wait()
+    }
+
+    /// Starts a profile of what all streams of the device are given from here on, also those that are made later. Otherwise as
+    /// [`Stream::start_profile`](millstream_core::client::Stream::start_profile).
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::DeviceLost`].
+    pub fn start_profile(&self) -> Result<ProfileToken, Error> {
+        self.openings.current().start_profile(true, Scope::Device)
+    }
+
+    /// Ends a profile of this device, as [`Stream::end_profile`](millstream_core::client::Stream::end_profile).
+    pub fn end_profile(&self, token: ProfileToken) -> Pending<Profile> {
+        self.openings.current().end_profile(true, token)
     }
 
     /// Accepts nothing more, finishes what was accepted, joins the threads and frees the memory.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use millstream::backend::{
     Backend, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Open, Place, Refused,
+    Span,
 };
 use millstream::{Cpu, DeviceProperties, OpenError, PageError, QueueId, Recovery};
 use millstream_core::id::Point;
@@ -235,5 +236,13 @@ impl Backend for FaultyDevice {
 
     fn pump(&mut self, budget: Duration) -> bool {
         self.inner.pump(budget)
+    }
+
+    fn take_spans(&mut self) -> Vec<Span> {
+        self.inner.take_spans()
+    }
+
+    fn record_spans(&mut self, room: usize) -> usize {
+        self.inner.record_spans(room)
     }
 }

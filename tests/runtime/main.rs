@@ -19,6 +19,8 @@ mod loss;
 mod memory;
 mod ordering;
 mod parameters;
+mod profiled;
+mod profiles;
 mod program;
 mod programs;
 mod recordings;

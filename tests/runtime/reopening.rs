@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
-use millstream::{Cpu, Error, Health, Kernel, Recovery, ReopenError, read};
+use millstream::{Cpu, Error, Health, Kernel, ProfileError, Recovery, ReopenError, read};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -220,4 +220,39 @@ fn statistics_tell_what_lost_epochs_have_left_behind(#[case] on: On) {
         valve.open();
         drop(guard);
     }
+}
+
+/// I5: whoever waits for a profile of a lost epoch is told, and its tokens mean nothing afterwards.
+#[apply(every_device)]
+fn profiles_of_a_lost_epoch_are_lost(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::SameProcess);
+    let client = rig.client();
+    let (stream, add_one) = (client.stream(), add_one(&client));
+    let values = stream.create(&[1_u32; 1_000]).unwrap();
+    let [waits, forgotten] = [(); 2].map(|()| stream.start_profile().unwrap());
+    launch_update(&stream, &add_one, &values).unwrap();
+    switch.lose_now();
+    launch_update(&stream, &add_one, &values).unwrap();
+    let mut answer = stream.end_profile(waits);
+    until_lost(&mut rig);
+    match answer.wait_timeout(PATIENCE) {
+        // Its tasks were over by then.
+        Ok(profile) => assert!(profile.tasks <= 2),
+        told => assert_eq!(lost_epoch(told), 0),
+    }
+    assert_eq!(lost_epoch(client.end_profile(forgotten).wait()), 0);
+    rig.device.reopen().unwrap();
+    for token in [waits, forgotten] {
+        let told = client.end_profile(token).wait();
+        assert!(
+            matches!(told, Err(Error::Profile(ProfileError::Unknown))),
+            "{told:?}"
+        );
+    }
+    let fresh = client.stream();
+    let (filled, profile) = fresh
+        .profiled(|_| fresh.create(&[1_u32; 8]).map(drop))
+        .unwrap();
+    filled.unwrap();
+    assert_eq!(profile.wait().unwrap().tasks, 1);
 }

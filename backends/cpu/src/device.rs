@@ -357,6 +357,13 @@ impl Backend for CpuDevice {
         spans
     }
 
+    fn record_spans(&mut self, room: usize) -> usize {
+        self.queues
+            .iter()
+            .for_each(|queue| queue.spans.set_room(room));
+        self.properties.max_queue_depth
+    }
+
     fn busy_ns(&self, queue: QueueId) -> u64 {
         self.queues[queue.index()].spans.busy_ns()
     }

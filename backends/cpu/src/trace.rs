@@ -19,8 +19,11 @@ const SPANS_AT_FIRST: usize = 1024;
 pub(crate) struct SpanLog {
     /// The backend's beginning of time.
     epoch: Instant,
-    /// 0 records none.
-    capacity: usize,
+    /// Spans that were asked for when the device was opened; 0 records none.
+    kept: u64,
+    /// Room for spans now. The device thread changes it before it queues a task that is to be recorded, and the queue's runner
+    /// reads it when it has taken that, so the queue orders the two.
+    room: Figure,
     spans: Mutex<Vec<Span>>,
     /// Time in use of the bursts that have ended.
     ended_ns: Figure,
@@ -35,7 +38,8 @@ impl SpanLog {
     pub(crate) fn new(epoch: Instant, capacity: usize) -> Self {
         Self {
             epoch,
-            capacity,
+            kept: capacity as u64,
+            room: Figure::new(capacity as u64),
             spans: Mutex::new(Vec::with_capacity(capacity.min(SPANS_AT_FIRST))),
             ended_ns: Figure::new(0),
             burst_ns: Figure::new(0),
@@ -43,10 +47,15 @@ impl SpanLog {
         }
     }
 
-    /// A task starts. Called by the queue's runner alone, like the next two.
+    /// From here on there is room for so many spans, or for as many as ever.
+    pub(crate) fn set_room(&self, room: usize) {
+        self.room.set(self.kept.max(room as u64));
+    }
+
+    /// A task starts: one look at the room, while nobody wants to know when. Called by the queue's runner alone, like the next two.
     #[inline]
     pub(crate) fn start(&self) -> Option<Instant> {
-        if self.burst_ns.get() != 0 && self.capacity == 0 {
+        if self.room.get() == 0 && self.burst_ns.get() != 0 {
             return None;
         }
         let now = Instant::now();
@@ -59,8 +68,8 @@ impl SpanLog {
     /// A task ends that had started so.
     #[inline]
     pub(crate) fn end(&self, point: Point, start: Option<Instant>) {
-        if self.capacity > 0
-            && let Some(start) = start
+        if let Some(start) = start
+            && self.room.get() > 0
         {
             self.record(point, start, Instant::now());
         }
@@ -81,7 +90,7 @@ impl SpanLog {
     #[cold]
     fn record(&self, point: Point, start: Instant, end: Instant) {
         let mut spans = lock(&self.spans);
-        if spans.len() < self.capacity {
+        if (spans.len() as u64) < self.room.get() {
             spans.push(Span {
                 point,
                 start_ns: nanoseconds(self.epoch, start),

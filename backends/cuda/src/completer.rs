@@ -18,7 +18,7 @@ use millstream_sync::timeline::Timeline;
 
 use crate::driver::{Class, Code, Context, CuEvent};
 use crate::staging::{BLOCK_BYTES, Staged};
-use crate::trace::{Timing, Tracer};
+use crate::trace::Timings;
 
 /// What ends together: everything that a queue was given up to a cursor, and has not been waited for before.
 pub(crate) struct Batch {
@@ -32,7 +32,7 @@ pub(crate) struct Batch {
     /// What those bytes are counted by as on their way, which bounds the blocks (I12).
     pub(crate) sources: Vec<Box<dyn HostBytes>>,
     /// When its tasks ran, where that is asked for.
-    pub(crate) timings: Vec<Timing>,
+    pub(crate) timings: Option<Timings>,
 }
 
 /// Bytes on their way to who asked for them.
@@ -96,7 +96,6 @@ pub(crate) struct Ending {
     pub(crate) context: Arc<Context>,
     pub(crate) timelines: Box<[Arc<Timeline>]>,
     pub(crate) gone: Arc<Gone>,
-    pub(crate) tracer: Option<Arc<Tracer>>,
 }
 
 impl Ending {
@@ -170,7 +169,7 @@ fn serve(queue: QueueId, incoming: &Receiver<Batch>, ending: &Ending) {
             None => Ok(()),
         };
         match passed {
-            Ok(()) => complete(batch, queue, timeline, ending.tracer.as_deref()),
+            Ok(()) => complete(batch, queue, timeline),
             Err(code) => {
                 debug_assert_ne!(code.class(), Class::NotReady, "it waits");
                 ending.lose("cuEventSynchronize", code);
@@ -183,7 +182,7 @@ fn serve(queue: QueueId, incoming: &Receiver<Batch>, ending: &Ending) {
 }
 
 /// Everything of a batch is over.
-pub(crate) fn complete(batch: Batch, queue: QueueId, timeline: &Timeline, tracer: Option<&Tracer>) {
+pub(crate) fn complete(batch: Batch, queue: QueueId, timeline: &Timeline) {
     let Batch {
         cursor,
         event,
@@ -193,8 +192,8 @@ pub(crate) fn complete(batch: Batch, queue: QueueId, timeline: &Timeline, tracer
         timings,
     } = batch;
     landings.iter().for_each(Returning::land);
-    if let Some(tracer) = tracer {
-        tracer.passed(queue, timings);
+    if let Some(timings) = timings {
+        timings.passed(queue);
     }
     // Before the cursor: whoever sees it takes event and blocks for free again.
     drop((event, landings, uploads, sources));

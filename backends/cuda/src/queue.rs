@@ -11,7 +11,7 @@ use millstream_sync::timeline::Timeline;
 use crate::completer::{Batch, Completer, Returning, complete};
 use crate::driver::{Code, Context, CuEvent, CuStream, TimedEvent};
 use crate::staging::Staged;
-use crate::trace::{Timing, Tracer};
+use crate::trace::{Timings, Tracer};
 use crate::word::Word;
 
 /// A queue of the device.
@@ -36,9 +36,9 @@ pub(crate) struct Queue {
     landings: Vec<Returning>,
     uploads: Vec<Staged>,
     sources: Vec<Box<dyn HostBytes>>,
-    timings: Vec<Timing>,
+    timings: Option<Timings>,
     /// Spans are asked for.
-    tracer: Option<Arc<Tracer>>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
     /// The task that is being issued began here.
     begun: Option<Arc<TimedEvent>>,
 }
@@ -89,7 +89,7 @@ impl Queue {
             landings: Vec::new(),
             uploads: Vec::new(),
             sources: Vec::new(),
-            timings: Vec::new(),
+            timings: None,
             tracer,
             begun: None,
         }
@@ -120,9 +120,11 @@ impl Queue {
     #[inline]
     pub(crate) fn issue_all(&mut self, first: Cursor, last: Cursor) {
         self.issued = last;
-        if let (Some(tracer), Some(start)) = (&self.tracer, self.begun.take()) {
-            self.timings
-                .extend(tracer.end(first, start, &self.stream).ok());
+        if let (Some(tracer), Some(start)) = (&self.tracer, self.begun.take())
+            && let Ok(timing) = tracer.end(first, start, &self.stream)
+        {
+            let timings = self.timings.get_or_insert_with(|| Timings::of(tracer));
+            timings.push(timing);
         }
     }
 
@@ -165,7 +167,7 @@ impl Queue {
             landings: std::mem::take(&mut self.landings),
             uploads: std::mem::take(&mut self.uploads),
             sources: std::mem::take(&mut self.sources),
-            timings: std::mem::take(&mut self.timings),
+            timings: self.timings.take(),
         };
         let batch = match &self.completer {
             // It refuses only when its thread has ended, which ends all timelines.
@@ -247,7 +249,7 @@ impl Queue {
                 .front_mut()
                 .and_then(|flight| flight.batch.take())
             {
-                complete(batch, self.id, &self.timeline, self.tracer.as_deref());
+                complete(batch, self.id, &self.timeline);
             }
             self.prune();
             any = true;

@@ -1,8 +1,9 @@
 //! When tasks ran, by the GPU's own clock: a timed event on either side of each. Only where spans are asked for, since
-//! a timed event costs about ten times as much as one that is only waited for.
+//! a timed event costs about ten times as much as one that is only waited for. Who opens a device asks once and for all; a profile
+//! asks for a while.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_core::backend::Span;
@@ -13,10 +14,14 @@ use crate::driver::{Code, Context, CuStream, TimedEvent};
 /// Times are floats of milliseconds since some event: this far from it one knows them to 60 ns.
 const NEAR_MS: f32 = 1000.0;
 
+/// A task with times is so many calls of the driver: one for each of the two, too.
+pub(crate) const CALLS_TIMED: usize = 3;
+
 /// What is recorded, and what came of it.
 pub(crate) struct Tracer {
     context: Arc<Context>,
-    capacity: usize,
+    /// Spans that nobody has taken, at most.
+    capacity: AtomicUsize,
     /// For each queue, an event that has passed, and when that was.
     origins: Box<[Mutex<Origin>]>,
     busy_ns: Box<[AtomicU64]>,
@@ -37,22 +42,48 @@ pub(crate) struct Timing {
     end: Arc<TimedEvent>,
 }
 
+/// The tasks of a batch, and who wants to know when they ran.
+pub(crate) struct Timings {
+    tracer: Arc<Tracer>,
+    of: Vec<Timing>,
+}
+
+impl Timings {
+    /// Of no task yet.
+    pub(crate) fn of(tracer: &Arc<Tracer>) -> Self {
+        Self {
+            tracer: tracer.clone(),
+            of: Vec::new(),
+        }
+    }
+
+    /// One task more.
+    pub(crate) fn push(&mut self, timing: Timing) {
+        self.of.push(timing);
+    }
+
+    /// These tasks of a queue have passed.
+    pub(crate) fn passed(self, queue: QueueId) {
+        self.tracer.passed(queue, self.of);
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic under one of these locks leaves nothing half done.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Tracer {
-    /// For so many queues, of which `stream` is one, and at most `capacity` spans that nobody has taken. What passes on
-    /// the stream now is the beginning of time.
+    /// For so many queues, and at most `capacity` spans that nobody has taken. Now is the beginning of time: what an empty
+    /// stream is waited for, which has nothing to wait for.
     pub(crate) fn new(
         context: &Arc<Context>,
-        stream: &CuStream,
         queues: usize,
         capacity: usize,
     ) -> Result<Self, Code> {
+        let stream = CuStream::new(context, 0)?;
         let event = Arc::new(TimedEvent::new(context)?);
-        event.record(stream)?;
+        event.record(&stream)?;
         stream.synchronize()?;
         let origin = || {
             let event = event.clone();
@@ -60,12 +91,17 @@ impl Tracer {
         };
         Ok(Self {
             context: context.clone(),
-            capacity,
+            capacity: AtomicUsize::new(capacity),
             origins: (0..queues).map(|_| origin()).collect(),
             busy_ns: (0..queues).map(|_| AtomicU64::new(0)).collect(),
             spans: Mutex::default(),
             spare: Mutex::default(),
         })
+    }
+
+    /// From here on so many spans are kept that nobody has taken.
+    pub(crate) fn set_capacity(&self, capacity: usize) {
+        self.capacity.store(capacity, Ordering::Relaxed);
     }
 
     fn event(&self) -> Result<Arc<TimedEvent>, Code> {
@@ -93,8 +129,7 @@ impl Tracer {
         Ok(Timing { cursor, start, end })
     }
 
-    /// These tasks of a queue have passed.
-    pub(crate) fn passed(&self, queue: QueueId, timings: Vec<Timing>) {
+    fn passed(&self, queue: QueueId, timings: Vec<Timing>) {
         let mut origin = lock(&self.origins[queue.index()]);
         for timing in timings {
             // Without times there is no span; the task is over all the same.
@@ -107,7 +142,9 @@ impl Tracer {
                 // Relaxed: a figure that orders nothing.
                 self.busy_ns[queue.index()].fetch_add((end - start) as u64, Ordering::Relaxed);
                 let mut spans = lock(&self.spans);
-                if spans.len() == self.capacity {
+                // Relaxed: whoever asks for spans says how many before the first task of them.
+                let capacity = self.capacity.load(Ordering::Relaxed);
+                while spans.len() >= capacity.max(1) {
                     spans.pop_front();
                 }
                 spans.push_back(span);

@@ -18,6 +18,7 @@ use millstream_core::landing::Landing;
 use millstream_core::layout::Strided;
 use millstream_core::memory::{PageError, PageId};
 use millstream_core::message::Pattern;
+use millstream_core::profile::ClockSource;
 use millstream_core::properties::{DeviceProperties, Feature};
 use millstream_sync::facade::Mutex;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
@@ -354,6 +355,16 @@ impl Backend for SimDevice {
 
     fn take_spans(&mut self) -> Vec<Span> {
         self.shared.with(|state| state.timing.take_spans())
+    }
+
+    fn record_spans(&mut self, room: usize) -> usize {
+        let room = room.saturating_mul(self.properties.queues);
+        self.shared.with(|state| state.timing.set_room(room));
+        self.properties.max_queue_depth
+    }
+
+    fn clock(&self) -> ClockSource {
+        ClockSource::Virtual
     }
 
     fn busy_ns(&self, queue: QueueId) -> u64 {

@@ -37,6 +37,8 @@ pub(crate) struct Timing {
     lanes: Vec<Lane>,
     pages: BTreeMap<PageId, RangeMap<Used>>,
     spans: Vec<Span>,
+    /// Asked for when the device was opened, and now.
+    spans_kept: usize,
     spans_max: usize,
     end_ns: u64,
     /// What starts from here on does not start earlier.
@@ -51,6 +53,7 @@ impl Timing {
             lanes: slow.iter().map(|_| Lane::default()).collect(),
             pages: BTreeMap::new(),
             spans: Vec::new(),
+            spans_kept: spans_max,
             spans_max,
             end_ns: 0,
             now_ns: 0,
@@ -79,6 +82,11 @@ impl Timing {
 
     pub(crate) fn busy_ns(&self, queue: QueueId) -> u64 {
         self.lanes.get(queue.index()).map_or(0, |lane| lane.busy_ns)
+    }
+
+    /// From here on there is room for so many spans of all queues, or for as many as ever.
+    pub(crate) fn set_room(&mut self, room: usize) {
+        self.spans_max = self.spans_kept.max(room);
     }
 
     pub(crate) fn take_spans(&mut self) -> Vec<Span> {

@@ -33,6 +33,7 @@ use crate::launch::TensorMap;
 use crate::layout::Strided;
 use crate::memory::{PageError, PageId};
 use crate::message::{HostBytes, Pattern};
+use crate::profile::ClockSource;
 use crate::properties::DeviceProperties;
 use crate::threads::Spawner;
 
@@ -306,9 +307,23 @@ pub trait Backend: Send + 'static {
         false
     }
 
-    /// Spans recorded since the last call, in any order. Only with tracing on.
+    /// Spans recorded since the last call, in any order. Only with tracing on, or while [`Backend::record_spans`] says so. Those
+    /// of what a timeline has published are among them, if they were recorded.
     fn take_spans(&mut self) -> Vec<Span> {
         Vec::new()
+    }
+
+    /// From here on the spans of tasks are recorded, each task's by itself, also those of a replay; room for so many of each queue
+    /// is needed between two calls of [`Backend::take_spans`]. With 0 only what the device was opened with is recorded again.
+    /// Answers how many tasks a queue may have in flight meanwhile, so that no call waits.
+    fn record_spans(&mut self, room: usize) -> usize {
+        let _ = room;
+        self.properties().max_queue_depth
+    }
+
+    /// Which clock spans are read from.
+    fn clock(&self) -> ClockSource {
+        ClockSource::HOST
     }
 
     /// Nanoseconds in which `queue` ran tasks, where it is measured.

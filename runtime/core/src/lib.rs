@@ -17,6 +17,7 @@
 //! | [`host_memory`] | what devices share whose memory is the host's |
 //! | [`threads`] | where the threads of actors and backends come from |
 //! | [`journal`] | what a device took, saved and replayed |
+//! | [`profile`] | what tasks took |
 //! | [`id`], `block` | names of things; blocking on a future |
 //! | [`planted`] | bugs that the swarm must find |
 //! | [`error`], [`failure`], [`health`], [`report`], [`properties`], [`options`] | what is said |
@@ -44,6 +45,7 @@ pub mod memory;
 pub mod message;
 pub mod options;
 pub mod planted;
+pub mod profile;
 pub mod properties;
 pub mod rare;
 pub mod recording;

@@ -64,6 +64,8 @@ pub struct DeviceOptions {
     pub(crate) flush_every: usize,
     pub(crate) max_handles: u32,
     pub(crate) trace_capacity: usize,
+    pub(crate) profile_spans: usize,
+    pub(crate) profile_tasks: u64,
     pub(crate) memory: MemoryOptions,
     pub(crate) logs: Logs,
     pub(crate) spin: SpinPolicy,
@@ -84,6 +86,8 @@ impl Default for DeviceOptions {
             flush_every: 256,
             max_handles: 1 << 24,
             trace_capacity: 0,
+            profile_spans: 1 << 16,
+            profile_tasks: 1 << 24,
             memory: MemoryOptions::default(),
             logs: Logs::default(),
             spin: SpinPolicy::default(),
@@ -131,6 +135,13 @@ impl DeviceOptions {
         flush_every: usize;
         /// Slices, streams, kernels, recordings and clients that may live at once. Default 16,777,216.
         max_handles: u32;
+        /// Times of tasks that one queue keeps until the device's thread takes them, while a profile is open; tasks that find no
+        /// room are counted as [`untimed`](crate::profile::Profile::untimed). They are taken whenever that thread turns, so only
+        /// a recording of more tasks fills it. Default 65,536.
+        profile_spans: usize;
+        /// Tasks of one profile, after which it counts no more: so one that nobody ends does not cost its times for ever.
+        /// Default 16,777,216.
+        profile_tasks: u64;
         /// How memory is pooled.
         memory: MemoryOptions;
         /// What is logged. Default: nothing.
@@ -221,6 +232,8 @@ impl DeviceOptions {
             ("max_jobs", self.max_jobs),
             ("flush_every", self.flush_every as u64),
             ("max_handles", u64::from(self.max_handles)),
+            ("profile_spans", self.profile_spans as u64),
+            ("profile_tasks", self.profile_tasks),
         ];
         if let Some((option, value)) = positive.into_iter().find(|(_, value)| *value == 0) {
             return Err(OpenError::Option {

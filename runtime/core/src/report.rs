@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::id::ClientId;
 use crate::journal::SubmissionLog;
 use crate::message::Reply;
+use crate::profile::Profile;
 
 /// A question to the device itself, or an order that concerns no stream.
 pub enum Ask {
@@ -36,6 +37,22 @@ pub enum Ask {
     Log(ReplySender<Result<SubmissionLog, Error>>),
     /// The spans recorded so far.
     Trace(ReplySender<Result<Vec<TraceSpan>, Error>>),
+    /// What these streams are sent from here on is a profile's.
+    StartProfile {
+        /// The number of its token.
+        number: u64,
+        /// Whose work.
+        scope: Scope,
+    },
+    /// What is sent from here on is not.
+    EndProfile {
+        /// The number of its token.
+        number: u64,
+        /// Between the calls that started it and that ended it.
+        calls: Duration,
+        /// Who is told, once the last task of it is over.
+        reply: ReplySender<Result<Profile, Error>>,
+    },
 }
 
 /// Whose work an ask is about.

@@ -162,6 +162,28 @@ fn spans_are_recorded_up_to_the_capacity_and_tell_the_order() {
     assert!(rig.device.busy_ns(Q0) > 0 && rig.device.busy_ns(Q1) == 0);
 }
 
+/// Who asks for a while pays for a while.
+#[test]
+fn spans_are_recorded_while_they_are_asked_for() {
+    let mut rig = Rig::new(Cpu::default().queues(1));
+    let run = |rig: &mut Rig| {
+        let points = [(); 4].map(|()| rig.custom(Q0, &[], |_| ()));
+        rig.wait(points[3]).unwrap();
+        let spans = rig.device.take_spans();
+        spans
+            .iter()
+            .map(|span| span.point.cursor)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(&mut rig), []);
+    rig.device.record_spans(3);
+    assert_eq!(run(&mut rig), [5, 6, 7]);
+    rig.device.record_spans(8);
+    assert_eq!(run(&mut rig), [9, 10, 11, 12]);
+    rig.device.record_spans(0);
+    assert_eq!(run(&mut rig), []);
+}
+
 #[test]
 fn resources_outside_the_queues_reach_the_same_bytes() {
     let mut rig = Rig::new(Cpu::default().queues(1));

@@ -14,6 +14,7 @@ use millstream_core::landing::Landing;
 use millstream_core::layout::Strided;
 use millstream_core::memory::{PageError, PageId};
 use millstream_core::message::Pattern;
+use millstream_core::profile::ClockSource;
 use millstream_core::properties::DeviceProperties;
 use millstream_sync::timeline::Timeline;
 
@@ -154,7 +155,9 @@ impl Backend for CudaDevice {
     }
 
     fn begin_replay(&mut self, queue: QueueId, recording: RecordingId, tasks: usize) {
-        self.replays.begin(queue, recording, tasks);
+        if !self.one_by_one {
+            self.replays.begin(queue, recording, tasks);
+        }
     }
 
     fn end_replay(&mut self, queue: QueueId) -> Result<(), (usize, Refused)> {
@@ -210,17 +213,24 @@ impl Backend for CudaDevice {
     }
 
     fn take_spans(&mut self) -> Vec<Span> {
-        self.ending
-            .tracer
-            .as_ref()
-            .map_or_else(Vec::new, |tracer| tracer.take())
+        let tracer = self.tracer.as_ref();
+        tracer.map_or_else(Vec::new, |tracer| tracer.take())
+    }
+
+    fn record_spans(&mut self, room: usize) -> usize {
+        self.record_spans_in(room)
+    }
+
+    fn clock(&self) -> ClockSource {
+        ClockSource::Device {
+            name: "CUDA events",
+        }
     }
 
     fn busy_ns(&self, queue: QueueId) -> u64 {
-        self.ending
-            .tracer
-            .as_ref()
-            .map_or(0, |tracer| tracer.busy_ns(queue))
+        // Of some tasks it would be no time in use of the queue.
+        let tracer = self.tracer.as_ref().filter(|_| self.spans_kept > 0);
+        tracer.map_or(0, |tracer| tracer.busy_ns(queue))
     }
 
     fn pump(&mut self, _budget: Duration) -> bool {

@@ -30,6 +30,7 @@ use crate::product::Products;
 use crate::queue::Queue;
 use crate::replay::Replays;
 use crate::staging::Staging;
+use crate::trace::{CALLS_TIMED, Tracer};
 
 /// A GPU, opened.
 pub struct CudaDevice {
@@ -46,6 +47,12 @@ pub struct CudaDevice {
     pub(crate) replays: Replays,
     pub(crate) products: Products,
     ending: Arc<Ending>,
+    /// Made when somebody asks for spans for the first time.
+    tracer: Option<Arc<Tracer>>,
+    /// Spans that were asked for when the device was opened.
+    spans_kept: usize,
+    /// Replays are issued task by task, each with its times: a graph of the driver has none but its own.
+    one_by_one: bool,
     driven: bool,
     /// A wait between queues, or the end of a batch, was refused: what came after it would be in no order.
     disordered: bool,
@@ -117,6 +124,33 @@ impl CudaDevice {
         }
         self.disordered = true;
         Refused::Lost(format!("a part of a task is under way, and {refused}"))
+    }
+
+    /// Has queues note when tasks run: as the device was opened, or with room for so many spans of each. Says how many tasks
+    /// a queue may have in flight.
+    fn record_spans_in(&mut self, room: usize) -> usize {
+        let depth = self.properties.max_queue_depth;
+        let queues = self.queues.len();
+        let kept = self.spans_kept.max(room.saturating_mul(queues));
+        self.one_by_one = room > 0;
+        if room > 0 && self.tracer.is_none() {
+            let context = &self.ending.context;
+            let made = self.enter_driver();
+            let made = made.and_then(|()| Tracer::new(context, queues, kept));
+            // Without it tasks have no times, which profiles say.
+            self.tracer = made.ok().map(Arc::new);
+        }
+        let tracer = self.tracer.clone().filter(|_| kept > 0);
+        if let Some(tracer) = &tracer {
+            tracer.set_capacity(kept);
+        }
+        for queue in &mut self.queues {
+            queue.tracer = tracer.clone();
+        }
+        match self.spans_kept {
+            0 if room > 0 => depth / CALLS_TIMED,
+            _ => depth,
+        }
     }
 
     fn wait_for(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {

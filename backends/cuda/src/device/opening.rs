@@ -20,7 +20,7 @@ use crate::properties::properties;
 use crate::queue::{Queue, QueueParts};
 use crate::replay::Replays;
 use crate::staging::Staging;
-use crate::trace::Tracer;
+use crate::trace::{CALLS_TIMED, Tracer};
 use crate::word::Word;
 
 use super::CudaDevice;
@@ -59,8 +59,7 @@ impl CudaDevice {
             .map_err(|code| refused("cuCtxGetStreamPriorityRange", code))?;
         let mut properties = properties(gpu, queues, priorities)?;
         if host.trace_capacity > 0 {
-            // A task is three calls of the driver then: one for each of its times, too.
-            properties.max_queue_depth /= 3;
+            properties.max_queue_depth /= CALLS_TIMED;
         }
         let depth = properties.max_queue_depth;
         let pooled =
@@ -71,9 +70,7 @@ impl CudaDevice {
         let tracer = match host.trace_capacity {
             0 => None,
             capacity => {
-                let stream = CuStream::new(context, 0);
-                let tracer = stream
-                    .and_then(|stream| Tracer::new(context, &stream, queues, capacity))
+                let tracer = Tracer::new(context, queues, capacity)
                     .map_err(|code| refused("cuEventRecord", code))?;
                 Some(Arc::new(tracer))
             }
@@ -82,7 +79,6 @@ impl CudaDevice {
             context: context.clone(),
             timelines: timelines.clone(),
             gone: host.gone.clone(),
-            tracer: tracer.clone(),
         });
         let major =
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
@@ -113,6 +109,9 @@ impl CudaDevice {
             products: Products::new(library_from, queues),
             properties,
             ending,
+            tracer: tracer.clone(),
+            spans_kept: host.trace_capacity,
+            one_by_one: false,
             driven: host.driven,
             disordered: false,
         };

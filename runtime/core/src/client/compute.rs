@@ -166,7 +166,7 @@ impl ComputeClient {
         seat.clone()
     }
 
-    fn device(&self) -> Arc<DeviceShared> {
+    pub(crate) fn device(&self) -> Arc<DeviceShared> {
         self.shared.openings.current()
     }
 

@@ -10,6 +10,7 @@ use millstream_sync::timeline::Timeline;
 
 use crate::backend::{Backend, Compiler};
 use crate::channel::{Build, ComputeChannel, Refusal};
+use crate::client::profiles::Tokens;
 use crate::client::{Finish, Gone, Home, Pending};
 use crate::error::{Error, Full, MemoryError};
 use crate::failure::{FailureRef, Reason};
@@ -32,6 +33,7 @@ pub struct DeviceShared {
     backend: TypeId,
     options: DeviceOptions,
     jobs: Arc<Credit>,
+    tokens: Tokens,
     gone: Arc<Gone>,
     /// The tables of epochs that were lost, while anybody holds something of them.
     before: Vec<(Weak<Table>, Arc<Gone>)>,
@@ -60,6 +62,7 @@ impl DeviceShared {
             raw: backend.raw(),
             backend: TypeId::of::<B>(),
             jobs: gone.credit(options.max_jobs),
+            tokens: Tokens::after(before.map(|before| &before.tokens)),
             options,
             gone,
             before: before.map(Self::lineage).unwrap_or_default(),
@@ -125,6 +128,11 @@ impl DeviceShared {
     /// A credit that ends with the epoch.
     pub(crate) fn credit(&self, limit: u64) -> Arc<Credit> {
         self.gone.credit(limit)
+    }
+
+    /// What tells its profiles apart.
+    pub(crate) fn tokens(&self) -> &Tokens {
+        &self.tokens
     }
 
     /// Callbacks of what is asked of the device itself.

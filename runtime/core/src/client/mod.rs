@@ -13,6 +13,7 @@ mod launch;
 mod openings;
 mod pending;
 mod points;
+mod profiles;
 mod readbacks;
 mod record;
 mod reserve;

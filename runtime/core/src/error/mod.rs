@@ -83,6 +83,9 @@ pub enum Error {
     /// The device logs no submissions.
     #[error("this device logs no submissions; open it with `DeviceOptions::log_submissions`")]
     NoLog,
+    /// There is no such profile.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
     /// The answer was already taken.
     #[error("the answer of this request was already taken")]
     Taken,
@@ -212,6 +215,20 @@ pub enum KernelError {
         /// The device's limit.
         limit: usize,
     },
+}
+
+/// Why a profile cannot be ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// Its token is one of another device.
+    #[error("the profile was not started on this device; end it where it was started")]
+    NotRegistered,
+    /// No profile of this token is open.
+    #[error(
+        "no such profile is open: it was ended before, or its device was lost since, or it gave way to newer ones"
+    )]
+    Unknown,
 }
 
 /// Why a device cannot be opened.

@@ -166,6 +166,8 @@ fn every_error() -> Vec<Error> {
             actual: "cpu",
         },
         Error::NoLog,
+        Error::Profile(ProfileError::NotRegistered),
+        Error::Profile(ProfileError::Unknown),
         Error::Taken,
         Error::TimedOut {
             waited: Duration::from_secs(1),
@@ -196,6 +198,7 @@ fn is_listed(error: &Error) -> bool {
         | Error::WouldDeadlock
         | Error::WrongBackend { .. }
         | Error::NoLog
+        | Error::Profile(_)
         | Error::Taken
         | Error::TimedOut { .. } => true,
     }

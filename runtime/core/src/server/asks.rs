@@ -1,6 +1,5 @@
 //! Answers about the device itself.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -12,7 +11,7 @@ use crate::error::Error;
 use crate::id::{Point, QueueId};
 use crate::memory::Account;
 use crate::message::{Op, Reply, Task, Ticket};
-use crate::report::{Ask, ClientMemory, MemoryReport, MemoryUsage, QueueStats, Scope, TraceSpan};
+use crate::report::{Ask, ClientMemory, MemoryReport, MemoryUsage, QueueStats, Scope};
 
 use super::Server;
 use super::admit::Why;
@@ -64,6 +63,12 @@ impl<B: Backend> Server<B> {
                 reply.send(log.ok_or(Error::NoLog));
             }
             Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
+            Ask::StartProfile { number, scope } => self.start_profile(number, scope),
+            Ask::EndProfile {
+                number,
+                calls,
+                reply,
+            } => self.end_profile(number, calls, reply),
         }
     }
 
@@ -113,7 +118,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    fn flush_keys(&mut self, streams: &[u32]) {
+    pub(super) fn flush_keys(&mut self, streams: &[u32]) {
         for stream in streams {
             if let Some(actor) = self.streams.get(*stream as usize) {
                 let last = actor.next_sequence() - 1;
@@ -122,7 +127,7 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    fn streams_of(&self, scope: &Scope) -> Vec<u32> {
+    pub(super) fn streams_of(&self, scope: &Scope) -> Vec<u32> {
         match scope {
             Scope::Streams(ids) => ids.iter().filter_map(|id| self.links.stream(*id)).collect(),
             Scope::Client(client) => self
@@ -181,36 +186,6 @@ impl<B: Backend> Server<B> {
             busy_ns: self.backend.busy_ns(QueueId(index as u8)),
         };
         self.queues.iter().enumerate().map(stats).collect()
-    }
-
-    /// The backend's spans with the names and streams that the server remembers.
-    fn take_trace(&mut self) -> Vec<TraceSpan> {
-        let mut known: HashMap<Point, (u64, Arc<str>)> = self
-            .trace
-            .drain(..)
-            .map(|(point, stream, name)| (point, (stream, name)))
-            .collect();
-        let mut spans: Vec<TraceSpan> = Vec::new();
-        for span in self.backend.take_spans() {
-            if let Some((stream, name)) = known.remove(&span.point) {
-                let queue = u32::from(span.point.queue.0);
-                spans.push(TraceSpan {
-                    name,
-                    stream,
-                    queue,
-                    start_ns: span.start_ns,
-                    end_ns: span.end_ns,
-                });
-            }
-        }
-        // What has not run yet is told the next time.
-        self.trace.extend(
-            known
-                .into_iter()
-                .map(|(point, (stream, name))| (point, stream, name)),
-        );
-        spans.sort_by_key(|span| (span.start_ns, span.queue));
-        spans
     }
 }
 

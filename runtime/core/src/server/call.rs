@@ -10,7 +10,6 @@ use crate::failure::{Failure, FailureRef, Reason};
 use crate::id::Point;
 use crate::message::{HostSource, LaunchCount, Op, Task, Ticket};
 use crate::planted::{Bug, on};
-use crate::recording::RecordedOp;
 
 use super::admit::binding_at;
 use super::{Effect, Server};
@@ -282,46 +281,5 @@ impl<B: Backend> Server<B> {
             Op::Replay(_) => self.names.replay.clone(),
             _ => self.names.other.clone(),
         }
-    }
-
-    /// Remembers whose task is where, for the timeline.
-    #[inline]
-    pub(super) fn note_trace(&mut self, stream: u32, task: &Task, point: Point) {
-        if self.options.trace_capacity > 0 {
-            self.trace(stream, task, point);
-        }
-    }
-
-    #[cold]
-    fn trace(&mut self, stream: u32, task: &Task, point: Point) {
-        let number = self.streams[stream as usize].number;
-        let replayed = match &task.op {
-            Op::Replay(recording) => self.links.recording(*recording),
-            _ => None,
-        };
-        let known = |key: &u32| self.recordings.contains(*key as usize);
-        let Some(key) = replayed.filter(known) else {
-            let name = self.name_of(task);
-            return self.remember(point, number, name);
-        };
-        // The tasks of a replay have cursors that follow each other.
-        for index in 0..self.recordings[key as usize].tasks.len() {
-            let stored = &self.recordings[key as usize];
-            let name = match (&stored.kernels[index], &stored.tasks[index].op) {
-                (Some((name, _)), _) => name.clone(),
-                (None, RecordedOp::Copy) => self.names.copy.clone(),
-                (None, RecordedOp::Fill(_)) => self.names.fill.clone(),
-                (None, _) => self.names.replay.clone(),
-            };
-            let here = Point::new(point.queue, point.cursor + index as u64);
-            self.remember(here, number, name);
-        }
-    }
-
-    fn remember(&mut self, point: Point, stream: u64, name: Arc<str>) {
-        if self.trace.len() == self.options.trace_capacity {
-            self.trace.pop_front();
-        }
-        self.trace.push_back((point, stream, name));
     }
 }

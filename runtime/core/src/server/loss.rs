@@ -165,6 +165,7 @@ impl<B: Backend> Server<B> {
                 credit_shared(slot.payload());
             }
         }
+        self.lose_profiles();
         self.links = Links::default();
         self.tasks_held = 0;
         self.hungry.clear();

@@ -22,6 +22,7 @@
 //! | `loss` | what becomes of everything when the device is gone |
 //! | `objects` | how slices, kernels, recordings and streams come and go |
 //! | `asks` | answers about the device itself |
+//! | `noted`, `profiles` | whose task is where; which tasks are a profile's, and when it is complete |
 //! | `said` | nothing: it writes the logs |
 //!
 //! The server is a plain state machine: no threads, no clocks, no waiting. What it cannot do itself
@@ -37,8 +38,10 @@ mod hungry;
 mod issue;
 mod links;
 mod loss;
+mod noted;
 mod objects;
 mod pass;
+mod profiles;
 mod progress;
 mod replay;
 mod reserve;
@@ -70,6 +73,7 @@ use crate::stream::queue::QueueState;
 use links::Links;
 use loss::Loss;
 use objects::{PreparedKernel, StoredRecording};
+use profiles::Profiles;
 
 /// What the server wants done elsewhere.
 pub enum Effect {
@@ -163,7 +167,12 @@ pub struct Server<B: Backend> {
     now: Option<Instant>,
     wants_time: bool,
     streams_made: u64,
+    /// Does anybody want to know whose task is where: the timeline, or a profile?
+    notes_tasks: bool,
     trace: VecDeque<(Point, u64, Arc<str>)>,
+    profiles: Profiles,
+    /// Tasks that a queue has in flight while no spans are recorded for profiles.
+    in_flight_max: usize,
     names: OpNames,
     counters: Counters,
     loss: Loss,
@@ -193,9 +202,10 @@ impl<B: Backend> Server<B> {
         options.max_in_flight = options.max_in_flight.min(properties.max_queue_depth);
         let journal = (options.journal_bytes_max > 0)
             .then(|| Box::new(Journal::new(properties.backend, options.journal_bytes_max)));
-        let queues = properties.queues;
+        let queue_count = properties.queues;
+        let (in_flight_max, notes_tasks) = (options.max_in_flight, options.trace_capacity > 0);
         let pools = Pools::new(options.memory.clone(), properties.alignment);
-        let queues = (0..queues)
+        let queues = (0..queue_count)
             .map(|queue| {
                 let serves = properties.queue_priorities.get(queue).copied();
                 QueueState::new(backend.timeline(QueueId(queue as u8)).clone(), serves)
@@ -232,7 +242,10 @@ impl<B: Backend> Server<B> {
             now: None,
             wants_time: false,
             streams_made: 0,
+            notes_tasks,
+            in_flight_max,
             trace: VecDeque::new(),
+            profiles: Profiles::new(queue_count),
             names: OpNames {
                 copy_in: "copy in".into(),
                 copy_out: "copy out".into(),

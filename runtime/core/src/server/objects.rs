@@ -130,10 +130,14 @@ impl<B: Backend> Server<B> {
                     unreleased: 0,
                     credit_chunk,
                     waiters: Default::default(),
+                    covered: Vec::new(),
                     dropped: false,
                 }) as u32;
                 self.links
                     .set(id.index(), id.generation(), Kind::Stream, key);
+                if self.profiles.are_any() {
+                    self.cover_new(key);
+                }
             }
         }
     }

@@ -55,7 +55,7 @@ impl<B: Backend> Server<B> {
         if !self.after.is_empty() {
             self.issue_waits_after(point);
         }
-        self.note_trace(stream, task, point);
+        self.note_task(stream, task, point);
         // Sound bindings have no failed ranges: nothing is to be healed.
         match task.op {
             Op::Launch { .. } if sound => {
@@ -112,7 +112,7 @@ impl<B: Backend> Server<B> {
         if !self.after.is_empty() {
             self.issue_waits_after(point);
         }
-        self.note_trace(stream, task, point);
+        self.note_task(stream, task, point);
         let object = self.object_of(&task.op);
         let resolved = if sound { Ok(()) } else { self.resolve(task) };
         self.run(task, object, resolved, point);

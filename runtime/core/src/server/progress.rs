@@ -65,6 +65,9 @@ impl<B: Backend> Server<B> {
         if !self.hungry.is_empty() {
             self.feed_hungry();
         }
+        if self.profiles.are_any() {
+            self.progress_profiles(moved);
+        }
         moved
     }
 
@@ -96,7 +99,8 @@ impl<B: Backend> Server<B> {
                 } else {
                     None
                 };
-                let cursor = [full, host, memory]
+                let profiles = self.profiles_want(index);
+                let cursor = [full, host, memory, profiles]
                     .into_iter()
                     .flatten()
                     .filter(|cursor| *cursor > queue.completed)
@@ -164,6 +168,7 @@ impl<B: Backend> Server<B> {
                 drop(op);
             }
         }
+        self.lose_profiles();
         // Nobody fetches what was to run on the host; whoever it would have told is told by its end (I5).
         // Values to be collected stay: the device may be using them.
         self.effects

@@ -87,6 +87,15 @@ pub(crate) struct Waiter {
     pub(crate) task: u64,
 }
 
+/// A profile's token covers these tasks of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Covers {
+    pub(crate) token: u64,
+    /// The first of its tasks, and the first that is not its own any more.
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+}
+
 /// A logical stream.
 pub(crate) struct StreamActor {
     pub(crate) id: StreamId,
@@ -119,6 +128,8 @@ pub(crate) struct StreamActor {
     pub(crate) unreleased: u64,
     /// Issued tasks whose credit is given back together.
     pub(crate) credit_chunk: u64,
+    /// The profiles that it is in. Without the heap while there are none.
+    pub(crate) covered: Vec<Covers>,
     /// The last handle is gone.
     pub(crate) dropped: bool,
 }

@@ -1,0 +1,357 @@
+//! Profiles: a task is in those that are open when it is given, and each is answered once (I1, I5, I12).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use millstream::{
+    CancelToken, ClockSource, DeviceOptions, Error, KernelHandle, Pending, Profile, ProfileError,
+    Stream, update,
+};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::support::*;
+
+/// Far longer than anything here takes: who would wait for ever fails instead.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn told(mut profile: Pending<Profile>) -> Profile {
+    profile.wait_timeout(PATIENCE).unwrap()
+}
+
+fn refusal(mut profile: Pending<Profile>) -> ProfileError {
+    match profile.wait_timeout(PATIENCE) {
+        Err(Error::Profile(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn count(profile: &Profile, name: &str) -> u64 {
+    profile.kernel(name).map_or(0, |kernel| kernel.tasks)
+}
+
+/// A stream that adds one to something of its own.
+struct Adder {
+    stream: Stream,
+    add_one: KernelHandle,
+    values: millstream::Handle<u32>,
+}
+
+impl Adder {
+    fn new(client: &millstream::ComputeClient) -> Self {
+        let stream = client.stream();
+        Self {
+            add_one: add_one(client),
+            values: stream.create(&[0_u32; 64]).unwrap(),
+            stream,
+        }
+    }
+
+    fn add(&self, times: usize) {
+        for _ in 0..times {
+            launch_update(&self.stream, &self.add_one, &self.values).unwrap();
+        }
+    }
+}
+
+#[apply(every_device)]
+fn a_profile_is_of_what_the_stream_was_given_between_its_ends(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let adder = Adder::new(&client);
+    let other = adder.stream.create(&[0_u32; 64]).unwrap();
+    adder.add(5);
+    let token = adder.stream.start_profile().unwrap();
+    adder.add(3);
+    adder.stream.fill(&other, 1).unwrap();
+    adder.stream.copy(&other, &adder.values).unwrap();
+    drop(adder.stream.read(&other));
+    let point = adder.stream.sync();
+    let profile = adder.stream.end_profile(token);
+    adder.add(7);
+    let profile = told(profile);
+    point.wait().unwrap();
+    let counts = ["add_one", "fill", "copy", "copy out"].map(|name| count(&profile, name));
+    assert_eq!(counts, [3, 1, 1, 1], "{profile}");
+    assert_eq!(
+        (profile.tasks, profile.untimed, profile.is_cut),
+        (6, 0, false)
+    );
+    assert!(
+        profile.busy.duration <= profile.elapsed.duration,
+        "{profile:?}"
+    );
+    let adds = profile.kernel("add_one").unwrap();
+    assert_eq!(adds.timed, 3);
+    assert!(adds.least <= adds.mean() && adds.mean() <= adds.greatest);
+    let clock = profile.elapsed.clock;
+    let right = match on {
+        On::Sim | On::SimDriven => clock == ClockSource::Virtual,
+        _ if on.is_cuda() => matches!(clock, ClockSource::Device { .. }),
+        _ => clock == ClockSource::HOST,
+    };
+    assert!(right, "{clock}");
+    assert_eq!(profile.calls.clock, ClockSource::HOST);
+}
+
+#[apply(every_device)]
+fn tokens_nest_and_overlap_across_streams_and_threads(#[case] on: On) {
+    let rig = on.open();
+    let (client, others) = (rig.client(), rig.client());
+    let (a, b, c) = (
+        Adder::new(&client),
+        Adder::new(&client),
+        Adder::new(&others),
+    );
+    let all = rig.device.start_profile().unwrap();
+    let mine = client.start_profile().unwrap();
+    a.add(1);
+    let two = others
+        .start_profile_of([&a.stream, &c.stream, &a.stream])
+        .unwrap();
+    std::thread::scope(|scope| {
+        for adder in [&a, &b, &c] {
+            scope.spawn(move || adder.add(10));
+        }
+    });
+    let inner = b.stream.start_profile().unwrap();
+    b.add(2);
+    // Made while they are open, by its client.
+    let late = Adder::new(&client);
+    late.add(4);
+    // Any thread may end any of them, in any order.
+    let ended = std::thread::scope(|scope| scope.spawn(|| client.end_profile(two)).join().unwrap());
+    a.add(100);
+    let (two, mine) = (told(ended), told(c.stream.end_profile(mine)));
+    let (all, inner) = (
+        told(rig.device.end_profile(all)),
+        told(a.stream.end_profile(inner)),
+    );
+    let adds = [&all, &mine, &two, &inner].map(|profile| count(profile, "add_one"));
+    assert_eq!(adds, [137, 127, 20, 2]);
+    // That stream's copy in came while they were open, too.
+    assert_eq!(
+        [&all, &mine].map(|profile| count(profile, "copy in")),
+        [1, 1]
+    );
+    assert_eq!(all.untimed + mine.untimed + two.untimed + inner.untimed, 0);
+}
+
+#[apply(every_device)]
+fn a_closure_is_profiled_also_if_it_panics(#[case] on: On) {
+    let rig = on.open();
+    let adder = Adder::new(&rig.client());
+    let (made, profile) = adder.stream.profiled(|_| adder.add(4)).unwrap();
+    assert_eq!((made, count(&told(profile), "add_one")), ((), 4));
+    let run = || {
+        adder
+            .stream
+            .profiled(|_| panic!("in the closure"))
+            .map(drop)
+    };
+    assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+    // The next one is none the worse.
+    let (_, profile) = adder.stream.profiled(|_| adder.add(2)).unwrap();
+    assert_eq!(told(profile).tasks, 2);
+}
+
+/// Each task of it by its name and with its times, also where a driver would take it as a whole.
+#[apply(every_device)]
+fn a_recording_is_profiled_task_by_task(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let adder = Adder::new(&client);
+    let transfer = transfer(&client);
+    let to = adder.stream.create(&[0_u32; 64]).unwrap();
+    let record = |recorder: &mut millstream::Recorder<'_>| {
+        for _ in 0..3 {
+            recorder.launch(&adder.add_one, one(), in_place(&adder.values))?;
+        }
+        recorder.launch(&transfer, one(), across(&adder.values, &to))?;
+        recorder.fill(&adder.values, 9)
+    };
+    let step = adder.stream.record(record).unwrap();
+    for round in 0..4 {
+        let profile = told(step.replay_profiled(&adder.stream).unwrap());
+        let counts = ["add_one", "transfer", "fill"].map(|name| count(&profile, name));
+        assert_eq!(
+            (counts, profile.untimed),
+            ([3, 1, 1], 0),
+            "round {round}: {profile}"
+        );
+        // Others are replayed as ever.
+        step.replay(&adder.stream).unwrap();
+    }
+    assert_eq!(adder.stream.read(&to).wait().unwrap(), [12; 64]);
+}
+
+#[apply(every_device)]
+fn tokens_of_other_devices_and_ended_ones_are_told_apart(#[case] on: On) {
+    let (rig, other) = (on.open(), On::CpuDriven.open());
+    let adder = Adder::new(&rig.client());
+    let token = adder.stream.start_profile().unwrap();
+    let foreign = other.client().start_profile().unwrap();
+    assert_eq!(
+        refusal(adder.stream.end_profile(foreign)),
+        ProfileError::NotRegistered
+    );
+    assert_eq!(
+        refusal(other.device.end_profile(token)),
+        ProfileError::NotRegistered
+    );
+    assert_eq!(other.client().end_profile(foreign).wait().unwrap().tasks, 0);
+    adder.add(1);
+    assert_eq!(told(adder.stream.end_profile(token)).tasks, 1);
+    assert_eq!(
+        refusal(adder.stream.end_profile(token)),
+        ProfileError::Unknown
+    );
+    let strange = rig.client().start_profile_of([&other.client().stream()]);
+    assert!(
+        matches!(strange, Err(Error::Foreign { what: "stream" })),
+        "{strange:?}"
+    );
+}
+
+/// I5: what is ended before its tasks are issued is told once they are over, whatever held them back.
+#[apply(every_device)]
+fn a_profile_waits_for_tasks_that_are_held(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (owner, adder) = (client.stream(), Adder::new(&client));
+    let token = CancelToken::new();
+    let withdrawn = adder.stream.with_cancel(&token);
+    adder.stream.sync().wait().unwrap();
+    // While the guard lives, whatever touches the values is held in software.
+    let guard = on.guard(&owner, (update(&adder.values),)).unwrap();
+    let profile = adder.stream.start_profile().unwrap();
+    adder.add(3);
+    launch_update(&withdrawn, &adder.add_one, &adder.values).unwrap();
+    token.cancel();
+    let mut answer = adder.stream.end_profile(profile);
+    adder.add(5);
+    client.stats().wait().unwrap();
+    assert!(answer.try_take().is_none());
+    drop(guard);
+    let profile = answer.wait_timeout(PATIENCE).unwrap();
+    let adds = profile.kernel("add_one").unwrap();
+    assert_eq!((profile.tasks, profile.untimed), (4, 1));
+    assert_eq!((adds.tasks, adds.timed), (4, 3), "one was withdrawn");
+}
+
+/// I5: nobody waits for a profile of a device that is gone.
+#[apply(every_device)]
+fn closing_answers_open_profiles(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let adder = Adder::new(&client);
+    let (ended, forgotten) = (
+        client.start_profile().unwrap(),
+        rig.device.start_profile().unwrap(),
+    );
+    adder.add(20);
+    let answer = client.end_profile(ended);
+    assert!(rig.device.close(PATIENCE).drained || rig.driver.is_some());
+    match answer.wait() {
+        Ok(profile) => assert_eq!(count(&profile, "add_one"), 20),
+        Err(Error::Closed) => {}
+        Err(other) => panic!("{other}"),
+    }
+    assert!(matches!(
+        client.end_profile(forgotten).wait(),
+        Err(Error::Closed)
+    ));
+    assert!(matches!(client.start_profile(), Err(Error::Closed)));
+}
+
+/// I12: those that nobody ends are bounded, and the rest is none the worse.
+#[apply(every_device)]
+fn ten_thousand_tokens_are_open_and_twenty_thousand_are_forgotten(#[case] on: On) {
+    let rig = on.open();
+    let adder = Adder::new(&rig.client());
+    let start = || adder.stream.start_profile().unwrap();
+    let open: Vec<_> = (0..10_000).map(|_| start()).collect();
+    adder.add(2);
+    let ended: Vec<_> = open
+        .into_iter()
+        .map(|token| adder.stream.end_profile(token))
+        .collect();
+    assert!(ended.into_iter().all(|answer| told(answer).tasks == 2));
+    let first = start();
+    for _ in 0..20_000 {
+        start();
+    }
+    let last = start();
+    adder.add(1);
+    assert_eq!(
+        refusal(adder.stream.end_profile(first)),
+        ProfileError::Unknown
+    );
+    assert_eq!(told(adder.stream.end_profile(last)).tasks, 1);
+}
+
+/// I12: what finds no room is counted, and said.
+#[apply(every_device)]
+fn tasks_without_room_for_their_times_are_counted(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().profile_spans(1));
+    let adder = Adder::new(&rig.client());
+    let many = adder.stream.record(|recorder| {
+        (0..50).try_for_each(|_| recorder.launch(&adder.add_one, one(), in_place(&adder.values)))
+    });
+    let profile = told(many.unwrap().replay_profiled(&adder.stream).unwrap());
+    let adds = profile.kernel("add_one").unwrap();
+    assert_eq!((profile.tasks, adds.tasks), (50, 50));
+    assert_eq!(adds.timed + profile.untimed, 50);
+    if on == On::CpuDriven {
+        // Nobody takes times while it is pumped.
+        assert!(profile.untimed > 0);
+    }
+}
+
+/// I12: a profile that nobody ends does not measure for ever.
+#[apply(every_device)]
+fn a_profile_ends_by_itself_when_it_is_full(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().profile_tasks(4));
+    let adder = Adder::new(&rig.client());
+    let (token, later) = (
+        adder.stream.start_profile().unwrap(),
+        adder.stream.start_profile(),
+    );
+    adder.add(10);
+    let profile = told(adder.stream.end_profile(token));
+    assert_eq!((profile.tasks, profile.is_cut), (4, true));
+    assert!(profile.to_string().contains("the profile was full"));
+    let (_, profile) = adder.stream.profiled(|_| adder.add(2)).unwrap();
+    assert_eq!(
+        (
+            told(profile).tasks,
+            told(adder.stream.end_profile(later.unwrap())).tasks
+        ),
+        (2, 4)
+    );
+}
+
+/// A timeline has all spans, whoever else wants them.
+#[apply(every_device)]
+fn a_timeline_and_profiles_have_the_same_spans(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().trace(1_000));
+    let adder = Adder::new(&rig.client());
+    adder.add(3);
+    let token = adder.stream.start_profile().unwrap();
+    adder.add(5);
+    let early = rig.device.trace().unwrap();
+    adder.add(6);
+    let profile = told(adder.stream.end_profile(token));
+    adder.add(7);
+    adder.stream.sync().wait().unwrap();
+    let spans = early.into_iter().chain(rig.device.trace().unwrap());
+    let adds: Vec<_> = spans.filter(|span| &*span.name == "add_one").collect();
+    assert_eq!(
+        (adds.len(), count(&profile, "add_one"), profile.untimed),
+        (21, 11, 0)
+    );
+    let mut times: Vec<_> = adds.iter().map(|span| span.start_ns).collect();
+    times.sort_unstable();
+    let total: u64 = adds.iter().map(|span| span.end_ns - span.start_ns).sum();
+    assert!(profile.busy.duration <= Duration::from_nanos(total));
+}
