@@ -91,6 +91,26 @@ fn launch_from_threads(bencher: Bencher, threads: usize) {
         });
 }
 
+/// Empty kernels from one thread, while so many profiles are open: what a task costs more is what a profile costs.
+#[divan::bench(args = [0, 1, 4], sample_count = 100, sample_size = 1)]
+fn launch_profiled(bencher: Bencher, profiles: usize) {
+    let rig = Rig::new();
+    bencher.counter(ItemsCount::new(LAUNCHES)).bench(|| {
+        let tokens: Vec<_> = (0..profiles)
+            .map(|_| rig.stream.start_profile().unwrap())
+            .collect();
+        for _ in 0..LAUNCHES {
+            rig.stream
+                .launch(&rig.empty, CubeCount::single(), ())
+                .unwrap();
+        }
+        rig.stream.sync().wait().unwrap();
+        for token in tokens {
+            rig.stream.end_profile(token).wait().unwrap();
+        }
+    });
+}
+
 /// Bytes to the device, and back.
 #[divan::bench(args = [4 * KIB, 4 * MIB], sample_count = 200)]
 fn create_and_read(bencher: Bencher, bytes: usize) {

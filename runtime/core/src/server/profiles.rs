@@ -17,7 +17,6 @@ use crate::hazard::points::Points;
 use crate::id::{Cursor, Point, StreamId};
 use crate::profile::{Gathered, Profile};
 use crate::report::Scope;
-use crate::stream::actor::Covers;
 
 use super::Server;
 
@@ -64,7 +63,7 @@ pub(super) struct Profiles {
     /// Does the backend record for us?
     pub(super) records: bool,
     /// Those that wait for their tasks.
-    asked: usize,
+    asked: Vec<u64>,
     /// Spans that were taken for us, of a device that has a timeline, too.
     pub(super) for_timeline: Vec<Span>,
 }
@@ -81,7 +80,7 @@ impl Profiles {
     /// Is there anything to do for them?
     #[inline]
     pub(super) fn are_any(&self) -> bool {
-        self.records || self.asked > 0
+        self.records || !self.asked.is_empty()
     }
 
     /// The task at `point` is theirs.
@@ -152,7 +151,7 @@ impl<B: Backend> Server<B> {
             self.drop_oldest_profile();
         }
         for stream in self.streams_of(&scope) {
-            self.cover(stream, number);
+            self.streams[stream as usize].cover(number);
         }
         let open = Open {
             scope,
@@ -164,16 +163,6 @@ impl<B: Backend> Server<B> {
         };
         self.profiles.open.insert(number, open);
         self.record_spans_if_needed();
-    }
-
-    fn cover(&mut self, stream: u32, token: u64) {
-        let actor = &mut self.streams[stream as usize];
-        let covers = Covers {
-            token,
-            from: actor.next_sequence(),
-            until: u64::MAX,
-        };
-        actor.covered.push(covers);
     }
 
     /// A new stream is in the profiles of its client, and of the device.
@@ -189,7 +178,7 @@ impl<B: Backend> Server<B> {
             .map(|(token, _)| *token)
             .collect();
         for token in tokens {
-            self.cover(stream, token);
+            self.streams[stream as usize].cover(token);
         }
     }
 
@@ -208,13 +197,7 @@ impl<B: Backend> Server<B> {
         let mut holding = Vec::new();
         for stream in &streams {
             let actor = &mut self.streams[*stream as usize];
-            let until = actor.next_sequence();
-            if let Some(covers) = actor
-                .covered
-                .iter_mut()
-                .find(|covers| covers.token == number)
-            {
-                covers.until = until;
+            if let Some(until) = actor.end_cover(number) {
                 holding.push((actor.id, until));
             }
         }
@@ -224,7 +207,7 @@ impl<B: Backend> Server<B> {
                 reply,
                 holding,
             });
-            self.profiles.asked += 1;
+            self.profiles.asked.push(number);
         }
         self.flush_keys(&streams);
         self.progress();
@@ -270,8 +253,7 @@ impl<B: Backend> Server<B> {
             return;
         };
         for stream in self.streams_of(&open.scope.clone()) {
-            let covered = &mut self.streams[stream as usize].covered;
-            covered.retain(|covers| covers.token != token);
+            self.streams[stream as usize].uncover(token);
         }
     }
 
@@ -285,14 +267,14 @@ impl<B: Backend> Server<B> {
         self.uncover(token);
         let dropped = self.profiles.open.remove(&token);
         if let Some(ended) = dropped.and_then(|open| open.ended) {
-            self.profiles.asked -= 1;
+            self.profiles.asked.retain(|asked| *asked != token);
             ended.reply.send(Err(ProfileError::Unknown.into()));
         }
     }
 
     /// Takes up the times of what is over, and tells the profiles that are complete.
     pub(super) fn progress_profiles(&mut self, moved: bool) {
-        let asked = self.profiles.asked > 0;
+        let asked = !self.profiles.asked.is_empty();
         if !moved && !asked {
             return;
         }
@@ -314,45 +296,45 @@ impl<B: Backend> Server<B> {
 
     /// Tells the profiles whose tasks are all over.
     fn tell_profiles(&mut self) {
-        let mut complete: SmallVec<[u64; 4]> = SmallVec::new();
-        for (token, open) in &mut self.profiles.open {
-            let Some(ended) = &mut open.ended else {
-                continue;
-            };
-            ended.holding.retain(|(id, until)| {
-                let stream = self.links.stream(*id);
-                stream.is_some_and(|key| self.streams[key as usize].issued + 1 < *until)
-            });
-            let passed = |point: Point| {
-                let queue = &self.queues[point.queue.index()];
-                queue.completed >= point.cursor.min(queue.issued)
-            };
-            if ended.holding.is_empty() && open.last.iter().all(passed) {
-                complete.push(*token);
-            }
+        let mut asked = std::mem::take(&mut self.profiles.asked);
+        asked.retain(|token| !self.tell_if_complete(*token));
+        self.profiles.asked = asked;
+    }
+
+    /// Tells a profile that was asked for, if its tasks are all over.
+    fn tell_if_complete(&mut self, token: u64) -> bool {
+        let open = self.profiles.open.get_mut(&token);
+        let Some((open, ended)) = open.and_then(|open| Some((&open.last, open.ended.as_mut()?)))
+        else {
+            return true;
+        };
+        ended.holding.retain(|(id, until)| {
+            let stream = self.links.stream(*id);
+            stream.is_some_and(|key| self.streams[key as usize].issued + 1 < *until)
+        });
+        let passed = |point: Point| {
+            let queue = &self.queues[point.queue.index()];
+            queue.completed >= point.cursor.min(queue.issued)
+        };
+        if !ended.holding.is_empty() || !open.iter().all(passed) {
+            return false;
         }
-        for token in complete {
-            self.uncover(token);
-            let Some(open) = self.profiles.open.remove(&token) else {
-                continue;
-            };
-            if let Some(ended) = open.ended {
-                self.profiles.asked -= 1;
-                let clock = self.backend.clock();
-                let profile = open.gathered.profile(clock, ended.calls, open.is_cut);
-                ended.reply.send(Ok(profile));
-            }
+        self.uncover(token);
+        if let Some(open) = self.profiles.open.remove(&token)
+            && let Some(ended) = open.ended
+        {
+            let clock = self.backend.clock();
+            let profile = open.gathered.profile(clock, ended.calls, open.is_cut);
+            ended.reply.send(Ok(profile));
         }
+        true
     }
 
     /// Where the profiles that were asked for wait on a queue: the first of those points.
     pub(super) fn profiles_want(&self, queue: usize) -> Option<Cursor> {
-        if self.profiles.asked == 0 {
-            return None;
-        }
-        let open = self.profiles.open.values();
-        let ended = open.filter(|open| open.ended.is_some());
-        let points = ended.flat_map(|open| open.last.iter());
+        let asked = self.profiles.asked.iter();
+        let open = asked.filter_map(|token| self.profiles.open.get(token));
+        let points = open.flat_map(|open| open.last.iter());
         let here = points.filter(|point| point.queue.index() == queue);
         let state = &self.queues[queue];
         here.map(|point| point.cursor.min(state.issued))
@@ -382,7 +364,7 @@ impl<B: Backend> Server<B> {
     /// Nothing is over any more: who waits is told why.
     pub(super) fn lose_profiles(&mut self) {
         self.profiles.noted.iter_mut().for_each(VecDeque::clear);
-        self.profiles.asked = 0;
+        self.profiles.asked.clear();
         for (_, open) in std::mem::take(&mut self.profiles.open) {
             if let Some(ended) = open.ended {
                 ended.reply.send(Err(self.loss.gone.error()));

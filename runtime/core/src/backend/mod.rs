@@ -13,18 +13,17 @@
 //! while they run (the CPU: a kernel panics) settles them itself, in execution order, before it
 //! publishes the cursor: see [`settle`](crate::settle).
 
+mod open;
+
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_sync::facade::SpinPolicy;
 use millstream_sync::timeline::Timeline;
 
 use crate::access::Access;
-use crate::client::Gone;
-use crate::error::{KernelError, OpenError};
+use crate::error::KernelError;
 use crate::failure::FailureRef;
-use crate::handle::Table;
 use crate::health::Recovery;
 use crate::id::{Cursor, Point, QueueId, RecordingId, SliceId};
 use crate::kernel::{ExecutionMode, Kernel};
@@ -35,7 +34,8 @@ use crate::memory::{PageError, PageId};
 use crate::message::{HostBytes, Pattern};
 use crate::profile::ClockSource;
 use crate::properties::DeviceProperties;
-use crate::threads::Spawner;
+
+pub use open::{HostContext, Open};
 
 /// What a backend made of a kernel.
 pub type BackendKernel = Arc<dyn Any + Send + Sync>;
@@ -364,47 +364,6 @@ impl HostData {
             HostData::Owned(owned) => owned.bytes(),
         }
     }
-}
-
-/// What a backend is opened with.
-pub struct HostContext {
-    /// Start no thread: queued work runs in [`Backend::pump`].
-    pub driven: bool,
-    /// The poison of slices, for [`settle`](crate::settle).
-    pub table: Arc<Table>,
-    /// Spans to keep; 0 records none.
-    pub trace_capacity: usize,
-    /// How long the backend's own threads spin before they park.
-    pub spin: SpinPolicy,
-    /// How a backend that finds out by itself that its device is lost tells so: by [`Gone::set_lost`], before it
-    /// ends its timelines. Who waits on them is told of the loss then.
-    pub gone: Arc<Gone>,
-    /// Starts the backend's own threads, all of them.
-    pub spawner: Spawner,
-}
-
-/// Options of a device kind, and how it is opened.
-pub trait Open: Send + 'static {
-    /// The device.
-    type Backend: Backend;
-
-    /// The word for this kind of backend.
-    const NAME: &'static str;
-
-    /// The same options once more, to reopen a lost device with. `None`, the default: they can be used once
-    /// only, and who reopens gives others.
-    fn again(&self) -> Option<Self>
-    where
-        Self: Sized,
-    {
-        None
-    }
-
-    /// Opens the device.
-    ///
-    /// # Errors
-    /// What is missing, and what to do.
-    fn open(self, context: HostContext) -> Result<Self::Backend, OpenError>;
 }
 
 /// The failure of the first binding that the task reads and whose bytes are poisoned.
