@@ -194,7 +194,8 @@ impl Device {
         self.openings.current().trace().wait()
     }
 
-    /// Starts a profile of what all streams of the device are given from here on, also those that are made later. Otherwise as
+    /// Starts a profile of what all streams of the device are given from here on, also those that are made later. May wait for
+    /// room in the mailbox. Otherwise as
     /// [`Stream::start_profile`](millstream_core::client::Stream::start_profile).
     ///
     /// # Errors
@@ -203,7 +204,8 @@ impl Device {
         self.openings.current().start_profile(true, Scope::Device)
     }
 
-    /// Ends a profile of this device, as [`Stream::end_profile`](millstream_core::client::Stream::end_profile).
+    /// Ends a profile of this device, as [`Stream::end_profile`](millstream_core::client::Stream::end_profile). Asking may wait for
+    /// room in the mailbox.
     pub fn end_profile(&self, token: ProfileToken) -> Pending<Profile> {
         self.openings.current().end_profile(true, token)
     }

@@ -72,11 +72,11 @@ impl DeviceShared {
 }
 
 impl Stream {
-    /// Starts a profile of what this stream is given from here on, by whatever thread, until the token is ended. Tokens nest and
-    /// overlap as they like: a task is in each profile that is open when it is given.
+    /// Starts a profile of what this stream is given from here on, by whatever thread, until the token is ended. May wait for room
+    /// in the mailbox. Tokens nest and overlap as they like: a task is in each profile that is open when it is given.
     ///
-    /// While a profile is open, tasks cost the device's thread a note each and the device their times; with none open
-    /// they cost neither. Docs tell [how much](https://github.com/millstream/millstream/blob/main/docs/design.md#profiles).
+    /// While a profile is open, a task costs the device's thread a note for each that it is in, and the device two looks at its
+    /// clock; with none open it costs neither.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::DeviceLost`]; [`Error::Busy`] of a stream whose calls do not wait.
@@ -85,8 +85,8 @@ impl Stream {
         self.device().start_profile(self.waits(), scope)
     }
 
-    /// Ends a profile of this device. The answer comes once all its tasks are over, as that of [`Stream::sync`] does; dropping it
-    /// ends the profile just as well.
+    /// Ends a profile of this device. Asking may wait for room in the mailbox. The answer comes once all its tasks are over, as that
+    /// of [`Stream::sync`] does; dropping it ends the profile just as well.
     ///
     /// The answer is [`Error::Profile`] where there is no such profile: [`NotRegistered`](crate::error::ProfileError::NotRegistered)
     /// for the token of another device, [`Unknown`](crate::error::ProfileError::Unknown) for one that was ended before, that is of
@@ -95,7 +95,8 @@ impl Stream {
         self.device().end_profile(self.waits(), token)
     }
 
-    /// Runs `work`, and profiles what this stream is given meanwhile. The profile ends when `work` does, also by a panic.
+    /// Runs `work`, and profiles what this stream is given meanwhile. May wait for room in the mailbox. The profile ends when `work`
+    /// does, also by a panic; where calls do not wait, its answer may be [`Error::Busy`].
     ///
     /// ```
     /// # use millstream_core::client::Stream;
@@ -134,8 +135,8 @@ impl Drop for Ends<'_> {
 }
 
 impl Recording {
-    /// Runs the recording as [`Recording::replay`] does, and profiles that: each of its tasks by its name. What other threads give
-    /// the stream at that moment may be in it as well.
+    /// Runs the recording as [`Recording::replay`] does, and profiles that. May wait for room in the mailbox. Each task is told by
+    /// its name. What other threads give the stream at that moment may be in it as well.
     ///
     /// On a GPU its tasks are given to the driver one by one then, since a graph of the driver has no times but its own.
     ///
@@ -149,8 +150,8 @@ impl Recording {
 }
 
 impl ComputeClient {
-    /// Starts a profile of what all streams of this client are given from here on, also those that it makes later. Otherwise as
-    /// [`Stream::start_profile`].
+    /// Starts a profile of what all streams of this client are given from here on, also those that it makes later. May wait for
+    /// room in the mailbox. Otherwise as [`Stream::start_profile`].
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::DeviceLost`].
@@ -159,7 +160,8 @@ impl ComputeClient {
         self.device().start_profile(true, scope)
     }
 
-    /// Starts one profile of several streams, of whatever clients of the device. Naming one twice is naming it once.
+    /// Starts one profile of several streams, of whatever clients of the device. Naming one twice is naming it once. May wait for
+    /// room in the mailbox.
     ///
     /// # Errors
     /// [`Error::Foreign`] for a stream of another device; otherwise as [`ComputeClient::start_profile`].
@@ -181,7 +183,7 @@ impl ComputeClient {
         device.start_profile(true, Scope::Streams(ids))
     }
 
-    /// Ends a profile of this device, as [`Stream::end_profile`].
+    /// Ends a profile of this device, as [`Stream::end_profile`]. Asking may wait for room in the mailbox.
     pub fn end_profile(&self, token: ProfileToken) -> Pending<Profile> {
         self.device().end_profile(true, token)
     }
