@@ -70,6 +70,7 @@ pub use millstream_graph as graph;
 pub use millstream_ir::{self as ir, DType};
 pub use millstream_sim as sim;
 pub use millstream_sync::facade::SpinPolicy;
+pub use millstream_tune as tune;
 
 /// The examples of the guide to graphs are tests as well.
 #[cfg(doctest)]

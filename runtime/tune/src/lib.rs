@@ -13,7 +13,7 @@
 //! | `tuner` | what is known of each key; nobody tunes one twice |
 //! | `race` | how candidates are measured, and when it is enough |
 //! | `stats` | robust figures of few samples |
-//! | `measure` | whose clock |
+//! | `measure`, `stream` | whose clock; that of a stream's device |
 //! | `outcome` | what came of it |
 //! | `persist`, `store` | how choices are kept: lines with checksums, a file that is replaced at once |
 //! | `check` | do all candidates do the same? |
@@ -30,6 +30,7 @@ mod race;
 mod set;
 mod stats;
 mod store;
+mod stream;
 mod tuner;
 
 pub use background::Background;
@@ -42,6 +43,7 @@ pub use race::{Effort, SAMPLES_MIN};
 pub use set::{Checksum, Tunable, TunableSet, TuneGroup};
 pub use stats::Summary;
 pub use store::{FileStore, Store};
+pub use stream::StreamClock;
 pub use tuner::{
     Begun, Choice, Chosen, Elsewhere, Fastest, Loaded, Policy, Progress, TuneKey, Tuner, Tuning,
 };
