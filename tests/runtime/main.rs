@@ -30,6 +30,7 @@ mod requests;
 mod room;
 mod scheduling;
 mod soft_limits;
+mod tuning;
 #[cfg(feature = "nvrtc-tests")]
 mod twins;
 mod untyped;

@@ -13,8 +13,8 @@ use crate::measure::Measure;
 /// Takes the times of what candidates give to a stream: those in which the device was at it, by its own clock where it has one
 /// ([`Stream::profiled`]).
 ///
-/// Candidates give their work to this stream, or to clones of it; what they give to others is not measured. Work that fails on the device drops its
-/// candidate.
+/// Candidates give their work to this stream, or to clones of it; what they give to others is not measured. Work that does not run drops its
+/// candidate; of work that fails as it runs only the data tell ([`TunableSet::settled`](crate::TunableSet::settled), which may read one element).
 ///
 /// ```
 /// use millstream_core::client::Stream;

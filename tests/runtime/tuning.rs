@@ -1,0 +1,114 @@
+//! Tuning by the device's own clock.
+
+use std::sync::Arc;
+
+use millstream::tune::{
+    Begun, Chosen, Effort, Fastest, Measure, Policy, Progress, StreamClock, Tunable, TunableSet,
+    Tuner,
+};
+use millstream::{ComputeClient, Error, Handle, Stream};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::support::*;
+
+type Adders = TunableSet<usize, (), Handle<u32>>;
+
+/// Candidates that add one to something new, so many times each.
+fn adders(client: &ComputeClient, stream: &Stream, times: &[usize]) -> Adders {
+    let mut set = TunableSet::new("adders", |_: &usize, (): &()| ());
+    for times in times.iter().copied() {
+        let (stream, add_one) = (stream.clone(), add_one(client));
+        set = set.with(Tunable::new(format!("{times} times"), move |()| {
+            let values = stream.create(&[0_u32; 1024])?;
+            for _ in 0..times {
+                launch_update(&stream, &add_one, &values)?;
+            }
+            Ok::<_, Error>(values)
+        }));
+    }
+    set
+}
+
+fn effort() -> Effort {
+    Effort::default().samples(12)
+}
+
+#[apply(every_device)]
+fn the_candidate_that_keeps_the_device_least_is_chosen(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let set = adders(&client, &stream, &[60, 1, 30]);
+    let tuner = Tuner::with_effort(effort());
+    let mut clock = StreamClock::new(&stream).evicting(1 << 16).unwrap();
+    let values = tuner
+        .execute(&set, &1024, (), &mut clock, Policy::Wait)
+        .unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap()[0], 1);
+    assert_eq!(tuner.fastest(&1024), Fastest::Hit(1));
+    let outcome = tuner.outcome(&1024).unwrap();
+    assert_ne!(
+        outcome.clock,
+        "the device's clock",
+        "it is called by its name: {}",
+        clock.clock()
+    );
+    assert!(
+        outcome
+            .candidates
+            .iter()
+            .all(|candidate| candidate.result.is_ok()),
+        "{outcome:?}"
+    );
+}
+
+/// I7: a candidate whose work fails on the device is out; it harms neither the others nor the device.
+#[apply(every_device)]
+fn a_candidate_that_fails_on_the_device_is_dropped_i7(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let (boom, fails) = (Arc::new(boom(on, &client)), stream.clone());
+    let set = adders(&client, &stream, &[40, 2]).with(Tunable::new("fails", move |()| {
+        let values = fails.create(&[0_u32; 1024])?;
+        boom.launch(&fails, &values)?;
+        Ok::<_, Error>(values)
+    }));
+    // A kernel that fails as it runs has a time: its data tells.
+    let reads = stream.clone();
+    let set = set.settled(move |values| reads.read(values).wait().map(drop));
+    let tuner = Tuner::with_effort(effort());
+    let mut clock = StreamClock::new(&stream);
+    let chosen = tuner
+        .choose(&set, &1, &(), &mut clock, Policy::Wait)
+        .unwrap();
+    assert_eq!((chosen.index, chosen.by), (1, Chosen::Tuned));
+    let outcome = tuner.outcome(&1).unwrap();
+    let failed = outcome.candidates.last().unwrap();
+    assert!(failed.index == 2 && failed.result.is_err(), "{failed:?}");
+}
+
+/// I8: a driven device is tuned between pumps of its owner, and nobody waits.
+#[test]
+fn a_driven_device_is_tuned_as_it_is_pumped_i8() {
+    let options = millstream::DeviceOptions::default();
+    let opened = millstream::Device::open_driven(millstream::Cpu::default().threads(1), options);
+    let (device, mut driver) = opened.unwrap();
+    let client = device.client();
+    let stream = client.stream();
+    let set = adders(&client, &stream, &[60, 1]);
+    let tuner = Tuner::with_effort(effort());
+    let mut clock = StreamClock::new(&stream);
+    let Begun::Tuning(mut tuning) = tuner.begin(&set, &1, &()) else {
+        panic!("nobody else tunes it");
+    };
+    let chosen = loop {
+        match tuning.go_on(&set, &mut clock, false) {
+            Progress::Going => {}
+            Progress::Waiting => _ = driver.pump(std::time::Duration::from_millis(1)),
+            Progress::Done(done) => break done.unwrap(),
+        }
+    };
+    assert_eq!(chosen.index, 1);
+}
