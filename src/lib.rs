@@ -10,6 +10,7 @@
 //! [reaction]: https://raw.githubusercontent.com/millstream/millstream/main/docs/graph/reaction.png
 //! [graph]: https://github.com/millstream/millstream/blob/main/docs/graph.md
 //! [model checks]: https://github.com/millstream/millstream/blob/main/docs/guide/model-checks.md
+//! [tuning]: https://github.com/millstream/millstream/blob/main/docs/guide/tuning.md
 //! [decision 9]: https://github.com/millstream/millstream/blob/main/docs/decisions/0009-a-log-is-what-the-mailbox-saw.md
 //! [design]: https://github.com/millstream/millstream/blob/main/docs/design.md
 //! [testing]: https://github.com/millstream/millstream/blob/main/docs/testing.md
@@ -70,9 +71,19 @@ pub use millstream_graph as graph;
 pub use millstream_ir::{self as ir, DType};
 pub use millstream_sim as sim;
 pub use millstream_sync::facade::SpinPolicy;
-pub use millstream_tune as tune;
+
+/// The fastest of several ways, measured once for a key and remembered.
+pub mod tune {
+    pub use millstream_actors::tuning::{Background, FileStore, HostClock};
+    pub use millstream_tune::*;
+}
 
 /// The examples of the guide to graphs are tests as well.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/graph.md")]
 mod graph_guide {}
+
+/// As are those of the guide to tuning.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/guide/tuning.md")]
+mod tuning_guide {}

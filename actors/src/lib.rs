@@ -18,6 +18,7 @@
 //! | `driven` | the channel and the [`Driver`] of a device that its owner runs |
 //! | `gc` | what waits for points before it drops values |
 //! | `host` | threads for user code |
+//! | [`tuning`] | what tuning needs of the system |
 //!
 //! Nothing here decides anything about tasks; and nothing polls while idle (I11).
 
@@ -29,6 +30,7 @@ mod gc;
 mod host;
 mod mailbox;
 mod reopen;
+pub mod tuning;
 
 pub use device::Device;
 pub use driven::Driver;

@@ -15,12 +15,10 @@
 //! | `stats` | robust figures of few samples |
 //! | `measure`, `stream` | whose clock; that of a stream's device |
 //! | `outcome` | what came of it |
-//! | `persist`, `store` | how choices are kept: lines with checksums, a file that is replaced at once |
+//! | `persist`, `store` | how choices are kept: lines with checksums, in a place that is replaced at once |
 //! | `check` | do all candidates do the same? |
-//! | `background` | tuning behind the caller's back |
 //! | `error` | what can go wrong |
 
-mod background;
 mod check;
 mod error;
 mod measure;
@@ -33,16 +31,15 @@ mod store;
 mod stream;
 mod tuner;
 
-pub use background::Background;
 pub use check::{Checked, Equivalence};
 pub use error::{Failure, StoreError, TuneError};
-pub use measure::{HostClock, Measure};
+pub use measure::Measure;
 pub use outcome::{Candidate, Outcome};
 pub use persist::Identity;
 pub use race::{Effort, SAMPLES_MIN};
 pub use set::{Checksum, Tunable, TunableSet, TuneGroup};
 pub use stats::Summary;
-pub use store::{FileStore, Store};
+pub use store::Store;
 pub use stream::StreamClock;
 pub use tuner::{
     Begun, Choice, Chosen, Elsewhere, Fastest, Loaded, Policy, Progress, TuneKey, Tuner, Tuning,

@@ -1,6 +1,6 @@
 //! How the time of something is taken.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::error::Failure;
 
@@ -44,35 +44,5 @@ pub trait Measure {
     /// The device's.
     fn evict(&mut self) -> Result<(), Failure> {
         Ok(())
-    }
-}
-
-/// The host's monotonic clock around work that is over when it returns.
-#[derive(Debug, Default)]
-pub struct HostClock {
-    taken: Option<Duration>,
-}
-
-impl HostClock {
-    /// A clock.
-    pub fn new() -> Self {
-        Self::default()
-    }
-}
-
-impl Measure for HostClock {
-    fn clock(&self) -> &str {
-        "the host's clock"
-    }
-
-    fn start(&mut self, work: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
-        let start = Instant::now();
-        work()?;
-        self.taken = Some(start.elapsed());
-        Ok(())
-    }
-
-    fn poll(&mut self) -> Result<Option<Duration>, Failure> {
-        Ok(self.taken.take())
     }
 }

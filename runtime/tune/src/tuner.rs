@@ -48,8 +48,8 @@ pub enum Policy {
     /// Tune it here and now. Others that ask for it meanwhile wait until that is over, and nobody tunes it twice.
     #[default]
     Wait,
-    /// Use the default, and tune nothing here: for a frame's or a request's path. [`Background`](crate::Background) tunes it behind the
-    /// caller's back.
+    /// Use the default, and tune nothing here: for a frame's or a request's path. `Background` of the package `millstream` tunes it behind
+    /// the caller's back.
     UseDefault,
     /// Tune nothing, ever: the same program does the same. A key that is not known is an error.
     Frozen,
@@ -88,8 +88,11 @@ pub(crate) struct Settled {
     pub(crate) outcome: Arc<Outcome>,
 }
 
+/// Looked up on hot paths: by a hash that is quick, and seeded anew for each tuner.
+type Known<K> = HashMap<K, Settled, foldhash::fast::RandomState>;
+
 struct Shared<K> {
-    settled: RwLock<HashMap<K, Settled>>,
+    settled: RwLock<Known<K>>,
     flights: Flights<K>,
     store: Option<(Box<dyn Store>, Identity)>,
     effort: Effort,
@@ -100,7 +103,14 @@ struct Shared<K> {
 /// Cheap to clone: clones share what they know. Any thread may ask.
 ///
 /// ```
-/// use millstream_tune::{Chosen, Fastest, HostClock, Policy, Tunable, TunableSet, Tuner};
+/// use millstream_tune::{Chosen, Fastest, Policy, Tunable, TunableSet, Tuner};
+/// # use millstream_tune::{Failure, Measure};
+/// # struct Clock;
+/// # impl Measure for Clock {
+/// #     fn clock(&self) -> &str { "none" }
+/// #     fn start(&mut self, work: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure> { work() }
+/// #     fn poll(&mut self) -> Result<Option<std::time::Duration>, Failure> { Ok(Some(std::time::Duration::from_micros(1))) }
+/// # }
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let set = TunableSet::new("sum", |len: &usize, _: &Vec<f32>| vec![1.0_f32; *len])
@@ -109,7 +119,7 @@ struct Shared<K> {
 /// let tuner = Tuner::new();
 /// assert_eq!(tuner.fastest(&1000), Fastest::Miss);
 ///
-/// let sum = tuner.execute(&set, &1000, vec![2.0; 1000], &mut HostClock::new(), Policy::Wait)?;
+/// let sum = tuner.execute(&set, &1000, vec![2.0; 1000], &mut Clock, Policy::Wait)?;
 /// assert_eq!(sum, 2000.0);
 /// assert_eq!(tuner.fastest(&1000), Fastest::Hit(0));
 /// # Ok(())
@@ -151,7 +161,7 @@ impl<K: TuneKey> Tuner<K> {
     fn of(store: Option<(Box<dyn Store>, Identity)>, effort: Effort) -> Self {
         Self {
             shared: Arc::new(Shared {
-                settled: RwLock::new(HashMap::new()),
+                settled: RwLock::default(),
                 flights: Flights::default(),
                 store,
                 effort,
@@ -218,7 +228,7 @@ impl<K: TuneKey> Tuner<K> {
         loaded
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<K, Settled>> {
+    fn read(&self) -> RwLockReadGuard<'_, Known<K>> {
         // Nothing is half done where somebody panics: each change is one insertion.
         self.shared
             .settled
@@ -226,7 +236,7 @@ impl<K: TuneKey> Tuner<K> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<K, Settled>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Known<K>> {
         self.shared
             .settled
             .write()

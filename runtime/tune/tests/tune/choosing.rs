@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use millstream_tune::{
-    Checked, Chosen, Fastest, HostClock, Policy, Tunable, TunableSet, TuneError, TuneGroup, Tuner,
+    Checked, Chosen, Fastest, Policy, Tunable, TunableSet, TuneError, TuneGroup, Tuner,
 };
 use rstest::rstest;
 
-use crate::support::{Costs, Virtual, timed};
+use crate::support::{Costs, Still, Virtual, timed};
 
 #[test]
 fn the_fastest_is_chosen_and_known_from_then_on() {
@@ -82,7 +82,7 @@ fn what_fails_or_panics_is_dropped_i7() {
         .with(number("works", 5))
         .with(panicking("panics"));
     let tuner = Tuner::new();
-    let answer = tuner.execute(&set, &1, 0, &mut HostClock::new(), Policy::Wait);
+    let answer = tuner.execute(&set, &1, 0, &mut Still, Policy::Wait);
     assert_eq!(answer, Ok(5));
     let outcome = tuner.outcome(&1).unwrap();
     let reasons: Vec<String> = outcome
@@ -99,7 +99,7 @@ fn that_none_works_is_said_with_each_reason() {
     let set = set().with(failing("one")).with(panicking("other"));
     let tuner = Tuner::new();
     let failed = tuner
-        .execute(&set, &1, 0, &mut HostClock::new(), Policy::Wait)
+        .execute(&set, &1, 0, &mut Still, Policy::Wait)
         .unwrap_err();
     assert_eq!(
         failed.to_string(),
@@ -120,7 +120,7 @@ fn what_fails_once_it_has_settled_is_dropped_i7() {
         });
     let tuner = Tuner::new();
     let chosen = tuner
-        .choose(&set, &1, &0, &mut HostClock::new(), Policy::Wait)
+        .choose(&set, &1, &0, &mut Still, Policy::Wait)
         .unwrap();
     assert_eq!(chosen.index, 1);
 }
@@ -134,7 +134,7 @@ fn groups_of_less_priority_are_tried_only_where_none_of_the_others_works() {
         .with(failing("first").group(&first))
         .with(panicking("first, too").group(&first));
     let tuner = Tuner::new();
-    let mut clock = HostClock::new();
+    let mut clock = Still;
     assert_eq!(tuner.execute(&set, &1, 0, &mut clock, Policy::Wait), Ok(1));
     assert_eq!(tuner.outcome(&1).unwrap().candidates.len(), 3);
     let none = tuner
@@ -145,7 +145,7 @@ fn groups_of_less_priority_are_tried_only_where_none_of_the_others_works() {
 
 #[test]
 fn a_set_without_candidates_says_so() {
-    let none = Tuner::new().execute(&set(), &1, 0, &mut HostClock::new(), Policy::Wait);
+    let none = Tuner::new().execute(&set(), &1, 0, &mut Still, Policy::Wait);
     let said =
         "`numbers` has no candidate for 1: add one, or give one a priority that is not negative";
     assert_eq!(none.unwrap_err().to_string(), said);
@@ -163,12 +163,9 @@ fn a_winner_that_fails_falls_back_and_is_tuned_anew_i7() {
                 false => Err("the driver was updated"),
             }
         }))
-        .with(Tunable::new("slow", |_| {
-            std::hint::black_box((0..200_000_u64).map(std::hint::black_box).sum::<u64>());
-            Ok::<_, String>(2)
-        }));
+        .with(number("slow", 2));
     let tuner = Tuner::new();
-    let mut clock = HostClock::new();
+    let mut clock = Still;
     assert_eq!(tuner.execute(&set, &1, 0, &mut clock, Policy::Wait), Ok(1));
     works.store(false, Ordering::Relaxed);
     assert_eq!(tuner.execute(&set, &1, 0, &mut clock, Policy::Wait), Ok(2));

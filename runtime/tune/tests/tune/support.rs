@@ -86,3 +86,20 @@ impl Measure for Virtual {
         Ok(self.taken.take())
     }
 }
+
+/// Everything takes as long, and nobody looks at a clock: the first that works wins.
+pub(crate) struct Still;
+
+impl Measure for Still {
+    fn clock(&self) -> &str {
+        "no clock"
+    }
+
+    fn start(&mut self, work: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
+        work()
+    }
+
+    fn poll(&mut self) -> Result<Option<Duration>, Failure> {
+        Ok(Some(Duration::from_nanos(100)))
+    }
+}

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use millstream_tune::{Background, Fastest, HostClock, Policy, Tunable, TunableSet, Tuner};
+use millstream_actors::tuning::{Background, HostClock};
+use millstream_tune::{Fastest, Policy, Tunable, TunableSet, Tuner};
 
 use crate::support::{Costs, Virtual, timed};
 

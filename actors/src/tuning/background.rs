@@ -1,14 +1,13 @@
 //! Tuning behind the caller's back, on a thread of its own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Sender, TrySendError, bounded};
 
-use crate::measure::Measure;
-use crate::race::caught;
-use crate::set::TunableSet;
-use crate::tuner::{Policy, TuneKey, Tuner};
+use millstream_core::host_memory::panic_message;
+use millstream_tune::{Measure, Policy, TunableSet, TuneKey, Tuner};
 
 /// Keys that wait to be tuned, at most (I12).
 const WAITING_MAX: usize = 256;
@@ -21,7 +20,8 @@ type Job = Box<dyn FnOnce(&mut dyn Measure) + Send>;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use millstream_tune::{Background, Fastest, HostClock, Policy, Tunable, TunableSet, Tuner};
+/// use millstream_actors::tuning::{Background, HostClock};
+/// use millstream_tune::{Fastest, Policy, Tunable, TunableSet, Tuner};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let set = Arc::new(
@@ -57,12 +57,9 @@ impl Background {
         let thread = builder.spawn(move || {
             for job in receiver {
                 // A panic of a generator of inputs is one key's, and not the thread's.
-                let done = caught(|| {
-                    job(&mut measure);
-                    Ok(())
-                });
-                if let Err(why) = done {
-                    tracing::warn!(target: "millstream::tune", %why, "a key is not tuned");
+                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(&mut measure))) {
+                    let why = panic_message(payload);
+                    tracing::warn!(target: "millstream::tune", why, "a key is not tuned: it panicked");
                 }
             }
         })?;

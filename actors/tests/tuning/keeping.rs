@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use millstream_actors::tuning::FileStore;
 use millstream_tune::{
-    Chosen, Effort, Fastest, FileStore, Identity, Loaded, Policy, Store, StoreError, Tuner,
+    Chosen, Effort, Fastest, Identity, Loaded, Policy, Store, StoreError, Tuner,
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

@@ -1,0 +1,35 @@
+//! The host's clock as a measure.
+
+use std::time::{Duration, Instant};
+
+use millstream_tune::{Failure, Measure};
+
+/// The host's monotonic clock around work that is over when it returns.
+#[derive(Debug, Default)]
+pub struct HostClock {
+    taken: Option<Duration>,
+}
+
+impl HostClock {
+    /// A clock.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Measure for HostClock {
+    fn clock(&self) -> &str {
+        "the host's clock"
+    }
+
+    fn start(&mut self, work: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
+        let start = Instant::now();
+        work()?;
+        self.taken = Some(start.elapsed());
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Option<Duration>, Failure> {
+        Ok(self.taken.take())
+    }
+}

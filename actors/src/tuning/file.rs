@@ -1,0 +1,108 @@
+//! A file as the place where choices are kept.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use millstream_tune::{Store, StoreError};
+use sha2::{Digest, Sha256};
+
+/// A file, which processes may share.
+///
+/// It is never written, but replaced by another: written beside it, flushed to the disk, renamed. Whoever does that holds a lock on a third file (`.lock`),
+/// which the system takes back from a process that dies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileStore {
+    path: PathBuf,
+}
+
+impl FileStore {
+    /// The file of a device in a folder, which is made when something is kept: one for each name and version of a device.
+    pub fn new(folder: impl Into<PathBuf>, device: &str, version: &str) -> Self {
+        let plain = |text: &str| -> String {
+            let letter = |letter: char| match letter.is_ascii_alphanumeric() || letter == '.' {
+                true => letter.to_ascii_lowercase(),
+                false => '-',
+            };
+            text.chars().take(80).map(letter).collect()
+        };
+        // Names that are alike but for other letters are told apart by what they were.
+        let mut hasher = Sha256::new();
+        hasher.update((device.len() as u64).to_le_bytes());
+        hasher.update(device);
+        hasher.update(version);
+        let sum = hasher
+            .finalize()
+            .iter()
+            .take(8)
+            .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
+        let name = format!("{}-{}-{sum:016x}.tune", plain(device), plain(version));
+        Self {
+            path: folder.into().join(name),
+        }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn failed(&self, verb: &'static str, why: &std::io::Error) -> StoreError {
+        StoreError::Io {
+            place: self.place(),
+            verb,
+            why: why.to_string(),
+        }
+    }
+
+    fn replace(&self, bytes: &[u8]) -> std::io::Result<()> {
+        // Other threads of this process have other names.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        // Only that numbers differ matters.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let beside = self
+            .path
+            .with_extension(format!("{}-{number}.new", std::process::id()));
+        let written = File::create(&beside).and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        });
+        let replaced = written.and_then(|()| std::fs::rename(&beside, &self.path));
+        if replaced.is_err() {
+            let _ = std::fs::remove_file(&beside);
+        }
+        replaced
+    }
+}
+
+impl Store for FileStore {
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn load(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        match std::fs::read(&self.path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.failed("read", &error)),
+        }
+    }
+
+    fn update(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<(), StoreError> {
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| self.failed("made", &error))?;
+        }
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.path.with_extension("lock"));
+        let lock = lock.and_then(|file| file.lock().map(|()| file));
+        let lock = lock.map_err(|error| self.failed("locked", &error))?;
+        let bytes = change(self.load()?);
+        let replaced = self.replace(&bytes);
+        drop(lock);
+        replaced.map_err(|error| self.failed("written", &error))
+    }
+}
