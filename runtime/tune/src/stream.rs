@@ -25,8 +25,10 @@ use crate::measure::Measure;
 /// let clear = TunableSet::new("clear", |_: &usize, room: &millstream_core::handle::Handle<u32>| room.clone())
 ///     .with(Tunable::new("at once", move |room: millstream_core::handle::Handle<u32>| whole.fill(&room, 0)))
 ///     .with(Tunable::new("by halves", move |room: millstream_core::handle::Handle<u32>| {
-///         halves.fill(&room.slice(..room.len() / 2)?, 0)?;
-///         halves.fill(&room.slice(room.len() / 2..)?, 0)
+///         let (first, second) = (room.slice(..room.len() / 2)?, room.slice(room.len() / 2..)?);
+///         halves.fill(&first, 0)?;
+///         halves.fill(&second, 0)?;
+///         Ok::<_, Box<dyn std::error::Error>>(())
 ///     }));
 /// let tuner = Tuner::new();
 /// let mut clock = StreamClock::new(stream);
