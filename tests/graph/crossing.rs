@@ -159,7 +159,10 @@ fn temporaries_may_be_of_no_bytes(on: On) {
     );
     let run = compiled.run().input(&x, &none).input(&w, &ones);
     let outputs = run.submit(&stream).unwrap();
-    assert_eq!(outputs[0].read::<f32>(&stream).unwrap().wait().unwrap(), []);
+    assert_eq!(
+        outputs[0].read::<f32>(&stream).unwrap().wait().unwrap(),
+        [0.0_f32; 0]
+    );
 }
 
 #[test]
