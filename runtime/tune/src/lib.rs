@@ -10,17 +10,20 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `set` | candidates by name, groups by priority, inputs made when they are needed |
-//! | `tuner` | what is known of each key; nobody tunes one twice |
+//! | `tuner`, `choice` | what is known of each key, and what is chosen |
+//! | `tuning` | one tuning: nobody tunes a key twice |
 //! | `race` | how candidates are measured, and when it is enough |
 //! | `stats` | robust figures of few samples |
 //! | `measure`, `stream` | whose clock; that of a stream's device |
 //! | `outcome` | what came of it |
-//! | `persist`, `store` | how choices are kept: lines with checksums, in a place that is replaced at once |
+//! | `kept`, `persist`, `store` | how choices are kept: lines with checksums, in a place that is replaced at once |
 //! | `check` | do all candidates do the same? |
 //! | `error` | what can go wrong |
 
 mod check;
+mod choice;
 mod error;
+mod kept;
 mod measure;
 mod outcome;
 mod persist;
@@ -30,9 +33,12 @@ mod stats;
 mod store;
 mod stream;
 mod tuner;
+mod tuning;
 
 pub use check::{Checked, Equivalence};
+pub use choice::{Choice, Chosen, Fastest, Policy};
 pub use error::{Failure, StoreError, TuneError};
+pub use kept::Loaded;
 pub use measure::Measure;
 pub use outcome::{Candidate, Outcome};
 pub use persist::Identity;
@@ -41,6 +47,5 @@ pub use set::{Checksum, Tunable, TunableSet, TuneGroup};
 pub use stats::Summary;
 pub use store::Store;
 pub use stream::StreamClock;
-pub use tuner::{
-    Begun, Choice, Chosen, Elsewhere, Fastest, Loaded, Policy, Progress, TuneKey, Tuner, Tuning,
-};
+pub use tuner::{TuneKey, Tuner};
+pub use tuning::{Begun, Elsewhere, Progress, Tuning};

@@ -114,7 +114,7 @@ impl<K, I, O> TunableSet<K, I, O> {
         self
     }
 
-    /// Makes this candidate the one that [`TunableSet::check`] compares the others with; the last one, where nothing is said.
+    /// Makes this candidate the one that [`TunableSet::autotune_checks`] compares the others with; the last one, where nothing is said.
     #[must_use]
     pub fn reference(mut self, name: &str) -> Self {
         self.reference = self.index(name).or(self.reference);

@@ -5,18 +5,19 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use millstream_sync::facade::SpinPolicy;
-use millstream_sync::flight::{Flights, Follow, Lead, Role};
+use millstream_sync::flight::Flights;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Failure, StoreError, TuneError};
+use crate::choice::{Choice, Chosen, Fastest, Policy};
+use crate::error::{Failure, TuneError};
 use crate::measure::Measure;
 use crate::outcome::Outcome;
-use crate::persist::{self, Identity, Kept};
-use crate::race::{Effort, Race, Step, caught};
+use crate::persist::Identity;
+use crate::race::{Effort, caught};
 use crate::set::{Checksum, TunableSet};
 use crate::store::Store;
+use crate::tuning::{Begun, Progress};
 
 /// What a key may be.
 pub trait TuneKey:
@@ -29,56 +30,6 @@ impl<K> TuneKey for K where
 {
 }
 
-/// What is known of a key.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fastest {
-    /// The fastest candidate, by its index in the set.
-    Hit(usize),
-    /// It is being tuned.
-    Pending,
-    /// One was stored, of a set whose checksum nobody has compared yet: [`Tuner::validate_checksum`] settles it.
-    Unchecked,
-    /// Nothing.
-    Miss,
-}
-
-/// What to do where a key is not known.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Policy {
-    /// Tune it here and now. Others that ask for it meanwhile wait until that is over, and nobody tunes it twice.
-    #[default]
-    Wait,
-    /// Use the default, and tune nothing here: for a frame's or a request's path. `Background` of the package `millstream` tunes it behind
-    /// the caller's back.
-    UseDefault,
-    /// Tune nothing, ever: the same program does the same. A key that is not known is an error.
-    Frozen,
-    /// The same, with the default for a key that is not known.
-    FrozenDefault,
-}
-
-/// A candidate that was chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Choice {
-    /// Its index in the set.
-    pub index: usize,
-    /// Why it.
-    pub by: Chosen,
-}
-
-/// How a candidate came to be chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Chosen {
-    /// There is no other, or no other that may be tried.
-    Alone,
-    /// It was known to be the fastest.
-    Known,
-    /// It was found to be, now.
-    Tuned,
-    /// It is the default, and what is the fastest is not known.
-    Default,
-}
-
 pub(crate) struct Settled {
     pub(crate) index: usize,
     /// Of the set that it was chosen from.
@@ -89,13 +40,13 @@ pub(crate) struct Settled {
 }
 
 /// Looked up on hot paths: by a hash that is quick, and seeded anew for each tuner.
-type Known<K> = HashMap<K, Settled, foldhash::fast::RandomState>;
+pub(crate) type Known<K> = HashMap<K, Settled, foldhash::fast::RandomState>;
 
-struct Shared<K> {
+pub(crate) struct Shared<K> {
     settled: RwLock<Known<K>>,
-    flights: Flights<K>,
-    store: Option<(Box<dyn Store>, Identity)>,
-    effort: Effort,
+    pub(crate) flights: Flights<K>,
+    pub(crate) store: Option<(Box<dyn Store>, Identity)>,
+    pub(crate) effort: Effort,
 }
 
 /// Remembers which candidate is the fastest for each key, and finds it out where that is not known.
@@ -126,7 +77,7 @@ struct Shared<K> {
 /// # }
 /// ```
 pub struct Tuner<K> {
-    shared: Arc<Shared<K>>,
+    pub(crate) shared: Arc<Shared<K>>,
 }
 
 impl<K> Clone for Tuner<K> {
@@ -143,22 +94,13 @@ impl<K: TuneKey> Default for Tuner<K> {
     }
 }
 
-/// What was read of a store or a bundle.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Loaded {
-    /// Choices that are known now.
-    pub choices: usize,
-    /// Lines that were damaged, and are as if they had not been there.
-    pub damaged: usize,
-}
-
 impl<K: TuneKey> Tuner<K> {
     /// One that remembers as long as it lives.
     pub fn new() -> Self {
         Self::of(None, Effort::default())
     }
 
-    fn of(store: Option<(Box<dyn Store>, Identity)>, effort: Effort) -> Self {
+    pub(crate) fn of(store: Option<(Box<dyn Store>, Identity)>, effort: Effort) -> Self {
         Self {
             shared: Arc::new(Shared {
                 settled: RwLock::default(),
@@ -174,61 +116,7 @@ impl<K: TuneKey> Tuner<K> {
         Self::of(None, effort)
     }
 
-    /// One that keeps its choices, and begins with those that were kept for this device. What is damaged there, or is of another device, is told in
-    /// the log and tuned anew.
-    ///
-    /// # Errors
-    /// The store cannot be read at all.
-    pub fn with_store(
-        store: impl Store + 'static,
-        identity: Identity,
-        effort: Effort,
-    ) -> Result<(Self, Loaded), StoreError> {
-        let bytes = store.load()?;
-        let place = store.place();
-        let tuner = Self::of(Some((Box::new(store), identity.clone())), effort);
-        let Some(bytes) = bytes else {
-            return Ok((tuner, Loaded::default()));
-        };
-        let loaded = match persist::read(&bytes, &identity) {
-            Ok(read) => tuner.take(read),
-            Err(why) => {
-                tracing::warn!(target: "millstream::tune", place, %why, "what was tuned before is not used");
-                Loaded::default()
-            }
-        };
-        if loaded.damaged > 0 {
-            let damaged = loaded.damaged;
-            tracing::warn!(target: "millstream::tune", place, damaged, "lines of the tuning cache are damaged: their keys are tuned anew");
-        }
-        Ok((tuner, loaded))
-    }
-
-    /// Remembers what was read, but for keys that are known already.
-    fn take(&self, read: persist::Read<K>) -> Loaded {
-        let mut settled = self.write();
-        let mut loaded = Loaded {
-            choices: 0,
-            damaged: read.damaged,
-        };
-        for Kept { key, set, outcome } in read.kept {
-            let index = outcome.winner;
-            let known = Settled {
-                index,
-                set,
-                checked: false,
-                outcome: Arc::new(outcome),
-            };
-            // Of a key that was kept twice the later one holds; what was tuned here holds in any case.
-            if settled.get(&key).is_none_or(|known| !known.checked) {
-                settled.insert(key, known);
-                loaded.choices += 1;
-            }
-        }
-        loaded
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Known<K>> {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Known<K>> {
         // Nothing is half done where somebody panics: each change is one insertion.
         self.shared
             .settled
@@ -236,7 +124,7 @@ impl<K: TuneKey> Tuner<K> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known<K>> {
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Known<K>> {
         self.shared
             .settled
             .write()
@@ -270,7 +158,7 @@ impl<K: TuneKey> Tuner<K> {
     }
 
     /// What is known of a key, checked. Asked under the lock of the flights, too, and so takes none of theirs.
-    fn known<I, O>(&self, key: &K, set: &TunableSet<K, I, O>) -> Option<Choice> {
+    pub(crate) fn known<I, O>(&self, key: &K, set: &TunableSet<K, I, O>) -> Option<Choice> {
         let known = |index| Choice {
             index,
             by: Chosen::Known,
@@ -403,7 +291,7 @@ impl<K: TuneKey> Tuner<K> {
         Err(self.all_failed(set, key, failures))
     }
 
-    fn all_failed<I, O>(
+    pub(crate) fn all_failed<I, O>(
         &self,
         set: &TunableSet<K, I, O>,
         key: &K,
@@ -413,166 +301,6 @@ impl<K: TuneKey> Tuner<K> {
             set: set.name().clone(),
             key: format!("{key:?}"),
             failures,
-        }
-    }
-
-    /// Begins to tune a key, to be gone on with by [`Tuning::go_on`]: on a driven device between pumps. Never waits.
-    pub fn begin<I: Clone, O>(
-        &self,
-        set: &TunableSet<K, I, O>,
-        key: &K,
-        inputs: &I,
-    ) -> Begun<K, I, O> {
-        match self.shared.flights.join(key, || self.known(key, set)) {
-            Ok(choice) => Begun::Known(choice),
-            Err(Role::Follower(follow)) => Begun::Elsewhere(Elsewhere(follow)),
-            Err(Role::Leader(lead)) => {
-                tracing::info!(target: "millstream::tune", ?key, set = %set.name(), candidates = set.len(), "tuning");
-                // The generator is user's code: a panic of it ends the flight, as the lead is dropped.
-                let race = Race::new(set, key, inputs, self.shared.effort);
-                Begun::Tuning(Box::new(Tuning {
-                    tuner: self.clone(),
-                    key: key.clone(),
-                    race,
-                    _lead: lead,
-                }))
-            }
-        }
-    }
-
-    fn settle<I, O>(&self, set: &TunableSet<K, I, O>, key: &K, outcome: Outcome) {
-        let sum = set.checksum();
-        let settled = Settled {
-            index: outcome.winner,
-            set: sum,
-            checked: true,
-            outcome: Arc::new(outcome),
-        };
-        let outcome = settled.outcome.clone();
-        self.write().insert(key.clone(), settled);
-        let winner = outcome.best().map_or("", |best| best.name.as_ref());
-        tracing::info!(target: "millstream::tune", ?key, set = %set.name(), winner, top = outcome.top(), clock = outcome.clock, confidence = outcome.confidence, "tuned");
-        if let Some((store, _)) = &self.shared.store
-            && let Err(why) = self.keep(store.as_ref())
-        {
-            tracing::warn!(target: "millstream::tune", %why, "what was tuned is not kept");
-        }
-    }
-
-    /// Writes all that is known, with what others have written meanwhile.
-    fn keep(&self, store: &dyn Store) -> Result<(), StoreError> {
-        let Some((_, identity)) = &self.shared.store else {
-            return Ok(());
-        };
-        store.update(&mut |bytes| {
-            let read = bytes.map(|bytes| persist::read::<K>(&bytes, identity));
-            let others = read
-                .and_then(Result::ok)
-                .map_or(Vec::new(), |read| read.kept);
-            let known = self.read();
-            let others = others.iter().filter(|kept| !known.contains_key(&kept.key));
-            let mut text = persist::header(identity);
-            for kept in others {
-                text.extend(persist::entry(&kept.key, kept.set, &kept.outcome));
-            }
-            for (key, settled) in known.iter() {
-                text.extend(persist::entry(key, settled.set, &settled.outcome));
-            }
-            text.into_bytes()
-        })
-    }
-
-    /// All that is known, to be given to programs on such a device: a file beside them, say.
-    pub fn export(&self, identity: &Identity) -> Vec<u8> {
-        let mut text = persist::header(identity);
-        for (key, settled) in self.read().iter() {
-            text.extend(persist::entry(key, settled.set, &settled.outcome));
-        }
-        text.into_bytes()
-    }
-
-    /// Remembers what was exported, but for keys that were tuned here. Each is checked as a stored one.
-    ///
-    /// # Errors
-    /// It is no export, or one of another device.
-    pub fn import(&self, bundle: &[u8], here: &Identity) -> Result<Loaded, StoreError> {
-        persist::read(bundle, here).map(|read| self.take(read))
-    }
-}
-
-/// What came of the wish to tune a key.
-pub enum Begun<K: TuneKey, I, O> {
-    /// It is known already.
-    Known(Choice),
-    /// It is to be tuned here.
-    Tuning(Box<Tuning<K, I, O>>),
-    /// Somebody else tunes it.
-    Elsewhere(Elsewhere),
-}
-
-/// A tuning by somebody else.
-pub struct Elsewhere(Follow);
-
-impl Elsewhere {
-    /// Waits until it is over, however it ends.
-    pub fn wait(self) {
-        self.0.wait(&SpinPolicy::default());
-    }
-}
-
-/// A tuning that is under way. Dropped, it is over without a result, and whoever waits for it may begin anew.
-pub struct Tuning<K: TuneKey, I, O> {
-    tuner: Tuner<K>,
-    key: K,
-    race: Race<I, O>,
-    /// Dropped last: what was found is known by then.
-    _lead: Lead<K>,
-}
-
-/// How far a tuning is.
-#[derive(Debug)]
-pub enum Progress {
-    /// There is more to do: go on at once.
-    Going,
-    /// The device is at it: go on once it has been pumped.
-    Waiting,
-    /// It is over.
-    Done(Result<Choice, TuneError>),
-}
-
-impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
-    /// Goes on by one sample, begun or taken. Waits for the device if `wait` says so, and never else.
-    pub fn go_on(
-        &mut self,
-        set: &TunableSet<K, I, O>,
-        measure: &mut dyn Measure,
-        wait: bool,
-    ) -> Progress {
-        match self.race.step(set, measure, wait) {
-            Step::Going => Progress::Going,
-            Step::Waiting => Progress::Waiting,
-            Step::Done(Ok(outcome)) => {
-                let index = outcome.winner;
-                self.tuner.settle(set, &self.key, outcome);
-                Progress::Done(Ok(Choice {
-                    index,
-                    by: Chosen::Tuned,
-                }))
-            }
-            Step::Done(Err(failed)) => {
-                let reason = |candidate: crate::outcome::Candidate| {
-                    Some((candidate.name, candidate.result.err()?))
-                };
-                let failures = failed.into_iter().filter_map(reason).collect();
-                let failed = match set.levels(&self.key).is_empty() {
-                    true => TuneError::NoCandidates {
-                        set: set.name().clone(),
-                        key: format!("{:?}", self.key),
-                    },
-                    false => self.tuner.all_failed(set, &self.key, failures),
-                };
-                Progress::Done(Err(failed))
-            }
         }
     }
 }

@@ -1,0 +1,114 @@
+//! What a tuner keeps, and begins with.
+
+use std::sync::Arc;
+
+use crate::error::StoreError;
+use crate::persist::{self, Identity, Kept};
+use crate::race::Effort;
+use crate::store::Store;
+use crate::tuner::{Settled, TuneKey, Tuner};
+
+/// What was read of a store or a bundle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Loaded {
+    /// Choices that are known now.
+    pub choices: usize,
+    /// Lines that were damaged, and are as if they had not been there.
+    pub damaged: usize,
+}
+
+impl<K: TuneKey> Tuner<K> {
+    /// One that keeps its choices, and begins with those that were kept for this device. What is damaged there, or is of another device, is told in
+    /// the log and tuned anew.
+    ///
+    /// # Errors
+    /// The store cannot be read at all.
+    pub fn with_store(
+        store: impl Store + 'static,
+        identity: Identity,
+        effort: Effort,
+    ) -> Result<(Self, Loaded), StoreError> {
+        let bytes = store.load()?;
+        let place = store.place();
+        let tuner = Self::of(Some((Box::new(store), identity.clone())), effort);
+        let Some(bytes) = bytes else {
+            return Ok((tuner, Loaded::default()));
+        };
+        let loaded = match persist::read(&bytes, &identity) {
+            Ok(read) => tuner.take(read),
+            Err(why) => {
+                tracing::warn!(target: "millstream::tune", place, %why, "what was tuned before is not used");
+                Loaded::default()
+            }
+        };
+        if loaded.damaged > 0 {
+            let damaged = loaded.damaged;
+            tracing::warn!(target: "millstream::tune", place, damaged, "lines of the tuning cache are damaged: their keys are tuned anew");
+        }
+        Ok((tuner, loaded))
+    }
+
+    /// Remembers what was read, but for keys that are known already.
+    fn take(&self, read: persist::Read<K>) -> Loaded {
+        let mut settled = self.write();
+        let mut loaded = Loaded {
+            choices: 0,
+            damaged: read.damaged,
+        };
+        for Kept { key, set, outcome } in read.kept {
+            let index = outcome.winner;
+            let known = Settled {
+                index,
+                set,
+                checked: false,
+                outcome: Arc::new(outcome),
+            };
+            // Of a key that was kept twice the later one holds; what was tuned here holds in any case.
+            if settled.get(&key).is_none_or(|known| !known.checked) {
+                settled.insert(key, known);
+                loaded.choices += 1;
+            }
+        }
+        loaded
+    }
+
+    /// Writes all that is known, with what others have written meanwhile.
+    pub(crate) fn keep(&self, store: &dyn Store) -> Result<(), StoreError> {
+        let Some((_, identity)) = &self.shared.store else {
+            return Ok(());
+        };
+        store.update(&mut |bytes| {
+            let read = bytes.map(|bytes| persist::read::<K>(&bytes, identity));
+            let others = read
+                .and_then(Result::ok)
+                .map_or(Vec::new(), |read| read.kept);
+            let known = self.read();
+            let others = others.iter().filter(|kept| !known.contains_key(&kept.key));
+            let mut text = persist::header(identity);
+            for kept in others {
+                text.extend(persist::entry(&kept.key, kept.set, &kept.outcome));
+            }
+            for (key, settled) in known.iter() {
+                text.extend(persist::entry(key, settled.set, &settled.outcome));
+            }
+            text.into_bytes()
+        })
+    }
+
+    /// All that is known, to be given to programs on such a device: a file beside them, say.
+    pub fn export(&self, identity: &Identity) -> Vec<u8> {
+        let mut text = persist::header(identity);
+        for (key, settled) in self.read().iter() {
+            text.extend(persist::entry(key, settled.set, &settled.outcome));
+        }
+        text.into_bytes()
+    }
+
+    /// Remembers what was exported, but for keys that were tuned here. Each is checked as a stored one.
+    ///
+    /// # Errors
+    /// It is no export, or one of another device.
+    pub fn import(&self, bundle: &[u8], here: &Identity) -> Result<Loaded, StoreError> {
+        persist::read(bundle, here).map(|read| self.take(read))
+    }
+}
