@@ -7,7 +7,7 @@ pub enum Fastest {
     Hit(usize),
     /// It is being tuned.
     Pending,
-    /// One was stored, of a set whose checksum nobody has compared yet: [`Tuner::validate_checksum`] settles it.
+    /// One was stored, of a set whose checksum nobody has compared yet: [`Tuner::validate_checksum`](crate::Tuner::validate_checksum) settles it.
     Unchecked,
     /// Nothing.
     Miss,
