@@ -174,11 +174,12 @@ impl<B: Backend> Server<B> {
     fn run_unsound(&mut self, task: &mut Task, object: u32, last: Point, point: Point) {
         let resolved = self.resolve(task);
         self.run(task, object, resolved, point);
-        // A replay that came to nothing has taken one cursor, and the logs say that it ends with its last.
+        // A replay that came to nothing has taken one cursor, and the logs say that it ends with its last: nothing is at the others,
+        // each of which the backend is told of, as cursors go up by one.
         let state = &mut self.queues[last.queue.index()];
-        if state.issued < last.cursor {
-            state.issued = last.cursor;
-            self.backend.mark(last.queue, last.cursor);
+        while state.issued < last.cursor {
+            state.issued += 1;
+            self.backend.mark(last.queue, state.issued);
         }
     }
 

@@ -395,3 +395,22 @@ fn the_step_in_which_the_device_is_lost_frees_no_page() {
     assert!(rig.server.is_lost());
     assert_eq!(rig.ledger.get().memory.live().0, 1);
 }
+
+/// A replay of which nothing can run, since there is no memory for what it is bound to, takes the cursors of all its tasks, one after the
+/// other: nobody waits for one that was left out (I5).
+#[test]
+fn a_replay_that_comes_to_nothing_takes_all_its_cursors_i5() {
+    let mut rig = rig(1);
+    let (kernel, a) = (rig.kernel(), rig.stream());
+    let x = rig.slice(&a, 1024);
+    let none = rig.slice(&a, 8192);
+    rig.rest();
+    let launches = [1, 2, 3, 4].map(|value| (value, vec![x.update()]));
+    let recording = rig.record(&kernel, &launches);
+    let before = rig.in_flight(0);
+    rig.replay(&a, &recording, &[none.update()]);
+    rig.launch(&a, &kernel, 5, &[x.update()]);
+    rig.rest();
+    assert_eq!((rig.order(0), rig.in_flight(0)), (vec![5], before + 5));
+    rig.drain();
+}
