@@ -25,17 +25,15 @@ pub trait Measure {
     /// The device's, of that work.
     fn poll(&mut self) -> Result<Option<Duration>, Failure>;
 
-    /// The same, waiting until it is over. What is asked by default is `poll`, again and again: good for measures that know at once.
+    /// The same, waiting until it is over. By default it does not: that is for measures that know when `start` returns.
     ///
     /// # Errors
-    /// As of [`Measure::poll`].
+    /// As of [`Measure::poll`]; and that nothing was started.
     fn wait(&mut self) -> Result<Duration, Failure> {
-        loop {
-            match self.poll()? {
-                Some(time) => return Ok(time),
-                None => std::thread::yield_now(),
-            }
-        }
+        let known = self.poll()?;
+        known.ok_or_else(|| {
+            Failure::new("nothing is being measured, or it is not over and cannot be waited for")
+        })
     }
 
     /// Puts other data into the device's caches than those that the last sample left there, so that each sample begins alike. Nothing, by default.

@@ -218,19 +218,12 @@ impl<K: TuneKey> Tuner<K> {
             by: Chosen::Default,
         };
         match levels.as_slice() {
-            [] => {
-                return Err(TuneError::NoCandidates {
-                    set: set.name().clone(),
-                    key: format!("{key:?}"),
-                });
+            [] => return Err(no_candidates(set, key)),
+            levels => {
+                if let Some(choice) = alone(levels) {
+                    return Ok(choice);
+                }
             }
-            [only] if only.len() == 1 => {
-                return Ok(Choice {
-                    index: only[0],
-                    by: Chosen::Alone,
-                });
-            }
-            _ => {}
         }
         match policy {
             Policy::UseDefault | Policy::FrozenDefault => return Ok(default()),
@@ -302,5 +295,24 @@ impl<K: TuneKey> Tuner<K> {
             key: format!("{key:?}"),
             failures,
         }
+    }
+}
+
+/// That there is nothing to choose from.
+pub(crate) fn no_candidates<K: TuneKey, I, O>(set: &TunableSet<K, I, O>, key: &K) -> TuneError {
+    TuneError::NoCandidates {
+        set: set.name().clone(),
+        key: format!("{key:?}"),
+    }
+}
+
+/// The one candidate of these that may be tried, which nobody has to measure.
+pub(crate) fn alone(levels: &[Vec<usize>]) -> Option<Choice> {
+    match levels {
+        [only] if only.len() == 1 => Some(Choice {
+            index: only[0],
+            by: Chosen::Alone,
+        }),
+        _ => None,
     }
 }

@@ -11,7 +11,7 @@ use crate::measure::Measure;
 use crate::outcome::{Candidate, Outcome};
 use crate::race::{Race, Step};
 use crate::set::TunableSet;
-use crate::tuner::{Settled, TuneKey, Tuner};
+use crate::tuner::{Settled, TuneKey, Tuner, alone, no_candidates};
 
 impl<K: TuneKey> Tuner<K> {
     /// Begins to tune a key, to be gone on with by [`Tuning::go_on`]: on a driven device between pumps. Never waits.
@@ -21,6 +21,9 @@ impl<K: TuneKey> Tuner<K> {
         key: &K,
         inputs: &I,
     ) -> Begun<K, I, O> {
+        if let Some(choice) = alone(&set.levels(key)) {
+            return Begun::Known(choice);
+        }
         match self.shared.flights.join(key, || self.known(key, set)) {
             Ok(choice) => Begun::Known(choice),
             Err(Role::Follower(follow)) => Begun::Elsewhere(Elsewhere(follow)),
@@ -60,7 +63,7 @@ impl<K: TuneKey> Tuner<K> {
 
 /// What came of the wish to tune a key.
 pub enum Begun<K: TuneKey, I, O> {
-    /// It is known already.
+    /// It is known already, or there is no other.
     Known(Choice),
     /// It is to be tuned here.
     Tuning(Box<Tuning<K, I, O>>),
@@ -121,10 +124,7 @@ impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
                 let reason = |candidate: Candidate| Some((candidate.name, candidate.result.err()?));
                 let failures = failed.into_iter().filter_map(reason).collect();
                 let failed = match set.levels(&self.key).is_empty() {
-                    true => TuneError::NoCandidates {
-                        set: set.name().clone(),
-                        key: format!("{:?}", self.key),
-                    },
+                    true => no_candidates(set, &self.key),
                     false => self.tuner.all_failed(set, &self.key, failures),
                 };
                 Progress::Done(Err(failed))

@@ -66,6 +66,20 @@ fn a_driven_tuning_goes_on_between_pumps_i8() {
     assert!(matches!(tuner.begin(&set, &1, &0), Begun::Known(_)));
 }
 
+#[test]
+fn one_candidate_is_not_tuned_on_a_driven_device_either() {
+    let costs = Arc::new(Costs::default());
+    let begun = Tuner::new().begin(&timed(&costs, &[300]), &1, &0);
+    assert!(matches!(begun, Begun::Known(choice) if choice.by == Chosen::Alone));
+}
+
+/// Nobody waits in a circle for what a measure cannot wait for (I5).
+#[test]
+fn a_measure_that_knows_nothing_is_an_error_and_no_wait_i5() {
+    let costs = Arc::new(Costs::default());
+    assert!(Virtual::exact(&costs).wait().is_err());
+}
+
 /// I5: one that is given up is over.
 #[test]
 fn a_tuning_that_is_dropped_can_be_begun_anew_i5() {
