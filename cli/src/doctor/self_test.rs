@@ -60,18 +60,24 @@ fn on_gpus(kernel: Kernel) -> Kernel {
 }
 
 fn native() -> Kernel {
+    native_and(|_, _, _| {})
+}
+
+/// The same, and what is done to a chunk then: its elements, where it begins, and `by`.
+fn native_and(then: impl Fn(&mut [u32], usize, u32) + Send + Sync + 'static) -> Kernel {
     Kernel::new("mix")
         .reads::<u32>("from")
         .updates::<u32>("into")
         .scalar::<u32>("by")
         .scalar::<u32>("len")
-        .native(|_, args| {
+        .native(move |_, args| {
             let (start, by) = (args.chunk_start(1), args.scalar::<u32>(0));
             let into: &mut [u32] = args.chunk(1);
             let from: &[u32] = args.read(0);
             for (into, from) in into.iter_mut().zip(&from[start..]) {
                 *into = mixed(*into, *from, by);
             }
+            then(into, start, by);
         })
 }
 
@@ -278,22 +284,11 @@ mod tests {
     /// One launch in very many adds one more to one element.
     #[test]
     fn a_kernel_that_is_wrong_once_is_found() {
-        let wrong = Kernel::new("mix")
-            .reads::<u32>("from")
-            .updates::<u32>("into")
-            .scalar::<u32>("by")
-            .scalar::<u32>("len")
-            .native(|_, args| {
-                let (start, by) = (args.chunk_start(1), args.scalar::<u32>(0));
-                let into: &mut [u32] = args.chunk(1);
-                let from: &[u32] = args.read(0);
-                for (into, from) in into.iter_mut().zip(&from[start..]) {
-                    *into = mixed(*into, *from, by);
-                }
-                if let (0, true) = (start, by % 512 == 1) {
-                    into[0] ^= 1;
-                }
-            });
+        let wrong = native_and(|into, start, by| {
+            if let (0, true) = (start, by % 512 == 1) {
+                into[0] ^= 1;
+            }
+        });
         let device = Device::open(Cpu::default()).unwrap();
         let SelfTest::Failed { reason } = SelfTest::of(&device, wrong) else {
             panic!("it passed");
