@@ -36,6 +36,10 @@ pub enum Error {
         /// What does not fit.
         why: LaunchError,
     },
+    /// A view, a layout or a tensor map cannot be: what is told before there is a task, as by
+    /// [`Handle::slice`](crate::handle::Handle::slice). So one `?` serves code that narrows a handle and launches.
+    #[error(transparent)]
+    Argument(#[from] LaunchError),
     /// Memory cannot be had.
     #[error(transparent)]
     Memory(#[from] MemoryError),

@@ -178,6 +178,7 @@ fn every_error() -> Vec<Error> {
         why,
     };
     all.extend(every_launch_error().into_iter().map(refused));
+    all.extend(every_launch_error().into_iter().map(Error::from));
     all.extend(every_memory_error().map(Error::Memory));
     all.extend(every_kernel_error().map(Error::Kernel));
     all.extend(every_full().map(|what| Error::Busy { what }));
@@ -189,6 +190,7 @@ fn is_listed(error: &Error) -> bool {
     match error {
         Error::Failed(_)
         | Error::Launch { .. }
+        | Error::Argument(_)
         | Error::Memory(_)
         | Error::Kernel(_)
         | Error::Busy { .. }
@@ -220,6 +222,17 @@ fn a_chain_of_errors_says_nothing_twice() {
             said = sentence;
             next = cause.source();
         }
+    }
+}
+
+/// What is wrong with a view is the whole sentence, by whichever type it comes.
+#[test]
+fn a_view_that_does_not_fit_says_the_same_as_any_error() {
+    for why in every_launch_error() {
+        let said = why.to_string();
+        let error = Error::from(why);
+        assert_eq!(error.to_string(), said);
+        assert!(error.failure().is_none() && error.retry_after().is_none());
     }
 }
 
