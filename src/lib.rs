@@ -11,6 +11,7 @@
 //! [graph]: https://github.com/millstream/millstream/blob/main/docs/graph.md
 //! [model checks]: https://github.com/millstream/millstream/blob/main/docs/guide/model-checks.md
 //! [tuning]: https://github.com/millstream/millstream/blob/main/docs/guide/tuning.md
+//! [guide]: https://github.com/millstream/millstream/blob/main/docs/guide/SUMMARY.md
 //! [decision 9]: https://github.com/millstream/millstream/blob/main/docs/decisions/0009-a-log-is-what-the-mailbox-saw.md
 //! [design]: https://github.com/millstream/millstream/blob/main/docs/design.md
 //! [testing]: https://github.com/millstream/millstream/blob/main/docs/testing.md
@@ -78,12 +79,25 @@ pub mod tune {
     pub use millstream_tune::*;
 }
 
-/// The examples of the guide to graphs are tests as well.
+/// The examples of the guide are tests as well: a module for each page.
 #[cfg(doctest)]
-#[doc = include_str!("../docs/graph.md")]
-mod graph_guide {}
-
-/// As are those of the guide to tuning.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/guide/tuning.md")]
-mod tuning_guide {}
+mod guide {
+    macro_rules! pages {
+        ($($page:ident: $file:literal;)*) => {$(
+            #[doc = include_str!(concat!("../docs/", $file))]
+            mod $page {}
+        )*};
+    }
+    pages! {
+        start: "guide/start.md";
+        sharing: "guide/sharing.md";
+        order: "guide/order.md";
+        memory: "guide/memory.md";
+        errors: "guide/errors.md";
+        engines: "guide/engines.md";
+        graphs: "guide/graphs.md";
+        profiling: "guide/profiling.md";
+        tuning: "guide/tuning.md";
+        graph: "graph.md";
+    }
+}
