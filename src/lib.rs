@@ -20,11 +20,11 @@
 //!
 #![doc = include_str!("../README.md")]
 
+pub mod backend;
 pub mod timeline;
 
 pub use millstream_actors::{Device, Driver};
 pub use millstream_core::access::Access;
-pub use millstream_core::backend;
 pub use millstream_core::cancel::{CancelToken, Tally};
 pub use millstream_core::channel::ComputeChannel;
 pub use millstream_core::client::{

@@ -17,6 +17,7 @@ use millstream::{
 use millstream_cuda::Cuda;
 use rstest_reuse::template;
 
+use crate::tiny::Tiny;
 use gpu::{Gpu, Words};
 
 pub(crate) use kernels::*;
@@ -42,6 +43,10 @@ pub(crate) enum On {
     CudaOneQueue,
     /// A GPU without any thread of ours. One test, one run, as far as the fake goes.
     CudaDriven,
+    /// The backend of the example: what the suite takes of a device that it does not know.
+    Tiny,
+    /// The same, driven.
+    TinyDriven,
 }
 
 /// An opened device; a driven one keeps its driver.
@@ -149,6 +154,16 @@ impl On {
             On::CpuDriven => Rig::driven(cpu, options, Checked::Nobody),
             On::Sim => Rig::new(sim, options, found),
             On::SimDriven => Rig::driven(sim, options, found),
+            On::Tiny | On::TinyDriven => {
+                let tiny = match bytes {
+                    Some(bytes) => Tiny::default().memory_limit(bytes),
+                    None => Tiny::default(),
+                };
+                match self {
+                    On::Tiny => Rig::new(tiny, options, Checked::Nobody),
+                    _ => Rig::driven(tiny, options, Checked::Nobody),
+                }
+            }
             On::Cuda | On::CudaOneQueue | On::CudaDriven => {
                 let gpu = Gpu::of_this_test(seed, self == On::CudaDriven);
                 if let (Some(bytes), Some(session)) = (bytes, gpu.session()) {
@@ -172,6 +187,7 @@ pub(crate) enum Guard {
     Cpu(ResourceGuard<Cpu>),
     Sim(ResourceGuard<Sim>),
     Cuda(ResourceGuard<Cuda>),
+    Tiny(ResourceGuard<Tiny>),
 }
 
 impl Guard {
@@ -180,6 +196,7 @@ impl Guard {
         match self {
             Guard::Cpu(guard) => guard.read(0).to_vec(),
             Guard::Sim(guard) => guard.read(0).to_vec(),
+            Guard::Tiny(guard) => guard.read(0).to_vec(),
             Guard::Cuda(guard) => Words::fetch(guard).binding(0).to_vec(),
         }
     }
@@ -206,6 +223,10 @@ impl On {
         matches!(self, On::Sim | On::SimDriven)
     }
 
+    fn is_tiny(self) -> bool {
+        matches!(self, On::Tiny | On::TinyDriven)
+    }
+
     pub(crate) fn is_cuda(self) -> bool {
         matches!(self, On::Cuda | On::CudaOneQueue | On::CudaDriven)
     }
@@ -219,6 +240,7 @@ impl On {
         match self {
             _ if self.is_sim() => stream.get_resource(bindings).wait().map(Guard::Sim),
             _ if self.is_cuda() => stream.get_resource(bindings).wait().map(Guard::Cuda),
+            _ if self.is_tiny() => stream.get_resource(bindings).wait().map(Guard::Tiny),
             _ => stream.get_resource(bindings).wait().map(Guard::Cpu),
         }
     }
@@ -233,9 +255,12 @@ impl On {
     ) -> Result<(), Error> {
         if !self.is_cuda() {
             let work = |resources: &mut CpuResources| work(Resources::Host(resources));
-            return match self.is_sim() {
-                true => stream.with_resource::<Sim>(name, bindings, |resources| work(resources)),
-                false => stream.with_resource::<Cpu>(name, bindings, work),
+            return match self {
+                _ if self.is_sim() => {
+                    stream.with_resource::<Sim>(name, bindings, |resources| work(resources))
+                }
+                _ if self.is_tiny() => stream.with_resource::<Tiny>(name, bindings, work),
+                _ => stream.with_resource::<Cpu>(name, bindings, work),
             };
         }
         stream.with_resource::<Cuda>(name, bindings, |resources| {
@@ -294,6 +319,8 @@ impl Rig {
 #[case::cuda(On::Cuda)]
 #[case::cuda_one_queue(On::CudaOneQueue)]
 #[case::cuda_driven(On::CudaDriven)]
+#[case::tiny(On::Tiny)]
+#[case::tiny_driven(On::TinyDriven)]
 pub(crate) fn every_device(#[case] on: On) {}
 
 /// The kinds that run by themselves: a kernel may block there without blocking the test.
@@ -304,6 +331,7 @@ pub(crate) fn every_device(#[case] on: On) {}
 #[case::sim(On::Sim)]
 #[case::cuda(On::Cuda)]
 #[case::cuda_one_queue(On::CudaOneQueue)]
+#[case::tiny(On::Tiny)]
 pub(crate) fn every_threaded_device(#[case] on: On) {}
 
 /// The kinds whose kernels are Rust, for facts about that: the arguments of a closure are checked while it runs, and
@@ -315,6 +343,8 @@ pub(crate) fn every_threaded_device(#[case] on: On) {}
 #[case::cpu_driven(On::CpuDriven)]
 #[case::sim(On::Sim)]
 #[case::sim_driven(On::SimDriven)]
+#[case::tiny(On::Tiny)]
+#[case::tiny_driven(On::TinyDriven)]
 pub(crate) fn every_device_that_runs_rust(#[case] on: On) {}
 
 /// For what the CUDA backend does not do yet: copies of pitched tensors, metadata, cube counts of the device.
@@ -326,6 +356,8 @@ pub(crate) fn every_device_that_runs_rust(#[case] on: On) {}
 #[case::cpu_driven(On::CpuDriven)]
 #[case::sim(On::Sim)]
 #[case::sim_driven(On::SimDriven)]
+#[case::tiny(On::Tiny)]
+#[case::tiny_driven(On::TinyDriven)]
 pub(crate) fn every_device_but_gpus_yet(#[case] on: On) {}
 
 /// The failure's sentence.

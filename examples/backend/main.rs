@@ -1,0 +1,59 @@
+//! A backend of one's own, small and whole, and a program on it.
+//!
+//! ```text
+//! cargo run --release --example backend
+//! ```
+//! `tiny/mod.rs` is the trait, `tiny/queue.rs` what runs tasks. The guide walks through both (`docs/guide/backends.md`), and the
+//! suite of the runtime's behaviour runs on it like on any other device (`tests/runtime`).
+
+mod tiny;
+
+use millstream::{CubeCount, Device, Error, Kernel, read, write};
+use tiny::Tiny;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let device = Device::open(Tiny::default().memory_limit(1 << 30))?;
+    let client = device.client();
+    let invert = client.kernel(
+        Kernel::new("invert")
+            .reads::<f32>("src")
+            .writes::<f32>("dst")
+            .native(|_cube, args| {
+                let (src, start) = (args.read::<f32>(0), args.chunk_start(1));
+                for (offset, value) in args.chunk::<f32>(1).iter_mut().enumerate() {
+                    let from = src[start + offset];
+                    assert!(from != 0.0, "element {} is zero", start + offset);
+                    *value = 1.0 / from;
+                }
+            }),
+    )?;
+    let inverted = |values: &[f32]| -> Result<Vec<f32>, Error> {
+        let stream = client.stream();
+        let src = stream.create(values)?;
+        let dst = stream.empty::<f32>(src.len())?;
+        stream.launch(
+            &invert,
+            CubeCount::cover(src.len(), 64),
+            (read(&src), write(&dst)),
+        )?;
+        stream.read(&dst).wait()
+    };
+    // Four threads share it, as they share any device ..
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=4)
+            .map(|thread| scope.spawn(move || inverted(&vec![thread as f32; 1_000])))
+            .collect();
+        for (thread, answer) in (1..).zip(threads) {
+            let answer = answer.join().map_err(|_| "a thread panicked")??;
+            println!("thread {thread}: 1 / {thread} is {}", answer[0]);
+        }
+        Ok::<(), Box<dyn std::error::Error>>(())
+    })?;
+    // .. and a failure reaches its data, and nothing else.
+    println!(
+        "zero: {}",
+        inverted(&[0.0]).err().ok_or("dividing by zero went well")?
+    );
+    println!("{} tasks, and it is well", device.stats()?.tasks);
+    Ok(())
+}
