@@ -142,6 +142,25 @@ fn the_guide_lists_each_of_its_pages_once() {
     assert_eq!(listed, there);
 }
 
+/// What a page shows of an example is what the example says.
+#[test]
+fn the_backend_of_the_guide_is_that_of_the_example() {
+    let folder = root().join("examples/backend/tiny");
+    let files = fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let example: String = files
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
+    let page = fs::read_to_string(root().join("docs/guide/backends.md")).unwrap();
+    let shown: Vec<_> = page.split("```rust,ignore\n").skip(1).collect();
+    assert!(shown.len() >= 5);
+    for part in shown {
+        let (part, _) = part.split_once("```").unwrap();
+        assert!(example.contains(part), "no part of the example:\n{part}");
+    }
+}
+
 /// These tests find what they look for.
 #[test]
 fn a_link_that_leads_nowhere_is_told() {

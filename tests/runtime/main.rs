@@ -34,8 +34,3 @@ mod tuning;
 #[cfg(feature = "nvrtc-tests")]
 mod twins;
 mod untyped;
-
-/// A backend as a third party writes one: all of this holds on it as well.
-#[path = "../../examples/backend/tiny/mod.rs"]
-#[allow(dead_code, reason = "a part of an example")]
-mod tiny;

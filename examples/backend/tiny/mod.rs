@@ -281,13 +281,10 @@ impl Backend for TinyDevice {
         let view = self.pages.view(target)?;
         let work = move || {
             let (to, bytes) = (view.native(), pattern.bytes());
+            let width = usize::from(pattern.width);
             for at in 0..to.bytes as usize {
                 // SAFETY: within the target, which nobody else touches meanwhile.
-                unsafe {
-                    to.pointer
-                        .add(at)
-                        .write(bytes[at % usize::from(pattern.width)])
-                };
+                unsafe { to.pointer.add(at).write(bytes[at % width]) };
             }
             Ok(())
         };
