@@ -14,9 +14,9 @@ use millstream_core::error::KernelError;
 use millstream_core::host_memory::{HostSource, count_cubes, host_source, panic_message};
 use millstream_core::kernel::{Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView};
 use millstream_core::properties::DeviceProperties;
-use millstream_ir::Program;
+use millstream_ir::{Blocking, Program};
 use millstream_sync::facade::Figure;
-use millstream_tile::{Code, RunError};
+use millstream_tile::{Code, RunError, Unfit};
 
 use crate::team::TeamSeat;
 use crate::trace::nanoseconds;
@@ -37,7 +37,8 @@ impl Compiler for CpuCompiler {
         let body = match host_source(kernel, &self.properties)? {
             HostSource::Native(native) => Body::Native(native),
             HostSource::Program(program) => {
-                Body::of_program(&program).map_err(|log| KernelError::Compile {
+                let blocking = kernel.extension().copied().unwrap_or_default();
+                Body::of_program(&program, blocking).map_err(|log| KernelError::Compile {
                     kernel: kernel.name().clone(),
                     log,
                 })?
@@ -48,6 +49,10 @@ impl Compiler for CpuCompiler {
             body,
             cube_cost: Figure::new(0),
         }))
+    }
+
+    fn blockings(&self, program: &Program) -> Vec<Blocking> {
+        Code::blockings(program)
     }
 }
 
@@ -67,14 +72,17 @@ enum Body {
 
 impl Body {
     /// Nests and products go by tiles, functions cube by cube.
-    fn of_program(program: &Program) -> Result<Self, String> {
+    fn of_program(program: &Program, blocking: Blocking) -> Result<Self, String> {
         match program {
+            Program::Ssa(_) if blocking != Blocking::USUAL => {
+                Err(Unfit::Blocking(blocking).to_string())
+            }
             Program::Ssa(function) => {
                 let native = millstream_lockstep::native(function);
                 native.map(Body::Native).map_err(|error| error.to_string())
             }
             program => {
-                let code = Code::compile(program);
+                let code = Code::compile_blocked(program, blocking);
                 code.map(Body::Program).map_err(|unfit| unfit.to_string())
             }
         }

@@ -9,8 +9,8 @@ use millstream_core::backend::{BackendKernel, Compiler};
 use millstream_core::error::KernelError;
 use millstream_core::kernel::{Kernel, Source};
 use millstream_core::properties::{DeviceProperties, Feature};
-use millstream_ir::Program;
-use millstream_ir::lower::Limits;
+use millstream_ir::lower::{self, Limits};
+use millstream_ir::{Blocking, Program};
 
 use crate::driver::{Class, Code, Context, Function, Module};
 use crate::ir::{self, Entries, Printed, Ways};
@@ -177,6 +177,10 @@ impl Compiler for CudaCompiler {
         }
         Ok(Arc::new(made))
     }
+
+    fn blockings(&self, program: &Program) -> Vec<Blocking> {
+        lower::blockings(program)
+    }
 }
 
 /// Where the values lie in the packed scalars that an entry point takes: each scalar, or all words of a program as one.
@@ -264,10 +268,13 @@ impl CudaCompiler {
         }
     }
 
-    /// The library that may do what this kernel does, if it is a product of floats.
+    /// The library that may do what this kernel does, if it is a product of floats that nobody wants done otherwise.
     fn blas_for(&self, kernel: &Kernel) -> Option<Arc<Blas>> {
         match ir::program_of(kernel)?.as_ref() {
-            Program::Matmul(matmul) if self.by_library && matmul.dtype.is_float() => {}
+            Program::Matmul(matmul)
+                if self.by_library
+                    && matmul.dtype.is_float()
+                    && ir::blocking_of(kernel) == Blocking::USUAL => {}
             _ => return None,
         }
         let blas = self.blas.get_or_init(|| {
@@ -298,7 +305,8 @@ impl CudaCompiler {
                     Err(why) => return Err(why.of(kernel)),
                 },
                 Source::Ir(program) => {
-                    let printed = Printed::new(kernel.name(), program, by_library);
+                    let blocking = ir::blocking_of(kernel);
+                    let printed = Printed::new(kernel.name(), program, blocking, by_library);
                     let printed = printed.map_err(|log| Failure::Source(log).of(kernel))?;
                     match self.cache.get(kernel.name(), &printed.text, &self.target) {
                         Ok(binary) => return Ok((binary, Some(printed))),

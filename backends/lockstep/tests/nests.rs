@@ -11,7 +11,7 @@ use half::{bf16, f16};
 use millstream_core::kernel::{Cube, Kernel, NativeArgs, NativeView};
 use millstream_ir::lower::{self, Kind};
 use millstream_ir::ssa::Function;
-use millstream_ir::{DType, Nest, Program};
+use millstream_ir::{Blocking, DType, Nest, Program};
 use millstream_tile::naive::{self, Datum};
 use nests::Case;
 use rstest::rstest;
@@ -139,7 +139,11 @@ fn every_way_comes_to_what_the_nest_says(#[case] case: Case) {
         .collect();
     let mut expected = before.clone();
     naive::run(&nest, &mut expected, &case.words);
-    for (kind, function) in lower::nest(&nest).unwrap() {
+    let program = Program::Nest(nest.clone());
+    let blockings = [Blocking::USUAL].into_iter();
+    let blockings = blockings.chain(lower::blockings(&program));
+    let ways = blockings.flat_map(|blocking| lower::nest(&nest, blocking).unwrap());
+    for (kind, function) in ways {
         if let Kind::Thread { lanes } = kind
             && nest.outer > 0
             && !case.words[nest.outer - 1].is_multiple_of(u64::from(lanes))

@@ -9,8 +9,8 @@ use millstream_core::error::KernelError;
 use millstream_core::host_memory::{HostSource, host_source, panic_message};
 use millstream_core::kernel::{Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView};
 use millstream_core::properties::DeviceProperties;
-use millstream_ir::Program;
-use millstream_tile::{Code, RunError, Team};
+use millstream_ir::{Blocking, Program};
+use millstream_tile::{Code, RunError, Team, Unfit};
 
 use crate::entry::LaunchOp;
 use crate::faults::{Call, Verdict};
@@ -30,14 +30,17 @@ enum Body {
 
 impl Body {
     /// Nests and products go by tiles, functions cube by cube.
-    fn of_program(program: &Program) -> Result<Self, String> {
+    fn of_program(program: &Program, blocking: Blocking) -> Result<Self, String> {
         match program {
+            Program::Ssa(_) if blocking != Blocking::USUAL => {
+                Err(Unfit::Blocking(blocking).to_string())
+            }
             Program::Ssa(function) => {
                 let native = millstream_lockstep::native(function);
                 native.map(Body::Native).map_err(|error| error.to_string())
             }
             program => {
-                let code = Code::compile(program);
+                let code = Code::compile_blocked(program, blocking);
                 code.map(Body::Program).map_err(|unfit| unfit.to_string())
             }
         }
@@ -75,7 +78,8 @@ impl Compiler for SimCompiler {
         let body = match host_source(kernel, &self.properties)? {
             HostSource::Native(native) => Body::Native(native),
             HostSource::Program(program) => {
-                Body::of_program(&program).map_err(|log| KernelError::Compile {
+                let blocking = kernel.extension().copied().unwrap_or_default();
+                Body::of_program(&program, blocking).map_err(|log| KernelError::Compile {
                     kernel: name(),
                     log,
                 })?
@@ -83,6 +87,10 @@ impl Compiler for SimCompiler {
         };
         let kernel = kernel.clone();
         Ok(Arc::new(SimKernel { kernel, body }))
+    }
+
+    fn blockings(&self, program: &Program) -> Vec<Blocking> {
+        Code::blockings(program)
     }
 }
 

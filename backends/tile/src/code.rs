@@ -3,13 +3,13 @@
 use std::ops::Range;
 
 use millstream_core::kernel::NativeView;
-use millstream_ir::Program;
+use millstream_ir::{Blocking, Program};
 
 use crate::build::Unfit;
 use crate::level::Level;
-use crate::matmul::MatmulCode;
+use crate::matmul::{self, MatmulCode};
 use crate::misfit::Misfit;
-use crate::nest::NestCode;
+use crate::nest::{self, NestCode};
 
 /// Who runs the pieces of a launch.
 pub trait Team {
@@ -87,15 +87,43 @@ impl Code {
     /// # Errors
     /// What of it cannot be run here.
     pub fn compile(program: &Program) -> Result<Self, Unfit> {
-        Self::compile_for(program, Level::of_processor())
+        Self::compile_blocked(program, Blocking::USUAL)
     }
 
-    /// As [`Code::compile`], for a level that the processor has.
-    pub(crate) fn compile_for(program: &Program, level: Level) -> Result<Self, Unfit> {
+    /// As [`Code::compile`], cut up so: one of those that [`Code::blockings`] has for the program, or the usual one.
+    ///
+    /// # Errors
+    /// As there; [`Unfit::Blocking`] of others.
+    pub fn compile_blocked(program: &Program, blocking: Blocking) -> Result<Self, Unfit> {
+        let processor = Level::of_processor();
+        if blocking != Blocking::USUAL && !Self::blockings(program).contains(&blocking) {
+            return Err(Unfit::Blocking(blocking));
+        }
+        Self::compile_for(program, processor.of_vectors(blocking.vector), blocking)
+    }
+
+    /// How a program can be cut up beside the usual way: what a tuner chooses among. Nothing, where there is nothing to choose.
+    pub fn blockings(program: &Program) -> Vec<Blocking> {
+        let vectors = Level::of_processor().narrower();
+        match program {
+            Program::Nest(nest) => nest::blockings(nest, &vectors),
+            Program::Matmul(_) => matmul::blockings(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// As [`Code::compile_blocked`], for a level that the processor has.
+    pub(crate) fn compile_for(
+        program: &Program,
+        level: Level,
+        blocking: Blocking,
+    ) -> Result<Self, Unfit> {
         program.check().map_err(Unfit::Wrong)?;
         let kind = match program {
-            Program::Nest(nest) => Kind::Nest(NestCode::compile(nest, level)?),
-            Program::Matmul(matmul) => Kind::Matmul(MatmulCode::compile(matmul, level)?),
+            Program::Nest(nest) => Kind::Nest(NestCode::compile(nest, level, blocking.rows)?),
+            Program::Matmul(matmul) => {
+                Kind::Matmul(MatmulCode::compile(matmul, level, blocking.tile)?)
+            }
             _ => return Err(Unfit::Kind),
         };
         Ok(Self {

@@ -34,6 +34,38 @@ impl Level {
     }
 }
 
+impl Level {
+    /// Bytes of a register at this level.
+    fn register_bytes(self) -> u8 {
+        match self {
+            Level::Base => 16,
+            #[cfg(target_arch = "x86_64")]
+            Level::V3 => 32,
+            #[cfg(target_arch = "x86_64")]
+            Level::V4 => 64,
+        }
+    }
+
+    /// How many elements of four bytes the registers of the levels below this one have, down to those of AVX2: wide registers may cost the
+    /// processor some of its frequency.
+    pub(crate) fn narrower(self) -> Vec<u8> {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Level::V4 => vec![Level::V3.register_bytes() / 4],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The level with registers of so many elements of four bytes, or this one.
+    pub(crate) fn of_vectors(self, elements: Option<u8>) -> Self {
+        match elements {
+            #[cfg(target_arch = "x86_64")]
+            Some(elements) if elements == Level::V3.register_bytes() / 4 => self.min(Level::V3),
+            _ => self,
+        }
+    }
+}
+
 /// How `a * b + c` is computed where rounding once is as good as twice, which is inside of functions such as `exp`
 /// alone: what users write is never contracted.
 pub(crate) trait Arithmetic {

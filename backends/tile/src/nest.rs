@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millstream_core::kernel::NativeView;
-use millstream_ir::Nest;
 use millstream_ir::nest::Stride;
+use millstream_ir::{Blocking, Nest, Rows};
 
 use crate::COST_UNIT;
 use crate::build::Unfit;
@@ -27,6 +27,22 @@ pub(crate) struct NestCode {
     id: u64,
     nest: Nest,
     plans: Plans,
+    /// How rows are walked, if that is said.
+    rows: Option<Rows>,
+}
+
+/// How a nest can be cut up, with registers of so many elements beside the usual ones.
+pub(crate) fn blockings(nest: &Nest, vectors: &[u8]) -> Vec<Blocking> {
+    let narrow = vectors.iter().map(|len| Blocking::USUAL.vector(*len));
+    let mut found: Vec<Blocking> = narrow.collect();
+    if nest.inner > 0 {
+        for rows in [Rows::Along, Rows::Across] {
+            let blocking = Blocking::USUAL.rows(rows);
+            found.push(blocking);
+            found.extend(vectors.iter().map(|len| blocking.vector(*len)));
+        }
+    }
+    found
 }
 
 /// Launches that a thread remembers: a loop over a handful of kernels finds each of them as it was.
@@ -126,7 +142,7 @@ const ROW_TILE_BYTES: usize = 128 << 10;
 const KEPT_BYTES_MAX: usize = 512 << 10;
 
 impl NestCode {
-    pub(crate) fn compile(nest: &Nest, level: Level) -> Result<Self, Unfit> {
+    pub(crate) fn compile(nest: &Nest, level: Level, rows: Option<Rows>) -> Result<Self, Unfit> {
         let axes = nest.outer.max(nest.inner);
         if axes > crate::AXES_MAX {
             return Err(Unfit::Axes(axes));
@@ -138,6 +154,7 @@ impl NestCode {
             id: ID.fetch_add(1, Ordering::Relaxed),
             nest: nest.clone(),
             plans: Plans::of(nest, level)?,
+            rows,
         })
     }
 
@@ -228,6 +245,22 @@ impl NestCode {
         let [row, _, column, _] = self.plans.over_tiles() else {
             return 0;
         };
+        let len = launch.inner.total;
+        let is_along = match self.rows {
+            Some(rows) => rows == Rows::Along,
+            None => self.is_cheaper_along(launch, words, row, column),
+        };
+        if is_along {
+            let is_short = row.kept as usize * len <= KEPT_BYTES_MAX;
+            usize::from(!is_short)
+        } else {
+            let is_short = column.kept as usize * len * 64 <= KEPT_BYTES_MAX;
+            2 + usize::from(!is_short)
+        }
+    }
+
+    /// Are rows walked along, rather than many at once across?
+    fn is_cheaper_along(&self, launch: &Launch, words: &[u64], row: &Plan, column: &Plan) -> bool {
         let (rows, len) = (launch.outer.total, launch.inner.total);
         let [along, across] = self.costs(launch, words);
         let code = |plan: &Plan| {
@@ -241,13 +274,7 @@ impl NestCode {
             + rows.saturating_mul((code(row) + len / 2048) * CALL_COST);
         let by_column = elements.saturating_mul(across)
             + (len * rows.div_ceil(COLUMN_LANES)).saturating_mul(code(column) * CALL_COST);
-        if by_row <= by_column {
-            let is_short = row.kept as usize * len <= KEPT_BYTES_MAX;
-            usize::from(!is_short)
-        } else {
-            let is_short = column.kept as usize * len * 64 <= KEPT_BYTES_MAX;
-            2 + usize::from(!is_short)
-        }
+        by_row <= by_column
     }
 
     /// What an element costs to read and write along the inner axes, and across them, in parts of a nanosecond.

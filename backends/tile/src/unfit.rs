@@ -1,5 +1,7 @@
 //! Why programs cannot be compiled here.
 
+use millstream_ir::Blocking;
+
 /// Why a nest cannot be run here.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -14,6 +16,8 @@ pub enum Unfit {
     Axes(usize),
     /// It is of a kind that this code does not know.
     Kind,
+    /// It cannot be cut up in this way.
+    Blocking(Blocking),
 }
 
 impl std::fmt::Display for Unfit {
@@ -32,6 +36,10 @@ impl std::fmt::Display for Unfit {
                 f,
                 "{axes} axes are more than the {} that the CPU walks",
                 crate::AXES_MAX
+            ),
+            Unfit::Blocking(blocking) => write!(
+                f,
+                "the CPU has no way to run it as asked ({blocking}); ask which ones it has"
             ),
             Unfit::Kind => f.write_str("the CPU does not know programs of this kind"),
         }

@@ -9,9 +9,11 @@
 //! | [`ssa`] | what one thread of a cube does: hand-written kernels, and what nests become on GPUs |
 //! | [`lower`] | nests and products as functions of a thread |
 //! | [`program`](Program) | any of them |
+//! | [`blocking`](Blocking) | how they are cut up for a device |
 //!
 //! Plain data and pure functions. This crate depends on nothing, and knows no device.
 
+mod blocking;
 mod dtype;
 pub mod lower;
 mod matmul;
@@ -21,6 +23,7 @@ mod program;
 pub mod ssa;
 mod text;
 
+pub use blocking::{Blocking, Rows};
 pub use dtype::DType;
 pub use matmul::Matmul;
 pub use nest::{Nest, NestError};

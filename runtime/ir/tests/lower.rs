@@ -1,7 +1,7 @@
 //! Nests become functions, and launches of them cubes: both by the nest and the words alone.
 
 use millstream_ir::lower::{self, Geometry, Kind, Limits, geometry, tiles};
-use millstream_ir::{DType, Matmul, Nest};
+use millstream_ir::{Blocking, DType, Matmul, Nest, Program, Rows};
 use proptest::prelude::*;
 use rstest::rstest;
 
@@ -80,10 +80,10 @@ fn elements_are_spread_over_threads(
 ) {
     let nest = elementwise(lens.len(), dtype);
     let words = dense(lens, offset);
-    let found = geometry(&nest, &words, &[ALIGNED; 2], LIMITS);
+    let found = geometry(&nest, &words, &[ALIGNED; 2], LIMITS, Blocking::USUAL);
     assert_eq!(found, expected, "{nest}");
     // A function for each way that a launch may run.
-    let functions = lower::nest(&nest).unwrap_or_else(|error| panic!("{error}"));
+    let functions = lower::nest(&nest, Blocking::USUAL).unwrap_or_else(|error| panic!("{error}"));
     assert!(functions.iter().any(|(kind, _)| *kind == found.kind));
 }
 
@@ -94,10 +94,16 @@ fn a_buffer_that_begins_anywhere_is_walked_one_by_one(#[case] beside: u64) {
     let nest = elementwise(1, "f32");
     let words = dense(&[4096], 0);
     for addresses in [[ALIGNED + beside, ALIGNED], [ALIGNED, ALIGNED + beside]] {
-        assert_eq!(geometry(&nest, &words, &addresses, LIMITS), thread(1, 16));
+        assert_eq!(
+            geometry(&nest, &words, &addresses, LIMITS, Blocking::USUAL),
+            thread(1, 16)
+        );
     }
     // What is not known is not relied on.
-    assert_eq!(geometry(&nest, &words, &[], LIMITS), thread(1, 16));
+    assert_eq!(
+        geometry(&nest, &words, &[], LIMITS, Blocking::USUAL),
+        thread(1, 16)
+    );
 }
 
 /// `y[row] = sum over j of x[row, j]`, both strides words.
@@ -125,7 +131,7 @@ fn sums() -> Nest {
 #[case::columns([100_000, 1000, 1, 100_000], Kind::Thread { lanes: 1 }, 391)]
 #[case::few_columns([10, 100_000, 1, 10], Kind::Cube, 10)]
 fn rows_are_walked_as_they_lie(#[case] words: [u64; 4], #[case] kind: Kind, #[case] cubes: u32) {
-    let found = geometry(&sums(), &words, &[ALIGNED; 2], LIMITS);
+    let found = geometry(&sums(), &words, &[ALIGNED; 2], LIMITS, Blocking::USUAL);
     assert_eq!(found, Geometry { kind, cubes });
 }
 
@@ -149,9 +155,60 @@ fn a_product_has_a_cube_for_each_tile(
     };
     // A length that is none, below zero, is nothing.
     assert_eq!(
-        tiles(&matmul, words).cubes,
+        tiles(&matmul, words, Blocking::USUAL).cubes,
         if words[0] > i64::MAX as u64 { 0 } else { cubes }
     );
+}
+
+/// The usual way to cut a program up, and all others.
+fn ways(program: &Program) -> impl Iterator<Item = Blocking> {
+    let usual = [Blocking::USUAL].into_iter();
+    usual.chain(lower::blockings(program))
+}
+
+/// A launch that would be cubes is run as it was asked for.
+#[rstest]
+#[case(Blocking::USUAL, Kind::Cube, 1)]
+#[case(Blocking::USUAL.rows(Rows::Cube), Kind::Cube, 1)]
+#[case(Blocking::USUAL.rows(Rows::Along), Kind::Row, 1)]
+#[case(Blocking::USUAL.rows(Rows::Across), Kind::Thread { lanes: 1 }, 1)]
+fn rows_are_walked_as_a_blocking_says(
+    #[case] blocking: Blocking,
+    #[case] kind: Kind,
+    #[case] cubes: u32,
+) {
+    let words = [1, 1 << 20, 1 << 20, 1];
+    let found = geometry(&sums(), &words, &[ALIGNED; 2], LIMITS, blocking);
+    assert_eq!(found, Geometry { kind, cubes });
+}
+
+#[test]
+fn a_thread_takes_as_many_elements_as_a_blocking_says_if_it_may() {
+    let nest = elementwise(1, "f32");
+    let found = |vector, len| {
+        let blocking = Blocking::USUAL.vector(vector);
+        geometry(&nest, &dense(&[len], 0), &[ALIGNED; 2], LIMITS, blocking)
+    };
+    let of = [1, 2].map(|vector| {
+        lower::blockings(&Program::Nest(elementwise(1, "f32")))
+            .contains(&Blocking::USUAL.vector(vector))
+    });
+    assert_eq!(of, [true, true]);
+    assert_eq!(found(1, 4096), thread(1, 16));
+    assert_eq!(found(2, 4096), thread(2, 8));
+    assert_eq!(found(2, 4095), thread(1, 16));
+}
+
+#[test]
+fn a_product_has_a_cube_for_each_tile_that_was_asked_for() {
+    let matmul = Matmul {
+        dtype: DType::F32,
+        batch: 0,
+        epilogue: None,
+    };
+    let cubes =
+        |rows, columns| tiles(&matmul, &[65, 200, 8], Blocking::USUAL.tile(rows, columns)).cubes;
+    assert_eq!((cubes(128, 128), cubes(32, 64)), (2, 12));
 }
 
 /// A nest of many values in a row: nothing here calls itself for each of them.
@@ -164,7 +221,8 @@ fn a_long_chain_is_lowered() {
         text += &format!("%{value} f32 = neg %{}\n", value - 1);
     }
     text += "store outer 0 %19999";
-    let functions = lower::nest(&nest(&text)).unwrap_or_else(|error| panic!("{error}"));
+    let functions =
+        lower::nest(&nest(&text), Blocking::USUAL).unwrap_or_else(|error| panic!("{error}"));
     assert!(
         functions
             .iter()
@@ -177,12 +235,15 @@ proptest! {
     #[test]
     fn any_words_have_a_geometry(words in prop::collection::vec(any::<u64>(), 0..8), at in any::<u64>()) {
         for nest in [sums(), elementwise(2, "f16"), elementwise(3, "u8")] {
-            let found = geometry(&nest, &words, &[at, at], LIMITS);
-            prop_assert!(found.cubes <= 792 * ROUNDS);
-            let functions = lower::nest(&nest).unwrap_or_else(|error| panic!("{error}"));
-            prop_assert!(functions.iter().any(|(kind, _)| *kind == found.kind));
+            for blocking in ways(&Program::Nest(nest.clone())) {
+                let found = geometry(&nest, &words, &[at, at], LIMITS, blocking);
+                prop_assert!(found.cubes <= 792 * ROUNDS);
+                let functions = lower::nest(&nest, blocking).unwrap_or_else(|error| panic!("{error}"));
+                // Nothing to do needs no function.
+                prop_assert!(found.cubes == 0 || functions.iter().any(|(kind, _)| *kind == found.kind), "{blocking}");
+            }
         }
         let matmul = Matmul { dtype: DType::F32, batch: 1, epilogue: None };
-        prop_assert!(tiles(&matmul, &words).cubes <= i32::MAX as u32);
+        prop_assert!(tiles(&matmul, &words, Blocking::USUAL).cubes <= i32::MAX as u32);
     }
 }

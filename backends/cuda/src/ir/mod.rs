@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use millstream_core::kernel::{Kernel, Source};
 use millstream_ir::lower::{self, Kind, Limits};
-use millstream_ir::{Matmul, Nest, Program};
+use millstream_ir::{Blocking, Matmul, Nest, Program};
 
 use crate::driver::Function;
 use crate::launch::{CudaLaunch, Shape};
@@ -30,6 +30,7 @@ pub(crate) struct Printed {
 /// The entry points of a program.
 pub(crate) struct Entries {
     pub(crate) program: Arc<Program>,
+    blocking: Blocking,
     pub(crate) list: Vec<Entry>,
 }
 
@@ -44,6 +45,7 @@ pub(crate) struct Entry {
 /// Entry points of a program, loaded, and how a launch chooses.
 pub(crate) struct Ways {
     program: Arc<Program>,
+    blocking: Blocking,
     loaded: Vec<(Entry, Function)>,
     limits: Limits,
 }
@@ -54,6 +56,11 @@ pub(crate) fn program_of(kernel: &Kernel) -> Option<&Arc<Program>> {
         Source::Ir(program) => Some(program),
         _ => None,
     })
+}
+
+/// How a kernel's program is to be cut up.
+pub(crate) fn blocking_of(kernel: &Kernel) -> Blocking {
+    kernel.extension().copied().unwrap_or_default()
 }
 
 /// Bytes of the parameters of its entry points, with what each is.
@@ -69,13 +76,19 @@ pub(crate) fn parameters(program: &Program) -> Vec<(String, usize)> {
 }
 
 impl Printed {
-    /// A program that was checked, with entry points of this name, or why it cannot be. Of a product that a library may do, what is
-    /// done to its elements is there alone, too.
+    /// A program that was checked, cut up so, with entry points of this name, or why it cannot be. Of a product that a library may do,
+    /// what is done to its elements is there alone, too.
     pub(crate) fn new(
         name: &str,
         program: &Arc<Program>,
+        blocking: Blocking,
         by_library: bool,
     ) -> Result<Self, String> {
+        if blocking != Blocking::USUAL && !lower::blockings(program).contains(&blocking) {
+            return Err(format!(
+                "this backend has no way to run it as asked ({blocking}); ask which ones it has"
+            ));
+        }
         let bytes: usize = parameters(program).iter().map(|(_, bytes)| bytes).sum();
         if bytes > PARAMETER_BYTES_MAX {
             let most = PARAMETER_BYTES_MAX;
@@ -84,14 +97,19 @@ impl Printed {
             ));
         }
         let mut text = print::PRELUDE.to_owned();
-        let entries = Entries::print(&mut text, name, program)?;
+        let entries = Entries::print(&mut text, name, program, blocking)?;
         let epilogue = match program.as_ref() {
             Program::Matmul(matmul) if by_library => matmul.epilogue.clone(),
             _ => None,
         };
         let epilogue = epilogue.map(|nest| {
             let name = format!("{name}_epilogue");
-            Entries::print(&mut text, &name, &Arc::new(Program::Nest(nest)))
+            Entries::print(
+                &mut text,
+                &name,
+                &Arc::new(Program::Nest(nest)),
+                Blocking::USUAL,
+            )
         });
         Ok(Self {
             epilogue: epilogue.transpose()?,
@@ -102,13 +120,18 @@ impl Printed {
 }
 
 impl Entries {
-    fn print(text: &mut String, name: &str, program: &Arc<Program>) -> Result<Self, String> {
+    fn print(
+        text: &mut String,
+        name: &str,
+        program: &Arc<Program>,
+        blocking: Blocking,
+    ) -> Result<Self, String> {
         let functions = match program.as_ref() {
-            Program::Nest(nest) => lower::nest(nest).map(|functions| {
+            Program::Nest(nest) => lower::nest(nest, blocking).map(|functions| {
                 let functions = functions.into_iter();
                 functions.map(|(kind, f)| (Some(kind), f)).collect()
             }),
-            Program::Matmul(matmul) => lower::matmul(matmul).map(|f| vec![(None, f)]),
+            Program::Matmul(matmul) => lower::matmul(matmul, blocking).map(|f| vec![(None, f)]),
             Program::Ssa(function) => Ok(vec![(None, function.clone())]),
             _ => return Err("this kind of program is not known to this backend".to_owned()),
         };
@@ -133,6 +156,7 @@ impl Entries {
         }
         Ok(Self {
             program: program.clone(),
+            blocking,
             list,
         })
     }
@@ -141,6 +165,7 @@ impl Entries {
     pub(crate) fn ways(self, functions: Vec<Function>, limits: Limits) -> Ways {
         Ways {
             program: self.program,
+            blocking: self.blocking,
             loaded: self.list.into_iter().zip(functions).collect(),
             limits,
         }
@@ -186,14 +211,14 @@ impl Ways {
         words: &[u64],
         addresses: &[u64],
     ) -> (Option<&(Entry, Function)>, [u32; 3]) {
-        let geometry = lower::geometry(nest, words, addresses, self.limits);
+        let geometry = lower::geometry(nest, words, addresses, self.limits, self.blocking);
         let of_kind = |(entry, _): &&(Entry, Function)| entry.kind == Some(geometry.kind);
         let found = self.loaded.iter().find(of_kind).or(self.loaded.first());
         (found, [geometry.cubes, 1, 1])
     }
 
     fn of_matmul(&self, matmul: &Matmul, words: &[u64]) -> (Option<&(Entry, Function)>, [u32; 3]) {
-        let tiles = lower::tiles(matmul, words);
+        let tiles = lower::tiles(matmul, words, self.blocking);
         (self.loaded.first(), [tiles.cubes, 1, 1])
     }
 }

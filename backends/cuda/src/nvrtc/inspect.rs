@@ -7,7 +7,7 @@ use millstream_core::kernel::{Kernel, Source};
 
 use super::Target;
 use super::compile::{Failure, Form, compile, options};
-use crate::ir::Printed;
+use crate::ir::{self, Printed};
 
 /// What a kernel became for one kind of GPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,7 +83,8 @@ fn source(kernel: &Kernel) -> Result<Cow<'_, str>, KernelError> {
         match source {
             Source::CudaC(text) => return Ok(Cow::Borrowed(text)),
             Source::Ir(program) => {
-                let printed = Printed::new(kernel.name(), program, false);
+                let blocking = ir::blocking_of(kernel);
+                let printed = Printed::new(kernel.name(), program, blocking, false);
                 let printed = printed.map_err(|log| Failure::Source(log).of(kernel))?;
                 return Ok(Cow::Owned(printed.text));
             }

@@ -1,7 +1,7 @@
 //! Products of matrices: floats by the `gemm` crate, halves by it too, widened, and integers by a loop of ours.
 //!
-//! The rows of the product are cut into blocks, each of which is a piece; what is to be done to each element is done to a
-//! block while it is in the cache.
+//! The product is cut into tiles, of which each is a piece: usually of some rows and all columns. What is to be done to each element is
+//! done to a tile while it is in the cache.
 
 mod ways;
 
@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use millstream_core::kernel::NativeView;
 use millstream_ir::nest::Access;
-use millstream_ir::{DType, Matmul};
+use millstream_ir::{Blocking, DType, Matmul};
 
 use crate::COST_UNIT;
 use crate::build::Unfit;
@@ -22,12 +22,24 @@ use crate::misfit::Misfit;
 use crate::nest::NestCode;
 use crate::space::Axes;
 
-/// Rows of a block, at least: what threads share.
-const BLOCK_ROWS: usize = 256;
+/// Rows and columns of a tile, at least, where nothing is said: what threads share.
+const TILE: [u32; 2] = [256, Blocking::ALL];
 
-/// Blocks that are one product where a thread has several: the other matrix is packed once for all of them, which for a single one
-/// takes a sixth of the time. With more, what comes out leaves the cache before its epilogue.
-const BLOCKS_AT_ONCE: usize = 8;
+/// Others, which may be faster: few rows leave nothing to share but columns, and wide ones leave the cache. None with fewer rows, of which
+/// `gemm` sums a few columns in another order than of more.
+const TILES: [[u32; 2]; 7] = [
+    [128, Blocking::ALL],
+    [512, Blocking::ALL],
+    [Blocking::ALL, 64],
+    [Blocking::ALL, 256],
+    [Blocking::ALL, 1024],
+    [128, 512],
+    [512, 512],
+];
+
+/// Rows that are one product where a thread has several tiles, one below the other: the other matrix is packed once for all of them, which for a
+/// single one takes a sixth of the time. With more, what comes out leaves the cache before its epilogue.
+const ROWS_AT_ONCE: usize = 2048;
 
 /// Multiplications that one thread does in a nanosecond, about.
 const PER_NS: u64 = 64;
@@ -37,6 +49,41 @@ const PER_NS: u64 = 64;
 pub(crate) struct MatmulCode {
     matmul: Matmul,
     epilogue: Option<NestCode>,
+    /// Rows and columns of a tile, at least.
+    tile: [usize; 2],
+}
+
+/// How a product can be cut up beside the usual way.
+pub(crate) fn blockings() -> Vec<Blocking> {
+    let tiles = TILES.iter();
+    tiles
+        .map(|[rows, columns]| Blocking::USUAL.tile(*rows, *columns))
+        .collect()
+}
+
+/// How a length is cut: into so many parts of so many elements, of which the last takes what is left. `gemm` has other ways for few rows and
+/// few columns, and what comes out must not depend on how tiles are put together.
+#[derive(Clone, Copy)]
+struct Cut {
+    len: usize,
+    part: usize,
+    parts: usize,
+}
+
+impl Cut {
+    fn new(len: usize, part: usize) -> Self {
+        let parts = (len / part).max(1);
+        Self { len, part, parts }
+    }
+
+    /// The elements of some neighbouring parts.
+    fn elements(&self, parts: Range<usize>) -> Range<usize> {
+        let end = match parts.end == self.parts {
+            true => self.len,
+            false => parts.end * self.part,
+        };
+        parts.start * self.part..end
+    }
 }
 
 /// One of the three matrices of a launch: its first element, and how far apart neighbours are.
@@ -64,11 +111,15 @@ struct Product<'a> {
     out: Side<'a>,
 }
 
-// SAFETY: its pointers are used by pieces that write different rows.
+// SAFETY: its pointers are used by pieces that write different elements.
 unsafe impl Sync for Product<'_> {}
 
 impl MatmulCode {
-    pub(crate) fn compile(matmul: &Matmul, level: Level) -> Result<Self, Unfit> {
+    pub(crate) fn compile(
+        matmul: &Matmul,
+        level: Level,
+        tile: Option<[u32; 2]>,
+    ) -> Result<Self, Unfit> {
         if matmul.dtype == DType::Bool {
             return Err(Unfit::Value(0));
         }
@@ -78,9 +129,10 @@ impl MatmulCode {
         let epilogue = matmul.epilogue.as_ref();
         Ok(Self {
             epilogue: epilogue
-                .map(|nest| NestCode::compile(nest, level))
+                .map(|nest| NestCode::compile(nest, level, None))
                 .transpose()?,
             matmul: matmul.clone(),
+            tile: tile.unwrap_or(TILE).map(|len| len.max(1) as usize),
         })
     }
 
@@ -98,36 +150,40 @@ impl MatmulCode {
             return Ok(());
         };
         let batches: usize = product.batch.iter().map(|len| *len as usize).product();
-        // The last one takes what is left: `gemm` has other ways for few rows, and what comes out must not depend on how blocks are
-        // put together.
-        let blocks = (product.m / BLOCK_ROWS).max(1);
-        // So has it for one column.
-        let at_once = if product.n > 1 { BLOCKS_AT_ONCE } else { 1 };
+        let rows = Cut::new(product.m, self.tile[0]);
+        let columns = Cut::new(product.n, self.tile[1]);
+        // One column is another way of `gemm`.
+        let at_once = match product.n {
+            1 => 1,
+            _ => (ROWS_AT_ONCE / rows.part).max(1),
+        };
         let work = |pieces: Range<u64>| {
             let (mut piece, end) = (pieces.start as usize, pieces.end as usize);
             while piece < end {
-                let (batch, block) = (piece / blocks, piece % blocks);
-                let count = (end - piece).min(blocks - block).min(at_once);
-                let rows_end = match block + count == blocks {
-                    true => product.m,
-                    false => (block + count) * BLOCK_ROWS,
-                };
+                // Tiles follow one another downwards, then to the right.
+                let (above, tile) = (piece / rows.parts, piece % rows.parts);
+                let (batch, column) = (above / columns.parts, above % columns.parts);
+                let count = (end - piece).min(rows.parts - tile).min(at_once);
+                let (rows, columns) = (
+                    rows.elements(tile..tile + count),
+                    columns.elements(column..column + 1),
+                );
                 // SAFETY: the launch was checked; each piece comes once; the caller's promises.
-                unsafe { self.piece(&product, batch, block * BLOCK_ROWS..rows_end) };
+                unsafe { self.piece(&product, batch, rows, columns) };
                 piece += count;
             }
         };
         let multiplications = batches * product.m * product.n * product.k.max(1);
         let ns = multiplications as u64 / PER_NS + COST_UNIT;
-        let pieces = (batches * blocks) as u64;
-        if pieces == 1 || !product.rows_are_apart() || !self.epilogue_is_local(&product) {
+        let pieces = (batches * rows.parts * columns.parts) as u64;
+        if pieces == 1 || !product.elements_are_apart() || !self.epilogue_is_local(&product) {
             work(0..pieces);
             return Ok(());
         }
         team.share(pieces, ns, &work).map_err(RunError::Panic)
     }
 
-    /// Does the epilogue of a block touch nothing that another block writes, as far as can be seen at once?
+    /// Does the epilogue of a tile touch nothing that another tile writes, as far as can be seen at once?
     fn epilogue_is_local(&self, product: &Product<'_>) -> bool {
         let Some(nest) = &self.matmul.epilogue else {
             return true;
@@ -281,8 +337,14 @@ impl MatmulCode {
         })
     }
 
-    /// Some rows of one product of the batch, and what is done to them.
-    unsafe fn piece(&self, product: &Product<'_>, batch: usize, rows: Range<usize>) {
+    /// Some rows and columns of one product of the batch, and what is done to them.
+    unsafe fn piece(
+        &self,
+        product: &Product<'_>,
+        batch: usize,
+        rows: Range<usize>,
+        columns: Range<usize>,
+    ) {
         let axes = product.batch.len();
         let mut window = Window::default();
         let mut rest = batch;
@@ -293,28 +355,30 @@ impl MatmulCode {
             rest /= len;
         }
         (window.origin[axes], window.lens[axes]) = (rows.start, rows.len());
-        (window.origin[axes + 1], window.lens[axes + 1]) = (0, product.n);
+        (window.origin[axes + 1], window.lens[axes + 1]) = (columns.start, columns.len());
         let size = self.matmul.dtype.size() as isize;
-        let place = |side: &Side<'_>, row: usize| {
+        let place = |side: &Side<'_>, row: usize, column: usize| {
             let steps = side.batch.iter().zip(&window.origin);
             let batch: isize = steps
                 .map(|(stride, index)| *stride as isize * *index as isize)
                 .sum();
-            side.base
-                .wrapping_offset((batch + row as isize * side.row) * size)
+            side.base.wrapping_offset(
+                (batch + row as isize * side.row + column as isize * side.column) * size,
+            )
         };
         let block = Product {
             m: rows.len(),
+            n: columns.len(),
             lhs: Side {
-                base: place(&product.lhs, rows.start),
+                base: place(&product.lhs, rows.start, 0),
                 ..product.lhs
             },
             rhs: Side {
-                base: place(&product.rhs, 0),
+                base: place(&product.rhs, 0, columns.start),
                 ..product.rhs
             },
             out: Side {
-                base: place(&product.out, rows.start),
+                base: place(&product.out, rows.start, columns.start),
                 ..product.out
             },
             ..*product
@@ -343,8 +407,8 @@ impl MatmulCode {
 }
 
 impl Product<'_> {
-    /// Can rows be written side by side?
-    fn rows_are_apart(&self) -> bool {
+    /// Can its elements be written side by side?
+    fn elements_are_apart(&self) -> bool {
         let mut steps = [(0, 1); crate::AXES_MAX];
         let batch = self.out.batch.iter().zip(self.batch);
         let batch = batch.map(|(stride, len)| (*stride as isize, *len as usize));

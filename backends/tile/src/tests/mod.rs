@@ -7,7 +7,7 @@ mod remembered;
 
 use millstream_core::kernel::NativeView;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value};
-use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
+use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, Rows, UnaryOp};
 
 use crate::level::Level as Processor;
 use crate::{Alone, Code, RunError, Team, naive};
@@ -237,7 +237,19 @@ pub(crate) fn distance(dtype: DType, a: u64, b: u64) -> u64 {
     }
 }
 
-/// Every level of this processor computes what the nest means, give or take so many units in the last place.
+/// Each level of this processor, with each way to walk rows.
+fn ways(nest: &Nest) -> impl Iterator<Item = (Processor, Blocking)> {
+    let usual = Blocking::USUAL;
+    let mut ways = vec![usual];
+    if nest.inner > 0 {
+        ways.extend([Rows::Along, Rows::Across].map(|rows| usual.rows(rows)));
+    }
+    levels()
+        .into_iter()
+        .flat_map(move |level| ways.clone().into_iter().map(move |way| (level, way)))
+}
+
+/// Every level of this processor computes what the nest means, give or take so many units in the last place, however its rows are walked.
 pub(crate) fn check_within(
     nest: &Nest,
     buffers: &[Vec<u8>],
@@ -252,8 +264,9 @@ pub(crate) fn check_within(
         .collect();
     let mut expected = given.clone();
     naive::run(nest, &mut expected, words);
-    for level in levels() {
-        let code = Code::compile_for(&Program::Nest(nest.clone()), level).expect("fits");
+    for (level, blocking) in ways(nest) {
+        let program = Program::Nest(nest.clone());
+        let code = Code::compile_for(&program, level, blocking).expect("fits");
         // The first time over tiles, then with machine code.
         let found = run_code(&code, &given, same, words).expect("runs");
         let again = run_code(&code, &given, same, words).expect("runs");
@@ -270,7 +283,7 @@ pub(crate) fn check_within(
                 };
                 assert!(
                     found == again || (is_nan(found) && is_nan(again)),
-                    "element {index} of buffer {buffer} at {level:?}: {:?}, and by machine code {:?}\n{nest}words {words:?}",
+                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?}, and by machine code {:?}\n{nest}words {words:?}",
                     naive::read(dtype, found),
                     naive::read(dtype, again),
                 );
@@ -283,7 +296,7 @@ pub(crate) fn check_within(
                 let apart = distance(dtype, bits(expected), bits(found));
                 assert!(
                     apart <= units,
-                    "element {index} of buffer {buffer} at {level:?}: {:?} is {apart} from {:?}\n{nest}words {words:?}",
+                    "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} is {apart} from {:?}\n{nest}words {words:?}",
                     naive::read(dtype, found),
                     naive::read(dtype, expected),
                 );

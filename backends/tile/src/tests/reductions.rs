@@ -1,7 +1,7 @@
 //! Nests with inner axes.
 
 use millstream_ir::nest::{BufferMode, Level, Op, Scatter, Stride};
-use millstream_ir::{BinaryOp, DType, Program, ReduceOp, UnaryOp};
+use millstream_ir::{BinaryOp, Blocking, DType, Program, ReduceOp, UnaryOp};
 
 use super::{Draft, check, check_within, elements, levels, run_code};
 use crate::Code;
@@ -243,7 +243,8 @@ fn a_long_row_is_summed_alike_over_tiles_and_by_machine_code() {
         elements(DType::F32, 2, 0, false),
     ];
     for level in levels() {
-        let code = Code::compile_for(&Program::Nest(draft.0.clone()), level).expect("fits");
+        let code = Code::compile_for(&Program::Nest(draft.0.clone()), level, Blocking::USUAL)
+            .expect("fits");
         let words = [2, len as u64, len as u64];
         let run = || run_code(&code, &buffers, &[], &words).expect("runs");
         let (over_tiles, by_code) = (run(), run());

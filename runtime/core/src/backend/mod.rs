@@ -19,6 +19,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
+use millstream_ir::{Blocking, Program};
 use millstream_sync::timeline::Timeline;
 
 use crate::access::Access;
@@ -126,6 +127,13 @@ pub trait Compiler: Send + Sync + 'static {
     /// When there is no such source, or it does not compile; [`KernelError::Lost`] when the device is gone, which
     /// the device's thread is told then.
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError>;
+
+    /// How a program can be cut up beside the usual way, as a kernel's extension may ask ([`Kernel::with`]). Nothing, where there is
+    /// nothing to choose.
+    fn blockings(&self, program: &Program) -> Vec<Blocking> {
+        let _ = program;
+        Vec::new()
+    }
 }
 
 /// When a task ran, in nanoseconds since the backend was opened.

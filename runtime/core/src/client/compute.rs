@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use millstream_ir::{Blocking, Program};
 use millstream_sync::credit::Credit;
 use millstream_sync::facade::{Mutex, lock};
 
@@ -235,6 +236,26 @@ impl ComputeClient {
             code,
         })?;
         Ok(KernelHandle { hold, kernel })
+    }
+
+    /// How this device can cut up a program beside the usual way: what a kernel of it may ask for by [`Kernel::with`], and a tuner
+    /// chooses among. Nothing, where there is nothing to choose. Never waits.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use millstream_core::{client::ComputeClient, error::Error, kernel::Kernel};
+    /// # use millstream_ir::{DType, Matmul, Program};
+    /// # fn f(client: &ComputeClient) -> Result<(), Box<dyn std::error::Error>> {
+    /// let product = Arc::new(Program::Matmul(Matmul { dtype: DType::F32, batch: 0, epilogue: None }));
+    /// for blocking in client.blockings(&product) {
+    ///     let kernel = Kernel::from_program(format!("product by {blocking}"), product.clone())?;
+    ///     client.kernel(kernel.with(blocking))?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn blockings(&self, program: &Program) -> Vec<Blocking> {
+        self.device().compiler().blockings(program)
     }
 
     /// Is the handle one of memory of this client's device, in the epoch that it is in?

@@ -1,9 +1,10 @@
 //! Which way of running a nest suits a launch, and how many cubes that is: a function of the launch words alone, and of where its
 //! buffers lie.
 
-use super::{Kind, ROWS_A_CUBE, THREADS};
-use crate::nest::{Access, Nest, Op, Stride};
+use super::{Kind, ROWS_A_CUBE, THREADS, reduces, scatters};
+use crate::nest::{Access, Nest, Stride};
 use crate::ssa::ACCESS_BYTES_MAX;
+use crate::{Blocking, Rows};
 
 /// What a device has room for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,9 +29,19 @@ const ROW_LEN_MAX: u64 = 1024;
 /// A row of so few is walked by one thread, where there are many.
 const SHORT_LEN_MAX: u64 = 8;
 
-/// How a launch of a nest runs: with these words, and buffers at these addresses.
-pub fn geometry(nest: &Nest, words: &[u64], addresses: &[u64], limits: Limits) -> Geometry {
-    let launch = Launch { nest, words };
+/// How a launch of a nest that is cut up so runs: with these words, and buffers at these addresses.
+pub fn geometry(
+    nest: &Nest,
+    words: &[u64],
+    addresses: &[u64],
+    limits: Limits,
+    blocking: Blocking,
+) -> Geometry {
+    let launch = Launch {
+        nest,
+        words,
+        blocking,
+    };
     let rows = launch.volume(0..nest.outer);
     let len = launch.volume(nest.outer..nest.rank());
     // A nest that reduces nothing of rows of no length has stores once a row at most.
@@ -57,9 +68,8 @@ pub(super) fn lanes(nest: &Nest) -> u8 {
     };
     let along = nest.accesses.iter().map(|access| access.strides[axis]);
     let unit = along.clone().any(|stride| stride == Stride::One);
-    let scatters = nest.stores.iter().any(|store| store.scatter.is_some());
     if !unit
-        || scatters
+        || scatters(nest)
         || along
             .clone()
             .any(|stride| matches!(stride, Stride::Word(_)))
@@ -78,6 +88,7 @@ pub(super) fn lanes(nest: &Nest) -> u8 {
 struct Launch<'a> {
     nest: &'a Nest,
     words: &'a [u64],
+    blocking: Blocking,
 }
 
 impl Launch<'_> {
@@ -102,11 +113,6 @@ impl Launch<'_> {
 
     fn kind(&self, rows: u64, len: u64, addresses: &[u64], limits: Limits) -> Kind {
         let nest = self.nest;
-        let reduces = nest
-            .values
-            .iter()
-            .any(|value| matches!(value.op, Op::Reduce(..)));
-        let scatters = nest.stores.iter().any(|store| store.scatter.is_some());
         let busy = u64::from(limits.cubes_at_once) * u64::from(THREADS);
         let lanes = self.lanes(rows, addresses);
         // Several rows a thread are for when there are enough of them.
@@ -116,7 +122,13 @@ impl Launch<'_> {
             lanes
         };
         let thread = Kind::Thread { lanes };
-        if !reduces || scatters {
+        match self.blocking.rows {
+            Some(Rows::Across) => return thread,
+            Some(Rows::Along) => return Kind::Row,
+            Some(Rows::Cube) => return Kind::Cube,
+            None => {}
+        }
+        if !reduces(nest) || scatters(nest) {
             return thread;
         }
         let along = |axis: Option<usize>| {
@@ -147,7 +159,8 @@ impl Launch<'_> {
     /// How many neighbours a thread takes at once: those that the nest allows, if every access then begins where it may.
     fn lanes(&self, rows: u64, addresses: &[u64]) -> u8 {
         let nest = self.nest;
-        let lanes = lanes(nest);
+        let most = self.blocking.vector.unwrap_or(u8::MAX);
+        let lanes = lanes(nest).min(most);
         if lanes == 1 || rows == 0 {
             return 1;
         }

@@ -1,22 +1,29 @@
 //! Products of matrices by tiles: what runs where no library is.
 //!
-//! A cube makes a tile of 64 x 64 elements. 16 columns of the left matrix and 16 rows of the right one are laid down in shared
-//! memory at a time, as they are computed in, and each thread makes 4 x 4 elements of them. Strides are any: whichever axis of a matrix
-//! lies side by side is the one that neighbouring threads load along.
+//! A cube makes a tile, of 64 x 64 elements if nothing is said. 16 columns of the left matrix and 16 rows of the right one are laid down in
+//! shared memory at a time, as they are computed in, and each of 256 threads makes some neighbouring elements of the tile: 4 x 4 of 64 x 64. Strides are
+//! any: whichever axis of a matrix lies side by side is the one that neighbouring threads load along.
 
 use super::emit::{Emit, Known};
 use super::passes::Plan;
 use crate::ssa::{Axis, Builder, Function, Place, Position, SsaError, Val};
-use crate::{DType, Matmul};
+use crate::{Blocking, DType, Matmul};
 
-/// Rows and columns of a tile.
-const TILE: u32 = 64;
+/// Rows and columns of a tile, where nothing is said.
+const TILE: [u32; 2] = [64, 64];
+/// Others: large ones read less and keep more registers, small ones are for products that would else be few cubes.
+const TILES: [[u32; 2]; 5] = [[128, 128], [128, 64], [64, 128], [32, 64], [32, 32]];
 /// How much of k is laid down at a time.
 const DEPTH: u32 = 16;
-/// Rows and columns of a thread.
-const EACH: u32 = 4;
 /// Threads along either axis.
-const SIDE: u32 = TILE / EACH;
+const SIDE: u32 = 16;
+
+/// How else a product can be cut up.
+pub(super) fn blockings() -> impl Iterator<Item = Blocking> {
+    TILES
+        .iter()
+        .map(|[rows, columns]| Blocking::USUAL.tile(*rows, *columns))
+}
 
 /// The tiles of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +33,7 @@ pub struct Tiles {
 }
 
 /// How a launch of a product runs.
-pub fn tiles(matmul: &Matmul, words: &[u64]) -> Tiles {
+pub fn tiles(matmul: &Matmul, words: &[u64], blocking: Blocking) -> Tiles {
     let word = |index: usize| {
         words
             .get(index)
@@ -34,9 +41,10 @@ pub fn tiles(matmul: &Matmul, words: &[u64]) -> Tiles {
             .unsigned_abs()
     };
     let batches = (0..matmul.batch).map(word).fold(1, u64::saturating_mul);
-    let tiles = |index| word(index).div_ceil(u64::from(TILE));
-    let all = tiles(matmul.batch)
-        .saturating_mul(tiles(matmul.batch + 1))
+    let [rows, columns] = blocking.tile.unwrap_or(TILE).map(u64::from);
+    let all = word(matmul.batch)
+        .div_ceil(rows)
+        .saturating_mul(word(matmul.batch + 1).div_ceil(columns))
         .saturating_mul(batches);
     // Cubes go on to further tiles, if there are more than a launch has cubes.
     let cubes = all.min(i32::MAX as u64) as u32;
@@ -51,11 +59,12 @@ fn computed(dtype: DType) -> DType {
     }
 }
 
-/// The function of a product that was checked.
+/// The function of a product that was checked, by the usual tiles or by one of those that [`blockings`](super::blockings) has.
 ///
 /// # Errors
 /// Its epilogue is more than a function can hold. (Or it was not checked.)
-pub fn matmul(matmul: &Matmul) -> Result<Function, SsaError> {
+pub fn matmul(matmul: &Matmul, blocking: Blocking) -> Result<Function, SsaError> {
+    let shape = blocking.tile.unwrap_or(TILE);
     let k = Builder::new("product", [SIDE, SIDE, 1]);
     let dtype = matmul.dtype;
     let (lhs, rhs) = (k.read("lhs", dtype), k.read("rhs", dtype));
@@ -72,18 +81,17 @@ pub fn matmul(matmul: &Matmul) -> Result<Function, SsaError> {
         k: &k,
         matmul,
         words: &words,
-        left: k.shared("left", computed(dtype), TILE * DEPTH),
-        right: k.shared("right", computed(dtype), TILE * DEPTH),
+        shape,
+        left: k.shared("left", computed(dtype), shape[0] * DEPTH),
+        right: k.shared("right", computed(dtype), shape[1] * DEPTH),
     };
     let [m, n] = [0, 1].map(|axis| tile.word(matmul.batch + axis));
-    let [across, down] = [n, m].map(|len| (len + i64::from(TILE - 1)) / i64::from(TILE));
+    let [rows, columns] = shape.map(i64::from);
+    let [across, down] = [(n, columns), (m, rows)].map(|(len, tile)| (len + (tile - 1)) / tile);
     let batches = (0..matmul.batch).fold(k.constant(1), |all, axis| all * tile.word(axis));
     k.range(k.cube(), across * down * batches, k.cubes(), |nth| {
         let rest = nth / across;
-        let (column, row) = (
-            (nth - rest * across) * i64::from(TILE),
-            rest % down * i64::from(TILE),
-        );
+        let (column, row) = ((nth - rest * across) * columns, rest % down * rows);
         let batch = tile.batch(rest / down);
         let sums = tile.sums([lhs, rhs], &batch, [row, column]);
         tile.store(
@@ -100,6 +108,8 @@ struct Tile<'k, 'n> {
     k: &'k Builder,
     matmul: &'n Matmul,
     words: &'n [Val<'k>],
+    /// Rows and columns.
+    shape: [u32; 2],
     left: Place<'k>,
     right: Place<'k>,
 }
@@ -138,10 +148,15 @@ impl<'k> Tile<'k, '_> {
         )
     }
 
-    /// Lays a piece of a matrix down: `DEPTH` rows of `TILE` elements, as `[k][along]`. What is beyond the matrix is zero.
+    /// Rows and columns of a thread.
+    fn each(&self) -> [u32; 2] {
+        self.shape.map(|len| len / SIDE)
+    }
+
+    /// Lays a piece of a matrix down: `DEPTH` rows of `width` elements, as `[k][along]`. What is beyond the matrix is zero.
     fn lay(
         &self,
-        to: Place<'k>,
+        (to, width): (Place<'k>, u32),
         from: Place<'k>,
         (base, [stride, stride_k]): (Val<'k>, [Val<'k>; 2]),
         ([start, start_k], [len, len_k]): ([Val<'k>; 2], [Val<'k>; 2]),
@@ -151,21 +166,21 @@ impl<'k> Tile<'k, '_> {
         let dtype = to.dtype();
         // Neighbouring threads along k, if that is how the elements lie. All threads agree on it.
         let along_k = stride_k.eq(1);
-        k.unrolled(TILE * DEPTH / (SIDE * SIDE), |turn| {
+        k.unrolled(width * DEPTH / (SIDE * SIDE), |turn| {
             let nth = turn * i64::from(SIDE * SIDE) + thread;
-            let place = along_k.select(nth / i64::from(DEPTH), nth % i64::from(TILE));
-            let depth = along_k.select(nth % i64::from(DEPTH), nth / i64::from(TILE));
+            let place = along_k.select(nth / i64::from(DEPTH), nth % i64::from(width));
+            let depth = along_k.select(nth % i64::from(DEPTH), nth / i64::from(width));
             let (at, at_k) = (start + place, start_k + depth);
             let element = k.var("laid", k.bits(dtype, 0));
             k.when(at.lt(len) & at_k.lt(len_k), || {
                 let value = from.get(base + at * stride + at_k * stride_k);
                 element.set(value.cast(dtype));
             });
-            to.set(depth * i64::from(TILE) + place, element.get());
+            to.set(depth * i64::from(width) + place, element.get());
         });
     }
 
-    /// The sums of a thread: rows of `EACH` columns.
+    /// The sums of a thread: its rows, each of its columns.
     fn sums(
         &self,
         [lhs, rhs]: [Place<'k>; 2],
@@ -178,29 +193,38 @@ impl<'k> Tile<'k, '_> {
         let (right_base, [right_k, right_n]) = self.matrix(1, batch);
         let dtype = self.left.dtype();
         let zero = k.bits(dtype, 0);
-        let sums: Vec<_> = (0..EACH * EACH).map(|_| k.var("sum", zero)).collect();
+        let each = self.each();
+        let sums = (0..each[0] * each[1]).map(|_| k.var("sum", zero));
+        let sums: Vec<_> = sums.collect();
         let (x, y) = (k.thread(), k.position(Position::Thread, Axis::Y));
         k.range(0, depth, i64::from(DEPTH), |start| {
             self.lay(
-                self.left,
+                (self.left, self.shape[0]),
                 lhs,
                 (left_base, left_strides),
                 ([row, start], [m, depth]),
             );
             let right = (right_base, [right_n, right_k]);
-            self.lay(self.right, rhs, right, ([column, start], [n, depth]));
+            self.lay(
+                (self.right, self.shape[1]),
+                rhs,
+                right,
+                ([column, start], [n, depth]),
+            );
             k.barrier();
             k.unrolled(DEPTH, |step| {
-                let line = step * i64::from(TILE);
-                let [left, right] = [(self.left, y), (self.right, x)]
-                    .map(|(from, thread)| pieces(from, line + thread * i64::from(EACH)));
+                let line = |from, thread: Val<'k>, axis: usize| {
+                    let at = step * i64::from(self.shape[axis]) + thread * i64::from(each[axis]);
+                    pieces(from, at, each[axis])
+                };
+                let (left, right) = (line(self.left, y, 0), line(self.right, x, 1));
                 for (sum, (a, b)) in sums.iter().zip(pairs(&left, &right)) {
                     sum.set(self.multiply_add(a, b, sum.get()));
                 }
             });
             k.barrier();
         });
-        let rows = sums.chunks(EACH as usize);
+        let rows = sums.chunks(each[1] as usize);
         rows.map(|row| row.iter().map(|sum| sum.get()).collect())
             .collect()
     }
@@ -226,10 +250,11 @@ impl<'k> Tile<'k, '_> {
         let (x, y) = (k.thread(), k.position(Position::Thread, Axis::Y));
         let (base, [stride_m, stride_n]) = self.matrix(2, &batch);
         let out = buffers[0];
+        let [rows, columns] = self.each().map(i64::from);
         for (i, sums) in sums.into_iter().enumerate() {
-            let row = row + y * i64::from(EACH) + i as i64;
+            let row = row + y * rows + i as i64;
             for (j, sum) in sums.into_iter().enumerate() {
-                let column = column + x * i64::from(EACH) + j as i64;
+                let column = column + x * columns + j as i64;
                 k.when(row.lt(m) & column.lt(n), || {
                     let product = sum.cast(out.dtype());
                     let Some(nest) = &self.matmul.epilogue else {
@@ -263,10 +288,10 @@ fn epilogue<'k>(emit: &Emit<'k, '_>, at: &[Val<'k>]) {
     }
 }
 
-/// `EACH` neighbours of shared memory, by accesses as wide as they may be.
-fn pieces<'k>(from: Place<'k>, at: Val<'k>) -> Vec<Val<'k>> {
-    let lanes = (crate::ssa::ACCESS_BYTES_MAX / from.dtype().size()).min(EACH as usize) as u8;
-    let starts = (0..EACH as u8).step_by(usize::from(lanes));
+/// Neighbours of shared memory, by accesses as wide as they may be.
+fn pieces<'k>(from: Place<'k>, at: Val<'k>, count: u32) -> Vec<Val<'k>> {
+    let lanes = (crate::ssa::ACCESS_BYTES_MAX / from.dtype().size()).min(count as usize) as u8;
+    let starts = (0..count as u8).step_by(usize::from(lanes));
     let wide = starts.map(|start| from.get_wide(at + i64::from(start), lanes));
     wide.flat_map(|wide| (0..lanes).map(move |lane| wide.lane(lane)))
         .collect()
@@ -277,7 +302,18 @@ fn pairs<'k>(rows: &[Val<'k>], columns: &[Val<'k>]) -> impl Iterator<Item = (Val
         .flat_map(move |row| columns.iter().map(move |column| (*row, *column)))
 }
 
-const _: () = assert!(
-    (TILE * DEPTH).is_multiple_of(SIDE * SIDE),
-    "every thread lays down as much"
-);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_lays_down_as_much_and_makes_as_many_elements() {
+        for tile in TILES.iter().chain([&TILE]) {
+            for len in tile {
+                assert!(len.is_multiple_of(SIDE) && (len * DEPTH).is_multiple_of(SIDE * SIDE));
+                // Their pieces are aligned, and whole.
+                assert!((len / SIDE).is_power_of_two());
+            }
+        }
+    }
+}

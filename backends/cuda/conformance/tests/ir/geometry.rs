@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream_core::kernel::Kernel;
-use millstream_ir::{DType, Matmul, Nest, Program};
+use millstream_ir::{DType, Matmul, Nest, Program, lower};
 use rstest::rstest;
 
 use crate::nests::{self, Case};
@@ -95,6 +95,27 @@ fn every_way_compiles_without_spilling(
     let (registers, spilled) = (made.registers, made.spilled_bytes);
     assert!(spilled <= spilled_most, "{spilled} bytes are spilled");
     assert!((1..=168).contains(&registers), "{registers} registers");
+}
+
+/// Nor does any way that a tuner may choose, to speak of: the largest tiles keep 64 sums a thread, and leave no register for some addresses.
+#[rstest]
+#[case::elements(nest(nests::elements(1, 0)))]
+#[case::softmax(nest(nests::softmax(1, 1)))]
+#[case::singles(product(DType::F32))]
+#[case::half_singles(product(DType::F16))]
+#[case::whole_numbers(product(DType::I32))]
+fn every_blocking_compiles_without_spilling(#[case] program: Program) {
+    for blocking in lower::blockings(&program) {
+        let kernel = Kernel::from_program("tried", Arc::new(program.clone())).unwrap();
+        let made = millstream_cuda::compile_for(&kernel.with(blocking), "sm_90").unwrap();
+        let registers = made.registers;
+        let spilled = made.spilled_bytes;
+        assert!(spilled <= 32, "{blocking}: {spilled} bytes are spilled");
+        assert!(
+            (1..=255).contains(&registers),
+            "{blocking}: {registers} registers"
+        );
+    }
 }
 
 /// More words than a kernel can be passed are refused as it is prepared, with what can be.

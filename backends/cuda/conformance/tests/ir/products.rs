@@ -1,6 +1,10 @@
 //! Products of matrices, by tiles and by the library.
 
-use millstream_ir::{DType, Matmul, Nest, Program};
+use std::sync::Arc;
+
+use millstream_core::kernel::Kernel;
+use millstream_ir::lower;
+use millstream_ir::{Blocking, DType, Matmul, Nest, Program};
 use rstest::rstest;
 
 use crate::close::assert_close;
@@ -118,6 +122,38 @@ fn a_product_is_that_of_its_matrices(
     assert_eq!(library().products() - before, u64::from(by_library));
     gpu.close();
     assert_eq!(library().living(), 0, "what the library made is ended");
+}
+
+/// By tiles of every size, whether or not there is a library: a tile that is asked for is ours.
+#[rstest]
+fn a_product_is_the_same_by_every_tile(
+    #[values(dense(1, [5, 7, 3]), turned(2, [130, 65, 33]))] shape: Shape,
+    #[values(DType::F32, DType::F64, DType::F16, DType::I32, DType::U8)] dtype: DType,
+) {
+    let [m, n, k] = shape.lens;
+    let lhs = elements(dtype, 2 + shape.batch * m * k, 1, false);
+    let rhs = elements(dtype, shape.batch * k * n, 2, false);
+    let expected = shape.product(dtype, &lhs, &rhs);
+    let buffers = [lhs, rhs, elements(dtype, shape.batch * m * n, 3, false)];
+    let product = Program::Matmul(Matmul {
+        dtype,
+        batch: 1,
+        epilogue: None,
+    });
+    let gpu = Gpu::with(3, |cuda| cuda.library_products_from(0));
+    let before = library().products();
+    let blockings = lower::blockings(&product);
+    assert!(!blockings.is_empty());
+    for blocking in blockings {
+        let made = gpu.run_blocked(product.clone(), blocking, 1, &buffers, &shape.words());
+        assert_close(&blocking.to_string(), dtype, &made[2], &expected);
+    }
+    assert_eq!(library().products(), before);
+    let kernel = Kernel::from_program("tried", Arc::new(product)).unwrap();
+    let kernel = kernel.with(Blocking::USUAL.tile(3, 3));
+    let error = gpu.open().0.kernel(kernel).unwrap_err();
+    assert!(error.to_string().contains("tiles of 3 x 3"), "{error}");
+    gpu.close();
 }
 
 /// The epilogue sees each element as it would lie in memory, and works in place.

@@ -1,7 +1,7 @@
 //! What nests come to, by every way that a launch of them may run.
 
 use millstream_ir::lower::{self, Kind};
-use millstream_ir::{Nest, Program};
+use millstream_ir::{Blocking, Nest, Program};
 use rstest::rstest;
 
 use crate::close::{assert_close, assert_same};
@@ -28,7 +28,7 @@ fn compare(case: &Case, special: bool) {
             }
         }
     };
-    for (kind, function) in lower::nest(&nest).unwrap() {
+    for (kind, function) in lower::nest(&nest, Blocking::USUAL).unwrap() {
         if let Kind::Thread { lanes } = kind
             && nest.outer > 0
             && !case.words[nest.outer - 1].is_multiple_of(u64::from(lanes))
@@ -39,10 +39,12 @@ fn compare(case: &Case, special: bool) {
         let after = gpu.run(Program::Ssa(function), 2, &before, &case.words);
         check(&format!("{kind:?}"), after);
     }
-    check(
-        "nest",
-        gpu.run(Program::Nest(nest.clone()), 1, &before, &case.words),
-    );
+    let program = Program::Nest(nest.clone());
+    let blockings = [Blocking::USUAL].into_iter();
+    for blocking in blockings.chain(lower::blockings(&program)) {
+        let after = gpu.run_blocked(program.clone(), blocking, 1, &before, &case.words);
+        check(&format!("nest, {blocking}"), after);
+    }
     gpu.close();
 }
 

@@ -14,7 +14,7 @@ use millstream_core::memory::MemoryOptions;
 use millstream_core::options::DeviceOptions;
 use millstream_cuda::Cuda;
 use millstream_ir::nest::BufferMode;
-use millstream_ir::{DType, Program};
+use millstream_ir::{Blocking, DType, Program};
 
 /// A GPU, and a stream on it.
 pub(crate) struct Gpu {
@@ -95,8 +95,21 @@ impl Gpu {
         buffers: &[Vec<u8>],
         words: &[u64],
     ) -> Vec<Vec<u8>> {
+        self.run_blocked(program, Blocking::USUAL, cubes, buffers, words)
+    }
+
+    /// The same, cut up so.
+    pub(crate) fn run_blocked(
+        &self,
+        program: Program,
+        blocking: Blocking,
+        cubes: u32,
+        buffers: &[Vec<u8>],
+        words: &[u64],
+    ) -> Vec<Vec<u8>> {
         let types = program.buffers();
         let kernel = Kernel::from_program("tried", Arc::new(program)).unwrap();
+        let kernel = kernel.with(blocking);
         let kernel = match self.client.kernel(kernel) {
             Ok(kernel) => kernel,
             Err(error) => panic!("{error}"),
