@@ -14,6 +14,7 @@
 //! | `random` | random graphs |
 //! | `reference` | what NumPy computed |
 //! | `running` | rebinding, versions of buffers, caches, many threads |
+//! | `tuned` | programs cut up as a tuner finds best |
 #![allow(
     clippy::unwrap_used,
     reason = "a test says what it expects by unwrapping"
@@ -40,6 +41,7 @@ mod running;
     reason = "graphs need the devices alone"
 )]
 mod support;
+mod tuned;
 
 use rstest_reuse::template;
 

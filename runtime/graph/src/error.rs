@@ -233,6 +233,12 @@ pub enum ScheduleError {
     /// The schedule uses buffers of another device than the one that it is compiled for.
     #[error("the schedule uses buffers of another device than the client's")]
     ForeignDevice,
+    /// The cache that is to be tuned has no tuner.
+    #[error("the cache has no tuner: give it one by `GraphCache::tuned_by`")]
+    NoTuner,
+    /// Tuning is frozen, and a program was not tuned before.
+    #[error("{0}")]
+    Tuning(String),
     /// An argument that the schedule does not have.
     #[error("the schedule has no such {what}: {name}")]
     UnknownArgument {

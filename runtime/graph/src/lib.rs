@@ -12,6 +12,7 @@
 //! | `literal` | numbers as elements of a type |
 //! | `schedule` | what is computed with what: fusion, order, versions of buffers |
 //! | `compiled` | schedules that run: kernels compiled, memory planned, everything recorded |
+//! | `tuned` | programs cut up as is the fastest |
 //! | `error` | what can be wrong |
 
 mod compiled;
@@ -21,6 +22,8 @@ mod literal;
 mod schedule;
 mod shape;
 mod size;
+#[cfg(feature = "tune")]
+mod tuned;
 
 pub use compiled::{
     CacheStats, CompiledHeld, CompiledSchedule, GraphCache, ItemReport, Output, Outputs,
@@ -41,3 +44,5 @@ pub use schedule::parts::Parts;
 pub use schedule::{InputInfo, Schedule};
 pub use shape::{MAX_RANK, Shape};
 pub use size::{Size, Symbol};
+#[cfg(feature = "tune")]
+pub use tuned::{GraphTuner, ProgramKey, TunedItem};

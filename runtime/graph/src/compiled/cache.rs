@@ -9,11 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use millstream_core::client::{ComputeClient, KernelHandle};
 use millstream_core::kernel::Kernel;
 use millstream_ir::nest::{Nest, Op};
-use millstream_ir::{Matmul, Program};
+use millstream_ir::{Blocking, Matmul, Program};
 
 use crate::compiled::Compiled;
 use crate::compiled::form::Form;
+use crate::compiled::memory::Memory;
 use crate::error::{GraphError, ScheduleError, Why};
+use crate::schedule::Steps;
+#[cfg(feature = "tune")]
+use crate::tuned::GraphTuner;
 
 /// Most kernels that a cache keeps, unless it is told otherwise.
 const KERNELS: usize = 1024;
@@ -28,8 +32,10 @@ const SCHEDULES_SHARE: usize = 8;
 /// already; its temporaries count as memory of the client that compiled it first. When there are more than the cache keeps, those that were not asked for longest are let go.
 #[derive(Debug)]
 pub struct GraphCache {
-    kernels: Mutex<Kept<Arc<Program>, KernelHandle>>,
+    kernels: Mutex<Kept<(Arc<Program>, Blocking), KernelHandle>>,
     schedules: Mutex<Kept<Form, Arc<Compiled>>>,
+    #[cfg(feature = "tune")]
+    pub(crate) tuner: Option<GraphTuner>,
 }
 
 /// Values by key, up to a number of them.
@@ -107,6 +113,8 @@ impl GraphCache {
         Self {
             kernels: Kept::new(kernels),
             schedules: Kept::new(kernels / SCHEDULES_SHARE),
+            #[cfg(feature = "tune")]
+            tuner: None,
         }
     }
 
@@ -134,14 +142,31 @@ impl GraphCache {
         drop(let_go);
     }
 
+    /// How each item of a schedule is cut up: as its tuner says, if it has one.
+    pub(crate) fn blockings(
+        &self,
+        client: &ComputeClient,
+        steps: &Steps,
+        memory: &Memory,
+    ) -> Result<Vec<Blocking>, ScheduleError> {
+        #[cfg(feature = "tune")]
+        if let Some(tuner) = &self.tuner {
+            return tuner.blockings(client, steps, memory);
+        }
+        let _ = (client, memory);
+        Ok(vec![Blocking::USUAL; steps.items.len()])
+    }
+
     /// The kernel of a program, compiled if it is not there. The lock is not held while it is compiled: two threads that ask
     /// for the same one at once may both compile it.
     pub(crate) fn kernel(
         &self,
         client: &ComputeClient,
         program: &Arc<Program>,
+        blocking: Blocking,
     ) -> Result<KernelHandle, ScheduleError> {
-        let kept = lock(&self.kernels).get(program, |kernel| client.knows(kernel));
+        let key = (program.clone(), blocking);
+        let kept = lock(&self.kernels).get(&key, |kernel| client.knows(kernel));
         if let Some(kernel) = kept {
             return Ok(kernel);
         }
@@ -151,8 +176,8 @@ impl GraphCache {
             let (why, at) = (Why::Kernel(why.to_string()), Location::caller());
             ScheduleError::Graph(GraphError::new("compile", [], why, at))
         })?;
-        let handle = client.kernel(kernel)?;
-        let let_go = lock(&self.kernels).put(program.clone(), handle.clone());
+        let handle = client.kernel(kernel.with(blocking))?;
+        let let_go = lock(&self.kernels).put(key, handle.clone());
         drop(let_go);
         Ok(handle)
     }
@@ -167,7 +192,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 const NAME_WORDS: usize = 4;
 
 /// A name for timelines and errors: what the program does, in a few words. It is an identifier.
-fn name(program: &Program) -> String {
+pub(crate) fn name(program: &Program) -> String {
     let mut words: Vec<&str> = Vec::new();
     match program {
         Program::Nest(nest) => of_nest(nest, &mut words),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use millstream_ir::Program;
+use millstream_ir::{Blocking, Program};
 
 use crate::compiled::Slots;
 use crate::compiled::memory::{Memory, Place};
@@ -32,7 +32,8 @@ struct FormItem {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum FormCallee {
-    Program(Arc<Program>),
+    /// A program, and how it is cut up.
+    Program(Arc<Program>, Blocking),
     /// A kernel of a user, by where it lies: it is kept by the recording.
     Kernel(usize),
 }
@@ -45,15 +46,21 @@ enum FormWord {
 
 impl Form {
     /// The form of a schedule.
-    pub(crate) fn new(steps: &Steps, memory: &Memory, slots: &mut Slots) -> Self {
+    pub(crate) fn new(
+        steps: &Steps,
+        memory: &Memory,
+        blockings: &[Blocking],
+        slots: &mut Slots,
+    ) -> Self {
         let mut known: HashMap<u32, (Place, u64, u64)> = HashMap::new();
         let items = steps.items.iter().enumerate().map(|(index, item)| {
             let callee = match &item.work {
                 Work::Program(program) => {
-                    FormCallee::Program(memory.in_place(index).unwrap_or(program).clone())
+                    let program = memory.in_place(index).unwrap_or(program);
+                    FormCallee::Program(program.clone(), blockings[index])
                 }
                 Work::Custom(custom) => match &custom.callee {
-                    Callee::Ssa(program) => FormCallee::Program(program.clone()),
+                    Callee::Ssa(program) => FormCallee::Program(program.clone(), Blocking::USUAL),
                     Callee::Kernel(kernel) => FormCallee::Kernel(Arc::as_ptr(kernel) as usize),
                 },
             };

@@ -246,6 +246,19 @@ impl Memory {
             .unwrap_or((Place::Arena, 0, 0))
     }
 
+    /// Where each buffer lies that an item's program is bound to. One that works in place has one buffer less than the item has bindings.
+    pub(crate) fn bound<'a>(
+        &'a self,
+        steps: &'a Steps,
+        index: usize,
+    ) -> impl Iterator<Item = (Place, u64, u64)> + 'a {
+        let item = &steps.items[index];
+        let merged = self.programs.contains_key(&index);
+        let bindings = item.bindings.iter().enumerate();
+        let bindings = bindings.filter(move |(binding, _)| !(merged && *binding == item.output));
+        bindings.map(|(_, node)| self.place(steps.storage(*node)))
+    }
+
     /// Every parameter, and its bytes.
     pub(crate) fn parameters(&self) -> Vec<(Place, u64)> {
         let inputs = self.inputs.iter().enumerate();

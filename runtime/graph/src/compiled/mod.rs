@@ -28,6 +28,7 @@ use millstream_core::kernel::Kernel;
 use millstream_core::launch::{CubeCount, bind};
 use millstream_core::properties::Feature;
 use millstream_core::recording::RecordedWord;
+use millstream_ir::Blocking;
 
 pub use cache::{CacheStats, GraphCache};
 pub use held::{CompiledHeld, Preparation, Prepared};
@@ -173,16 +174,10 @@ impl Schedule {
     ) -> Result<CompiledSchedule, ScheduleError> {
         let span = tracing::debug_span!("compile_schedule", items = self.items().len());
         let _entered = span.enter();
-        if let Some(handle) = self.shared.handles().next()
-            && !client.owns(handle)
-        {
-            return Err(ScheduleError::ForeignDevice);
-        }
-        // Where the driver replays a recording as a graph, it runs side by side what is independent.
-        let overlaps = client.properties().has(Feature::Capture);
-        let memory = Memory::new(&self.shared, overlaps)?;
+        let memory = self.memory(client)?;
+        let blockings = cache.blockings(client, &self.shared, &memory)?;
         let mut slots = Slots::default();
-        let form = Form::new(&self.shared, &memory, &mut slots);
+        let form = Form::new(&self.shared, &memory, &blockings, &mut slots);
         let mut names = Names {
             steps: self.shared.clone(),
             memory,
@@ -191,13 +186,25 @@ impl Schedule {
         let shared = match cache.schedule(client, &form) {
             Some(shared) => shared,
             None => {
-                let shared = Arc::new(names.record(client, cache)?);
+                let shared = Arc::new(names.record(client, cache, &blockings)?);
                 cache.keep(form, shared.clone());
                 shared
             }
         };
         let names = Arc::new(names);
         Ok(CompiledSchedule { shared, names })
+    }
+
+    /// Its buffers on the device of a client.
+    pub(crate) fn memory(&self, client: &ComputeClient) -> Result<Memory, ScheduleError> {
+        if let Some(handle) = self.shared.handles().next()
+            && !client.owns(handle)
+        {
+            return Err(ScheduleError::ForeignDevice);
+        }
+        // Where the driver replays a recording as a graph, it runs side by side what is independent.
+        let overlaps = client.properties().has(Feature::Capture);
+        Memory::new(&self.shared, overlaps)
     }
 }
 
@@ -207,20 +214,22 @@ impl Names {
         &mut self,
         client: &ComputeClient,
         cache: &GraphCache,
+        blockings: &[Blocking],
     ) -> Result<Compiled, ScheduleError> {
         let mut kernels = Vec::with_capacity(self.steps.items.len());
         let mut users = Vec::new();
         for (index, item) in self.steps.items.iter().enumerate() {
             kernels.push(match &item.work {
                 Work::Program(program) => {
-                    cache.kernel(client, self.memory.in_place(index).unwrap_or(program))?
+                    let program = self.memory.in_place(index).unwrap_or(program);
+                    cache.kernel(client, program, blockings[index])?
                 }
                 Work::Custom(custom) => match &custom.callee {
                     Callee::Kernel(kernel) => {
                         users.push(kernel.clone());
                         client.kernel((**kernel).clone())?
                     }
-                    Callee::Ssa(program) => cache.kernel(client, program)?,
+                    Callee::Ssa(program) => cache.kernel(client, program, Blocking::USUAL)?,
                 },
             });
         }
@@ -310,8 +319,8 @@ impl Recorder<'_> {
                 };
                 self.handles.push((place, handle));
             }
-            for (item, kernel) in self.steps.items.iter().zip(kernels) {
-                let handles = self.bound(item, kernel)?;
+            for (index, (item, kernel)) in self.steps.items.iter().zip(kernels).enumerate() {
+                let handles = self.bound(index, kernel)?;
                 let accesses = kernel.kernel().signature().bindings();
                 let bindings: Vec<_> = handles
                     .iter()
@@ -333,18 +342,14 @@ impl Recorder<'_> {
         Ok(recording)
     }
 
-    /// What an item is bound to. A program that works in place has one buffer less than the item has bindings.
+    /// What an item is bound to.
     fn bound(
         &self,
-        item: &Item,
+        index: usize,
         kernel: &KernelHandle,
     ) -> Result<Vec<Handle<u8>>, millstream_core::error::Error> {
-        let merged = kernel.kernel().signature().bindings().len() < item.bindings.len();
-        let bound = item.bindings.iter().enumerate();
-        let bound = bound.filter(|(index, _)| !(merged && *index == item.output));
-        let mut handles = Vec::with_capacity(item.bindings.len());
-        for (_, node) in bound {
-            let (place, start, bytes) = self.memory.place(self.steps.storage(*node));
+        let mut handles = Vec::new();
+        for (place, start, bytes) in self.memory.bound(self.steps, index) {
             let Some((_, whole)) = self.handles.iter().find(|(known, _)| *known == place) else {
                 continue;
             };

@@ -1,0 +1,187 @@
+//! Graphs as usual, and cut up as the tuner finds best, in one run: `cargo bench --bench tuned [-- ROW]`.
+//!
+//! Each row is tuned, and then run in rounds, the usual way and the tuned one in turn, so that what else the machine does meets both; told are
+//! medians and, in brackets, minima. What the tuner gains is known only here: what it measured chose the winner, and flatters it.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a bench has no users, and says what it expects by unwrapping"
+)]
+
+use std::time::Instant;
+
+use millstream::graph::{
+    CompiledSchedule, DType, Graph, GraphCache, GraphTuner, LazyBuffer, Schedule,
+};
+use millstream::{ComputeClient, Cpu, Device, Handle, Stream};
+
+/// A row of the table: its inputs, and what is computed of them.
+struct Row {
+    name: &'static str,
+    inputs: Vec<(LazyBuffer, Handle<f32>)>,
+    root: LazyBuffer,
+}
+
+/// Makes rows, on a stream.
+struct Rows<'a> {
+    stream: &'a Stream,
+    rows: Vec<Row>,
+}
+
+impl Rows<'_> {
+    fn row<const N: usize>(
+        &mut self,
+        name: &'static str,
+        shapes: [&[usize]; N],
+        make: impl FnOnce([LazyBuffer; N]) -> LazyBuffer,
+    ) {
+        let graph = Graph::new();
+        let mut inputs = Vec::new();
+        let lazy = shapes.map(|shape| {
+            let number = |index: usize| ((index * 7919) % 2003) as f32 / 1000.0 - 1.0;
+            let data: Vec<f32> = (0..shape.iter().product()).map(number).collect();
+            let lazy = graph.input(format!("x{}", inputs.len()), DType::F32, shape);
+            let handle = self.stream.create(&data).unwrap();
+            inputs.push((lazy.clone(), handle));
+            lazy
+        });
+        let root = make(lazy);
+        self.rows.push(Row { name, inputs, root });
+    }
+}
+
+const ROUNDS: usize = 41;
+
+impl Row {
+    /// Milliseconds of a run, and what it came to.
+    fn run(&self, compiled: &CompiledSchedule, stream: &Stream) -> (f64, Handle<u8>) {
+        let start = Instant::now();
+        let run = self
+            .inputs
+            .iter()
+            .fold(compiled.run(), |run, (lazy, handle)| {
+                run.input(lazy, handle)
+            });
+        let outs = run.submit(stream).unwrap();
+        stream.sync().wait().unwrap();
+        let taken = start.elapsed().as_secs_f64() * 1e3;
+        (taken, outs[0].handle().clone())
+    }
+
+    fn measure(&self, client: &ComputeClient, stream: &Stream) {
+        let schedule = Schedule::create_one(&self.root).unwrap();
+        let cache = GraphCache::default().tuned_by(GraphTuner::new());
+        let known = schedule.tune(client, &cache).unwrap();
+        let usual = schedule.compile(client).unwrap();
+        let tuned = schedule.compile_with_cache(client, &cache).unwrap();
+        let mut samples = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            for (samples, compiled) in samples.iter_mut().zip([&usual, &tuned]) {
+                samples.push(self.run(compiled, stream).0);
+            }
+        }
+        let [usual, tuned] = samples.map(|mut all| {
+            all.sort_by(f64::total_cmp);
+            (all[all.len() / 2], all[0])
+        });
+        let ms = |(median, least): (f64, f64)| format!("{median:8.3} ({least:8.3}) ms");
+        let gain = usual.0 / tuned.0;
+        println!(
+            "{:34} usual {}   tuned {}   {gain:.2} times",
+            self.name,
+            ms(usual),
+            ms(tuned)
+        );
+        for item in known {
+            println!("    {item}");
+        }
+    }
+}
+
+fn main() {
+    let wanted = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'));
+    let device = Device::open(Cpu::default()).unwrap();
+    let client = device.client();
+    let stream = client.stream();
+    let mut rows = Rows {
+        stream: &stream,
+        rows: Vec::new(),
+    };
+    let product = |[a, b]: [LazyBuffer; 2]| a.matmul(&b);
+    rows.row(
+        "product 1024 x 1024 x 1024",
+        [&[1024, 1024], &[1024, 1024]],
+        product,
+    );
+    rows.row(
+        "product 64 x 4096 x 1024",
+        [&[64, 1024], &[1024, 4096]],
+        product,
+    );
+    rows.row(
+        "product 200 x 2048 x 512",
+        [&[200, 512], &[512, 2048]],
+        product,
+    );
+    rows.row(
+        "product 1 x 4096 x 4096",
+        [&[1, 4096], &[4096, 4096]],
+        product,
+    );
+    rows.row("product 2048 x 64 x 64", [&[2048, 64], &[64, 64]], product);
+    rows.row(
+        "product 8192 x 64 x 1024",
+        [&[8192, 1024], &[1024, 64]],
+        product,
+    );
+    rows.row(
+        "product 512 x 512 x 8192",
+        [&[512, 8192], &[8192, 512]],
+        product,
+    );
+    rows.row(
+        "layer 64 x 2048 x 2048, relu",
+        [&[64, 2048], &[2048, 2048]],
+        |[a, b]| a.matmul(&b).relu(),
+    );
+    rows.row("sum of rows, 4096 x 1024", [&[4096, 1024]], |[x]| x.sum(1));
+    rows.row("sum of columns, 4096 x 1024", [&[4096, 1024]], |[x]| {
+        x.sum(0)
+    });
+    rows.row("sum of columns, 100000 x 24", [&[100_000, 24]], |[x]| {
+        x.sum(0)
+    });
+    rows.row("sum of short rows, 400000 x 6", [&[400_000, 6]], |[x]| {
+        x.sum(1)
+    });
+    rows.row("mean of middles, 64 x 512 x 48", [&[64, 512, 48]], |[x]| {
+        x.mean(1)
+    });
+    rows.row("softmax, 1024 x 1024", [&[1024, 1024]], |[x]| x.softmax(-1));
+    rows.row("softmax, 65536 x 20", [&[65_536, 20]], |[x]| x.softmax(-1));
+    rows.row("softmax of columns, 512 x 2048", [&[512, 2048]], |[x]| {
+        x.softmax(0)
+    });
+    rows.row("softmax, 4 x 400000", [&[4, 400_000]], |[x]| x.softmax(-1));
+    rows.row(
+        "exp(a b + c), 1 M",
+        [&[1 << 20], &[1 << 20], &[1 << 20]],
+        |[a, b, c]| (&a * &b + &c).exp(),
+    );
+    rows.row("gelu, 1 M", [&[1 << 20]], |[x]| {
+        let inner = (&x + &(&(&(&x * &x) * &x) * 0.044_715_f32)) * 0.797_884_6_f32;
+        &(&x * 0.5_f32) * &(inner.tanh() + 1.0_f32)
+    });
+    rows.row("a + b, 4 M", [&[1 << 22], &[1 << 22]], |[a, b]| &a + &b);
+    for row in &rows.rows {
+        if wanted
+            .as_ref()
+            .is_none_or(|wanted| row.name.contains(wanted.as_str()))
+        {
+            row.measure(&client, &stream);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! A program on trial: run on memory of its own, as a schedule would run it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use millstream_core::client::{ComputeClient, KernelHandle, Stream};
+use millstream_core::error::Error;
+use millstream_core::handle::Handle;
+use millstream_core::kernel::Kernel;
+use millstream_core::launch::{CubeCount, bind};
+use millstream_ir::{Blocking, Program};
+use millstream_tune::Failure;
+
+use crate::compiled::cache::name;
+use crate::compiled::memory::Memory;
+use crate::schedule::Steps;
+use crate::schedule::item::WordValue;
+
+/// What a byte of a float is, so that it is an ordinary number in every type: 0.75 as `f32`.
+const ORDINARY: u8 = 0x3f;
+
+/// A program, and what a launch of it takes.
+#[derive(Clone)]
+pub(super) struct Trial(Arc<Parts>);
+
+struct Parts {
+    program: Arc<Program>,
+    /// The buffers: their bytes, and what each is filled with.
+    buffers: Vec<(u64, u8)>,
+    /// Which of them each binding is.
+    bindings: Vec<usize>,
+    words: Vec<u64>,
+}
+
+/// What candidates run on, or why there is none.
+#[derive(Clone)]
+pub(super) struct Scratch(Result<Arc<Memories>, Failure>);
+
+struct Memories {
+    stream: Stream,
+    buffers: Vec<Handle<u8>>,
+}
+
+impl Scratch {
+    /// What there is before anything is tried.
+    pub(super) fn none() -> Self {
+        Self(Err(Failure::new("nothing was made for it to run on")))
+    }
+}
+
+impl Trial {
+    /// None, if a length is beyond counting.
+    pub(super) fn new(
+        program: &Arc<Program>,
+        steps: &Steps,
+        memory: &Memory,
+        index: usize,
+    ) -> Option<Self> {
+        let types = program.buffers();
+        let mut known = HashMap::new();
+        let mut buffers = Vec::new();
+        let bound = memory.bound(steps, index).zip(types);
+        let bindings = bound.map(|(place, (dtype, _))| {
+            *known.entry(place).or_insert_with(|| {
+                // Indices of zero are there in any case.
+                let fill = if dtype.is_float() { ORDINARY } else { 0 };
+                buffers.push((place.2, fill));
+                buffers.len() - 1
+            })
+        });
+        let bindings = bindings.collect();
+        let words = steps.items[index].words.iter().map(|word| match word {
+            WordValue::Bits(bits) => Some(*bits),
+            WordValue::Size(size) => size.max().map(|size| size as u64),
+            WordValue::Scalar(scalar) => Some(scalar.bits()),
+        });
+        Some(Self(Arc::new(Parts {
+            program: program.clone(),
+            words: words.collect::<Option<_>>()?,
+            buffers,
+            bindings,
+        })))
+    }
+
+    /// Memory for it, that is filled.
+    pub(super) fn scratch(&self, stream: &Stream) -> Scratch {
+        let buffer = |(bytes, fill): &(u64, u8)| {
+            let buffer = stream.empty::<u8>(*bytes as usize)?;
+            stream.fill(&buffer, *fill)?;
+            Ok(buffer)
+        };
+        let buffers: Result<Vec<_>, Error> = self.0.buffers.iter().map(buffer).collect();
+        let made = buffers.map(|buffers| {
+            let stream = stream.clone();
+            Arc::new(Memories { stream, buffers })
+        });
+        Scratch(made.map_err(Failure::new))
+    }
+
+    /// Launches it, cut up so. It is compiled at the first launch.
+    pub(super) fn run(
+        &self,
+        client: &ComputeClient,
+        blocking: Blocking,
+    ) -> impl Fn(Scratch) -> Result<(), Failure> + Send + Sync + 'static {
+        let (parts, client) = (self.0.clone(), client.clone());
+        let compiled: OnceLock<Result<KernelHandle, Failure>> = OnceLock::new();
+        move |Scratch(scratch)| {
+            let scratch = scratch?;
+            let compile = || {
+                let program = parts.program.clone();
+                let kernel = Kernel::from_program(name(&program), program);
+                let kernel = kernel.map_err(Failure::new)?.with(blocking);
+                client.kernel(kernel).map_err(Failure::new)
+            };
+            let kernel = compiled.get_or_init(compile).clone()?;
+            let accesses = kernel.kernel().signature().bindings();
+            let bindings: Vec<_> = parts
+                .bindings
+                .iter()
+                .zip(accesses)
+                .map(|(buffer, spec)| bind(&scratch.buffers[*buffer], spec.access))
+                .collect();
+            let launched =
+                scratch
+                    .stream
+                    .launch_words(&kernel, CubeCount::single(), &bindings, &parts.words);
+            launched.map_err(Failure::new)
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Programs cut up as a tuner finds best.
+
+use std::time::Duration;
+
+use millstream::graph::{
+    CompiledSchedule, DType, Graph, GraphCache, GraphTuner, LazyBuffer, Schedule, ScheduleError,
+};
+use millstream::tune::{Effort, Identity, Policy, Tuner};
+use millstream::{Handle, Stream};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::every_device;
+use crate::support::On;
+
+/// A tuner for tests: what it finds does not matter.
+fn hasty() -> GraphTuner {
+    let effort = Effort::default()
+        .samples(3)
+        .budget(Duration::from_micros(1));
+    GraphTuner::with(Tuner::with_effort(effort))
+}
+
+const ROWS: usize = 70;
+const INNER: usize = 40;
+const COLUMNS: usize = 96;
+
+/// A product with an epilogue, rows that are reduced, and a pass over elements.
+struct Model {
+    inputs: [LazyBuffer; 2],
+    schedule: Schedule,
+}
+
+impl Model {
+    fn new() -> Self {
+        let graph = Graph::new();
+        let a = graph.input("a", DType::F32, [ROWS, INNER]);
+        let b = graph.input("b", DType::F32, [INNER, COLUMNS]);
+        let product = a.matmul(&b).relu();
+        let parts = product.softmax(-1);
+        let roots = [&parts.sum(0), &parts];
+        Self {
+            schedule: Schedule::create(&roots).unwrap(),
+            inputs: [a, b],
+        }
+    }
+
+    fn run(&self, compiled: &CompiledSchedule, stream: &Stream) -> Vec<f32> {
+        let number = |index: usize| ((index * 37) % 101) as f32 / 50.0 - 1.0;
+        let data = |len: usize| (0..len).map(number).collect::<Vec<f32>>();
+        let [a, b] = [ROWS * INNER, INNER * COLUMNS].map(data);
+        let [a, b]: [Handle<f32>; 2] = [a, b].map(|data| stream.create(&data).unwrap());
+        let run = compiled.run().input(&self.inputs[0], &a);
+        let out = run.input(&self.inputs[1], &b).submit(stream).unwrap();
+        let outs = [&out[0], &out[1]];
+        let read = outs.map(|out| out.read::<f32>(stream).unwrap().wait().unwrap());
+        read.concat()
+    }
+}
+
+/// I2: of what is tuned the results are those of what is not; every way to cut a program up was run.
+#[apply(every_device)]
+fn what_is_tuned_computes_the_same(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let model = Model::new();
+    let usual = model.schedule.compile(&client).unwrap();
+    let expected = model.run(&usual, &client.stream());
+
+    let cache = GraphCache::default().tuned_by(hasty());
+    let tuned = model.schedule.compile_with_cache(&client, &cache).unwrap();
+    let found = model.run(&tuned, &client.stream());
+    for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        let near = (found - expected).abs() <= 1e-5 * expected.abs().max(1.0);
+        assert!(near, "element {index} is {found}, and usually {expected}");
+    }
+    let known = model.schedule.tune(&client, &cache).unwrap();
+    assert!(known.iter().any(|item| item.kernel.contains("matmul")));
+    for item in &known {
+        let candidates = &item.outcome.candidates;
+        assert!(candidates.len() > 1, "{item}");
+        for candidate in candidates {
+            assert!(candidate.result.is_ok(), "{item}: {candidate:?}");
+        }
+        assert!(item.gain().is_some());
+    }
+}
+
+/// I8: where nobody is to wait, nothing is measured; it is where that is asked for.
+#[apply(every_device)]
+fn nobody_waits_for_a_tuning_who_does_not_want_to(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let model = Model::new();
+    let tuner = hasty().policy(Policy::UseDefault);
+    let known = tuner.tuner().clone();
+    let cache = GraphCache::default().tuned_by(tuner);
+    let identity = Identity {
+        device: "any".into(),
+        version: "1".into(),
+    };
+    let nothing = known.export(&identity);
+    model.schedule.compile_with_cache(&client, &cache).unwrap();
+    assert_eq!(known.export(&identity), nothing);
+
+    let items = model.schedule.tune(&client, &cache).unwrap();
+    let bundle = known.export(&identity);
+    assert_ne!(bundle, nothing);
+    // What was tuned is known: nothing is measured again.
+    let again = model.schedule.tune(&client, &cache).unwrap();
+    let ways = |items: &[millstream::graph::TunedItem]| {
+        let ways = items.iter().map(|item| item.blocking);
+        ways.collect::<Vec<_>>()
+    };
+    assert_eq!(ways(&again), ways(&items));
+    assert_eq!(known.export(&identity), bundle);
+
+    // Shipped, it is known elsewhere, where nothing is ever measured.
+    let frozen = hasty().policy(Policy::Frozen);
+    frozen.tuner().import(&bundle, &identity).unwrap();
+    let cache = GraphCache::default().tuned_by(frozen);
+    let compiled = model.schedule.compile_with_cache(&client, &cache).unwrap();
+    assert!(!model.run(&compiled, &client.stream()).is_empty());
+}
+
+#[apply(every_device)]
+fn what_was_not_tuned_is_an_error_where_tuning_is_frozen(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let model = Model::new();
+    let cache = GraphCache::default().tuned_by(hasty().policy(Policy::Frozen));
+    let refused = model.schedule.compile_with_cache(&client, &cache);
+    let error = refused.err().unwrap();
+    assert!(matches!(error, ScheduleError::Tuning(_)), "{error}");
+    assert!(error.to_string().contains("tune it before"), "{error}");
+    let refused = model.schedule.tune(&client, &GraphCache::default());
+    assert!(matches!(refused, Err(ScheduleError::NoTuner)));
+}
+
+/// I5, I7: a program that there is no room to try runs as usual, and is tried where there is.
+#[apply(every_device)]
+fn without_room_to_try_a_program_it_runs_as_usual(on: On) {
+    let rig = on.open();
+    let model = Model::new();
+    let poor = rig.device.client_builder().hard_limit(1).build();
+    let cache = GraphCache::default().tuned_by(hasty());
+    assert!(model.schedule.tune(&poor, &cache).unwrap().is_empty());
+    assert!(model.schedule.compile_with_cache(&poor, &cache).is_ok());
+    let rich = rig.client();
+    assert!(!model.schedule.tune(&rich, &cache).unwrap().is_empty());
+}
