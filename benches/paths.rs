@@ -13,7 +13,7 @@ use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use millstream::{
     ComputeClient, Cpu, CubeCount, Device, Handle, Kernel, KernelHandle, RecordedWord, Recording,
-    Stream, TraceSpan, read, timeline, update, write,
+    Stream, TraceSpan, TraceWait, read, timeline, update, write,
 };
 
 fn main() {
@@ -218,6 +218,16 @@ fn write_a_timeline_of_a_million_spans(bencher: Bencher) {
             queue: index as u32 % 4,
             start_ns: 5_000_000_000 + index * 1_777,
             end_ns: 5_000_001_234 + index * 1_777,
+            client: index as u32 % 8,
+            cursor: index / 4,
+            // One in sixteen.
+            waits: match index % 16 == 15 {
+                true => vec![TraceWait {
+                    queue: (index as u32 + 3) % 4,
+                    cursor: index / 4 - 1,
+                }],
+                false => Vec::new(),
+            },
         })
         .collect();
     bencher

@@ -61,7 +61,7 @@ pub use millstream_core::profile::{
 pub use millstream_core::properties::{DeviceProperties, Feature};
 pub use millstream_core::recording::RecordedWord;
 pub use millstream_core::report::{
-    ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan,
+    ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan, TraceWait,
 };
 pub use millstream_core::stream::Priority;
 pub use millstream_core::threads::{Spawner, ThreadBody, ThreadRole};

@@ -1,8 +1,9 @@
 //! Timelines as files: what [`Device::trace`](crate::Device::trace) tells, in the trace event format, which
 //! [Perfetto](https://ui.perfetto.dev), `chrome://tracing` and others show, and `millstream timeline FILE` sums up.
 //!
-//! Each span is there twice: on the lane of its queue, which is what the device did, and on the lane of its stream,
-//! which is whose work it was. The file is written as the spans come: nothing is gathered but the numbers of lanes.
+//! Each span is there twice: on the lane of its queue, which is what the device did, and on the lane of its stream, among those of
+//! its client, which is whose work it was. An arrow leads from a task to each task of another queue that waited for it. The file is
+//! written as the spans come: nothing is gathered but the numbers of lanes, and where each span ended.
 //!
 //! ```
 //! use millstream::{Cpu, Device, DeviceOptions, timeline};
@@ -24,20 +25,19 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io::{self, Write};
 
-use crate::TraceSpan;
+use crate::{TraceSpan, TraceWait};
 
 /// Bytes that are gathered before they are written: large enough that the calls do not count.
 const BUFFER: usize = 64 << 10;
 
-/// The process that the queues' lanes belong to. Viewers keep 0 for themselves.
+/// The process that the queues' lanes belong to, and the one before those of the clients. Viewers keep 0 for themselves.
 const QUEUES: u32 = 1;
-/// The process that the streams' lanes belong to.
-const STREAMS: u32 = 2;
 
 /// Writes a timeline: one JSON object in the trace event format, with times in microseconds that keep their nanoseconds.
 ///
-/// What is on the lane of a queue has the category `queue`, what is on that of a stream `stream`; each of both tells its
-/// queue and its stream. No particular order of spans is needed. `out` needs no buffer of its own.
+/// What is on the lane of a queue has the category `queue`, what is on that of a stream `stream`, and arrows have `wait`. Each span tells its
+/// client, stream and queue, its cursor there, and what it waited for as pairs of queue and cursor. No particular order of spans is needed,
+/// but that an arrow needs the span that is waited for before the one that waits. `out` needs no buffer of its own.
 ///
 /// # Errors
 /// Those of `out`: what it has been given by then is no whole file.
@@ -49,13 +49,13 @@ pub fn write<'a>(
         out,
         buffer: Vec::with_capacity(BUFFER + 1024),
         queues: HashMap::new(),
+        clients: HashMap::new(),
         streams: HashMap::new(),
+        arrows: 0,
     };
     file.buffer
         .extend_from_slice(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
     file.process(QUEUES, "queues: what the device ran");
-    file.buffer.extend_from_slice(b",\n");
-    file.process(STREAMS, "streams: whose work it was");
     for span in spans {
         file.span(span);
         if file.buffer.len() >= BUFFER {
@@ -71,9 +71,27 @@ pub fn write<'a>(
 struct File<W> {
     out: W,
     buffer: Vec<u8>,
-    /// The lane of each queue and stream that was met. A lane's number is not the stream's: viewers keep 32 bits of it.
-    queues: HashMap<u64, u64>,
-    streams: HashMap<u64, u64>,
+    queues: HashMap<u32, Queue>,
+    /// The process of each client that was met.
+    clients: HashMap<u32, u32>,
+    /// The lane of each stream that was met. A lane's number is not the stream's: viewers keep 32 bits of it.
+    streams: HashMap<u64, u32>,
+    /// Arrows so far: each has a number.
+    arrows: u64,
+}
+
+/// A queue that was met.
+struct Queue {
+    lane: u32,
+    /// The last nanosecond of each span, by cursor.
+    ends: Vec<(u64, u64)>,
+}
+
+/// Where a span is drawn.
+#[derive(Clone, Copy)]
+struct Lane {
+    process: u32,
+    lane: u32,
 }
 
 impl<W> File<W> {
@@ -85,16 +103,78 @@ impl<W> File<W> {
         self.buffer.extend_from_slice(line.as_bytes());
     }
 
-    fn span(&mut self, span: &TraceSpan) {
-        let queue = u64::from(span.queue);
-        let on_queue = lane(&mut self.buffer, &mut self.queues, QUEUES, "queue", queue);
-        let lanes = &mut self.streams;
-        let on_stream = lane(&mut self.buffer, lanes, STREAMS, "stream", span.stream);
-        self.event(span, "queue", QUEUES, on_queue);
-        self.event(span, "stream", STREAMS, on_stream);
+    /// Says what a lane is called, before the first span on it.
+    fn lane(&mut self, at: Lane, kind: &str, number: u64) {
+        let Lane { process, lane } = at;
+        let line = format!(
+            ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":{lane},\"args\":{{\"name\":\"{kind} {number}\"}}}},\n\
+             {{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":{lane},\"args\":{{\"sort_index\":{number}}}}}"
+        );
+        self.buffer.extend_from_slice(line.as_bytes());
     }
 
-    fn event(&mut self, span: &TraceSpan, category: &str, process: u32, lane: u64) {
+    fn span(&mut self, span: &TraceSpan) {
+        let (on_queue, on_stream) = (self.lane_of_queue(span), self.lane_of_stream(span));
+        self.event(span, "queue", on_queue);
+        self.event(span, "stream", on_stream);
+        for wait in &span.waits {
+            self.arrow(span, *wait, on_queue);
+        }
+        // A clock that went back makes an empty span, not one of centuries.
+        let end = span.end_ns.max(span.start_ns);
+        let last = (end.saturating_sub(1)).max(span.start_ns);
+        if let Some(queue) = self.queues.get_mut(&span.queue) {
+            let place = match queue.ends.last() {
+                Some((cursor, _)) if *cursor > span.cursor => queue
+                    .ends
+                    .partition_point(|(cursor, _)| *cursor < span.cursor),
+                _ => queue.ends.len(),
+            };
+            queue.ends.insert(place, (span.cursor, last));
+        }
+    }
+
+    fn lane_of_queue(&mut self, span: &TraceSpan) -> Lane {
+        let process = QUEUES;
+        if let Some(Queue { lane, .. }) = self.queues.get(&span.queue) {
+            let lane = *lane;
+            return Lane { process, lane };
+        }
+        let lane = self.queues.len() as u32 + 1;
+        let ends = Vec::new();
+        self.queues.insert(span.queue, Queue { lane, ends });
+        let at = Lane { process, lane };
+        self.lane(at, "queue", span.queue.into());
+        at
+    }
+
+    fn lane_of_stream(&mut self, span: &TraceSpan) -> Lane {
+        let met = self.clients.len() as u32;
+        let process = match self.clients.entry(span.client) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(place) => {
+                let process = *place.insert(QUEUES + 1 + met);
+                self.buffer.extend_from_slice(b",\n");
+                self.process(process, &format!("client {}", span.client));
+                process
+            }
+        };
+        let met = self.streams.len() as u32;
+        match self.streams.entry(span.stream) {
+            Entry::Occupied(known) => {
+                let lane = *known.get();
+                Lane { process, lane }
+            }
+            Entry::Vacant(place) => {
+                let lane = *place.insert(met + 1);
+                let at = Lane { process, lane };
+                self.lane(at, "stream", span.stream);
+                at
+            }
+        }
+    }
+
+    fn event(&mut self, span: &TraceSpan, category: &str, at: Lane) {
         let out = &mut self.buffer;
         out.extend_from_slice(b",\n{\"name\":\"");
         escaped(out, &span.name);
@@ -103,39 +183,66 @@ impl<W> File<W> {
         out.extend_from_slice(b"\",\"ph\":\"X\",\"ts\":");
         microseconds(out, span.start_ns);
         out.extend_from_slice(b",\"dur\":");
-        // A clock that went back makes an empty span, not one of centuries.
         microseconds(out, span.end_ns.saturating_sub(span.start_ns));
-        out.extend_from_slice(b",\"pid\":");
-        digits(out, process.into());
-        out.extend_from_slice(b",\"tid\":");
-        digits(out, lane);
-        out.extend_from_slice(b",\"args\":{\"queue\":");
-        digits(out, span.queue.into());
+        place(out, at);
+        out.extend_from_slice(b",\"args\":{\"client\":");
+        digits(out, span.client.into());
         out.extend_from_slice(b",\"stream\":");
         digits(out, span.stream);
+        out.extend_from_slice(b",\"queue\":");
+        digits(out, span.queue.into());
+        out.extend_from_slice(b",\"cursor\":");
+        digits(out, span.cursor);
+        if !span.waits.is_empty() {
+            out.extend_from_slice(b",\"waits\":[");
+            for (index, wait) in span.waits.iter().enumerate() {
+                out.extend_from_slice(if index == 0 { b"[" } else { b",[" });
+                digits(out, wait.queue.into());
+                out.push(b',');
+                digits(out, wait.cursor);
+                out.push(b']');
+            }
+            out.push(b']');
+        }
         out.extend_from_slice(b"}}");
+    }
+
+    /// From the end of the span that was waited for to the start of this one. Without that span there is none: it was told before, or it is gone.
+    fn arrow(&mut self, span: &TraceSpan, wait: TraceWait, to: Lane) {
+        let Some(queue) = self.queues.get(&wait.queue) else {
+            return;
+        };
+        let found = queue
+            .ends
+            .binary_search_by_key(&wait.cursor, |(cursor, _)| *cursor);
+        let Ok(index) = found else {
+            return;
+        };
+        let (process, lane) = (QUEUES, queue.lane);
+        let from = Lane { process, lane };
+        self.arrows += 1;
+        for (phase, ns, at) in [
+            (&b"s\""[..], queue.ends[index].1, from),
+            (b"f\",\"bp\":\"e\"", span.start_ns, to),
+        ] {
+            let out = &mut self.buffer;
+            out.extend_from_slice(b",\n{\"name\":\"wait\",\"cat\":\"wait\",\"ph\":\"");
+            out.extend_from_slice(phase);
+            out.extend_from_slice(b",\"id\":");
+            digits(out, self.arrows);
+            out.extend_from_slice(b",\"ts\":");
+            microseconds(out, ns);
+            place(out, at);
+            out.push(b'}');
+        }
     }
 }
 
-/// The lane of a queue or stream; at the first span of it, says its name.
-fn lane(
-    out: &mut Vec<u8>,
-    lanes: &mut HashMap<u64, u64>,
-    process: u32,
-    kind: &str,
-    number: u64,
-) -> u64 {
-    let next = lanes.len() as u64 + 1;
-    let place = match lanes.entry(number) {
-        Entry::Occupied(known) => return *known.get(),
-        Entry::Vacant(place) => place,
-    };
-    let line = format!(
-        ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":{next},\"args\":{{\"name\":\"{kind} {number}\"}}}},\n\
-         {{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":{next},\"args\":{{\"sort_index\":{number}}}}}"
-    );
-    out.extend_from_slice(line.as_bytes());
-    *place.insert(next)
+fn place(out: &mut Vec<u8>, at: Lane) {
+    out.extend_from_slice(b",\"pid\":");
+    digits(out, at.process.into());
+    out.extend_from_slice(b",\"tid\":");
+    digits(out, at.lane.into());
 }
 
 /// Nanoseconds as microseconds: `1234567` is `1234.567`, exactly.

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use millstream::{Cpu, Device, DeviceOptions, TraceSpan, timeline};
+use millstream::{
+    Cpu, CubeCount, Device, DeviceOptions, Kernel, TraceSpan, TraceWait, timeline, update,
+};
 use serde_json::Value;
 
 fn span(name: &str, stream: u64, queue: u32, start_ns: u64, end_ns: u64) -> TraceSpan {
@@ -14,6 +16,7 @@ fn span(name: &str, stream: u64, queue: u32, start_ns: u64, end_ns: u64) -> Trac
         queue,
         start_ns,
         end_ns,
+        ..TraceSpan::default()
     }
 }
 
@@ -35,31 +38,129 @@ fn on_queues(spans: &[TraceSpan]) -> Vec<Value> {
     events
 }
 
-/// What viewers read does not change unnoticed.
+/// What viewers read does not change unnoticed: lanes of queues, of streams by client, and an arrow.
 #[test]
 fn the_text_of_a_timeline_is_this() {
     let spans = [
-        span("luma", 7, 0, 1_000, 2_500),
-        span("copy", 7, 1, 2_001, 2_001),
+        TraceSpan {
+            client: 3,
+            cursor: 5,
+            ..span("luma", 7, 0, 1_000, 2_500)
+        },
+        TraceSpan {
+            client: 4,
+            cursor: 2,
+            waits: vec![TraceWait {
+                queue: 0,
+                cursor: 5,
+            }],
+            ..span("copy", 9, 1, 2_501, 2_501)
+        },
     ];
     let expected = r#"{"displayTimeUnit":"ns","traceEvents":[
 {"name":"process_name","ph":"M","ts":0,"pid":1,"tid":0,"args":{"name":"queues: what the device ran"}},
 {"name":"process_sort_index","ph":"M","ts":0,"pid":1,"tid":0,"args":{"sort_index":1}},
-{"name":"process_name","ph":"M","ts":0,"pid":2,"tid":0,"args":{"name":"streams: whose work it was"}},
-{"name":"process_sort_index","ph":"M","ts":0,"pid":2,"tid":0,"args":{"sort_index":2}},
 {"name":"thread_name","ph":"M","ts":0,"pid":1,"tid":1,"args":{"name":"queue 0"}},
 {"name":"thread_sort_index","ph":"M","ts":0,"pid":1,"tid":1,"args":{"sort_index":0}},
+{"name":"process_name","ph":"M","ts":0,"pid":2,"tid":0,"args":{"name":"client 3"}},
+{"name":"process_sort_index","ph":"M","ts":0,"pid":2,"tid":0,"args":{"sort_index":2}},
 {"name":"thread_name","ph":"M","ts":0,"pid":2,"tid":1,"args":{"name":"stream 7"}},
 {"name":"thread_sort_index","ph":"M","ts":0,"pid":2,"tid":1,"args":{"sort_index":7}},
-{"name":"luma","cat":"queue","ph":"X","ts":1,"dur":1.500,"pid":1,"tid":1,"args":{"queue":0,"stream":7}},
-{"name":"luma","cat":"stream","ph":"X","ts":1,"dur":1.500,"pid":2,"tid":1,"args":{"queue":0,"stream":7}},
+{"name":"luma","cat":"queue","ph":"X","ts":1,"dur":1.500,"pid":1,"tid":1,"args":{"client":3,"stream":7,"queue":0,"cursor":5}},
+{"name":"luma","cat":"stream","ph":"X","ts":1,"dur":1.500,"pid":2,"tid":1,"args":{"client":3,"stream":7,"queue":0,"cursor":5}},
 {"name":"thread_name","ph":"M","ts":0,"pid":1,"tid":2,"args":{"name":"queue 1"}},
 {"name":"thread_sort_index","ph":"M","ts":0,"pid":1,"tid":2,"args":{"sort_index":1}},
-{"name":"copy","cat":"queue","ph":"X","ts":2.001,"dur":0,"pid":1,"tid":2,"args":{"queue":1,"stream":7}},
-{"name":"copy","cat":"stream","ph":"X","ts":2.001,"dur":0,"pid":2,"tid":1,"args":{"queue":1,"stream":7}}
+{"name":"process_name","ph":"M","ts":0,"pid":3,"tid":0,"args":{"name":"client 4"}},
+{"name":"process_sort_index","ph":"M","ts":0,"pid":3,"tid":0,"args":{"sort_index":3}},
+{"name":"thread_name","ph":"M","ts":0,"pid":3,"tid":2,"args":{"name":"stream 9"}},
+{"name":"thread_sort_index","ph":"M","ts":0,"pid":3,"tid":2,"args":{"sort_index":9}},
+{"name":"copy","cat":"queue","ph":"X","ts":2.501,"dur":0,"pid":1,"tid":2,"args":{"client":4,"stream":9,"queue":1,"cursor":2,"waits":[[0,5]]}},
+{"name":"copy","cat":"stream","ph":"X","ts":2.501,"dur":0,"pid":3,"tid":2,"args":{"client":4,"stream":9,"queue":1,"cursor":2,"waits":[[0,5]]}},
+{"name":"wait","cat":"wait","ph":"s","id":1,"ts":2.499,"pid":1,"tid":1},
+{"name":"wait","cat":"wait","ph":"f","bp":"e","id":1,"ts":2.501,"pid":1,"tid":2}
 ]}
 "#;
     assert_eq!(text(&spans), expected);
+}
+
+/// An arrow begins in a span that is there, whichever came first in its queue.
+#[test]
+fn an_arrow_needs_the_span_that_was_waited_for() {
+    let wait = |cursor| vec![TraceWait { queue: 0, cursor }];
+    let at = |cursor, start_ns| TraceSpan {
+        cursor,
+        ..span("a", 1, 0, start_ns, start_ns + 10)
+    };
+    let waits = |cursor| TraceSpan {
+        waits: wait(cursor),
+        ..span("b", 2, 1, 500, 600)
+    };
+    let spans = [
+        at(7, 100),
+        at(5, 300),
+        at(6, 0),
+        waits(5),
+        waits(8),
+        waits(7),
+    ];
+    let starts: Vec<Value> = events(&spans)
+        .into_iter()
+        .filter(|event| event["ph"] == "s")
+        .map(|event| event["ts"].clone())
+        .collect();
+    assert_eq!(starts, [0.309, 0.109]);
+}
+
+/// A task of another queue that waits for one that still runs says for which; a task of the same queue waits for nothing.
+#[test]
+fn a_timeline_tells_whose_task_waited_for_which() {
+    let options = DeviceOptions::default().trace(1_000);
+    let device = Device::open_with(Cpu::default().queues(2), options).unwrap();
+    let (first, second) = (device.client().stream(), device.client().stream());
+    let (begun, begins) = std::sync::mpsc::channel();
+    let (go, goes) = std::sync::mpsc::channel::<()>();
+    let (begun, goes) = (std::sync::Mutex::new(begun), std::sync::Mutex::new(goes));
+    let client = device.client();
+    let slow = client
+        .kernel(
+            Kernel::new("slow")
+                .updates::<u32>("data")
+                .native(move |_, _| {
+                    begun.lock().unwrap().send(()).unwrap();
+                    goes.lock().unwrap().recv().unwrap();
+                }),
+        )
+        .unwrap();
+    let data = first.create(&[1_u32; 100]).unwrap();
+    first
+        .launch(&slow, CubeCount::single(), (update(&data),))
+        .unwrap();
+    first.flush().unwrap();
+    begins.recv().unwrap();
+    second.fill(&data, 2).unwrap();
+    second.flush().unwrap();
+    // Both were admitted and issued: what the device told of itself came after them.
+    device.stats().unwrap();
+    go.send(()).unwrap();
+    device.sync().wait().unwrap();
+
+    let spans = device.trace().unwrap();
+    let named = |name: &str| spans.iter().find(|span| &*span.name == name).unwrap();
+    let (slow, fill) = (named("slow"), named("fill"));
+    assert_ne!(slow.client, fill.client);
+    assert_ne!(slow.queue, fill.queue);
+    assert!(slow.waits.iter().all(|wait| wait.queue != fill.queue));
+    let (queue, cursor) = (slow.queue, slow.cursor);
+    assert_eq!(fill.waits, [TraceWait { queue, cursor }]);
+    let arrows = events(&spans);
+    let arrows = arrows.iter().filter(|event| event["ph"] == "f");
+    let to_fill = arrows.filter(|event| event["ts"] == fill.start_ns as f64 / 1e3);
+    assert_eq!(to_fill.count(), 1);
+    // Told once: what is told next waits for nothing.
+    second.fill(&data, 3).unwrap();
+    device.sync().wait().unwrap();
+    let later = device.trace().unwrap();
+    assert!(later.iter().all(|span| span.waits.is_empty()), "{later:?}");
 }
 
 #[test]
@@ -154,5 +255,5 @@ fn a_file_that_is_full_is_an_error() {
 
 #[test]
 fn no_span_is_a_timeline_too() {
-    assert_eq!(events(&[]).len(), 4);
+    assert_eq!(events(&[]).len(), 2);
 }

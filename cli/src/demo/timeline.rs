@@ -319,6 +319,7 @@ mod tests {
             queue,
             start_ns,
             end_ns,
+            ..TraceSpan::default()
         }
     }
 

@@ -9,7 +9,7 @@ use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 
-use millstream::{MAX_QUEUES, TraceSpan};
+use millstream::{MAX_QUEUES, TraceSpan, TraceWait};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 
@@ -65,10 +65,17 @@ struct Event {
     args: Option<Place>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Place {
     queue: Option<u32>,
     stream: Option<u64>,
+    // Files of before had neither of these.
+    #[serde(default)]
+    client: u32,
+    #[serde(default)]
+    cursor: u64,
+    #[serde(default)]
+    waits: Vec<(u32, u64)>,
 }
 
 struct Spans(Vec<TraceSpan>);
@@ -99,7 +106,7 @@ impl<'de> Visitor<'de> for Gather {
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut events: A) -> Result<Spans, A::Error> {
         while let Some(event) = events.next_element::<Event>()? {
             if event.ph == "X" && event.cat == "queue" {
-                let span = self.span(&event).map_err(Error::custom)?;
+                let span = self.span(event).map_err(Error::custom)?;
                 self.spans.push(span);
             }
         }
@@ -108,20 +115,21 @@ impl<'de> Visitor<'de> for Gather {
 }
 
 impl Gather {
-    fn span(&mut self, event: &Event) -> Result<TraceSpan, String> {
+    fn span(&mut self, event: Event) -> Result<TraceSpan, String> {
         if self.spans.len() == SPANS_MAX {
             return Err(format!("it has more than {SPANS_MAX} spans"));
         }
-        let (queue, stream) = match event.args {
-            Some(Place {
-                queue: Some(queue),
-                stream: Some(stream),
-            }) => (queue, stream),
-            _ => return Err("a span without its queue and stream".to_owned()),
+        let place = event.args.unwrap_or_default();
+        let (Some(queue), Some(stream)) = (place.queue, place.stream) else {
+            return Err("a span without its queue and stream".to_owned());
         };
-        if queue as usize >= MAX_QUEUES {
+        let waited_for = place.waits.iter().map(|(queue, _)| *queue);
+        let queues = waited_for.chain([queue]);
+        if let Some(queue) = queues.max().filter(|queue| *queue as usize >= MAX_QUEUES) {
             return Err(format!("queue {queue}: a device has at most {MAX_QUEUES}"));
         }
+        let waits = place.waits.into_iter();
+        let waits = waits.map(|(queue, cursor)| TraceWait { queue, cursor });
         let (start_ns, took_ns) = (nanoseconds(event.ts)?, nanoseconds(event.dur)?);
         let total = self.total_ns.checked_add(took_ns);
         self.total_ns = total.ok_or("spans of more than five hundred years")?;
@@ -135,10 +143,13 @@ impl Gather {
         };
         Ok(TraceSpan {
             name,
+            client: place.client,
             stream,
             queue,
+            cursor: place.cursor,
             start_ns,
             end_ns: start_ns + took_ns,
+            waits: waits.collect(),
         })
     }
 }

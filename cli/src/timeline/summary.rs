@@ -4,7 +4,7 @@
 //! end is gaps. So what a queue was busy and its gaps are the timeline's length.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use millstream::TraceSpan;
 use serde::Serialize;
@@ -16,6 +16,9 @@ const GAPS_MAX: usize = 3;
 pub(super) struct Summary {
     pub(super) spans: usize,
     pub(super) streams: usize,
+    pub(super) clients: usize,
+    /// How often a queue was told to wait for another.
+    pub(super) waits: usize,
     /// From the first start to the last end.
     pub(super) length_ns: u64,
     pub(super) queues: Vec<Queue>,
@@ -64,16 +67,21 @@ impl Summary {
             let took_ns = span.end_ns - span.start_ns;
             kernels.entry(&span.name).or_default().push(took_ns);
         }
-        let mut streams: Vec<u64> = spans.iter().map(|span| span.stream).collect();
-        streams.sort_unstable();
-        streams.dedup();
+        let different = |numbers: &mut dyn Iterator<Item = u64>| {
+            let all: BTreeSet<u64> = numbers.collect();
+            all.len()
+        };
+        let streams = different(&mut spans.iter().map(|span| span.stream));
+        let clients = different(&mut spans.iter().map(|span| span.client.into()));
         let length_ns = end_ns - start_ns;
         let mut kernels: Vec<Kernel> = kernels.into_iter().map(Kernel::of).collect();
         kernels.sort_by_key(|kernel| Reverse(kernel.total_ns));
         let queue = |(queue, times)| Queue::of(queue, times, length_ns);
         Self {
             spans: spans.len(),
-            streams: streams.len(),
+            streams,
+            clients,
+            waits: spans.iter().map(|span| span.waits.len()).sum(),
             length_ns,
             queues: queues.into_iter().map(queue).collect(),
             kernels,
@@ -135,6 +143,7 @@ mod tests {
             queue,
             start_ns,
             end_ns,
+            ..TraceSpan::default()
         }
     }
 

@@ -14,12 +14,14 @@ const KERNELS_MAX: usize = 40;
 pub(super) fn render(report: &Report) -> String {
     let summary = &report.summary;
     let mut text = format!(
-        "{}: {} on {}, of {}, in {}\n\n",
+        "{}: {} on {}, of {} of {}, in {}; {} between queues\n\n",
         report.file.display(),
         counted(summary.spans, "span"),
         counted(summary.queues.len(), "queue"),
         counted(summary.streams, "stream"),
+        counted(summary.clients, "client"),
         duration(summary.length_ns),
+        counted(summary.waits, "wait"),
     );
     let mut queues = table(["queue", "spans", "busy", "%", "longest gaps"]);
     queues.add_rows(summary.queues.iter().map(queue));

@@ -166,18 +166,33 @@ impl ClientMemory {
 }
 
 /// One task on the timeline, in nanoseconds since the device was opened.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TraceSpan {
     /// The kernel's name, or what the task did.
     pub name: Arc<str>,
+    /// The number of the stream's client.
+    pub client: u32,
     /// The stream's number.
     pub stream: u64,
     /// The queue.
     pub queue: u32,
+    /// Its place in the queue: later tasks have greater ones.
+    pub cursor: u64,
     /// When it started.
     pub start_ns: u64,
     /// When it ended.
     pub end_ns: u64,
+    /// The tasks of other queues that the device was told to wait for before it. What needed no wait is not among them.
+    pub waits: Vec<TraceWait>,
+}
+
+/// A task that another one waited for, by its place.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TraceWait {
+    /// Its queue.
+    pub queue: u32,
+    /// Its place in the queue.
+    pub cursor: u64,
 }
 
 /// What was left when a device was closed.

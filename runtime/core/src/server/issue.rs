@@ -124,6 +124,7 @@ impl<B: Backend> Server<B> {
                     let state = &mut self.queues[queue.index()];
                     state.clock.wait(place.cursor, *point, clock);
                     self.counters.waits_issued += 1;
+                    self.note_wait(place, *point);
                 }
                 // Going on without the wait would be going on without the order (I2).
                 Err(refused) => self.loss.notice(&mut self.backend, &refused.to_string()),

@@ -72,6 +72,7 @@ use crate::stream::queue::QueueState;
 
 use links::Links;
 use loss::Loss;
+use noted::Noted;
 use objects::{PreparedKernel, StoredRecording};
 use profiles::Profiles;
 
@@ -169,7 +170,9 @@ pub struct Server<B: Backend> {
     streams_made: u64,
     /// Does anybody want to know whose task is where: the timeline, or a profile?
     notes_tasks: bool,
-    trace: VecDeque<(Point, u64, Arc<str>)>,
+    trace: VecDeque<Noted>,
+    /// Which tasks waited for which, for the timeline.
+    traced_waits: VecDeque<(Point, Point)>,
     profiles: Profiles,
     /// Tasks that a queue has in flight while no spans are recorded for profiles.
     in_flight_max: usize,
@@ -245,6 +248,7 @@ impl<B: Backend> Server<B> {
             notes_tasks,
             in_flight_max,
             trace: VecDeque::new(),
+            traced_waits: VecDeque::new(),
             profiles: Profiles::new(queue_count),
             names: OpNames {
                 copy_in: "copy in".into(),

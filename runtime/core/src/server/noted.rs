@@ -1,16 +1,24 @@
 //! Whose task is where: what the timeline and profiles need to know of a task beside its times.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::backend::Backend;
-use crate::id::Point;
+use crate::id::{ClientId, Point, QueueId};
 use crate::message::{Op, Task};
 use crate::recording::RecordedOp;
-use crate::report::TraceSpan;
+use crate::report::{TraceSpan, TraceWait};
 
 use super::Server;
 use super::profiles::Tokens;
+
+/// A task that the timeline is to tell of, once the backend says when it ran.
+pub(super) struct Noted {
+    point: Point,
+    client: ClientId,
+    stream: u64,
+    name: Arc<str>,
+}
 
 impl<B: Backend> Server<B> {
     /// Remembers whose task is to be at `point`. While nobody wants to know, this is one load and one branch.
@@ -51,7 +59,8 @@ impl<B: Backend> Server<B> {
         if !traced && tokens.is_empty() {
             return;
         }
-        let number = self.streams[stream as usize].number;
+        let actor = &self.streams[stream as usize];
+        let (number, client) = (actor.number, actor.client);
         let own_name = self.name_of(task);
         // Those of one answer or replay have cursors that follow each other.
         for index in 0..tasks {
@@ -64,7 +73,13 @@ impl<B: Backend> Server<B> {
                 self.profiles.note(here, &name, &tokens);
             }
             if traced {
-                self.remember(here, number, name);
+                let stream = number;
+                self.remember(Noted {
+                    point: here,
+                    client,
+                    stream,
+                    name,
+                });
             }
         }
     }
@@ -79,20 +94,30 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    fn remember(&mut self, point: Point, stream: u64, name: Arc<str>) {
-        if self.trace.len() == self.options.trace_capacity {
-            self.trace.pop_front();
+    fn remember(&mut self, task: Noted) {
+        push_bounded(&mut self.trace, task, self.options.trace_capacity);
+    }
+
+    /// Remembers that the task that is to be at `place` waits for another.
+    #[inline]
+    pub(super) fn note_wait(&mut self, place: Point, waited_for: Point) {
+        let capacity = self.options.trace_capacity;
+        if capacity > 0 {
+            push_bounded(&mut self.traced_waits, (place, waited_for), capacity);
         }
-        self.trace.push_back((point, stream, name));
     }
 
     /// The backend's spans with the names and streams that the server remembers.
     pub(super) fn take_trace(&mut self) -> Vec<TraceSpan> {
-        let mut known: HashMap<Point, (u64, Arc<str>)> = self
-            .trace
-            .drain(..)
-            .map(|(point, stream, name)| (point, (stream, name)))
-            .collect();
+        let drained = self.trace.drain(..);
+        let mut known: HashMap<Point, Noted> = drained.map(|task| (task.point, task)).collect();
+        let mut waits: HashMap<Point, Vec<TraceWait>> = HashMap::new();
+        for (place, waited_for) in self.traced_waits.drain(..) {
+            waits.entry(place).or_default().push(TraceWait {
+                queue: u32::from(waited_for.queue.0),
+                cursor: waited_for.cursor,
+            });
+        }
         let mut spans: Vec<TraceSpan> = Vec::new();
         let mut taken = match self.profiles.records {
             // They go by way of the profiles, which want them, too.
@@ -104,24 +129,38 @@ impl<B: Backend> Server<B> {
         };
         taken.append(&mut self.profiles.for_timeline);
         for span in taken {
-            if let Some((stream, name)) = known.remove(&span.point) {
-                let queue = u32::from(span.point.queue.0);
+            if let Some(task) = known.remove(&span.point) {
                 spans.push(TraceSpan {
-                    name,
-                    stream,
-                    queue,
+                    name: task.name,
+                    client: task.client.0,
+                    stream: task.stream,
+                    queue: u32::from(span.point.queue.0),
+                    cursor: span.point.cursor,
                     start_ns: span.start_ns,
                     end_ns: span.end_ns,
+                    waits: waits.remove(&span.point).unwrap_or_default(),
                 });
             }
         }
         // What has not run yet is told the next time.
-        self.trace.extend(
-            known
-                .into_iter()
-                .map(|(point, (stream, name))| (point, stream, name)),
-        );
+        let later = waits
+            .into_iter()
+            .filter(|(place, _)| known.contains_key(place));
+        for (place, waited_for) in later {
+            let point = |wait: TraceWait| Point::new(QueueId(wait.queue as u8), wait.cursor);
+            let waited_for = waited_for.into_iter().map(|wait| (place, point(wait)));
+            self.traced_waits.extend(waited_for);
+        }
+        self.trace.extend(known.into_values());
         spans.sort_by_key(|span| (span.start_ns, span.queue));
         spans
     }
+}
+
+/// Puts a value into a ring: without room, the oldest gives way.
+fn push_bounded<T>(ring: &mut VecDeque<T>, value: T, capacity: usize) {
+    if ring.len() == capacity {
+        ring.pop_front();
+    }
+    ring.push_back(value);
 }
