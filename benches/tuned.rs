@@ -9,6 +9,7 @@
     reason = "a bench has no users, and says what it expects by unwrapping"
 )]
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use millstream::graph::{
@@ -69,11 +70,13 @@ impl Row {
     }
 
     fn measure(&self, client: &ComputeClient, stream: &Stream) {
-        let schedule = Schedule::create_one(&self.root).unwrap();
-        let cache = GraphCache::default().tuned_by(GraphTuner::new());
-        let known = schedule.tune(client, &cache).unwrap();
-        let usual = schedule.compile(client).unwrap();
-        let tuned = schedule.compile_with_cache(client, &cache).unwrap();
+        let usual = Schedule::create_one(&self.root).unwrap();
+        let cache = Arc::new(GraphCache::default().tuned_by(GraphTuner::new()));
+        let tuned = Schedule::create_tuned(&[&self.root], client, &cache).unwrap();
+        let known = tuned.tune(client, &cache).unwrap();
+        let items = [&usual, &tuned].map(|schedule| schedule.items().len());
+        let usual = usual.compile(client).unwrap();
+        let tuned = tuned.compile_with_cache(client, &cache).unwrap();
         let mut samples = [Vec::new(), Vec::new()];
         for _ in 0..ROUNDS {
             for (samples, compiled) in samples.iter_mut().zip([&usual, &tuned]) {
@@ -92,6 +95,9 @@ impl Row {
             ms(usual),
             ms(tuned)
         );
+        if items[0] != items[1] {
+            println!("    {} items, and usually {}", items[1], items[0]);
+        }
         for item in known {
             println!("    {item}");
         }
@@ -152,6 +158,12 @@ fn main() {
     });
     rows.row("sum of columns, 100000 x 24", [&[100_000, 24]], |[x]| {
         x.sum(0)
+    });
+    rows.row("mean of columns, 20000 x 100", [&[20_000, 100]], |[x]| {
+        x.mean(0)
+    });
+    rows.row("greatest of columns, 50000 x 64", [&[50_000, 64]], |[x]| {
+        x.max(0)
     });
     rows.row("sum of short rows, 400000 x 6", [&[400_000, 6]], |[x]| {
         x.sum(1)

@@ -1,5 +1,6 @@
 //! Programs cut up as a tuner finds best.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use millstream::graph::{
@@ -148,4 +149,48 @@ fn without_room_to_try_a_program_it_runs_as_usual(on: On) {
     assert!(model.schedule.compile_with_cache(&poor, &cache).is_ok());
     let rich = rig.client();
     assert!(!model.schedule.tune(&rich, &cache).unwrap().is_empty());
+}
+
+/// I2: wherever a tuner has rows cut, sums are those of whole rows; what was found is found again, and nobody waits who does not want to.
+#[apply(every_device)]
+fn rows_that_are_cut_by_a_tuner_come_to_the_same(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let (long, columns) = (3000_u64, 24_usize);
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [long as usize, columns]);
+    // Stored into, on trial and here.
+    let total = graph.input("total", DType::F32, [1, columns]);
+    let root = total.set(&(&total + &x.sum(0)));
+
+    let tuner = hasty();
+    let known = tuner.tuner().clone();
+    let cache = Arc::new(GraphCache::default().tuned_by(tuner));
+    let schedule = Schedule::create_tuned(&[&root], &client, &cache).unwrap();
+    let again = Schedule::create_tuned(&[&root], &client, &cache).unwrap();
+    assert_eq!(schedule.items().len(), again.items().len());
+    let data: Vec<f32> = (0..long as usize * columns)
+        .map(|i| (i % 7) as f32)
+        .collect();
+    let input = stream.create(&data).unwrap();
+    let sums = stream.create(&vec![1.0_f32; columns]).unwrap();
+    let compiled = schedule.compile_with_cache(&client, &cache).unwrap();
+    let run = compiled.run().input(&x, &input).input(&total, &sums);
+    run.submit(&stream).unwrap();
+    let column = |column: usize| data.iter().skip(column).step_by(columns).sum::<f32>() + 1.0;
+    let expected: Vec<f32> = (0..columns).map(column).collect();
+    assert_eq!(stream.read(&sums).wait().unwrap(), expected);
+
+    let identity = Identity {
+        device: "any".into(),
+        version: "1".into(),
+    };
+    let bundle = String::from_utf8(known.export(&identity)).unwrap();
+    assert!(bundle.contains("schedule: usual, short"), "{bundle}");
+    let unknown = Arc::new(GraphCache::default().tuned_by(hasty().policy(Policy::Frozen)));
+    let refused = Schedule::create_tuned(&[&root], &client, &unknown);
+    assert!(matches!(refused, Err(ScheduleError::Tuning(_))));
+    let bare = Arc::new(GraphCache::default());
+    let refused = Schedule::create_tuned(&[&root], &client, &bare);
+    assert!(matches!(refused, Err(ScheduleError::NoTuner)));
 }

@@ -125,6 +125,7 @@ fn assert_alike(what: &str, (dtype, exact): (DType, bool), given: &[u8], expecte
 #[case::gather(nests::gather(20, 12))]
 #[case::scatter(nests::scatter(12, 30))]
 #[case::columns(nests::columns(36, 50))]
+#[case::totals(nests::totals(9, 40))]
 #[case::counted(nests::counted(2, 5, [3, 7]))]
 #[case::nothing_of_a_row(nests::counted(2, 3, [0, 5]))]
 #[case::no_rows(nests::counted(0, 3, [2, 5]))]

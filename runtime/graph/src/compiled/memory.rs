@@ -274,6 +274,15 @@ impl Memory {
         inputs.chain(outputs).chain(arena).collect()
     }
 
+    /// The node of each input that no preparation makes, and its bytes.
+    #[cfg(feature = "tune")]
+    pub(crate) fn input_nodes(&self) -> impl Iterator<Item = (NodeId, u64)> {
+        self.inputs.iter().filter_map(|input| match input.source {
+            Source::Node(node) => Some((node, input.bytes)),
+            Source::Prepared(_) => None,
+        })
+    }
+
     /// The input that is this buffer of the graph.
     pub(crate) fn input(&self, of: &LazyBuffer) -> Option<usize> {
         let id = self.named.number(of)?;

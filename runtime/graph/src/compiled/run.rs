@@ -1,5 +1,7 @@
 //! One run of a compiled schedule: what is bound, and what comes out.
 
+#[cfg(feature = "tune")]
+use std::collections::HashMap;
 use std::sync::PoisonError;
 
 use millstream_core::client::{Pending, Stream};
@@ -9,10 +11,14 @@ use millstream_core::handle::Handle;
 use millstream_ir::DType;
 use smallvec::SmallVec;
 
+#[cfg(feature = "tune")]
+use crate::compiled::memory::Source;
 use crate::compiled::memory::{Input, Place};
 use crate::compiled::{CompiledSchedule, Slot};
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
+#[cfg(feature = "tune")]
+use crate::lazy::node::NodeId;
 use crate::lazy::scalar::Scalar;
 use crate::literal::Literal;
 use crate::schedule::hold::Hold;
@@ -150,6 +156,34 @@ impl Run<'_> {
                 name: format!("root {root}"),
             }),
         }
+    }
+
+    /// Every length is the greatest that it can be.
+    #[cfg(feature = "tune")]
+    pub(crate) fn at_greatest(mut self) -> Self {
+        let names = &self.compiled.names;
+        let of_slots = names.slots.0.iter().filter_map(|slot| match slot {
+            Slot::Size(size) => Some(size),
+            Slot::Scalar(_) => None,
+        });
+        let of_roots = names.memory.roots.iter().flat_map(|root| root.shape.iter());
+        let symbols = of_slots.chain(of_roots).flat_map(Size::symbols);
+        self.lengths = symbols
+            .map(|symbol| (symbol.clone(), symbol.max()))
+            .collect();
+        self
+    }
+
+    /// Takes these buffers in the place of the graph's.
+    #[cfg(feature = "tune")]
+    pub(crate) fn with_inputs(mut self, buffers: &HashMap<NodeId, Handle<u8>>) -> Self {
+        let inputs = self.compiled.names.memory.inputs.iter();
+        for (input, bound) in inputs.zip(&mut self.inputs) {
+            if let Source::Node(node) = input.source {
+                *bound = buffers.get(&node).cloned();
+            }
+        }
+        self
     }
 
     pub(super) fn refuse(mut self, error: ScheduleError) -> Self {

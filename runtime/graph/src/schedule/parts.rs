@@ -30,6 +30,7 @@ const EACH_UP_TO: i64 = 16;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parts {
+    few: i64,
     long: i64,
     least: i64,
     most: i64,
@@ -38,6 +39,7 @@ pub struct Parts {
 impl Default for Parts {
     fn default() -> Self {
         Self {
+            few: FEW_ROWS - 1,
             long: LONG_ROW,
             least: LEAST_PART,
             most: MOST_PARTS,
@@ -52,6 +54,13 @@ impl Parts {
             long: i64::MAX,
             ..Self::default()
         }
+    }
+
+    /// Up to so many rows are cut, if they are long.
+    #[must_use]
+    pub fn of_up_to(mut self, rows: u32) -> Self {
+        self.few = rows.into();
+        self
     }
 
     /// Rows of more elements than this are cut.
@@ -129,7 +138,7 @@ impl Parts {
     pub(crate) fn shares(&self, rows: i64, axes: &[i64]) -> Option<Vec<Share>> {
         let mut row = axes.iter();
         let row = row.try_fold(1_i64, |row, axis| row.checked_mul(*axis))?;
-        if !(1..FEW_ROWS).contains(&rows) || row <= self.long {
+        if !(1..=self.few).contains(&rows) || row <= self.long {
             return None;
         }
         let mut wanted = (self.most / rows).min(row / self.least);
@@ -223,6 +232,8 @@ mod tests {
         assert_eq!(Parts::default().shares(0, &[1 << 24]), None);
         assert_eq!(Parts::default().shares(1, &[]), None);
         assert_eq!(Parts::never().shares(1, &[1 << 40]), None);
+        let more = Parts::default().of_up_to(FEW_ROWS as u32);
+        assert!(more.shares(FEW_ROWS, &[1 << 24]).is_some());
         assert_eq!(Parts::default().at_most(0).shares(1, &[1 << 24]), None);
     }
 

@@ -1,5 +1,6 @@
 //! Programs cut up as is the fastest for their lengths: asked of a tuner where schedules are compiled.
 
+mod parts;
 mod trial;
 
 use std::collections::HashMap;
@@ -8,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use millstream_core::client::ComputeClient;
+use millstream_core::client::{ComputeClient, Stream};
 use millstream_ir::{Blocking, Program};
 use millstream_tune::{
     Effort, Fastest, Outcome, Policy, StreamClock, Tunable, TunableSet, TuneError, Tuner,
@@ -166,6 +167,26 @@ impl GraphTuner {
         items.map(blocking).collect()
     }
 
+    /// The index of the candidate that is to be used: the first, which is the usual way, where none can be tried.
+    fn choose<I: Clone>(
+        &self,
+        set: &TunableSet<ProgramKey, I, ()>,
+        key: &ProgramKey,
+        inputs: &I,
+        stream: &Stream,
+        policy: Policy,
+    ) -> Result<usize, ScheduleError> {
+        let mut clock = StreamClock::new(stream);
+        match self.tuner.choose(set, key, inputs, &mut clock, policy) {
+            Ok(choice) => Ok(choice.index),
+            Err(why @ TuneError::Frozen { .. }) => Err(ScheduleError::Tuning(why.to_string())),
+            Err(why) => {
+                tracing::warn!(target: "millstream::tune", %why, "it is done as usual");
+                Ok(0)
+            }
+        }
+    }
+
     fn number(&self, program: &Arc<Program>) -> u64 {
         // Nothing is half done where somebody panics.
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -232,10 +253,9 @@ impl Asked {
             return Ok(of(index));
         }
         let stream = client.stream();
-        let mut clock = StreamClock::new(&stream);
-        let scratch = self.trial.clone();
+        let (trial, scratch) = (self.trial.clone(), stream.clone());
         let mut set = TunableSet::new("graph", move |_: &ProgramKey, _: &Scratch| {
-            scratch.scratch(&stream)
+            trial.scratch(&scratch)
         });
         for blocking in &self.ways {
             let run = self.trial.run(client, *blocking);
@@ -243,17 +263,7 @@ impl Asked {
         }
         // What candidates run on is made where they run, and nowhere else.
         let none = Scratch::none();
-        match tuner
-            .tuner
-            .choose(&set, &self.key, &none, &mut clock, policy)
-        {
-            Ok(choice) => Ok(of(choice.index)),
-            Err(why @ TuneError::Frozen { .. }) => Err(ScheduleError::Tuning(why.to_string())),
-            Err(why) => {
-                tracing::warn!(target: "millstream::tune", %why, "a program is cut up as usual");
-                Ok(Blocking::USUAL)
-            }
-        }
+        Ok(of(tuner.choose(&set, &self.key, &none, &stream, policy)?))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::schedule::Steps;
 use crate::schedule::item::WordValue;
 
 /// What a byte of a float is, so that it is an ordinary number in every type: 0.75 as `f32`.
-const ORDINARY: u8 = 0x3f;
+pub(super) const ORDINARY: u8 = 0x3f;
 
 /// A program, and what a launch of it takes.
 #[derive(Clone)]

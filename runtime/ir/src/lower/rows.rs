@@ -4,7 +4,7 @@ use super::emit::{Emit, Known};
 use super::passes::{Pass, Plan};
 use super::reduce::Accumulator;
 use super::{CUBE_THREADS, Kind, ROW_THREADS, ROWS_A_CUBE, THREADS};
-use crate::nest::{Nest, Word};
+use crate::nest::{AccessId, Nest, Op, Word};
 use crate::ssa::{Axis, Builder, Function, Position, Scope, SsaError, Val};
 use crate::{BinaryOp, DType};
 
@@ -90,6 +90,10 @@ impl<'k> Rows<'k, '_> {
                 self.after(pass, &outer, &mut known, &found, Some(team));
             }
             if !self.plan.stores.is_empty() {
+                // Threads of a row meet in what they reduce, which orders no memory: what is stored may still be read by another of them.
+                if team == Scope::Row && self.stores_what_rows_read() {
+                    k.barrier();
+                }
                 let first = k.thread().eq(0);
                 let stores = valid.map_or(first, |valid| first & valid);
                 k.when(stores, || self.stores(&outer, &known));
@@ -105,6 +109,18 @@ impl<'k> Rows<'k, '_> {
                 });
             }
         }
+    }
+
+    /// Is anything that is stored once a row in a buffer that is read as well?
+    fn stores_what_rows_read(&self) -> bool {
+        let nest = self.emit.nest;
+        let buffer = |access: AccessId| nest.accesses[usize::from(access)].buffer;
+        let reads = |wanted| {
+            let mut values = nest.values.iter();
+            values.any(|value| matches!(value.op, Op::Load(access) if buffer(access) == wanted))
+        };
+        let mut stores = self.plan.stores.iter();
+        stores.any(|store| reads(buffer(nest.stores[*store].access)))
     }
 
     /// What is made once a row before it is walked.

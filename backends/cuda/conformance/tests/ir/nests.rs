@@ -166,6 +166,18 @@ pub(crate) fn columns(columns: usize, len: usize) -> Case {
     )
 }
 
+/// Sums of rows, added to what was there: each row's place is read by all who walk it, and stored to by one of them.
+pub(crate) fn totals(rows: usize, len: usize) -> Case {
+    let text = "
+        nest outer 1 inner 1 words 3
+        buffer 0 f32 read  buffer 1 f32 update
+        access 0 = buffer 0 [w2 1]  access 1 = buffer 1 [1 0]
+        %0 f32 = load 0  %1 f32 = load 1  %2 f32 = mul %0 %1  %3 f32 = reduce sum %2  %4 f32 = add %1 %3
+        store outer 1 %4";
+    let words = [rows, len, len].map(|word| word as i64);
+    case(text, &words, &[rows * len, rows])
+}
+
 /// Integers over two inner axes, with a batch in front.
 pub(crate) fn counted(batch: usize, rows: usize, [a, b]: [usize; 2]) -> Case {
     let text = "

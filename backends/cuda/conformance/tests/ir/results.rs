@@ -67,6 +67,7 @@ fn rows_of_any_length_are_reduced(#[values(1, 2, 31, 32, 33, 64, 100)] len: usiz
 #[case::gather(nests::gather(20, 12))]
 #[case::scatter(nests::scatter(12, 30))]
 #[case::columns(nests::columns(36, 50))]
+#[case::totals(nests::totals(9, 40))]
 #[case::counted(nests::counted(2, 5, [3, 7]))]
 #[case::long(nests::counted(1, 3, [30, 50]))]
 #[case::nothing_of_a_row(nests::counted(2, 3, [0, 5]))]
