@@ -7,14 +7,20 @@
     reason = "a benchmark that cannot run has nothing to say"
 )]
 
+// As `millstream bench` measures them, which anybody can run who has the command line.
+#[path = "../cli/src/bench/rig.rs"]
+#[allow(dead_code, reason = "some paths are that command's alone")]
+mod rig;
+
 use std::time::Duration;
 
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
 use millstream::{
-    ComputeClient, Cpu, CubeCount, Device, Handle, Kernel, KernelHandle, RecordedWord, Recording,
-    Stream, TraceSpan, TraceWait, read, timeline, update, write,
+    Cpu, CubeCount, Device, Handle, Kernel, RecordedWord, TraceSpan, TraceWait, read, timeline,
+    write,
 };
+use rig::{RECORDED, Rig};
 
 fn main() {
     divan::main();
@@ -25,76 +31,26 @@ const MIB: usize = 1 << 20;
 
 /// Launches of all threads in one sample: enough that starting threads and the last sync do not matter.
 const LAUNCHES: usize = 10_000;
-/// Launches of one recording.
-const RECORDED: usize = 32;
 
-/// A device, and what is launched on it.
-struct Rig {
-    /// Closed when it is dropped.
-    _device: Device,
-    client: ComputeClient,
-    stream: Stream,
-    empty: KernelHandle,
-    touch: KernelHandle,
-    buffer: Handle<u32>,
-}
-
-impl Rig {
-    fn new() -> Self {
-        let device = Device::open(Cpu::default()).unwrap();
-        let client = device.client();
-        let empty = Kernel::new("empty").native(|_, _| {});
-        let touch = Kernel::new("touch")
-            .updates::<u32>("values")
-            .native(|_, _| {});
-        let stream = client.stream();
-        Self {
-            empty: client.kernel(empty).unwrap(),
-            touch: client.kernel(touch).unwrap(),
-            buffer: stream.create(&[0; 256]).unwrap(),
-            stream,
-            client,
-            _device: device,
-        }
-    }
-
-    fn recording(&self) -> Recording {
-        let launch_all = |r: &mut millstream::Recorder| {
-            for _ in 0..RECORDED {
-                r.launch(&self.touch, CubeCount::single(), (update(&self.buffer),))?;
-            }
-            Ok(())
-        };
-        self.stream.record(launch_all).unwrap()
-    }
+fn rig() -> Rig {
+    Rig::new(Device::open(Cpu::default()).unwrap()).unwrap()
 }
 
 /// Empty kernels from several threads, each on a stream of its own, until the device has run them all.
 #[divan::bench(args = [1, 2, 4, 8], sample_count = 100, sample_size = 1)]
 fn launch_from_threads(bencher: Bencher, threads: usize) {
-    let rig = Rig::new();
+    let rig = rig();
     let streams: Vec<_> = (0..threads).map(|_| rig.client.stream()).collect();
     let per_thread = LAUNCHES / threads;
     bencher
         .counter(ItemsCount::new(per_thread * threads))
-        .bench(|| {
-            std::thread::scope(|scope| {
-                for stream in &streams {
-                    scope.spawn(|| {
-                        for _ in 0..per_thread {
-                            stream.launch(&rig.empty, CubeCount::single(), ()).unwrap();
-                        }
-                        stream.sync().wait().unwrap();
-                    });
-                }
-            });
-        });
+        .bench(|| rig.launch_from_threads(&streams, LAUNCHES).unwrap());
 }
 
 /// Empty kernels from one thread, while so many profiles are open: what a task costs more is what a profile costs.
 #[divan::bench(args = [0, 1, 4], sample_count = 100, sample_size = 1)]
 fn launch_profiled(bencher: Bencher, profiles: usize) {
-    let rig = Rig::new();
+    let rig = rig();
     bencher.counter(ItemsCount::new(LAUNCHES)).bench(|| {
         let tokens: Vec<_> = (0..profiles)
             .map(|_| rig.stream.start_profile().unwrap())
@@ -114,32 +70,30 @@ fn launch_profiled(bencher: Bencher, profiles: usize) {
 /// Bytes to the device, and back.
 #[divan::bench(args = [4 * KIB, 4 * MIB], sample_count = 200)]
 fn create_and_read(bencher: Bencher, bytes: usize) {
-    let rig = Rig::new();
+    let rig = rig();
     let values = vec![7_u8; bytes];
-    bencher.counter(BytesCount::new(bytes)).bench(|| {
-        let handle = rig.stream.create(&values).unwrap();
-        rig.stream.read(&handle).wait().unwrap()
-    });
+    bencher
+        .counter(BytesCount::new(bytes))
+        .bench(|| rig.create_and_read(&values).unwrap());
 }
 
 /// Checking and resolving 32 launches.
 #[divan::bench(sample_count = 1_000)]
 fn record(bencher: Bencher) {
-    let rig = Rig::new();
+    let rig = rig();
     bencher
         .counter(ItemsCount::new(RECORDED))
-        .bench(|| rig.recording());
+        .bench(|| rig.recording().unwrap());
 }
 
 /// Replaying them, until the device has run them all.
 #[divan::bench(sample_count = 1_000)]
 fn replay(bencher: Bencher) {
-    let rig = Rig::new();
-    let recording = rig.recording();
-    bencher.counter(ItemsCount::new(RECORDED)).bench(|| {
-        recording.replay(&rig.stream).unwrap();
-        rig.stream.sync().wait().unwrap();
-    });
+    let rig = rig();
+    let recording = rig.recording().unwrap();
+    bencher
+        .counter(ItemsCount::new(RECORDED))
+        .bench(|| rig.replay(&recording, 1).unwrap());
 }
 
 /// Tasks that lie in the mailbox at once, on a driven device.
@@ -195,14 +149,14 @@ fn four_buffers_and_words(bencher: Bencher, replayed: bool) {
 /// A buffer that nobody uses: memory taken, and given back when the handle is dropped.
 #[divan::bench]
 fn empty_and_drop(bencher: Bencher) {
-    let rig = Rig::new();
-    bencher.bench(|| drop(rig.stream.empty::<u32>(256).unwrap()));
+    let rig = rig();
+    bencher.bench(|| rig.empty_and_drop().unwrap());
 }
 
 /// A round trip to a device that has nothing to do.
 #[divan::bench(sample_count = 1_000)]
 fn sync(bencher: Bencher) {
-    let rig = Rig::new();
+    let rig = rig();
     bencher.bench(|| rig.stream.sync().wait().unwrap());
 }
 

@@ -10,9 +10,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
 use crate::help::{
-    COMPLETIONS_EXAMPLES, DEMO_EXAMPLES, DEMO_EXIT_CODES, DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES,
-    DRAW_EXAMPLES, DRAW_EXIT_CODES, EXAMPLES, EXIT_CODES, SOAK_EXAMPLES, SOAK_EXIT_CODES,
-    TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES, after_help,
+    BENCH_EXAMPLES, BENCH_EXIT_CODES, COMPLETIONS_EXAMPLES, DEMO_EXAMPLES, DEMO_EXIT_CODES,
+    DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES, DRAW_EXAMPLES, DRAW_EXIT_CODES, EXAMPLES, EXIT_CODES,
+    SOAK_EXAMPLES, SOAK_EXIT_CODES, TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES, after_help,
 };
 
 /// More workers than this tell nothing new about one device.
@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// Sum up a saved timeline: how busy queues were, where they waited, what took long.
     #[command(after_help = after_help(TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES))]
     Timeline(TimelineArgs),
+    /// Measure what launches, waits, copies, recordings and graphs cost on this machine, in seconds.
+    #[command(after_help = after_help(BENCH_EXAMPLES, BENCH_EXIT_CODES))]
+    Bench(BenchArgs),
     /// Show which devices can be opened here, whether they do what they are told, and why others cannot.
     #[command(after_help = after_help(DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES))]
     Doctor(DoctorArgs),
@@ -175,6 +178,45 @@ pub(crate) struct TimelineArgs {
     pub(crate) json: bool,
 }
 
+/// Options of `millstream bench`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct BenchArgs {
+    /// The device that is measured: cpu, cuda (the first NVIDIA GPU), cuda:N, or sim, whose figures are of a simulator.
+    #[arg(long, visible_alias = "backend", value_name = "DEVICE", default_value = "cpu", value_parser = bench_device)]
+    pub(crate) device: BenchDevice,
+
+    /// Threads that launch together at most [default: twice the processor's, up to 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_THREADS))]
+    pub(crate) threads: Option<u64>,
+
+    /// Few samples of little work: for looking, and not for quoting.
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// What an earlier run printed with --json: tells the ratio of each figure, and whether it is more than noise.
+    #[arg(long, value_name = "FILE.json")]
+    pub(crate) compare: Option<PathBuf>,
+
+    /// Draws it as well: launches over threads, and what has changed, as SVG.
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) picture: Option<PathBuf>,
+
+    /// Print one JSON object on standard output, and nothing else there.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A device that can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BenchDevice {
+    /// The processor.
+    Cpu,
+    /// The NVIDIA GPU of this number.
+    Cuda(usize),
+    /// The simulator.
+    Sim,
+}
+
 /// On or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
@@ -245,6 +287,17 @@ impl fmt::Display for Order {
     }
 }
 
+fn bench_device(given: &str) -> Result<BenchDevice, String> {
+    let cuda = |ordinal: &str| ordinal.parse().map(BenchDevice::Cuda).ok();
+    let device = match given {
+        "cpu" => Some(BenchDevice::Cpu),
+        "sim" => Some(BenchDevice::Sim),
+        "cuda" => Some(BenchDevice::Cuda(0)),
+        _ => given.strip_prefix("cuda:").and_then(cuda),
+    };
+    device.ok_or_else(|| "it must be cpu, cuda, cuda:N or sim".to_owned())
+}
+
 fn minutes(given: &str) -> Result<f64, String> {
     match given.parse::<f64>() {
         Ok(minutes) if minutes > 0.0 && minutes <= MAX_MINUTES => Ok(minutes),
@@ -298,6 +351,24 @@ mod tests {
     }
 
     #[test]
+    fn a_device_is_named_as_in_other_commands_or_by_its_number() {
+        let device = |line: &str| match parse(line).unwrap().command {
+            Command::Bench(args) => args.device,
+            other => panic!("parsed as {other:?}"),
+        };
+        assert_eq!(device("millstream bench"), BenchDevice::Cpu);
+        assert_eq!(device("millstream bench --backend sim"), BenchDevice::Sim);
+        assert_eq!(
+            device("millstream bench --device cuda"),
+            BenchDevice::Cuda(0)
+        );
+        assert_eq!(
+            device("millstream bench --device cuda:3"),
+            BenchDevice::Cuda(3)
+        );
+    }
+
+    #[test]
     fn zero_and_boundless_counts_are_bad_usage() {
         for line in [
             "millstream demo --threads 0",
@@ -313,6 +384,11 @@ mod tests {
             "millstream draw",
             "millstream draw a.dot b.dot",
             "millstream timeline",
+            "millstream bench --device abacus",
+            "millstream bench --device cuda:",
+            "millstream bench --device cuda:-1",
+            "millstream bench --threads 0",
+            "millstream bench --compare",
             "millstream completions",
             "millstream completions abacus",
         ] {

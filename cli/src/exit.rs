@@ -81,6 +81,20 @@ pub(crate) enum CommandError {
     TimelineUnwritable { path: PathBuf, source: io::Error },
     #[error("`{}` cannot be written", path.display())]
     PictureUnwritable { path: PathBuf, source: io::Error },
+    #[error("`{row}` could not be measured")]
+    Bench {
+        row: String,
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    #[error("`{}` cannot be read", path.display())]
+    BenchUnreadable { path: PathBuf, source: io::Error },
+    #[error("`{}` is no report of a bench", path.display())]
+    NoBench {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("`{}` is no report of a bench: `{row}` has figures that no samples come to", path.display())]
+    BenchUnsound { path: PathBuf, row: String },
     #[error("the system refused a worker thread")]
     Thread { source: io::Error },
 }
@@ -92,6 +106,7 @@ impl CommandError {
             Self::Encoding { .. }
             | Self::Open { .. }
             | Self::Device { .. }
+            | Self::Bench { .. }
             | Self::Thread { .. } => Exit::Wrong,
             _ => Exit::Usage,
         }
@@ -128,6 +143,12 @@ impl CommandError {
             }
             Self::Device { .. } => {
                 "try again with fewer --threads or smaller photographs; if it stays, report it with the message above"
+            }
+            Self::Bench { .. } => {
+                "run `millstream doctor` to see whether the device does what it is told; if it does, report this with the message above"
+            }
+            Self::BenchUnreadable { .. } | Self::NoBench { .. } | Self::BenchUnsound { .. } => {
+                "name a file that `millstream bench --json > FILE.json` wrote, with --compare"
             }
             Self::Thread { .. } => "try fewer --threads or --queues",
             Self::DrawingUnreadable { .. } => {

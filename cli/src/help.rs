@@ -35,6 +35,19 @@ Examples:
   millstream timeline out/demo.json --json | jq .queues[].busy
   https://ui.perfetto.dev shows the same file";
 
+pub(crate) const BENCH_EXIT_CODES: &str = "\
+Exit codes:
+  0  it is measured, whatever has become slower
+  1  the device could not be opened, or failed
+  2  bad usage: a file that cannot be read or is of no bench; a picture that cannot be written";
+
+pub(crate) const BENCH_EXAMPLES: &str = "\
+Examples:
+  millstream bench
+  millstream bench --device cuda:0 --json > before.json
+  millstream bench --compare before.json --picture change.svg
+  millstream bench --quick --json | jq '.rows[] | {name, median, unit}'";
+
 pub(crate) const DOCTOR_EXIT_CODES: &str = "\
 Exit codes:
   0  there is a device to work on, and all that can be opened passed; the simulator, which is for tests, is none to work on

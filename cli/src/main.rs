@@ -1,9 +1,10 @@
-//! The millstream command line: the demo, the soak, the drawer of schedules, timelines and the doctor.
+//! The millstream command line: the demo, the soak, the drawer of schedules, timelines, the bench and the doctor.
 //!
 //! Thin: reads the arguments, runs a command, turns its answer into an exit code. The commands
 //! return errors; only `output` prints them.
 
 mod args;
+mod bench;
 mod completions;
 mod demo;
 mod doctor;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Soak(args) => (soak::run(&args), args.json),
         Command::Draw(args) => (draw::run(&args), args.json),
         Command::Timeline(args) => (timeline::run(&args), args.json),
+        Command::Bench(args) => (bench::run(&args), args.json),
         Command::Doctor(args) => (doctor::run(&args), args.json),
         Command::Completions(args) => (completions::run(&args), false),
     };

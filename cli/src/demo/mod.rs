@@ -33,7 +33,7 @@ mod reference;
 mod report;
 mod session;
 mod sheet;
-mod svg;
+pub(crate) mod svg;
 #[cfg(test)]
 mod sweep;
 mod table;
@@ -45,7 +45,8 @@ use crate::args::DemoArgs;
 use crate::exit::{CommandError, Exit};
 use crate::output;
 
-pub(crate) use table::{bytes, counted};
+pub(crate) use progress::Progress;
+pub(crate) use table::{bytes, counted, new_table};
 
 /// Runs the demo and prints its report.
 pub(crate) fn run(args: &DemoArgs) -> Result<Exit, CommandError> {

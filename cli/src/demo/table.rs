@@ -198,7 +198,7 @@ fn files(text: &mut String, report: &Report) {
 }
 
 /// A table whose first column is words and whose others are figures.
-fn new_table<const N: usize>(header: [&str; N]) -> Table {
+pub(crate) fn new_table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table
         .load_style(UTF8_FULL_CONDENSED.with_rounded_corners())

@@ -1,0 +1,173 @@
+//! `millstream bench`: what the paths cost that a user pays for, on the machine at hand, in seconds.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`rig`] | the paths themselves, which `benches/paths.rs` measures as well |
+//! | [`rows`] | what is measured, one sample at a time |
+//! | [`figure`] | the median of samples, their spread, and what is told from another run's |
+//! | [`report`] | the run as data, and the run that it is compared with |
+//! | [`table`], [`plot`] | the report for people |
+
+mod figure;
+mod plot;
+mod report;
+pub(crate) mod rig;
+mod rows;
+mod table;
+
+use std::fs;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use millstream::sim::Sim;
+use millstream::{Cpu, Cuda, Device, OpenError};
+
+use self::figure::Figure;
+use self::report::{Comparison, DeviceFacts, Measured, Report};
+use self::rig::Rig;
+use self::rows::{Load, Row};
+use crate::args::{BenchArgs, BenchDevice};
+use crate::demo::Progress;
+use crate::exit::{CommandError, Exit};
+use crate::output;
+
+/// Samples of each row: enough for quartiles that mean something.
+const ROUNDS: usize = 11;
+/// The same where somebody only looks.
+const ROUNDS_QUICK: usize = 3;
+/// Threads that launch at most, if nothing is said: twice the processor's, up to these.
+const THREADS_MAX: usize = 8;
+/// How long the device may take to close: everything was waited for.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Runs the command.
+pub(crate) fn run(args: &BenchArgs) -> Result<Exit, CommandError> {
+    // Read before anything is measured: a name that is no good is told at once.
+    let earlier = args.compare.as_deref().map(report::read).transpose()?;
+    let device = open(args.device).map_err(|source| CommandError::Open { source })?;
+    let mut report = measure(args, device)?;
+    if let (Some(earlier), Some(file)) = (&earlier, &args.compare) {
+        report.compared = Some(Comparison::of(&report, earlier, file));
+    }
+    if let Some(picture) = &args.picture {
+        fs::write(picture, plot::draw(&report)).map_err(|source| {
+            CommandError::PictureUnwritable {
+                path: picture.clone(),
+                source,
+            }
+        })?;
+    }
+    match args.json {
+        true => output::json(&report)?,
+        false => output::text(&table::render(&report))?,
+    }
+    Ok(Exit::Success)
+}
+
+fn open(device: BenchDevice) -> Result<Device, OpenError> {
+    match device {
+        BenchDevice::Cpu => Device::open(Cpu::default()),
+        BenchDevice::Cuda(ordinal) => Device::open(Cuda::ordinal(ordinal)),
+        BenchDevice::Sim => Device::open(Sim::seed(1)),
+    }
+}
+
+/// Takes the samples of all rows, in turn.
+fn measure(args: &BenchArgs, device: Device) -> Result<Report, CommandError> {
+    let begun = Instant::now();
+    let failed = |source| CommandError::Device { source };
+    let facts = DeviceFacts::of(&device);
+    let rig = Rc::new(Rig::new(device).map_err(failed)?);
+    let threads = args
+        .threads
+        .map_or_else(default_threads, |threads| threads as usize);
+    let (rows, left_out) = rows::all(&rig, Load::new(args.quick), threads);
+    let rounds = if args.quick { ROUNDS_QUICK } else { ROUNDS };
+    let rows = in_turn(rows, rounds)?;
+    rig.device.close(CLOSE_TIMEOUT);
+    Ok(Report {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        exit_code: Exit::Success.code(),
+        device: facts,
+        quick: args.quick,
+        debug_build: cfg!(debug_assertions),
+        seconds: begun.elapsed().as_secs_f64(),
+        rows,
+        left_out,
+        compared: None,
+    })
+}
+
+fn default_threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (2 * cores).min(THREADS_MAX)
+}
+
+/// Each row's samples, round by round; the first round, which warms everything up, is thrown away.
+fn in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, CommandError> {
+    let progress = Progress::new("measuring", (rounds + 1) * rows.len());
+    let mut samples = vec![Vec::with_capacity(rounds); rows.len()];
+    for round in 0..=rounds {
+        for (row, samples) in rows.iter_mut().zip(&mut samples) {
+            let sample = (row.sample)().map_err(|source| CommandError::Bench {
+                row: row.name.clone(),
+                source,
+            })?;
+            if round > 0 {
+                samples.push(sample);
+            }
+            progress.step();
+        }
+    }
+    let measured = rows.into_iter().zip(samples).filter_map(|(row, samples)| {
+        Some(Measured {
+            name: row.name,
+            unit: row.unit,
+            threads: row.threads,
+            figure: Figure::of(&samples)?,
+        })
+    });
+    Ok(measured.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+    use crate::bench::rows::Unit;
+
+    fn row(name: &str, order: &Rc<RefCell<String>>) -> Row {
+        let (own, order) = (name.to_owned(), order.clone());
+        Row {
+            name: name.to_owned(),
+            unit: Unit::Nanoseconds,
+            threads: None,
+            sample: Box::new(move || {
+                order.borrow_mut().push_str(&own);
+                match order.borrow().len() {
+                    9.. => Err("enough".into()),
+                    length => Ok(length as f64),
+                }
+            }),
+        }
+    }
+
+    #[test]
+    fn rows_take_turns_and_the_first_round_does_not_count() {
+        let order = Rc::new(RefCell::new(String::new()));
+        let rows = vec![row("a", &order), row("b", &order)];
+        let rows = in_turn(rows, 2).unwrap();
+        assert_eq!(*order.borrow(), "ababab");
+        let of = |row: &Measured| (row.figure.samples, row.figure.least, row.figure.most);
+        assert_eq!((of(&rows[0]), of(&rows[1])), ((2, 3.0, 5.0), (2, 4.0, 6.0)));
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_measured_is_named() {
+        let order = Rc::new(RefCell::new(String::new()));
+        let error = in_turn(vec![row("a", &order)], 20).err().unwrap();
+        assert_eq!(error.to_string(), "`a` could not be measured");
+        assert_eq!(error.exit(), Exit::Wrong);
+    }
+}

@@ -1,0 +1,409 @@
+//! What is measured: each row takes one sample at a time, so that all of them take turns and a machine that becomes slower does so
+//! for all.
+
+use std::error::Error;
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use millstream::graph::{Graph, Schedule};
+use millstream::tune::{Effort, Fastest, Policy, StreamClock, Tunable, TunableSet, Tuner};
+use millstream::{CubeCount, DType, Stats, Stream};
+use serde::{Deserialize, Serialize};
+
+use super::figure::Better;
+use super::rig::{RECORDED, Rig};
+
+/// Why there is no sample.
+pub(super) type Why = Box<dyn Error + Send + Sync>;
+/// Takes a sample.
+type Sample = Box<dyn FnMut() -> Result<f64, Why>>;
+
+/// What a figure counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) enum Unit {
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    #[serde(rename = "us")]
+    Microseconds,
+    #[serde(rename = "million/s")]
+    MillionPerSecond,
+    #[serde(rename = "tasks")]
+    Tasks,
+    #[serde(rename = "%")]
+    Percent,
+}
+
+impl Unit {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Microseconds => "us",
+            Self::MillionPerSecond => "million/s",
+            Self::Tasks => "tasks",
+            Self::Percent => "%",
+        }
+    }
+
+    pub(super) fn better(self) -> Better {
+        match self {
+            Self::Nanoseconds | Self::Microseconds => Better::Less,
+            Self::MillionPerSecond | Self::Tasks | Self::Percent => Better::More,
+        }
+    }
+}
+
+/// A thing that is measured.
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) unit: Unit,
+    /// How many threads launch, in the rows that are a curve over that.
+    pub(super) threads: Option<usize>,
+    pub(super) sample: Sample,
+}
+
+/// What cannot be measured here.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct LeftOut {
+    pub(super) name: String,
+    pub(super) reason: String,
+}
+
+/// How much is done for one sample.
+#[derive(Clone, Copy)]
+pub(super) struct Load {
+    /// Launches of all threads.
+    launches: usize,
+    /// Calls that are waited for, one after the other.
+    waits: usize,
+    /// Waits that begin with a pause.
+    pauses: usize,
+}
+
+impl Load {
+    /// A sample takes some milliseconds; a quick one is for looking and not for quoting.
+    pub(super) fn new(quick: bool) -> Self {
+        match quick {
+            true => Self {
+                launches: 1_000,
+                waits: 20,
+                pauses: 2,
+            },
+            false => Self {
+                launches: 20_000,
+                waits: 500,
+                pauses: 10,
+            },
+        }
+    }
+}
+
+/// Launches that the mailbox has room for, so that their caller waits for nothing.
+const BURST: usize = 200;
+/// How long the device has had nothing to do when a row begins that is about that.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Rows and columns of the network's matrices.
+const WIDTH: usize = 64;
+/// Keys that the tuner knows.
+const KEYS: u32 = 16;
+
+/// All rows, for up to so many threads, and what there is not.
+pub(super) fn all(rig: &Rc<Rig>, load: Load, threads: usize) -> (Vec<Row>, Vec<LeftOut>) {
+    let mut rows = vec![
+        row(
+            "a launch, caller's side",
+            Unit::Nanoseconds,
+            launch(rig, load),
+        ),
+        row(
+            "a launch and the wait for it",
+            Unit::Microseconds,
+            wait(rig, load),
+        ),
+        row(
+            "the same after 1 ms of idling",
+            Unit::Microseconds,
+            idle_wait(rig, load),
+        ),
+    ];
+    rows.extend(counts(threads).map(|threads| Row {
+        threads: Some(threads),
+        ..row(
+            &from_threads(threads),
+            Unit::MillionPerSecond,
+            throughput(rig, load, threads),
+        )
+    }));
+    rows.extend([
+        row(
+            "tasks of a batch, one thread",
+            Unit::Tasks,
+            batch(rig, load),
+        ),
+        row(
+            "a task of a recording, replayed",
+            Unit::Nanoseconds,
+            replayed(rig, load),
+        ),
+        row(
+            "a task after another stream's",
+            Unit::Nanoseconds,
+            hand_over(rig, load),
+        ),
+        row(
+            "of these, no wait between queues",
+            Unit::Percent,
+            implied(rig, load),
+        ),
+        row(
+            "memory taken and given back",
+            Unit::Nanoseconds,
+            memory(rig, load),
+        ),
+        row(
+            "4 KiB there and back",
+            Unit::Microseconds,
+            there_and_back(rig, load, 4 << 10),
+        ),
+        row(
+            "4 MiB there and back",
+            Unit::Microseconds,
+            there_and_back(rig, load, 4 << 20),
+        ),
+    ]);
+    let mut left_out = Vec::new();
+    let late = [
+        (
+            "a step of a graph and its answer",
+            Unit::Microseconds,
+            graph_step(rig, load),
+        ),
+        (
+            "a known key of the tuner",
+            Unit::Nanoseconds,
+            lookup(rig, load),
+        ),
+    ];
+    for (name, unit, made) in late {
+        match made {
+            Ok(sample) => rows.push(row(name, unit, sample)),
+            Err(why) => left_out.push(LeftOut {
+                name: name.to_owned(),
+                reason: why.to_string(),
+            }),
+        }
+    }
+    (rows, left_out)
+}
+
+/// 1, 2, 4 and so on, and the most.
+fn counts(most: usize) -> impl Iterator<Item = usize> {
+    let doubled = std::iter::successors(Some(1), |count| Some(count * 2));
+    doubled.take_while(move |count| *count < most).chain([most])
+}
+
+fn from_threads(threads: usize) -> String {
+    match threads {
+        1 => "launches, one thread".to_owned(),
+        _ => format!("launches, {threads} threads"),
+    }
+}
+
+fn row(name: &str, unit: Unit, sample: Sample) -> Row {
+    Row {
+        name: name.to_owned(),
+        unit,
+        threads: None,
+        sample,
+    }
+}
+
+/// Nanoseconds of each of `count` since then.
+fn ns_each(begun: Instant, count: usize) -> f64 {
+    begun.elapsed().as_nanos() as f64 / count.max(1) as f64
+}
+
+/// Nanoseconds of one `work` of so many.
+fn timed(rig: &Rc<Rig>, count: usize, work: impl Fn(&Rig) -> Result<(), Why> + 'static) -> Sample {
+    let rig = rig.clone();
+    Box::new(move || {
+        let begun = Instant::now();
+        (0..count).try_for_each(|_| work(&rig))?;
+        Ok(ns_each(begun, count))
+    })
+}
+
+/// The same in microseconds.
+fn in_us(mut sample: Sample) -> Sample {
+    Box::new(move || sample().map(|ns| ns / 1e3))
+}
+
+fn launch(rig: &Rc<Rig>, load: Load) -> Sample {
+    let rig = rig.clone();
+    let bursts = load.launches.div_ceil(BURST);
+    Box::new(move || {
+        let mut all = Duration::ZERO;
+        for _ in 0..bursts {
+            let begun = Instant::now();
+            for _ in 0..BURST {
+                rig.stream.launch(&rig.empty, CubeCount::single(), ())?;
+            }
+            all += begun.elapsed();
+            rig.stream.sync().wait()?;
+        }
+        Ok(all.as_nanos() as f64 / (bursts * BURST) as f64)
+    })
+}
+
+fn wait(rig: &Rc<Rig>, load: Load) -> Sample {
+    in_us(timed(rig, load.waits, |rig| Ok(rig.launch_and_wait()?)))
+}
+
+fn idle_wait(rig: &Rc<Rig>, load: Load) -> Sample {
+    let rig = rig.clone();
+    Box::new(move || {
+        let mut all = Duration::ZERO;
+        for _ in 0..load.pauses {
+            thread::sleep(PAUSE);
+            let begun = Instant::now();
+            rig.launch_and_wait()?;
+            all += begun.elapsed();
+        }
+        Ok(all.as_nanos() as f64 / 1e3 / load.pauses as f64)
+    })
+}
+
+fn throughput(rig: &Rc<Rig>, load: Load, threads: usize) -> Sample {
+    let rig = rig.clone();
+    let streams: Vec<Stream> = (0..threads).map(|_| rig.client.stream()).collect();
+    Box::new(move || {
+        let begun = Instant::now();
+        rig.launch_from_threads(&streams, load.launches)?;
+        Ok(1e3 / ns_each(begun, load.launches / threads * threads))
+    })
+}
+
+/// What the device has counted while `work` was done.
+fn counted(rig: &Rig, work: impl FnOnce(&Rig) -> Result<(), Why>) -> Result<[Stats; 2], Why> {
+    let before = rig.device.stats()?;
+    work(rig)?;
+    Ok([before, rig.device.stats()?])
+}
+
+fn batch(rig: &Rc<Rig>, load: Load) -> Sample {
+    let rig = rig.clone();
+    Box::new(move || {
+        let streams = std::slice::from_ref(&rig.stream);
+        let work = |rig: &Rig| Ok(rig.launch_from_threads(streams, load.launches)?);
+        let [before, after] = counted(&rig, work)?;
+        let (tasks, batches) = (after.tasks - before.tasks, after.batches - before.batches);
+        Ok(tasks as f64 / batches.max(1) as f64)
+    })
+}
+
+fn replayed(rig: &Rc<Rig>, load: Load) -> Sample {
+    let rig = rig.clone();
+    let (times, mut recording) = (load.launches.div_ceil(RECORDED), None);
+    Box::new(move || {
+        let recording = match &recording {
+            Some(recording) => recording,
+            None => recording.insert(rig.recording()?),
+        };
+        let begun = Instant::now();
+        rig.replay(recording, times)?;
+        Ok(ns_each(begun, times * RECORDED))
+    })
+}
+
+fn two_streams(rig: &Rig) -> [Stream; 2] {
+    [rig.client.stream(), rig.client.stream()]
+}
+
+fn hand_over(rig: &Rc<Rig>, load: Load) -> Sample {
+    let (rig, streams) = (rig.clone(), two_streams(rig));
+    Box::new(move || {
+        let begun = Instant::now();
+        rig.hand_over(&streams, load.launches)?;
+        Ok(ns_each(begun, load.launches))
+    })
+}
+
+fn implied(rig: &Rc<Rig>, load: Load) -> Sample {
+    let (rig, streams) = (rig.clone(), two_streams(rig));
+    Box::new(move || {
+        let [before, after] = counted(&rig, |rig| Ok(rig.hand_over(&streams, load.launches)?))?;
+        let issued = after.waits_issued - before.waits_issued;
+        Ok(100.0 * (1.0 - issued as f64 / load.launches as f64))
+    })
+}
+
+fn memory(rig: &Rc<Rig>, load: Load) -> Sample {
+    timed(rig, load.launches, |rig| Ok(rig.empty_and_drop()?))
+}
+
+fn there_and_back(rig: &Rc<Rig>, load: Load, bytes: usize) -> Sample {
+    let values = vec![7_u8; bytes];
+    // As many bytes in a sample, whatever one of them is.
+    let times = (load.waits * (16 << 10) / bytes).clamp(1, load.waits);
+    in_us(timed(rig, times, move |rig| {
+        Ok(rig.create_and_read(&values).map(drop)?)
+    }))
+}
+
+fn graph_step(rig: &Rc<Rig>, load: Load) -> Result<Sample, Why> {
+    let graph = Graph::new();
+    let [x, w] = ["x", "w"].map(|name| graph.input(name, DType::F32, [WIDTH, WIDTH]));
+    let step = (x.matmul(&w) + 1.0).relu().softmax(-1).sum(0);
+    let compiled = Schedule::create_one(&step)?.compile(&rig.client)?;
+    let ones = rig.stream.create(&[1.0_f32; WIDTH * WIDTH])?;
+    Ok(in_us(timed(rig, load.waits / 2, move |rig| {
+        let run = compiled.run().input(&x, &ones).input(&w, &ones);
+        let outputs = run.submit(&rig.stream)?;
+        outputs[0].read::<f32>(&rig.stream)?.wait()?;
+        Ok(())
+    })))
+}
+
+fn lookup(rig: &Rc<Rig>, load: Load) -> Result<Sample, Why> {
+    let set = TunableSet::new("fill", |_: &u32, buffer: &millstream::Handle<u32>| {
+        buffer.clone()
+    });
+    let candidate = |name, stream: Stream| {
+        Tunable::new(name, move |buffer: millstream::Handle<u32>| {
+            stream.fill(&buffer, 0)
+        })
+    };
+    let set = set
+        .with(candidate("one", rig.stream.clone()))
+        .with(candidate("other", rig.stream.clone()));
+    let tuner = Tuner::with_effort(Effort::default().samples(1));
+    let mut clock = StreamClock::new(&rig.stream);
+    for key in 0..KEYS {
+        tuner.choose(&set, &key, &rig.buffer, &mut clock, Policy::Wait)?;
+    }
+    let lookups = load.launches;
+    Ok(Box::new(move || {
+        let begun = Instant::now();
+        for lookup in 0..lookups {
+            let known = tuner.fastest(std::hint::black_box(&(lookup as u32 % KEYS)));
+            if !matches!(known, Fastest::Hit(_)) {
+                return Err("the tuner forgot a key".into());
+            }
+        }
+        Ok(ns_each(begun, lookups))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_doubled_up_to_the_most() {
+        let of = |most| counts(most).collect::<Vec<_>>();
+        assert_eq!(of(1), [1]);
+        assert_eq!(of(2), [1, 2]);
+        assert_eq!(of(6), [1, 2, 4, 6]);
+        assert_eq!(of(8), [1, 2, 4, 8]);
+    }
+}

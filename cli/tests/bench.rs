@@ -1,0 +1,164 @@
+//! `millstream bench` as a user meets it. What figures are is the machine's affair: here they are counted, not judged.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn folder(test: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{test}"));
+    // Left over from an earlier run, perhaps.
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn millstream(folder: &Path, arguments: &str) -> Output {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_millstream"));
+    program.current_dir(folder).args(arguments.split(' '));
+    program.output().unwrap()
+}
+
+/// Every row, by its name, and how its unit is called.
+const ROWS: [(&str, &str); 14] = [
+    ("a launch, caller's side", "ns"),
+    ("a launch and the wait for it", "us"),
+    ("the same after 1 ms of idling", "us"),
+    ("launches, one thread", "million/s"),
+    ("launches, 2 threads", "million/s"),
+    ("tasks of a batch, one thread", "tasks"),
+    ("a task of a recording, replayed", "ns"),
+    ("a task after another stream's", "ns"),
+    ("of these, no wait between queues", "%"),
+    ("memory taken and given back", "ns"),
+    ("4 KiB there and back", "us"),
+    ("4 MiB there and back", "us"),
+    ("a step of a graph and its answer", "us"),
+    ("a known key of the tuner", "ns"),
+];
+
+#[test]
+fn a_quick_run_has_every_row_and_compares_with_itself() {
+    let folder = folder("rows");
+    let output = millstream(&folder, "bench --quick --threads 2 --json");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&report["exit_code"], &report["quick"]),
+        (&0.into(), &true.into())
+    );
+    let rows = report["rows"].as_array().unwrap();
+    let names = rows
+        .iter()
+        .map(|row| (row["name"].as_str().unwrap(), row["unit"].as_str().unwrap()));
+    assert_eq!(names.collect::<Vec<_>>(), ROWS);
+    assert_eq!(report["left_out"], Value::Array(Vec::new()));
+    for row in rows {
+        let of = |name: &str| row[name].as_f64().unwrap();
+        assert_eq!(of("samples"), 3.0);
+        assert!(0.0 <= of("least") && of("least") <= of("median"), "{row}");
+        assert!(
+            of("median") <= of("most") && of("most").is_finite(),
+            "{row}"
+        );
+        // What takes time takes some; how many waits there are is up to chance.
+        assert!(row["unit"] == "%" || of("least") > 0.0, "{row}");
+    }
+
+    // A row that the earlier run did not have, and one that was a million times as fast.
+    let mut before = report.clone();
+    before["rows"][1]["name"] = "of old".into();
+    for figure in [
+        "least",
+        "lower_quartile",
+        "median",
+        "upper_quartile",
+        "most",
+    ] {
+        let less = before["rows"][0][figure].as_f64().unwrap() / 1e6;
+        before["rows"][0][figure] = less.into();
+    }
+    fs::write(folder.join("before.json"), before.to_string()).unwrap();
+    let compare = "bench --quick --threads 2 --compare before.json --picture p.svg --json";
+    let output = millstream(&folder, compare);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let compared = &report["compared"];
+    assert_eq!(compared["only_here"][0], ROWS[1].0);
+    assert_eq!(
+        compared["changes"].as_array().unwrap().len(),
+        ROWS.len() - 1
+    );
+    assert_eq!(compared["changes"][0]["verdict"], "worse");
+    assert!(compared["changes"][0]["ratio"].as_f64().unwrap() > 1_000.0);
+    assert_eq!(compared["differs"], Value::Array(Vec::new()));
+    let svg = fs::read_to_string(folder.join("p.svg")).unwrap();
+    assert!(svg.contains("launches, 2 threads") && svg.contains("before.json"));
+}
+
+#[test]
+fn the_simulator_is_measured_as_well_and_told_as_a_table() {
+    let output = millstream(&folder("sim"), "bench --quick --threads 1 --device sim");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    for (name, unit) in ROWS.iter().filter(|(name, _)| !name.contains("2 threads")) {
+        let line = text.lines().find(|line| line.contains(name)).unwrap();
+        assert!(line.contains(unit), "{line}");
+    }
+    assert!(text.contains("spread: half of the samples"), "{text}");
+}
+
+#[test]
+fn bad_usage_exits_with_2_before_anything_is_measured() {
+    let folder = folder("wrong");
+    let row = r#"{"name":"x","unit":"ns","median":2.0,"lower_quartile":1.0,"upper_quartile":3.0,"least":1.0,"most":0.5,"samples":3}"#;
+    let report = format!(
+        r#"{{"version":"","exit_code":0,"device":{{"backend":"","name":"","queues":1,"threads":1}},"quick":true,
+        "debug_build":true,"seconds":1.0,"rows":[{row}],"left_out":[]}}"#
+    );
+    for (name, text) in [
+        ("empty.json", ""),
+        ("list.json", "[]"),
+        ("other.json", r#"{"rows":[]}"#),
+        ("unsound.json", &report),
+    ] {
+        fs::write(folder.join(name), text).unwrap();
+    }
+    for (arguments, said) in [
+        (
+            "bench --compare nowhere.json --json",
+            "`nowhere.json` cannot be read",
+        ),
+        (
+            "bench --compare empty.json --json",
+            "`empty.json` is no report of a bench",
+        ),
+        (
+            "bench --compare list.json --json",
+            "`list.json` is no report of a bench",
+        ),
+        (
+            "bench --compare other.json --json",
+            "missing field `version`",
+        ),
+        (
+            "bench --compare unsound.json --json",
+            "`x` has figures that no samples come to",
+        ),
+    ] {
+        let output = millstream(&folder, arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {error}");
+        assert!(error.contains(said), "{said} is not in {error}");
+        assert!(error.contains("next: name a file that"), "{error}");
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(answer["exit_code"], 2);
+    }
+    let output = millstream(&folder, "bench --quick --threads 1 --picture no/p.svg");
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("with --picture"));
+    let output = millstream(&folder, "bench --device abacus");
+    assert_eq!(output.status.code(), Some(2));
+}
