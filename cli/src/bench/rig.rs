@@ -61,10 +61,12 @@ impl Rig {
                 .iter()
                 .map(|stream| scope.spawn(move || work(stream)));
             let threads: Vec<_> = threads.collect();
-            // All are joined. A thread that panicked has said so itself.
-            threads.into_iter().fold(Ok(()), |end, thread| {
-                end.and(thread.join().unwrap_or(Err(Error::Closed)))
-            })
+            let mut end = Ok(());
+            for thread in threads {
+                // A thread that panicked has said so itself.
+                end = end.and(thread.join().unwrap_or(Err(Error::Closed)));
+            }
+            end
         })
     }
 
