@@ -31,7 +31,7 @@ const ROWS: [(&str, &str); 14] = [
     ("tasks of a batch, one thread", "tasks"),
     ("a task of a recording, replayed", "ns"),
     ("a task after another stream's", "ns"),
-    ("of these, no wait between queues", "%"),
+    ("hazards of two streams, no wait", "%"),
     ("memory taken and given back", "ns"),
     ("4 KiB there and back", "us"),
     ("4 MiB there and back", "us"),
