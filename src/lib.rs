@@ -12,6 +12,7 @@
 //! [model checks]: https://github.com/millstream/millstream/blob/main/docs/guide/model-checks.md
 //! [tuning]: https://github.com/millstream/millstream/blob/main/docs/guide/tuning.md
 //! [guide]: https://github.com/millstream/millstream/blob/main/docs/guide/SUMMARY.md
+//! [metrics]: https://github.com/millstream/millstream/blob/main/docs/guide/metrics.md
 //! [decision 9]: https://github.com/millstream/millstream/blob/main/docs/decisions/0009-a-log-is-what-the-mailbox-saw.md
 //! [design]: https://github.com/millstream/millstream/blob/main/docs/design.md
 //! [testing]: https://github.com/millstream/millstream/blob/main/docs/testing.md
@@ -21,6 +22,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod backend;
+pub mod metrics;
 pub mod timeline;
 
 pub use millstream_actors::{Device, Driver};
@@ -98,6 +100,7 @@ mod guide {
         graphs: "guide/graphs.md";
         profiling: "guide/profiling.md";
         tuning: "guide/tuning.md";
+        metrics: "guide/metrics.md";
         graph: "graph.md";
     }
 }

@@ -246,6 +246,12 @@ fn launching_prepared_kernels_and_recycling_buffers_allocates_nothing() {
             DeviceOptions::default().max_tasks(1),
         )
         .unwrap(),
+        // Each task is followed that can be.
+        Device::open_with(
+            Cpu::default().queues(1).threads(1),
+            DeviceOptions::default().sample_latencies(1),
+        )
+        .unwrap(),
     ];
     for device in &devices {
         let rig = Rig::new(device.client());

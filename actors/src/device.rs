@@ -10,6 +10,7 @@ use millstream_core::client::{ClientBuilder, ComputeClient, Openings, Pending};
 use millstream_core::error::{Error, OpenError};
 use millstream_core::health::{Health, HealthWatch, Vitals};
 use millstream_core::journal::SubmissionLog;
+use millstream_core::metrics::Metrics;
 use millstream_core::options::DeviceOptions;
 use millstream_core::profile::{Profile, ProfileToken};
 use millstream_core::properties::DeviceProperties;
@@ -159,6 +160,16 @@ impl Device {
     /// [`Error::Closed`].
     pub fn stats(&self) -> Result<Stats, Error> {
         self.openings.current().stats().wait()
+    }
+
+    /// Everything that the device counts and measures: its counters, each client, sizes of batches, faults, what waits to be freed, and
+    /// latencies where they are sampled ([`DeviceOptions::sample_latencies`]). Blocks for one round trip;
+    /// [`ComputeClient::metrics`] does not.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], [`Error::DeviceLost`].
+    pub fn metrics(&self) -> Result<Metrics, Error> {
+        self.openings.current().metrics().wait()
     }
 
     /// Memory of the device and of each client. Blocks for one round trip.

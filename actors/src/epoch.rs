@@ -12,6 +12,7 @@ use millstream_core::error::OpenError;
 use millstream_core::handle::{Outlet, Table};
 use millstream_core::id::QueueId;
 use millstream_core::message::Task;
+use millstream_core::metrics::{Meter, ReadClock};
 use millstream_core::options::DeviceOptions;
 use millstream_core::report::Report;
 use millstream_core::server::Server;
@@ -97,9 +98,15 @@ pub(crate) fn parts<O: Open>(
     let timelines: Vec<_> = queues
         .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
         .collect();
-    let server = Server::new(backend, options.clone(), table.clone()).with_gone(gone.clone());
+    let meter = match options.latencies_every() {
+        0 => Meter::new(),
+        _ => Meter::timed(since_now()),
+    };
+    let server = Server::new(backend, options.clone(), table.clone())
+        .with_gone(gone.clone())
+        .with_meter(meter.clone());
     let (device, controls) = ToDevice::new(gate, edges.clone());
-    let gc = Gc::new(timelines.clone(), device.clone(), gone);
+    let gc = Gc::new(timelines.clone(), device.clone(), gone, meter);
     watch_ends(&timelines, &device);
     let actor = DeviceActor::new(
         server,
@@ -117,6 +124,12 @@ pub(crate) fn parts<O: Open>(
         table,
         edges,
     })
+}
+
+/// A clock that begins now: there are five hundred years of nanoseconds.
+fn since_now() -> ReadClock {
+    let began = Instant::now();
+    Arc::new(move || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Opens an epoch that runs by itself, after the epoch `before`.

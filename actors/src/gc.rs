@@ -15,6 +15,7 @@ use millstream_core::client::Gone;
 use millstream_core::error::OpenError;
 use millstream_core::hazard::points::Points;
 use millstream_core::id::Point;
+use millstream_core::metrics::Meter;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel;
 use millstream_sync::facade::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,6 +33,8 @@ const HANDOVER_CAPACITY: usize = 1_024;
 pub(crate) struct Handover {
     pub(crate) after: Points,
     pub(crate) then: Then,
+    /// When it was handed over, if that is measured.
+    pub(crate) since_ns: u64,
 }
 
 /// What follows once the points have passed.
@@ -58,11 +61,18 @@ pub(crate) struct Gc {
     parked: Arc<AtomicU64>,
     /// Who tells of them while others go on.
     gone: Arc<Gone>,
+    pub(crate) meter: Arc<Meter>,
 }
 
 impl Gc {
-    pub(crate) fn new(timelines: Vec<Arc<Timeline>>, device: ToDevice, gone: Arc<Gone>) -> Self {
+    pub(crate) fn new(
+        timelines: Vec<Arc<Timeline>>,
+        device: ToDevice,
+        gone: Arc<Gone>,
+        meter: Arc<Meter>,
+    ) -> Self {
         Self {
+            meter,
             timelines,
             device,
             waiting: Vec::new(),
@@ -101,7 +111,11 @@ impl Gc {
                 continue;
             }
             worked = true;
-            let then = self.waiting.swap_remove(index).handover.then;
+            let Handover { then, since_ns, .. } = self.waiting.swap_remove(index).handover;
+            if matches!(then, Then::Drop(_)) {
+                // Before the drop: who sees the end of the value sees it counted.
+                self.meter.value_done(since_ns);
+            }
             if stuck {
                 self.park(then);
                 continue;
@@ -175,6 +189,7 @@ pub(crate) struct GcThread {
     closed: Arc<AtomicBool>,
     thread: Option<Thread<()>>,
     parked: Arc<AtomicU64>,
+    pub(crate) meter: Arc<Meter>,
 }
 
 impl GcThread {
@@ -183,7 +198,7 @@ impl GcThread {
         let gate = Arc::new(Gate::new());
         let (own, closed) = (gate.clone(), Arc::new(AtomicBool::new(false)));
         let over = closed.clone();
-        let parked = gc.parked.clone();
+        let (parked, meter) = (gc.parked.clone(), gc.meter.clone());
         let thread = spawner.spawn(ThreadRole::Collector, "millstream-gc", move || {
             run(&mut gc, &receiver, &own, &over);
         })?;
@@ -193,6 +208,7 @@ impl GcThread {
             closed,
             thread: Some(thread),
             parked,
+            meter,
         })
     }
 

@@ -97,6 +97,7 @@ impl Outside for Threads {
             Effect::Collect { value, after } => Handover {
                 after,
                 then: Then::Drop(value),
+                since_ns: self.gc.meter.now_ns(),
             },
             Effect::Watch(point) => {
                 let mut after = Points::new();
@@ -104,6 +105,7 @@ impl Outside for Threads {
                 Handover {
                     after,
                     then: Then::WakeDevice(point),
+                    since_ns: 0,
                 }
             }
         };
@@ -281,6 +283,7 @@ fn shut_down_lost<B: Backend>(actor: DeviceActor<B>, mut threads: Threads, end: 
         let handover = Handover {
             after: Points::new(),
             then: Then::Drop(Box::new(server)),
+            since_ns: 0,
         };
         if let Err(full) = threads.gc.hand_over(handover) {
             std::mem::forget(full);

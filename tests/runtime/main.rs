@@ -17,6 +17,7 @@ mod gpu_programs;
 mod lifetime;
 mod loss;
 mod memory;
+mod metrics;
 mod ordering;
 mod parameters;
 mod profiled;

@@ -256,3 +256,26 @@ fn profiles_of_a_lost_epoch_are_lost(#[case] on: On) {
     filled.unwrap();
     assert_eq!(profile.wait().unwrap().tasks, 1);
 }
+
+/// I5: who asks a lost device is told so, and the epoch after it begins with nothing.
+#[apply(every_device)]
+fn a_reopened_device_counts_from_nothing(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::SameProcess);
+    let client = rig.client();
+    let (add_one, stream) = (add_one(&client), client.stream());
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    launch_update(&stream, &add_one, &values).unwrap();
+    stream.sync().wait().unwrap();
+    assert_eq!(rig.device.metrics().unwrap().stats.launches, 1);
+    switch.lose_now();
+    until_lost(&mut rig);
+    let lost = client.metrics().wait_timeout(PATIENCE);
+    assert!(
+        matches!(lost, Err(Error::DeviceLost { epoch: 0, .. })),
+        "{lost:?}"
+    );
+    rig.device.reopen().unwrap();
+    let fresh = rig.device.metrics().unwrap();
+    assert_eq!((fresh.epoch, fresh.stats.launches), (1, 0));
+    assert_eq!((fresh.clients.len(), fresh.batch_sizes.count()), (0, 0));
+}

@@ -38,6 +38,7 @@ impl Outside for Inline {
                 self.gc.take(Handover {
                     after,
                     then: Then::Drop(value),
+                    since_ns: self.gc.meter.now_ns(),
                 });
             }
             // Whoever pumps looks at the queues anyway.

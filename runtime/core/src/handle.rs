@@ -18,6 +18,7 @@ use crate::error::LaunchError;
 use crate::failure::FailureRef;
 use crate::id::SliceId;
 use crate::message::Task;
+use crate::metrics::SharedFaults;
 
 /// What both sides see of a counted thing. Slices use all of it, kernels and streams nothing.
 #[derive(Default)]
@@ -35,16 +36,22 @@ impl Drop for Shared {
     }
 }
 
-/// Where the last drop of a counted thing is told: the device's mailbox gives the stamp and is woken.
+/// Where the last drop of a counted thing is told: the device's mailbox gives the stamp and is woken. Whoever has the table
+/// counts faults here, too.
 pub struct Outlet {
     mailbox: Probe<Task>,
     edges: Arc<Edges>,
+    pub(crate) faults: SharedFaults,
 }
 
 impl Outlet {
     /// Tells `mailbox`; `edges` are the device's.
     pub fn new(mailbox: Probe<Task>, edges: Arc<Edges>) -> Self {
-        Self { mailbox, edges }
+        Self {
+            mailbox,
+            edges,
+            faults: SharedFaults::default(),
+        }
     }
 
     /// Does the device take nothing any more?

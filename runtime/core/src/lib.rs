@@ -18,6 +18,7 @@
 //! | [`threads`] | where the threads of actors and backends come from |
 //! | [`journal`] | what a device took, saved and replayed |
 //! | [`profile`] | what tasks took |
+//! | [`metrics`] | what a device counts and measures all the time |
 //! | [`id`], `block` | names of things; blocking on a future |
 //! | [`planted`] | bugs that the swarm must find |
 //! | [`error`], [`failure`], [`health`], [`report`], [`properties`], [`options`] | what is said |
@@ -43,6 +44,7 @@ pub mod launch;
 pub mod layout;
 pub mod memory;
 pub mod message;
+pub mod metrics;
 pub mod options;
 pub mod planted;
 pub mod profile;

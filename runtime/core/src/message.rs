@@ -335,6 +335,8 @@ pub enum Registration {
         id: StreamId,
         /// Its client.
         client: ClientId,
+        /// What the client is called.
+        client_name: Arc<str>,
         /// The client's own slot: what is kept of the client goes when that is dropped.
         seat: Option<SeatId>,
         /// How urgent its client's work is.

@@ -66,6 +66,7 @@ pub struct DeviceOptions {
     pub(crate) trace_capacity: usize,
     pub(crate) profile_spans: usize,
     pub(crate) profile_tasks: u64,
+    pub(crate) latencies_every: u64,
     pub(crate) memory: MemoryOptions,
     pub(crate) logs: Logs,
     pub(crate) spin: SpinPolicy,
@@ -88,6 +89,7 @@ impl Default for DeviceOptions {
             trace_capacity: 0,
             profile_spans: 1 << 16,
             profile_tasks: 1 << 24,
+            latencies_every: 0,
             memory: MemoryOptions::default(),
             logs: Logs::default(),
             spin: SpinPolicy::default(),
@@ -154,6 +156,26 @@ impl DeviceOptions {
     pub fn trace(mut self, spans: usize) -> Self {
         self.trace_capacity = spans;
         self
+    }
+
+    /// Follows one task of `every`, and tells how long it waited and ran ([`Latencies`](crate::metrics::Latencies)); 1 follows all, as far
+    /// as at most 64 are in flight, and 0, the default, follows none and reads no clock. What is dropped while tasks use it is timed as well.
+    ///
+    /// A task that is followed costs two or three looks at the clock and a waker at its queue, some nine hundred instructions; the others,
+    /// about fifty.
+    ///
+    /// ```
+    /// use millstream_core::options::DeviceOptions;
+    /// let options = DeviceOptions::default().sample_latencies(64);
+    /// ```
+    pub fn sample_latencies(mut self, every: u64) -> Self {
+        self.latencies_every = every;
+        self
+    }
+
+    /// One task of how many is followed; 0 if none is.
+    pub fn latencies_every(&self) -> u64 {
+        self.latencies_every
     }
 
     /// Starts every thread of the device by `spawn`, none by the system: the device's own, the backend's, and

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::id::ClientId;
 use crate::journal::SubmissionLog;
 use crate::message::Reply;
+use crate::metrics::Metrics;
 use crate::profile::Profile;
 
 /// A question to the device itself, or an order that concerns no stream.
@@ -27,6 +28,13 @@ pub enum Ask {
     },
     /// Counters.
     Stats(ReplySender<Result<Stats, Error>>),
+    /// Everything that is counted and measured.
+    Metrics {
+        /// Messages in the mailbox when it was asked.
+        mailbox_depth: u64,
+        /// Who is told.
+        reply: ReplySender<Result<Metrics, Error>>,
+    },
     /// Memory, whole and per client.
     Memory(ReplySender<Result<MemoryReport, Error>>),
     /// Give unused pages back; answers with the bytes.
@@ -111,8 +119,21 @@ pub struct QueueStats {
     pub tasks: u64,
     /// Tasks completed.
     pub completed: u64,
+    /// The most tasks that it has in flight; fewer while a profile is open, on some devices.
+    pub in_flight_max: u64,
+    /// Tasks that the streams which sit there hold.
+    pub held: u64,
+    /// Streams that sit there.
+    pub streams: u64,
     /// Time in which the queue ran tasks, in nanoseconds, where the backend measures it.
     pub busy_ns: u64,
+}
+
+impl QueueStats {
+    /// Tasks that it was given and that have not completed.
+    pub fn in_flight(&self) -> u64 {
+        self.tasks.saturating_sub(self.completed)
+    }
 }
 
 /// Memory of a device, in bytes.

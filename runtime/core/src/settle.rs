@@ -34,6 +34,9 @@ pub fn inputs(table: &Table, bindings: &[BoundSlice]) -> Result<(), FailureRef> 
 /// everything that it would have written.
 #[inline]
 pub fn outputs(table: &Table, bindings: &[BoundSlice], outcome: &Result<(), FailureRef>) {
+    if let Err(failure) = outcome {
+        table.sink().faults.count(&failure.reason);
+    }
     for binding in bindings {
         if !binding.access.writes() || binding.len == 0 {
             continue;

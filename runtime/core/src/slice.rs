@@ -21,6 +21,8 @@ pub(crate) struct Slice {
     pub(crate) held_tasks: u32,
     /// The last handle is gone.
     pub(crate) dropped: bool,
+    /// When it went, if a stream held a task on it then and latencies are sampled; else 0.
+    pub(crate) dropped_ns: u64,
 }
 
 /// What is behind a slice. Each state knows the bytes that were asked for.

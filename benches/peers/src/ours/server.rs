@@ -82,6 +82,7 @@ impl Bench {
         let stream = Registration::Stream {
             id,
             client: ClientId(0),
+            client_name: "bench".into(),
             seat: None,
             priority: Priority::Normal,
             weight: 1,

@@ -13,6 +13,7 @@ use crate::handle::Handle;
 use crate::id::{ClientId, KernelId};
 use crate::kernel::Kernel;
 use crate::message::Registration;
+use crate::metrics::Metrics;
 use crate::options::LogLevel;
 use crate::properties::DeviceProperties;
 use crate::report::{MemoryReport, Scope, Stats};
@@ -298,6 +299,12 @@ impl ComputeClient {
     /// The device's counters.
     pub fn stats(&self) -> Pending<Stats> {
         self.device().stats()
+    }
+
+    /// Everything that the device counts and measures: [`ComputeClient::stats`], each client, sizes of batches, faults, and latencies where
+    /// they are sampled. Asking may wait for room in the mailbox.
+    pub fn metrics(&self) -> Pending<Metrics> {
+        self.device().metrics()
     }
 
     /// What the device is.

@@ -18,6 +18,7 @@ use crate::handle::{Hold, Table};
 use crate::id::Point;
 use crate::journal::SubmissionLog;
 use crate::message::{Op, Registration, Task};
+use crate::metrics::Metrics;
 use crate::options::DeviceOptions;
 use crate::properties::DeviceProperties;
 use crate::report::{Ask, MemoryReport, Scope, Stats, TraceSpan};
@@ -260,6 +261,15 @@ impl DeviceShared {
     /// Counters.
     pub fn stats(self: &Arc<Self>) -> Pending<Stats> {
         self.ask(Ask::Stats)
+    }
+
+    /// Everything that is counted and measured.
+    pub fn metrics(self: &Arc<Self>) -> Pending<Metrics> {
+        let mailbox_depth = self.channel.depth() as u64;
+        self.ask(|reply| Ask::Metrics {
+            mailbox_depth,
+            reply,
+        })
     }
 
     /// Memory, whole and per client.

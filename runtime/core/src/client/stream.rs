@@ -51,6 +51,7 @@ impl Stream {
             device.register(Registration::Stream {
                 id,
                 client: client.shared.id,
+                client_name: client.shared.name.clone(),
                 seat: seat.id(),
                 priority: client.shared.priority,
                 weight: client.shared.weight,

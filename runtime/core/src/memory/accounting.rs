@@ -1,6 +1,7 @@
 //! Bytes per client, for reports, and soft limits. Hard limits are kept elsewhere, where a client meets them.
 
 use std::collections::{HashMap, hash_map};
+use std::sync::Arc;
 
 use crate::id::ClientId;
 
@@ -33,6 +34,10 @@ pub struct Accounts(HashMap<ClientId, Entry>);
 #[derive(Default, Debug)]
 struct Entry {
     account: Account,
+    /// What the client is called, once it is known.
+    name: Arc<str>,
+    /// What its streams that are gone have done.
+    tasks: u64,
     /// Is the client there?
     open: bool,
 }
@@ -43,9 +48,17 @@ impl Accounts {
         Self::default()
     }
 
-    /// `client` is there.
-    pub fn open(&mut self, client: ClientId) {
-        self.0.entry(client).or_default().open = true;
+    /// `client` is there, and is called so.
+    pub fn open(&mut self, client: ClientId, name: Arc<str>) {
+        let entry = self.0.entry(client).or_default();
+        (entry.open, entry.name) = (true, name);
+    }
+
+    /// A stream of `client`, of so many tasks, is gone.
+    pub fn stream_is_gone(&mut self, client: ClientId, tasks: u64) {
+        if let Some(entry) = self.0.get_mut(&client) {
+            entry.tasks += tasks;
+        }
     }
 
     /// How much `client` may hold before others go first.
@@ -111,6 +124,14 @@ impl Accounts {
             .unwrap_or_default()
     }
 
+    /// All clients that are there or hold something, in no order: what they are called, what they hold, and what their streams that are
+    /// gone have done.
+    pub fn all(&self) -> impl Iterator<Item = (ClientId, &Arc<str>, Account, u64)> {
+        self.0
+            .iter()
+            .map(|(client, entry)| (*client, &entry.name, entry.account, entry.tasks))
+    }
+
     /// All clients that have or had something, or have a soft limit, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (ClientId, Account)> + '_ {
         self.0
@@ -163,8 +184,8 @@ mod tests {
     fn a_client_that_is_gone_is_kept_for_as_long_as_it_holds_something() {
         let (gone, there) = (ClientId(1), ClientId(2));
         let mut accounts = Accounts::new();
-        accounts.open(gone);
-        accounts.open(there);
+        accounts.open(gone, "gone".into());
+        accounts.open(there, "there".into());
         accounts.charge(gone, 3);
         accounts.charge(there, 5);
         accounts.credit(there, 5);

@@ -68,6 +68,7 @@ impl<B: Backend> Server<B> {
         let mut held = self.spare.pop().unwrap_or_else(HeldTask::empty);
         held.task.take_from(message);
         held.paid = paid;
+        held.admitted_ns = self.admitted_ns(&held.task.op);
         held.object = self.hold_object(&held.task.op);
         self.admit_hazards(stream, &mut held);
         let actor = &mut self.streams[stream as usize];

@@ -32,6 +32,13 @@ impl<B: Backend> Server<B> {
                 self.progress();
                 reply.send(Ok(self.stats()));
             }
+            Ask::Metrics {
+                mailbox_depth,
+                reply,
+            } => {
+                self.progress();
+                reply.send(Ok(self.metrics(mailbox_depth)));
+            }
             Ask::Memory(reply) => {
                 self.progress();
                 let told = |(client, account): (_, Account)| ClientMemory {
@@ -183,6 +190,9 @@ impl<B: Backend> Server<B> {
         let stats = |(index, queue): (usize, &crate::stream::queue::QueueState)| QueueStats {
             tasks: queue.issued,
             completed: queue.timeline.completed().min(queue.issued),
+            in_flight_max: self.options.max_in_flight as u64,
+            held: queue.held,
+            streams: u64::from(queue.streams),
             busy_ns: self.backend.busy_ns(QueueId(index as u8)),
         };
         self.queues.iter().enumerate().map(stats).collect()

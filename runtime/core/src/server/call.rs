@@ -211,7 +211,7 @@ impl<B: Backend> Server<B> {
 
     /// Poisons what the task would have written and answers who waits for it (I7).
     pub(super) fn fail(&mut self, task: &mut Task, failure: FailureRef) {
-        self.counters.failures += 1;
+        self.count_failure(&failure.reason);
         for index in 0.. {
             let Some(binding) = binding_at(task, index) else {
                 break;

@@ -120,9 +120,10 @@ impl<B: Backend> Server<B> {
     pub(super) fn end_batch(&mut self, queue: QueueId) {
         let state = &mut self.queues[queue.index()];
         if state.issued > state.flushed {
-            state.flushed = state.issued;
-            let cursor = state.issued;
+            let (cursor, size) = (state.issued, state.issued - state.flushed);
+            state.flushed = cursor;
             self.counters.batches += 1;
+            self.batch_sizes.record(size);
             self.backend.flush(queue, cursor);
         }
     }

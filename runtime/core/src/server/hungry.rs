@@ -16,7 +16,6 @@ use std::time::Instant;
 use crate::backend::Backend;
 use crate::failure::{Failure, Reason};
 use crate::message::Op;
-use crate::slice::Memory;
 use crate::stream::actor::Parked;
 
 use super::Server;
@@ -264,8 +263,7 @@ impl<B: Backend> Server<B> {
             .map(|all| all.saturating_sub(self.pools.usage().reserved));
         self.log_memory("not to be had", asked);
         let reason = Reason::OutOfMemory { asked, free };
-        self.slices[slice as usize].memory =
-            Memory::Failed(asked, Failure::not_run(&self.names.reserve, reason));
+        self.fail_slice(slice, Failure::not_run(&self.names.reserve, reason));
         self.counters.failures += 1;
         self.finish_in_software(stream);
     }

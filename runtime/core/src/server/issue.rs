@@ -54,7 +54,7 @@ impl<B: Backend> Server<B> {
         };
         let point = self.next_point(queue);
         self.issue_waits(point, &held.after);
-        self.note_task(stream, &held.task, point);
+        self.note_task(stream, &held.task, point, held.admitted_ns);
         let resolved = self.resolve(&held.task);
         self.run(&mut held.task, held.object, resolved, point);
         self.finish(stream, held, point);

@@ -23,6 +23,7 @@
 //! | `objects` | how slices, kernels, recordings and streams come and go |
 //! | `asks` | answers about the device itself |
 //! | `noted`, `profiles` | whose task is where; which tasks are a profile's, and when it is complete |
+//! | `metered` | which tasks are followed for latencies, and what is told of everything that is counted |
 //! | `said` | nothing: it writes the logs |
 //!
 //! The server is a plain state machine: no threads, no clocks, no waiting. What it cannot do itself
@@ -38,6 +39,7 @@ mod hungry;
 mod issue;
 mod links;
 mod loss;
+mod metered;
 mod noted;
 mod objects;
 mod pass;
@@ -64,6 +66,7 @@ use crate::id::{ClientId, Point, QueueId};
 use crate::journal::Journal;
 use crate::memory::{Accounts, Pools};
 use crate::message::{HostWork, Op, Task};
+use crate::metrics::{Histogram, Meter};
 use crate::options::{DeviceOptions, Strategy};
 use crate::report::Stats;
 use crate::slice::Slice;
@@ -72,6 +75,7 @@ use crate::stream::queue::QueueState;
 
 use links::Links;
 use loss::Loss;
+use metered::Sampling;
 use noted::Noted;
 use objects::{PreparedKernel, StoredRecording};
 use profiles::Profiles;
@@ -168,7 +172,7 @@ pub struct Server<B: Backend> {
     now: Option<Instant>,
     wants_time: bool,
     streams_made: u64,
-    /// Does anybody want to know whose task is where: the timeline, or a profile?
+    /// Does anybody want to know whose task is where: the timeline, a profile, or who samples latencies?
     notes_tasks: bool,
     trace: VecDeque<Noted>,
     /// Which tasks waited for which, for the timeline.
@@ -178,6 +182,12 @@ pub struct Server<B: Backend> {
     in_flight_max: usize,
     names: OpNames,
     counters: Counters,
+    batch_sizes: Histogram,
+    /// None while no latencies are sampled.
+    sampling: Option<Box<Sampling>>,
+    meter: Arc<Meter>,
+    /// Values that left as effects, to be dropped.
+    values_handed_over: u64,
     loss: Loss,
 }
 
@@ -206,7 +216,9 @@ impl<B: Backend> Server<B> {
         let journal = (options.journal_bytes_max > 0)
             .then(|| Box::new(Journal::new(properties.backend, options.journal_bytes_max)));
         let queue_count = properties.queues;
-        let (in_flight_max, notes_tasks) = (options.max_in_flight, options.trace_capacity > 0);
+        let in_flight_max = options.max_in_flight;
+        let notes_tasks = options.trace_capacity > 0 || options.latencies_every > 0;
+        let sampling = Sampling::new(options.latencies_every);
         let pools = Pools::new(options.memory.clone(), properties.alignment);
         let queues = (0..queue_count)
             .map(|queue| {
@@ -261,6 +273,10 @@ impl<B: Backend> Server<B> {
                 parameter: "parameter".into(),
             },
             counters: Counters::default(),
+            batch_sizes: Histogram::new(),
+            sampling,
+            meter: Meter::new(),
+            values_handed_over: 0,
             loss: Loss::new(Arc::default(), journal),
         }
     }
@@ -320,11 +336,14 @@ impl<B: Backend> Server<B> {
 
     /// The next effect to carry out.
     pub fn take_effect(&mut self) -> Option<Effect> {
-        self.effects.pop_front()
+        let effect = self.effects.pop_front();
+        self.values_handed_over += u64::from(matches!(effect, Some(Effect::Collect { .. })));
+        effect
     }
 
     /// Puts back an effect that cannot be carried out now.
     pub fn return_effect(&mut self, effect: Effect) {
+        self.values_handed_over -= u64::from(matches!(effect, Effect::Collect { .. }));
         self.effects.push_front(effect);
     }
 

@@ -10,6 +10,7 @@ use crate::recording::RecordedOp;
 use crate::report::{TraceSpan, TraceWait};
 
 use super::Server;
+use super::metered::does_work;
 use super::profiles::Tokens;
 
 /// A task that the timeline is to tell of, once the backend says when it ran.
@@ -21,41 +22,34 @@ pub(super) struct Noted {
 }
 
 impl<B: Backend> Server<B> {
-    /// Remembers whose task is to be at `point`. While nobody wants to know, this is one load and one branch.
+    /// Remembers whose task, admitted then, is to be at `point`. While nobody wants to know, this is one load and one branch.
     #[inline]
-    pub(super) fn note_task(&mut self, stream: u32, task: &Task, point: Point) {
+    pub(super) fn note_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
         if self.notes_tasks {
-            self.note_wanted_task(stream, task, point);
+            self.note_wanted_task(stream, task, point, admitted_ns);
         }
     }
 
     #[cold]
-    fn note_wanted_task(&mut self, stream: u32, task: &Task, point: Point) {
-        let recording = match &task.op {
-            Op::Replay(recording) => self.links.recording(*recording),
-            _ => None,
-        };
-        let replayed = recording.filter(|key| self.recordings.contains(*key as usize));
-        let tasks = match (&task.op, replayed) {
-            (_, Some(key)) => self.recordings[key as usize].tasks.len(),
-            (Op::CopyOut(copy), _) => copy.landings.len(),
-            _ => 1,
-        };
-        let runs = matches!(
-            task.op,
-            Op::Launch { .. }
-                | Op::CopyIn(_)
-                | Op::CopyOut(_)
-                | Op::Copy
-                | Op::Fill(_)
-                | Op::Custom(_)
-                | Op::Replay(_)
-        );
-        let tokens = match runs && !self.streams[stream as usize].covered.is_empty() {
+    fn note_wanted_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
+        if self.is_followed(task, admitted_ns) {
+            self.follow(task, point, admitted_ns);
+        }
+        let traced = self.options.trace_capacity > 0;
+        if traced || self.profiles.records {
+            self.note_span_of(stream, task, point, traced);
+        }
+    }
+
+    /// Somebody wants to know when the task at `point` runs.
+    #[inline(never)]
+    fn note_span_of(&mut self, stream: u32, task: &Task, point: Point, traced: bool) {
+        let (replayed, tasks) = self.tasks_of(task);
+        let covered = !self.streams[stream as usize].covered.is_empty();
+        let tokens = match covered && does_work(&task.op) {
             true => self.tokens_of_next(stream, tasks as u64),
             false => Tokens::new(),
         };
-        let traced = self.options.trace_capacity > 0;
         if !traced && tokens.is_empty() {
             return;
         }
@@ -82,6 +76,22 @@ impl<B: Backend> Server<B> {
                 });
             }
         }
+    }
+
+    /// How many tasks, with cursors that follow each other, a task is: more than one where it is a replay, whose recording is told, or
+    /// an answer.
+    pub(super) fn tasks_of(&self, task: &Task) -> (Option<u32>, usize) {
+        let recording = match &task.op {
+            Op::Replay(recording) => self.links.recording(*recording),
+            _ => None,
+        };
+        let replayed = recording.filter(|key| self.recordings.contains(*key as usize));
+        let tasks = match (&task.op, replayed) {
+            (_, Some(key)) => self.recordings[key as usize].tasks.len(),
+            (Op::CopyOut(copy), _) => copy.landings.len(),
+            _ => 1,
+        };
+        (replayed, tasks)
     }
 
     fn name_of_recorded(&self, key: u32, index: usize) -> Arc<str> {

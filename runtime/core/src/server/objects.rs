@@ -92,6 +92,7 @@ impl<B: Backend> Server<B> {
             Registration::Stream {
                 id,
                 client,
+                client_name,
                 seat,
                 priority,
                 weight,
@@ -99,7 +100,7 @@ impl<B: Backend> Server<B> {
                 credit,
                 credit_is_shared,
             } => {
-                self.seat_client(client, seat);
+                self.seat_client(client, &client_name, seat);
                 if let Some(bytes) = soft_limit {
                     self.accounts.limit(client, bytes);
                 }
@@ -143,12 +144,12 @@ impl<B: Backend> Server<B> {
     }
 
     /// A client has a stream: what is kept of it is kept until its slot is dropped.
-    fn seat_client(&mut self, client: ClientId, seat: Option<SeatId>) {
+    fn seat_client(&mut self, client: ClientId, name: &Arc<str>, seat: Option<SeatId>) {
         if let Some(id) = seat.filter(|id| self.links.at(id.index()).is_none()) {
             let key = self.clients.insert(client) as u32;
             self.links
                 .set(id.index(), id.generation(), Kind::Client, key);
-            self.accounts.open(client);
+            self.accounts.open(client, name.clone());
         }
     }
 
@@ -179,6 +180,7 @@ impl<B: Backend> Server<B> {
             faults: Default::default(),
             held_tasks: 0,
             dropped: false,
+            dropped_ns: 0,
         }) as u32;
         self.links
             .set(id.index(), id.generation(), Kind::Slice, key);
@@ -275,6 +277,7 @@ impl<B: Backend> Server<B> {
                 if slice.held_tasks == 0 {
                     self.free_slice(key);
                 } else {
+                    slice.dropped_ns = self.meter.now_ns();
                     self.dropped_in_use += 1;
                 }
             }
@@ -342,6 +345,7 @@ impl<B: Backend> Server<B> {
             return;
         }
         let stream = self.streams.remove(key as usize);
+        self.accounts.stream_is_gone(stream.client, stream.issued);
         if stream.in_turn {
             self.queues[stream.queue.index()].turn.leave(key);
         }
@@ -377,8 +381,15 @@ impl<B: Backend> Server<B> {
         }
         let mut points: SmallVec<[Point; 2]> = busy.iter().collect();
         match points.pop() {
-            None => self.recycle_slice_slot(slot),
+            None => {
+                self.slice_waited(slice.dropped_ns);
+                self.recycle_slice_slot(slot);
+            }
             Some(first) => {
+                let since_ns = match slice.dropped_ns {
+                    0 => self.meter.now_ns(),
+                    earlier => earlier,
+                };
                 let mut others = Points::default();
                 points.into_iter().for_each(|point| others.insert(point));
                 self.retire(
@@ -386,6 +397,7 @@ impl<B: Backend> Server<B> {
                         slot,
                         cursor: first.cursor,
                         others,
+                        since_ns,
                     },
                     first.queue,
                 );
@@ -426,7 +438,10 @@ impl<B: Backend> Server<B> {
                     .iter()
                     .find(|point| queues[point.queue.index()].completed < point.cursor);
                 match next {
-                    None => self.recycle_slice_slot(retiring.slot),
+                    None => {
+                        self.slice_waited(retiring.since_ns);
+                        self.recycle_slice_slot(retiring.slot);
+                    }
                     Some(point) => {
                         retiring.cursor = point.cursor;
                         self.retire(retiring, point.queue);

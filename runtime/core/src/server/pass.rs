@@ -22,6 +22,7 @@ use crate::stream::queue::QueueState;
 use super::Server;
 use super::admit::needs_wait;
 use super::issue::bind_whole;
+use super::metered::PASSING;
 
 impl<B: Backend> Server<B> {
     /// Issues a launch, mark or replay of a lone stream straight from its message, of which nothing needs to be
@@ -55,7 +56,7 @@ impl<B: Backend> Server<B> {
         if !self.after.is_empty() {
             self.issue_waits_after(point);
         }
-        self.note_task(stream, task, point);
+        self.note_task(stream, task, point, PASSING);
         // Sound bindings have no failed ranges: nothing is to be healed.
         match task.op {
             Op::Launch { .. } if sound => {
@@ -112,7 +113,7 @@ impl<B: Backend> Server<B> {
         if !self.after.is_empty() {
             self.issue_waits_after(point);
         }
-        self.note_task(stream, task, point);
+        self.note_task(stream, task, point, PASSING);
         let object = self.object_of(&task.op);
         let resolved = if sound { Ok(()) } else { self.resolve(task) };
         self.run(task, object, resolved, point);

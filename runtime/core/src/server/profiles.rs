@@ -358,7 +358,7 @@ impl<B: Backend> Server<B> {
         };
         let depth = self.backend.record_spans(room);
         self.options.max_in_flight = self.in_flight_max.min(depth);
-        self.notes_tasks = records || self.options.trace_capacity > 0;
+        self.notes_tasks = records || self.options.trace_capacity > 0 || self.sampling.is_some();
     }
 
     /// Nothing is over any more: who waits is told why.

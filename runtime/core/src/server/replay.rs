@@ -228,7 +228,7 @@ impl<B: Backend> Server<B> {
     }
 
     fn fail_recorded(&mut self, inner: &[BoundSlice], failure: &FailureRef) {
-        self.counters.failures += 1;
+        self.count_failure(&failure.reason);
         for bound in inner.iter().filter(|bound| bound.access.writes()) {
             if let Some(slice) = self.links.slice(bound.slice) {
                 let range = bound.slice_offset..bound.slice_offset + bound.len;

@@ -101,7 +101,7 @@ impl<B: Backend> Server<B> {
         let (client, mode) = (*client, *mode);
         let slice = self.insert_slice(&binding, client);
         if let Some(failure) = self.withdrawn_reserve(message) {
-            self.slices[slice as usize].memory = Memory::Failed(binding.len, failure);
+            self.fail_slice(slice, failure);
             return true;
         }
         let granted = self.reserve(slice, stream, mode, Patience::Fresh).is_ok();
@@ -109,6 +109,13 @@ impl<B: Backend> Server<B> {
             terms.done();
         }
         granted
+    }
+
+    /// A slice gets no memory.
+    pub(super) fn fail_slice(&mut self, slice: u32, failure: FailureRef) {
+        self.table.sink().faults.count(&failure.reason);
+        let slice = &mut self.slices[slice as usize];
+        slice.memory = Memory::Failed(slice.bytes(), failure);
     }
 
     /// The failure of a reservation that is not wanted any more.
@@ -143,8 +150,7 @@ impl<B: Backend> Server<B> {
             let failure = self.withdrawn_reserve(&held.task);
             self.streams[stream as usize].held.push_front(held);
             if let Some(failure) = failure {
-                let slice = &mut self.slices[slice as usize];
-                slice.memory = Memory::Failed(slice.bytes(), failure);
+                self.fail_slice(slice, failure);
                 self.finish_in_software(stream);
                 return Issued::Yes;
             }
@@ -164,8 +170,7 @@ impl<B: Backend> Server<B> {
             Err(error) => {
                 let failure =
                     Failure::not_run(&self.names.reserve, Reason::Refused(error.to_string()));
-                let slice = &mut self.slices[slice as usize];
-                slice.memory = Memory::Failed(slice.bytes(), failure);
+                self.fail_slice(slice, failure);
                 self.counters.failures += 1;
             }
         }

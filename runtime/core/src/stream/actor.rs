@@ -28,6 +28,8 @@ pub(crate) struct HeldTask {
     pub(crate) object: u32,
     /// Did its sender take credit of the stream for it?
     pub(crate) paid: bool,
+    /// When it was admitted, if its latency is sampled; else 0.
+    pub(crate) admitted_ns: u64,
 }
 
 impl HeldTask {
@@ -38,6 +40,7 @@ impl HeldTask {
             unissued: 0,
             object: NO_OBJECT,
             paid: true,
+            admitted_ns: 0,
         })
     }
 

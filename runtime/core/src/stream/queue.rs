@@ -17,6 +17,8 @@ pub(crate) struct Retiring {
     pub(crate) cursor: Cursor,
     /// Its uses on other queues.
     pub(crate) others: Points,
+    /// When it was dropped, if latencies are sampled; else 0.
+    pub(crate) since_ns: u64,
 }
 
 /// One queue of the device.

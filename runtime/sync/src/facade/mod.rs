@@ -79,6 +79,21 @@ impl Figure {
         // Relaxed: nothing is decided by it.
         self.0.store(value, std::sync::atomic::Ordering::Relaxed);
     }
+
+    /// Adds to the number, from any thread; beyond the greatest it begins anew.
+    #[inline]
+    pub fn add(&self, more: u64) {
+        // Relaxed: nothing is decided by it.
+        self.0.fetch_add(more, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Makes the number `value` where it is less, from any thread.
+    #[inline]
+    pub fn raise(&self, value: u64) {
+        // Relaxed: nothing is decided by it.
+        self.0
+            .fetch_max(value, std::sync::atomic::Ordering::Relaxed);
+    }
 }
 
 /// Keeps what is written often away from its neighbours: two cache lines, since adjacent ones are

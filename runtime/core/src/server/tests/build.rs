@@ -149,6 +149,7 @@ impl Rig {
         self.register(Registration::Stream {
             id,
             client,
+            client_name: "tester".into(),
             seat: None,
             priority,
             weight,
@@ -156,7 +157,7 @@ impl Rig {
             credit: credit.clone(),
             credit_is_shared: false,
         });
-        self.server.accounts.open(client);
+        self.server.accounts.open(client, "tester".into());
         Stream {
             hold,
             credit,

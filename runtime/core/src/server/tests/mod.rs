@@ -7,7 +7,7 @@
 //! | `script` | the backend: completes only what a test says |
 //! | `rig` | the device actor's loop without a thread: it sleeps whenever the actor would |
 //! | `build`, `code` | tasks built by hand; user code in them |
-//! | `order`, `hazards`, `memory`, `failures`, `progress` | facts |
+//! | `order`, `hazards`, `memory`, `failures`, `progress`, `metered` | facts |
 //! | `program`, `steps`, `checks` | random programs, and what they must meet (`seen`) |
 //! | `oracle` | what a program must compute |
 
@@ -19,6 +19,7 @@ mod failures;
 mod hazards;
 mod ledger;
 mod memory;
+mod metered;
 mod oracle;
 mod order;
 mod program;

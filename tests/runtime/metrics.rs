@@ -1,0 +1,209 @@
+//! What a device tells of itself as figures: each is exact where nothing is under way. That they begin anew with an epoch is in `reopening`.
+
+use std::sync::mpsc;
+use std::time::Instant;
+
+use millstream::metrics::{ClientMetrics, Metrics};
+use millstream::{CancelToken, DeviceOptions, update};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::dying;
+use crate::support::*;
+
+fn metrics(rig: &Rig) -> Metrics {
+    rig.device.metrics().unwrap()
+}
+
+/// What the device says of a client.
+fn of<'a>(metrics: &'a Metrics, name: &str) -> &'a ClientMetrics {
+    let mut clients = metrics.clients.iter();
+    clients.find(|client| &*client.name == name).unwrap()
+}
+
+/// Asks until it is so: what other threads have to say comes when they get to it.
+fn until(rig: &Rig, is_so: impl Fn(&Metrics) -> bool) -> Metrics {
+    let give_up = Instant::now() + dying::PATIENCE;
+    loop {
+        let metrics = metrics(rig);
+        if is_so(&metrics) {
+            return metrics;
+        }
+        assert!(Instant::now() < give_up, "{metrics:?}");
+    }
+}
+
+#[apply(every_device)]
+fn an_idle_device_tells_what_it_has_done(#[case] on: On) {
+    let rig = on.open();
+    let named = |name: &str| rig.device.client_builder().name(name.to_owned()).build();
+    let (busy, idle) = (named("busy"), named("idle"));
+    let (add_one, stream, other) = (add_one(&busy), busy.stream(), idle.stream());
+    let values = stream.create(&[1_u32; 1_000]).unwrap();
+    let kept = other.empty::<u32>(4).unwrap();
+    for _ in 0..5 {
+        launch_update(&stream, &add_one, &values).unwrap();
+    }
+    rig.device.sync().wait().unwrap();
+    // A queue may run what its batch ends with later.
+    let metrics = until(&rig, |metrics| metrics.batch_sizes.sum() == 6);
+    assert_eq!(metrics.stats.memory, rig.stats().memory);
+    assert_eq!(metrics.stats.launches, 5);
+    assert_eq!(metrics.batch_sizes.count(), metrics.stats.batches);
+    let issued: u64 = metrics.stats.queues.iter().map(|queue| queue.tasks).sum();
+    assert_eq!(issued, 6);
+    for queue in &metrics.stats.queues {
+        assert_eq!((queue.in_flight(), queue.held), (0, 0));
+        assert!(queue.in_flight_max > 0 && metrics.mailbox_capacity == 256);
+    }
+    let seats: u64 = metrics.stats.queues.iter().map(|queue| queue.streams).sum();
+    assert_eq!((seats, metrics.stats.streams), (2, 2));
+    let (busy, idle) = (of(&metrics, "busy"), of(&metrics, "idle"));
+    // A copy and five launches; memory was there at once.
+    assert_eq!((busy.tasks, busy.streams, busy.tasks_held), (6, 1, 0));
+    assert_eq!((idle.tasks, idle.streams), (0, 1));
+    assert!(busy.memory.in_use >= 4_000 && idle.memory.in_use >= 16);
+    let device = &metrics.stats.memory;
+    assert_eq!(device.in_use, busy.memory.in_use + idle.memory.in_use);
+    assert_eq!(metrics.faults.total() + metrics.slices_poisoned, 0);
+    assert_eq!(metrics.collection.slices_waiting, 0);
+    assert_eq!((metrics.epoch, &metrics.latencies), (0, &None));
+    drop(kept);
+}
+
+#[apply(every_device)]
+fn a_consumer_that_is_held_is_told_with_its_client(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.device.client_builder().name("waits").build();
+    let (add_one, owner, stream) = (add_one(&client), rig.client().stream(), client.stream());
+    let values = owner.create(&[1_u32; 4]).unwrap();
+    // While the guard lives, whatever touches the values is held in software.
+    let guard = on.guard(&owner, (update(&values),)).unwrap();
+    for _ in 0..3 {
+        launch_update(&stream, &add_one, &values).unwrap();
+    }
+    let held = metrics(&rig);
+    assert_eq!(of(&held, "waits").tasks_held, 3);
+    let on_queues: u64 = held.stats.queues.iter().map(|queue| queue.held).sum();
+    assert_eq!(
+        (on_queues, held.stats.tasks_held),
+        (4, 4),
+        "and the guard's"
+    );
+    drop(guard);
+    assert_eq!(stream.read(&values).wait().unwrap(), [4; 4]);
+    let gone = metrics(&rig);
+    assert_eq!(
+        (of(&gone, "waits").tasks_held, gone.stats.tasks_held),
+        (0, 0)
+    );
+    assert_eq!(of(&gone, "waits").tasks, 4);
+}
+
+#[apply(every_device)]
+fn faults_are_counted_by_reason_and_poison_until_it_is_healed_i7(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (add_one, stream) = (add_one(&client), client.stream());
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    let sound = stream.create(&[1_u32; 4]).unwrap();
+    boom(on, &client).launch(&stream, &values).unwrap();
+    launch_update(&stream, &add_one, &values).unwrap();
+    launch_update(&stream, &add_one, &sound).unwrap();
+    stream.sync().wait().unwrap();
+    let failed = metrics(&rig);
+    let expected = [("input", 1), ("panicked", 1)];
+    let told = failed.faults.by_reason().into_iter();
+    let mut told: Vec<_> = told.filter(|(_, count)| *count > 0).collect();
+    told.sort_unstable();
+    assert_eq!(told, expected);
+    assert_eq!(failed.slices_poisoned, 1);
+    stream.fill(&values, 0).unwrap();
+    stream.sync().wait().unwrap();
+    let healed = metrics(&rig);
+    assert_eq!((healed.slices_poisoned, healed.faults), (0, failed.faults));
+}
+
+#[apply(every_device)]
+fn cancelled_tasks_are_faults_of_their_own(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (add_one, owner, stream) = (add_one(&client), client.stream(), client.stream());
+    let values = owner.create(&[1_u32; 4]).unwrap();
+    let guard = on.guard(&owner, (update(&values),)).unwrap();
+    let token = CancelToken::new();
+    launch_update(&stream.with_cancel(&token), &add_one, &values).unwrap();
+    token.cancel();
+    drop(guard);
+    stream.sync().wait().unwrap();
+    let told = metrics(&rig);
+    assert_eq!((told.faults.cancelled, told.faults.total()), (1, 1));
+    assert_eq!((told.stats.withdrawn, told.slices_poisoned), (1, 1));
+}
+
+/// I4: what is dropped waits for its last use, and is told for as long.
+#[apply(every_threaded_device)]
+fn what_was_dropped_is_told_until_it_is_free(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
+    let (client, valve) = (rig.client(), rig.valve());
+    let (held, stream) = (held(&client, &valve), client.stream());
+    let values = stream.create(&[1_u32; 1_000]).unwrap();
+    stream.sync().wait().unwrap();
+    held.launch(&stream, &values).unwrap();
+    stream.flush().unwrap();
+    valve.wait_for_arrivals(1);
+    let (dropped, told) = mpsc::channel();
+    struct Tells(mpsc::Sender<()>);
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            self.0.send(()).unwrap();
+        }
+    }
+    stream.drop_after(Tells(dropped)).unwrap();
+    drop(values);
+    let waits = metrics(&rig);
+    assert_eq!(waits.collection.slices_waiting, 1);
+    assert_eq!(waits.collection.values_waiting, 1);
+    assert!(waits.collection.slice_waits_ns_max.is_some());
+    assert!(waits.stats.memory.waiting >= 4_000);
+    assert_eq!(waits.latencies.unwrap().slice_waits_ns.count(), 0);
+    valve.open();
+    stream.sync().wait().unwrap();
+    told.recv_timeout(dying::PATIENCE).unwrap();
+    let free = metrics(&rig);
+    assert_eq!(free.collection.slices_waiting, 0);
+    assert_eq!(free.collection.values_waiting, 0);
+    assert_eq!(free.stats.memory.waiting, 0);
+    let latencies = free.latencies.unwrap();
+    assert_eq!(latencies.slice_waits_ns.count(), 1);
+    assert_eq!(latencies.value_waits_ns.count(), 1);
+}
+
+#[apply(every_device)]
+fn every_task_is_followed_where_all_are_to_be(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
+    let client = rig.client();
+    let (add_one, stream) = (add_one(&client), client.stream());
+    let values = stream.create(&[1_u32; 100]).unwrap();
+    let step = stream
+        .record(|r| {
+            r.launch(&add_one, one(), in_place(&values))?;
+            r.launch(&add_one, one(), in_place(&values))
+        })
+        .unwrap();
+    for _ in 0..10 {
+        launch_update(&stream, &add_one, &values).unwrap();
+        step.replay(&stream).unwrap();
+    }
+    assert_eq!(stream.read(&values).wait().unwrap(), [31; 100]);
+    // A copy in, ten launches, ten replays and a copy out. Who publishes a cursor tells whoever waits for it one after the other.
+    let all = 22;
+    let is_all = |metrics: &Metrics| {
+        let latencies = metrics.latencies.as_ref().unwrap();
+        latencies.runs_ns.count() == all
+    };
+    let latencies = until(&rig, is_all).latencies.unwrap();
+    assert_eq!((latencies.every, latencies.missed), (1, 0));
+    assert_eq!(latencies.queued_ns.count(), all);
+    assert!(latencies.runs_ns.quantile(0.99) > 0);
+}
