@@ -1,6 +1,6 @@
 //! Tuning by the device's own clock.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use millstream::tune::{
     Begun, Chosen, Effort, Fastest, Measure, Policy, Progress, StreamClock, Tunable, TunableSet,
@@ -111,4 +111,76 @@ fn a_driven_device_is_tuned_as_it_is_pumped_i8() {
         }
     };
     assert_eq!(chosen.index, 1);
+}
+
+/// The log says the key at the start, and the winner with the best medians at the end.
+#[test]
+fn the_log_tells_what_was_tuned_and_what_won() {
+    let rig = On::Cpu.open();
+    let stream = rig.client().stream();
+    let set = adders(&rig.client(), &stream, &[40, 1]);
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
+    // Of this thread alone, which is the one that tunes.
+    tracing::subscriber::with_default(subscriber, || {
+        let mut clock = StreamClock::new(&stream);
+        let tuner = Tuner::with_effort(effort());
+        tuner
+            .choose(&set, &1024, &(), &mut clock, Policy::Wait)
+            .unwrap();
+    });
+    let text = log.text();
+    let line = |ends: &str| {
+        let mut lines = text
+            .lines()
+            .filter(|line| line.contains("millstream::tune"));
+        let found = lines.find(|line| line.contains(ends));
+        found.unwrap_or_else(|| panic!("no line of \"{ends}\" in:\n{text}"))
+    };
+    let (first, last) = (line("tuning "), line("tuned "));
+    for what in ["INFO", "key=1024", "set=adders", "candidates=2"] {
+        assert!(first.contains(what), "{first}");
+    }
+    for what in [
+        "INFO",
+        "key=1024",
+        "winner=\"1 times\"",
+        "`1 times` ",
+        "`40 times` ",
+        " us",
+    ] {
+        assert!(last.contains(what), "{last}");
+    }
+}
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for Log {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
 }

@@ -69,6 +69,22 @@ fn what_was_tuned_is_known_to_the_next_program_once_it_is_checked() {
     assert_eq!(tune(&second, &[300, 100], 7), Chosen::Known);
 }
 
+/// What was forgotten is not in the file any more once another key was kept; what others kept there is.
+#[test]
+fn what_is_forgotten_is_forgotten_by_the_file_too() {
+    let folder = Folder::new();
+    let (first, _) = open(&folder.store());
+    tune(&first, &[300, 100], 7);
+    let (second, _) = open(&folder.store());
+    tune(&second, &[300, 100], 8);
+    first.forget(&7);
+    tune(&first, &[300, 100], 9);
+    let (third, loaded) = open(&folder.store());
+    assert_eq!((loaded.choices, loaded.damaged), (2, 0));
+    assert_eq!(third.fastest(&7), Fastest::Miss);
+    assert_eq!(third.fastest(&8), Fastest::Unchecked);
+}
+
 #[test]
 fn choices_of_other_candidates_are_tuned_anew() {
     let folder = Folder::new();

@@ -6,7 +6,7 @@ use crate::error::StoreError;
 use crate::persist::{self, Identity, Kept};
 use crate::race::Effort;
 use crate::store::Store;
-use crate::tuner::{Settled, TuneKey, Tuner};
+use crate::tuner::{Settled, TuneKey, Tuner, lock};
 
 /// What was read of a store or a bundle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -77,13 +77,15 @@ impl<K: TuneKey> Tuner<K> {
         let Some((_, identity)) = &self.shared.store else {
             return Ok(());
         };
-        store.update(&mut |bytes| {
+        let forgotten = std::mem::take(&mut *lock(&self.shared.forgotten));
+        let kept = store.update(&mut |bytes| {
             let read = bytes.map(|bytes| persist::read::<K>(&bytes, identity));
             let others = read
                 .and_then(Result::ok)
                 .map_or(Vec::new(), |read| read.kept);
             let known = self.read();
             let others = others.iter().filter(|kept| !known.contains_key(&kept.key));
+            let others = others.filter(|kept| !forgotten.contains(&kept.key));
             let mut text = persist::header(identity);
             for kept in others {
                 text.extend(persist::entry(&kept.key, kept.set, &kept.outcome));
@@ -92,7 +94,11 @@ impl<K: TuneKey> Tuner<K> {
                 text.extend(persist::entry(key, settled.set, &settled.outcome));
             }
             text.into_bytes()
-        })
+        });
+        if kept.is_err() {
+            lock(&self.shared.forgotten).extend(forgotten);
+        }
+        kept
     }
 
     /// All that is known, to be given to programs on such a device: a file beside them, say.

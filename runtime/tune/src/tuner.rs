@@ -1,9 +1,9 @@
 //! The tuner: what is known of each key, and how it comes to be known.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use millstream_sync::flight::Flights;
 use serde::Serialize;
@@ -44,6 +44,10 @@ pub(crate) type Known<K> = HashMap<K, Settled, foldhash::fast::RandomState>;
 
 pub(crate) struct Shared<K> {
     settled: RwLock<Known<K>>,
+    /// Keys whose last tuning found nothing that works, for those who waited for it.
+    pub(crate) failed: Mutex<HashMap<K, TuneError>>,
+    /// Keys whose stored choice is not to be kept any more.
+    pub(crate) forgotten: Mutex<HashSet<K>>,
     pub(crate) flights: Flights<K>,
     pub(crate) store: Option<(Box<dyn Store>, Identity)>,
     pub(crate) effort: Effort,
@@ -104,6 +108,8 @@ impl<K: TuneKey> Tuner<K> {
         Self {
             shared: Arc::new(Shared {
                 settled: RwLock::default(),
+                failed: Mutex::default(),
+                forgotten: Mutex::default(),
                 flights: Flights::default(),
                 store,
                 effort,
@@ -185,9 +191,12 @@ impl<K: TuneKey> Tuner<K> {
         self.read().get(key).map(|settled| settled.outcome.clone())
     }
 
-    /// Forgets a key: it is tuned anew where it is asked for next.
+    /// Forgets a key: it is tuned anew where it is asked for next. A store forgets it when it is written next.
     pub fn forget(&self, key: &K) {
         self.write().remove(key);
+        if self.shared.store.is_some() {
+            lock(&self.shared.forgotten).insert(key.clone());
+        }
     }
 
     /// The candidate that is to be used, tuning as the policy says. Waits under [`Policy::Wait`] alone.
@@ -243,7 +252,7 @@ impl<K: TuneKey> Tuner<K> {
                         return done;
                     }
                 },
-                Begun::Elsewhere(elsewhere) => elsewhere.wait(),
+                Begun::Elsewhere(elsewhere) => elsewhere.wait()?,
             }
         }
     }
@@ -296,6 +305,11 @@ impl<K: TuneKey> Tuner<K> {
             failures,
         }
     }
+}
+
+/// Nothing is half done where somebody panics: each change is one call of a map.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// That there is nothing to choose from.

@@ -11,7 +11,7 @@ use crate::measure::Measure;
 use crate::outcome::{Candidate, Outcome};
 use crate::race::{Race, Step};
 use crate::set::TunableSet;
-use crate::tuner::{Settled, TuneKey, Tuner, alone, no_candidates};
+use crate::tuner::{Settled, TuneKey, Tuner, alone, lock, no_candidates};
 
 impl<K: TuneKey> Tuner<K> {
     /// Begins to tune a key, to be gone on with by [`Tuning::go_on`]: on a driven device between pumps. Never waits.
@@ -26,8 +26,13 @@ impl<K: TuneKey> Tuner<K> {
         }
         match self.shared.flights.join(key, || self.known(key, set)) {
             Ok(choice) => Begun::Known(choice),
-            Err(Role::Follower(follow)) => Begun::Elsewhere(Elsewhere(follow)),
+            Err(Role::Follower(follow)) => Begun::Elsewhere(Elsewhere {
+                follow,
+                tuner: self.clone(),
+                key: key.clone(),
+            }),
             Err(Role::Leader(lead)) => {
+                lock(&self.shared.failed).remove(key);
                 tracing::info!(target: "millstream::tune", ?key, set = %set.name(), candidates = set.len(), "tuning");
                 // The generator is user's code: a panic of it ends the flight, as the lead is dropped.
                 let race = Race::new(set, key, inputs, self.shared.effort);
@@ -51,6 +56,7 @@ impl<K: TuneKey> Tuner<K> {
         };
         let outcome = settled.outcome.clone();
         self.write().insert(key.clone(), settled);
+        lock(&self.shared.forgotten).remove(key);
         let winner = outcome.best().map_or("", |best| best.name.as_ref());
         tracing::info!(target: "millstream::tune", ?key, set = %set.name(), winner, top = outcome.top(), clock = outcome.clock, confidence = outcome.confidence, "tuned");
         if let Some((store, _)) = &self.shared.store
@@ -68,16 +74,27 @@ pub enum Begun<K: TuneKey, I, O> {
     /// It is to be tuned here.
     Tuning(Box<Tuning<K, I, O>>),
     /// Somebody else tunes it.
-    Elsewhere(Elsewhere),
+    Elsewhere(Elsewhere<K>),
 }
 
 /// A tuning by somebody else.
-pub struct Elsewhere(Follow);
+pub struct Elsewhere<K> {
+    follow: Follow,
+    tuner: Tuner<K>,
+    key: K,
+}
 
-impl Elsewhere {
-    /// Waits until it is over, however it ends.
-    pub fn wait(self) {
-        self.0.wait(&SpinPolicy::default());
+impl<K: TuneKey> Elsewhere<K> {
+    /// Waits until it is over: begin anew, which finds what it found, or that it was given up.
+    ///
+    /// # Errors
+    /// It found nothing that works, so that there is no use in doing it again.
+    pub fn wait(self) -> Result<(), TuneError> {
+        self.follow.wait(&SpinPolicy::default());
+        match lock(&self.tuner.shared.failed).get(&self.key) {
+            Some(why) => Err(why.clone()),
+            None => Ok(()),
+        }
     }
 }
 
@@ -127,6 +144,8 @@ impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
                     true => no_candidates(set, &self.key),
                     false => self.tuner.all_failed(set, &self.key, failures),
                 };
+                // Before the flight ends: who waits looks here then.
+                lock(&self.tuner.shared.failed).insert(self.key.clone(), failed.clone());
                 Progress::Done(Err(failed))
             }
         }

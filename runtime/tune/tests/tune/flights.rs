@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Barrier, mpsc};
 
-use millstream_tune::{Chosen, Fastest, Policy, Tunable, TunableSet, Tuner};
+use millstream_tune::{Begun, Chosen, Fastest, Policy, Tunable, TunableSet, Tuner};
 
 use crate::support::{Costs, Virtual, timed};
 
@@ -94,4 +94,42 @@ fn a_tuning_that_panics_leaves_nobody_waiting_i5() {
         assert_eq!(ask().unwrap().by, Chosen::Tuned);
         assert!(panics.join().is_err());
     });
+}
+
+/// I5: who waited for a tuning that found nothing is told why, and does not do it again; whoever comes later does.
+#[test]
+fn a_tuning_that_finds_nothing_is_not_done_again_by_those_who_waited_i5() {
+    let (begun, wait_begun) = mpsc::channel::<()>();
+    let (go, wait_go) = mpsc::channel::<()>();
+    let gates = std::sync::Mutex::new(Some((begun, wait_go)));
+    let tunings = std::sync::atomic::AtomicU32::new(0);
+    let tunings = Arc::new(tunings);
+    let count = tunings.clone();
+    let set = TunableSet::new("broken", move |_: &u32, inputs: &u32| {
+        count.fetch_add(1, Ordering::Relaxed);
+        if let Some((begun, wait_go)) = gates.lock().unwrap().take() {
+            begun.send(()).unwrap();
+            wait_go.recv().unwrap();
+        }
+        *inputs
+    })
+    .with(Tunable::new("one", |_: u32| Err::<u32, _>("it is broken")))
+    .with(Tunable::new("other", |_: u32| Err::<u32, _>("so is this")));
+    let (tuner, costs) = (Tuner::new(), Arc::new(Costs::default()));
+    let ask = || tuner.choose(&set, &1, &0, &mut Virtual::exact(&costs), Policy::Wait);
+    let told = std::thread::scope(|scope| {
+        let tuning = scope.spawn(ask);
+        wait_begun.recv().unwrap();
+        let Begun::Elsewhere(elsewhere) = tuner.begin(&set, &1, &0) else {
+            panic!("somebody else is at it");
+        };
+        go.send(()).unwrap();
+        let why = tuning.join().unwrap().unwrap_err();
+        assert_eq!(elsewhere.wait(), Err(why.clone()));
+        why
+    });
+    assert!(told.to_string().contains("it is broken"), "{told}");
+    assert_eq!(tunings.load(Ordering::Relaxed), 1);
+    assert_eq!(ask(), Err(told));
+    assert_eq!(tunings.load(Ordering::Relaxed), 2);
 }

@@ -91,7 +91,7 @@ fn a_tuning_that_is_dropped_can_be_begun_anew_i5() {
         panic!("it is under way");
     };
     drop(begun);
-    elsewhere.wait();
+    elsewhere.wait().unwrap();
     assert_eq!(tuner.fastest(&1), Fastest::Miss);
     assert!(matches!(tuner.begin(&set, &1, &0), Begun::Tuning(_)));
 }
