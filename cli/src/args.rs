@@ -89,6 +89,10 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "FILE.json")]
     pub(crate) timeline: Option<PathBuf>,
 
+    /// Tell what each kernel took, by the device's clock.
+    #[arg(long)]
+    pub(crate) profile: bool,
+
     /// How often each photograph is developed.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=MAX_REPEAT))]
     pub(crate) repeat: u64,

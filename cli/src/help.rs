@@ -84,6 +84,7 @@ Examples:
   millstream demo --backend cuda
   millstream demo --threads 64 --queues 2 --strategy sequential
   millstream demo --input ~/Pictures/holiday --output out/holiday --repeat 1
+  millstream demo --profile
   millstream demo --timeline out/demo.json && millstream timeline out/demo.json
   millstream demo --json | jq .run.photos_per_second";
 

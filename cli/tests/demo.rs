@@ -117,6 +117,34 @@ fn json_is_the_only_thing_on_standard_output_and_adds_up() {
     );
 }
 
+/// What each kernel took is told where it is asked for, of every task, and nowhere else.
+#[test]
+fn a_profile_tells_what_each_kernel_took() {
+    let desk = Desk::new("profile");
+    desk.photograph("a.png", 20, 20);
+    let options = ["--threads", "2", "--repeat", "3"];
+    let output = desk.demo(&[&options[..], &["--json"]].concat());
+    let report: Value = serde_json::from_str(stdout(&output)).unwrap();
+    assert!(report["profile"].is_null());
+    let output = desk.demo(&[&options[..], &["--json", "--profile"]].concat());
+    let report: Value = serde_json::from_str(stdout(&output)).unwrap();
+    let profile = &report["profile"];
+    assert_eq!(profile["untimed"], 0);
+    let kernels = profile["kernels"].as_array().unwrap();
+    let blur = kernels.iter().find(|kernel| kernel["name"] == "blur_x");
+    assert_eq!(blur.unwrap()["tasks"], 3);
+    let total = |kernel: &Value| kernel["total_ms"].as_f64().unwrap();
+    assert!(kernels.is_sorted_by(|one, other| total(one) >= total(other)));
+    let of_kernels = kernels
+        .iter()
+        .map(|kernel| kernel["tasks"].as_u64().unwrap());
+    assert_eq!(of_kernels.sum::<u64>(), profile["tasks"].as_u64().unwrap());
+    let output = desk.demo(&[&options[..], &["--profile"]].concat());
+    for words in ["total ms", "blur_x", "busy "] {
+        assert!(stdout(&output).contains(words), "{}", stdout(&output));
+    }
+}
+
 #[test]
 fn files_that_are_no_photographs_are_reported_and_exit_with_3() {
     let desk = Desk::new("skipped");

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use millstream::{KernelProfile, Profile};
 use serde::Serialize;
 
 use super::album::Skipped;
@@ -21,8 +22,54 @@ pub(crate) struct Report {
     pub(crate) photos: Vec<PhotoFacts>,
     pub(crate) skipped: Vec<Skipped>,
     pub(crate) runtime: RuntimeFacts,
+    /// Where it was asked for.
+    pub(crate) profile: Option<ProfileFacts>,
     pub(crate) teardown: TeardownFacts,
     pub(crate) files: Files,
+}
+
+/// What each kernel took.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProfileFacts {
+    /// Whose the times are.
+    pub(crate) clock: String,
+    pub(crate) tasks: u64,
+    /// Those of them without times.
+    pub(crate) untimed: u64,
+    /// The time in which any of them ran.
+    pub(crate) busy_ms: f64,
+    /// Those that took longest in all come first.
+    pub(crate) kernels: Vec<KernelFacts>,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct KernelFacts {
+    pub(crate) name: String,
+    pub(crate) tasks: u64,
+    pub(crate) total_ms: f64,
+    pub(crate) mean_ms: f64,
+    pub(crate) least_ms: f64,
+    pub(crate) greatest_ms: f64,
+}
+
+impl ProfileFacts {
+    pub(crate) fn of(profile: &Profile) -> Self {
+        let kernel = |kernel: &KernelProfile| KernelFacts {
+            name: kernel.name.to_string(),
+            tasks: kernel.tasks,
+            total_ms: milliseconds(kernel.total),
+            mean_ms: milliseconds(kernel.mean()),
+            least_ms: milliseconds(kernel.least),
+            greatest_ms: milliseconds(kernel.greatest),
+        };
+        Self {
+            clock: profile.busy.clock.to_string(),
+            tasks: profile.tasks,
+            untimed: profile.untimed,
+            busy_ms: milliseconds(profile.busy.duration),
+            kernels: profile.kernels.iter().map(kernel).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -213,6 +260,7 @@ pub(crate) mod tests {
                 }],
                 ..RuntimeFacts::default()
             },
+            profile: None,
             teardown: TeardownFacts {
                 drained: true,
                 ..TeardownFacts::default()

@@ -17,8 +17,8 @@ use super::gpu;
 use super::pipeline::{Pipeline, kernels};
 use super::progress::Progress;
 use super::report::{
-    DeviceFacts, Files, PhotoFacts, QueueFacts, Report, RunFacts, RuntimeFacts, Settings,
-    TeardownFacts, ThreadFacts, percentile_ms, ratio,
+    DeviceFacts, Files, PhotoFacts, ProfileFacts, QueueFacts, Report, RunFacts, RuntimeFacts,
+    Settings, TeardownFacts, ThreadFacts, percentile_ms, ratio,
 };
 use super::timeline::{self, Caption};
 use super::workers::{self, Prepared, Run};
@@ -60,6 +60,8 @@ pub(crate) fn run_on(
     let streams: Vec<Stream> = (0..settings.threads).map(|_| client.stream()).collect();
     let pipeline = Pipeline::new(&client, kernels).map_err(device_error)?;
 
+    let token = args.profile.then(|| device.start_profile()).transpose();
+    let token = token.map_err(device_error)?;
     let mut tally = Tally {
         skipped: album.skipped,
         ..Tally::default()
@@ -88,6 +90,8 @@ pub(crate) fn run_on(
         });
     }
 
+    let profile = token.map(|token| device.end_profile(token).wait());
+    let profile = profile.transpose().map_err(device_error)?;
     let stats = device.stats().map_err(device_error)?;
     let runtime = runtime_facts(&stats, tally.run_seconds());
     let name = device.properties().name.to_string();
@@ -117,7 +121,11 @@ pub(crate) fn run_on(
         saved_timeline: args.timeline.clone(),
         ..gallery.files().clone()
     };
-    Ok(tally.report(settings, facts, (runtime, teardown), files))
+    let report = tally.report(settings, facts, (runtime, teardown), files);
+    Ok(Report {
+        profile: profile.as_ref().map(ProfileFacts::of),
+        ..report
+    })
 }
 
 fn settings(args: &DemoArgs) -> Result<Settings, CommandError> {
@@ -268,6 +276,7 @@ impl Tally {
             photos: self.photos,
             skipped: self.skipped,
             runtime,
+            profile: None,
             teardown,
             files,
         };

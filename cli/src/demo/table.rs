@@ -8,7 +8,7 @@ use std::fmt::Write;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
-use super::report::{Report, ThreadFacts};
+use super::report::{ProfileFacts, Report, ThreadFacts};
 use super::units::duration;
 
 /// Threads and queues that a table shows one by one.
@@ -22,6 +22,11 @@ pub(crate) fn render(report: &Report) -> String {
     headline(&mut text, report);
     text.push('\n');
     let _ = writeln!(text, "{}\n\n{}\n", threads(report), device(report));
+    if let Some(profile) = &report.profile {
+        let (clock, busy) = (&profile.clock, profile.busy_ms);
+        let _ = writeln!(text, "{}", kernels(profile));
+        let _ = writeln!(text, "busy {busy:.1} ms, by {clock}\n");
+    }
     trouble(&mut text, report);
     teardown(&mut text, report);
     files(&mut text, report);
@@ -86,6 +91,30 @@ fn threads(report: &Report) -> Table {
         figure(report.run.latency_p50_ms, 2),
         figure(report.run.latency_p99_ms, 2),
     ]);
+    table
+}
+
+/// What took the time.
+fn kernels(profile: &ProfileFacts) -> Table {
+    let mut table = new_table([
+        "task",
+        "count",
+        "total ms",
+        "mean ms",
+        "least ms",
+        "greatest ms",
+    ]);
+    for kernel in profile.kernels.iter().take(MAX_ROWS) {
+        let times = [
+            (kernel.total_ms, 1),
+            (kernel.mean_ms, 3),
+            (kernel.least_ms, 3),
+            (kernel.greatest_ms, 3),
+        ];
+        let words = [kernel.name.clone(), kernel.tasks.to_string()];
+        let times = times.map(|(ms, decimals)| figure(Some(ms), decimals));
+        table.add_row(words.into_iter().chain(times));
+    }
     table
 }
 
