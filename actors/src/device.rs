@@ -66,6 +66,8 @@ impl Device {
     /// # Errors
     /// What is missing, and what to do; an option that cannot be.
     pub fn open_with<O: Open>(kind: O, options: DeviceOptions) -> Result<Self, OpenError> {
+        let span = tracing::info_span!(target: "millstream", "open");
+        let _entered = span.enter();
         if !THREADS {
             let (mut device, driver) = Self::open_driven(kind, options)?;
             device.driver = Some(driver);
@@ -230,6 +232,8 @@ impl Device {
     ///
     /// Closing again reports nothing, and so does closing on a thread of the runtime, which only starts it.
     pub fn close(&self, timeout: Duration) -> Report {
+        let span = tracing::info_span!(target: "millstream", "close");
+        let _entered = span.enter();
         let started = Instant::now();
         let deadline = started
             .checked_add(timeout)

@@ -25,6 +25,8 @@ use clap::Parser;
 use args::{Cli, Command};
 
 fn main() -> ExitCode {
+    #[cfg(feature = "tracy")]
+    tell_tracy();
     let (result, as_json) = match Cli::parse().command {
         Command::Demo(args) => (demo::run(&args), args.json),
         Command::Soak(args) => (soak::run(&args), args.json),
@@ -39,4 +41,13 @@ fn main() -> ExitCode {
         error.exit()
     });
     ExitCode::from(exit.code())
+}
+
+/// Sends spans to whoever listens: the Tracy profiler, on this machine or another.
+#[cfg(feature = "tracy")]
+fn tell_tracy() {
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::util::SubscriberInitExt;
+    let registry = tracing_subscriber::registry();
+    registry.with(tracing_tracy::TracyLayer::default()).init();
 }

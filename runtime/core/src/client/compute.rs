@@ -218,6 +218,8 @@ impl ComputeClient {
             .into());
         }
         let kernel = Arc::new(kernel);
+        let span = tracing::debug_span!(target: "millstream", "prepare", kernel = %kernel.name());
+        let _entered = span.enter();
         let code = match device.compiler().compile(&kernel) {
             Ok(code) => code,
             Err(KernelError::Lost { .. }) => {

@@ -212,6 +212,8 @@ impl<T: Send + 'static> Pending<T> {
         if THREADS && let Some(answer) = self.advance() {
             return Some(answer);
         }
+        let span = tracing::trace_span!(target: "millstream", "wait");
+        let _entered = span.enter();
         if self.device().channel().drive().is_some() {
             return self.drive_until(deadline);
         }

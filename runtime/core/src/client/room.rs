@@ -92,6 +92,8 @@ impl DeviceShared {
         if is_runtime_thread() {
             return Err(Error::WouldDeadlock);
         }
+        let span = tracing::debug_span!(target: "millstream", "wait_for_room", amount);
+        let _entered = span.enter();
         let told = |outcome: Result<(), AcquireError>| outcome.map_err(|_| self.gone());
         let mut place = credit.place(amount);
         while let Some(worked) = self.channel().drive() {

@@ -17,6 +17,8 @@ impl<B: Backend> PageSource for Pages<'_, B> {
         if self.1.noticed {
             return Err(PageError::Lost);
         }
+        let span = tracing::debug_span!(target: "millstream", "allocate_page", bytes);
+        let _entered = span.enter();
         self.0.allocate(bytes).inspect_err(|error| {
             if *error == PageError::Lost {
                 self.1.notice(self.0, "it has no pages any more");

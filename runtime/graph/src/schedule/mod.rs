@@ -121,6 +121,8 @@ impl Schedule {
     /// # Errors
     /// As [`Schedule::create`].
     pub fn create_in_parts(roots: &[&LazyBuffer], parts: Parts) -> Result<Self, ScheduleError> {
+        let span = tracing::debug_span!(target: "millstream", "schedule", roots = roots.len());
+        let _entered = span.enter();
         let (steps, _) = schedule(Walk::new(roots)?, &parts)?;
         Ok(Self {
             shared: Arc::new(steps),

@@ -1,0 +1,89 @@
+//! Spans of the slow paths, for whoever listens to `tracing`; none where tasks are sent and answers are there.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use millstream::graph::{DType, Graph, Schedule};
+use millstream::{Cpu, CubeCount, Device, Kernel, update};
+use tracing::Level;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::FmtSpan;
+
+/// The spans that a thread begins, a line each.
+#[derive(Clone, Default)]
+struct Begun(Arc<Mutex<Vec<u8>>>);
+
+impl Begun {
+    /// What was begun since the last look.
+    fn take(&self) -> String {
+        String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
+    }
+}
+
+impl Write for Begun {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Begun {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+#[test]
+fn what_is_slow_has_a_span_and_a_launch_has_none() {
+    let begun = Begun::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(Level::TRACE)
+        .with_span_events(FmtSpan::NEW)
+        .with_writer(begun.clone())
+        .with_ansi(false)
+        .finish();
+    tracing::subscriber::with_default(subscriber, || {
+        let device = Device::open(Cpu::default()).unwrap();
+        assert!(begun.take().contains("open"));
+        let client = device.client();
+        let stream = client.stream();
+        let kernel = Kernel::new("nothing")
+            .updates::<u32>("data")
+            .native(|_, _| {});
+        let kernel = client.kernel(kernel).unwrap();
+        assert!(begun.take().contains("prepare{kernel=nothing}"));
+
+        let data = stream.create(&[1_u32; 16]).unwrap();
+        stream.sync().wait().unwrap();
+        begun.take();
+        for _ in 0..100 {
+            stream
+                .launch(&kernel, CubeCount::single(), (update(&data),))
+                .unwrap();
+        }
+        assert_eq!(begun.take(), "");
+
+        let graph = Graph::new();
+        let x = graph.input("x", DType::F32, [16]);
+        let schedule = Schedule::create_one(&x.exp()).unwrap();
+        schedule.compile(&client).unwrap();
+        let compiled = begun.take();
+        for span in [
+            "schedule{roots=1}",
+            "compile_schedule{items=1}",
+            "compile{program=",
+        ] {
+            assert!(compiled.contains(span), "no {span} in:\n{compiled}");
+        }
+        device.close(Duration::from_secs(10));
+        assert!(begun.take().contains("close"));
+    });
+}
