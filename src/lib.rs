@@ -75,7 +75,8 @@ pub use millstream_ir::{self as ir, DType};
 pub use millstream_sim as sim;
 pub use millstream_sync::facade::SpinPolicy;
 
-/// The fastest of several ways, measured once for a key and remembered.
+/// The fastest of several ways, measured once for a key and remembered. With the feature `tune`, which is on.
+#[cfg(feature = "tune")]
 pub mod tune {
     pub use millstream_actors::tuning::{Background, FileStore, HostClock};
     pub use millstream_tune::*;
@@ -85,7 +86,8 @@ pub mod tune {
 #[cfg(doctest)]
 mod guide {
     macro_rules! pages {
-        ($($page:ident: $file:literal;)*) => {$(
+        ($($(#[$when:meta])? $page:ident: $file:literal;)*) => {$(
+            $(#[$when])?
             #[doc = include_str!(concat!("../docs/", $file))]
             mod $page {}
         )*};
@@ -99,6 +101,7 @@ mod guide {
         engines: "guide/engines.md";
         graphs: "guide/graphs.md";
         profiling: "guide/profiling.md";
+        #[cfg(feature = "tune")]
         tuning: "guide/tuning.md";
         metrics: "guide/metrics.md";
         graph: "graph.md";

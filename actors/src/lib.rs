@@ -18,7 +18,7 @@
 //! | `driven` | the channel and the [`Driver`] of a device that its owner runs |
 //! | `gc` | what waits for points before it drops values |
 //! | `host` | threads for user code |
-//! | [`tuning`] | what tuning needs of the system |
+//! | `tuning` | what tuning needs of the system; with the feature `tune` |
 //!
 //! Nothing here decides anything about tasks; and nothing polls while idle (I11).
 
@@ -30,6 +30,7 @@ mod gc;
 mod host;
 mod mailbox;
 mod reopen;
+#[cfg(feature = "tune")]
 pub mod tuning;
 
 pub use device::Device;

@@ -41,6 +41,7 @@ mod running;
     reason = "graphs need the devices alone"
 )]
 mod support;
+#[cfg(feature = "tune")]
 mod tuned;
 
 use rstest_reuse::template;
