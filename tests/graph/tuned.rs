@@ -194,3 +194,43 @@ fn rows_that_are_cut_by_a_tuner_come_to_the_same(on: On) {
     let refused = Schedule::create_tuned(&[&root], &client, &bare);
     assert!(matches!(refused, Err(ScheduleError::NoTuner)));
 }
+
+/// Lengths of none, of one, and that are known only when it runs; a gather and a scatter, which nothing can be chosen for.
+#[apply(every_device)]
+fn whatever_is_tuned_compiles_and_runs(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let rows = graph.length("rows", 8);
+    let a = graph.input("a", DType::F32, [8, 3]);
+    let b = graph.input("b", DType::F32, [3, 5]);
+    let none = graph.input("none", DType::F32, [0, 3]);
+    let places = graph.input("places", DType::I64, [2, 3]);
+    let symbolic = a.narrow(0, 0, &rows).matmul(&b);
+    let roots = [
+        &symbolic.softmax(-1),
+        &none.matmul(&b),
+        &none.sum(0),
+        &a.gather(0, &places),
+        &b.sum(..),
+    ];
+    let cache = Arc::new(GraphCache::default().tuned_by(hasty()));
+    let schedule = Schedule::create_tuned(&roots, &client, &cache).unwrap();
+    let compiled = schedule.compile_with_cache(&client, &cache).unwrap();
+    let ones = |len: usize| stream.create(&vec![1.0_f32; len]).unwrap();
+    let (a_data, b_data) = (ones(24), ones(15));
+    let none_data = stream.empty::<f32>(0).unwrap();
+    let places_data = stream.create(&[7_i64, 0, 3, 0, 7, 1]).unwrap();
+    for count in [0_u64, 1, 8] {
+        let run = compiled.run().length(&rows, count);
+        let run = run.input(&a, &a_data).input(&b, &b_data);
+        let run = run.input(&none, &none_data).input(&places, &places_data);
+        let outs = run.submit(&stream).unwrap();
+        let read = |root: usize| outs[root].read::<f32>(&stream).unwrap().wait().unwrap();
+        assert_eq!(read(0), vec![0.2; count as usize * 5]);
+        assert_eq!(read(1), vec![0.0; 0]);
+        assert_eq!(read(2), vec![0.0; 3]);
+        assert_eq!(read(3), vec![1.0; 6]);
+        assert_eq!(read(4), vec![15.0]);
+    }
+}

@@ -164,9 +164,10 @@ impl Schedule {
     }
 
     /// As [`Schedule::compile`], with what was compiled before: the whole schedule if one of its form was, or the kernels that were.
+    /// With a cache that has a tuner, programs are cut up as that says.
     ///
     /// # Errors
-    /// As [`Schedule::compile`].
+    /// As [`Schedule::compile`]; [`ScheduleError::Tuning`] where the cache has a tuner that is frozen.
     pub fn compile_with_cache(
         &self,
         client: &ComputeClient,
