@@ -51,6 +51,6 @@ mod word;
 pub use adopted::{CudaRaw, KernelCache};
 pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;
-pub use nvrtc::{Compiled, compile_for, cuda_c, ptx_for};
+pub use nvrtc::{Compiled, KeptKernels, compile_for, cuda_c, kept_kernels, ptx_for};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus, product_library};
 pub use peer::{copy_across, copy_across_async};

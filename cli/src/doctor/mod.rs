@@ -3,6 +3,8 @@
 //! One row per backend of this build; a backend that cannot be opened keeps its row and says why. [`self_test`] has the
 //! steps that each one that opens must do right.
 
+mod kernels;
+mod limits;
 mod self_test;
 
 use comfy_table::Table;
@@ -11,6 +13,8 @@ use millstream::sim::Sim;
 use millstream::{Cpu, Cuda, Device, cuda};
 use serde::Serialize;
 
+use self::kernels::Kernels;
+use self::limits::Limits;
 use self::self_test::SelfTest;
 use crate::args::DoctorArgs;
 use crate::demo::bytes;
@@ -26,6 +30,8 @@ struct Diagnosis {
     compiler: Compiler,
     /// What does large products on a GPU.
     products: Products,
+    /// Kernels in CUDA C that were compiled before.
+    kernels: Kernels,
 }
 
 #[derive(Debug, Serialize)]
@@ -65,6 +71,7 @@ struct Facts {
     threads: usize,
     features: Vec<String>,
     memory_bytes: Option<u64>,
+    limits: Limits,
     self_test: SelfTest,
 }
 
@@ -122,6 +129,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
             Ok(version) => Products::Cublaslt(three_parts(version)),
             Err(error) => Products::Missing(error.to_string()),
         },
+        kernels: cuda::kept_kernels().map(Kernels::from).unwrap_or_default(),
     };
     if args.json {
         output::json(&diagnosis)?;
@@ -164,6 +172,7 @@ fn examine(opened: Result<Device, millstream::OpenError>, quick: bool) -> State 
                     .map(ToString::to_string)
                     .collect(),
                 memory_bytes: properties.memory_bytes,
+                limits: Limits::of(properties),
                 self_test: match quick {
                     true => SelfTest::LeftOut,
                     false => SelfTest::of(&device, self_test::mix()),
@@ -231,6 +240,14 @@ fn render(diagnosis: &Diagnosis) -> String {
             _ => None,
         });
     let reasons: String = reasons.collect();
+    let limits = diagnosis
+        .backends
+        .iter()
+        .filter_map(|finding| match &finding.state {
+            State::Ready(facts) => Some(format!("- {}: {}.\n", finding.backend, facts.limits)),
+            State::Unavailable { .. } => None,
+        });
+    let limits: String = limits.collect();
     let compiler = match &diagnosis.compiler {
         Compiler::Nvrtc(version) => format!("- CUDA C is compiled by NVRTC {version}."),
         Compiler::Missing(why) => format!("- {why}."),
@@ -239,8 +256,9 @@ fn render(diagnosis: &Diagnosis) -> String {
         Products::Cublaslt(version) => format!("- Large products are done by cuBLASLt {version}."),
         Products::Missing(why) => format!("- {why}."),
     };
+    let kernels = &diagnosis.kernels;
     format!(
-        "millstream {}\n\n{table}\n{reasons}{compiler}\n{products}\n",
+        "millstream {}\n\n{table}\n{limits}{reasons}{compiler}\n{products}\n{kernels}\n",
         diagnosis.version
     )
 }
@@ -266,6 +284,7 @@ mod tests {
             threads: 4,
             features: vec!["native kernels".into(), "f64".into()],
             memory_bytes: Some(3 << 30),
+            limits: limits::tests::some(),
             self_test: SelfTest::Passed {
                 steps: 9,
                 took_ms: 120,
@@ -276,6 +295,7 @@ mod tests {
             exit_code: 0,
             compiler: Compiler::Missing("no quill".into()),
             products: Products::Cublaslt(three_parts(130_102)),
+            kernels: Kernels::default(),
             backends: vec![
                 Finding {
                     backend: "cpu",
@@ -306,6 +326,8 @@ mod tests {
             "no beads",
             "no quill",
             "cuBLASLt 13.1.2",
+            "- cpu: allocations of at most 1.00 GiB",
+            "no kernel is kept",
             "passed in 0.12 s",
         ] {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
@@ -317,6 +339,8 @@ mod tests {
         let json = serde_json::to_value(diagnosis()).unwrap();
         assert_eq!(json["backends"][0]["ready"]["queues"], 2);
         assert_eq!(json["backends"][1]["unavailable"]["reason"], "no beads");
+        assert_eq!(json["backends"][0]["ready"]["limits"]["bindings"], 32);
+        assert_eq!(json["kernels"]["damaged"], 0);
         let test = &json["backends"][0]["ready"]["self_test"];
         assert_eq!(test["passed"]["steps"], 9);
     }

@@ -109,7 +109,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn read(path: &Path) -> Option<Vec<u8>> {
+pub(super) fn read(path: &Path) -> Option<Vec<u8>> {
     let file = fs::read(path).ok()?;
     let (digest, binary) = file.strip_prefix(MAGIC)?.split_at_checked(32)?;
     let whole = Sha256::digest(binary).as_slice() == digest;
@@ -120,7 +120,7 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Writes beside the file and puts it in its place whole, so that others see all of it or nothing.
-fn write(path: &Path, binary: &[u8]) -> io::Result<()> {
+pub(super) fn write(path: &Path, binary: &[u8]) -> io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;

@@ -5,11 +5,13 @@ mod api;
 mod cache;
 mod compile;
 mod inspect;
+mod kept;
 
 pub(crate) use cache::Cache;
 pub(crate) use compile::Failure;
 use compile::Form;
 pub use inspect::{Compiled, compile_for, cuda_c, ptx_for};
+pub use kept::{KeptKernels, kept_kernels};
 
 /// The compiler's version, major and minor, or what is missing and what to do.
 pub(crate) fn version() -> Result<(u32, u32), String> {
