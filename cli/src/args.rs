@@ -12,8 +12,10 @@ use serde::Serialize;
 use crate::help::{
     BENCH_EXAMPLES, BENCH_EXIT_CODES, COMPLETIONS_EXAMPLES, DEMO_EXAMPLES, DEMO_EXIT_CODES,
     DOCTOR_EXAMPLES, DOCTOR_EXIT_CODES, DRAW_EXAMPLES, DRAW_EXIT_CODES, EXAMPLES, EXIT_CODES,
-    SOAK_EXAMPLES, SOAK_EXIT_CODES, TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES, after_help,
+    SOAK_EXAMPLES, SOAK_EXIT_CODES, TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES, TOP_EXAMPLES,
+    TOP_EXIT_CODES, after_help,
 };
+use crate::top::DEFAULT_FILE;
 
 /// More workers than this tell nothing new about one device.
 const MAX_THREADS: u64 = 256;
@@ -40,6 +42,9 @@ pub(crate) enum Command {
     /// Run mixed load for a given time, check every answer, and tell what grew or was left.
     #[command(after_help = after_help(SOAK_EXAMPLES, SOAK_EXIT_CODES))]
     Soak(SoakArgs),
+    /// Show what a soak or a demo that runs with `--publish` is doing: queues, memory, latencies, clients.
+    #[command(after_help = after_help(TOP_EXAMPLES, TOP_EXIT_CODES))]
+    Top(TopArgs),
     /// Draw a schedule, as `Schedule::dot` writes it, as SVG; Graphviz is not needed.
     #[command(after_help = after_help(DRAW_EXAMPLES, DRAW_EXIT_CODES))]
     Draw(DrawArgs),
@@ -93,6 +98,10 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     pub(crate) profile: bool,
 
+    /// File for what the device is doing, twice a second, which `millstream top` shows [without a name: out/metrics.json]
+    #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = DEFAULT_FILE)]
+    pub(crate) publish: Option<PathBuf>,
+
     /// How often each photograph is developed.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=MAX_REPEAT))]
     pub(crate) repeat: u64,
@@ -130,6 +139,10 @@ pub(crate) struct SoakArgs {
     #[arg(long, value_enum, conflicts_with = "scale")]
     pub(crate) faults: Option<Switch>,
 
+    /// File for what the device is doing, twice a second, which `millstream top` shows [without a name: out/metrics.json]
+    #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = DEFAULT_FILE, conflicts_with = "scale")]
+    pub(crate) publish: Option<PathBuf>,
+
     /// Opens, uses and drops 10,000 clients with 100,000 streams, some times over, instead.
     #[arg(long, conflicts_with_all = ["minutes", "rounds"])]
     pub(crate) scale: bool,
@@ -148,6 +161,22 @@ impl SoakArgs {
     pub(crate) fn seconds(&self) -> u64 {
         (self.minutes * 60.0).ceil() as u64
     }
+}
+
+/// Options of `millstream top`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct TopArgs {
+    /// The file that a soak or a demo publishes to [default: out/metrics.json]
+    #[arg(value_name = "FILE.json")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Print one frame as text; no terminal is needed.
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// Print one frame as one JSON object on standard output, and nothing else there.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Options of `millstream draw`.
@@ -385,6 +414,8 @@ mod tests {
             "millstream soak --minutes 1 --rounds 1",
             "millstream soak --rounds 0",
             "millstream soak --scale --backend sim --faults on",
+            "millstream soak --scale --publish",
+            "millstream top a.json b.json",
             "millstream draw",
             "millstream draw a.dot b.dot",
             "millstream timeline",

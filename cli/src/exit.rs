@@ -95,6 +95,19 @@ pub(crate) enum CommandError {
     },
     #[error("`{}` is no report of a bench: `{row}` has figures that no samples come to", path.display())]
     BenchUnsound { path: PathBuf, row: String },
+    #[error("`{}` cannot be written", path.display())]
+    PublicationUnwritable { path: PathBuf, source: io::Error },
+    #[error("nothing is published at `{}`", path.display())]
+    NoPublication { path: PathBuf },
+    #[error("`{}` cannot be read", path.display())]
+    PublicationUnreadable { path: PathBuf, source: io::Error },
+    #[error("`{}` is no frame", path.display())]
+    NoFrame {
+        path: PathBuf,
+        source: serde_json::Error,
+    },
+    #[error("the terminal cannot be used")]
+    Terminal { source: io::Error },
     #[error("the system refused a worker thread")]
     Thread { source: io::Error },
 }
@@ -107,6 +120,7 @@ impl CommandError {
             | Self::Open { .. }
             | Self::Device { .. }
             | Self::Bench { .. }
+            | Self::Terminal { .. }
             | Self::Thread { .. } => Exit::Wrong,
             _ => Exit::Usage,
         }
@@ -169,6 +183,15 @@ impl CommandError {
             Self::TimelineUnwritable { .. } => {
                 "name a file in a folder that is there and that you can write to, with --timeline"
             }
+            Self::PublicationUnwritable { .. } => {
+                "name a file in a folder that you can write to, with --publish"
+            }
+            Self::NoPublication { .. }
+            | Self::PublicationUnreadable { .. }
+            | Self::NoFrame { .. } => {
+                "run `millstream soak --publish FILE` in another terminal, and name the same file here"
+            }
+            Self::Terminal { .. } => "print one frame with --once, which needs no terminal",
             Self::PictureUnwritable { .. } => {
                 "name a file in a folder that is there and that you can write to, with --picture"
             }

@@ -23,6 +23,19 @@ Examples:
   cargo run --release --example decoder && millstream draw out/decoder/token.dot
   millstream draw step.dot --output pictures/step.svg";
 
+pub(crate) const TOP_EXIT_CODES: &str = "\
+Exit codes:
+  0  you have seen enough, or the one frame is printed
+  1  the terminal failed
+  2  bad usage: nothing is published there, or what is there is no frame";
+
+pub(crate) const TOP_EXAMPLES: &str = "\
+Examples:
+  millstream soak --minutes 5 --publish
+  millstream top
+  millstream top --once
+  millstream top out/metrics.json --json | jq .tasks_per_second";
+
 pub(crate) const TIMELINE_EXIT_CODES: &str = "\
 Exit codes:
   0  it is summed up
@@ -93,6 +106,7 @@ Examples:
   millstream soak --minutes 20
   millstream soak --minutes 20 --backend sim
   millstream soak --rounds 5 --threads 4 --json | jq .violations
+  millstream soak --minutes 5 --publish
   millstream soak --scale";
 
 pub(crate) fn after_help(examples: &str, exit_codes: &str) -> String {

@@ -1,4 +1,4 @@
-//! The millstream command line: the demo, the soak, the drawer of schedules, timelines, the bench and the doctor.
+//! The millstream command line: the demo, the soak, what they are doing, the drawer of schedules, timelines, the bench and the doctor.
 //!
 //! Thin: reads the arguments, runs a command, turns its answer into an exit code. The commands
 //! return errors; only `output` prints them.
@@ -16,6 +16,7 @@ mod output;
 mod scratch;
 mod soak;
 mod timeline;
+mod top;
 mod xml;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Draw(args) => (draw::run(&args), args.json),
         Command::Timeline(args) => (timeline::run(&args), args.json),
         Command::Bench(args) => (bench::run(&args), args.json),
+        Command::Top(args) => (top::run(&args), args.json),
         Command::Doctor(args) => (doctor::run(&args), args.json),
         Command::Completions(args) => (completions::run(&args), false),
     };

@@ -25,6 +25,7 @@ use super::workers::{self, Prepared, Run};
 use crate::args::{DemoArgs, DemoBackend, Order};
 use crate::exit::CommandError;
 use crate::timeline::Saved;
+use crate::top::{self, Publication};
 
 /// Spans that the device keeps: those of twenty thousand photographs.
 const TRACE_SPANS_MAX: usize = 200_000;
@@ -56,6 +57,7 @@ pub(crate) fn run_on(
     // Made now: a name that is no good is told before the work and not after it.
     let saved = args.timeline.as_deref().map(Saved::create).transpose()?;
     let device = open(args)?;
+    let publication = Publication::start(args.publish.as_deref(), "demo", &device)?;
     let client = device.client();
     let streams: Vec<Stream> = (0..settings.threads).map(|_| client.stream()).collect();
     let pipeline = Pipeline::new(&client, kernels).map_err(device_error)?;
@@ -92,6 +94,7 @@ pub(crate) fn run_on(
 
     let profile = token.map(|token| device.end_profile(token).wait());
     let profile = profile.transpose().map_err(device_error)?;
+    drop(publication);
     let stats = device.stats().map_err(device_error)?;
     let runtime = runtime_facts(&stats, tally.run_seconds());
     let name = device.properties().name.to_string();
@@ -150,6 +153,7 @@ pub(crate) fn open(args: &DemoArgs) -> Result<Device, CommandError> {
     };
     let options = DeviceOptions::default()
         .strategy(strategy)
+        .sample_latencies(top::sampling(args.publish.as_deref()))
         .trace(TRACE_SPANS_MAX);
     let queues = args.queues as usize;
     let opened = match args.backend {

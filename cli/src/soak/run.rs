@@ -24,6 +24,7 @@ use super::watch::{INTERVAL, Watch};
 use super::worker::{self, Ground};
 use crate::args::{Backend, SoakArgs};
 use crate::exit::CommandError;
+use crate::top::{self, Publication};
 
 /// Device memory, in pages of 1 MiB: little enough that it runs out now and then.
 const MEMORY_BYTES: u64 = 32 << 20;
@@ -45,7 +46,11 @@ pub(crate) fn run(args: &SoakArgs) -> Result<Report, CommandError> {
     let soak = Soak::open(args)?;
     system::stop_on_interrupt(&soak.ground.tally.stop);
     quiet_panics();
+    let device = &soak.ground.device;
+    let publication = Publication::start(args.publish.as_deref(), "soak", device)?;
     let (even, watch) = soak.work(args)?;
+    // What it has of the device is none of what is left.
+    drop(publication);
     soak.finish(settings, threads_before, even, watch)
 }
 
@@ -76,7 +81,9 @@ impl Soak {
         let memory = MemoryOptions::default()
             .page_bytes(PAGE_BYTES)
             .max_pages_cached(4);
-        let options = DeviceOptions::default().memory(memory);
+        let options = DeviceOptions::default()
+            .memory(memory)
+            .sample_latencies(top::sampling(args.publish.as_deref()));
         let faults = args.has_faults();
         let (opened, findings) = match args.backend {
             Backend::Cpu => {

@@ -1,0 +1,53 @@
+//! Reading what is published, and saying what is wrong with it: there is nothing yet, it is no frame, nobody writes it any more.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::frame::Frame;
+use super::publish::INTERVAL;
+use crate::exit::CommandError;
+
+/// Intervals without a frame, after which somebody is told.
+const SILENT_MAX: u128 = 6;
+
+/// The frame that is there now.
+pub(crate) fn read(path: &Path) -> Result<Frame, CommandError> {
+    let text = fs::read(path).map_err(|source| match source.kind() {
+        ErrorKind::NotFound => CommandError::NoPublication {
+            path: path.to_owned(),
+        },
+        _ => CommandError::PublicationUnreadable {
+            path: path.to_owned(),
+            source,
+        },
+    })?;
+    serde_json::from_slice(&text).map_err(|source| CommandError::NoFrame {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// What is to be said of a frame besides what it says itself, at this time.
+pub(crate) fn notice(frame: &Frame, now_ms: u64) -> Option<String> {
+    let silent_ms = u128::from(now_ms.saturating_sub(frame.at_ms));
+    match frame.is_last {
+        true => Some("it has ended; this is how".to_owned()),
+        false if silent_ms > SILENT_MAX * INTERVAL.as_millis() => {
+            let (pid, seconds) = (frame.pid, silent_ms / 1_000);
+            Some(format!(
+                "nothing for {seconds} s: does process {pid} still run?"
+            ))
+        }
+        false => None,
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,509 @@
+//! What is on the screen, from what was read: pure. Any size will do; what has no room is left out from below.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Widget};
+
+use super::frame::{Client, Frame, Quantiles, Queue};
+use crate::demo::bytes;
+
+/// Rates that are kept for the sparkline: as many as a wide terminal has columns.
+const HISTORY_MAX: usize = 300;
+
+/// Characters of a queue's bar.
+const BAR: usize = 12;
+
+/// By what clients are sorted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// Memory in use.
+    #[default]
+    Memory,
+    /// Tasks done.
+    Tasks,
+    /// Tasks that their streams hold.
+    Held,
+    /// Their names.
+    Name,
+}
+
+impl Sort {
+    /// The next one in the round.
+    pub(crate) fn next(self) -> Self {
+        match self {
+            Self::Memory => Self::Tasks,
+            Self::Tasks => Self::Held,
+            Self::Held => Self::Name,
+            Self::Name => Self::Memory,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Tasks => "tasks",
+            Self::Held => "held",
+            Self::Name => "name",
+        }
+    }
+}
+
+/// What is shown.
+#[derive(Debug, Default)]
+pub(crate) struct Shown {
+    pub(crate) frame: Option<Frame>,
+    /// Tasks a second, the latest last.
+    pub(crate) rates: VecDeque<u64>,
+    pub(crate) sort: Sort,
+    pub(crate) is_paused: bool,
+    /// What is wrong with the source, if anything is.
+    pub(crate) notice: Option<String>,
+}
+
+impl Shown {
+    /// Shows this frame from now on, unless it is the one that is shown.
+    pub(crate) fn take(&mut self, frame: Frame) {
+        let is_shown = self
+            .frame
+            .as_ref()
+            .is_some_and(|shown| shown.at_ms == frame.at_ms);
+        if is_shown || self.is_paused {
+            return;
+        }
+        if self.rates.len() == HISTORY_MAX {
+            self.rates.pop_front();
+        }
+        self.rates.push_back(frame.tasks_per_second as u64);
+        self.frame = Some(frame);
+    }
+}
+
+/// Draws it on the whole buffer.
+pub(crate) fn draw(canvas: &mut Buffer, shown: &Shown) {
+    let all = canvas.area;
+    let Some(frame) = &shown.frame else {
+        let text = shown
+            .notice
+            .as_deref()
+            .unwrap_or("waiting for the first frame");
+        return Paragraph::new(text.to_owned()).render(all, canvas);
+    };
+    let latency_rows = if frame.latencies.is_some() { 5 } else { 0 };
+    let parts = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(3),
+        Constraint::Length(1 + frame.queues.len() as u16),
+        Constraint::Length(1),
+        Constraint::Length(latency_rows),
+        Constraint::Length(2),
+        Constraint::Length(3),
+        Constraint::Fill(1),
+        Constraint::Length(1),
+    ]);
+    let [
+        title,
+        counts,
+        queues,
+        memory,
+        latencies,
+        faults,
+        rates,
+        clients,
+        keys,
+    ] = parts.areas(all);
+    heading(frame, shown).render(title, canvas);
+    Paragraph::new(counters(frame)).render(counts, canvas);
+    queue_table(frame).render(queues, canvas);
+    Paragraph::new(memory_line(frame)).render(memory, canvas);
+    if let Some(table) = latency_table(frame) {
+        table.render(latencies, canvas);
+    }
+    Paragraph::new(fault_lines(frame)).render(faults, canvas);
+    draw_rates(canvas, rates, shown);
+    client_table(frame, shown.sort).render(clients, canvas);
+    let text = format!(
+        "q quit   p {}   s sort by {}",
+        if shown.is_paused { "go on" } else { "pause" },
+        shown.sort.next().name()
+    );
+    Line::from(text).dim().render(keys, canvas);
+}
+
+fn heading(frame: &Frame, shown: &Shown) -> Line<'static> {
+    let uptime = Duration::from_secs(frame.uptime_s as u64);
+    let text = format!(
+        "millstream {} on {}, process {}, {uptime:?}",
+        frame.command, frame.device, frame.pid
+    );
+    let mut parts = vec![Span::from(text).bold()];
+    if frame.epoch > 0 {
+        parts.push(Span::from(format!(", epoch {}", frame.epoch)));
+    }
+    if let Some(notice) = &shown.notice {
+        parts.push(Span::from(format!("  {notice}")).reversed());
+    }
+    Line::from(parts)
+}
+
+fn counters(frame: &Frame) -> Vec<Line<'static>> {
+    vec![
+        Line::from(format!(
+            "tasks    {} ({}/s), {} launches, {} held by {} streams",
+            grouped(frame.tasks),
+            grouped(frame.tasks_per_second as u64),
+            grouped(frame.launches),
+            grouped(frame.tasks_held),
+            grouped(frame.streams)
+        )),
+        Line::from(format!(
+            "batches  {} (median {} tasks), waits {} issued, {} implied",
+            grouped(frame.batches),
+            frame.batch_p50,
+            grouped(frame.waits_issued),
+            grouped(frame.waits_implied)
+        )),
+        Line::from(format!(
+            "mailbox  {} of {}",
+            frame.mailbox_depth, frame.mailbox_capacity
+        )),
+    ]
+}
+
+fn head<const N: usize>(names: [&'static str; N]) -> Row<'static> {
+    Row::new(names).style(Style::new().add_modifier(Modifier::UNDERLINED))
+}
+
+fn queue_table(frame: &Frame) -> Table<'static> {
+    let row = |(number, queue): (usize, &Queue)| {
+        let depth = format!(
+            "{} {} of {}",
+            bar(queue.depth, queue.depth_max),
+            queue.depth,
+            queue.depth_max
+        );
+        Row::new([
+            number.to_string(),
+            depth,
+            format!("{:.0} %", 100.0 * queue.busy),
+            grouped(queue.held),
+            queue.streams.to_string(),
+            grouped(queue.tasks),
+        ])
+    };
+    let widths = [5, 27, 6, 9, 9, 16].map(Constraint::Length);
+    Table::new(frame.queues.iter().enumerate().map(row), widths).header(head([
+        "queue",
+        "in flight",
+        "busy",
+        "held",
+        "streams",
+        "tasks",
+    ]))
+}
+
+fn memory_line(frame: &Frame) -> Line<'static> {
+    let memory = &frame.memory;
+    Line::from(format!(
+        "memory   {} in use in {} slices, {} reserved, {} waiting, at most {}",
+        bytes(memory.in_use),
+        grouped(memory.slices),
+        bytes(memory.reserved),
+        bytes(memory.waiting),
+        bytes(memory.high_water)
+    ))
+}
+
+fn latency_table(frame: &Frame) -> Option<Table<'static>> {
+    let latencies = frame.latencies.as_ref()?;
+    let row = |(name, told): (&'static str, Quantiles)| {
+        Row::new([
+            name.to_owned(),
+            time(told.p50_ns, told.count),
+            time(told.p90_ns, told.count),
+            time(told.p99_ns, told.count),
+            grouped(told.count),
+        ])
+    };
+    let rows = [
+        ("task, until issued", latencies.queued),
+        ("task, until complete", latencies.runs),
+        ("slice, until free", latencies.slices),
+        ("value, until dropped", latencies.values),
+    ];
+    let widths = [22, 10, 10, 10, 10].map(Constraint::Length);
+    Some(
+        Table::new(rows.map(row), widths).header(head(["latency", "p50", "p90", "p99", "sampled"])),
+    )
+}
+
+fn fault_lines(frame: &Frame) -> Vec<Line<'static>> {
+    let faults = frame.faults.iter();
+    let faults: Vec<_> = faults
+        .map(|(reason, count)| format!("{reason} {}", grouped(*count)))
+        .collect();
+    let faults = match faults.is_empty() {
+        true => "none".to_owned(),
+        false => faults.join(", "),
+    };
+    vec![
+        Line::from(format!("faults   {faults}")),
+        Line::from(format!(
+            "slices   {} poisoned; to be freed: {} slices, {} values",
+            grouped(frame.slices_poisoned),
+            grouped(frame.slices_waiting),
+            grouped(frame.values_waiting)
+        )),
+    ]
+}
+
+fn draw_rates(canvas: &mut Buffer, area: Rect, shown: &Shown) {
+    let width = usize::from(area.width);
+    let skipped = shown.rates.len().saturating_sub(width);
+    let rates: Vec<u64> = shown.rates.iter().skip(skipped).copied().collect();
+    let most = rates.iter().copied().max().unwrap_or(0);
+    let block = Block::new().title(format!("tasks/s, at most {}", grouped(most)));
+    Sparkline::default()
+        .data(&rates)
+        .block(block)
+        .render(area, canvas);
+}
+
+fn client_table(frame: &Frame, sort: Sort) -> Table<'static> {
+    let mut clients: Vec<&Client> = frame.clients.iter().collect();
+    match sort {
+        Sort::Memory => clients.sort_by_key(|client| Reverse(client.in_use)),
+        Sort::Tasks => clients.sort_by_key(|client| Reverse(client.tasks)),
+        Sort::Held => clients.sort_by_key(|client| Reverse(client.tasks_held)),
+        Sort::Name => clients.sort_by(|one, other| one.name.cmp(&other.name)),
+    }
+    let row = |client: &Client| {
+        Row::new([
+            client.name.clone(),
+            bytes(client.in_use),
+            bytes(client.high_water),
+            client.streams.to_string(),
+            grouped(client.tasks),
+            grouped(client.tasks_held),
+        ])
+    };
+    let widths = [
+        Constraint::Min(12),
+        Constraint::Length(10),
+        Constraint::Length(10),
+        Constraint::Length(8),
+        Constraint::Length(14),
+        Constraint::Length(8),
+    ];
+    let title = format!("{} clients", grouped(frame.clients_in_all));
+    Table::new(clients.into_iter().map(row), widths)
+        .header(head([
+            "client", "in use", "at most", "streams", "tasks", "held",
+        ]))
+        .block(Block::new().title(title))
+}
+
+/// How full something is, with a mark as soon as it is not empty.
+fn bar(now: u64, most: u64) -> String {
+    let filled = (now.min(most) as usize * BAR).div_ceil(most.max(1) as usize);
+    "█".repeat(filled) + &"░".repeat(BAR - filled)
+}
+
+fn time(ns: u64, count: u64) -> String {
+    match count {
+        0 => "-".to_owned(),
+        _ => format!("{:.3?}", Duration::from_nanos(ns)),
+    }
+}
+
+/// A number with its thousands apart.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frame::{Memory, Waits};
+    use super::*;
+
+    fn quantiles(count: u64) -> Quantiles {
+        Quantiles {
+            count,
+            p50_ns: 1_500,
+            p90_ns: 20_000,
+            p99_ns: 3_000_000,
+        }
+    }
+
+    fn made_up() -> Frame {
+        let queue = |depth| Queue {
+            tasks: 1_234_567,
+            depth,
+            depth_max: 512,
+            held: 12,
+            streams: 3,
+            busy: 0.87,
+        };
+        let client = |id, name: &str, in_use, tasks| Client {
+            id,
+            name: name.to_owned(),
+            streams: 2,
+            tasks,
+            tasks_held: 1,
+            in_use,
+            high_water: 2 * in_use,
+        };
+        Frame {
+            command: "soak".to_owned(),
+            device: "an abacus".to_owned(),
+            pid: 42,
+            uptime_s: 61.5,
+            at_ms: 1,
+            is_last: false,
+            epoch: 2,
+            tasks: 2_469_134,
+            tasks_per_second: 98_765.4,
+            launches: 1_000,
+            batches: 77,
+            batch_p50: 31,
+            waits_issued: 5,
+            waits_implied: 6,
+            streams: 9,
+            tasks_held: 24,
+            mailbox_depth: 3,
+            mailbox_capacity: 256,
+            queues: vec![queue(0), queue(256)],
+            memory: Memory {
+                in_use: 3 << 20,
+                reserved: 4 << 20,
+                waiting: 1 << 10,
+                high_water: 5 << 20,
+                slices: 17,
+            },
+            faults: [("panicked".to_owned(), 4)].into(),
+            slices_poisoned: 1,
+            slices_waiting: 2,
+            values_waiting: 0,
+            latencies: Some(Waits {
+                queued: quantiles(10),
+                runs: quantiles(9),
+                slices: quantiles(0),
+                values: quantiles(1),
+            }),
+            clients: vec![
+                client(1, "thumbnails", 1 << 20, 9),
+                client(2, "search", 2 << 20, 5),
+            ],
+            clients_in_all: 2,
+        }
+    }
+
+    fn drawn(width: u16, height: u16, shown: &Shown) -> Vec<String> {
+        let mut canvas = Buffer::empty(Rect::new(0, 0, width, height));
+        draw(&mut canvas, shown);
+        super::super::once::lines(&canvas)
+    }
+
+    fn shown() -> Shown {
+        let mut shown = Shown::default();
+        shown.take(made_up());
+        shown
+    }
+
+    #[test]
+    fn a_frame_is_drawn_with_what_it_tells() {
+        let lines = drawn(100, 30, &shown());
+        let text = lines.join("\n");
+        for told in [
+            "millstream soak on an abacus, process 42, 61s, epoch 2",
+            "tasks    2,469,134 (98,765/s), 1,000 launches, 24 held by 9 streams",
+            "batches  77 (median 31 tasks), waits 5 issued, 6 implied",
+            "mailbox  3 of 256",
+            "1     ██████░░░░░░ 256 of 512",
+            "87 %",
+            "memory   3.0 MiB in use in 17 slices, 4.0 MiB reserved, 1.0 KiB waiting, at most 5.0 MiB",
+            "task, until complete   1.500µs    20.000µs   3.000ms    9",
+            "slice, until free      -",
+            "faults   panicked 4",
+            "slices   1 poisoned; to be freed: 2 slices, 0 values",
+            "tasks/s, at most 98,765",
+            "2 clients",
+            "q quit   p pause   s sort by tasks",
+        ] {
+            assert!(text.contains(told), "{told:?} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn clients_are_sorted_by_what_was_chosen() {
+        let first = |sort| {
+            let lines = drawn(100, 30, &Shown { sort, ..shown() });
+            let at = lines
+                .iter()
+                .position(|line| line.starts_with("client "))
+                .unwrap();
+            lines[at + 1].split(' ').next().unwrap().to_owned()
+        };
+        assert_eq!(first(Sort::Memory), "search");
+        assert_eq!(first(Sort::Tasks), "thumbnails");
+        assert_eq!(first(Sort::Name), "search");
+        let mut all = vec![Sort::default()];
+        while all.len() < 5 {
+            all.push(all[all.len() - 1].next());
+        }
+        assert_eq!(all[4], all[0], "it goes round");
+    }
+
+    #[test]
+    fn any_terminal_will_do() {
+        let mut many = shown();
+        if let Some(frame) = &mut many.frame {
+            frame.queues = vec![frame.queues[1].clone(); 16];
+            frame.clients = vec![frame.clients[0].clone(); 200];
+        }
+        (0..1_000).for_each(|rate| many.rates.push_back(rate));
+        for shown in [Shown::default(), shown(), many] {
+            for width in [1, 2, 3, 7, 20, 79, 80, 200] {
+                for height in [1, 2, 3, 5, 12, 24, 60] {
+                    drawn(width, height, &shown);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_paused_stays() {
+        let mut shown = shown();
+        shown.is_paused = true;
+        let mut later = made_up();
+        (later.at_ms, later.tasks) = (2, 0);
+        shown.take(later.clone());
+        assert_eq!(shown.frame.as_ref().map(|frame| frame.at_ms), Some(1));
+        shown.is_paused = false;
+        shown.take(later);
+        assert_eq!(shown.frame.map(|frame| frame.at_ms), Some(2));
+        assert_eq!(shown.rates.len(), 2);
+    }
+
+    #[test]
+    fn bars_and_numbers_say_what_there_is() {
+        assert_eq!(bar(0, 512), "░".repeat(12));
+        assert_eq!(bar(1, 512), format!("█{}", "░".repeat(11)));
+        assert_eq!((bar(600, 512), bar(5, 0)), ("█".repeat(12), "░".repeat(12)));
+        let told = [0, 999, 1_000, 1_234_567].map(grouped);
+        assert_eq!(told, ["0", "999", "1,000", "1,234,567"]);
+    }
+}
