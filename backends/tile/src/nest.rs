@@ -158,7 +158,7 @@ impl NestCode {
         })
     }
 
-    /// As [`Code::run`], a part of the outer axes, on this thread.
+    /// As [`Code::run`](crate::Code::run), a part of the outer axes, on this thread.
     ///
     /// # Safety
     /// As there.
@@ -172,7 +172,7 @@ impl NestCode {
         unsafe { self.run(views, words, Some(window), &mut Alone) }
     }
 
-    /// As [`Code::run`].
+    /// As [`Code::run`](crate::Code::run).
     ///
     /// # Safety
     /// As there.

@@ -7,7 +7,7 @@
 //! | --- | --- |
 //! | view | always, where the place of its elements is an affine of the kernel's axes; it costs nothing |
 //! | number, index, random bits | always, they are computed where they are needed |
-//! | elementwise | one group needs it at one place, or computing it again costs less than loading it ([`CHEAP_FLOPS`](super::cost::CHEAP_FLOPS)), or one group needs it at several places, all but one of few elements ([`FEW_TIMES`](super::cost::FEW_TIMES)) |
+//! | elementwise | one group needs it at one place, or computing it again costs less than loading it ([`CHEAP_FLOPS`](super::cost::CHEAP_FLOPS)), or one group needs it at several places, all but one of few elements ([`FEW_TIMES`]) |
 //! | reduction | one group needs it at one place, and its rows are those of the group |
 //! | product | one group needs it, element for element, with nothing reduced: the group is its epilogue |
 //! | other | never: it is a kernel of its own |

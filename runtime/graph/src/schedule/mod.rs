@@ -12,7 +12,7 @@
 //! | [`realize`] | the groups that fill a buffer |
 //! | [`cost`] | what it costs to compute something again |
 //! | [`make`] | a group as an item |
-//! | [`lower`] | a group as a nest |
+//! | [`mod@lower`] | a group as a nest |
 //! | [`values`] | what the nodes of a group are in a nest |
 //! | [`product`] | a group as a product of matrices |
 //! | [`order`] | versions of buffers, and the order of items |
