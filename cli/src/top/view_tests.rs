@@ -1,0 +1,172 @@
+//! A made-up frame on screens of all sizes.
+
+use super::super::frame::{Memory, Waits};
+use super::*;
+
+fn quantiles(count: u64) -> Quantiles {
+    Quantiles {
+        count,
+        p50_ns: 1_500,
+        p90_ns: 20_000,
+        p99_ns: 3_000_000,
+    }
+}
+
+fn made_up() -> Frame {
+    let queue = |depth| Queue {
+        tasks: 1_234_567,
+        depth,
+        depth_max: 512,
+        held: 12,
+        streams: 3,
+        busy: 0.87,
+    };
+    let client = |id, name: &str, in_use, tasks| Client {
+        id,
+        name: name.to_owned(),
+        streams: 2,
+        tasks,
+        tasks_held: 1,
+        in_use,
+        high_water: 2 * in_use,
+    };
+    Frame {
+        command: "soak".to_owned(),
+        device: "an abacus".to_owned(),
+        pid: 42,
+        uptime_s: 61.5,
+        at_ms: 1,
+        is_last: false,
+        epoch: 2,
+        tasks: 2_469_134,
+        tasks_per_second: 98_765.4,
+        launches: 1_000,
+        batches: 77,
+        batch_p50: 31,
+        waits_issued: 5,
+        waits_implied: 6,
+        streams: 9,
+        tasks_held: 24,
+        mailbox_depth: 3,
+        mailbox_capacity: 256,
+        queues: vec![queue(0), queue(256)],
+        memory: Memory {
+            in_use: 3 << 20,
+            reserved: 4 << 20,
+            waiting: 1 << 10,
+            high_water: 5 << 20,
+            slices: 17,
+        },
+        faults: [("panicked".to_owned(), 4)].into(),
+        slices_poisoned: 1,
+        slices_waiting: 2,
+        values_waiting: 0,
+        latencies: Some(Waits {
+            queued: quantiles(10),
+            runs: quantiles(9),
+            slices: quantiles(0),
+            values: quantiles(1),
+        }),
+        clients: vec![
+            client(1, "thumbnails", 1 << 20, 9),
+            client(2, "search", 2 << 20, 5),
+        ],
+        clients_in_all: 2,
+    }
+}
+
+fn drawn(width: u16, height: u16, shown: &Shown) -> Vec<String> {
+    let mut canvas = Buffer::empty(Rect::new(0, 0, width, height));
+    draw(&mut canvas, shown);
+    super::super::once::lines(&canvas)
+}
+
+fn shown() -> Shown {
+    let mut shown = Shown::default();
+    shown.take(made_up());
+    shown
+}
+
+#[test]
+fn a_frame_is_drawn_with_what_it_tells() {
+    let lines = drawn(100, 30, &shown());
+    let text = lines.join("\n");
+    for told in [
+        "millstream soak on an abacus, process 42, 61s, epoch 2",
+        "tasks    2,469,134 (98,765/s), 1,000 launches, 24 held by 9 streams",
+        "batches  77 (median 31 tasks), waits 5 issued, 6 implied",
+        "mailbox  3 of 256",
+        "1     ██████░░░░░░ 256 of 512",
+        "87 %",
+        "memory   3.0 MiB in use in 17 slices, 4.0 MiB reserved, 1.0 KiB waiting, at most 5.0 MiB",
+        "task, until complete   1.500µs    20.000µs   3.000ms    9",
+        "slice, until free      -",
+        "faults   panicked 4",
+        "slices   1 poisoned; to be freed: 2 slices, 0 values",
+        "tasks/s, at most 98,765",
+        "2 clients",
+        "q quit   p pause   s sort by tasks",
+    ] {
+        assert!(text.contains(told), "{told:?} is missing in\n{text}");
+    }
+}
+
+#[test]
+fn clients_are_sorted_by_what_was_chosen() {
+    let first = |sort| {
+        let lines = drawn(100, 30, &Shown { sort, ..shown() });
+        let at = lines
+            .iter()
+            .position(|line| line.starts_with("client "))
+            .unwrap();
+        lines[at + 1].split(' ').next().unwrap().to_owned()
+    };
+    assert_eq!(first(Sort::Memory), "search");
+    assert_eq!(first(Sort::Tasks), "thumbnails");
+    assert_eq!(first(Sort::Name), "search");
+    let mut all = vec![Sort::default()];
+    while all.len() < 5 {
+        all.push(all[all.len() - 1].next());
+    }
+    assert_eq!(all[4], all[0], "it goes round");
+}
+
+#[test]
+fn any_terminal_will_do() {
+    let mut many = shown();
+    if let Some(frame) = &mut many.frame {
+        frame.queues = vec![frame.queues[1].clone(); 16];
+        frame.clients = vec![frame.clients[0].clone(); 200];
+    }
+    (0..1_000).for_each(|rate| many.rates.push_back(rate));
+    for shown in [Shown::default(), shown(), many] {
+        for width in [1, 2, 3, 7, 20, 79, 80, 200] {
+            for height in [1, 2, 3, 5, 12, 24, 60] {
+                drawn(width, height, &shown);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_paused_stays() {
+    let mut shown = shown();
+    shown.is_paused = true;
+    let mut later = made_up();
+    (later.at_ms, later.tasks) = (2, 0);
+    shown.take(later.clone());
+    assert_eq!(shown.frame.as_ref().map(|frame| frame.at_ms), Some(1));
+    shown.is_paused = false;
+    shown.take(later);
+    assert_eq!(shown.frame.map(|frame| frame.at_ms), Some(2));
+    assert_eq!(shown.rates.len(), 2);
+}
+
+#[test]
+fn bars_and_numbers_say_what_there_is() {
+    assert_eq!(bar(0, 512), "░".repeat(12));
+    assert_eq!(bar(1, 512), format!("█{}", "░".repeat(11)));
+    assert_eq!((bar(600, 512), bar(5, 0)), ("█".repeat(12), "░".repeat(12)));
+    let told = [0, 999, 1_000, 1_234_567].map(grouped);
+    assert_eq!(told, ["0", "999", "1,000", "1,234,567"]);
+}
