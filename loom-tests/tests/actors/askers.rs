@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use millstream::{ComputeClient, CubeCount, Error, Kernel, read, update};
 use millstream_sync::facade::thread::{JoinHandle, spawn};
 
+use crate::rig::choose;
+
 /// User code that was accepted, and that ran. A walk's threads are one thread of the system: Relaxed will do.
 #[derive(Clone, Default)]
 pub(crate) struct Jobs(Arc<(AtomicU32, AtomicU32)>);
@@ -86,7 +88,7 @@ pub(crate) fn join(threads: Vec<JoinHandle<()>>) {
         .for_each(|thread| thread.join().unwrap());
 }
 
-/// Kernels, waited for.
+/// Kernels, waited for, in half of the schedules with a profile open.
 pub(crate) fn launches(client: &ComputeClient, given: &Given) -> Result<(), Error> {
     let jobs = given.kernels.clone();
     let add_one = Kernel::new("add_one")
@@ -97,12 +99,19 @@ pub(crate) fn launches(client: &ComputeClient, given: &Given) -> Result<(), Erro
         });
     let add_one = client.kernel(add_one)?;
     let stream = client.stream();
+    let token = (choose(2) == 0).then(|| stream.start_profile());
+    let token = token.transpose()?;
     let values = stream.create(&[0_u32])?;
     for _ in 0..2 {
         stream.launch(&add_one, CubeCount::single(), (update(&values),))?;
         given.kernels.accept();
     }
     assert_eq!(stream.read(&values).wait()?, [2]);
+    if let Some(token) = token {
+        let profile = stream.end_profile(token).wait()?;
+        let launches = profile.kernel("add_one").map(|kernel| kernel.tasks);
+        assert_eq!((launches, profile.untimed), (Some(2), 0));
+    }
     Ok(())
 }
 
