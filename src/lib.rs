@@ -78,7 +78,9 @@ pub use millstream_sync::facade::SpinPolicy;
 /// The fastest of several ways, measured once for a key and remembered. With the feature `tune`, which is on.
 #[cfg(feature = "tune")]
 pub mod tune {
-    pub use millstream_actors::tuning::{Background, FileStore, HostClock};
+    pub use millstream_actors::tuning::{
+        Background, FileStore, HostClock, KeptChoices, kept_choices,
+    };
     pub use millstream_tune::*;
 }
 

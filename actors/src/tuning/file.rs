@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use millstream_tune::{Store, StoreError};
 use sha2::{Digest, Sha256};
 
+/// What the names of such files end with.
+pub(super) const ENDING: &str = "tune";
+
 /// A file, which processes may share.
 ///
 /// It is never written, but replaced by another: written beside it, flushed to the disk, renamed. Whoever does that holds a lock on a third file (`.lock`),
@@ -37,10 +40,16 @@ impl FileStore {
             .iter()
             .take(8)
             .fold(0_u64, |sum, byte| sum << 8 | u64::from(*byte));
-        let name = format!("{}-{}-{sum:016x}.tune", plain(device), plain(version));
+        let name = format!("{}-{}-{sum:016x}.{ENDING}", plain(device), plain(version));
         Self {
             path: folder.into().join(name),
         }
+    }
+
+    /// The same in the folder of this user, `millstream/tune` in that of caches; nothing, where neither `XDG_CACHE_HOME` nor `HOME`
+    /// names one.
+    pub fn of_user(device: &str, version: &str) -> Option<Self> {
+        user_folder().map(|folder| Self::new(folder, device, version))
     }
 
     /// The file.
@@ -74,6 +83,13 @@ impl FileStore {
         }
         replaced
     }
+}
+
+/// Where choices of this user are kept, unless a program says otherwise.
+pub(super) fn user_folder() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let base = base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    Some(base?.join("millstream").join("tune"))
 }
 
 impl Store for FileStore {

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millstream_core::kernel::NativeView;
-use millstream_ir::nest::Stride;
-use millstream_ir::{Blocking, Nest, Rows};
+use millstream_ir::nest::{Op, Stride};
+use millstream_ir::{Blocking, Nest, ReduceOp, Rows};
 
 use crate::COST_UNIT;
 use crate::build::Unfit;
@@ -29,6 +29,20 @@ pub(crate) struct NestCode {
     plans: Plans,
     /// How rows are walked, if that is said.
     rows: Option<Rows>,
+}
+
+/// The same, with nothing to reduce where there are no inner axes: a row is one element, which is its own sum and the first of itself.
+fn with_rows_of_one(mut nest: Nest) -> Nest {
+    if nest.inner == 0 {
+        for value in &mut nest.values {
+            match value.op {
+                Op::Reduce(ReduceOp::ArgMin | ReduceOp::ArgMax, _) => value.op = Op::Const(0),
+                Op::Reduce(_, of) => value.op = Op::Cast(of),
+                _ => {}
+            }
+        }
+    }
+    nest
 }
 
 /// How a nest can be cut up, with registers of so many elements beside the usual ones.
@@ -147,13 +161,14 @@ impl NestCode {
         if axes > crate::AXES_MAX {
             return Err(Unfit::Axes(axes));
         }
+        let nest = with_rows_of_one(nest.clone());
         /// The next one's.
         static ID: AtomicU64 = AtomicU64::new(1);
         Ok(Self {
             // Relaxed: they only have to differ.
             id: ID.fetch_add(1, Ordering::Relaxed),
-            nest: nest.clone(),
-            plans: Plans::of(nest, level)?,
+            plans: Plans::of(&nest, level)?,
+            nest,
             rows,
         })
     }

@@ -3,6 +3,7 @@
 //! One row per backend of this build; a backend that cannot be opened keeps its row and says why. [`self_test`] has the
 //! steps that each one that opens must do right.
 
+mod choices;
 mod kernels;
 mod limits;
 mod self_test;
@@ -10,9 +11,11 @@ mod self_test;
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use millstream::sim::Sim;
+use millstream::tune::kept_choices;
 use millstream::{Cpu, Cuda, Device, cuda};
 use serde::Serialize;
 
+use self::choices::Choices;
 use self::kernels::Kernels;
 use self::limits::Limits;
 use self::self_test::SelfTest;
@@ -32,6 +35,8 @@ struct Diagnosis {
     products: Products,
     /// Kernels in CUDA C that were compiled before.
     kernels: Kernels,
+    /// What was tuned before.
+    choices: Choices,
 }
 
 #[derive(Debug, Serialize)]
@@ -130,6 +135,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<Exit, CommandError> {
             Err(error) => Products::Missing(error.to_string()),
         },
         kernels: cuda::kept_kernels().map(Kernels::from).unwrap_or_default(),
+        choices: kept_choices().map(Choices::from).unwrap_or_default(),
     };
     if args.json {
         output::json(&diagnosis)?;
@@ -256,9 +262,9 @@ fn render(diagnosis: &Diagnosis) -> String {
         Products::Cublaslt(version) => format!("- Large products are done by cuBLASLt {version}."),
         Products::Missing(why) => format!("- {why}."),
     };
-    let kernels = &diagnosis.kernels;
+    let (kernels, choices) = (&diagnosis.kernels, &diagnosis.choices);
     format!(
-        "millstream {}\n\n{table}\n{limits}{reasons}{compiler}\n{products}\n{kernels}\n",
+        "millstream {}\n\n{table}\n{limits}{reasons}{compiler}\n{products}\n{kernels}\n{choices}\n",
         diagnosis.version
     )
 }
@@ -296,6 +302,7 @@ mod tests {
             compiler: Compiler::Missing("no quill".into()),
             products: Products::Cublaslt(three_parts(130_102)),
             kernels: Kernels::default(),
+            choices: Choices::default(),
             backends: vec![
                 Finding {
                     backend: "cpu",

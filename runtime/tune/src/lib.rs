@@ -41,7 +41,7 @@ pub use error::{Failure, StoreError, TuneError};
 pub use kept::Loaded;
 pub use measure::Measure;
 pub use outcome::{Candidate, Outcome};
-pub use persist::Identity;
+pub use persist::{Identity, Inspected, inspect};
 pub use race::{Effort, SAMPLES_MIN};
 pub use set::{Checksum, Tunable, TunableSet, TuneGroup};
 pub use stats::Summary;

@@ -94,11 +94,34 @@ pub(crate) fn entry<K: Serialize>(key: &K, set: Checksum, outcome: &Outcome) -> 
     })
 }
 
-/// Reads what was written for this device.
-pub(crate) fn read<K: DeserializeOwned>(
-    bytes: &[u8],
-    here: &Identity,
-) -> Result<Read<K>, StoreError> {
+/// What a cache is, whatever its keys are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Inspected {
+    /// Whose it is.
+    pub of: Identity,
+    /// Choices whose checksums hold.
+    pub choices: usize,
+    /// Lines whose checksums do not.
+    pub damaged: usize,
+}
+
+/// Looks at what was kept, or exported, without knowing its keys: for reports.
+///
+/// # Errors
+/// [`StoreError::NotACache`].
+pub fn inspect(bytes: &[u8]) -> Result<Inspected, StoreError> {
+    let (of, lines) = opened(bytes)?;
+    let (good, damaged): (Vec<_>, Vec<_>) = lines.partition(|line| checked(line).is_some());
+    Ok(Inspected {
+        of,
+        choices: good.len(),
+        damaged: damaged.len(),
+    })
+}
+
+/// What the first line says, and all others.
+fn opened(bytes: &[u8]) -> Result<(Identity, impl Iterator<Item = &[u8]>), StoreError> {
     let mut lines = bytes
         .split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty());
@@ -114,9 +137,18 @@ pub(crate) fn read<K: DeserializeOwned>(
             header.millstream_tune
         )));
     }
-    if header.of != *here {
+    Ok((header.of, lines))
+}
+
+/// Reads what was written for this device.
+pub(crate) fn read<K: DeserializeOwned>(
+    bytes: &[u8],
+    here: &Identity,
+) -> Result<Read<K>, StoreError> {
+    let (of, lines) = opened(bytes)?;
+    if of != *here {
         return Err(StoreError::OtherDevice {
-            of: header.of.to_string(),
+            of: of.to_string(),
             here: here.to_string(),
         });
     }

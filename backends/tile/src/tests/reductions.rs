@@ -251,3 +251,30 @@ fn a_long_row_is_summed_alike_over_tiles_and_by_machine_code() {
         assert!(over_tiles == by_code, "{level:?}");
     }
 }
+
+/// Where there are no inner axes, a row is one element: its own sum, and the first of itself.
+#[test]
+fn rows_of_one_element_are_reduced_to_it() {
+    for dtype in DType::ALL {
+        let ops = [
+            ReduceOp::Sum,
+            ReduceOp::Prod,
+            ReduceOp::Min,
+            ReduceOp::Max,
+            ReduceOp::ArgMin,
+            ReduceOp::ArgMax,
+        ];
+        for op in ops {
+            let mut draft = Draft::new(1, 0);
+            let x = draft.load(dtype, &[Stride::One]);
+            let reduced = draft.reduce(op, x);
+            draft.store(Level::Outer, reduced, &[Stride::One]);
+            if draft.0.check().is_err() {
+                continue;
+            }
+            let out = op.output(dtype).size();
+            let buffers = [elements(dtype, 100, 1, true), vec![0; 100 * out]];
+            check(&draft.0, &buffers, &[100]);
+        }
+    }
+}
