@@ -129,7 +129,10 @@ fn a_profile_tells_what_each_kernel_took() {
     let output = desk.demo(&[&options[..], &["--json", "--profile"]].concat());
     let report: Value = serde_json::from_str(stdout(&output)).unwrap();
     let profile = &report["profile"];
-    assert_eq!(profile["untimed"], 0);
+    assert_eq!(
+        (&profile["untimed"], &profile["is_cut"]),
+        (&0.into(), &false.into())
+    );
     let kernels = profile["kernels"].as_array().unwrap();
     let blur = kernels.iter().find(|kernel| kernel["name"] == "blur_x");
     assert_eq!(blur.unwrap()["tasks"], 3);

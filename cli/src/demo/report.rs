@@ -36,6 +36,8 @@ pub(crate) struct ProfileFacts {
     pub(crate) tasks: u64,
     /// Those of them without times.
     pub(crate) untimed: u64,
+    /// There may have been more tasks: a profile has room for so many.
+    pub(crate) is_cut: bool,
     /// The time in which any of them ran.
     pub(crate) busy_ms: f64,
     /// Those that took longest in all come first.
@@ -66,6 +68,7 @@ impl ProfileFacts {
             clock: profile.busy.clock.to_string(),
             tasks: profile.tasks,
             untimed: profile.untimed,
+            is_cut: profile.is_cut,
             busy_ms: milliseconds(profile.busy.duration),
             kernels: profile.kernels.iter().map(kernel).collect(),
         }

@@ -25,7 +25,15 @@ pub(crate) fn render(report: &Report) -> String {
     if let Some(profile) = &report.profile {
         let (clock, busy) = (&profile.clock, profile.busy_ms);
         let _ = writeln!(text, "{}", kernels(profile));
-        let _ = writeln!(text, "busy {busy:.1} ms, by {clock}\n");
+        let _ = writeln!(text, "busy {busy:.1} ms, by {clock}");
+        if profile.is_cut {
+            let first = counted(profile.tasks as usize, "task");
+            let _ = writeln!(
+                text,
+                "this is of the first {first}, which is all that a profile has room for: lower --repeat"
+            );
+        }
+        text.push('\n');
     }
     trouble(&mut text, report);
     teardown(&mut text, report);
@@ -277,6 +285,26 @@ mod tests {
             assert!(text.contains(part), "`{part}` is missing in\n{text}");
         }
         assert!(!text.contains("Skipped") && !text.contains("Wrong"));
+    }
+
+    #[test]
+    fn a_profile_that_ran_out_of_room_says_so() {
+        let profile = |is_cut| ProfileFacts {
+            clock: "a clock".into(),
+            tasks: 7,
+            untimed: 0,
+            is_cut,
+            busy_ms: 1.5,
+            kernels: Vec::new(),
+        };
+        let text = |is_cut| {
+            render(&Report {
+                profile: Some(profile(is_cut)),
+                ..sample()
+            })
+        };
+        assert!(text(false).contains("busy 1.5 ms, by a clock\n\n"));
+        assert!(text(true).contains("of the first 7 tasks, which is all"));
     }
 
     #[test]

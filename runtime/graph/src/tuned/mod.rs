@@ -36,7 +36,7 @@ pub struct ProgramKey {
 }
 
 /// Knows which [`Blocking`] of each program of a schedule is the fastest, and finds it out where it does not: each way runs on memory of its
-/// own, timed by the device's clock.
+/// own, timed by the device's clock. One for each device: what is fast on one says nothing of another.
 ///
 /// A [`GraphCache`] that has one asks it in [`Schedule::compile_with_cache`]. What it does there with a program that it does not know, a
 /// [`Policy`] says; [`Schedule::tune`] tunes at a time of your own. Results are as good, but sums may be added up in another order: where

@@ -152,7 +152,7 @@ pub enum Op {
         /// What is drawn for.
         counter: ValueId,
     },
-    /// All elements of a row made one. Its level is [`Level::Outer`].
+    /// All elements of a row made one; without inner axes a row is one element. Its level is [`Level::Outer`].
     Reduce(ReduceOp, ValueId),
 }
 
