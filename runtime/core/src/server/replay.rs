@@ -151,8 +151,11 @@ impl<B: Backend> Server<B> {
             if let Some(slice) = slice
                 && !slice.faults.is_clean()
             {
-                // What a replay writes before it reads is data again, or fails anew.
-                if binding.access == Access::Write {
+                // What a replay writes before it reads is data again, or fails anew; but where another parameter
+                // names the same bytes they may be read first through that one.
+                let mut others = task.all_bindings();
+                let is_read = others.any(|other| other.access.reads() && other.overlaps(binding));
+                if binding.access == Access::Write && !is_read {
                     let end = binding.offset + binding.len;
                     slice.faults.clear(&(binding.offset..end));
                 }

@@ -173,6 +173,21 @@ fn a_refused_task_of_a_replay_fails_what_reads_it_and_nothing_else() {
     assert_eq!(read(&mut rig, &a, y), None);
 }
 
+/// I7: bytes that one parameter writes before it reads are read first through another, which fails on them.
+#[test]
+fn what_a_replay_reads_through_another_parameter_first_fails() {
+    let mut rig = rig(1);
+    let (kernel, a, _b) = (rig.kernel(), rig.stream(), rig.stream());
+    let (x, y, z) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&a, 64));
+    let launches = [(1, vec![x.read(), y.write()]), (2, vec![z.write()])];
+    let recording = rig.record(&kernel, &launches);
+    rig.ledger.get().refused.insert(3);
+    rig.launch(&a, &kernel, 3, &[x.write()]);
+    rig.replay(&a, &recording, &[x.read(), y.write(), x.write()]);
+    assert!(read(&mut rig, &a, &y).is_some(), "what it read had failed");
+    assert_eq!(read(&mut rig, &a, &x), None, "it is written after that");
+}
+
 #[test]
 fn a_failed_host_function_poisons_what_it_would_have_written() {
     let mut rig = rig(1);
