@@ -52,6 +52,9 @@ pub const fn caught_by(bug: Bug) -> &'static str {
         Bug::CreditNoBaton => "credit::one_release_serves_two",
         Bug::CreditPlaceKeeps => "credit::a_place_that_is_given_up_keeps_nothing",
         Bug::CreditEndSilent => "credit::the_end_is_an_answer",
+        Bug::TokenGiveRelaxed | Bug::TokenTakeRelaxed => {
+            "tokens::who_takes_a_token_comes_after_its_last_holder"
+        }
         Bug::TeamOpenRelaxed
         | Bug::TeamEnterRelaxed
         | Bug::TeamExitRelaxed

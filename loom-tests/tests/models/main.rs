@@ -15,6 +15,7 @@ mod reply;
 mod slots;
 mod team;
 mod timeline;
+mod tokens;
 
 use millstream_sync::facade::{SpinPolicy, Spinner};
 use millstream_sync::gate::Gate;

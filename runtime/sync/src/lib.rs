@@ -16,6 +16,7 @@
 //! | [`slots`] | counted slots, the free list, the dropped list |
 //! | [`poison`] | failed byte ranges of a slice |
 //! | [`credit`] | a bounded budget in flight, first come, first served |
+//! | [`tokens`] | a fixed set of them: one thread takes, any gives back |
 //! | [`team`] | threads that share the pieces of jobs |
 //! | [`payload`] | what a panic of user code carries |
 //! | [`channel`] | the control plane's channel |
@@ -36,4 +37,5 @@ pub mod reply;
 pub mod slots;
 pub mod team;
 pub mod timeline;
+pub mod tokens;
 mod wait;

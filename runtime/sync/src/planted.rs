@@ -113,6 +113,10 @@ bugs! {
     CreditEndSilent = "credit_end_silent",
     /// A place that is given up keeps what it was granted.
     CreditPlaceKeeps = "credit_place_keeps",
+    /// A token is given back without release.
+    TokenGiveRelaxed = "token_give_relaxed",
+    /// A token is taken without acquire.
+    TokenTakeRelaxed = "token_take_relaxed",
     /// A job is posted without release.
     TeamOpenRelaxed = "team_open_relaxed",
     /// A member enters without acquire.

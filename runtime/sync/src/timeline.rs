@@ -187,7 +187,7 @@ impl Timeline {
     }
 
     /// Leaves a waker to be woken once when the cursor completes or the timeline ends. `None`: that is so
-    /// already, and the waker is not kept.
+    /// already, and the waker is neither kept nor woken.
     pub fn register(&self, cursor: u64, waker: &Waker) -> Option<WaitKey> {
         if self.outcome(cursor).is_some() {
             return None;
@@ -204,11 +204,9 @@ impl Timeline {
             // SeqCst: pairs with the fence in `publish`.
             fence(Ordering::SeqCst);
         }
-        if self.outcome(cursor).is_none() {
-            return Some(key);
-        }
-        self.cancel(key);
-        None
+        // Who publishes meanwhile may have taken it out to be woken; then it is kept, as far as anybody can tell.
+        let is_kept = self.outcome(cursor).is_none() || !self.cancel(key);
+        is_kept.then_some(key)
     }
 
     /// Replaces a waker that has not been woken yet. False: it has been woken, look again.

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use millstream_sync::facade::Figure;
-use millstream_sync::facade::atomic::{AtomicU64, Ordering};
 use millstream_sync::timeline::Timeline;
+use millstream_sync::tokens::Tokens;
 
 use super::histogram::{Histogram, SharedHistogram};
 
-/// Sampled tasks that are in flight at once (I12): a bit of a word each.
-const PROBES: usize = 64;
+/// Sampled tasks that are in flight at once (I12).
+const PROBES: usize = Tokens::MAX;
 
 /// Tells the time, in nanoseconds since some moment. The runtime reads no clock of its own.
 pub type ReadClock = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -37,14 +37,14 @@ struct Timed {
 /// What probes need when they are woken.
 struct Shared {
     clock: ReadClock,
-    /// A bit for each probe that nobody uses.
-    free: AtomicU64,
+    /// Who has the token of a probe uses it: the device's thread until it leaves it at the timeline, then who wakes it.
+    tokens: Tokens,
     runs_ns: SharedHistogram,
 }
 
 /// One sampled task in flight.
 struct Probe {
-    place: usize,
+    token: usize,
     /// Written before the waker is left, under the timeline's lock, and read when it is woken.
     issued_ns: Figure,
     shared: Arc<Shared>,
@@ -56,10 +56,7 @@ impl Probe {
         let now_ns = (self.shared.clock)();
         let took_ns = now_ns.saturating_sub(self.issued_ns.get());
         self.shared.runs_ns.record(took_ns);
-        // Release: pairs with `take`; who takes the probe next writes it after we have read it.
-        self.shared
-            .free
-            .fetch_or(1 << self.place, Ordering::Release);
+        self.shared.tokens.give_back(self.token);
     }
 }
 
@@ -83,12 +80,12 @@ impl Meter {
     pub fn timed(clock: ReadClock) -> Arc<Self> {
         let shared = Arc::new(Shared {
             clock,
-            free: AtomicU64::new(u64::MAX),
+            tokens: Tokens::new(PROBES),
             runs_ns: SharedHistogram::new(),
         });
-        let probe = |place| {
+        let probe = |token| {
             let probe = Arc::new(Probe {
-                place,
+                token,
                 issued_ns: Figure::default(),
                 shared: shared.clone(),
             });
@@ -131,14 +128,10 @@ impl Meter {
         let Some(timed) = &self.timed else {
             return true;
         };
-        let free = &timed.shared.free;
-        // Acquire: pairs with `end`. Nobody else takes probes, so what is free stays free.
-        let place = free.load(Ordering::Acquire).trailing_zeros() as usize;
-        let Some((probe, waker)) = timed.probes.get(place) else {
+        let Some(token) = timed.shared.tokens.take() else {
             return false;
         };
-        // Relaxed: the timeline's lock comes between this and the waker's use.
-        free.fetch_and(!(1 << place), Ordering::Relaxed);
+        let (probe, waker) = &timed.probes[token];
         probe.issued_ns.set(issued_ns);
         // Nobody cancels it: it is woken by the cursor, or by the end of the timeline.
         if timeline.register(cursor, waker).is_none() {
@@ -163,6 +156,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     fn clock() -> (Arc<AtomicU64>, ReadClock) {
         let time = Arc::new(AtomicU64::new(0));
