@@ -1,15 +1,23 @@
 //! A file as the place where choices are kept.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use millstream_tune::{Store, StoreError};
 use sha2::{Digest, Sha256};
 
 /// What the names of such files end with.
 pub(super) const ENDING: &str = "tune";
+
+/// How long whoever else has the lock is waited for, unless a program says otherwise: they need milliseconds, but one may be stopped.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// A file, which processes may share.
 ///
@@ -18,6 +26,7 @@ pub(super) const ENDING: &str = "tune";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileStore {
     path: PathBuf,
+    patience: Duration,
 }
 
 impl FileStore {
@@ -43,7 +52,15 @@ impl FileStore {
         let name = format!("{}-{}-{sum:016x}.{ENDING}", plain(device), plain(version));
         Self {
             path: folder.into().join(name),
+            patience: PATIENCE,
         }
+    }
+
+    /// How long to wait for others who change the file, instead of ten seconds: what is not written then is written with the next choice.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The same in the folder of this user, `millstream/tune` in that of caches; nothing, where neither `XDG_CACHE_HOME` nor `HOME`
@@ -62,6 +79,27 @@ impl FileStore {
             place: self.place(),
             verb,
             why: why.to_string(),
+        }
+    }
+
+    /// The lock, until it is dropped.
+    fn lock(&self) -> std::io::Result<File> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.path.with_extension("lock"))?;
+        let begun = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if begun.elapsed() >= self.patience => {
+                    let why = format!("somebody else has had its lock for {:?}", self.patience);
+                    return Err(std::io::Error::new(ErrorKind::TimedOut, why));
+                }
+                Err(TryLockError::WouldBlock) => thread::sleep(LOOK_EVERY),
+            }
         }
     }
 
@@ -109,13 +147,7 @@ impl Store for FileStore {
         if let Some(folder) = self.path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| self.failed("made", &error))?;
         }
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(self.path.with_extension("lock"));
-        let lock = lock.and_then(|file| file.lock().map(|()| file));
-        let lock = lock.map_err(|error| self.failed("locked", &error))?;
+        let lock = self.lock().map_err(|error| self.failed("locked", &error))?;
         let bytes = change(self.load()?);
         let replaced = self.replace(&bytes);
         drop(lock);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use millstream_actors::tuning::FileStore;
 use millstream_tune::{
@@ -307,6 +308,29 @@ fn devices_whose_names_look_alike_have_files_of_their_own() {
         );
         assert_eq!(one.parent().unwrap(), std::path::Path::new("/tmp"));
     }
+}
+
+/// I8: who has the lock and never gives it back holds nobody up for ever, and what was not written is written later.
+#[test]
+fn a_lock_that_is_never_given_back_costs_the_keeping_alone_i8() {
+    let folder = Folder::new();
+    let store = folder.store().patience(Duration::ZERO);
+    let (tuner, _) = open(&store);
+    tune(&tuner, &[300, 100], 1);
+    let stopped = std::fs::File::open(store.path().with_extension("lock")).unwrap();
+    stopped.lock().unwrap();
+    let refused = store.update(&mut |_| Vec::new()).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("somebody else has had its lock"),
+        "{refused}"
+    );
+    assert_eq!(tune(&tuner, &[300, 100], 2), Chosen::Tuned);
+    assert_eq!(open(&store).1.choices, 1);
+    drop(stopped);
+    tune(&tuner, &[300, 100], 3);
+    assert_eq!(open(&store).1.choices, 3);
 }
 
 /// A place that cannot be written costs the keeping, and no more.
