@@ -15,7 +15,7 @@ pub trait Equivalence {
     fn check_equivalence(&self, reference: &Self) -> Result<(), String>;
 }
 
-/// Floats are equal within a ten thousandth of the greater one, or of one.
+/// Floats are equal within a ten thousandth of the greater one, or of one. What is not finite is equal to its like alone.
 macro_rules! floats {
     ($($float:ty),*) => {$(
         impl Equivalence for Vec<$float> {
@@ -24,8 +24,10 @@ macro_rules! floats {
                     return Err(format!("it has {} elements, and the reference {}", self.len(), reference.len()));
                 }
                 let near = |one: $float, other: $float| {
+                    let apart = (one - other).abs();
+                    // From infinity everything is infinitely far, which no share of infinity is less than.
                     one == other || (one.is_nan() && other.is_nan())
-                        || (one - other).abs() <= 1e-4 * one.abs().max(other.abs()).max(1.0)
+                        || (apart.is_finite() && apart <= 1e-4 * one.abs().max(other.abs()).max(1.0))
                 };
                 match self.iter().zip(reference).position(|(one, other)| !near(*one, *other)) {
                     None => Ok(()),

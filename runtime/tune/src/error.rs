@@ -45,6 +45,26 @@ pub enum TuneError {
         /// Each by its name, and why.
         failures: Vec<(Arc<str>, Failure)>,
     },
+    /// It is being tuned on this very thread, by a candidate of it or between two pumps: whoever waited for that here would wait for ever.
+    #[error(
+        "{key} of `{set}` is being tuned on this thread, which cannot wait for itself: use `Policy::UseDefault` here, or finish that tuning first"
+    )]
+    TunedHere {
+        /// The name of the set.
+        set: Arc<str>,
+        /// The key.
+        key: String,
+    },
+    /// A tuning was begun with one set, and gone on with another.
+    #[error(
+        "the tuning of {key} was begun with other candidates than those of `{set}`: go on with the set that it was begun with"
+    )]
+    OtherSet {
+        /// The name of the set that it was gone on with.
+        set: Arc<str>,
+        /// The key.
+        key: String,
+    },
     /// Nothing is tuned under [`Policy::Frozen`](crate::Policy::Frozen), and this key is not known.
     #[error(
         "{key} of `{set}` was not tuned, and tuning is frozen: tune it before, or import a bundle that has it"

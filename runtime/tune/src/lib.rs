@@ -42,7 +42,7 @@ pub use kept::Loaded;
 pub use measure::Measure;
 pub use outcome::{Candidate, Outcome};
 pub use persist::{Identity, Inspected, inspect};
-pub use race::{Effort, SAMPLES_MIN};
+pub use race::{Effort, SAMPLES_MAX, SAMPLES_MIN};
 pub use set::{Checksum, Tunable, TunableSet, TuneGroup};
 pub use stats::Summary;
 pub use store::Store;

@@ -43,10 +43,10 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// Samples of each candidate, at most; at least one is taken.
+    /// Samples of each candidate, at most; at least one is taken, and no more than [`SAMPLES_MAX`].
     #[must_use]
     pub fn samples(mut self, samples: u32) -> Self {
-        self.samples = samples.max(1);
+        self.samples = samples.clamp(1, SAMPLES_MAX);
         self
     }
 
@@ -57,23 +57,31 @@ impl Effort {
         self
     }
 
-    /// How much slower than the best the winner may be, as a share: from 0 to 1.
+    /// How much slower than the best the winner may be, as a share: from 0 to 1. What is no number changes nothing.
     #[must_use]
     pub fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance.clamp(0.0, 1.0);
+        if !tolerance.is_nan() {
+            self.tolerance = tolerance.clamp(0.0, 1.0);
+        }
         self
     }
 
-    /// How sure that is to be: from 0.5 to 0.9999.
+    /// How sure that is to be: from 0.5 to 0.9999. What is no number changes nothing.
     #[must_use]
     pub fn confidence(mut self, confidence: f64) -> Self {
-        self.confidence = confidence.clamp(0.5, 0.9999);
+        if !confidence.is_nan() {
+            self.confidence = confidence.clamp(0.5, 0.9999);
+        }
         self
     }
 }
 
 /// Samples of each candidate, whatever they cost.
 pub const SAMPLES_MIN: u32 = 3;
+
+/// Samples of each candidate, whoever asks for more: the chance that all of so many lie on one side of the median is a number still, and half
+/// to the power of 1,075 is none.
+pub const SAMPLES_MAX: u32 = 1_000;
 
 /// One that takes part.
 struct Racer {
@@ -218,7 +226,7 @@ impl<I: Clone, O> Race<I, O> {
             racer.state = State::Racing;
             return;
         }
-        self.measured += time;
+        self.measured = self.measured.saturating_add(time);
         let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let place = racer.samples.partition_point(|other| *other <= time);
         racer.samples.insert(place, time);
@@ -228,6 +236,14 @@ impl<I: Clone, O> Race<I, O> {
     fn end_round<K>(&mut self, set: &TunableSet<K, I, O>, measure: &mut dyn Measure) -> Step {
         self.turn = 0;
         let racing = |racer: &&Racer| racer.state == State::Racing;
+        if self.leader().is_none() {
+            // Those that were too slow for who led are fast enough where that one fails after all.
+            for racer in &mut self.racers {
+                if racer.state == State::Out {
+                    racer.state = State::Racing;
+                }
+            }
+        }
         let Some(leader) = self.leader() else {
             self.failed.extend(candidates(set, &mut self.racers));
             return match self.next_level() {

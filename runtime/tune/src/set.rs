@@ -1,7 +1,7 @@
 //! What is chosen from: candidates by name, and inputs to try them on.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest, Sha256};
 
@@ -80,6 +80,8 @@ pub struct TunableSet<K, I, O> {
     pub(crate) settled: Settled<O>,
     default: usize,
     reference: Option<usize>,
+    /// Compared wherever a key is looked up, and so made once.
+    sum: OnceLock<Checksum>,
 }
 
 impl<K, I, O> TunableSet<K, I, O> {
@@ -97,6 +99,7 @@ impl<K, I, O> TunableSet<K, I, O> {
             settled: Arc::new(|_| Ok(())),
             default: 0,
             reference: None,
+            sum: OnceLock::new(),
         }
     }
 
@@ -104,6 +107,7 @@ impl<K, I, O> TunableSet<K, I, O> {
     #[must_use]
     pub fn with(mut self, tunable: Tunable<K, I, O>) -> Self {
         self.tunables.push(tunable);
+        self.sum = OnceLock::new();
         self
     }
 
@@ -125,6 +129,7 @@ impl<K, I, O> TunableSet<K, I, O> {
     #[must_use]
     pub fn version(mut self, version: u32) -> Self {
         self.version = version;
+        self.sum = OnceLock::new();
         self
     }
 
@@ -186,6 +191,10 @@ impl<K, I, O> TunableSet<K, I, O> {
     /// assert_ne!(set("a").checksum(), set("a").version(1).checksum());
     /// ```
     pub fn checksum(&self) -> Checksum {
+        *self.sum.get_or_init(|| self.sum())
+    }
+
+    fn sum(&self) -> Checksum {
         let mut hasher = Sha256::new();
         hasher.update(self.version.to_le_bytes());
         for name in std::iter::once(self.name.as_ref()).chain(self.names()) {

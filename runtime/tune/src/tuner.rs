@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::thread::ThreadId;
 
 use millstream_sync::flight::Flights;
 use serde::Serialize;
@@ -34,7 +35,7 @@ pub(crate) struct Settled {
     pub(crate) index: usize,
     /// Of the set that it was chosen from.
     pub(crate) set: Checksum,
-    /// That set is the one that is asked for.
+    /// Somebody has asked for it with that set. Until then nobody knows whether there is such a set here.
     pub(crate) checked: bool,
     pub(crate) outcome: Arc<Outcome>,
 }
@@ -49,6 +50,8 @@ pub(crate) struct Shared<K> {
     /// Keys whose stored choice is not to be kept any more.
     pub(crate) forgotten: Mutex<HashSet<K>>,
     pub(crate) flights: Flights<K>,
+    /// Who is at each key: a thread that waited for itself would do so for ever.
+    pub(crate) tuned_by: Mutex<HashMap<K, ThreadId>>,
     pub(crate) store: Option<(Box<dyn Store>, Identity)>,
     pub(crate) effort: Effort,
 }
@@ -111,6 +114,7 @@ impl<K: TuneKey> Tuner<K> {
                 failed: Mutex::default(),
                 forgotten: Mutex::default(),
                 flights: Flights::default(),
+                tuned_by: Mutex::default(),
                 store,
                 effort,
             }),
@@ -163,22 +167,22 @@ impl<K: TuneKey> Tuner<K> {
         }
     }
 
-    /// What is known of a key, checked. Asked under the lock of the flights, too, and so takes none of theirs.
+    /// What is known of a key, of this set. Asked under the lock of the flights, too, and so takes none of theirs.
     pub(crate) fn known<I, O>(&self, key: &K, set: &TunableSet<K, I, O>) -> Option<Choice> {
         let known = |index| Choice {
             index,
             by: Chosen::Known,
         };
-        match self.read().get(key) {
-            Some(settled) if settled.checked => return Some(known(settled.index)),
-            Some(_) => {}
-            None => return None,
+        let is_of_set =
+            |settled: &Settled| settled.set == set.checksum() && settled.index < set.len();
+        match self.read().get(key)? {
+            settled if settled.checked && is_of_set(settled) => return Some(known(settled.index)),
+            _ => {}
         }
-        let here = set.checksum();
         let mut all = self.write();
         let settled = all.get_mut(key)?;
-        settled.checked |= settled.set == here && settled.index < set.len();
-        if settled.checked {
+        if is_of_set(settled) {
+            settled.checked = true;
             return Some(known(settled.index));
         }
         tracing::info!(target: "millstream::tune", ?key, set = %set.name(), "what was tuned is of other candidates: it is tuned anew");
@@ -194,8 +198,22 @@ impl<K: TuneKey> Tuner<K> {
     /// Forgets a key: it is tuned anew where it is asked for next. A store forgets it when it is written next.
     pub fn forget(&self, key: &K) {
         self.write().remove(key);
+        self.forget_stored(key);
+    }
+
+    fn forget_stored(&self, key: &K) {
         if self.shared.store.is_some() {
             lock(&self.shared.forgotten).insert(key.clone());
+        }
+    }
+
+    /// Forgets that this candidate is a key's, if it is: somebody else may have found a better one meanwhile.
+    fn forget_choice(&self, key: &K, index: usize) {
+        let mut all = self.write();
+        if all.get(key).is_some_and(|settled| settled.index == index) {
+            all.remove(key);
+            drop(all);
+            self.forget_stored(key);
         }
     }
 
@@ -279,7 +297,7 @@ impl<K: TuneKey> Tuner<K> {
         };
         tracing::warn!(target: "millstream::tune", ?key, set = %set.name(), candidate = %tunable.name, %why, "the chosen candidate fails: another one takes its place");
         if policy != Policy::Frozen && policy != Policy::FrozenDefault {
-            self.forget(key);
+            self.forget_choice(key, choice.index);
         }
         let mut failures = vec![(tunable.name.clone(), why)];
         let others = set.levels(key).into_iter().flatten();

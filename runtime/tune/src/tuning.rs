@@ -1,6 +1,7 @@
 //! One tuning: who may do it, how it goes on, and what becomes known by it.
 
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::flight::{Follow, Lead, Role};
@@ -10,7 +11,7 @@ use crate::error::TuneError;
 use crate::measure::Measure;
 use crate::outcome::{Candidate, Outcome};
 use crate::race::{Race, Step};
-use crate::set::TunableSet;
+use crate::set::{Checksum, TunableSet};
 use crate::tuner::{Settled, TuneKey, Tuner, alone, lock, no_candidates};
 
 impl<K: TuneKey> Tuner<K> {
@@ -29,9 +30,17 @@ impl<K: TuneKey> Tuner<K> {
             Err(Role::Follower(follow)) => Begun::Elsewhere(Elsewhere {
                 follow,
                 tuner: self.clone(),
+                set: set.name().clone(),
                 key: key.clone(),
             }),
             Err(Role::Leader(lead)) => {
+                let mut leads = Leads {
+                    tuner: self.clone(),
+                    key: key.clone(),
+                    by: None,
+                    _lead: lead,
+                };
+                leads.is_here();
                 lock(&self.shared.failed).remove(key);
                 tracing::info!(target: "millstream::tune", ?key, set = %set.name(), candidates = set.len(), "tuning");
                 // The generator is user's code: a panic of it ends the flight, as the lead is dropped.
@@ -39,8 +48,10 @@ impl<K: TuneKey> Tuner<K> {
                 Begun::Tuning(Box::new(Tuning {
                     tuner: self.clone(),
                     key: key.clone(),
+                    set: set.checksum(),
                     race,
-                    _lead: lead,
+                    leads: Some(leads),
+                    done: None,
                 }))
             }
         }
@@ -81,6 +92,7 @@ pub enum Begun<K: TuneKey, I, O> {
 pub struct Elsewhere<K> {
     follow: Follow,
     tuner: Tuner<K>,
+    set: Arc<str>,
     key: K,
 }
 
@@ -88,8 +100,15 @@ impl<K: TuneKey> Elsewhere<K> {
     /// Waits until it is over: begin anew, which finds what it found, or that it was given up.
     ///
     /// # Errors
-    /// It found nothing that works, so that there is no use in doing it again.
+    /// It found nothing that works, so that there is no use in doing it again; [`TuneError::TunedHere`] where it is this thread that is at it.
     pub fn wait(self) -> Result<(), TuneError> {
+        let by = lock(&self.tuner.shared.tuned_by).get(&self.key).copied();
+        if by == Some(thread::current().id()) {
+            return Err(TuneError::TunedHere {
+                set: self.set,
+                key: format!("{:?}", self.key),
+            });
+        }
         self.follow.wait(&SpinPolicy::default());
         match lock(&self.tuner.shared.failed).get(&self.key) {
             Some(why) => Err(why.clone()),
@@ -102,9 +121,39 @@ impl<K: TuneKey> Elsewhere<K> {
 pub struct Tuning<K: TuneKey, I, O> {
     tuner: Tuner<K>,
     key: K,
+    /// Of the set that it was begun with.
+    set: Checksum,
     race: Race<I, O>,
-    /// Dropped last: what was found is known by then.
+    /// Until it is over: what was found is known by then.
+    leads: Option<Leads<K>>,
+    done: Option<Result<Choice, TuneError>>,
+}
+
+/// The right to tune a key, and on which thread that is done.
+struct Leads<K: TuneKey> {
+    tuner: Tuner<K>,
+    key: K,
+    by: Option<ThreadId>,
+    /// Dropped after the rest: who comes next is the only one whose thread is noted.
     _lead: Lead<K>,
+}
+
+impl<K: TuneKey> Leads<K> {
+    /// It is this thread that is at it, from now on.
+    fn is_here(&mut self) {
+        let here = Some(thread::current().id());
+        if self.by != here {
+            self.by = here;
+            let mut tuned_by = lock(&self.tuner.shared.tuned_by);
+            tuned_by.extend(here.map(|here| (self.key.clone(), here)));
+        }
+    }
+}
+
+impl<K: TuneKey> Drop for Leads<K> {
+    fn drop(&mut self) {
+        lock(&self.tuner.shared.tuned_by).remove(&self.key);
+    }
 }
 
 /// How far a tuning is.
@@ -119,20 +168,33 @@ pub enum Progress {
 }
 
 impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
-    /// Goes on by one sample, begun or taken. Waits for the device if `wait` says so, and never else.
+    /// Goes on by one sample, begun or taken; once it is over, it says again what came of it. Waits for the device if `wait` says so, and never
+    /// else; where it ends, a tuner with a store writes that, which takes as long as the disk does.
     pub fn go_on(
         &mut self,
         set: &TunableSet<K, I, O>,
         measure: &mut dyn Measure,
         wait: bool,
     ) -> Progress {
+        if let Some(done) = &self.done {
+            return Progress::Done(done.clone());
+        }
+        if self.set != set.checksum() {
+            return self.end(Err(TuneError::OtherSet {
+                set: set.name().clone(),
+                key: format!("{:?}", self.key),
+            }));
+        }
+        if let Some(leads) = &mut self.leads {
+            leads.is_here();
+        }
         match self.race.step(set, measure, wait) {
             Step::Going => Progress::Going,
             Step::Waiting => Progress::Waiting,
             Step::Done(Ok(outcome)) => {
                 let index = outcome.winner;
                 self.tuner.settle(set, &self.key, outcome);
-                Progress::Done(Ok(Choice {
+                self.end(Ok(Choice {
                     index,
                     by: Chosen::Tuned,
                 }))
@@ -146,8 +208,15 @@ impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
                 };
                 // Before the flight ends: who waits looks here then.
                 lock(&self.tuner.shared.failed).insert(self.key.clone(), failed.clone());
-                Progress::Done(Err(failed))
+                self.end(Err(failed))
             }
         }
+    }
+
+    /// It is over, also for those that wait.
+    fn end(&mut self, done: Result<Choice, TuneError>) -> Progress {
+        self.done = Some(done.clone());
+        drop(self.leads.take());
+        Progress::Done(done)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use millstream_tune::{
-    Checked, Chosen, Fastest, Policy, Tunable, TunableSet, TuneError, TuneGroup, Tuner,
+    Checked, Chosen, Fastest, Identity, Policy, Tunable, TunableSet, TuneError, TuneGroup, Tuner,
 };
 use rstest::rstest;
 
@@ -241,4 +241,81 @@ fn checks_name_the_first_difference_and_skip_what_fails() {
         set.autotune_checks(&1, &0).unwrap_err().to_string(),
         "no room"
     );
+}
+
+#[test]
+fn infinity_is_as_good_as_itself_alone() {
+    let of =
+        |name: &str, answer: f32| Tunable::new(name, move |_: u32| Ok::<_, String>(vec![answer]));
+    let check = |answer, reference| {
+        let set = TunableSet::new("overflows", |_: &u32, inputs: &u32| *inputs)
+            .with(of("candidate", answer))
+            .with(of("reference", reference));
+        set.autotune_checks(&1, &0).unwrap()[0].1.clone()
+    };
+    for (answer, reference) in [
+        (f32::INFINITY, 1.0),
+        (1.0, f32::INFINITY),
+        (f32::INFINITY, f32::NEG_INFINITY),
+        (f32::NAN, f32::INFINITY),
+        (f32::MAX, -f32::MAX),
+    ] {
+        let checked = check(answer, reference);
+        assert!(
+            matches!(checked, Checked::Differs(_)),
+            "{answer} {reference}"
+        );
+    }
+    for same in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, f32::MAX] {
+        assert_eq!(check(same, same), Checked::Same);
+    }
+}
+
+/// A choice is of the candidates that it was made among, whoever else has the same key.
+#[test]
+fn a_choice_is_never_taken_for_one_of_another_set() {
+    let tuner = Tuner::new();
+    let three = set()
+        .with(failing("one"))
+        .with(failing("two"))
+        .with(number("three", 3));
+    let two = set().with(failing("one")).with(number("two", 2));
+    for _ in 0..2 {
+        let of_three = tuner.execute(&three, &1, 0, &mut Still, Policy::Wait);
+        let of_two = tuner.execute(&two, &1, 0, &mut Still, Policy::Wait);
+        assert_eq!((of_three, of_two), (Ok(3), Ok(2)));
+        let frozen = tuner.execute(&three, &1, 0, &mut Still, Policy::Frozen);
+        assert!(
+            matches!(frozen, Err(TuneError::Frozen { .. })),
+            "{frozen:?}"
+        );
+    }
+}
+
+/// I7: a default that fails says nothing of what somebody else has found to be the fastest meanwhile.
+#[test]
+fn a_default_that_fails_forgets_no_choice_of_others_i7() {
+    let (tuner, elsewhere) = (Tuner::new(), Tuner::new());
+    let here = Identity {
+        device: "a processor".into(),
+        version: "1".into(),
+    };
+    let bundle = std::sync::OnceLock::<Vec<u8>>::new();
+    let bundle = Arc::new(bundle);
+    let (found, told, of) = (bundle.clone(), tuner.clone(), here.clone());
+    let set = set()
+        .with(Tunable::new("default", move |_: u32| {
+            if let Some(bundle) = found.get() {
+                told.import(bundle, &of).unwrap();
+            }
+            Err::<u32, _>("no room")
+        }))
+        .with(number("other", 2));
+    elsewhere
+        .choose(&set, &1, &0, &mut Still, Policy::Wait)
+        .unwrap();
+    bundle.set(elsewhere.export(&here)).unwrap();
+    let answer = tuner.execute(&set, &1, 0, &mut Still, Policy::UseDefault);
+    assert_eq!(answer, Ok(2));
+    assert_eq!(tuner.validate_checksum(&1, &set), Fastest::Hit(1));
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Barrier, mpsc};
 
-use millstream_tune::{Begun, Chosen, Fastest, Policy, Tunable, TunableSet, Tuner};
+use millstream_tune::{Begun, Chosen, Fastest, Policy, Tunable, TunableSet, TuneError, Tuner};
 
 use crate::support::{Costs, Virtual, timed};
 
@@ -132,4 +132,39 @@ fn a_tuning_that_finds_nothing_is_not_done_again_by_those_who_waited_i5() {
     assert_eq!(tunings.load(Ordering::Relaxed), 1);
     assert_eq!(ask(), Err(told));
     assert_eq!(tunings.load(Ordering::Relaxed), 2);
+}
+
+/// I5: a candidate, or the maker of its inputs, that asks for the key which it is tried for would wait for itself.
+#[test]
+fn who_asks_for_the_key_that_it_is_tried_for_is_told_and_does_not_wait_i5() {
+    let tuner = Tuner::<u32>::new();
+    let asks = |tuner: &Tuner<u32>| {
+        let tuner = tuner.clone();
+        let costs = Arc::new(Costs::default());
+        move |x: u32| {
+            let inner = timed(&costs, &[300, 100]);
+            let mut measure = Virtual::exact(&costs);
+            tuner
+                .choose(&inner, &1, &x, &mut measure, Policy::Wait)
+                .map(|choice| choice.index)
+        }
+    };
+    let maker = asks(&tuner);
+    let set = TunableSet::new("asks for itself", move |_: &u32, inputs: &u32| {
+        assert!(matches!(maker(*inputs), Err(TuneError::TunedHere { .. })));
+        *inputs
+    })
+    .with(Tunable::new("asks", asks(&tuner)))
+    .with(Tunable::new("does", |_: u32| Ok::<_, String>(7)));
+    let costs = Arc::new(Costs::default());
+    let mut measure = Virtual::exact(&costs);
+    let answer = tuner.execute(&set, &1, 0, &mut measure, Policy::Wait);
+    assert_eq!(answer, Ok(7));
+    let outcome = tuner.outcome(&1).unwrap();
+    let mut failed = outcome
+        .candidates
+        .iter()
+        .filter_map(|one| one.result.clone().err());
+    let why = failed.next().unwrap().to_string();
+    assert!(why.contains("cannot wait for itself: use"), "{why}");
 }

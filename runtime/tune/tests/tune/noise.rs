@@ -1,8 +1,11 @@
 //! The choice under noise.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use millstream_tune::{Policy, Tuner};
+use std::time::Duration;
+
+use millstream_tune::{Effort, Failure, Measure, Policy, SAMPLES_MAX, Tuner};
 use rstest::rstest;
 
 use crate::support::{Costs, Virtual, timed};
@@ -73,4 +76,77 @@ fn a_quiet_machine_needs_few_samples() {
         (outcome.clock.as_str(), outcome.confidence),
         ("a virtual clock", 0.95)
     );
+}
+
+/// I7: those that were out when the leaders failed are all that there is, and they work.
+#[test]
+fn who_was_too_slow_is_chosen_where_all_that_were_faster_fail_later_i7() {
+    let costs = Arc::new(Costs::default());
+    let left = AtomicU32::new(60);
+    let set = timed(&costs, &[100_000, 100_500, 900_000]).settled(move |place: &usize| {
+        let one_less = |left: u32| left.checked_sub(1);
+        let order = Ordering::Relaxed;
+        match *place < 2 && left.fetch_update(order, order, one_less).is_err() {
+            true => Err("it is too hot"),
+            false => Ok(()),
+        }
+    });
+    let tuner = Tuner::new();
+    let mut measure = Virtual::noisy(&costs, 3, 0.1);
+    let chosen = tuner.choose(&set, &1, &0, &mut measure, Policy::Wait);
+    assert_eq!(chosen.unwrap().index, 2);
+    let outcome = tuner.outcome(&1).unwrap();
+    let failed = outcome.candidates.iter().filter(|one| one.result.is_err());
+    assert_eq!(failed.count(), 2);
+}
+
+/// Beyond that the arithmetic of the intervals would end, and any difference would seem sure.
+#[test]
+fn no_number_of_samples_makes_sure_what_is_not() {
+    let costs = Arc::new(Costs::default());
+    let set = timed(&costs, &[100_000, 100_000]);
+    let effort = Effort::default().samples(u32::MAX).tolerance(0.0);
+    let tuner = Tuner::with_effort(effort.budget(Duration::MAX));
+    let mut measure = Virtual::noisy(&costs, 1, 0.1);
+    tuner
+        .choose(&set, &1, &0, &mut measure, Policy::Wait)
+        .unwrap();
+    let outcome = tuner.outcome(&1).unwrap();
+    assert_eq!(outcome.confidence, 0.0, "they are as fast as each other");
+    let best = outcome.best().unwrap().result.as_ref().unwrap();
+    assert_eq!(best.samples, SAMPLES_MAX);
+}
+
+#[test]
+fn what_is_no_number_is_no_effort() {
+    let asked = Effort::default().confidence(f64::NAN).tolerance(f64::NAN);
+    assert_eq!(asked, Effort::default());
+}
+
+/// A broken clock.
+struct Ages;
+
+impl Measure for Ages {
+    fn clock(&self) -> &str {
+        "a broken clock"
+    }
+
+    fn start(&mut self, work: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
+        work()
+    }
+
+    fn poll(&mut self) -> Result<Option<Duration>, Failure> {
+        Ok(Some(Duration::MAX))
+    }
+}
+
+#[test]
+fn times_beyond_counting_are_counted_as_the_greatest() {
+    let costs = Arc::new(Costs::default());
+    let set = timed(&costs, &[1, 2]);
+    let tuner = Tuner::new();
+    tuner.choose(&set, &1, &0, &mut Ages, Policy::Wait).unwrap();
+    let outcome = tuner.outcome(&1).unwrap();
+    let best = outcome.best().unwrap().result.as_ref().unwrap();
+    assert_eq!(best.median, u64::MAX as f64);
 }

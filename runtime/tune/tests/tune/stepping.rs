@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_tune::{Begun, Chosen, Failure, Fastest, Measure, Progress, Tuner};
+use millstream_tune::{
+    Begun, Chosen, Failure, Fastest, Measure, Policy, Progress, Tunable, TunableSet, TuneError,
+    TuneGroup, Tuner,
+};
 
 use crate::support::{Costs, Virtual, timed};
 
@@ -94,4 +97,67 @@ fn a_tuning_that_is_dropped_can_be_begun_anew_i5() {
     elsewhere.wait().unwrap();
     assert_eq!(tuner.fastest(&1), Fastest::Miss);
     assert!(matches!(tuner.begin(&set, &1, &0), Begun::Tuning(_)));
+}
+
+/// I5: what is over is over for all, whatever becomes of the tuning itself; asked again, it says the same.
+#[test]
+fn a_tuning_that_is_over_is_so_before_it_is_dropped_i5() {
+    let (costs, tuner) = (Arc::new(Costs::default()), Tuner::new());
+    let mut clock = Virtual::exact(&costs);
+    let fails = |name| Tunable::new(name, |_: u32| Err::<usize, _>("no room"));
+    let level = TuneGroup::new(|_: &u32| 1);
+    let broken = || TunableSet::new("broken", |_: &u32, x: &u32| *x);
+    let broken = broken().with(fails("one")).with(fails("other"));
+    let works = timed(&costs, &[300, 100]).with(fails("first").group(&level));
+    for (set, key) in [(&broken, 1), (&works, 2)] {
+        let Begun::Tuning(mut tuning) = tuner.begin(set, &key, &0) else {
+            panic!("nobody else tunes it");
+        };
+        let mut over = || loop {
+            if let Progress::Done(done) = tuning.go_on(set, &mut clock, true) {
+                break done;
+            }
+        };
+        let first = over();
+        assert_eq!(over(), first);
+        match first {
+            Err(_) => assert_eq!(tuner.fastest(&key), Fastest::Miss),
+            Ok(choice) => assert_eq!(tuner.fastest(&key), Fastest::Hit(choice.index)),
+        }
+    }
+}
+
+/// I5: a thread that goes on with a tuning between pumps does not wait for it anywhere else.
+#[test]
+fn who_tunes_a_key_step_by_step_is_told_where_it_would_wait_for_itself_i5() {
+    let (costs, tuner) = (Arc::new(Costs::default()), Tuner::new());
+    let set = timed(&costs, &[300, 100]);
+    let begun = tuner.begin(&set, &1, &0);
+    let mut clock = Virtual::exact(&costs);
+    let choice = tuner.choose(&set, &1, &0, &mut clock, Policy::Wait);
+    assert!(
+        matches!(choice, Err(TuneError::TunedHere { .. })),
+        "{choice:?}"
+    );
+    let choice = tuner.choose(&set, &1, &0, &mut clock, Policy::UseDefault);
+    assert_eq!(choice.unwrap().by, Chosen::Default);
+    drop(begun);
+    let choice = tuner.choose(&set, &1, &0, &mut clock, Policy::Wait);
+    assert_eq!(choice.unwrap().by, Chosen::Tuned);
+}
+
+#[test]
+fn a_tuning_goes_on_with_the_candidates_that_it_was_begun_with() {
+    let (costs, tuner) = (Arc::new(Costs::default()), Tuner::new());
+    let (three, two) = (timed(&costs, &[3, 2, 1]), timed(&costs, &[3, 2]));
+    let Begun::Tuning(mut tuning) = tuner.begin(&three, &1, &0) else {
+        panic!("nobody else tunes it");
+    };
+    let mut clock = Virtual::exact(&costs);
+    let done = tuning.go_on(&two, &mut clock, true);
+    assert!(
+        matches!(done, Progress::Done(Err(TuneError::OtherSet { .. }))),
+        "{done:?}"
+    );
+    assert_eq!(tuner.fastest(&1), Fastest::Miss);
 }
