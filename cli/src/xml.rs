@@ -11,6 +11,7 @@ pub(crate) fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             // Not allowed in XML, not even escaped.
             c if c.is_control() && c != '\n' => escaped.push('\u{fffd}'),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
     }

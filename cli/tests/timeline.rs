@@ -125,6 +125,31 @@ fn what_is_no_timeline_exits_with_2_and_says_what_to_do_next() {
     }
 }
 
+/// Names and times that no device has, but a file may.
+#[test]
+fn odd_names_and_the_longest_times_are_summed_up_and_drawn() {
+    let folder = folder("odd");
+    let half = (u64::MAX / 2 - 1_000_000) / 1_000;
+    let span = |name: &str, ts: u64, dur: u64| {
+        let args = serde_json::json!({"queue": 0, "stream": u64::MAX, "other": [[[]]]});
+        serde_json::json!({"ph": "X", "cat": "queue", "name": name, "ts": ts, "dur": dur, "args": args})
+    };
+    let odd = "\u{1b}[2J\"quoted\"\n<&\u{ffff}\u{1f980}";
+    let events = [span(odd, 0, 1), span("", half, half)];
+    let text = serde_json::json!({ "traceEvents": events }).to_string();
+    fs::write(folder.join("t.json"), text).unwrap();
+    let output = millstream(&folder, &["timeline", "t.json", "--picture", "t.svg"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("[2J\"quoted\"\u{fffd}<&"), "{told}");
+    assert!(!told.contains('\u{1b}'), "{told}");
+    let svg = fs::read_to_string(folder.join("t.svg")).unwrap();
+    assert!(svg.ends_with("</svg>\n") && !svg.contains('\u{1b}') && !svg.contains('\u{ffff}'));
+    let output = millstream(&folder, &["timeline", "t.json", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["kernels"][1]["name"], odd);
+}
+
 /// Before the work and not after it.
 #[test]
 fn a_timeline_that_cannot_be_written_is_bad_usage() {

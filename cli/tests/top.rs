@@ -101,6 +101,23 @@ fn a_soak_that_ends_says_so() {
     assert_eq!(beside.len(), 1, "no draft is left");
 }
 
+/// Whoever forgot --once in a pipe is told, and finds nothing there that is for screens.
+#[test]
+fn without_a_terminal_nothing_is_drawn() {
+    let path = file("piped");
+    let arguments = ["soak", "--rounds", "1", "--threads", "1", "--publish"];
+    let ended = millstream(&arguments).arg(&path).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    let piped = millstream(&["top"]).arg(&path).output().unwrap();
+    let said = String::from_utf8(piped.stderr).unwrap();
+    assert_eq!((piped.status.code(), &*piped.stdout), (Some(1), &b""[..]));
+    assert!(
+        said.contains("standard output is none")
+            && said.contains("next: print one frame with --once"),
+        "{said}"
+    );
+}
+
 #[test]
 fn what_is_no_frame_is_bad_usage() {
     let path = file("none");

@@ -41,10 +41,16 @@ mod tests {
     #[test]
     fn names_cannot_break_out_of_the_text() {
         let mut svg = String::new();
-        rect(&mut svg, (0.0, 0.0), (1.0, 1.0), "red", "<&\"\u{1}>\n");
+        rect(
+            &mut svg,
+            (0.0, 0.0),
+            (1.0, 1.0),
+            "red",
+            "<&\"\u{1}\u{ffff}>\n",
+        );
         text(&mut svg, "title", (0.0, 0.0), "a < b");
         assert!(
-            svg.contains("<title>&lt;&amp;&quot;\u{fffd}&gt;\n</title>"),
+            svg.contains("<title>&lt;&amp;&quot;\u{fffd}\u{fffd}&gt;\n</title>"),
             "{svg}"
         );
         assert!(svg.contains(">a &lt; b</text>"), "{svg}");

@@ -228,7 +228,11 @@ impl<'a> Picture<'a> {
                 (x, bottom + 20.0),
                 &format!("{value:.decimals$} {unit}"),
             );
-            at += step;
+            // Five hundred years have an end.
+            let Some(next) = at.checked_add(step) else {
+                break;
+            };
+            at = next;
         }
     }
 
@@ -366,6 +370,18 @@ mod tests {
         let svg = picture(&[], 0);
         assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
         assert!(!svg.contains("NaN") && !svg.contains("inf"));
+    }
+
+    /// Half of the time that there is, and then the other half: what a file may say.
+    #[test]
+    fn the_longest_timeline_has_an_axis_with_an_end() {
+        let half = u64::MAX / 2;
+        let svg = picture(
+            &[span("a", 1, 0, 0, half), span("b", 1, 0, half, u64::MAX)],
+            1,
+        );
+        assert_eq!(hovers(&svg), 4);
+        assert!((8..=40).contains(&svg.matches("class=\"grid\"").count()));
     }
 
     #[test]

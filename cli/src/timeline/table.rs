@@ -66,7 +66,8 @@ fn queue(queue: &Queue) -> [String; 5] {
 
 fn kernel(kernel: &Kernel) -> [String; 5] {
     [
-        kernel.name.clone(),
+        // A name may be anything; one that steers the terminal, or breaks the line, does so in the JSON alone.
+        kernel.name.replace(char::is_control, "\u{fffd}"),
         kernel.count.to_string(),
         duration(kernel.total_ns),
         duration(kernel.median_ns),

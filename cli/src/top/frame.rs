@@ -205,6 +205,12 @@ impl Frame {
             clients_in_all: now.clients.len() as u64,
         }
     }
+
+    /// The device tells nothing any more, or not yet: what it has done stays, and it does no more.
+    pub(crate) fn stands_still(&mut self) {
+        self.tasks_per_second = 0.0;
+        self.queues.iter_mut().for_each(|queue| queue.busy = 0.0);
+    }
 }
 
 fn waits(now: &Latencies, earlier: Option<&Latencies>) -> Waits {

@@ -124,6 +124,8 @@ impl Writer {
             let uptime = now - self.began;
             self.frame = Some(Frame::new(&self.source, &metrics, before, uptime, at_ms));
             self.last = Some((metrics, now));
+        } else if let Some(frame) = &mut self.frame {
+            frame.stands_still();
         }
         let Some(frame) = &mut self.frame else {
             return Ok(());
@@ -138,5 +140,38 @@ impl Drop for Writer {
     /// Where the last one could not take its place.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.draft);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use millstream::Cpu;
+
+    use super::super::follow;
+    use super::*;
+    use crate::scratch::Scratch;
+
+    /// What it did is told still, and not that it goes on doing that.
+    #[test]
+    fn a_device_that_is_gone_has_counts_and_no_rates() {
+        let folder = Scratch::new("publish");
+        let path = folder.path().join("metrics.json");
+        let device = Device::open(Cpu::default()).unwrap();
+        let stream = device.client().stream();
+        let source = Source::new("soak", &device);
+        let mut writer = Writer::new(&path, source, device.client()).unwrap();
+        let buffer = stream.create(&[1_u32; 16]).unwrap();
+        stream.fill(&buffer, 2).unwrap();
+        device.sync().wait().unwrap();
+        writer.write(false).unwrap();
+        let at_work = follow::read(&path).unwrap();
+        assert!(at_work.tasks > 0 && at_work.tasks_per_second > 0.0);
+        device.close(Duration::from_secs(60));
+        writer.write(false).unwrap();
+        let gone = follow::read(&path).unwrap();
+        assert_eq!((gone.tasks, gone.tasks_per_second), (at_work.tasks, 0.0));
+        assert!(gone.queues.iter().all(|queue| queue.busy == 0.0));
     }
 }

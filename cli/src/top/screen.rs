@@ -1,6 +1,6 @@
 //! The terminal: keys in, frames out, and as it was before in the end, however that comes about.
 
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,17 @@ pub(crate) fn run(path: &Path, shown: Shown) -> Result<(), CommandError> {
         // Refused for signals that cannot be caught only.
         let _ = signal_hook::flag::register(signal, stop.clone());
     }
+    if !io::stdout().is_terminal() {
+        // Keys would come from the terminal all the same, and what is drawn would go who knows where.
+        let source = io::Error::other("standard output is none");
+        return Err(CommandError::Terminal { source });
+    }
     // A panic restores the terminal as well, and is told after that.
-    let mut terminal = ratatui::try_init().map_err(|source| CommandError::Terminal { source })?;
+    let mut terminal = ratatui::try_init().map_err(|source| {
+        // It may be half a screen by now. What cannot be restored was never changed.
+        let _ = ratatui::try_restore();
+        CommandError::Terminal { source }
+    })?;
     let outcome = follow_until(&mut terminal, path, shown, &stop);
     ratatui::restore();
     outcome.map_err(|source| CommandError::Terminal { source })

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use millstream::MAX_QUEUES;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style, Stylize};
@@ -98,7 +99,7 @@ pub(crate) fn draw(canvas: &mut Buffer, shown: &Shown) {
     let parts = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(3),
-        Constraint::Length(1 + frame.queues.len() as u16),
+        Constraint::Length(1 + queues(frame).len() as u16),
         Constraint::Length(1),
         Constraint::Length(latency_rows),
         Constraint::Length(2),
@@ -179,6 +180,11 @@ fn head<const N: usize>(names: [&'static str; N]) -> Row<'static> {
     Row::new(names).style(Style::new().add_modifier(Modifier::UNDERLINED))
 }
 
+/// As many as a device can have: a file may say anything.
+fn queues(frame: &Frame) -> &[Queue] {
+    &frame.queues[..frame.queues.len().min(MAX_QUEUES)]
+}
+
 fn queue_table(frame: &Frame) -> Table<'static> {
     let row = |(number, queue): (usize, &Queue)| {
         let depth = format!(
@@ -197,7 +203,7 @@ fn queue_table(frame: &Frame) -> Table<'static> {
         ])
     };
     let widths = [5, 27, 6, 9, 9, 16].map(Constraint::Length);
-    Table::new(frame.queues.iter().enumerate().map(row), widths).header(head([
+    Table::new(queues(frame).iter().enumerate().map(row), widths).header(head([
         "queue",
         "in flight",
         "busy",
@@ -310,7 +316,9 @@ fn client_table(frame: &Frame, sort: Sort) -> Table<'static> {
 
 /// How full something is, with a mark as soon as it is not empty.
 fn bar(now: u64, most: u64) -> String {
-    let filled = (now.min(most) as usize * BAR).div_ceil(most.max(1) as usize);
+    // Twelve times the greatest number is one, too.
+    let filled = (u128::from(now.min(most)) * BAR as u128).div_ceil(u128::from(most.max(1)));
+    let filled = filled as usize;
     "█".repeat(filled) + &"░".repeat(BAR - filled)
 }
 

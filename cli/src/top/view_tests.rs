@@ -139,13 +139,43 @@ fn any_terminal_will_do() {
         frame.clients = vec![frame.clients[0].clone(); 200];
     }
     (0..1_000).for_each(|rate| many.rates.push_back(rate));
-    for shown in [Shown::default(), shown(), many] {
-        for width in [1, 2, 3, 7, 20, 79, 80, 200] {
-            for height in [1, 2, 3, 5, 12, 24, 60] {
+    for shown in [Shown::default(), shown(), many, absurd()] {
+        for width in [0, 1, 2, 3, 7, 20, 79, 80, 200] {
+            for height in [0, 1, 2, 3, 5, 12, 24, 60] {
                 drawn(width, height, &shown);
             }
         }
     }
+}
+
+/// What no device tells, but a file may.
+fn absurd() -> Shown {
+    let mut frame = made_up();
+    let most = Queue {
+        tasks: u64::MAX,
+        depth: u64::MAX,
+        depth_max: u64::MAX,
+        held: u64::MAX,
+        streams: u64::MAX,
+        busy: -1e300,
+    };
+    frame.queues = vec![most; usize::from(u16::MAX)];
+    frame.command = "\u{1b}[2J\n\u{202e}".to_owned();
+    frame.clients[0].name = "two\nlines".to_owned();
+    (frame.uptime_s, frame.tasks_per_second) = (-1e300, 1e300);
+    frame.memory.in_use = u64::MAX;
+    let told = Quantiles {
+        count: u64::MAX,
+        p50_ns: u64::MAX,
+        p90_ns: 0,
+        p99_ns: u64::MAX,
+    };
+    let latencies = frame.latencies.as_mut().unwrap();
+    (latencies.queued, latencies.runs) = (told, told);
+    frame.faults = [("\n\t".to_owned(), u64::MAX)].into();
+    let mut shown = Shown::default();
+    shown.take(frame);
+    shown
 }
 
 #[test]
@@ -167,6 +197,7 @@ fn bars_and_numbers_say_what_there_is() {
     assert_eq!(bar(0, 512), "░".repeat(12));
     assert_eq!(bar(1, 512), format!("█{}", "░".repeat(11)));
     assert_eq!((bar(600, 512), bar(5, 0)), ("█".repeat(12), "░".repeat(12)));
+    assert_eq!(bar(u64::MAX, u64::MAX), "█".repeat(12));
     let told = [0, 999, 1_000, 1_234_567].map(grouped);
     assert_eq!(told, ["0", "999", "1,000", "1,234,567"]);
 }
