@@ -16,7 +16,7 @@ use std::hash::Hash;
 
 use crate::facade::{Arc, Mutex, SpinPolicy, lock};
 use crate::planted::{Bug, on};
-use crate::reply::{ReplyReceiver, ReplySender, reply};
+use crate::reply::{ReplySender, reply};
 
 /// Who waits for each key that somebody is at.
 type Waiting<K> = Mutex<HashMap<K, Vec<ReplySender<()>>>>;
@@ -31,7 +31,7 @@ pub enum Role<K: Hash + Eq> {
     /// The first: it does what is to be done.
     Leader(Lead<K>),
     /// Somebody is at it already.
-    Follower(Follow),
+    Follower(Follow<K>),
 }
 
 /// The right to do what a key needs. Its end, however it comes, is told to all that wait: they ask anew.
@@ -40,8 +40,11 @@ pub struct Lead<K: Hash + Eq> {
     waiting: Arc<Waiting<K>>,
 }
 
-/// The end of what somebody else is at.
-pub struct Follow(ReplyReceiver<()>);
+/// The end of what somebody else is at. Costs nobody anything until it is waited for: who only looks may come as often as it likes.
+pub struct Follow<K> {
+    key: K,
+    waiting: Arc<Waiting<K>>,
+}
 
 impl<K> Default for Flights<K> {
     fn default() -> Self {
@@ -71,16 +74,12 @@ impl<K: Hash + Eq + Clone> Flights<K> {
         if let Some(known) = before.unwrap_or_else(&known) {
             return Ok(known);
         }
-        if let Some(others) = waiting.get_mut(key) {
-            let (sender, receiver) = reply();
-            others.push(sender);
-            return Err(Role::Follower(Follow(receiver)));
+        let (key, all) = (key.clone(), self.waiting.clone());
+        if waiting.contains_key(&key) {
+            return Err(Role::Follower(Follow { key, waiting: all }));
         }
         waiting.insert(key.clone(), Vec::new());
-        Err(Role::Leader(Lead {
-            key: key.clone(),
-            waiting: self.waiting.clone(),
-        }))
+        Err(Role::Leader(Lead { key, waiting: all }))
     }
 
     /// Is somebody at it?
@@ -103,10 +102,53 @@ impl<K: Hash + Eq> Drop for Lead<K> {
     }
 }
 
-impl Follow {
-    /// Waits until it is over, however it ends.
-    pub fn wait(mut self, spin: &SpinPolicy) {
+impl<K: Hash + Eq> Follow<K> {
+    /// Waits until nobody is at it, however that ended; where somebody else has begun anew meanwhile, for that one.
+    pub fn wait(self, spin: &SpinPolicy) {
+        let (sender, mut receiver) = reply();
+        if let Some(others) = lock(&self.waiting).get_mut(&self.key) {
+            others.push(sender);
+        } else {
+            return;
+        }
         // That nobody will tell is an end, too.
-        let _ = self.0.wait(spin);
+        let _ = receiver.wait(spin);
+    }
+
+    #[cfg(all(test, not(any(loom, shuttle))))]
+    fn waiters(&self) -> usize {
+        lock(&self.waiting).get(&self.key).map_or(0, Vec::len)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// I12: a frame that looks each time, and never waits, leaves nothing behind.
+    #[test]
+    fn who_only_looks_is_not_remembered_i12() {
+        let flights = Flights::default();
+        let unknown = || None::<()>;
+        let lead = flights.join(&7, unknown);
+        let looks = (0..100).map(|_| match flights.join(&7, unknown) {
+            Err(Role::Follower(follow)) => follow.waiters(),
+            _ => usize::MAX,
+        });
+        assert_eq!(looks.max(), Some(0));
+        drop(lead);
+        assert!(!flights.is_under_way(&7));
+    }
+
+    #[test]
+    fn what_is_over_is_not_waited_for_i5() {
+        let flights = Flights::default();
+        let unknown = || None::<()>;
+        let lead = flights.join(&7, unknown);
+        let Err(Role::Follower(follow)) = flights.join(&7, unknown) else {
+            panic!("somebody is at it");
+        };
+        drop(lead);
+        follow.wait(&SpinPolicy::never());
     }
 }

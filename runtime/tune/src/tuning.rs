@@ -90,7 +90,7 @@ pub enum Begun<K: TuneKey, I, O> {
 
 /// A tuning by somebody else.
 pub struct Elsewhere<K> {
-    follow: Follow,
+    follow: Follow<K>,
     tuner: Tuner<K>,
     set: Arc<str>,
     key: K,
