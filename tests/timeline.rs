@@ -4,9 +4,12 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use millstream::sim::Sim;
 use millstream::{
-    Cpu, CubeCount, Device, DeviceOptions, Kernel, TraceSpan, TraceWait, timeline, update,
+    Cpu, CubeCount, Device, DeviceOptions, Kernel, OpenError, TraceSpan, TraceWait, timeline,
+    update,
 };
+use rstest::rstest;
 use serde_json::Value;
 
 fn span(name: &str, stream: u64, queue: u32, start_ns: u64, end_ns: u64) -> TraceSpan {
@@ -256,4 +259,47 @@ fn a_file_that_is_full_is_an_error() {
 #[test]
 fn no_span_is_a_timeline_too() {
     assert_eq!(events(&[]).len(), 2);
+}
+
+/// I12: of more tasks than there is room for the oldest give way, also to who looked before they had run, and while a profile wants them, too.
+#[rstest]
+#[case::cpu(|options| Device::open_with(Cpu::default().queues(1), options))]
+#[case::sim(|options| Device::open_with(Sim::seed(1).queues(1), options))]
+fn the_latest_are_kept_however_often_somebody_looks_i12(
+    #[case] open: fn(DeviceOptions) -> Result<Device, OpenError>,
+    #[values(false, true)] is_profiled: bool,
+    #[values(0, 8, 20, 100)] looks_after: usize,
+) {
+    let device = open(DeviceOptions::default().trace(16)).unwrap();
+    let (go, goes) = std::sync::mpsc::channel::<()>();
+    let goes = std::sync::Mutex::new(goes);
+    let waits = Kernel::new("waits")
+        .updates::<u32>("data")
+        .native(move |_, _| goes.lock().unwrap().recv().unwrap());
+    let client = device.client();
+    let (waits, stream) = (client.kernel(waits).unwrap(), client.stream());
+    let data = stream.create(&[1_u32; 100]).unwrap();
+    stream.sync().wait().unwrap();
+    device.trace().unwrap();
+    let token = is_profiled.then(|| stream.start_profile().unwrap());
+    stream
+        .launch(&waits, CubeCount::single(), (update(&data),))
+        .unwrap();
+    for task in 1..=100 {
+        stream.fill(&data, 2).unwrap();
+        if task == looks_after {
+            stream.flush().unwrap();
+            assert_eq!(device.trace().unwrap(), [], "nothing has run");
+        }
+    }
+    go.send(()).unwrap();
+    device.sync().wait().unwrap();
+    let spans = device.trace().unwrap();
+    let told: Vec<u64> = spans.iter().map(|span| span.cursor).collect();
+    let last = told.iter().max().copied().unwrap_or(0);
+    assert_eq!(told, (last - 15..=last).collect::<Vec<_>>());
+    assert!(last > 100);
+    if let Some(token) = token {
+        assert_eq!(stream.end_profile(token).wait().unwrap().tasks, 101);
+    }
 }

@@ -1,8 +1,9 @@
 //! When the tasks of one queue ran.
 //!
-//! The queue's runner writes, the device thread takes. Bounded: what comes when the log is full is
-//! not recorded, since the first spans of an interval are those that explain the others (I12).
+//! The queue's runner writes, the device thread takes. Bounded: when the log is full the oldest give way, as those do that the server
+//! remembers whose they are (I12).
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use millstream_core::backend::Span;
@@ -24,7 +25,7 @@ pub(crate) struct SpanLog {
     /// Room for spans now. The device thread changes it before it queues a task that is to be recorded, and the queue's runner
     /// reads it when it has taken that, so the queue orders the two.
     room: Figure,
-    spans: Mutex<Vec<Span>>,
+    spans: Mutex<VecDeque<Span>>,
     /// Time in use of the bursts that have ended.
     ended_ns: Figure,
     /// When the present burst began, since the epoch; 0 while the queue pauses.
@@ -40,7 +41,7 @@ impl SpanLog {
             epoch,
             kept: capacity as u64,
             room: Figure::new(capacity as u64),
-            spans: Mutex::new(Vec::with_capacity(capacity.min(SPANS_AT_FIRST))),
+            spans: Mutex::new(VecDeque::with_capacity(capacity.min(SPANS_AT_FIRST))),
             ended_ns: Figure::new(0),
             burst_ns: Figure::new(0),
             told_ns: Figure::new(0),
@@ -90,18 +91,19 @@ impl SpanLog {
     #[cold]
     fn record(&self, point: Point, start: Instant, end: Instant) {
         let mut spans = lock(&self.spans);
-        if (spans.len() as u64) < self.room.get() {
-            spans.push(Span {
-                point,
-                start_ns: nanoseconds(self.epoch, start),
-                end_ns: nanoseconds(self.epoch, end),
-            });
+        while spans.len() as u64 >= self.room.get().max(1) {
+            spans.pop_front();
         }
+        spans.push_back(Span {
+            point,
+            start_ns: nanoseconds(self.epoch, start),
+            end_ns: nanoseconds(self.epoch, end),
+        });
     }
 
     /// Moves the recorded spans to `all`.
     pub(crate) fn take(&self, all: &mut Vec<Span>) {
-        all.append(&mut lock(&self.spans));
+        all.extend(lock(&self.spans).drain(..));
     }
 
     /// Time in use until now.

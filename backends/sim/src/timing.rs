@@ -36,7 +36,8 @@ pub(crate) struct Timing {
     slow: Vec<u64>,
     lanes: Vec<Lane>,
     pages: BTreeMap<PageId, RangeMap<Used>>,
-    spans: Vec<Span>,
+    /// Those that nobody has taken; the oldest give way.
+    spans: VecDeque<Span>,
     /// Asked for when the device was opened, and now.
     spans_kept: usize,
     spans_max: usize,
@@ -52,7 +53,7 @@ impl Timing {
             slow: slow.iter().map(|factor| u64::from(*factor)).collect(),
             lanes: slow.iter().map(|_| Lane::default()).collect(),
             pages: BTreeMap::new(),
-            spans: Vec::new(),
+            spans: VecDeque::new(),
             spans_kept: spans_max,
             spans_max,
             end_ns: 0,
@@ -90,7 +91,7 @@ impl Timing {
     }
 
     pub(crate) fn take_spans(&mut self) -> Vec<Span> {
-        std::mem::take(&mut self.spans)
+        self.spans.drain(..).collect()
     }
 
     pub(crate) fn page_freed(&mut self, page: PageId) {
@@ -134,8 +135,11 @@ impl Timing {
         }
         lane.ends.push_back((point.cursor, end_ns));
         self.end_ns = self.end_ns.max(end_ns);
-        if took_ns > 0 && self.spans.len() < self.spans_max {
-            self.spans.push(Span {
+        if took_ns > 0 && self.spans_max > 0 {
+            while self.spans.len() >= self.spans_max {
+                self.spans.pop_front();
+            }
+            self.spans.push_back(Span {
                 point,
                 start_ns,
                 end_ns,

@@ -152,7 +152,7 @@ impl DeviceOptions {
         spin: SpinPolicy;
     }
 
-    /// Spans of the timeline to keep; 0, the default, records none.
+    /// Spans of the timeline to keep until somebody asks for them: of more, the oldest give way. 0, the default, records none.
     pub fn trace(mut self, spans: usize) -> Self {
         self.trace_capacity = spans;
         self

@@ -136,7 +136,7 @@ fn kernels_that_this_device_cannot_run_are_refused_when_they_are_prepared() {
 }
 
 #[test]
-fn spans_are_recorded_up_to_the_capacity_and_tell_the_order() {
+fn the_latest_spans_are_kept_up_to_the_capacity_and_tell_the_order() {
     let mut rig = Rig::with(Cpu::default().queues(2), false, 3);
     for _ in 0..5 {
         rig.custom(Q0, &[], |_| ());
@@ -150,7 +150,7 @@ fn spans_are_recorded_up_to_the_capacity_and_tell_the_order() {
             .iter()
             .map(|span| span.point.cursor)
             .collect::<Vec<_>>(),
-        [1, 2, 3]
+        [3, 4, 5]
     );
     assert!(spans.iter().all(|span| span.start_ns <= span.end_ns));
     assert!(
@@ -177,7 +177,7 @@ fn spans_are_recorded_while_they_are_asked_for() {
     };
     assert_eq!(run(&mut rig), []);
     rig.device.record_spans(3);
-    assert_eq!(run(&mut rig), [5, 6, 7]);
+    assert_eq!(run(&mut rig), [6, 7, 8]);
     rig.device.record_spans(8);
     assert_eq!(run(&mut rig), [9, 10, 11, 12]);
     rig.device.record_spans(0);

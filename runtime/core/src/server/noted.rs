@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use crate::backend::Backend;
-use crate::id::{ClientId, Point, QueueId};
+use crate::backend::{Backend, Span};
+use crate::id::{ClientId, Point};
 use crate::message::{Op, Task};
 use crate::recording::RecordedOp;
 use crate::report::{TraceSpan, TraceWait};
@@ -119,16 +119,6 @@ impl<B: Backend> Server<B> {
 
     /// The backend's spans with the names and streams that the server remembers.
     pub(super) fn take_trace(&mut self) -> Vec<TraceSpan> {
-        let drained = self.trace.drain(..);
-        let mut known: HashMap<Point, Noted> = drained.map(|task| (task.point, task)).collect();
-        let mut waits: HashMap<Point, Vec<TraceWait>> = HashMap::new();
-        for (place, waited_for) in self.traced_waits.drain(..) {
-            waits.entry(place).or_default().push(TraceWait {
-                queue: u32::from(waited_for.queue.0),
-                cursor: waited_for.cursor,
-            });
-        }
-        let mut spans: Vec<TraceSpan> = Vec::new();
         let mut taken = match self.profiles.records {
             // They go by way of the profiles, which want them, too.
             true => {
@@ -137,38 +127,49 @@ impl<B: Backend> Server<B> {
             }
             false => self.backend.take_spans(),
         };
-        taken.append(&mut self.profiles.for_timeline);
-        for span in taken {
-            if let Some(task) = known.remove(&span.point) {
-                spans.push(TraceSpan {
+        taken.extend(self.profiles.for_timeline.drain(..));
+        let ran = taken.into_iter().map(|span| (span.point, span));
+        let mut ran: HashMap<Point, Span> = ran.collect();
+        let mut waits: HashMap<Point, Vec<TraceWait>> = HashMap::new();
+        for (place, waited_for) in &self.traced_waits {
+            waits.entry(*place).or_default().push(TraceWait {
+                queue: u32::from(waited_for.queue.0),
+                cursor: waited_for.cursor,
+            });
+        }
+        let mut spans: Vec<TraceSpan> = Vec::new();
+        // What has not run yet is told the next time, and stays in its order: the oldest gives way. The last of a place is the one that has it.
+        let mut later: VecDeque<Noted> = VecDeque::new();
+        for task in std::mem::take(&mut self.trace).into_iter().rev() {
+            let queue = &self.queues[task.point.queue.index()];
+            match ran.remove(&task.point) {
+                Some(span) => spans.push(TraceSpan {
                     name: task.name,
                     client: task.client.0,
                     stream: task.stream,
-                    queue: u32::from(span.point.queue.0),
-                    cursor: span.point.cursor,
+                    queue: u32::from(task.point.queue.0),
+                    cursor: task.point.cursor,
                     start_ns: span.start_ns,
                     end_ns: span.end_ns,
-                    waits: waits.remove(&span.point).unwrap_or_default(),
-                });
+                    waits: waits.remove(&task.point).unwrap_or_default(),
+                }),
+                None if task.point.cursor > queue.completed => later.push_front(task),
+                // It is over, and nobody took its times.
+                None => {}
             }
         }
-        // What has not run yet is told the next time.
-        let later = waits
-            .into_iter()
-            .filter(|(place, _)| known.contains_key(place));
-        for (place, waited_for) in later {
-            let point = |wait: TraceWait| Point::new(QueueId(wait.queue as u8), wait.cursor);
-            let waited_for = waited_for.into_iter().map(|wait| (place, point(wait)));
-            self.traced_waits.extend(waited_for);
-        }
-        self.trace.extend(known.into_values());
+        self.trace = later;
+        let queues = &self.queues;
+        self.traced_waits.retain(|(place, _)| {
+            waits.contains_key(place) && place.cursor > queues[place.queue.index()].completed
+        });
         spans.sort_by_key(|span| (span.start_ns, span.queue));
         spans
     }
 }
 
 /// Puts a value into a ring: without room, the oldest gives way.
-fn push_bounded<T>(ring: &mut VecDeque<T>, value: T, capacity: usize) {
+pub(super) fn push_bounded<T>(ring: &mut VecDeque<T>, value: T, capacity: usize) {
     if ring.len() == capacity {
         ring.pop_front();
     }

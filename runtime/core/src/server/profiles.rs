@@ -19,6 +19,7 @@ use crate::profile::{Gathered, Profile};
 use crate::report::Scope;
 
 use super::Server;
+use super::noted::push_bounded;
 
 /// Profiles that are open at once (I12): the oldest gives way to one more.
 const OPEN_MAX: usize = 16_384;
@@ -65,7 +66,7 @@ pub(super) struct Profiles {
     /// Those that wait for their tasks.
     asked: Vec<u64>,
     /// Spans that were taken for us, of a device that has a timeline, too.
-    pub(super) for_timeline: Vec<Span>,
+    pub(super) for_timeline: VecDeque<Span>,
 }
 
 impl Profiles {
@@ -279,8 +280,10 @@ impl<B: Backend> Server<B> {
             return;
         }
         let mut spans = self.backend.take_spans();
-        let room = self.options.trace_capacity - self.profiles.for_timeline.len();
-        self.profiles.for_timeline.extend(spans.iter().take(room));
+        let capacity = self.options.trace_capacity;
+        for span in spans.iter().filter(|_| capacity > 0) {
+            push_bounded(&mut self.profiles.for_timeline, *span, capacity);
+        }
         spans.sort_unstable_by_key(|span| (span.point.queue.0, span.point.cursor));
         self.profiles.take_up(&spans);
         for (index, queue) in self.queues.iter().enumerate() {
