@@ -3,6 +3,7 @@
 //! Everything here runs on the user's threads. It checks, builds messages and waits for answers;
 //! it decides nothing.
 
+mod callback;
 mod compute;
 mod copies;
 mod device;
@@ -16,6 +17,7 @@ mod points;
 mod profiles;
 mod readbacks;
 mod record;
+mod replay;
 mod reserve;
 mod room;
 mod stream;
@@ -34,7 +36,8 @@ pub use openings::Openings;
 pub use pending::Pending;
 pub use points::{Returned, StreamPoint};
 pub use readbacks::{Readback, ReadbackSender, Readbacks, readbacks};
-pub use record::{Recorder, Recording};
+pub use record::Recorder;
+pub use replay::Recording;
 pub use stream::Stream;
 pub use tensors::{Tensor, TensorSpec};
 

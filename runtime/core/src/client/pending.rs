@@ -7,15 +7,15 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use millstream_sync::facade::{Mutex, THREADS, lock};
+use millstream_sync::facade::THREADS;
 use millstream_sync::reply::ReplyReceiver;
 use millstream_sync::timeline::WaitKey;
 
 use crate::channel::is_runtime_thread;
-use crate::client::{DeviceShared, Home, Room};
+use crate::client::{DeviceShared, Home};
 use crate::error::Error;
 use crate::failure::FailureRef;
 use crate::id::Point;
@@ -144,59 +144,18 @@ impl<T: Send + 'static> Pending<T> {
         answer
     }
 
-    /// Calls `callback` with the answer, on a thread for user code: never the device's. A blocking
-    /// call in it answers [`Error::WouldDeadlock`].
-    ///
-    /// May wait while the client has [`max_jobs`](crate::options::DeviceOptions::max_jobs) callbacks, host
-    /// functions and values to drop on their way; [`Pending::try_on_ready`] does not.
-    ///
-    /// # Errors
-    /// [`Error::WouldDeadlock`] where it would wait on a thread that the device needs; [`Error::Closed`].
-    /// The callback is dropped then, uncalled.
-    pub fn on_ready(
-        self,
-        callback: impl FnOnce(Result<T, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        let room = self.home.job_room(true)?;
-        self.call_back(Some(room), callback);
-        Ok(())
-    }
-
-    /// As [`Pending::on_ready`], but never waits. The answer goes to the callback; without room it stays
-    /// here.
-    ///
-    /// # Errors
-    /// [`Error::Busy`]; the callback is dropped then, uncalled.
-    pub fn try_on_ready(
-        &mut self,
-        callback: impl FnOnce(Result<T, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        let room = self.home.job_room(false)?;
-        let taken = Pending {
+    /// The answer, which is taken from here.
+    pub(super) fn take(&mut self) -> Self {
+        let taken = Self {
             home: self.home.clone(),
             state: State::Taken,
             woken_by: None,
         };
-        std::mem::replace(self, taken).call_back(Some(room), callback);
-        Ok(())
+        std::mem::replace(self, taken)
     }
 
-    /// Calls `callback` with the answer; then the room, if it takes any, is free again.
-    pub(crate) fn call_back(
-        self,
-        room: Option<Room>,
-        callback: impl FnOnce(Result<T, Error>) + Send + 'static,
-    ) {
-        let callback = Box::new(move |answer| {
-            // Given back when the callback has returned, or panicked.
-            let _room = room;
-            callback(answer);
-        });
-        let task = Arc::new(Callback {
-            home: self.home.clone(),
-            slot: Mutex::new(Some((self, callback))),
-        });
-        task.step();
+    pub(super) fn home(&self) -> &Home {
+        &self.home
     }
 
     fn device(&self) -> &DeviceShared {
@@ -333,7 +292,8 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
+    /// Looks, and leaves the waker where the answer will come.
+    pub(super) fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
         loop {
             match &mut self.state {
                 State::Asked(receiver, _) => match receiver.poll_take(context) {
@@ -393,46 +353,5 @@ impl<T: Send + 'static> Future for Pending<T> {
             self.device().channel().awaited();
         }
         answer
-    }
-}
-
-type CallbackFn<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
-
-/// An answer with a callback: a task of a tiny executor whose thread is the one for user code.
-struct Callback<T> {
-    home: Home,
-    slot: Mutex<Option<(Pending<T>, CallbackFn<T>)>>,
-}
-
-impl<T: Send + 'static> Callback<T> {
-    /// Polls; when the answer is there, hands the callback to the thread for user code.
-    fn step(self: &Arc<Self>) {
-        let mut slot = lock(&self.slot);
-        let Some((mut pending, callback)) = slot.take() else {
-            return;
-        };
-        let waker = Waker::from(self.clone());
-        match pending.poll_answer(&mut Context::from_waker(&waker)) {
-            Poll::Pending => {
-                *slot = Some((pending, callback));
-                drop(slot);
-                self.home.device().channel().awaited();
-            }
-            Poll::Ready(answer) => {
-                // Sending user code may run some: the function that starts threads, or, once all is over, it.
-                drop(slot);
-                let channel = self.home.device().channel();
-                channel.execute(Box::new(move || callback(answer)));
-            }
-        }
-    }
-}
-
-impl<T: Send + 'static> Wake for Callback<T> {
-    fn wake(self: Arc<Self>) {
-        // The waker may run on the device thread or inside a queue: the polling happens elsewhere.
-        let task = self.clone();
-        let channel = self.home.device().channel();
-        channel.execute(Box::new(move || task.step()));
     }
 }

@@ -33,6 +33,7 @@
 mod admit;
 mod asks;
 mod call;
+mod drops;
 mod flush;
 mod host;
 mod hungry;
