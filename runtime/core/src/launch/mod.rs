@@ -4,6 +4,7 @@ mod arguments;
 mod count;
 mod inline;
 mod metadata;
+mod misfit;
 mod pack;
 mod tensor_map;
 mod tuples;
@@ -15,8 +16,9 @@ pub use arguments::{
 pub use count::CubeCount;
 pub use inline::Inline;
 pub use metadata::{Metadata, StaticMetadata};
+pub use misfit::ArgumentError;
+pub use pack::ArgumentWriter;
 pub(crate) use pack::Packed;
-pub use pack::{ArgumentError, ArgumentWriter};
 pub use tensor_map::{
     Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
 };

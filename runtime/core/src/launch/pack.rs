@@ -8,14 +8,12 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::slice;
 use std::sync::Arc;
 
-use millstream_ir::DType;
-
 use crate::access::Access;
-use crate::client::DeviceShared;
 use crate::element::Element;
-use crate::error::{Error, LaunchError};
+use crate::error::LaunchError;
 use crate::handle::{Binding, Handle, Hold, Table};
 use crate::kernel::{BindingSpec, ScalarSpec, Share, Signature};
+use crate::launch::misfit::{ArgumentError, Typed, element_type, miscounted, misfit, overlap};
 use crate::launch::{ArgumentCount, INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, TensorMap};
 use crate::message::{Extra, Task};
 use crate::rare::Rare;
@@ -36,13 +34,6 @@ pub struct ArgumentWriter<'a> {
     extra: &'a mut Option<Box<Extra>>,
     /// Where holds on the handles go, if they are to be kept: by a recording.
     kept: Option<&'a mut Vec<Hold>>,
-}
-
-/// Is the element type of a handle to be that of the signature, or are its bytes taken for it?
-#[derive(Clone, Copy)]
-enum Typed {
-    Yes,
-    No,
 }
 
 /// Packed arguments of one task.
@@ -369,129 +360,5 @@ fn put_further(extra: &mut Option<Box<Extra>>, offset: usize, value: &[u8]) {
             bytemuck::cast_slice_mut(&mut extra.words).get_mut(offset..offset + value.len())
     {
         room.copy_from_slice(value);
-    }
-}
-
-/// Which of the reasons for which a binding does not fit it is.
-#[cold]
-fn misfit<T: Element>(
-    spec: &BindingSpec,
-    table: &Arc<Table>,
-    handle: &Handle<T>,
-    given: Access,
-    typed: Typed,
-) -> ArgumentError {
-    if !Arc::ptr_eq(handle.hold().table(), table) {
-        return ArgumentError::foreign(handle.hold().table());
-    }
-    let name = spec.name.clone();
-    if spec.access != given {
-        let declared = spec.access;
-        return LaunchError::Access {
-            name,
-            declared,
-            given,
-        }
-        .into();
-    }
-    let (offset, align) = (handle.start(), spec.dtype.size() as u64);
-    match typed {
-        Typed::Yes if spec.dtype != T::DTYPE => {
-            return element_type(&name, spec.dtype, T::DTYPE);
-        }
-        Typed::No if offset.is_multiple_of(align) => {
-            let (bytes, element_bytes) = (handle.size(), align);
-            return LaunchError::Indivisible {
-                bytes,
-                element_bytes,
-            }
-            .into();
-        }
-        Typed::Yes | Typed::No => {}
-    }
-    LaunchError::Misaligned {
-        name,
-        offset,
-        align,
-    }
-    .into()
-}
-
-#[cold]
-fn overlap(signature: &Signature, first: usize, second: usize) -> ArgumentError {
-    let name = |index: usize| signature.bindings()[index].name.clone();
-    LaunchError::Overlap {
-        first: name(first),
-        second: name(second),
-    }
-    .into()
-}
-
-#[cold]
-fn miscounted(signature: &Signature, given: ArgumentCount) -> ArgumentError {
-    let expected = signature.bindings().len();
-    if given.bindings != expected {
-        let given = given.bindings;
-        return LaunchError::BindingCount { expected, given }.into();
-    }
-    let (expected, given) = (signature.scalars().len(), given.scalars);
-    LaunchError::ScalarCount { expected, given }.into()
-}
-
-#[cold]
-fn element_type(name: &Arc<str>, declared: DType, given: DType) -> ArgumentError {
-    LaunchError::ElementType {
-        name: name.clone(),
-        declared,
-        given,
-    }
-    .into()
-}
-
-/// Why an argument was not taken.
-#[derive(Clone, Debug)]
-pub struct ArgumentError(Box<Misfit>);
-
-/// Boxed, so that the answer of each step of a good launch is one word.
-#[derive(Clone, Debug)]
-enum Misfit {
-    /// It does not fit the signature.
-    Launch(LaunchError),
-    /// It belongs to another device, which has this table.
-    Foreign(ForeignTable),
-}
-
-#[derive(Clone)]
-struct ForeignTable(Arc<Table>);
-
-impl std::fmt::Debug for ForeignTable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("another device")
-    }
-}
-
-impl From<LaunchError> for ArgumentError {
-    #[cold]
-    fn from(error: LaunchError) -> Self {
-        ArgumentError(Box::new(Misfit::Launch(error)))
-    }
-}
-
-impl ArgumentError {
-    #[cold]
-    fn foreign(table: &Arc<Table>) -> Self {
-        ArgumentError(Box::new(Misfit::Foreign(ForeignTable(table.clone()))))
-    }
-
-    /// The error of `task`, which was for `device`.
-    #[cold]
-    pub(crate) fn of(self, task: &Arc<str>, device: &DeviceShared) -> Error {
-        match *self.0 {
-            Misfit::Launch(why) => Error::Launch {
-                task: task.clone(),
-                why,
-            },
-            Misfit::Foreign(theirs) => device.foreign("handle", &theirs.0),
-        }
     }
 }

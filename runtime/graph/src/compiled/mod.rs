@@ -9,13 +9,15 @@
 //! | [`plan`] | where temporaries lie |
 //! | [`memory`] | which buffers there are: inputs, outputs, temporaries |
 //! | [`report`] | what a run was made of, and how long each part took |
-//! | [`run`] | one run: what is bound, and what comes out |
+//! | [`run`] | one run: what is bound |
+//! | [`outputs`] | and what comes out of it |
 
 mod ancestry;
 pub(crate) mod cache;
 pub(crate) mod form;
 mod held;
 pub(crate) mod memory;
+mod outputs;
 mod plan;
 mod report;
 mod run;
@@ -32,8 +34,9 @@ use millstream_ir::Blocking;
 
 pub use cache::{CacheStats, GraphCache};
 pub use held::{CompiledHeld, Preparation, Prepared};
+pub use outputs::{Output, Outputs};
 pub use report::{ItemReport, Roofline, RunReport};
-pub use run::{Output, Outputs, Run};
+pub use run::Run;
 
 use crate::compiled::form::Form;
 use crate::compiled::memory::{Memory, Place, Root};

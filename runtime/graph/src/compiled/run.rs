@@ -1,10 +1,10 @@
-//! One run of a compiled schedule: what is bound, and what comes out.
+//! One run of a compiled schedule: what is bound, and that it fits.
 
 #[cfg(feature = "tune")]
 use std::collections::HashMap;
 use std::sync::PoisonError;
 
-use millstream_core::client::{Pending, Stream};
+use millstream_core::client::Stream;
 use millstream_core::element::Element;
 use millstream_core::error::Error;
 use millstream_core::handle::Handle;
@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 #[cfg(feature = "tune")]
 use crate::compiled::memory::Source;
 use crate::compiled::memory::{Input, Place};
+use crate::compiled::outputs::{Output, Outputs};
 use crate::compiled::{CompiledSchedule, Slot};
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
@@ -35,20 +36,6 @@ pub struct Run<'a> {
     /// What runs may not bind.
     pub(super) held: Option<&'a Hold>,
     error: Option<ScheduleError>,
-}
-
-/// What a run makes: one buffer for each root, in their order.
-#[derive(Clone, Debug)]
-pub struct Outputs {
-    all: SmallVec<[Output; 1]>,
-}
-
-/// The buffer of a root: dense, rows one after the other.
-#[derive(Clone, Debug)]
-pub struct Output {
-    handle: Handle<u8>,
-    dtype: DType,
-    shape: SmallVec<[u64; 4]>,
 }
 
 impl CompiledSchedule {
@@ -400,72 +387,5 @@ pub(crate) fn check_input(input: &Input, bound: Option<&Handle<u8>>) -> Result<(
             what: "input",
             name: input.name.to_string(),
         }),
-    }
-}
-
-impl Outputs {
-    /// The buffer of a root.
-    pub fn get(&self, root: usize) -> Option<&Output> {
-        self.all.get(root)
-    }
-
-    /// The buffers of all roots, in their order.
-    pub fn iter(&self) -> impl Iterator<Item = &Output> {
-        self.all.iter()
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// Are there none?
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-}
-
-impl std::ops::Index<usize> for Outputs {
-    type Output = Output;
-
-    fn index(&self, root: usize) -> &Output {
-        &self.all[root]
-    }
-}
-
-impl Output {
-    /// Its memory.
-    pub fn bytes(&self) -> &Handle<u8> {
-        &self.handle
-    }
-
-    /// Its memory as elements of its type; as bytes, whatever that is.
-    ///
-    /// # Errors
-    /// [`ScheduleError::Elements`].
-    pub fn handle<T: Element>(&self) -> Result<Handle<T>, ScheduleError> {
-        check_elements::<T>(self.dtype, || "an output".to_owned())?;
-        self.handle.cast::<T>().map_err(|why| {
-            let task = "run".into();
-            ScheduleError::Device(Error::Launch { task, why })
-        })
-    }
-
-    /// The type of its elements.
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// Its lengths in this run.
-    pub fn shape(&self) -> &[u64] {
-        &self.shape
-    }
-
-    /// Reads it, as elements of its type; as bytes, whatever that is.
-    ///
-    /// # Errors
-    /// [`ScheduleError::Elements`].
-    pub fn read<T: Element>(&self, stream: &Stream) -> Result<Pending<Vec<T>>, ScheduleError> {
-        Ok(stream.read(&self.handle::<T>()?))
     }
 }
