@@ -25,8 +25,11 @@ use crate::space::Axes;
 /// Rows and columns of a tile, at least, where nothing is said: what threads share.
 const TILE: [u32; 2] = [256, Blocking::ALL];
 
-/// Others, which may be faster: few rows leave nothing to share but columns, and wide ones leave the cache. None with fewer rows, of which
-/// `gemm` sums a few columns in another order than of more.
+/// The same where there are not rows for two tiles, which leaves nothing to share but columns.
+const TILE_OF_FEW_ROWS: [u32; 2] = [256, 256];
+
+/// Others, which may be faster: wide tiles leave the cache. None with fewer rows, of which `gemm` sums a few columns in another order than of
+/// more.
 const TILES: [[u32; 2]; 7] = [
     [128, Blocking::ALL],
     [512, Blocking::ALL],
@@ -49,8 +52,8 @@ const PER_NS: u64 = 64;
 pub(crate) struct MatmulCode {
     matmul: Matmul,
     epilogue: Option<NestCode>,
-    /// Rows and columns of a tile, at least.
-    tile: [usize; 2],
+    /// Rows and columns of a tile, at least, where that is said.
+    tile: Option<[u32; 2]>,
 }
 
 /// How a product can be cut up beside the usual way.
@@ -132,7 +135,7 @@ impl MatmulCode {
                 .map(|nest| NestCode::compile(nest, level, None))
                 .transpose()?,
             matmul: matmul.clone(),
-            tile: tile.unwrap_or(TILE).map(|len| len.max(1) as usize),
+            tile,
         })
     }
 
@@ -150,8 +153,12 @@ impl MatmulCode {
             return Ok(());
         };
         let batches: usize = product.batch.iter().map(|len| *len as usize).product();
-        let rows = Cut::new(product.m, self.tile[0]);
-        let columns = Cut::new(product.n, self.tile[1]);
+        let usual = match product.m < 2 * TILE[0] as usize {
+            true => TILE_OF_FEW_ROWS,
+            false => TILE,
+        };
+        let tile = self.tile.unwrap_or(usual).map(|len| len.max(1) as usize);
+        let (rows, columns) = (Cut::new(product.m, tile[0]), Cut::new(product.n, tile[1]));
         // One column is another way of `gemm`.
         let at_once = match product.n {
             1 => 1,

@@ -8,14 +8,20 @@ const LEAST_PART: i64 = 1 << 14;
 /// Most parts of all rows together: several for each multiprocessor of the greatest GPUs.
 const MOST_PARTS: i64 = 1 << 10;
 
+/// Rows that lie side by side, as columns of a table do, are walked so many at a time: those are one row of all their elements. That goes
+/// well without parts, and with the rows' results, up to this many times the length beyond which a row by itself is cut.
+const ABREAST: i64 = 256;
+const ABREAST_LONGER: i64 = 8;
+
 /// Rather than that parts overlap much, there are up to so many times as many.
 const EACH_UP_TO: i64 = 16;
 
 /// How rows are cut when they are few and long: parts of them are reduced first, side by side, and then what came of the parts.
 ///
 /// A reduction of fewer than 16 rows is, if rows are longer than 65,536: into parts of at least 16,384 elements each, at most
-/// 1,024 for all rows. A length that depends on a symbol is not cut. Where rows are cut depends on their lengths alone,
-/// and so do sums, whatever the device is and however many threads it has.
+/// 1,024 for all rows. Rows that lie side by side, as columns of a table do, are walked together: 256 of them count as one row, of all
+/// their elements, which is long if these are more than 524,288. A length that depends on a symbol is not cut. Where rows are cut depends on
+/// their lengths alone, and so do sums, whatever the device is and however many threads it has.
 ///
 /// ```
 /// use millstream_graph::{DType, Graph, Parts, Schedule};
@@ -134,11 +140,19 @@ impl Share {
 }
 
 impl Parts {
-    /// How rows with these axes, slowest first and none of length 1, are cut; none if they are not.
-    pub(crate) fn shares(&self, rows: i64, axes: &[i64]) -> Option<Vec<Share>> {
+    /// How rows with these axes, slowest first and none of length 1, are cut; none if they are not. So many of the rows lie side by side.
+    pub(crate) fn shares(&self, rows: i64, abreast: i64, axes: &[i64]) -> Option<Vec<Share>> {
         let mut row = axes.iter();
         let row = row.try_fold(1_i64, |row, axis| row.checked_mul(*axis))?;
-        if !(1..=self.few).contains(&rows) || row <= self.long {
+        let (rows, row, long) = match abreast {
+            0 | 1 => (rows, row, self.long),
+            abreast => (
+                (rows / abreast).saturating_mul((abreast - 1) / ABREAST + 1),
+                row.checked_mul(abreast.min(ABREAST))?,
+                self.long.saturating_mul(ABREAST_LONGER),
+            ),
+        };
+        if !(1..=self.few).contains(&rows) || row <= long {
             return None;
         }
         let mut wanted = (self.most / rows).min(row / self.least);
@@ -200,7 +214,7 @@ mod tests {
 
     #[test]
     fn long_rows_are_cut_by_a_divisor_where_there_is_one() {
-        let shares = |rows, axes: &[i64]| Parts::default().shares(rows, axes);
+        let shares = |rows, axes: &[i64]| Parts::default().shares(rows, 1, axes);
         assert_eq!(
             shares(1, &[1 << 24]),
             Some(vec![cut(1024, 1 << 14, 1 << 14)])
@@ -227,14 +241,29 @@ mod tests {
 
     #[test]
     fn short_rows_and_many_rows_are_not_cut() {
-        assert_eq!(Parts::default().shares(1, &[1 << 16]), None);
-        assert_eq!(Parts::default().shares(FEW_ROWS, &[1 << 24]), None);
-        assert_eq!(Parts::default().shares(0, &[1 << 24]), None);
-        assert_eq!(Parts::default().shares(1, &[]), None);
-        assert_eq!(Parts::never().shares(1, &[1 << 40]), None);
+        assert_eq!(Parts::default().shares(1, 1, &[1 << 16]), None);
+        assert_eq!(Parts::default().shares(FEW_ROWS, 1, &[1 << 24]), None);
+        assert_eq!(Parts::default().shares(0, 1, &[1 << 24]), None);
+        assert_eq!(Parts::default().shares(1, 1, &[]), None);
+        assert_eq!(Parts::never().shares(1, 1, &[1 << 40]), None);
         let more = Parts::default().of_up_to(FEW_ROWS as u32);
-        assert!(more.shares(FEW_ROWS, &[1 << 24]).is_some());
-        assert_eq!(Parts::default().at_most(0).shares(1, &[1 << 24]), None);
+        assert!(more.shares(FEW_ROWS, 1, &[1 << 24]).is_some());
+        assert_eq!(Parts::default().at_most(0).shares(1, 1, &[1 << 24]), None);
+    }
+
+    #[test]
+    fn rows_side_by_side_are_cut_as_the_one_row_that_they_are_walked_as() {
+        let shares = |rows, abreast, axes: &[i64]| Parts::default().shares(rows, abreast, axes);
+        // A table of a hundred columns: as many elements a part as of a single row, or nearly.
+        assert_eq!(shares(100, 100, &[20_000]), Some(vec![cut(100, 200, 200)]));
+        assert_eq!(shares(100, 1, &[20_000]), None, "one below the other");
+        assert_eq!(shares(1024, 1024, &[4096]), Some(vec![cut(64, 64, 64)]));
+        // What many threads share as it is, what is short, and what is nothing.
+        assert_eq!(shares(1 << 12, 1 << 12, &[1 << 20]), None);
+        assert_eq!(shares(16 * 24, 24, &[1 << 20]), None);
+        assert_eq!(shares(2048, 2048, &[512]), None);
+        assert_eq!(shares(0, 0, &[1 << 20]), None);
+        assert_eq!(Parts::never().shares(100, 100, &[1 << 40]), None);
     }
 
     proptest! {

@@ -101,11 +101,13 @@ impl Plan {
         let axes = shape.iter().zip(&onto);
         let kept = axes.clone().filter(|(_, onto)| onto.is_none());
         let rows = Size::product(kept.map(|(length, _)| length))?.max()?;
+        let abreast = axes.clone().rev().take_while(|(_, onto)| onto.is_none());
+        let abreast = Size::product(abreast.map(|(length, _)| length))?.max()?;
         let row = axes.filter(|(_, onto)| onto.is_some());
         let row: Vec<i64> = row
             .map(|(length, _)| length.known())
             .collect::<Option<_>>()?;
-        let mut shares = row.iter().zip(parts.shares(rows, &row)?);
+        let mut shares = row.iter().zip(parts.shares(rows, abreast, &row)?);
         let reduced = onto.into_iter().map(|onto| {
             let onto = onto?;
             shares.next().map(|(length, share)| (*length, share, onto))
