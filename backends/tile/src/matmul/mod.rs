@@ -25,8 +25,10 @@ use crate::space::Axes;
 /// Rows and columns of a tile, at least, where nothing is said: what threads share.
 const TILE: [u32; 2] = [256, Blocking::ALL];
 
-/// The same where there are not rows for two tiles, which leaves nothing to share but columns.
+/// The same where there are not rows for two tiles, which leaves nothing to share but columns; and of a single row, for which the memory of the
+/// other matrix is all that counts, and is read faster in longer stretches.
 const TILE_OF_FEW_ROWS: [u32; 2] = [256, 256];
+const TILE_OF_ONE_ROW: [u32; 2] = [256, 1024];
 
 /// Others, which may be faster: wide tiles leave the cache. None with fewer rows, of which `gemm` sums a few columns in another order than of
 /// more.
@@ -153,9 +155,10 @@ impl MatmulCode {
             return Ok(());
         };
         let batches: usize = product.batch.iter().map(|len| *len as usize).product();
-        let usual = match product.m < 2 * TILE[0] as usize {
-            true => TILE_OF_FEW_ROWS,
-            false => TILE,
+        let usual = match product.m {
+            1 => TILE_OF_ONE_ROW,
+            m if m < 2 * TILE[0] as usize => TILE_OF_FEW_ROWS,
+            _ => TILE,
         };
         let tile = self.tile.unwrap_or(usual).map(|len| len.max(1) as usize);
         let (rows, columns) = (Cut::new(product.m, tile[0]), Cut::new(product.n, tile[1]));
