@@ -46,6 +46,24 @@ fn a_long_row_is_two_items() {
 }
 
 #[test]
+fn columns_of_a_long_table_are_two_items() {
+    let graph = Graph::new();
+    let count = |root: &LazyBuffer| items(&[root], Parts::default());
+    let table = graph.input("table", DType::F32, [20_000, 100]);
+    assert_eq!(count(&table.sum(0)), 2);
+    assert_eq!(count(&(table.exp().max(0) + 1.0)), 2);
+    assert_eq!(count(&table.sum(1)), 1, "twenty thousand to share");
+    let wide = graph.input("wide", DType::F32, [2_000, 100]);
+    assert_eq!(count(&wide.sum(0)), 1, "short");
+    // In the middle: as many tables as the slowest axis is long.
+    let middles = |tables| {
+        let all = graph.input("tables", DType::F32, [tables, 9_000, 64]);
+        count(&all.sum(1))
+    };
+    assert_eq!([middles(1), middles(15), middles(16)], [2, 2, 1]);
+}
+
+#[test]
 fn rows_that_are_many_or_short_or_not_known_are_one_item() {
     let graph = Graph::new();
     let t = graph.length("t", 1 << 20);
@@ -139,7 +157,12 @@ fn every_reduction(on: On, dtype: DType) {
                 _ => sheet.numbers(dtype, shape),
             };
             roots.push(input(&mut sheet, &[rows, len]).reduce(op, &[1]));
-            roots.push(input(&mut sheet, &[len, rows]).reduce(op, &[0]));
+            // Rows side by side are one, which is long beyond eight times as many elements.
+            let tall = match rows {
+                1 => len,
+                _ => len.max(8 * 64 / rows + 1),
+            };
+            roots.push(input(&mut sheet, &[tall, rows]).reduce(op, &[0]));
         }
     }
     let lazy: Vec<&LazyBuffer> = roots.iter().map(|root| &root.lazy).collect();

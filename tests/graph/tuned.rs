@@ -186,7 +186,10 @@ fn rows_that_are_cut_by_a_tuner_come_to_the_same(on: On) {
         version: "1".into(),
     };
     let bundle = String::from_utf8(known.export(&identity)).unwrap();
-    assert!(bundle.contains("schedule: usual, short"), "{bundle}");
+    assert!(
+        bundle.contains("schedule: usual, middling, short"),
+        "{bundle}"
+    );
     let unknown = Arc::new(GraphCache::default().tuned_by(hasty().policy(Policy::Frozen)));
     let refused = Schedule::create_tuned(&[&root], &client, &unknown);
     assert!(matches!(refused, Err(ScheduleError::Tuning(_))));
