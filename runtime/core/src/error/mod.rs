@@ -40,6 +40,9 @@ pub enum Error {
     /// [`Handle::slice`](crate::handle::Handle::slice). So one `?` serves code that narrows a handle and launches.
     #[error(transparent)]
     Argument(#[from] LaunchError),
+    /// A device cannot be opened. So one `?` serves a program that opens it and works on it.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// Memory cannot be had.
     #[error(transparent)]
     Memory(#[from] MemoryError),

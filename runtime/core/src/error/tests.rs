@@ -149,6 +149,25 @@ fn every_full() -> [Full; 5] {
     ]
 }
 
+fn every_open_error() -> [OpenError; 4] {
+    [
+        OpenError::Option {
+            option: "queues",
+            given: "0".into(),
+            must: "1 or more",
+        },
+        OpenError::Thread("none left".into()),
+        OpenError::Unavailable {
+            backend: "cuda",
+            why: "there is no driver; install one".into(),
+        },
+        OpenError::Another {
+            lost: "one".into(),
+            opened: "other".into(),
+        },
+    ]
+}
+
 fn every_error() -> Vec<Error> {
     let root = Failure::not_run(&"blur".into(), Reason::Refused("why".into()));
     let mut all = vec![
@@ -179,6 +198,7 @@ fn every_error() -> Vec<Error> {
     };
     all.extend(every_launch_error().into_iter().map(refused));
     all.extend(every_launch_error().into_iter().map(Error::from));
+    all.extend(every_open_error().map(Error::from));
     all.extend(every_memory_error().map(Error::Memory));
     all.extend(every_kernel_error().map(Error::Kernel));
     all.extend(every_full().map(|what| Error::Busy { what }));
@@ -191,6 +211,7 @@ fn is_listed(error: &Error) -> bool {
         Error::Failed(_)
         | Error::Launch { .. }
         | Error::Argument(_)
+        | Error::Open(_)
         | Error::Memory(_)
         | Error::Kernel(_)
         | Error::Busy { .. }

@@ -48,7 +48,7 @@ pub struct SubmissionLog {
 pub enum LogError {
     /// Reading or writing failed.
     #[error("the submission log could not be read or written: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The bytes are something else.
     #[error("this is no submission log: it does not begin as one")]
     Foreign,
@@ -87,6 +87,12 @@ pub enum LogError {
         /// The part that was given.
         given: u32,
     },
+}
+
+impl From<io::Error> for LogError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 impl From<Garbled> for LogError {

@@ -314,3 +314,11 @@ fn a_log_of_a_backend_with_a_long_name_is_read_again() {
         );
     }
 }
+
+/// Its sentence has the cause, so the chain of causes must not have it once more.
+#[test]
+fn an_unreadable_log_says_why_once() {
+    let error = LogError::from(std::io::Error::other("no disk"));
+    assert!(error.to_string().ends_with("no disk"));
+    assert!(std::error::Error::source(&error).is_none());
+}
