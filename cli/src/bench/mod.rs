@@ -170,4 +170,31 @@ mod tests {
         assert_eq!(error.to_string(), "`a` could not be measured");
         assert_eq!(error.exit(), Exit::Wrong);
     }
+
+    /// On a driver without a GPU, which finds whatever a row does wrong; its figures mean nothing.
+    #[test]
+    fn every_row_is_measured_on_a_gpu() {
+        let gpu = fake_cuda::Session::begin(1).unwrap();
+        let args = BenchArgs {
+            device: BenchDevice::Cuda(0),
+            threads: Some(2),
+            quick: true,
+            compare: None,
+            picture: None,
+            json: true,
+        };
+        // The fake takes PTX alone.
+        let device = Device::open(Cuda::ordinal(0).compile_to_ptx(true)).unwrap();
+        let report = measure(&args, device).unwrap();
+        gpu.assert_clean();
+        let left_out: Vec<&str> = report.left_out.iter().map(|row| &*row.name).collect();
+        // A graph's kernels are CUDA C.
+        let without_compiler = ["a step of a graph and its answer"];
+        assert!(
+            left_out.is_empty() || left_out == without_compiler,
+            "{left_out:?}"
+        );
+        assert_eq!(report.rows.len() + left_out.len(), 14);
+        assert!(report.rows.iter().all(|row| row.figure.median > 0.0));
+    }
 }
