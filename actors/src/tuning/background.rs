@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Sender, TrySendError, bounded};
 
@@ -53,7 +53,7 @@ impl Background {
     /// The system has no thread for it.
     pub fn start(mut measure: impl Measure + Send + 'static) -> std::io::Result<Self> {
         let (sender, receiver) = bounded::<Job>(WAITING_MAX);
-        let builder = std::thread::Builder::new().name("millstream tuner".into());
+        let builder = thread::Builder::new().name("millstream tuner".into());
         let thread = builder.spawn(move || {
             for job in receiver {
                 // A panic of a generator of inputs is one key's, and not the thread's.
@@ -102,7 +102,10 @@ impl Background {
 
     fn end(&mut self) {
         drop(self.jobs.take());
-        if let Some(thread) = self.thread.take() {
+        // A candidate may have had the last of it: its thread ends by itself, and cannot wait for that.
+        let thread = self.thread.take();
+        let is_other = |thread: &JoinHandle<()>| thread.thread().id() != thread::current().id();
+        if let Some(thread) = thread.filter(is_other) {
             // It catches what jobs panic with.
             let _ = thread.join();
         }

@@ -1,9 +1,10 @@
 //! Tuning behind the caller's back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use millstream_actors::tuning::{Background, HostClock};
-use millstream_tune::{Fastest, Policy, Tunable, TunableSet, Tuner};
+use millstream_tune::{Failure, Fastest, Measure, Policy, Tunable, TunableSet, Tuner};
 
 use crate::support::{Costs, Virtual, timed};
 
@@ -50,4 +51,51 @@ fn the_thread_outlives_keys_that_panic_and_takes_no_more_than_it_has_room_for_i7
     assert!(matches!(tuner.fastest(&1), Fastest::Hit(_)));
     let choice = tuner.choose(&set, &999, &0, &mut HostClock::new(), Policy::UseDefault);
     assert_eq!(choice.unwrap().index, 0);
+}
+
+/// Says that it is gone.
+struct Leaves(HostClock, std::sync::mpsc::Sender<()>);
+
+impl Measure for Leaves {
+    fn clock(&self) -> &str {
+        self.0.clock()
+    }
+
+    fn start(&mut self, work: &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
+        self.0.start(work)
+    }
+
+    fn poll(&mut self) -> Result<Option<Duration>, Failure> {
+        self.0.poll()
+    }
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        self.1.send(()).unwrap();
+    }
+}
+
+/// I5: what a candidate keeps may be the thread itself, which does not wait for its own end, also where it panics.
+#[test]
+fn a_thread_whose_last_handle_a_job_has_ends_by_itself_i5() {
+    let (go, wait_go) = std::sync::mpsc::channel::<()>();
+    let (gone, wait_gone) = std::sync::mpsc::channel::<()>();
+    let background = Background::start(Leaves(HostClock::new(), gone)).unwrap();
+    let background = Arc::new(background);
+    let (kept, wait_go) = (background.clone(), std::sync::Mutex::new(wait_go));
+    let set = TunableSet::new("set", move |_: &u32, _: &u32| {
+        let _still_there = &kept;
+        wait_go.lock().unwrap().recv().unwrap();
+        panic!("no inputs");
+    });
+    let set = set
+        .with(Tunable::new("one", |x: u32| Ok::<_, String>(x)))
+        .with(Tunable::new("other", |x: u32| Ok::<_, String>(x)));
+    let tuner = Tuner::new();
+    assert!(background.tune(&tuner, &Arc::new(set), 1, 0));
+    drop(background);
+    go.send(()).unwrap();
+    wait_gone.recv().unwrap();
+    assert_eq!(tuner.fastest(&1), Fastest::Miss);
 }

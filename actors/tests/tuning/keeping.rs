@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use millstream_actors::tuning::FileStore;
 use millstream_tune::{
-    Chosen, Effort, Fastest, Identity, Loaded, Policy, Store, StoreError, Tuner,
+    Chosen, Effort, Fastest, Identity, Loaded, Policy, Store, StoreError, Tunable, TunableSet,
+    Tuner,
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -98,6 +99,34 @@ fn choices_of_other_candidates_are_tuned_anew() {
     let versioned = timed(&costs, &[300, 100, 50]).version(2);
     let (tuner, _) = open(&folder.store());
     assert_eq!(tuner.validate_checksum(&7, &versioned), Fastest::Miss);
+}
+
+/// Keys of another type are another tuner's: they are nothing that is damaged, and stay.
+#[test]
+fn tuners_with_other_keys_may_share_a_file() {
+    let folder = Folder::new();
+    let words = || {
+        let opened = Tuner::<String>::with_store(folder.store(), here(), Effort::default());
+        let (tuner, loaded) = opened.unwrap();
+        assert_eq!(loaded.damaged, 0);
+        tuner
+    };
+    let tune_word = |tuner: &Tuner<String>, key: &str| {
+        let one = |name| Tunable::new(name, |x: u32| Ok::<_, String>(x));
+        let set = TunableSet::new("words", |_: &String, x: &u32| *x);
+        let set = set.with(one("this")).with(one("that"));
+        let costs = Arc::new(Costs::default());
+        let mut clock = Virtual::exact(&costs);
+        let choice = tuner.choose(&set, &key.to_owned(), &0, &mut clock, Policy::Wait);
+        choice.unwrap().by
+    };
+    tune(&open(&folder.store()).0, &[300, 100], 7);
+    assert_eq!(tune_word(&words(), "seven"), Chosen::Tuned);
+    let (numbers, loaded) = open(&folder.store());
+    assert_eq!((loaded.choices, loaded.damaged), (1, 0));
+    assert_eq!(tune(&numbers, &[300, 100], 7), Chosen::Known);
+    tune(&numbers, &[300, 100], 8);
+    assert_eq!(tune_word(&words(), "seven"), Chosen::Known);
 }
 
 /// Each tuner writes what it knows beside what others have written meanwhile.

@@ -19,7 +19,7 @@ pub struct Loaded {
 
 impl<K: TuneKey> Tuner<K> {
     /// One that keeps its choices, and begins with those that were kept for this device. What is damaged there, or is of another device, is told in
-    /// the log and tuned anew.
+    /// the log and tuned anew. Tuners may share a place where their keys are of different types; a key has one choice there.
     ///
     /// # Errors
     /// The store cannot be read at all.
@@ -80,13 +80,13 @@ impl<K: TuneKey> Tuner<K> {
         let forgotten = std::mem::take(&mut *lock(&self.shared.forgotten));
         let kept = store.update(&mut |bytes| {
             let read = bytes.map(|bytes| persist::read::<K>(&bytes, identity));
-            let others = read
+            let (kept, of_others) = read
                 .and_then(Result::ok)
-                .map_or(Vec::new(), |read| read.kept);
+                .map_or_else(Default::default, |read| (read.kept, read.of_others));
             let known = self.read();
-            let others = others.iter().filter(|kept| !known.contains_key(&kept.key));
+            let others = kept.iter().filter(|kept| !known.contains_key(&kept.key));
             let others = others.filter(|kept| !forgotten.contains(&kept.key));
-            let mut text = persist::header(identity);
+            let mut text = persist::header(identity) + &of_others.concat();
             for kept in others {
                 text.extend(persist::entry(&kept.key, kept.set, &kept.outcome));
             }

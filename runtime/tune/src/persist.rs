@@ -56,7 +56,9 @@ pub(crate) struct Kept<K> {
 /// What was read.
 pub(crate) struct Read<K> {
     pub(crate) kept: Vec<Kept<K>>,
-    /// Lines that were damaged, or that are of no key of this type.
+    /// Lines with keys of another type, as they are: another tuner's, which keeps its choices here, too.
+    pub(crate) of_others: Vec<String>,
+    /// Lines whose checksums do not hold.
     pub(crate) damaged: usize,
 }
 
@@ -154,11 +156,15 @@ pub(crate) fn read<K: DeserializeOwned>(
     }
     let mut read = Read {
         kept: Vec::new(),
+        of_others: Vec::new(),
         damaged: 0,
     };
     for line in lines {
-        let parsed = checked(line).and_then(|json| {
-            let line: Line<K> = serde_json::from_str(json).ok()?;
+        let Some(json) = checked(line) else {
+            read.damaged += 1;
+            continue;
+        };
+        let parsed = serde_json::from_str(json).ok().and_then(|line: Line<K>| {
             Some(Kept {
                 key: line.key,
                 set: Checksum::parse(&line.set)?,
@@ -167,7 +173,7 @@ pub(crate) fn read<K: DeserializeOwned>(
         });
         match parsed {
             Some(kept) => read.kept.push(kept),
-            None => read.damaged += 1,
+            None => read.of_others.push(format!("{} {json}\n", sum(json))),
         }
     }
     Ok(read)
