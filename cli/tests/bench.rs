@@ -156,7 +156,8 @@ fn bad_usage_exits_with_2_before_anything_is_measured() {
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(answer["exit_code"], 2);
     }
-    let output = millstream(&folder, "bench --quick --threads 1 --picture no/p.svg");
+    // Before the device is opened, which there is not.
+    let output = millstream(&folder, "bench --device cuda:9999 --picture no/p.svg");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("with --picture"));
     let output = millstream(&folder, "bench --device abacus");

@@ -15,7 +15,9 @@ pub(crate) mod rig;
 mod rows;
 mod table;
 
-use std::fs;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -42,20 +44,28 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the command.
 pub(crate) fn run(args: &BenchArgs) -> Result<Exit, CommandError> {
-    // Read before anything is measured: a name that is no good is told at once.
+    // Before anything is measured: a name that is no good is told at once.
     let earlier = args.compare.as_deref().map(report::read).transpose()?;
+    let unwritable = |path: &Path, source| CommandError::PictureUnwritable {
+        path: path.to_owned(),
+        source,
+    };
+    let picture = args
+        .picture
+        .as_deref()
+        .map(|path| match File::create(path) {
+            Ok(file) => Ok((path, file)),
+            Err(source) => Err(unwritable(path, source)),
+        });
+    let picture = picture.transpose()?;
     let device = open(args.device).map_err(|source| CommandError::Open { source })?;
     let mut report = measure(args, device)?;
     if let (Some(earlier), Some(file)) = (&earlier, &args.compare) {
         report.compared = Some(Comparison::of(&report, earlier, file));
     }
-    if let Some(picture) = &args.picture {
-        fs::write(picture, plot::draw(&report)).map_err(|source| {
-            CommandError::PictureUnwritable {
-                path: picture.clone(),
-                source,
-            }
-        })?;
+    if let Some((path, mut file)) = picture {
+        let written = file.write_all(plot::draw(&report).as_bytes());
+        written.map_err(|source| unwritable(path, source))?;
     }
     match args.json {
         true => output::json(&report)?,
