@@ -160,12 +160,11 @@ fn sync(bencher: Bencher) {
     bencher.bench(|| rig.stream.sync().wait().unwrap());
 }
 
-/// A million spans as a file, of names and times as long as those of real ones.
-#[divan::bench(sample_count = 5, sample_size = 1)]
-fn write_a_timeline_of_a_million_spans(bencher: Bencher) {
+/// A million spans, of names and times as long as those of real ones.
+fn a_million_spans() -> Vec<TraceSpan> {
     let names: [std::sync::Arc<str>; 3] =
         ["histogram".into(), "blur_x".into(), "copy to host".into()];
-    let spans: Vec<TraceSpan> = (0..1_000_000_u64)
+    (0..1_000_000_u64)
         .map(|index| TraceSpan {
             name: names[index as usize % names.len()].clone(),
             stream: index % 64,
@@ -183,8 +182,26 @@ fn write_a_timeline_of_a_million_spans(bencher: Bencher) {
                 false => Vec::new(),
             },
         })
-        .collect();
+        .collect()
+}
+
+/// They are made a timeline, which is thrown away.
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn format_a_timeline_of_a_million_spans(bencher: Bencher) {
+    let spans = a_million_spans();
     bencher
         .counter(ItemsCount::new(spans.len()))
         .bench(|| timeline::write(&spans, std::io::sink()));
+}
+
+/// The same, written to a file in the folder for temporary ones: about 250 MB.
+#[divan::bench(sample_count = 5, sample_size = 1)]
+fn write_a_timeline_of_a_million_spans(bencher: Bencher) {
+    let spans = a_million_spans();
+    let path =
+        std::env::temp_dir().join(format!("millstream-timeline-{}.json", std::process::id()));
+    bencher
+        .counter(ItemsCount::new(spans.len()))
+        .bench(|| timeline::write(&spans, std::fs::File::create(&path).unwrap()));
+    std::fs::remove_file(&path).unwrap();
 }
