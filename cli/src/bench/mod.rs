@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`rig`] | the paths themselves, which `benches/paths.rs` measures as well |
-//! | [`rows`] | what is measured, one sample at a time |
+//! | [`rows`], [`samples`] | what is measured, one sample at a time, and how |
 //! | [`figure`] | the median of samples, their spread, and what is told from another run's |
 //! | [`report`] | the run as data, and the run that it is compared with |
 //! | [`table`], [`plot`] | the report for people |
@@ -13,6 +13,7 @@ mod plot;
 mod report;
 pub(crate) mod rig;
 mod rows;
+mod samples;
 mod table;
 
 use std::fs::File;

@@ -1,0 +1,214 @@
+//! How a sample of each row is taken.
+
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use millstream::graph::{Graph, Schedule};
+use millstream::tune::{Effort, Fastest, Policy, StreamClock, Tunable, TunableSet, Tuner};
+use millstream::{CubeCount, DType, Stats, Stream, update};
+
+use super::rig::{RECORDED, Rig};
+use super::rows::{Load, Sample, Why};
+
+/// Launches that the mailbox has room for, so that their caller waits for nothing.
+const BURST: usize = 200;
+/// How long the device has had nothing to do when a row begins that is about that.
+const PAUSE: Duration = Duration::from_millis(1);
+/// Rows and columns of the network's matrices.
+const WIDTH: usize = 64;
+/// Keys that the tuner knows.
+const KEYS: u32 = 16;
+
+/// Nanoseconds of each of `count` since then.
+fn ns_each(begun: Instant, count: usize) -> f64 {
+    begun.elapsed().as_nanos() as f64 / count.max(1) as f64
+}
+
+/// Nanoseconds of one `work` of so many.
+fn timed(rig: &Rc<Rig>, count: usize, work: impl Fn(&Rig) -> Result<(), Why> + 'static) -> Sample {
+    let rig = rig.clone();
+    Box::new(move || {
+        let begun = Instant::now();
+        (0..count).try_for_each(|_| work(&rig))?;
+        Ok(ns_each(begun, count))
+    })
+}
+
+/// The same in microseconds.
+fn in_us(mut sample: Sample) -> Sample {
+    Box::new(move || sample().map(|ns| ns / 1e3))
+}
+
+pub(super) fn launch(rig: &Rc<Rig>, load: Load) -> Sample {
+    let rig = rig.clone();
+    let bursts = load.launches.div_ceil(BURST);
+    Box::new(move || {
+        let mut all = Duration::ZERO;
+        for _ in 0..bursts {
+            let begun = Instant::now();
+            for _ in 0..BURST {
+                rig.stream.launch(&rig.empty, CubeCount::single(), ())?;
+            }
+            all += begun.elapsed();
+            rig.stream.sync().wait()?;
+        }
+        Ok(all.as_nanos() as f64 / (bursts * BURST) as f64)
+    })
+}
+
+pub(super) fn wait(rig: &Rc<Rig>, load: Load) -> Sample {
+    in_us(timed(rig, load.waits, |rig| Ok(rig.launch_and_wait()?)))
+}
+
+pub(super) fn idle_wait(rig: &Rc<Rig>, load: Load) -> Sample {
+    let rig = rig.clone();
+    Box::new(move || {
+        let mut all = Duration::ZERO;
+        for _ in 0..load.pauses {
+            thread::sleep(PAUSE);
+            let begun = Instant::now();
+            rig.launch_and_wait()?;
+            all += begun.elapsed();
+        }
+        Ok(all.as_nanos() as f64 / 1e3 / load.pauses as f64)
+    })
+}
+
+pub(super) fn throughput(rig: &Rc<Rig>, load: Load, threads: usize) -> Sample {
+    let rig = rig.clone();
+    let streams: Vec<Stream> = (0..threads).map(|_| rig.client.stream()).collect();
+    Box::new(move || {
+        let begun = Instant::now();
+        rig.launch_from_threads(&streams, load.launches)?;
+        Ok(1e3 / ns_each(begun, load.launches / threads * threads))
+    })
+}
+
+/// What the device has counted while `work` was done.
+fn counted(rig: &Rig, work: impl FnOnce(&Rig) -> Result<(), Why>) -> Result<[Stats; 2], Why> {
+    let before = rig.device.stats()?;
+    work(rig)?;
+    Ok([before, rig.device.stats()?])
+}
+
+pub(super) fn batch(rig: &Rc<Rig>, load: Load) -> Sample {
+    let rig = rig.clone();
+    Box::new(move || {
+        let streams = std::slice::from_ref(&rig.stream);
+        let work = |rig: &Rig| Ok(rig.launch_from_threads(streams, load.launches)?);
+        let [before, after] = counted(&rig, work)?;
+        let (tasks, batches) = (after.tasks - before.tasks, after.batches - before.batches);
+        Ok(tasks as f64 / batches.max(1) as f64)
+    })
+}
+
+pub(super) fn replayed(rig: &Rc<Rig>, load: Load) -> Sample {
+    let rig = rig.clone();
+    let (times, mut recording) = (load.launches.div_ceil(RECORDED), None);
+    Box::new(move || {
+        let recording = match &recording {
+            Some(recording) => recording,
+            None => recording.insert(rig.recording()?),
+        };
+        let begun = Instant::now();
+        rig.replay(recording, times)?;
+        Ok(ns_each(begun, times * RECORDED))
+    })
+}
+
+fn two_streams(rig: &Rig) -> [Stream; 2] {
+    [rig.client.stream(), rig.client.stream()]
+}
+
+pub(super) fn hand_over(rig: &Rc<Rig>, load: Load) -> Sample {
+    let (rig, streams) = (rig.clone(), two_streams(rig));
+    Box::new(move || {
+        let begun = Instant::now();
+        rig.hand_over(&streams, load.launches)?;
+        Ok(ns_each(begun, load.launches))
+    })
+}
+
+/// Two streams touch four parts of a buffer, one from the first to the last, the other back: who has waited for the latest
+/// of another queue need not wait for what was before it.
+pub(super) fn implied(rig: &Rc<Rig>, load: Load) -> Sample {
+    let (rig, [there, back]) = (rig.clone(), two_streams(rig));
+    let rounds = load.launches / 8;
+    Box::new(move || {
+        let part = |index: usize| rig.buffer.slice(64 * index..64 * (index + 1));
+        let parts = [part(0)?, part(1)?, part(2)?, part(3)?];
+        let touch =
+            |stream: &Stream, part| stream.launch(&rig.touch, CubeCount::single(), (update(part),));
+        let [before, after] = counted(&rig, |rig| {
+            for _ in 0..rounds {
+                parts.iter().try_for_each(|part| touch(&there, part))?;
+                parts.iter().rev().try_for_each(|part| touch(&back, part))?;
+            }
+            Ok(rig.device.sync().wait()?)
+        })?;
+        let issued = after.waits_issued - before.waits_issued;
+        let implied = after.waits_implied - before.waits_implied;
+        Ok(match issued + implied {
+            0 => 100.0, // one queue, whose order it is
+            all => 100.0 * implied as f64 / all as f64,
+        })
+    })
+}
+
+pub(super) fn memory(rig: &Rc<Rig>, load: Load) -> Sample {
+    timed(rig, load.launches, |rig| Ok(rig.empty_and_drop()?))
+}
+
+pub(super) fn there_and_back(rig: &Rc<Rig>, load: Load, bytes: usize) -> Sample {
+    let values = vec![7_u8; bytes];
+    // As many bytes in a sample, whatever one of them is.
+    let times = (load.waits * (16 << 10) / bytes).clamp(1, load.waits);
+    in_us(timed(rig, times, move |rig| {
+        Ok(rig.create_and_read(&values).map(drop)?)
+    }))
+}
+
+pub(super) fn graph_step(rig: &Rc<Rig>, load: Load) -> Result<Sample, Why> {
+    let graph = Graph::new();
+    let [x, w] = ["x", "w"].map(|name| graph.input(name, DType::F32, [WIDTH, WIDTH]));
+    let step = (x.matmul(&w) + 1.0).relu().softmax(-1).sum(0);
+    let compiled = Schedule::create_one(&step)?.compile(&rig.client)?;
+    let ones = rig.stream.create(&[1.0_f32; WIDTH * WIDTH])?;
+    Ok(in_us(timed(rig, load.waits / 2, move |rig| {
+        let run = compiled.run().input(&x, &ones).input(&w, &ones);
+        let outputs = run.submit(&rig.stream)?;
+        outputs[0].read::<f32>(&rig.stream)?.wait()?;
+        Ok(())
+    })))
+}
+
+pub(super) fn lookup(rig: &Rc<Rig>, load: Load) -> Result<Sample, Why> {
+    let set = TunableSet::new("fill", |_: &u32, buffer: &millstream::Handle<u32>| {
+        buffer.clone()
+    });
+    let candidate = |name, stream: Stream| {
+        Tunable::new(name, move |buffer: millstream::Handle<u32>| {
+            stream.fill(&buffer, 0)
+        })
+    };
+    let set = set
+        .with(candidate("one", rig.stream.clone()))
+        .with(candidate("other", rig.stream.clone()));
+    let tuner = Tuner::with_effort(Effort::default().samples(1));
+    let mut clock = StreamClock::new(&rig.stream);
+    for key in 0..KEYS {
+        tuner.choose(&set, &key, &rig.buffer, &mut clock, Policy::Wait)?;
+    }
+    let lookups = load.launches;
+    Ok(Box::new(move || {
+        let begun = Instant::now();
+        for lookup in 0..lookups {
+            let known = tuner.fastest(std::hint::black_box(&(lookup as u32 % KEYS)));
+            if !matches!(known, Fastest::Hit(_)) {
+                return Err("the tuner forgot a key".into());
+            }
+        }
+        Ok(ns_each(begun, lookups))
+    }))
+}
