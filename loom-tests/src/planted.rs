@@ -19,6 +19,10 @@ pub const fn caught_by(bug: Bug) -> &'static str {
         Bug::MailboxCloseNoMark => "mailbox::closing_tells_what_was_accepted",
         Bug::MailboxLastSenderSilent => "mailbox::the_last_sender_closes",
         Bug::MailboxCloseSilent => "mailbox::closing_releases_a_blocked_sender",
+        Bug::OverflowOvertaken => "overflow::the_ring_is_used_again_after_the_overflow_alone",
+        Bug::OverflowFirst | Bug::OverflowSilent => {
+            "overflow::a_burst_wakes_a_sleeper_and_keeps_its_order"
+        }
         Bug::ReplyRelaxed | Bug::ReplyAnnounceRelaxed => "reply::a_value_arrives",
         Bug::ReplyWakerInPlace => "reply::the_waker_changes_between_polls",
         Bug::ReplyLookRelaxed => "reply::a_value_is_taken_as_soon_as_it_is_there",

@@ -10,6 +10,7 @@ mod flight;
 mod gate;
 mod law;
 mod mailbox;
+mod overflow;
 mod poison;
 mod reply;
 mod slots;

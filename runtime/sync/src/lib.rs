@@ -10,6 +10,7 @@
 //! | [`gate`] | one sleeper, many wakers |
 //! | [`bell`] | many sleepers, many ringers |
 //! | [`mailbox`] | bounded ring, many producers, one consumer; messages live in the slots |
+//! | [`overflow`] | a mailbox whose one sender never waits |
 //! | [`flight`] | one does what several want, the others wait |
 //! | [`reply`] | one value, one waiter; dropping either side is an answer |
 //! | [`timeline`] | a queue's published progress |
@@ -30,6 +31,7 @@ pub mod facade;
 pub mod flight;
 pub mod gate;
 pub mod mailbox;
+pub mod overflow;
 pub mod payload;
 pub mod planted;
 pub mod poison;

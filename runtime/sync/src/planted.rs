@@ -53,6 +53,12 @@ bugs! {
     MailboxWaiterNoFence = "mailbox_waiter_no_fence",
     /// A closing receiver forgets the producers that wait for room.
     MailboxCloseSilent = "mailbox_close_silent",
+    /// What is sent overtakes what lies in the overflow.
+    OverflowOvertaken = "overflow_overtaken",
+    /// The overflow is taken without another look at the ring.
+    OverflowFirst = "overflow_first",
+    /// What goes to the overflow wakes nobody.
+    OverflowSilent = "overflow_silent",
     /// The answer is published with a relaxed exchange.
     ReplyRelaxed = "reply_relaxed",
     /// The waiter is announced with a relaxed exchange.

@@ -1,0 +1,86 @@
+//! Overflow: a sender that never waits, whose entries come in their order, each once.
+
+use super::spinner;
+use millstream_loom::{Bound, check};
+use millstream_sync::overflow::{Feed, Inbox, queue};
+
+/// Receives so many, sleeping where there are none.
+fn receive(mut inbox: Inbox<Box<u32>>, count: usize) -> Vec<u32> {
+    inbox.attach();
+    let mut got = Vec::with_capacity(count);
+    while got.len() < count {
+        match inbox.next_with(|entry| **entry) {
+            Some(entry) => got.push(entry),
+            None => inbox.wait(&mut spinner(), || false),
+        }
+    }
+    assert!(!inbox.has_next());
+    got
+}
+
+/// With a full ring, and so many in the overflow.
+fn full(overflown: u32) -> (Feed<Box<u32>>, Inbox<Box<u32>>) {
+    let (mut feed, inbox) = queue(2);
+    (0..2 + overflown).for_each(|entry| feed.push(Box::new(entry)));
+    (feed, inbox)
+}
+
+#[test]
+fn what_overflows_comes_after_the_ring() {
+    check(
+        "overflow: a full ring, one more",
+        Bound::TwoThreads,
+        |sides| {
+            let (mut feed, inbox) = full(0);
+            let (got, _feed) = sides.run(
+                move || receive(inbox, 3),
+                move || {
+                    feed.push(Box::new(2));
+                    feed
+                },
+            );
+            assert_eq!(got, [0, 1, 2]);
+        },
+    );
+}
+
+#[test]
+fn the_ring_is_used_again_after_the_overflow_alone() {
+    check(
+        "overflow: one in it, one more",
+        Bound::TwoThreads,
+        |sides| {
+            let (mut feed, inbox) = full(1);
+            let (got, _feed) = sides.run(
+                move || receive(inbox, 4),
+                move || {
+                    feed.push(Box::new(3));
+                    feed
+                },
+            );
+            assert_eq!(got, [0, 1, 2, 3]);
+        },
+    );
+}
+
+#[test]
+fn a_burst_wakes_a_sleeper_and_keeps_its_order() {
+    check(
+        "overflow: a burst of three, and a sleeper",
+        Bound::TwoThreads,
+        |sides| {
+            let (mut feed, mut inbox) = full(0);
+            // The ring is empty again, and has room for two.
+            let first = [0, 1].map(|_| inbox.next_with(|entry| **entry));
+            assert_eq!(first, [Some(0), Some(1)]);
+            let (got, _feed) = sides.run(
+                move || receive(inbox, 3),
+                move || {
+                    (2..5).for_each(|entry| feed.push(Box::new(entry)));
+                    feed
+                },
+            );
+            assert_eq!(got, [2, 3, 4]);
+        },
+    );
+}
