@@ -45,9 +45,10 @@ pub enum TuneError {
         /// Each by its name, and why.
         failures: Vec<(Arc<str>, Failure)>,
     },
-    /// It is being tuned on this very thread, by a candidate of it or between two pumps: whoever waited for that here would wait for ever.
+    /// It is being tuned on this very thread, around the candidate that asks or between two pumps; or on one that waits for what this
+    /// thread tunes. Whoever waited for that here would wait for ever.
     #[error(
-        "{key} of `{set}` is being tuned on this thread, which cannot wait for itself: use `Policy::UseDefault` here, or finish that tuning first"
+        "{key} of `{set}` is being tuned by this thread, or by one that waits for it, which cannot wait for itself: use `Policy::UseDefault` here, or finish that tuning first"
     )]
     TunedHere {
         /// The name of the set.

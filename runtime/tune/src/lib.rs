@@ -12,6 +12,7 @@
 //! | `set` | candidates by name, groups by priority, inputs made when they are needed |
 //! | `tuner`, `choice` | what is known of each key, and what is chosen |
 //! | `tuning` | one tuning: nobody tunes a key twice |
+//! | `threads` | who is at which key, so that nobody waits for itself |
 //! | `race` | how candidates are measured, and when it is enough |
 //! | `stats` | robust figures of few samples |
 //! | `measure`, `stream` | whose clock; that of a stream's device |
@@ -32,6 +33,7 @@ mod set;
 mod stats;
 mod store;
 mod stream;
+mod threads;
 mod tuner;
 mod tuning;
 

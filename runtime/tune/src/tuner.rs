@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::thread::ThreadId;
 
 use millstream_sync::flight::Flights;
 use serde::Serialize;
@@ -18,6 +17,7 @@ use crate::persist::Identity;
 use crate::race::{Effort, caught};
 use crate::set::{Checksum, TunableSet};
 use crate::store::Store;
+use crate::threads::Threads;
 use crate::tuning::{Begun, Progress};
 
 /// What a key may be.
@@ -50,8 +50,7 @@ pub(crate) struct Shared<K> {
     /// Keys whose stored choice is not to be kept any more.
     pub(crate) forgotten: Mutex<HashSet<K>>,
     pub(crate) flights: Flights<K>,
-    /// Who is at each key: a thread that waited for itself would do so for ever.
-    pub(crate) tuned_by: Mutex<HashMap<K, ThreadId>>,
+    pub(crate) threads: Mutex<Threads<K>>,
     pub(crate) store: Option<(Box<dyn Store>, Identity)>,
     pub(crate) effort: Effort,
 }
@@ -114,7 +113,7 @@ impl<K: TuneKey> Tuner<K> {
                 failed: Mutex::default(),
                 forgotten: Mutex::default(),
                 flights: Flights::default(),
-                tuned_by: Mutex::default(),
+                threads: Mutex::default(),
                 store,
                 effort,
             }),

@@ -100,16 +100,17 @@ impl<K: TuneKey> Elsewhere<K> {
     /// Waits until it is over: begin anew, which finds what it found, or that it was given up.
     ///
     /// # Errors
-    /// It found nothing that works, so that there is no use in doing it again; [`TuneError::TunedHere`] where it is this thread that is at it.
+    /// It found nothing that works, so that there is no use in doing it again; [`TuneError::TunedHere`] where this thread is
+    /// at it itself, or who is waits for this one.
     pub fn wait(self) -> Result<(), TuneError> {
-        let by = lock(&self.tuner.shared.tuned_by).get(&self.key).copied();
-        if by == Some(thread::current().id()) {
+        if !lock(&self.tuner.shared.threads).may_wait(&self.key) {
             return Err(TuneError::TunedHere {
                 set: self.set,
                 key: format!("{:?}", self.key),
             });
         }
         self.follow.wait(&SpinPolicy::default());
+        lock(&self.tuner.shared.threads).has_waited();
         match lock(&self.tuner.shared.failed).get(&self.key) {
             Some(why) => Err(why.clone()),
             None => Ok(()),
@@ -144,15 +145,14 @@ impl<K: TuneKey> Leads<K> {
         let here = Some(thread::current().id());
         if self.by != here {
             self.by = here;
-            let mut tuned_by = lock(&self.tuner.shared.tuned_by);
-            tuned_by.extend(here.map(|here| (self.key.clone(), here)));
+            lock(&self.tuner.shared.threads).tunes(&self.key);
         }
     }
 }
 
 impl<K: TuneKey> Drop for Leads<K> {
     fn drop(&mut self) {
-        lock(&self.tuner.shared.tuned_by).remove(&self.key);
+        lock(&self.tuner.shared.threads).ended(&self.key);
     }
 }
 

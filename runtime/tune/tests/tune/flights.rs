@@ -1,6 +1,6 @@
 //! Nobody tunes a key twice, and nobody waits for ever.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 
 use millstream_tune::{Begun, Chosen, Fastest, Policy, Tunable, TunableSet, TuneError, Tuner};
@@ -167,4 +167,54 @@ fn who_asks_for_the_key_that_it_is_tried_for_is_told_and_does_not_wait_i5() {
         .filter_map(|one| one.result.clone().err());
     let why = failed.next().unwrap().to_string();
     assert!(why.contains("cannot wait for itself: use"), "{why}");
+}
+
+/// I5: of candidates that wait for each other's keys in a circle one is told, and all tunings end.
+#[test]
+fn who_would_wait_in_a_circle_is_told_i5() {
+    const THREADS: u32 = 3;
+    let (tuner, met) = (
+        Tuner::<u32>::new(),
+        Arc::new(Barrier::new(THREADS as usize)),
+    );
+    let told = Arc::new(AtomicU32::new(0));
+    let tune = |key: u32| {
+        let (inner, met, told) = (tuner.clone(), met.clone(), told.clone());
+        let first = AtomicBool::new(true);
+        let plain = |name| Tunable::new(name, |x: u32| Ok::<_, String>(x));
+        let pair = move || {
+            let set = TunableSet::new("set", |_: &u32, x: &u32| *x);
+            set.with(plain("one")).with(plain("other"))
+        };
+        let asks = Tunable::new("one", move |x: u32| {
+            // Each is at its own key, and asks for the next one's.
+            if first.swap(false, Ordering::Relaxed) {
+                met.wait();
+            }
+            let costs = Arc::new(Costs::default());
+            let mut measure = Virtual::exact(&costs);
+            let next = (key + 1) % THREADS;
+            let asked = inner.choose(&pair(), &next, &x, &mut measure, Policy::Wait);
+            let in_circle = matches!(asked, Err(TuneError::TunedHere { .. }));
+            told.fetch_add(u32::from(in_circle), Ordering::Relaxed);
+            asked.map(|_| x)
+        });
+        let set = TunableSet::new("set", |_: &u32, x: &u32| *x);
+        let (set, costs) = (
+            set.with(asks).with(plain("other")),
+            Arc::new(Costs::default()),
+        );
+        let mut measure = Virtual::exact(&costs);
+        tuner.choose(&set, &key, &0, &mut measure, Policy::Wait)
+    };
+    std::thread::scope(|scope| {
+        let tune = &tune;
+        let threads: Vec<_> = (0..THREADS)
+            .map(|key| scope.spawn(move || tune(key)))
+            .collect();
+        for thread in threads {
+            assert!(thread.join().unwrap().is_ok());
+        }
+    });
+    assert_eq!(told.load(Ordering::Relaxed), 1);
 }
