@@ -237,3 +237,33 @@ fn whatever_is_tuned_compiles_and_runs(on: On) {
         assert_eq!(read(4), vec![15.0]);
     }
 }
+
+/// I5, I6: schedules that are tuned at once, and share programs that are tuned within, wait for each other and never in a circle.
+#[test]
+fn threads_that_tune_schedules_with_the_same_programs_all_end_i5() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    for round in 0..4_usize {
+        let cache = Arc::new(GraphCache::default().tuned_by(hasty()));
+        let barrier = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            let threads = (0..4).map(|thread| {
+                let (client, cache, barrier) = (&client, &cache, &barrier);
+                scope.spawn(move || {
+                    let graph = Graph::new();
+                    let x = graph.input("x", DType::F32, [3000 + round, 24]);
+                    let sum = x.sum(0);
+                    // Half of them are of more roots, with the programs of the others among theirs.
+                    let scaled = &(&x * 2.0).sum(0);
+                    let roots = [&sum, scaled];
+                    barrier.wait();
+                    let roots = &roots[..1 + thread % 2];
+                    let schedule = Schedule::create_tuned(roots, client, cache).unwrap();
+                    schedule.compile_with_cache(client, cache).unwrap();
+                })
+            });
+            let threads: Vec<_> = threads.collect();
+            assert!(threads.into_iter().all(|thread| thread.join().is_ok()));
+        });
+    }
+}
