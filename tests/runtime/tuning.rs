@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use millstream::tune::{
-    Begun, Chosen, Effort, Fastest, Measure, Policy, Progress, StreamClock, Tunable, TunableSet,
-    Tuner,
+    Begun, Chosen, Effort, Fastest, HostClock, Identity, Measure, Policy, Progress, Store,
+    StoreError, StreamClock, Tunable, TunableSet, Tuner,
 };
 use millstream::{ComputeClient, Error, Handle, Stream};
 use rstest::rstest;
@@ -183,4 +183,58 @@ impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for Log {
     fn make_writer(&'a self) -> Self {
         self.clone()
     }
+}
+
+/// Takes what it is given, for as long as the test.
+#[derive(Default)]
+struct Memory(Mutex<Option<Vec<u8>>>);
+
+impl Store for Memory {
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn load(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+
+    fn update(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<(), StoreError> {
+        let mut kept = self.0.lock().unwrap();
+        *kept = Some(change(kept.take()));
+        Ok(())
+    }
+}
+
+#[test]
+fn the_log_tells_of_keys_that_cannot_be_kept() {
+    let identity = Identity {
+        device: "any".into(),
+        version: "1".into(),
+    };
+    // JSON has texts for keys of maps, and nothing else.
+    type Key = std::collections::BTreeMap<(u32, u32), u32>;
+    let opened = Tuner::<Key>::with_store(Memory::default(), identity, effort());
+    let (tuner, _) = opened.unwrap();
+    let one = |name| Tunable::new(name, |x: u32| Ok::<_, String>(x));
+    let set = TunableSet::new("either", |_: &Key, x: &u32| *x);
+    let set = set.with(one("one")).with(one("other"));
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_writer(log.clone())
+        .with_ansi(false)
+        .finish();
+    tracing::subscriber::with_default(subscriber, || {
+        for key in [Key::new(), Key::from([((1, 2), 3)])] {
+            let mut clock = HostClock::new();
+            tuner
+                .choose(&set, &key, &0, &mut clock, Policy::Wait)
+                .unwrap();
+        }
+    });
+    let text = log.text();
+    let told = text
+        .lines()
+        .filter(|line| line.contains("JSON has no form"));
+    let told: Vec<_> = told.collect();
+    assert!(told.len() == 1 && told[0].contains("unwritten=1"), "{text}");
 }

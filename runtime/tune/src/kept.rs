@@ -78,6 +78,7 @@ impl<K: TuneKey> Tuner<K> {
             return Ok(());
         };
         let forgotten = std::mem::take(&mut *lock(&self.shared.forgotten));
+        let mut unwritten = 0_usize;
         let kept = store.update(&mut |bytes| {
             let read = bytes.map(|bytes| persist::read::<K>(&bytes, identity));
             let (kept, of_others) = read
@@ -90,11 +91,19 @@ impl<K: TuneKey> Tuner<K> {
             for kept in others {
                 text.extend(persist::entry(&kept.key, kept.set, &kept.outcome));
             }
+            unwritten = 0;
             for (key, settled) in known.iter() {
-                text.extend(persist::entry(key, settled.set, &settled.outcome));
+                match persist::entry(key, settled.set, &settled.outcome) {
+                    Some(line) => text += &line,
+                    None => unwritten += 1,
+                }
             }
             text.into_bytes()
         });
+        if unwritten > 0 {
+            let place = store.place();
+            tracing::warn!(target: "millstream::tune", place, unwritten, "keys that JSON has no form for are not kept, and tuned anew by each program: let them be written otherwise");
+        }
         if kept.is_err() {
             lock(&self.shared.forgotten).extend(forgotten);
         }
