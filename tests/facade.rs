@@ -186,6 +186,35 @@ fn counters_go_on_when_a_device_is_opened_again() {
     assert_eq!(publish(&made_up(2, 0)), 107);
 }
 
+/// Two threads may ask one after the other and publish the other way round: nothing is counted twice.
+#[test]
+fn a_snapshot_that_comes_too_late_is_left_out() {
+    let (kept, mut publisher) = (Kept::default(), Publisher::new("d"));
+    let told = |epoch, tasks| {
+        let mut metrics = made_up(epoch, tasks);
+        metrics.stats.tasks = tasks;
+        (0..tasks).for_each(|_| metrics.batch_sizes.record(1));
+        metrics
+    };
+    let mut batches = 0;
+    for (epoch, tasks) in [
+        (0, 5),
+        (0, 3),
+        (0, 5),
+        (1, 2),
+        (0, 7),
+        (1, 4),
+        (1, 2),
+        (1, 4),
+    ] {
+        with_local_recorder(&kept, || publisher.publish(&told(epoch, tasks)));
+        let new = kept.observed("millstream_batch_tasks{device=d}");
+        batches += new.iter().map(|(_, count)| count).sum::<usize>();
+    }
+    assert_eq!(kept.counter("millstream_launches_total{device=d}"), 5 + 4);
+    assert_eq!(batches, 5 + 4);
+}
+
 #[test]
 fn a_histogram_is_given_what_is_new_and_not_more_than_an_exporter_bears() {
     let (kept, mut publisher) = (Kept::default(), Publisher::new("d"));

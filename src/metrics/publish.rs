@@ -86,8 +86,17 @@ impl Publisher {
         describe_all();
     }
 
-    /// Publishes what the device has told. Waits for nothing but the recorder.
+    /// Publishes what the device has told. Waits for nothing but the recorder. A snapshot from before the last one, of another thread that was
+    /// slower to publish it, is left out: what it tells is published.
     pub fn publish(&mut self, metrics: &Metrics) {
+        let age = |metrics: &Metrics| (metrics.epoch, metrics.stats.tasks);
+        if self
+            .last
+            .as_ref()
+            .is_some_and(|last| age(metrics) < age(last))
+        {
+            return;
+        }
         if self
             .last
             .take_if(|last| last.epoch != metrics.epoch)
