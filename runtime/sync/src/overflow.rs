@@ -1,6 +1,6 @@
 //! A queue from one thread to another that neither blocks its sender nor loses anything: a ring, and an overflow behind it.
 //!
-//! The ring is a [`mailbox`](crate::mailbox), for which whoever uses this bounds what is usually under way. What comes on top of that goes to
+//! The ring is a [`mailbox`], for which whoever uses this bounds what is usually under way. What comes on top of that goes to
 //! the overflow, a list under a lock, until the receiver has taken that whole.
 //!
 //! Order: once something lies in the overflow everything after goes there too, and the receiver takes the

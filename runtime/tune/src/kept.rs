@@ -72,9 +72,13 @@ impl<K: TuneKey> Tuner<K> {
         loaded
     }
 
-    /// Writes all that is known, with what others have written meanwhile.
-    pub(crate) fn keep(&self, store: &dyn Store) -> Result<(), StoreError> {
-        let Some((_, identity)) = &self.shared.store else {
+    /// Stores all that is known, with what others have stored meanwhile; nothing to do without a store. Only what was tuned without waiting needs this:
+    /// all else is stored as soon as it is known. Blocks for as long as the disk takes, and whoever else is at it.
+    ///
+    /// # Errors
+    /// The store's; what was there is there still.
+    pub fn save(&self) -> Result<(), StoreError> {
+        let Some((store, identity)) = &self.shared.store else {
             return Ok(());
         };
         let forgotten = std::mem::take(&mut *lock(&self.shared.forgotten));

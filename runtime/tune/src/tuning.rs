@@ -57,7 +57,8 @@ impl<K: TuneKey> Tuner<K> {
         }
     }
 
-    fn settle<I, O>(&self, set: &TunableSet<K, I, O>, key: &K, outcome: Outcome) {
+    /// Makes known what was found, and keeps it where there is a store and time to wait for that.
+    fn settle<I, O>(&self, set: &TunableSet<K, I, O>, key: &K, outcome: Outcome, wait: bool) {
         let sum = set.checksum();
         let settled = Settled {
             index: outcome.winner,
@@ -70,9 +71,7 @@ impl<K: TuneKey> Tuner<K> {
         lock(&self.shared.forgotten).remove(key);
         let winner = outcome.best().map_or("", |best| best.name.as_ref());
         tracing::info!(target: "millstream::tune", ?key, set = %set.name(), winner, top = outcome.top(), clock = outcome.clock, confidence = outcome.confidence, "tuned");
-        if let Some((store, _)) = &self.shared.store
-            && let Err(why) = self.keep(store.as_ref())
-        {
+        if wait && let Err(why) = self.save() {
             tracing::warn!(target: "millstream::tune", %why, "what was tuned is not kept");
         }
     }
@@ -168,8 +167,9 @@ pub enum Progress {
 }
 
 impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
-    /// Goes on by one sample, begun or taken; once it is over, it says again what came of it. Waits for the device if `wait` says so, and never
-    /// else; where it ends, a tuner with a store writes that, which takes as long as the disk does.
+    /// Goes on by one sample, begun or taken; once it is over, it says again what came of it. If `wait` says so it waits for the device, and,
+    /// where it ends, for the store of a tuner that has one. Else it waits for neither: what was found is stored by [`Tuner::save`], or along with
+    /// the next choice that somebody waits for.
     pub fn go_on(
         &mut self,
         set: &TunableSet<K, I, O>,
@@ -193,7 +193,7 @@ impl<K: TuneKey, I: Clone, O> Tuning<K, I, O> {
             Step::Waiting => Progress::Waiting,
             Step::Done(Ok(outcome)) => {
                 let index = outcome.winner;
-                self.tuner.settle(set, &self.key, outcome);
+                self.tuner.settle(set, &self.key, outcome, wait);
                 self.end(Ok(Choice {
                     index,
                     by: Chosen::Tuned,

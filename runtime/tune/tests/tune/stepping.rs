@@ -1,11 +1,12 @@
 //! Tuning on a driven device goes on between pumps, and never waits.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use millstream_tune::{
-    Begun, Chosen, Failure, Fastest, Measure, Policy, Progress, Tunable, TunableSet, TuneError,
-    TuneGroup, Tuner,
+    Begun, Chosen, Effort, Failure, Fastest, Identity, Measure, Policy, Progress, Store,
+    StoreError, Tunable, TunableSet, TuneError, TuneGroup, Tuner,
 };
 
 use crate::support::{Costs, Virtual, timed};
@@ -67,6 +68,66 @@ fn a_driven_tuning_goes_on_between_pumps_i8() {
     assert!(pumps >= 8, "a pump for each sample: {pumps}");
     assert_eq!(tuner.fastest(&1), Fastest::Hit(1));
     assert!(matches!(tuner.begin(&set, &1, &0), Begun::Known(_)));
+}
+
+/// Bytes in memory, and how often they were written.
+#[derive(Clone, Default)]
+struct Written {
+    bytes: Arc<Mutex<Option<Vec<u8>>>>,
+    times: Arc<AtomicU32>,
+}
+
+impl Store for Written {
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn load(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.bytes.lock().unwrap().clone())
+    }
+
+    fn update(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<(), StoreError> {
+        // One thread: any order will do.
+        self.times.fetch_add(1, Ordering::Relaxed);
+        let mut bytes = self.bytes.lock().unwrap();
+        *bytes = Some(change(bytes.take()));
+        Ok(())
+    }
+}
+
+/// No frame waits for a disk; what was found is kept once somebody has the time.
+#[test]
+fn what_is_tuned_without_waiting_is_stored_when_it_is_saved_i8() {
+    let (store, identity) = (
+        Written::default(),
+        Identity {
+            device: "any".into(),
+            version: "1".into(),
+        },
+    );
+    let open = || {
+        let opened = Tuner::with_store(store.clone(), identity.clone(), Effort::default());
+        opened.unwrap()
+    };
+    let costs = Arc::new(Costs::default());
+    let set = timed(&costs, &[300, 100]);
+    let mut measure = Virtual::exact(&costs);
+    let (tuner, _) = open();
+    let times = || store.times.load(Ordering::Relaxed);
+    let tune = |key: u32, wait: bool, measure: &mut Virtual| {
+        let Begun::Tuning(mut tuning) = tuner.begin(&set, &key, &0) else {
+            panic!("nobody else tunes it");
+        };
+        while !matches!(tuning.go_on(&set, measure, wait), Progress::Done(_)) {}
+    };
+    tune(1, false, &mut measure);
+    assert_eq!((tuner.fastest(&1), times()), (Fastest::Hit(1), 0));
+    tuner.save().unwrap();
+    assert_eq!((times(), open().1.choices), (1, 1));
+    // Or along with one that is waited for.
+    tune(2, false, &mut measure);
+    tune(3, true, &mut measure);
+    assert_eq!((times(), open().1.choices), (2, 3));
 }
 
 #[test]
