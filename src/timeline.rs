@@ -21,8 +21,8 @@
 //! # Ok(()) }
 //! ```
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 use crate::{TraceSpan, TraceWait};
@@ -83,8 +83,30 @@ struct File<W> {
 /// A queue that was met.
 struct Queue {
     lane: u32,
-    /// The last nanosecond of each span, by cursor.
+    /// The last nanosecond of each span, by cursor, of those that came in their order: most do.
     ends: Vec<(u64, u64)>,
+    /// And of those that came after a greater one.
+    late: BTreeMap<u64, u64>,
+}
+
+impl Queue {
+    fn note(&mut self, cursor: u64, last_ns: u64) {
+        match self.ends.last() {
+            Some((greatest, _)) if *greatest >= cursor => _ = self.late.insert(cursor, last_ns),
+            _ => self.ends.push((cursor, last_ns)),
+        }
+    }
+
+    /// The last nanosecond of the span with this cursor, if it was met.
+    fn end_of(&self, cursor: u64) -> Option<u64> {
+        match self
+            .ends
+            .binary_search_by_key(&cursor, |(cursor, _)| *cursor)
+        {
+            Ok(place) => Some(self.ends[place].1),
+            Err(_) => self.late.get(&cursor).copied(),
+        }
+    }
 }
 
 /// Where a span is drawn.
@@ -124,13 +146,7 @@ impl<W> File<W> {
         let end = span.end_ns.max(span.start_ns);
         let last = (end.saturating_sub(1)).max(span.start_ns);
         if let Some(queue) = self.queues.get_mut(&span.queue) {
-            let place = match queue.ends.last() {
-                Some((cursor, _)) if *cursor > span.cursor => queue
-                    .ends
-                    .partition_point(|(cursor, _)| *cursor < span.cursor),
-                _ => queue.ends.len(),
-            };
-            queue.ends.insert(place, (span.cursor, last));
+            queue.note(span.cursor, last);
         }
     }
 
@@ -141,8 +157,8 @@ impl<W> File<W> {
             return Lane { process, lane };
         }
         let lane = self.queues.len() as u32 + 1;
-        let ends = Vec::new();
-        self.queues.insert(span.queue, Queue { lane, ends });
+        let (ends, late) = (Vec::new(), BTreeMap::new());
+        self.queues.insert(span.queue, Queue { lane, ends, late });
         let at = Lane { process, lane };
         self.lane(at, "queue", span.queue.into());
         at
@@ -212,17 +228,14 @@ impl<W> File<W> {
         let Some(queue) = self.queues.get(&wait.queue) else {
             return;
         };
-        let found = queue
-            .ends
-            .binary_search_by_key(&wait.cursor, |(cursor, _)| *cursor);
-        let Ok(index) = found else {
+        let Some(last_ns) = queue.end_of(wait.cursor) else {
             return;
         };
         let (process, lane) = (QUEUES, queue.lane);
         let from = Lane { process, lane };
         self.arrows += 1;
         for (phase, ns, at) in [
-            (&b"s\""[..], queue.ends[index].1, from),
+            (&b"s\""[..], last_ns, from),
             (b"f\",\"bp\":\"e\"", span.start_ns, to),
         ] {
             let out = &mut self.buffer;
