@@ -119,20 +119,13 @@ fn the_log_tells_what_was_tuned_and_what_won() {
     let rig = On::Cpu.open();
     let stream = rig.client().stream();
     let set = adders(&rig.client(), &stream, &[40, 1]);
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(log.clone())
-        .with_ansi(false)
-        .finish();
-    // Of this thread alone, which is the one that tunes.
-    tracing::subscriber::with_default(subscriber, || {
+    let text = Log::of(|| {
         let mut clock = StreamClock::new(&stream);
         let tuner = Tuner::with_effort(effort());
         tuner
             .choose(&set, &1024, &(), &mut clock, Policy::Wait)
             .unwrap();
     });
-    let text = log.text();
     let line = |ends: &str| {
         let mut lines = text
             .lines()
@@ -161,8 +154,16 @@ fn the_log_tells_what_was_tuned_and_what_won() {
 struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    /// What this thread alone logs, which is the one that tunes.
+    fn of(run: impl FnOnce()) -> String {
+        let log = Self::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(log.clone())
+            .with_ansi(false)
+            .finish();
+        tracing::subscriber::with_default(subscriber, run);
+        let bytes = log.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
     }
 }
 
@@ -218,12 +219,7 @@ fn the_log_tells_of_keys_that_cannot_be_kept() {
     let one = |name| Tunable::new(name, |x: u32| Ok::<_, String>(x));
     let set = TunableSet::new("either", |_: &Key, x: &u32| *x);
     let set = set.with(one("one")).with(one("other"));
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(log.clone())
-        .with_ansi(false)
-        .finish();
-    tracing::subscriber::with_default(subscriber, || {
+    let text = Log::of(|| {
         for key in [Key::new(), Key::from([((1, 2), 3)])] {
             let mut clock = HostClock::new();
             tuner
@@ -231,7 +227,6 @@ fn the_log_tells_of_keys_that_cannot_be_kept() {
                 .unwrap();
         }
     });
-    let text = log.text();
     let told = text
         .lines()
         .filter(|line| line.contains("JSON has no form"));
