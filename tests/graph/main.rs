@@ -5,6 +5,7 @@
 //! | `oracle` | what a graph should compute, one element after the other |
 //! | `both` | an expression twice: as a lazy buffer and as its numbers |
 //! | `branches` | branches that need nothing of each other |
+//! | `failures` | failures in the data of a run, and runs after it |
 //! | `hand` | functions that were written by hand |
 //! | `hard_cases` | what graph compilers get wrong, case by case |
 //! | `held` | what is made once of inputs that rarely change |
@@ -23,6 +24,7 @@
 mod both;
 mod branches;
 mod crossing;
+mod failures;
 mod hand;
 mod hard_cases;
 mod held;

@@ -22,8 +22,10 @@ mod plan;
 mod report;
 mod run;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
+use millstream_core::access::Access;
 use millstream_core::client::{ComputeClient, KernelHandle, Recording};
 use millstream_core::handle::Handle;
 use millstream_core::kernel::Kernel;
@@ -44,6 +46,7 @@ use crate::error::ScheduleError;
 use crate::lazy::custom::Callee;
 use crate::lazy::scalar::Scalar;
 use crate::schedule::item::{Item, WordValue, Work};
+use crate::schedule::walk::Local;
 use crate::schedule::{Schedule, Steps};
 use crate::size::{Size, Symbol};
 
@@ -323,13 +326,18 @@ impl Recorder<'_> {
                 };
                 self.handles.push((place, handle));
             }
+            let mut touched = HashSet::new();
             for (index, (item, kernel)) in self.steps.items.iter().zip(kernels).enumerate() {
                 let handles = self.bound(index, kernel)?;
-                let accesses = kernel.kernel().signature().bindings();
+                let fresh = self.fresh(index, &mut touched);
+                let accesses = kernel.kernel().signature().bindings().iter().enumerate();
                 let bindings: Vec<_> = handles
                     .iter()
                     .zip(accesses)
-                    .map(|(handle, spec)| bind(handle, spec.access))
+                    .map(|(handle, (binding, spec))| match fresh == Some(binding) {
+                        true => bind(handle, Access::Write),
+                        false => bind(handle, spec.access),
+                    })
                     .collect();
                 let words = self.words(item, kernel);
                 let count = match &item.work {
@@ -344,6 +352,18 @@ impl Recorder<'_> {
             Ok(())
         })?;
         Ok(recording)
+    }
+
+    /// The binding of an item that is the first use of its buffer in a run. What the memory holds then is of an earlier
+    /// run, or of another temporary: it is undefined, and its failures are not this run's (I7).
+    fn fresh(&self, index: usize, touched: &mut HashSet<Local>) -> Option<usize> {
+        let item = &self.steps.items[index];
+        let output = self.steps.storage(item.writes);
+        let is_first = touched.insert(output);
+        touched.extend(item.bindings.iter().map(|node| self.steps.storage(*node)));
+        let is_input = matches!(self.memory.place(output).0, Place::Input(_));
+        let is_in_place = self.memory.in_place(index).is_some();
+        (is_first && !is_input && !is_in_place).then_some(item.output)
     }
 
     /// What an item is bound to.

@@ -122,7 +122,7 @@ impl<'a> NestBuilder<'a> {
         let sink = &group.sink;
         let dtype = self.walk.node(sink.node).dtype;
         let value = self.stored(sink.value, dtype)?;
-        let mode = if sink.partial || sink.scatter.is_some() {
+        let mode = if self.walk.stores_in_part(sink) {
             BufferMode::Update
         } else {
             BufferMode::Write
