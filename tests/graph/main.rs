@@ -15,6 +15,7 @@
 //! | `random` | random graphs |
 //! | `reference` | what NumPy computed |
 //! | `running` | rebinding, versions of buffers, caches, many threads |
+//! | `storing` | what `set` and its like store into |
 //! | `tuned` | programs cut up as a tuner finds best |
 #![allow(
     clippy::unwrap_used,
@@ -35,6 +36,7 @@ mod parts;
 mod random;
 mod reference;
 mod running;
+mod storing;
 #[path = "../runtime/support/mod.rs"]
 #[allow(
     dead_code,

@@ -39,6 +39,7 @@ pub use held::{CompiledHeld, Preparation, Prepared};
 pub use outputs::{Output, Outputs};
 pub use report::{ItemReport, Roofline, RunReport};
 pub use run::Run;
+pub(crate) use run::check_elements;
 
 use crate::compiled::form::Form;
 use crate::compiled::memory::{Memory, Place, Root};

@@ -8,6 +8,7 @@ use millstream_core::handle::Handle;
 use millstream_ir::DType;
 use smallvec::SmallVec;
 
+use crate::compiled::check_elements;
 use crate::error::{GraphError, ScheduleError, Why};
 use crate::lazy::graph::Graph;
 use crate::lazy::node::{Node, NodeId, Op};
@@ -234,10 +235,12 @@ impl LazyBuffer {
     /// lazy buffers that are made of this one use the buffer from now on.
     ///
     /// # Errors
-    /// A refused buffer; a handle of another size.
+    /// A refused buffer; a handle of another size; [`ScheduleError::Elements`] where the handle has neither this one's elements
+    /// nor bytes.
     #[track_caller]
     pub fn realize<T: Element>(&self, handle: &Handle<T>) -> Result<(), ScheduleError> {
         let held = self.held().map_err(Clone::clone)?;
+        check_elements::<T>(held.dtype, || format!("{self:?}"))?;
         let as_leaf = held.graph.buffer_as(handle, held.dtype, &held.shape);
         as_leaf.check()?;
         let bytes = handle.cast::<u8>().map_err(|why| {

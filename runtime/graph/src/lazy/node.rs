@@ -27,6 +27,8 @@ pub(crate) enum Op {
     Scalar(Scalar),
     /// The index along an axis.
     Index(usize),
+    /// The value of a length.
+    Length(Size),
     /// 32 random bits for each element.
     Random(Scalar),
     Unary(UnaryOp),
@@ -84,6 +86,7 @@ impl Op {
             Op::Const(_) => "const",
             Op::Scalar(_) => "scalar",
             Op::Index(_) => "index",
+            Op::Length(_) => "length",
             Op::Random(_) => "random",
             Op::Unary(op) => op.name(),
             Op::Binary(op) => op.name(),

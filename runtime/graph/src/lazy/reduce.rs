@@ -104,8 +104,9 @@ impl LazyBuffer {
         let Some(count) = Size::product(reduced.map(|(axis, _)| axis)) else {
             return sum;
         };
+        // Divided, not multiplied by the reciprocal: the mean of equal numbers is that number.
         match count.known() {
-            Some(count) => sum * (1.0 / count as f64),
+            Some(count) => sum / count as f64,
             None => {
                 let count = LazyBuffer::length(&sum, count, at);
                 sum / count
@@ -113,9 +114,24 @@ impl LazyBuffer {
         }
     }
 
+    /// Refuses what is no float, by the name of the method that was called.
+    #[track_caller]
+    fn refuse_but_floats(&self, name: &'static str) -> Option<LazyBuffer> {
+        let dtype = self.dtype();
+        if self.error().is_some() || dtype.is_float() {
+            return None;
+        }
+        let (operand, why) = ((dtype, self.shape()), Why::DType(dtype));
+        let at = Location::caller();
+        Some(LazyBuffer::refused(name, [operand], why, at))
+    }
+
     /// Variances of floats about their mean, of all there are (no correction).
     #[track_caller]
     pub fn variance(&self, over: impl Into<Over>) -> LazyBuffer {
+        if let Some(refused) = self.refuse_but_floats("variance") {
+            return refused;
+        }
         let over = over.into();
         self.widened(|wide| {
             let from_mean = wide - wide.mean(over.clone());
@@ -126,6 +142,9 @@ impl LazyBuffer {
     /// `exp(x - max) / sum(exp(x - max))` along axes.
     #[track_caller]
     pub fn softmax(&self, over: impl Into<Over>) -> LazyBuffer {
+        if let Some(refused) = self.refuse_but_floats("softmax") {
+            return refused;
+        }
         let over = over.into();
         let powers = (self - self.max(over.clone())).exp();
         let sum = powers.sum(over);
@@ -135,6 +154,9 @@ impl LazyBuffer {
     /// Logarithms of [`LazyBuffer::softmax`], without its loss of small ones.
     #[track_caller]
     pub fn log_softmax(&self, over: impl Into<Over>) -> LazyBuffer {
+        if let Some(refused) = self.refuse_but_floats("log_softmax") {
+            return refused;
+        }
         let over = over.into();
         let from_max = self - self.max(over.clone());
         let sum = from_max.exp().sum(over).log();
@@ -144,6 +166,9 @@ impl LazyBuffer {
     /// `(x - mean) / sqrt(variance + epsilon)` along axes.
     #[track_caller]
     pub fn normalize(&self, over: impl Into<Over>, epsilon: f64) -> LazyBuffer {
+        if let Some(refused) = self.refuse_but_floats("normalize") {
+            return refused;
+        }
         let over = over.into();
         self.widened(|wide| {
             let from_mean = wide - wide.mean(over.clone());
@@ -169,7 +194,7 @@ impl LazyBuffer {
         // Nothing but axes of length 1: of one value, that value, at index 0.
         match op {
             ReduceOp::ArgMax | ReduceOp::ArgMin => graph.zeros(DType::I64, held.shape()),
-            _ => self.clone(),
+            _ => self.same_values(name, at),
         }
     }
 

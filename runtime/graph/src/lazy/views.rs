@@ -15,7 +15,23 @@ impl LazyBuffer {
     /// Axes of length 1 repeated, and axes put in front, to make this shape.
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> LazyBuffer {
-        self.expand(&shape.into(), Location::caller())
+        let (shape, at) = (shape.into(), Location::caller());
+        if self.shape() == shape {
+            return self.same_values("broadcast", at);
+        }
+        self.expand(&shape, at)
+    }
+
+    /// A buffer of its own with these values, as an operation makes it that has nothing to do for these lengths. What is
+    /// stored into it is not stored into this one, as with any other lengths.
+    pub(crate) fn same_values(
+        &self,
+        name: &'static str,
+        at: &'static Location<'static>,
+    ) -> LazyBuffer {
+        LazyBuffer::of(name, [self], at, |[held]| {
+            Ok((Op::Broadcast, held.dtype(), held.shape().clone()))
+        })
     }
 
     /// To a shape with as many axes or more.
@@ -43,9 +59,6 @@ impl LazyBuffer {
         shape: &Shape,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
-        if self.error().is_none() && self.shape() == *shape {
-            return self.clone();
-        }
         LazyBuffer::of(name, [self], at, |[held]| {
             let here = held.shape().elements().ok_or(Why::TooLarge)?;
             let there = shape.elements().ok_or(Why::TooLarge)?;

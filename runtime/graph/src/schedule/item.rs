@@ -92,17 +92,6 @@ impl Item {
         &self.expression
     }
 
-    /// Does it store to places that are values? Then it comes after what fills its buffer.
-    pub(crate) fn is_scatter(&self) -> bool {
-        match &self.work {
-            Work::Program(program) => match &**program {
-                Program::Nest(nest) => nest.stores.iter().any(|store| store.scatter.is_some()),
-                _ => false,
-            },
-            Work::Custom(_) => false,
-        }
-    }
-
     /// The program that it runs, if it is no kernel of a user.
     pub fn program(&self) -> Option<&Arc<Program>> {
         match &self.work {

@@ -138,6 +138,8 @@ impl<'a> NestBuilder<'a> {
                     Stride::Word(self.word(WordValue::Size(stride.clone())))
                 };
                 let len = self.word(WordValue::Size(length.clone()));
+                // Values go over, or are added to, what another item fills the buffer with: that comes first.
+                self.reads.push(sink.node);
                 Some(Scatter {
                     index,
                     stride,

@@ -193,10 +193,6 @@ impl<'a> Versions<'a> {
                 before[index].extend(of(&writers, base));
                 before[index].extend(of(&readers, base));
             }
-            if item.is_scatter() {
-                let others = of(&writers, &item.writes).into_iter();
-                before[index].extend(others.filter(|other| !self.items[*other].is_scatter()));
-            }
             before[index].remove(&index);
         }
         let mut after: Vec<Vec<usize>> = vec![Vec::new(); count];

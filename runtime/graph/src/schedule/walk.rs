@@ -39,7 +39,7 @@ impl Seen {
     pub(crate) fn is_generated(&self) -> bool {
         matches!(
             self.op,
-            Op::Const(_) | Op::Scalar(_) | Op::Index(_) | Op::Random(_)
+            Op::Const(_) | Op::Scalar(_) | Op::Index(_) | Op::Length(_) | Op::Random(_)
         )
     }
 
