@@ -454,3 +454,36 @@ fn indices_of_several_axes_take_their_place(on: On) {
     let got = outputs[0].read::<i64>(&stream).unwrap().wait().unwrap();
     assert_eq!(got, [4, 5, 0, 1, 0, 0, 2, 3]);
 }
+
+#[apply(every_device)]
+fn u64_is_computed_with_as_any_integer(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let x = graph.input("x", DType::U64, [2, 2]);
+    let large = [u64::MAX, 1, 1 << 63, 3];
+    let handle = stream.create(&large).unwrap();
+    let roots = [
+        x.sum(1),
+        &x / 2,
+        x.max(..),
+        x.matmul_t(&x),
+        x.cast(DType::I64).cast(DType::U64),
+        x.greater(1_u64 << 62).cast(DType::U64),
+    ];
+    let all: Vec<&LazyBuffer> = roots.iter().collect();
+    let compiled = Schedule::create(&all).unwrap().compile(&client).unwrap();
+    let outputs = compiled.run().input(&x, &handle).submit(&stream).unwrap();
+    let got = outputs
+        .iter()
+        .map(|it| it.read::<u64>(&stream).unwrap().wait().unwrap());
+    let want = [
+        vec![0, (1 << 63) + 3],
+        large.map(|it| it / 2).to_vec(),
+        vec![u64::MAX],
+        vec![2, (1 << 63) + 3, (1 << 63) + 3, 9],
+        large.to_vec(),
+        vec![1, 0, 1, 0],
+    ];
+    assert_eq!(got.collect::<Vec<_>>(), want);
+}
