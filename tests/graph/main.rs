@@ -6,6 +6,8 @@
 //! | `both` | an expression twice: as a lazy buffer and as its numbers |
 //! | `branches` | branches that need nothing of each other |
 //! | `failures` | failures in the data of a run, and runs after it |
+//! | `functions` | functions that are made of others |
+//! | `gradients` | gradients, against finite differences |
 //! | `hand` | functions that were written by hand |
 //! | `hard_cases` | what graph compilers get wrong, case by case |
 //! | `held` | what is made once of inputs that rarely change |
@@ -26,6 +28,8 @@ mod both;
 mod branches;
 mod crossing;
 mod failures;
+mod functions;
+mod gradients;
 mod hand;
 mod hard_cases;
 mod held;

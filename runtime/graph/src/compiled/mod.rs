@@ -11,6 +11,7 @@
 //! | [`report`] | what a run was made of, and how long each part took |
 //! | [`run`] | one run: what is bound |
 //! | [`outputs`] | and what comes out of it |
+//! | [`tensor`] | the same on the host |
 
 mod ancestry;
 pub(crate) mod cache;
@@ -21,6 +22,7 @@ mod outputs;
 mod plan;
 mod report;
 mod run;
+mod tensor;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -40,6 +42,7 @@ pub use outputs::{Output, Outputs};
 pub use report::{ItemReport, Roofline, RunReport};
 pub use run::Run;
 pub(crate) use run::check_elements;
+pub use tensor::Tensor;
 
 use crate::compiled::form::Form;
 use crate::compiled::memory::{Memory, Place, Root};

@@ -138,6 +138,16 @@ impl LazyBuffer {
         self.0.as_ref()
     }
 
+    /// A node of a graph, with a hold on it that the buffer takes over.
+    pub(crate) fn of_held_node(graph: &Graph, id: NodeId, node: &Node) -> Self {
+        Self(Ok(Held {
+            graph: graph.clone(),
+            id,
+            shape: node.shape.clone(),
+            dtype: node.dtype,
+        }))
+    }
+
     /// Is it the same node of the same graph?
     pub(crate) fn is(&self, other: &LazyBuffer) -> bool {
         match (&self.0, &other.0) {

@@ -61,6 +61,12 @@ impl Arena {
         }
     }
 
+    /// A node that is there, with one more hold on it.
+    pub(crate) fn held_node(&mut self, id: NodeId) -> Node {
+        self.hold(id);
+        self.node(id).clone()
+    }
+
     /// Adds a node with one hold, and holds what it is made of. None when there are too many.
     fn add(&mut self, node: Node) -> Option<NodeId> {
         let id = match self.free {
@@ -317,6 +323,12 @@ impl Graph {
         Symbol::new(name, max)
     }
 
+    /// The value of a length in a run, as `i64` with no axes.
+    #[track_caller]
+    pub fn length_value(&self, length: impl Into<Size>) -> LazyBuffer {
+        self.leaf(Op::Length(length.into()), DType::I64, Shape::scalar())
+    }
+
     /// The index along one axis of a shape, as `i64`.
     #[track_caller]
     pub fn index(&self, shape: impl Into<Shape>, axis: isize) -> LazyBuffer {
@@ -349,6 +361,24 @@ impl Graph {
         // Cut off by a division, exactly: of an integer towards zero.
         let upper = (&bits / 256_u32).cast(DType::F32);
         (seed, upper * (1.0 / 16_777_216.0))
+    }
+
+    /// Random floats of the standard normal distribution, of type `f32`: pairs of [`Graph::random_bits`] by the transform of Box
+    /// and Muller.
+    #[track_caller]
+    pub fn normal(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
+        let shape = shape.into();
+        let Some(count) = shape.elements() else {
+            let at = Location::caller();
+            let refused = LazyBuffer::refused("normal", [(DType::F32, shape)], Why::TooLarge, at);
+            return (Scalar::new("seed", DType::U64, seed), refused);
+        };
+        let (seed, bits) = self.random_bits([count, Size::from(2)], seed);
+        let upper = (&bits / 256_u32).cast(DType::F32);
+        // The radius is of a number in (0, 1], whose logarithm is finite.
+        let radius = ((upper.narrow(1, 0, 1) + 1.0) * (1.0 / 16_777_216.0)).log() * -2.0;
+        let angle = upper.narrow(1, 1, 1) * (std::f64::consts::TAU / 16_777_216.0);
+        (seed, (radius.sqrt() * angle.cos()).reshape(shape))
     }
 
     #[track_caller]

@@ -49,6 +49,8 @@ pub(crate) enum Op {
         start: Size,
     },
     Reshape,
+    /// The same values, through which no gradient goes.
+    Detach,
     /// Of a buffer by indices of the node's shape.
     Gather {
         axis: usize,
@@ -99,6 +101,7 @@ impl Op {
             Op::Permute(_) => "permute",
             Op::Narrow { .. } => "narrow",
             Op::Reshape => "reshape",
+            Op::Detach => "detach",
             Op::Gather { .. } => "gather",
             Op::Scatter { .. } => "scatter",
             Op::Cat { .. } => "cat",

@@ -4,7 +4,6 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use millstream_ir::DType;
-use smallvec::SmallVec;
 
 use crate::error::Why;
 use crate::lazy::buffer::{Held, LazyBuffer, all_held};
@@ -66,30 +65,6 @@ impl LazyBuffer {
         all[axis] = theirs[0].clone();
         let index = indices.reshape_at("take", &Shape::from(along), at);
         self.gather(axis as isize, &index.expand(&Shape::from(all), at))
-    }
-
-    /// The elements moved along an axis by so many places, those that leave at one end coming in at the other:
-    /// `result[i] = self[i - by]`.
-    #[track_caller]
-    pub fn roll(&self, axis: isize, by: isize) -> LazyBuffer {
-        let (at, mine) = (Location::caller(), self.shape());
-        let Ok(place) = axis_of(axis, mine.rank()) else {
-            return self.no_axis("roll", axis, at);
-        };
-        let (Some(graph), Some(length)) = (self.graph(), mine[place].known()) else {
-            return match self.held() {
-                Ok(held) => {
-                    let operand = (held.dtype(), held.shape().clone());
-                    let symbol = mine[place].symbols().next();
-                    let name = symbol.map_or_else(String::new, |symbol| symbol.name().to_owned());
-                    LazyBuffer::refused("roll", [operand], Why::Symbolic(name), at)
-                }
-                Err(_) => self.clone(),
-            };
-        };
-        let from = (-(by as i64)).rem_euclid(length.max(1));
-        let index = (graph.index(&mine, axis) + from) % length.max(1);
-        self.gather(axis, &index)
     }
 
     /// A copy of this in which `copy[i, index[i, j, ..], ..] = values[i, j, ..]`, with the index at `axis`. The last of several
@@ -278,20 +253,6 @@ impl LazyBuffer {
             let op = Op::Set(Arc::new(layout));
             Ok((op, base.dtype(), base.shape().clone()))
         })
-    }
-
-    /// The value of a length, as this type, beside this buffer.
-    pub(crate) fn length(
-        beside: &LazyBuffer,
-        length: Size,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
-        let Ok(held) = beside.held() else {
-            return beside.clone();
-        };
-        let (op, shape) = (Op::Length(length), Shape::scalar());
-        let length = LazyBuffer::make(&held.graph, op, SmallVec::new(), DType::I64, shape, at);
-        length.cast(held.dtype())
     }
 }
 

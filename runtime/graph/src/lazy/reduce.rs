@@ -105,12 +105,12 @@ impl LazyBuffer {
             return sum;
         };
         // Divided, not multiplied by the reciprocal: the mean of equal numbers is that number.
-        match count.known() {
-            Some(count) => sum / count as f64,
-            None => {
-                let count = LazyBuffer::length(&sum, count, at);
+        match (count.known(), sum.graph()) {
+            (None, Some(graph)) => {
+                let count = graph.length_value(count).cast(sum.dtype());
                 sum / count
             }
+            (count, _) => sum / count.unwrap_or(0) as f64,
         }
     }
 
@@ -146,7 +146,8 @@ impl LazyBuffer {
             return refused;
         }
         let over = over.into();
-        let powers = (self - self.max(over.clone())).exp();
+        // The maximum is subtracted for the sake of the range alone: it has no part in the result.
+        let powers = (self - self.max(over.clone()).detach()).exp();
         let sum = powers.sum(over);
         powers / sum
     }
@@ -158,7 +159,7 @@ impl LazyBuffer {
             return refused;
         }
         let over = over.into();
-        let from_max = self - self.max(over.clone());
+        let from_max = self - self.max(over.clone()).detach();
         let sum = from_max.exp().sum(over).log();
         from_max - sum
     }

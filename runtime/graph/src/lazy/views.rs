@@ -47,10 +47,26 @@ impl LazyBuffer {
         })
     }
 
-    /// The same elements in row-major order, in another shape of as many elements.
+    /// The same elements in row-major order, in another shape of as many elements. One length may be -1: that which makes it as
+    /// many.
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<Shape>) -> LazyBuffer {
-        self.reshape_at("reshape", &shape.into(), Location::caller())
+        let (mut shape, at) = (shape.into(), Location::caller());
+        if let Some(axis) = shape.iter().position(|length| length.is(-1))
+            && let Some(inferred) = self.inferred(&shape, axis)
+        {
+            let mut lengths = shape.to_vec();
+            lengths[axis] = inferred;
+            shape = Shape::from(lengths);
+        }
+        self.reshape_at("reshape", &shape, at)
+    }
+
+    /// The length of an axis with which a shape has as many elements as this.
+    fn inferred(&self, shape: &Shape, axis: usize) -> Option<Size> {
+        let others = shape.iter().enumerate().filter(|(other, _)| *other != axis);
+        let others = Size::product(others.map(|(_, length)| length))?;
+        self.shape().elements()?.divided_by(&others)
     }
 
     pub(crate) fn reshape_at(

@@ -144,7 +144,7 @@ impl Group {
             }
             // Reshaped, or broadcast to its own shape, it is the same element and the same buffer.
             Reach::Flat(_) | Reach::Whole(None)
-                if matches!(node.op, Op::Reshape)
+                if matches!(node.op, Op::Reshape | Op::Detach)
                     || (matches!(node.op, Op::Broadcast) && *shapes[0] == node.shape) =>
             {
                 Some(SmallVec::from_iter([reach.clone()]))
@@ -201,6 +201,7 @@ impl Group {
                     })
                     .collect())
             }
+            Op::Detach => Some(Reach::At(map.clone())),
             Op::Permute(order) => {
                 let mut permuted = vec![Affine::zero(); map.len()];
                 for (index, axis) in map.iter().zip(order) {

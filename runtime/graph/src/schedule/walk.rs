@@ -47,7 +47,12 @@ impl Seen {
     pub(crate) fn is_view(&self) -> bool {
         matches!(
             self.op,
-            Op::Broadcast | Op::Permute(_) | Op::Narrow { .. } | Op::Reshape | Op::Parts { .. }
+            Op::Broadcast
+                | Op::Detach
+                | Op::Permute(_)
+                | Op::Narrow { .. }
+                | Op::Reshape
+                | Op::Parts { .. }
         )
     }
 
