@@ -224,40 +224,69 @@ fn tuned(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
 
 /// All inputs that can be held, and every other one, with and without the lengths and scalars.
 fn held(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
-    let all: Vec<usize> = (0..trial.case.inputs.len()).collect();
-    let stored = |place: &usize| {
+    let roots: Vec<_> = trial.built.roots.iter().collect();
+    let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
+    let stored = |place: usize| {
         let runs = trial.wants.iter();
         let mut stored = runs.flat_map(|wants| wants.stored.iter());
-        stored.any(|(input, _)| input == place)
+        stored.any(|(input, _)| *input == place)
     };
-    let free: Vec<usize> = all.into_iter().filter(|place| !stored(place)).collect();
+    let inputs = trial.built.inputs.iter().enumerate();
+    let free = inputs.filter(|(place, input)| schedule.takes(input) && !stored(*place));
+    let free: Vec<usize> = free.map(|(place, _)| place).collect();
     let some: Vec<usize> = free.iter().copied().step_by(2).collect();
-    holding(trial, rig, &free, true)?;
-    holding(trial, rig, &some, false)
+    holding(trial, rig, free, true)?;
+    holding(trial, rig, some, false)
+}
+
+/// A schedule that holds these inputs. Lengths and scalars that it does not know are not held, which is found by asking.
+fn made_holding(
+    trial: &Trial<'_>,
+    held: &mut Held,
+) -> Result<Option<millstream::graph::HeldSchedule>, Wrong> {
+    let built = &trial.built;
+    let roots: Vec<_> = built.roots.iter().collect();
+    loop {
+        let mut hold = Hold::new().inputs(held.inputs.iter().map(|place| &built.inputs[*place]));
+        let lengths = held.lengths.iter().map(|place| &built.symbols[*place]);
+        hold = lengths.fold(hold, Hold::length);
+        let scalars = held.scalars.iter().map(|place| &built.scalars[*place]);
+        hold = scalars.fold(hold, Hold::scalar);
+        let (known, named) = (held.lengths.len() + held.scalars.len(), |name: &str| {
+            let name = name.to_owned();
+            move |place: &usize, kind: &str| format!("{kind}{place}") != name
+        });
+        match Schedule::create_holding(&roots, &hold) {
+            Ok(schedule) => return Ok(Some(schedule)),
+            Err(ScheduleError::HeldIsStored { .. }) => return Ok(None),
+            Err(ScheduleError::UnknownArgument { name, .. }) => {
+                let other = named(&name);
+                held.lengths.retain(|place| other(place, "n"));
+                held.scalars.retain(|place| other(place, "s"));
+                if held.lengths.len() + held.scalars.len() == known {
+                    return Err(format!("create: it does not know {name}, which is an input"));
+                }
+            }
+            Err(error) => return Err(format!("create: {error}")),
+        }
+    }
 }
 
 fn holding(
     trial: &Trial<'_>,
     rig: &Rig,
-    inputs: &[usize],
+    inputs: Vec<usize>,
     with_numbers: bool,
 ) -> Result<(), Wrong> {
     let built = &trial.built;
-    let mut hold = Hold::new().inputs(inputs.iter().map(|place| &built.inputs[*place]));
+    let places = |count: usize| (0..if with_numbers { count } else { 0 }).collect();
     let mut held = Held {
-        inputs: inputs.to_vec(),
-        ..Held::default()
+        inputs,
+        lengths: places(built.symbols.len()),
+        scalars: places(built.scalars.len()),
     };
-    if with_numbers {
-        hold = built.symbols.iter().fold(hold, Hold::length);
-        hold = built.scalars.iter().fold(hold, Hold::scalar);
-        held.lengths = (0..built.symbols.len()).collect();
-        held.scalars = true;
-    }
-    let roots: Vec<_> = built.roots.iter().collect();
-    let schedule = match Schedule::create_holding(&roots, &hold) {
-        Err(ScheduleError::HeldIsStored { .. }) => return Ok(()),
-        made => made.map_err(|error| format!("create: {error}"))?,
+    let Some(schedule) = made_holding(trial, &mut held)? else {
+        return Ok(());
     };
     let client = rig.device.client();
     let stream = client.stream();
@@ -268,19 +297,17 @@ fn holding(
         let said = &trial.case.runs[run];
         let handles = upload(&stream, &trial.memory).map_err(told)?;
         let mut preparation = compiled.prepare();
-        for place in inputs {
+        for place in &held.inputs {
             let range = trial.range(&handles, *place)?;
             preparation = preparation.input(&built.inputs[*place], &range);
         }
-        if with_numbers {
-            for (symbol, length) in built.symbols.iter().zip(&said.lengths) {
-                preparation = preparation.length(symbol, *length);
-            }
-            for (scalar, value) in built.scalars.iter().zip(&said.scalars) {
-                if let Some(value) = value {
-                    let value = crate::built::literal(value).map_err(told)?;
-                    preparation = preparation.scalar(scalar, value);
-                }
+        for place in &held.lengths {
+            preparation = preparation.length(&built.symbols[*place], said.lengths[*place]);
+        }
+        for place in &held.scalars {
+            if let Some(value) = &said.scalars[*place] {
+                let value = crate::built::literal(value).map_err(told)?;
+                preparation = preparation.scalar(&built.scalars[*place], value);
             }
         }
         let prepared = preparation.submit(&stream);

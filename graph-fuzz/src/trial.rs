@@ -81,10 +81,10 @@ impl<'a> Trial<'a> {
                     run = run.length(symbol, *length);
                 }
             }
-            for (scalar, value) in self.built.scalars.iter().zip(&said.scalars) {
+            for (at, (scalar, value)) in self.built.scalars.iter().zip(&said.scalars).enumerate() {
                 if let Some(value) = value
                     && !self.unknown.borrow().contains(scalar.name())
-                    && !held.scalars
+                    && !held.scalars.contains(&at)
                 {
                     run = run.scalar(scalar, literal(value).map_err(told)?);
                 }
@@ -226,7 +226,7 @@ impl<'a> Trial<'a> {
 pub(crate) struct Held {
     pub(crate) inputs: Vec<usize>,
     pub(crate) lengths: Vec<usize>,
-    pub(crate) scalars: bool,
+    pub(crate) scalars: Vec<usize>,
 }
 
 pub(crate) fn told(error: impl std::fmt::Display) -> Wrong {
