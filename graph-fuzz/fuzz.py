@@ -24,6 +24,8 @@ HERE = Path(__file__).resolve().parent
 BINARY = HERE.parent / "target" / "release" / "graph-fuzz"
 # Longer than the binary itself waits for a case.
 SILENCE = 90
+# Of a case that is written, in characters.
+LONGEST = 12_000
 
 
 class Runner:
@@ -108,7 +110,7 @@ def main():
     arguments = parse()
     runner = Runner(arguments.binary, arguments.modes)
     out = open(arguments.write, "w") if arguments.write else None
-    begin, wrong, seen, written = time.time(), 0, {}, 0
+    begin, wrong, seen, looks, written = time.time(), 0, {}, {}, 0
     seeds = [arguments.case] if arguments.case is not None else range(arguments.seed, arguments.seed + arguments.cases)
     for done, seed in enumerate(seeds, 1):
         graph = tidy(make(seed, arguments.patterns))
@@ -119,22 +121,32 @@ def main():
             wrong += 1
         findings = answer.get("findings", [])
         wrong += bool(findings)
-        if out and not findings:
+        if out and not findings and len(line_of(graph, name)) < LONGEST:
             out.write(line_of(graph, name) + "\n")
             written += 1
+        first = {}
         for finding in findings:
-            of_kind = kind(finding)
+            first.setdefault(kind(finding)[1], finding)
+        for finding in first.values():
+            of_kind = (kind(finding)[0].replace("sim", "cpu"), kind(finding)[1])
             seen[of_kind] = seen.get(of_kind, 0) + 1
             if out or seen[of_kind] > arguments.each:
                 continue
             shrunk, what = (graph, finding["what"]) if arguments.whole else small(runner, graph, finding)
-            tell(name, finding, shrunk, what)
-            keep(arguments.findings, seed, finding, shrunk, what)
+            # What is small and the same but for its numbers is told once.
+            look = (of_kind, tuple(node.op for node in shrunk.nodes if node.op != "input"))
+            looks[look] = looks.get(look, 0) + 1
+            if looks[look] == 1:
+                tell(name, finding, shrunk, what)
+                keep(arguments.findings, seed, finding, shrunk, what)
         if sys.stderr.isatty() or done % 500 == 0:
             print(f"\r{done} cases, {wrong} wrong, {done / (time.time() - begin):.0f}/s ", end="", file=sys.stderr, flush=True)
     print(f"\n{len(seeds)} cases in {time.time() - begin:.0f} s, {wrong} wrong" + (f", {written} written" if out else ""))
     for of_kind, count in sorted(seen.items(), key=lambda item: -item[1]):
         print(f"{count:6} {': '.join(of_kind)}")
+        for (kind_of, ops), times in looks.items():
+            if kind_of == of_kind:
+                print(f"{times:13} of {' '.join(ops)}")
     return 1 if wrong and not out else 0
 
 
@@ -154,7 +166,7 @@ def parse():
     parser.add_argument("--case", type=int, help="the case of this seed alone")
     parser.add_argument("--modes", help="these alone, with commas: cpu,sim,parts,held,tuned,failing,failing-sim")
     parser.add_argument("--patterns", type=float, default=0.35, help="the share of whole patterns among the graphs")
-    parser.add_argument("--each", type=int, default=2, help="how many findings of a kind are made small and printed")
+    parser.add_argument("--each", type=int, default=20, help="how many findings of a kind are made small")
     parser.add_argument("--whole", action="store_true", help="print what fails as it is")
     parser.add_argument("--write", help="write the cases to this file")
     parser.add_argument("--sound", action="store_true", help="of those that are written, run each and keep what passes")

@@ -36,7 +36,9 @@ impl Built {
         }
         for (index, input) in case.inputs.iter().enumerate() {
             let shape = made.shape(&input.shape)?;
-            let lazy = made.graph.input(format!("x{index}"), dtype(&input.dtype)?, shape);
+            let lazy = made
+                .graph
+                .input(format!("x{index}"), dtype(&input.dtype)?, shape);
             made.inputs.push(lazy);
         }
         for node in &case.nodes {
@@ -64,7 +66,11 @@ pub(crate) fn dependences(case: &Case) -> Vec<u64> {
             ("input", Some(index)) => 1 << (index % 64),
             _ => 0,
         };
-        let needed = if node.op == "set" { &node.of[1..] } else { &node.of[..] };
+        let needed = if node.op == "set" {
+            &node.of[1..]
+        } else {
+            &node.of[..]
+        };
         let needed = needed.iter().filter_map(|operand| all.get(*operand));
         let depends = needed.fold(own, |all, bits| all | bits);
         all.push(depends);
@@ -126,7 +132,9 @@ impl Maker {
 
     fn at(&self, index: usize) -> Result<&LazyBuffer, CaseError> {
         let what = "node";
-        self.nodes.get(index).ok_or(CaseError::Place { what, index })
+        self.nodes
+            .get(index)
+            .ok_or(CaseError::Place { what, index })
     }
 
     fn node(&self, node: &Node) -> Result<LazyBuffer, CaseError> {
@@ -353,7 +361,10 @@ impl<'a> Attributes<'a> {
     }
 
     fn shape(&self) -> Result<&'a [Dim], CaseError> {
-        self.node.shape.as_deref().ok_or_else(|| self.lacks("shape"))
+        self.node
+            .shape
+            .as_deref()
+            .ok_or_else(|| self.lacks("shape"))
     }
 
     fn dtype(&self) -> Result<millstream::DType, CaseError> {
@@ -362,6 +373,11 @@ impl<'a> Attributes<'a> {
     }
 
     fn value(&self) -> Result<Literal, CaseError> {
-        literal(self.node.value.as_ref().ok_or_else(|| self.lacks("value"))?)
+        literal(
+            self.node
+                .value
+                .as_ref()
+                .ok_or_else(|| self.lacks("value"))?,
+        )
     }
 }

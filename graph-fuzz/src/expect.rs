@@ -33,8 +33,12 @@ impl Want {
             }
             (None, Some(values), Some(bounds)) => {
                 let (values, bounds) = (bytes(values)?, bytes(bounds)?);
-                let values = values.chunks_exact(8).map(|bytes| f64::from_le_bytes(array(bytes)));
-                let bounds = bounds.chunks_exact(4).map(|bytes| f32::from_le_bytes(array(bytes)));
+                let values = values
+                    .chunks_exact(8)
+                    .map(|bytes| f64::from_le_bytes(array(bytes)));
+                let bounds = bounds
+                    .chunks_exact(4)
+                    .map(|bytes| f32::from_le_bytes(array(bytes)));
                 let both = values.zip(bounds);
                 both.map(|(value, bound)| {
                     let bound = f64::from(bound);
@@ -52,14 +56,21 @@ impl Want {
         })
     }
 
+    /// How long it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.values.len() * self.dtype.size()
+    }
+
     /// What is wrong with these bytes, if something is.
     pub(crate) fn misfit(&self, got: &[u8]) -> Option<String> {
         let size = self.dtype.size();
-        if got.len() != self.values.len() * size {
-            let (got, want) = (got.len(), self.values.len() * size);
+        if got.len() != self.bytes() {
+            let (got, want) = (got.len(), self.bytes());
             return Some(format!("{got} bytes, not {want}"));
         }
-        let got = got.chunks_exact(size).map(|element| decode(element, self.dtype));
+        let got = got
+            .chunks_exact(size)
+            .map(|element| decode(element, self.dtype));
         let mut wrong = got
             .zip(&self.values)
             .enumerate()
@@ -118,6 +129,8 @@ fn decode(element: &[u8], dtype: DType) -> Value {
 /// The first bytes of an element; zeros where there are too few.
 fn array<const N: usize>(element: &[u8]) -> [u8; N] {
     let mut out = [0; N];
-    out.iter_mut().zip(element).for_each(|(out, byte)| *out = *byte);
+    out.iter_mut()
+        .zip(element)
+        .for_each(|(out, byte)| *out = *byte);
     out
 }

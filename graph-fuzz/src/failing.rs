@@ -1,9 +1,11 @@
 //! Runs of data that failed: it never comes back as if it were sound, it reaches nothing that does not depend on it, and it is gone
 //! with the next run.
 
+use millstream::Stream;
 use millstream::graph::{CompiledSchedule, Schedule};
 
 use crate::built::dependences;
+use crate::expect::Want;
 use crate::rig::{Boom, Rig, upload};
 use crate::trial::{Held, Ran, Trial, Wrong, told};
 
@@ -41,6 +43,18 @@ fn shares(trial: &Trial<'_>, place: usize) -> bool {
     others.any(|(_, other)| other.handle == handle)
 }
 
+/// Outputs lie where earlier ones lay, with what is right: something else is put there, so that nothing is right by chance.
+fn scribble(trial: &Trial<'_>, stream: &Stream) -> Result<(), Wrong> {
+    let sizes = trial.wants.iter().flat_map(|wants| &wants.roots);
+    let sizes: Vec<usize> = sizes.map(Want::bytes).collect();
+    let scribbled = sizes
+        .iter()
+        .map(|size| stream.create(&vec![0x41_u8; *size]));
+    let scribbled: Vec<_> = scribbled.collect::<Result<_, _>>().map_err(told)?;
+    drop(scribbled);
+    Ok(())
+}
+
 /// One run with a failed input, and sound ones after it.
 fn fails(
     trial: &Trial<'_>,
@@ -58,6 +72,7 @@ fn fails(
     boom.fail(&stream, &failed, &trial.garbage(place)?)
         .map_err(told)?;
     let held = Held::default();
+    scribble(trial, &stream)?;
     let ran = trial.submit(|| compiled.run(), run, handles, &stream, &held)?;
     let Ran::Done(outputs, handles) = ran else {
         return Ok(());
@@ -67,13 +82,19 @@ fn fails(
         match trial.root(&stream, &outputs, run, index) {
             Ok(None) => {}
             Ok(Some(what)) if must_be_sound => {
-                return Err(format!("run {run} root {index} does not depend on it: {what}"));
+                return Err(format!(
+                    "run {run} root {index} does not depend on it: {what}"
+                ));
             }
             Ok(Some(what)) => {
-                return Err(format!("run {run} root {index} came back as if it were sound: {what}"));
+                return Err(format!(
+                    "run {run} root {index} came back as if it were sound: {what}"
+                ));
             }
             Err(error) if must_be_sound => {
-                return Err(format!("run {run} root {index} does not depend on it: {error}"));
+                return Err(format!(
+                    "run {run} root {index} does not depend on it: {error}"
+                ));
             }
             Err(_) => {}
         }

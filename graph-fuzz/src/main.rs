@@ -17,6 +17,9 @@ struct Arguments {
     /// The modes, unless a case names its own.
     #[arg(long, value_delimiter = ',', value_name = "MODES")]
     modes: Vec<String>,
+    /// Says where a panic came from, of kernels too.
+    #[arg(long)]
+    loud: bool,
 }
 
 /// What is answered for a case.
@@ -44,8 +47,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // A panic is a finding, and told as one.
-    std::panic::set_hook(Box::new(|_| {}));
+    if !arguments.loud {
+        // A panic is a finding, and told as one.
+        std::panic::set_hook(Box::new(|_| {}));
+    }
     let watch = watch();
     let mut bench = Bench::default();
     for line in std::io::stdin().lock().lines() {
@@ -59,7 +64,10 @@ fn main() -> ExitCode {
         };
         watch.fetch_add(1, Ordering::Relaxed);
         let mut out = std::io::stdout().lock();
-        if writeln!(out, "{answer}").and_then(|()| out.flush()).is_err() {
+        if writeln!(out, "{answer}")
+            .and_then(|()| out.flush())
+            .is_err()
+        {
             return ExitCode::FAILURE;
         }
     }

@@ -116,7 +116,11 @@ impl Bench {
     }
 
     fn rig_of(&mut self, mode: Mode) -> &mut Option<Rig> {
-        if mode.is_sim() { &mut self.sim } else { &mut self.cpu }
+        if mode.is_sim() {
+            &mut self.sim
+        } else {
+            &mut self.cpu
+        }
     }
 
     fn run_in(&mut self, case: &Case, mode: Mode) -> Result<Result<(), Wrong>, CaseError> {
@@ -146,7 +150,11 @@ impl Bench {
     fn rig(&mut self, mode: Mode) -> Result<&Rig, OpenError> {
         let rig = self.rig_of(mode);
         if rig.is_none() {
-            *rig = Some(if mode.is_sim() { Rig::sim()? } else { Rig::cpu()? });
+            *rig = Some(if mode.is_sim() {
+                Rig::sim()?
+            } else {
+                Rig::cpu()?
+            });
         }
         match rig {
             Some(rig) => Ok(rig),
@@ -211,7 +219,9 @@ fn run_all(
 }
 
 fn tuned(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
-    let effort = Effort::default().samples(3).budget(Duration::from_micros(1));
+    let effort = Effort::default()
+        .samples(3)
+        .budget(Duration::from_micros(1));
     let tuner = GraphTuner::with(Tuner::with_effort(effort));
     let cache = GraphCache::default().tuned_by(tuner);
     let client = rig.device.client();
@@ -264,7 +274,9 @@ fn made_holding(
                 held.lengths.retain(|place| other(place, "n"));
                 held.scalars.retain(|place| other(place, "s"));
                 if held.lengths.len() + held.scalars.len() == known {
-                    return Err(format!("create: it does not know {name}, which is an input"));
+                    return Err(format!(
+                        "create: it does not know {name}, which is an input"
+                    ));
                 }
             }
             Err(error) => return Err(format!("create: {error}")),

@@ -136,10 +136,12 @@ impl<'a> Trial<'a> {
             a.handle == b.handle && a.start < b_end && b.start < a_end
         };
         let inputs = self.case.inputs.iter().enumerate();
-        inputs.filter(|(place, _)| is_stored(*place)).any(|(place, input)| {
-            let mut others = self.case.inputs.iter().enumerate();
-            others.any(|(other, it)| other != place && overlaps(input, it))
-        })
+        inputs
+            .filter(|(place, _)| is_stored(*place))
+            .any(|(place, input)| {
+                let mut others = self.case.inputs.iter().enumerate();
+                others.any(|(other, it)| other != place && overlaps(input, it))
+            })
     }
 
     /// What is wrong with a root of a run.
@@ -198,7 +200,9 @@ impl<'a> Trial<'a> {
             let range = input.start..input.start + elements as usize * want.dtype.size();
             let there = got.get(range.clone()).ok_or("it is too short")?;
             if let Some(what) = want.misfit(there) {
-                return Err(format!("input {place} was not stored to as it should be: {what}"));
+                return Err(format!(
+                    "input {place} was not stored to as it should be: {what}"
+                ));
             }
             free[range].fill(true);
         }
