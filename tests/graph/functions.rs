@@ -1,7 +1,7 @@
 //! Functions that are made of others, and the short ways from an expression to numbers.
 
 use millstream::Stream;
-use millstream::graph::{DType, Graph, LazyBuffer, Schedule, Size};
+use millstream::graph::{DType, Graph, LazyBuffer, Over, Schedule, Size};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -83,6 +83,7 @@ fn elements_are_arranged_as_numpy_does(on: On) {
     let stream = rig.client().stream();
     let graph = Graph::new();
     let x = graph.iota(6).reshape([2, -1]);
+    let wide = x.cast(DType::F32);
     assert_eq!(x.shape().known(), Some(vec![2, 3]));
     assert_eq!(
         values(&x.pad(1, 1, 2, 9), &stream),
@@ -102,6 +103,21 @@ fn elements_are_arranged_as_numpy_does(on: On) {
         values(&x.roll(1, 1), &stream),
         [2.0, 0.0, 1.0, 5.0, 3.0, 4.0]
     );
+    for over in [Over::from(1), Over::All] {
+        let dropped = || over.clone().dropped();
+        for (kept, dropped) in [
+            (x.sum(over.clone()), x.sum(dropped())),
+            (x.argmax(over.clone()), x.argmax(dropped())),
+            (wide.mean(over.clone()), wide.mean(dropped())),
+            (wide.variance(over.clone()), wide.variance(dropped())),
+            (x.any(over.clone()), x.any(dropped())),
+        ] {
+            let rank = if matches!(over, Over::All) { 0 } else { 1 };
+            assert_eq!(dropped.rank(), rank);
+            assert_eq!(values(&dropped, &stream), values(&kept, &stream));
+        }
+    }
+    assert!(x.sum(Over::from(2).dropped()).check().is_err());
     let einsum = |terms: &str, all: &[&LazyBuffer]| LazyBuffer::einsum(terms, all.iter().copied());
     assert_eq!(
         values(&einsum("ij,kj->ik", &[&x, &x]), &stream),

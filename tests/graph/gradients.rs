@@ -222,6 +222,9 @@ fn gradient_at_a_corner_is_shared_or_zero() {
     let values = |buffer: &LazyBuffer| buffer.eval(&stream).unwrap().values::<f32>().unwrap();
     let grad = |y: LazyBuffer| values(&y.grad([&x])[0]);
     assert_eq!(grad(x.abs()), [0.0, 1.0, 1.0, -1.0]);
+    assert_eq!(grad(x.relu()), [0.0, 1.0, 1.0, 0.0]);
+    assert_eq!(grad(x.maximum(&x)), [1.0; 4]);
+    assert_eq!(grad(x.minimum(2.0)), [1.0, 0.0, 0.0, 1.0]);
     assert_eq!(grad(x.max(0)), [0.0, 0.5, 0.5, 0.0]);
     assert_eq!(grad(x.product(0)), [-4.0, 0.0, 0.0, 0.0]);
     assert_eq!(grad((&x * 0.0).product(0)), [0.0; 4]);

@@ -7,6 +7,7 @@ use millstream_ir::DType;
 use crate::error::Why;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
+use crate::lazy::reduce::Over;
 use crate::literal::Literal;
 use crate::shape::Shape;
 use crate::size::Size;
@@ -169,6 +170,6 @@ impl LazyBuffer {
         let column = graph.index(&square, rank as isize);
         let columns = self.unsqueeze(rank as isize - 1);
         let seen = column.less_equal(&row).select(&columns, 0);
-        seen.sum(-1).squeeze(-1)
+        seen.sum(Over::from(-1).dropped())
     }
 }

@@ -4,6 +4,7 @@ use std::panic::Location;
 
 use crate::error::Why;
 use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::reduce::Over;
 use crate::shape::Shape;
 use crate::size::Size;
 
@@ -128,7 +129,7 @@ impl Named {
     fn summed_to(mut self, kept: &[char]) -> Self {
         for place in (0..self.axes.len()).rev() {
             if !kept.contains(&self.axes[place]) {
-                self.buffer = self.buffer.sum(place as isize).squeeze(place as isize);
+                self.buffer = self.buffer.sum(Over::from(place as isize).dropped());
                 self.axes.remove(place);
             }
         }

@@ -18,6 +18,33 @@ pub enum Over {
     Axes(Vec<isize>),
     /// All.
     All,
+    /// These, which the result does not have any more.
+    Dropped(Box<Over>),
+}
+
+impl Over {
+    /// The same axes, which the result does not keep with length 1.
+    ///
+    /// ```
+    /// # use millstream_graph::{DType, Graph, Over};
+    /// let x = Graph::new().input("x", DType::F32, [8, 3]);
+    /// assert_eq!(x.sum(1).shape().to_string(), "[8, 1]");
+    /// assert_eq!(x.sum(Over::from(1).dropped()).shape().to_string(), "[8]");
+    /// ```
+    pub fn dropped(self) -> Self {
+        match self {
+            Over::Dropped(_) => self,
+            kept => Over::Dropped(Box::new(kept)),
+        }
+    }
+
+    /// The axes, and whether they are dropped.
+    fn kept(self) -> (Self, bool) {
+        match self {
+            Over::Dropped(over) => (*over, true),
+            kept => (kept, false),
+        }
+    }
 }
 
 impl From<isize> for Over {
@@ -77,8 +104,25 @@ impl LazyBuffer {
     /// Means of floats.
     #[track_caller]
     pub fn mean(&self, over: impl Into<Over>) -> LazyBuffer {
-        let (at, over) = (Location::caller(), over.into());
-        self.widened(|wide| wide.mean_of(over, at))
+        let (at, (over, drops)) = (Location::caller(), over.into().kept());
+        let dropped = drops.then(|| over.clone());
+        let mean = self.widened(|wide| wide.mean_of(over, at));
+        match dropped {
+            Some(over) => mean.without(&over, at),
+            None => mean,
+        }
+    }
+
+    /// Without these axes, which have length 1.
+    fn without(&self, over: &Over, at: &'static Location<'static>) -> LazyBuffer {
+        let (shape, rank) = (self.shape(), self.rank());
+        let is_dropped = |axis: usize| match over {
+            Over::Axes(axes) => axes.iter().any(|it| axis_of(*it, rank) == Ok(axis)),
+            _ => true,
+        };
+        let left = (0..rank).filter(|axis| !is_dropped(*axis));
+        let left = Shape::new(left.map(|axis| &shape[axis]));
+        self.reshape_at("reduce", &left, at)
     }
 
     /// What is computed of halves has sums and counts beyond them on its way.
@@ -134,7 +178,7 @@ impl LazyBuffer {
         }
         let over = over.into();
         self.widened(|wide| {
-            let from_mean = wide - wide.mean(over.clone());
+            let from_mean = wide - wide.mean(over.clone().kept().0);
             from_mean.square().mean(over)
         })
     }
@@ -145,7 +189,7 @@ impl LazyBuffer {
         if let Some(refused) = self.refuse_but_floats("softmax") {
             return refused;
         }
-        let over = over.into();
+        let (over, _) = over.into().kept();
         // The maximum is subtracted for the sake of the range alone: it has no part in the result.
         let powers = (self - self.max(over.clone()).detach()).exp();
         let sum = powers.sum(over);
@@ -158,7 +202,7 @@ impl LazyBuffer {
         if let Some(refused) = self.refuse_but_floats("log_softmax") {
             return refused;
         }
-        let over = over.into();
+        let (over, _) = over.into().kept();
         let from_max = self - self.max(over.clone()).detach();
         let sum = from_max.exp().sum(over).log();
         from_max - sum
@@ -170,7 +214,7 @@ impl LazyBuffer {
         if let Some(refused) = self.refuse_but_floats("normalize") {
             return refused;
         }
-        let over = over.into();
+        let (over, _) = over.into().kept();
         self.widened(|wide| {
             let from_mean = wide - wide.mean(over.clone());
             let variance = from_mean.square().mean(over);
@@ -185,6 +229,11 @@ impl LazyBuffer {
         over: Over,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
+        let (over, drops) = over.kept();
+        if drops {
+            let kept = self.reduce(name, op, over.clone(), at);
+            return kept.without(&over, at);
+        }
         let reduced = self.reduce_node(name, op, over, at);
         let (Ok(held), Some(graph)) = (reduced.held(), self.graph()) else {
             return reduced;
@@ -214,7 +263,7 @@ impl LazyBuffer {
             let rank = shape.rank();
             let named = match over {
                 Over::Axes(axes) => axes,
-                Over::All => (0..rank as isize).collect(),
+                Over::All | Over::Dropped(_) => (0..rank as isize).collect(),
             };
             let mut reduced = vec![false; rank];
             for axis in &named {

@@ -33,6 +33,7 @@ impl LazyBuffer {
     /// ```
     ///
     /// Where a function has a corner, the gradient is one of those at its sides, or between them: zero for [`abs`](Self::abs)
+    /// and [`relu`](Self::relu)
     /// at 0; equal shares for elements that tie in a minimum or maximum. Whole numbers have none: no gradient goes through
     /// an index, a comparison or a cast to them.
     ///

@@ -159,6 +159,16 @@ impl Rule<'_> {
                 }
                 parts
             }
+            // Told by the result, which is there already: at a tie with what has no gradient, as of `relu` at 0, it is 0.
+            BinaryOp::Min | BinaryOp::Max if !(is_wanted(0) && is_wanted(1)) => {
+                let (operand, limit) = if is_wanted(0) { (0, &b) } else { (1, &a) };
+                let within = match op {
+                    BinaryOp::Min => y.less(limit),
+                    _ => y.greater(limit),
+                };
+                let zero = self.zeros(y.shape());
+                smallvec![(operand, within.select(g, &zero))]
+            }
             BinaryOp::Min | BinaryOp::Max => {
                 let first = match op {
                     BinaryOp::Min => a.less(&b),
