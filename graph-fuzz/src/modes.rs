@@ -4,7 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use millstream::OpenError;
-use millstream::graph::{GraphCache, GraphTuner, Hold, Parts, Schedule, ScheduleError};
+use millstream::graph::{
+    CompiledSchedule, GraphCache, GraphTuner, HeldSchedule, Hold, Parts, Schedule, ScheduleError,
+};
 use millstream::tune::{Effort, Tuner};
 use serde::Serialize;
 
@@ -20,6 +22,8 @@ pub enum Mode {
     Cpu,
     /// On the simulator, which looks for rules that are broken.
     Sim,
+    /// On the CPU, with buffers bound for what comes out, and something else in them before.
+    Bound,
     /// With rows cut in parts, however short they are.
     Parts,
     /// With what does not change made once.
@@ -34,9 +38,10 @@ pub enum Mode {
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Mode; 7] = [
+    pub const ALL: [Mode; 8] = [
         Mode::Cpu,
         Mode::Sim,
+        Mode::Bound,
         Mode::Parts,
         Mode::Held,
         Mode::Tuned,
@@ -49,6 +54,7 @@ impl Mode {
         match self {
             Mode::Cpu => "cpu",
             Mode::Sim => "sim",
+            Mode::Bound => "bound",
             Mode::Parts => "parts",
             Mode::Held => "held",
             Mode::Tuned => "tuned",
@@ -134,8 +140,9 @@ impl Bench {
             Err(error) => return Ok(Err(format!("the device was not opened: {error}"))),
         };
         let ran = match mode {
-            Mode::Cpu | Mode::Sim => plain(&trial, rig, None),
-            Mode::Parts => plain(&trial, rig, Some(small_parts())),
+            Mode::Cpu | Mode::Sim => plain(&trial, rig, None, false),
+            Mode::Bound => plain(&trial, rig, None, true),
+            Mode::Parts => plain(&trial, rig, Some(small_parts()), false),
             Mode::Held => held(&trial, rig),
             Mode::Tuned => tuned(&trial, rig),
             Mode::Failing | Mode::FailingSim => each_input_fails(&trial, rig),
@@ -179,7 +186,7 @@ fn small_parts() -> Parts {
 /// How often each run is made: from the second on a driver replays a graph of its own.
 const ROUNDS: usize = 2;
 
-fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>) -> Result<(), Wrong> {
+fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, binds: bool) -> Result<(), Wrong> {
     let roots: Vec<_> = trial.built.roots.iter().collect();
     let schedule = match parts {
         None => Schedule::create(&roots),
@@ -195,16 +202,17 @@ fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>) -> Result<(), Wrong
     let client = rig.device.client();
     let compiled = schedule.compile(&client);
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    run_all(trial, rig, &compiled)
+    run_all(trial, rig, &compiled, binds)
 }
 
 fn run_all(
     trial: &Trial<'_>,
     rig: &Rig,
-    compiled: &millstream::graph::CompiledSchedule,
+    compiled: &CompiledSchedule,
+    binds: bool,
 ) -> Result<(), Wrong> {
     let stream = rig.device.client().stream();
-    trial.forget();
+    trial.forget(binds);
     for _ in 0..ROUNDS {
         for run in 0..trial.case.runs.len() {
             let handles = upload(&stream, &trial.memory).map_err(told)?;
@@ -229,7 +237,7 @@ fn tuned(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
     let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
     let compiled = schedule.compile_with_cache(&client, &cache);
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    run_all(trial, rig, &compiled)
+    run_all(trial, rig, &compiled, false)
 }
 
 /// All inputs that can be held, and every other one, with and without the lengths and scalars.
@@ -250,10 +258,7 @@ fn held(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
 }
 
 /// A schedule that holds these inputs. Lengths and scalars that it does not know are not held, which is found by asking.
-fn made_holding(
-    trial: &Trial<'_>,
-    held: &mut Held,
-) -> Result<Option<millstream::graph::HeldSchedule>, Wrong> {
+fn made_holding(trial: &Trial<'_>, held: &mut Held) -> Result<Option<HeldSchedule>, Wrong> {
     let built = &trial.built;
     let roots: Vec<_> = built.roots.iter().collect();
     loop {
@@ -304,7 +309,7 @@ fn holding(
     let stream = client.stream();
     let compiled = schedule.compile(&client);
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    trial.forget();
+    trial.forget(false);
     for run in 0..trial.case.runs.len() {
         let said = &trial.case.runs[run];
         let handles = upload(&stream, &trial.memory).map_err(told)?;
