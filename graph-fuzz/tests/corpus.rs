@@ -54,12 +54,13 @@ fn wrong(cases: impl Iterator<Item = Case>, modes: &[Mode]) -> Vec<String> {
 #[rstest]
 #[case::cpu(Mode::Cpu, 1)]
 #[case::sim(Mode::Sim, 1)]
-#[case::bound(Mode::Bound, 2)]
+#[case::bound(Mode::Bound, 3)]
 #[case::parts(Mode::Parts, 1)]
 #[case::held(Mode::Held, 1)]
-#[case::tuned(Mode::Tuned, 2)]
+#[case::tuned(Mode::Tuned, 3)]
 #[case::failing(Mode::Failing, 2)]
 #[case::failing_sim(Mode::FailingSim, 2)]
+#[case::failing_held(Mode::FailingHeld, 4)]
 fn random_graphs_of_the_corpus_compute_what_numpy_does_i1_i4_i7(
     #[case] mode: Mode,
     #[case] each: usize,
