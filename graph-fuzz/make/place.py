@@ -266,15 +266,21 @@ def stores(graph, op, of, said):
         return None
     base, values = of
     require(base.dtype == values.dtype, "two types")
+    # That is the buffer itself, and no version of it.
+    require(said["of"][0] != said["of"][1], "a buffer stored onto itself")
     if op == "set":
         require(base.shape == values.shape, "two shapes")
-        require(said["of"][0] != said["of"][1], "a buffer stored onto itself")
+        views.check_layout(graph, (), views.dense_strides(base.shape), values.shape, sizes.product(base.shape))
         return base.dtype, base.shape, lambda run: values.values[run]
     if op == "set_rows":
         axis = views.axis_of(said["axis"], len(base.shape))
         same = all(a == b or i == axis for i, (a, b) in enumerate(zip(base.shape, values.shape)))
         require(len(base.shape) == len(values.shape) and same, "rows of another shape")
         views.check_range(graph, said["start"], values.shape[axis], base.shape[axis])
+        # The library finds rows within the whole buffer, and refuses a few that lie there for all lengths.
+        strides = views.dense_strides(base.shape)
+        first = sizes.times(said["start"], strides[axis])
+        views.check_layout(graph, first, strides, values.shape, sizes.product(base.shape))
 
         def rows_set(run):
             start = sizes.at(said["start"], graph.lengths(run))

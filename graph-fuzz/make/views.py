@@ -32,6 +32,13 @@ def check_range(graph, start, length, there):
     require(sizes.least(left, graph.symbols) >= 0, "a range beyond the axis")
 
 
+def dense_strides(shape):
+    strides = [ONE] * len(shape)
+    for axis in reversed(range(1, len(shape))):
+        strides[axis - 1] = sizes.times(strides[axis], shape[axis])
+    return strides
+
+
 def check_layout(graph, offset, strides, shape, elements):
     reach, axes = offset, []
     for stride, length in zip(strides, shape):

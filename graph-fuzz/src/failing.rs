@@ -2,10 +2,11 @@
 //! with the next run.
 
 use millstream::Stream;
-use millstream::graph::{CompiledSchedule, Schedule};
+use millstream::graph::{CompiledSchedule, Outputs, Schedule};
 
 use crate::built::dependences;
 use crate::expect::Want;
+use crate::held;
 use crate::rig::{Boom, Rig, upload};
 use crate::trial::{Held, Ran, Trial, Wrong, told};
 
@@ -77,28 +78,7 @@ fn fails(
     let Ran::Done(outputs, handles) = ran else {
         return Ok(());
     };
-    for (index, root) in case.roots.iter().enumerate() {
-        let must_be_sound = depends[*root] & (1 << (place % 64)) == 0;
-        match trial.root(&stream, &outputs, run, index) {
-            Ok(None) => {}
-            Ok(Some(what)) if must_be_sound => {
-                return Err(format!(
-                    "run {run} root {index} does not depend on it: {what}"
-                ));
-            }
-            Ok(Some(what)) => {
-                return Err(format!(
-                    "run {run} root {index} came back as if it were sound: {what}"
-                ));
-            }
-            Err(error) if must_be_sound => {
-                return Err(format!(
-                    "run {run} root {index} does not depend on it: {error}"
-                ));
-            }
-            Err(_) => {}
-        }
-    }
+    roots_are_told(trial, &stream, &outputs, depends, place, run)?;
     // What is only read stays what it was.
     for (index, handle) in handles.iter().enumerate() {
         let inputs = case.inputs.iter().enumerate();
@@ -120,6 +100,80 @@ fn fails(
         if let Ran::Done(outputs, handles) = ran {
             let compared = trial.compare(&on, &outputs, &handles, run);
             compared.map_err(|what| format!("and then a sound run: {what}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// What does not depend on the failed input is right, and nothing comes back as if it were.
+fn roots_are_told(
+    trial: &Trial<'_>,
+    stream: &Stream,
+    outputs: &Outputs,
+    depends: &[u64],
+    place: usize,
+    run: usize,
+) -> Result<(), Wrong> {
+    let case = trial.case;
+    for (index, root) in case.roots.iter().enumerate() {
+        let must_be_sound = depends[*root] & (1 << (place % 64)) == 0;
+        match trial.root(stream, outputs, run, index) {
+            Ok(None) => {}
+            Ok(Some(what)) if must_be_sound => {
+                return Err(format!(
+                    "run {run} root {index} does not depend on it: {what}"
+                ));
+            }
+            Ok(Some(what)) => {
+                return Err(format!(
+                    "run {run} root {index} came back as if it were sound: {what}"
+                ));
+            }
+            Err(error) if must_be_sound => {
+                return Err(format!(
+                    "run {run} root {index} does not depend on it: {error}"
+                ));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// The same where all inputs are held that can be: what was prepared of failed data is failed, and what is prepared anew is sound.
+pub(crate) fn each_input_fails_held(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
+    let free = held::free(trial)?;
+    let some: Vec<usize> = free.iter().copied().step_by(2).collect();
+    let made = held::compiled(trial, rig, some, false)?;
+    let Some((compiled, held)) = made else {
+        return Ok(());
+    };
+    let (boom, depends) = (Boom::on(rig).map_err(told)?, dependences(trial.case));
+    let run = trial.case.runs.len() - 1;
+    for place in free {
+        if shares(trial, place) || trial.case.inputs[place].bytes == 0 {
+            continue;
+        }
+        let tell = |what| format!("x{place} failed: {what}");
+        let stream = rig.device.client().stream();
+        let handles = upload(&stream, &trial.memory).map_err(told)?;
+        let failed = trial.range(&handles, place)?;
+        boom.fail(&stream, &failed, &trial.garbage(place)?)
+            .map_err(told)?;
+        scribble(trial, &stream)?;
+        let made = held::prepared(trial, &compiled, &held, run, &handles, &stream)?;
+        let make = || compiled.run(&made);
+        if let Ran::Done(outputs, _) = trial.submit(make, run, handles, &stream, &held)? {
+            roots_are_told(trial, &stream, &outputs, &depends, place, run).map_err(tell)?;
+        }
+        for on in [stream, rig.device.client().stream()] {
+            let handles = upload(&on, &trial.memory).map_err(told)?;
+            let made = held::prepared(trial, &compiled, &held, run, &handles, &on)?;
+            let make = || compiled.run(&made);
+            if let Ran::Done(outputs, handles) = trial.submit(make, run, handles, &on, &held)? {
+                let compared = trial.compare(&on, &outputs, &handles, run);
+                compared.map_err(|what| tell(format!("and then a sound run: {what}")))?;
+            }
         }
     }
     Ok(())

@@ -11,12 +11,14 @@
 //! | `rig` | the devices, and data on them |
 //! | `trial` | one schedule of a case: bound, run, read and compared |
 //! | `modes` | the ways in which a case is run |
+//! | `held` | schedules of which a part is made once |
 //! | `failing` | runs of data that failed |
 
 mod built;
 mod case;
 mod expect;
 mod failing;
+mod held;
 mod modes;
 mod rig;
 mod trial;

@@ -4,12 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use millstream::OpenError;
-use millstream::graph::{GraphCache, GraphTuner, Hold, Parts, Schedule, ScheduleError};
+use millstream::graph::{CompiledSchedule, GraphCache, GraphTuner, Parts, Schedule};
 use millstream::tune::{Effort, Tuner};
 use serde::Serialize;
 
 use crate::case::{Case, CaseError};
-use crate::failing::each_input_fails;
+use crate::failing::{each_input_fails, each_input_fails_held};
+use crate::held::held;
 use crate::rig::{Rig, upload};
 use crate::trial::{Held, Ran, Trial, Wrong, told};
 
@@ -20,6 +21,8 @@ pub enum Mode {
     Cpu,
     /// On the simulator, which looks for rules that are broken.
     Sim,
+    /// On the CPU, with buffers bound for what comes out, and something else in them before.
+    Bound,
     /// With rows cut in parts, however short they are.
     Parts,
     /// With what does not change made once.
@@ -30,18 +33,22 @@ pub enum Mode {
     Failing,
     /// The same on the simulator.
     FailingSim,
+    /// On the CPU, where inputs are held.
+    FailingHeld,
 }
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Mode; 7] = [
+    pub const ALL: [Mode; 9] = [
         Mode::Cpu,
         Mode::Sim,
+        Mode::Bound,
         Mode::Parts,
         Mode::Held,
         Mode::Tuned,
         Mode::Failing,
         Mode::FailingSim,
+        Mode::FailingHeld,
     ];
 
     /// Its word.
@@ -49,11 +56,13 @@ impl Mode {
         match self {
             Mode::Cpu => "cpu",
             Mode::Sim => "sim",
+            Mode::Bound => "bound",
             Mode::Parts => "parts",
             Mode::Held => "held",
             Mode::Tuned => "tuned",
             Mode::Failing => "failing",
             Mode::FailingSim => "failing-sim",
+            Mode::FailingHeld => "failing-held",
         }
     }
 
@@ -134,9 +143,11 @@ impl Bench {
             Err(error) => return Ok(Err(format!("the device was not opened: {error}"))),
         };
         let ran = match mode {
-            Mode::Cpu | Mode::Sim => plain(&trial, rig, None),
-            Mode::Parts => plain(&trial, rig, Some(small_parts())),
+            Mode::Cpu | Mode::Sim => plain(&trial, rig, None, false),
+            Mode::Bound => plain(&trial, rig, None, true),
+            Mode::Parts => plain(&trial, rig, Some(small_parts()), false),
             Mode::Held => held(&trial, rig),
+            Mode::FailingHeld => each_input_fails_held(&trial, rig),
             Mode::Tuned => tuned(&trial, rig),
             Mode::Failing | Mode::FailingSim => each_input_fails(&trial, rig),
         };
@@ -177,9 +188,9 @@ fn small_parts() -> Parts {
 }
 
 /// How often each run is made: from the second on a driver replays a graph of its own.
-const ROUNDS: usize = 2;
+pub(crate) const ROUNDS: usize = 2;
 
-fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>) -> Result<(), Wrong> {
+fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, binds: bool) -> Result<(), Wrong> {
     let roots: Vec<_> = trial.built.roots.iter().collect();
     let schedule = match parts {
         None => Schedule::create(&roots),
@@ -195,16 +206,17 @@ fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>) -> Result<(), Wrong
     let client = rig.device.client();
     let compiled = schedule.compile(&client);
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    run_all(trial, rig, &compiled)
+    run_all(trial, rig, &compiled, binds)
 }
 
 fn run_all(
     trial: &Trial<'_>,
     rig: &Rig,
-    compiled: &millstream::graph::CompiledSchedule,
+    compiled: &CompiledSchedule,
+    binds: bool,
 ) -> Result<(), Wrong> {
     let stream = rig.device.client().stream();
-    trial.forget();
+    trial.forget(binds);
     for _ in 0..ROUNDS {
         for run in 0..trial.case.runs.len() {
             let handles = upload(&stream, &trial.memory).map_err(told)?;
@@ -229,109 +241,5 @@ fn tuned(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
     let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
     let compiled = schedule.compile_with_cache(&client, &cache);
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    run_all(trial, rig, &compiled)
-}
-
-/// All inputs that can be held, and every other one, with and without the lengths and scalars.
-fn held(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
-    let roots: Vec<_> = trial.built.roots.iter().collect();
-    let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
-    let stored = |place: usize| {
-        let runs = trial.wants.iter();
-        let mut stored = runs.flat_map(|wants| wants.stored.iter());
-        stored.any(|(input, _)| *input == place)
-    };
-    let inputs = trial.built.inputs.iter().enumerate();
-    let free = inputs.filter(|(place, input)| schedule.takes(input) && !stored(*place));
-    let free: Vec<usize> = free.map(|(place, _)| place).collect();
-    let some: Vec<usize> = free.iter().copied().step_by(2).collect();
-    holding(trial, rig, free, true)?;
-    holding(trial, rig, some, false)
-}
-
-/// A schedule that holds these inputs. Lengths and scalars that it does not know are not held, which is found by asking.
-fn made_holding(
-    trial: &Trial<'_>,
-    held: &mut Held,
-) -> Result<Option<millstream::graph::HeldSchedule>, Wrong> {
-    let built = &trial.built;
-    let roots: Vec<_> = built.roots.iter().collect();
-    loop {
-        let mut hold = Hold::new().inputs(held.inputs.iter().map(|place| &built.inputs[*place]));
-        let lengths = held.lengths.iter().map(|place| &built.symbols[*place]);
-        hold = lengths.fold(hold, Hold::length);
-        let scalars = held.scalars.iter().map(|place| &built.scalars[*place]);
-        hold = scalars.fold(hold, Hold::scalar);
-        let (known, named) = (held.lengths.len() + held.scalars.len(), |name: &str| {
-            let name = name.to_owned();
-            move |place: &usize, kind: &str| format!("{kind}{place}") != name
-        });
-        match Schedule::create_holding(&roots, &hold) {
-            Ok(schedule) => return Ok(Some(schedule)),
-            Err(ScheduleError::HeldIsStored { .. }) => return Ok(None),
-            Err(ScheduleError::UnknownArgument { name, .. }) => {
-                let other = named(&name);
-                held.lengths.retain(|place| other(place, "n"));
-                held.scalars.retain(|place| other(place, "s"));
-                if held.lengths.len() + held.scalars.len() == known {
-                    return Err(format!(
-                        "create: it does not know {name}, which is an input"
-                    ));
-                }
-            }
-            Err(error) => return Err(format!("create: {error}")),
-        }
-    }
-}
-
-fn holding(
-    trial: &Trial<'_>,
-    rig: &Rig,
-    inputs: Vec<usize>,
-    with_numbers: bool,
-) -> Result<(), Wrong> {
-    let built = &trial.built;
-    let places = |count: usize| (0..if with_numbers { count } else { 0 }).collect();
-    let mut held = Held {
-        inputs,
-        lengths: places(built.symbols.len()),
-        scalars: places(built.scalars.len()),
-    };
-    let Some(schedule) = made_holding(trial, &mut held)? else {
-        return Ok(());
-    };
-    let client = rig.device.client();
-    let stream = client.stream();
-    let compiled = schedule.compile(&client);
-    let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    trial.forget();
-    for run in 0..trial.case.runs.len() {
-        let said = &trial.case.runs[run];
-        let handles = upload(&stream, &trial.memory).map_err(told)?;
-        let mut preparation = compiled.prepare();
-        for place in &held.inputs {
-            let range = trial.range(&handles, *place)?;
-            preparation = preparation.input(&built.inputs[*place], &range);
-        }
-        for place in &held.lengths {
-            preparation = preparation.length(&built.symbols[*place], said.lengths[*place]);
-        }
-        for place in &held.scalars {
-            if let Some(value) = &said.scalars[*place] {
-                let value = crate::built::literal(value).map_err(told)?;
-                preparation = preparation.scalar(&built.scalars[*place], value);
-            }
-        }
-        let prepared = preparation.submit(&stream);
-        let prepared = prepared.map_err(|error| format!("prepare: {error}"))?;
-        for _ in 0..ROUNDS {
-            let fresh = upload(&stream, &trial.memory).map_err(told)?;
-            let make = || compiled.run(&prepared);
-            let ran = trial.submit(make, run, fresh, &stream, &held)?;
-            if let Ran::Done(outputs, fresh) = ran {
-                trial.compare(&stream, &outputs, &fresh, run)?;
-            }
-        }
-    }
-    Ok(())
+    run_all(trial, rig, &compiled, false)
 }

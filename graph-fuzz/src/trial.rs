@@ -1,6 +1,6 @@
 //! One schedule of a case: bound, run, read and compared.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 
 use millstream::graph::{Outputs, Run, ScheduleError};
@@ -19,6 +19,8 @@ pub(crate) struct Trial<'a> {
     pub(crate) wants: Vec<Wants>,
     /// Symbols and scalars that a schedule does not know: nothing that it computes depends on them.
     unknown: RefCell<HashSet<String>>,
+    /// Are buffers bound for what comes out?
+    binds: Cell<bool>,
 }
 
 /// What must come out of a run.
@@ -55,12 +57,14 @@ impl<'a> Trial<'a> {
                 .map(want)
                 .collect::<Result<_, CaseError>>()?,
             unknown: RefCell::default(),
+            binds: Cell::default(),
         })
     }
 
-    /// Another schedule follows, with other unknowns.
-    pub(crate) fn forget(&self) {
+    /// Another schedule follows, with other unknowns, and with or without buffers for what comes out.
+    pub(crate) fn forget(&self, binds: bool) {
         self.unknown.borrow_mut().clear();
+        self.binds.set(binds);
     }
 
     /// Submits what `make` makes, with the lengths, scalars and inputs of a run bound, but for those that are held.
@@ -74,7 +78,8 @@ impl<'a> Trial<'a> {
     ) -> Result<Ran, Wrong> {
         let said = &self.case.runs[index];
         // What a schedule does not know is found by asking.
-        for _ in 0..=self.built.symbols.len() + self.built.scalars.len() {
+        let unknown = self.built.symbols.len() + self.built.scalars.len() + self.built.roots.len();
+        for _ in 0..=unknown {
             let mut run = make();
             for (at, (symbol, length)) in self.built.symbols.iter().zip(&said.lengths).enumerate() {
                 if !self.unknown.borrow().contains(symbol.name()) && !held.lengths.contains(&at) {
@@ -92,6 +97,14 @@ impl<'a> Trial<'a> {
             for (place, input) in self.built.inputs.iter().enumerate() {
                 if run.takes(input) && !held.inputs.contains(&place) {
                     run = run.input(input, &self.range(&handles, place)?);
+                }
+            }
+            for (place, root) in self.built.roots.iter().enumerate() {
+                if self.binds.get() && !self.unknown.borrow().contains(&format!("root {place}")) {
+                    let elements = root.shape().elements().and_then(|elements| elements.max());
+                    let bytes = elements.unwrap_or(0) as usize * root.dtype().size();
+                    let buffer = stream.create(&vec![0x41_u8; bytes]).map_err(told)?;
+                    run = run.output(place, &buffer);
                 }
             }
             match run.submit(stream) {

@@ -21,13 +21,15 @@ const OPEN: &[&str] = &[
     "a_softmax_of_nothing_is_transposed",
     "a_sum_over_an_axis_of_one_is_not_its_input",
     "a_version_is_scattered_into_with_the_old_one",
-    "nothing_is_reduced_where_a_run_says_so",
     "nothing_is_summed_across",
     "nothing_is_summed_over_two_axes",
     "rows_of_a_cat_are_a_softmax",
     "two_buffers_are_swapped",
     "two_versions_are_asked_for_the_other_way_round",
 ];
+
+/// The same, where it is by chance that they are: tuning decides.
+const OPEN_BY_CHANCE: &[&str] = &["nothing_is_reduced_where_a_run_says_so"];
 
 fn cases(text: &str) -> impl Iterator<Item = Case> + '_ {
     text.lines().map(|line| Case::parse(line).unwrap())
@@ -50,21 +52,28 @@ fn wrong(cases: impl Iterator<Item = Case>, modes: &[Mode]) -> Vec<String> {
 }
 
 #[rstest]
-#[case::cpu(Mode::Cpu)]
-#[case::sim(Mode::Sim)]
-#[case::parts(Mode::Parts)]
-#[case::held(Mode::Held)]
-#[case::tuned(Mode::Tuned)]
-#[case::failing(Mode::Failing)]
-#[case::failing_sim(Mode::FailingSim)]
-fn random_graphs_of_the_corpus_compute_what_numpy_does_i1_i4_i7(#[case] mode: Mode) {
-    let wrong = wrong(cases(include_str!("../corpus.jsonl")), &[mode]);
+#[case::cpu(Mode::Cpu, 1)]
+#[case::sim(Mode::Sim, 1)]
+#[case::bound(Mode::Bound, 3)]
+#[case::parts(Mode::Parts, 1)]
+#[case::held(Mode::Held, 1)]
+#[case::tuned(Mode::Tuned, 3)]
+#[case::failing(Mode::Failing, 2)]
+#[case::failing_sim(Mode::FailingSim, 2)]
+#[case::failing_held(Mode::FailingHeld, 4)]
+fn random_graphs_of_the_corpus_compute_what_numpy_does_i1_i4_i7(
+    #[case] mode: Mode,
+    #[case] each: usize,
+) {
+    let cases = cases(include_str!("../corpus.jsonl")).step_by(each);
+    let wrong = wrong(cases, &[mode]);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
 fn named_graphs_compute_what_numpy_does_in_every_mode_i1_i4_i7() {
-    let closed = named().filter(|case| !OPEN.contains(&&*case.name));
+    let is_open = |name: &str| OPEN.contains(&name) || OPEN_BY_CHANCE.contains(&name);
+    let closed = named().filter(|case| !is_open(&case.name));
     let wrong = wrong(closed, &Mode::ALL);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
