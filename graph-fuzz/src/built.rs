@@ -58,7 +58,8 @@ impl Built {
     }
 }
 
-/// For each node of a case, the inputs that it depends on, as bits. What overwrites all of a buffer depends on the values alone.
+/// For each node of a case, the inputs that it depends on, as bits. What overwrites all of a buffer depends on the values alone; of a
+/// buffer with room for a greatest length, a run overwrites a part.
 pub(crate) fn dependences(case: &Case) -> Vec<u64> {
     let mut all: Vec<u64> = Vec::new();
     for node in &case.nodes {
@@ -66,7 +67,9 @@ pub(crate) fn dependences(case: &Case) -> Vec<u64> {
             ("input", Some(index)) => 1 << (index % 64),
             _ => 0,
         };
-        let needed = if node.op == "set" {
+        let base = node.of.first().copied();
+        let is_whole = base.is_none_or(|base| !is_symbolic(case, base));
+        let needed = if node.op == "set" && is_whole {
             &node.of[1..]
         } else {
             &node.of[..]
@@ -76,6 +79,21 @@ pub(crate) fn dependences(case: &Case) -> Vec<u64> {
         all.push(depends);
     }
     all
+}
+
+/// Whether the input that a version is one of has a length that runs say.
+fn is_symbolic(case: &Case, mut node: usize) -> bool {
+    loop {
+        let known = &case.nodes[node];
+        match (known.index, known.of.first()) {
+            (Some(index), _) if known.op == "input" => {
+                let lengths = &case.inputs[index].shape;
+                return lengths.iter().any(|dim| matches!(dim, Dim::Terms(_)));
+            }
+            (_, Some(base)) => node = *base,
+            _ => return false,
+        }
+    }
 }
 
 pub(crate) fn literal(number: &Number) -> Result<Literal, CaseError> {

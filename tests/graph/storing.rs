@@ -189,3 +189,30 @@ fn rows_of_a_buffer_of_symbolic_columns_may_begin_at_a_length(on: On) {
         assert_eq!(read(&stream, &handle), want, "t = {length}");
     }
 }
+
+/// The first that was written is in place, in whatever order the roots name them.
+#[apply(every_device)]
+fn first_of_two_stores_that_was_written_is_in_place(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [2]);
+    let (first, second) = (x.set(&(&x + 1.0)), x.set(&(&x + 2.0)));
+    for roots in [[&first, &second], [&second, &first]] {
+        let compiled = Schedule::create(&roots).unwrap().compile(&client).unwrap();
+        let handle = stream.create(&[1.0_f32, 1.0]).unwrap();
+        let outputs = compiled.run().input(&x, &handle).submit(&stream).unwrap();
+        assert_eq!(read(&stream, &handle), [2.0; 2]);
+        for (output, root) in outputs.iter().zip(roots) {
+            let got = output.read::<f32>(&stream).unwrap().wait().unwrap();
+            assert_eq!(
+                got,
+                if std::ptr::eq(root, &first) {
+                    [2.0; 2]
+                } else {
+                    [3.0; 2]
+                }
+            );
+        }
+    }
+}

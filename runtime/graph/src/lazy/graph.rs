@@ -42,11 +42,20 @@ pub(crate) struct Arena {
     /// The first free slot, and so on through the free slots.
     free: Option<NodeId>,
     live: usize,
+    /// Nodes that were ever added.
+    added: u64,
 }
 
 enum Slot {
-    Free { next: Option<NodeId> },
-    Used { node: Node, holds: u32 },
+    Free {
+        next: Option<NodeId>,
+    },
+    Used {
+        node: Node,
+        holds: u32,
+        /// How many nodes were added before it: names are used again, this is not.
+        written: u64,
+    },
 }
 
 impl Arena {
@@ -58,6 +67,14 @@ impl Arena {
         match &self.slots[id as usize] {
             Slot::Used { node, .. } => node,
             Slot::Free { .. } => unreachable!("a node that is named is held"),
+        }
+    }
+
+    /// When a node was written, among all of the graph.
+    pub(crate) fn written(&self, id: NodeId) -> u64 {
+        match &self.slots[id as usize] {
+            Slot::Used { written, .. } => *written,
+            Slot::Free { .. } => 0,
         }
     }
 
@@ -76,7 +93,13 @@ impl Arena {
         for operand in &node.operands {
             self.hold(*operand);
         }
-        let slot = Slot::Used { node, holds: 1 };
+        let (holds, written) = (1, self.added);
+        self.added += 1;
+        let slot = Slot::Used {
+            node,
+            holds,
+            written,
+        };
         if self.free.is_some() {
             let old = std::mem::replace(&mut self.slots[id as usize], slot);
             self.free = match old {

@@ -204,6 +204,7 @@ pub(super) fn through_a_buffer(
         shape,
         dtype: walk.node(into).dtype,
         id: walk.node(into).id,
+        written: 0,
     };
     let is_held = walk.is_held(into);
     let buffer = walk.add(seen, is_held);

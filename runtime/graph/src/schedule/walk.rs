@@ -27,6 +27,8 @@ pub(crate) struct Seen {
     pub(crate) dtype: DType,
     /// Which node of the graph it is.
     pub(crate) id: NodeId,
+    /// When it was written, among the nodes of the graph. Nodes that schedules make have that of the first.
+    pub(crate) written: u64,
 }
 
 impl Seen {
@@ -127,6 +129,7 @@ impl Walk {
                     shape: node.shape.clone(),
                     dtype: node.dtype,
                     id,
+                    written: arena.written(id),
                 });
             }
         }
