@@ -155,6 +155,21 @@ def a_buffer_is_overwritten():
 
 
 @named
+def what_fails_does_not_reach_what_lies_there_next():
+    g = Graph()
+    x, y = an(g, "u8", 2, 2), an(g, "u32", 4, 3, 2, 3)
+    apart = g.add("sub", x, g.add("stack", x, x, x, axis=0))
+    return g, [apart, g.add("product", g.add("cat", y, y, axis=3), axes=[3])]
+
+
+@named
+def a_store_that_nothing_is_read_of_is_made():
+    g = Graph()
+    x, z = an(g, "i64", 1, 1), an(g, "i64", 1, 1)
+    return g, [g.add("argmin", g.add("set", x, z), axes=[0])]
+
+
+@named
 def two_versions_are_of_one_buffer():
     g = Graph()
     x, a, b = an(g, "f32", 4), an(g, "f32", 4), an(g, "f32", 4)

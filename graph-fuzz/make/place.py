@@ -307,7 +307,7 @@ def stores(graph, op, of, said):
 
 def overwritten(base, values, seen, where):
     def of(old, new):
-        copy = np.array(old, copy=True)
+        copy = np.array(old, copy=True, order="C")
         seen(copy)[where] = new
         return copy
 

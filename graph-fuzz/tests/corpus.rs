@@ -19,6 +19,7 @@ const OPEN: &[&str] = &[
     "a_range_is_stored_to_and_another_over_it_is_read",
     "a_reshape_to_the_same_shape_is_not_its_input",
     "a_softmax_of_nothing_is_transposed",
+    "a_store_that_nothing_is_read_of_is_made",
     "a_sum_over_an_axis_of_one_is_not_its_input",
     "a_version_is_scattered_into_with_the_old_one",
     "nothing_is_summed_across",
@@ -26,6 +27,7 @@ const OPEN: &[&str] = &[
     "rows_of_a_cat_are_a_softmax",
     "two_buffers_are_swapped",
     "two_versions_are_asked_for_the_other_way_round",
+    "what_fails_does_not_reach_what_lies_there_next",
 ];
 
 /// The same, where it is by chance that they are: tuning decides.
