@@ -81,16 +81,16 @@ pub(crate) fn dependences(case: &Case) -> Vec<u64> {
     all
 }
 
-/// Whether the input that a version is one of has a length that runs say.
+/// Whether a node is a version of an input that has a length that runs say.
 fn is_symbolic(case: &Case, mut node: usize) -> bool {
     loop {
         let known = &case.nodes[node];
-        match (known.index, known.of.first()) {
-            (Some(index), _) if known.op == "input" => {
+        match (known.op.as_str(), known.index, known.of.first()) {
+            ("input", Some(index), _) => {
                 let lengths = &case.inputs[index].shape;
                 return lengths.iter().any(|dim| matches!(dim, Dim::Terms(_)));
             }
-            (_, Some(base)) => node = *base,
+            ("set" | "set_rows" | "set_layout", _, Some(base)) => node = *base,
             _ => return false,
         }
     }

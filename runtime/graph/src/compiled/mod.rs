@@ -358,8 +358,9 @@ impl Recorder<'_> {
         Ok(recording)
     }
 
-    /// The binding of an item that is the first use of its buffer in a run. What the memory holds then is of an earlier
-    /// run, or of another temporary: it is undefined, and its failures are not this run's (I7).
+    /// The binding of an item that needs nothing of what its buffer holds: the first use of the buffer in a run, which holds what is
+    /// of an earlier run or of another temporary then, or one that overwrites it. Its failures are not those of the item (I7).
+    /// Inputs are the caller's: of those, what a run leaves alone keeps its failures.
     fn fresh(&self, index: usize, touched: &mut HashSet<Local>) -> Option<usize> {
         let item = &self.steps.items[index];
         let output = self.steps.storage(item.writes);
@@ -367,7 +368,8 @@ impl Recorder<'_> {
         touched.extend(item.bindings.iter().map(|node| self.steps.storage(*node)));
         let is_input = matches!(self.memory.place(output).0, Place::Input(_));
         let is_in_place = self.memory.in_place(index).is_some();
-        (is_first && !is_input && !is_in_place).then_some(item.output)
+        let is_fresh = is_first || item.overwrites;
+        (is_fresh && !is_input && !is_in_place).then_some(item.output)
     }
 
     /// What an item is bound to.

@@ -243,7 +243,11 @@ impl LazyBuffer {
         }
         // Nothing but axes of length 1: of one value, that value, at index 0.
         match op {
-            ReduceOp::ArgMax | ReduceOp::ArgMin => graph.zeros(DType::I64, held.shape()),
+            ReduceOp::ArgMax | ReduceOp::ArgMin => {
+                // Of the value all the same: what it needs is done, as a store, whatever the lengths are.
+                let zeros = graph.zeros(DType::I64, held.shape());
+                self.equals(self).select(&zeros, &zeros)
+            }
             _ => self.same_values(name, at),
         }
     }

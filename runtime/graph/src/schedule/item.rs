@@ -71,6 +71,8 @@ pub struct Item {
     pub(crate) reads: Vec<Local>,
     /// The version of a buffer that is made, or added to.
     pub(crate) writes: Local,
+    /// Whether all that its buffer holds in a run is written, and none of it read: nothing that was there before is needed.
+    pub(crate) overwrites: bool,
     /// Which of the bindings is written.
     pub(crate) output: usize,
     /// What it does, as an expression.

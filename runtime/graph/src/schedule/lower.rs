@@ -153,7 +153,8 @@ impl<'a> NestBuilder<'a> {
             .terms
             .iter()
             .any(|(axis, _)| self.axes.inner().contains(axis));
-        let level = if moves || scatter.is_some() {
+        // A store of no elements may not move although its value does.
+        let level = if moves || scatter.is_some() || self.is_inner(value) {
             Level::Inner
         } else {
             Level::Outer
@@ -165,6 +166,31 @@ impl<'a> NestBuilder<'a> {
             scatter,
         });
         Some(())
+    }
+
+    /// Whether a value differs within a row.
+    fn is_inner(&self, value: ValueId) -> bool {
+        let inner = self.axes.inner();
+        let order = || self.axes.outer().into_iter().chain(inner.iter().copied());
+        let moves = |access: AccessId| {
+            let place = &self.walked[usize::from(access)].place;
+            place.terms.iter().any(|(axis, _)| inner.contains(axis))
+        };
+        let mut known: Vec<bool> = Vec::with_capacity(usize::from(value) + 1);
+        for value in &self.values[..=usize::from(value)] {
+            let of_operands = || value.op.operands().iter().any(|id| known[usize::from(*id)]);
+            let is_inner = match &value.op {
+                Ir::Reduce(..) => false,
+                Ir::Index(place) => order()
+                    .nth(usize::from(*place))
+                    .is_some_and(|axis| inner.contains(&axis)),
+                Ir::Load(access) => moves(*access),
+                Ir::Gather { access, .. } => moves(*access) || of_operands(),
+                _ => of_operands(),
+            };
+            known.push(is_inner);
+        }
+        known.last().copied().unwrap_or(false)
     }
 
     /// Does it load from a buffer that it stores to, elsewhere than where it stores?
