@@ -39,8 +39,8 @@ fn elementary_functions_are_those_of_the_standard_library(on: On) {
     let stream = rig.client().stream();
     let graph = Graph::new();
     let x = graph.buffer(&stream.create(&ODD).unwrap(), [ODD.len()]);
-    type Of = fn(&LazyBuffer) -> LazyBuffer;
-    let all: [(&str, Of, fn(f64) -> f64); 4] = [
+    type Case = (&'static str, fn(&LazyBuffer) -> LazyBuffer, fn(f64) -> f64);
+    let all: [Case; 4] = [
         ("round", LazyBuffer::round, f64::round_ties_even),
         ("log1p", LazyBuffer::log1p, f64::ln_1p),
         ("expm1", LazyBuffer::expm1, f64::exp_m1),
@@ -208,7 +208,7 @@ fn symbolic_lengths_are_rolled_flipped_and_inferred(on: On) {
     ];
     let roots: Vec<&LazyBuffer> = roots.iter().collect();
     let schedule = Schedule::create(&roots).unwrap();
-    assert_eq!(schedule.lengths(), [n.clone()]);
+    assert_eq!(schedule.lengths(), std::slice::from_ref(&n));
     let compiled = schedule.compile(&client).unwrap();
     for length in 0..5_i64 {
         let outputs = compiled

@@ -39,7 +39,8 @@ fn stored_into(
 #[apply(every_device)]
 fn set_on_an_operation_leaves_its_input_alone_whatever_the_lengths(on: On) {
     let rig = on.open();
-    let operations: [(&str, fn(&LazyBuffer) -> LazyBuffer); 10] = [
+    type Operation = (&'static str, fn(&LazyBuffer) -> LazyBuffer);
+    let operations: [Operation; 10] = [
         ("sum", |x| x.sum(0)),
         ("sum of no axes", |x| x.sum([])),
         ("max", |x| x.max(0)),

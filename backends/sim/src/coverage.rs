@@ -104,9 +104,10 @@ impl Coverage {
             return Vec::new();
         }
         let outputs = self.outputs.iter().zip(suspects);
-        // SAFETY: the caller's promise; the launch has ended.
         let unwritten = outputs.filter_map(|(output, suspects)| {
-            output.unwritten(unsafe { output.bytes() }, &suspects)
+            // SAFETY: the caller's promise; the launch has ended.
+            let bytes = unsafe { output.bytes() };
+            output.unwritten(bytes, &suspects)
         });
         unwritten.collect()
     }

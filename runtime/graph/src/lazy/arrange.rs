@@ -165,7 +165,7 @@ impl LazyBuffer {
         let (Some(graph), Some(length)) = (self.graph(), shape.last()) else {
             return self.clone();
         };
-        let square = Shape::from([&shape[..], &[length.clone()]].concat());
+        let square = Shape::from([&shape[..], std::slice::from_ref(length)].concat());
         let row = graph.index(&square, rank as isize - 1);
         let column = graph.index(&square, rank as isize);
         let columns = self.unsqueeze(rank as isize - 1);
