@@ -28,7 +28,10 @@ fn every_thread_is_the_callers(kind: impl Open) {
     let mut strangers = names();
     strangers.retain(|name| name.trim() != "engine");
     assert_eq!(strangers, before, "a thread that the caller did not start");
-    assert_eq!(engine.threads.lock().unwrap().len(), engine.asked());
+    // A thread is counted when it is asked for, and kept when it has started: another thread of the device may be between the two.
+    while engine.threads.lock().unwrap().len() != engine.asked() {
+        std::thread::yield_now();
+    }
     assert!(engine.count(ThreadRole::UserCode) >= 3);
     for role in [ThreadRole::Device, ThreadRole::Collector] {
         assert_eq!(engine.count(role), 1, "{role:?}");
