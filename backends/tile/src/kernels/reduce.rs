@@ -228,8 +228,15 @@ impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
             return;
         }
         let same = |value: &T| *value == found || (value.is_nan() && found.is_nan());
-        let place = a.iter().position(same).unwrap_or(0);
-        (*index, *best) = (first + place as i64, found);
+        // Block by block, which vectorizes, and then within the one that has it.
+        let has = |block: &&[T]| block.iter().fold(false, |has, value| has | same(value));
+        let blocks = a.chunks(SIDE_BY_SIDE);
+        let before = blocks.clone().take_while(|block| !has(block)).count() * SIDE_BY_SIDE;
+        let place = a[before.min(n)..].iter().position(same);
+        (*index, *best) = (
+            first + place.map_or(0, |place| before + place) as i64,
+            found,
+        );
     }
 }
 
