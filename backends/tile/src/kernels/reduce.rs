@@ -227,17 +227,25 @@ impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
         if *index != NONE && !R::better(found, *best) {
             return;
         }
-        let same = |value: &T| *value == found || (value.is_nan() && found.is_nan());
-        // Block by block, which vectorizes, and then within the one that has it.
-        let has = |block: &&[T]| block.iter().fold(false, |has, value| has | same(value));
-        let blocks = a.chunks(SIDE_BY_SIDE);
-        let before = blocks.clone().take_while(|block| !has(block)).count() * SIDE_BY_SIDE;
-        let place = a[before.min(n)..].iter().position(same);
-        (*index, *best) = (
-            first + place.map_or(0, |place| before + place) as i64,
-            found,
-        );
+        let place = match found.is_nan() {
+            true => first_of(a, |value| value.is_nan()),
+            false => first_of(a, |value| value == found),
+        };
+        (*index, *best) = (first + place as i64, found);
     }
+}
+
+/// The first element of which something holds, or 0: block by block, which vectorizes, and then within the one that has it.
+#[inline(always)]
+fn first_of<T: Copy>(a: &[T], holds: impl Fn(T) -> bool) -> usize {
+    let blocks = a.as_chunks::<SIDE_BY_SIDE>().0;
+    let has = |block: &&[T; SIDE_BY_SIDE]| {
+        let count = block.iter().map(|value| u32::from(holds(*value)));
+        count.sum::<u32>() > 0
+    };
+    let before = blocks.iter().take_while(|block| !has(block)).count() * SIDE_BY_SIDE;
+    let place = a[before..].iter().position(|value| holds(*value));
+    place.map_or(0, |place| before + place)
 }
 
 /// A tile into as many indices `d` and their elements `b`, which is written as well; `c` is the index of all its elements.

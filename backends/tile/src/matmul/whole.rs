@@ -104,6 +104,8 @@ unsafe fn block<T: Number, const R: usize>(
         for depth in 0..product.k {
             let right = &*panel.add(depth * COLUMNS).cast::<[T; COLUMNS]>();
             let left = left.offset(depth as isize * lhs.column);
+            // Else this loop, whose sums may be taken in any order, is the one that becomes vectors, and its sums leave the registers.
+            std::hint::black_box(());
             for (row, sums) in sums.iter_mut().enumerate() {
                 let factor = *left.offset(row as isize * lhs.row);
                 for (sum, value) in sums.iter_mut().zip(right) {
