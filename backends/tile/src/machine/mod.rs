@@ -1,6 +1,7 @@
 //! Runs pieces of a launch: places what moves, and goes through the instructions.
 
 mod placing;
+mod runs;
 
 use std::ops::Range;
 
@@ -39,6 +40,7 @@ unsafe impl Sync for Job<'_> {}
 pub(crate) struct Machine<'a> {
     job: Job<'a>,
     slots: &'a mut [*mut u8],
+    scalars: *const u64,
     kept: *mut u8,
     /// The lane that the slots of what is kept point to.
     kept_lane: usize,
@@ -71,6 +73,7 @@ impl<'a> Machine<'a> {
         let mut machine = Self {
             job,
             slots,
+            scalars: memory.cast(),
             kept,
             kept_lane: 0,
         };

@@ -28,7 +28,12 @@ impl<'a> Machine<'a> {
 
     /// Which axes lanes are of, where they begin, and how many there are; and where the path is on the other axes.
     #[inline(always)]
-    fn lanes(&self, path: &'a Path, outer: (usize, usize), inner: (usize, usize)) -> Lanes<'a> {
+    pub(super) fn lanes(
+        &self,
+        path: &'a Path,
+        outer: (usize, usize),
+        inner: (usize, usize),
+    ) -> Lanes<'a> {
         let launch = self.job.launch;
         let (axes, strides, (start, n), still) = match self.job.plan.template {
             Template::Row => (
@@ -66,7 +71,8 @@ impl<'a> Machine<'a> {
     ) {
         let path = &self.job.launch.paths[usize::from(walk)];
         let walk = &self.job.plan.walks[usize::from(walk)];
-        let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+        let (outer, inner) = ((outer, outer_n), (inner, inner_n));
+        let lanes = self.lanes(path, outer, inner);
         let bytes = walk.size as isize;
         if path.is_direct && matches!(walk.walked, Walked::Elements(_)) {
             let offset = (lanes.still + lanes.first()) * bytes;
@@ -95,6 +101,9 @@ impl<'a> Machine<'a> {
                     let base = path.base.offset(lanes.still * bytes);
                     by_size!(walk.size, T => lanes.bring(base.cast::<T>(), home.cast::<T>()));
                     home
+                }
+                Walked::Gathered(gathered) => {
+                    self.bring_runs(gathered, walk.size, home, &lanes, outer, inner)
                 }
                 _ => {
                     lanes.count(home.cast(), path.origin);

@@ -4,6 +4,7 @@ mod elementwise;
 mod nests;
 mod reductions;
 mod remembered;
+mod runs;
 
 use millstream_core::kernel::NativeView;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value};
