@@ -294,7 +294,8 @@ impl NestCode {
             let is_short = row.kept as usize * len <= KEPT_BYTES_MAX;
             usize::from(!is_short)
         } else {
-            let is_short = column.kept as usize * len * 64 <= KEPT_BYTES_MAX;
+            // In narrower tiles, what is not computed again costs more than that.
+            let is_short = column.kept as usize * len * KEPT_COLUMNS_MIN <= KEPT_BYTES_MAX;
             2 + usize::from(!is_short)
         }
     }
@@ -353,8 +354,10 @@ impl NestCode {
 const CALL_COST: usize = 80;
 const STRIDED_COST: usize = 16;
 
-/// Lanes of a tile of columns, at most.
-const COLUMN_LANES: usize = 512;
+/// Lanes of a tile of columns, at most: stretches of a page, since the processor fetches ahead within one alone. And at least, where what is
+/// needed again is kept.
+const COLUMN_LANES: usize = 1024;
+const KEPT_COLUMNS_MIN: usize = 256;
 
 /// How the lanes of a launch are cut into tiles, and lanes of what is kept. Rows are cut as they would be over tiles.
 fn cut(plan: &Plan, over_tiles: &Plan, launch: &Launch) -> (Tiles, usize) {

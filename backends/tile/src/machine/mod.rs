@@ -264,6 +264,7 @@ impl<'a> Machine<'a> {
                     self.at_step(step, step * tiles.lanes);
                     for &walk in &pass.walks {
                         self.place_walk(walk, start, n, step, 1);
+                        self.fetch_ahead(walk, n, step);
                     }
                     if index == last {
                         self.place_targets(Scope::Inner, start, n, step, 1);
