@@ -1,11 +1,11 @@
 //! The lanes of one walk: elements brought into registers and put back, wherever they lie.
 
-use crate::space::{Axes, Strides};
+use crate::space::Axes;
 
 /// Lanes of one walk.
 pub(crate) struct Lanes<'a> {
     pub(crate) axes: &'a Axes,
-    pub(crate) strides: &'a Strides,
+    pub(crate) strides: &'a [isize],
     pub(crate) start: usize,
     pub(crate) n: usize,
     /// Offset of the axes that do not move.
@@ -29,6 +29,10 @@ impl Lanes<'_> {
     /// Elements into a register.
     pub(crate) unsafe fn bring<T: Copy>(&self, base: *const T, home: *mut T) {
         let step = self.step();
+        if self.axes.rank == 2 && self.strides[0] == 1 && self.n == self.axes.total && step > 1 {
+            // SAFETY: the caller's promises.
+            return unsafe { self.turn(base, home) };
+        }
         self.axes
             .runs(self.strides, self.start, self.n, |lane, len, offset| {
                 // SAFETY: the caller's promises.
@@ -45,6 +49,42 @@ impl Lanes<'_> {
                     }
                 }
             });
+    }
+
+    /// A block whose columns lie each in one piece: some rows of some columns at a time, so that each line of the cache is read once.
+    unsafe fn turn<T: Copy>(&self, base: *const T, home: *mut T) {
+        const SIDE: usize = 8;
+        let (rows, columns, step) = (self.axes.lens[0], self.axes.lens[1], self.step());
+        let one = |row: usize, column: usize| {
+            // SAFETY: the caller's promises.
+            unsafe {
+                let value = *base.offset(row as isize + column as isize * step);
+                home.add(row * columns + column).write(value);
+            }
+        };
+        let (row_end, column_end) = (rows - rows % SIDE, columns - columns % SIDE);
+        for column in (0..column_end).step_by(SIDE) {
+            for row in (0..row_end).step_by(SIDE) {
+                // SAFETY: the caller's promises.
+                unsafe {
+                    let from = base.offset(row as isize + column as isize * step);
+                    let read =
+                        |index: usize| *from.offset(index as isize * step).cast::<[T; SIDE]>();
+                    let block: [[T; SIDE]; SIDE] = std::array::from_fn(read);
+                    for index in 0..SIDE {
+                        let to = home.add((row + index) * columns + column);
+                        to.cast::<[T; SIDE]>()
+                            .write(block.map(|column| column[index]));
+                    }
+                }
+            }
+            for row in row_end..rows {
+                (column..column + SIDE).for_each(|column| one(row, column));
+            }
+        }
+        for column in column_end..columns {
+            (0..rows).for_each(|row| one(row, column));
+        }
     }
 
     /// The offsets themselves into a register.

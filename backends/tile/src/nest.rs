@@ -127,6 +127,10 @@ impl Prepared {
             launch.measure(&code.nest, views, words)?;
         };
         let (tiles, kept_lanes) = cut(plan, &plans.over_tiles()[chosen], launch);
+        let tiles = match launch.turn(plan) {
+            true => tiles.in_blocks(&launch.outer),
+            false => tiles,
+        };
         launch.settle_direct(plan, &tiles);
         let rows = match plan.template {
             Template::Row => launch.outer.total,

@@ -4,6 +4,7 @@
 //! machine trusts its paths.
 
 mod overlaps;
+mod turned;
 
 use millstream_core::kernel::NativeView;
 use millstream_ir::Nest;

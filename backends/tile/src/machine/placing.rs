@@ -32,12 +32,12 @@ impl<'a> Machine<'a> {
 
     /// Which axes lanes are of, where they begin, and how many there are; and where the path is on the other axes.
     #[inline(always)]
-    pub(super) fn lanes(
-        &self,
-        path: &'a Path,
+    pub(super) fn lanes<'b>(
+        &'b self,
+        path: &'b Path,
         outer: (usize, usize),
         inner: (usize, usize),
-    ) -> Lanes<'a> {
+    ) -> Lanes<'b> {
         let launch = self.job.launch;
         let (axes, strides, (start, n), still) = match self.job.plan.template {
             Template::Row => (
@@ -52,6 +52,16 @@ impl<'a> Machine<'a> {
                 outer,
                 launch.inner.offset(&path.inner, inner.0),
             ),
+            Template::Flat if self.job.tiles.block.is_some() => {
+                let axes = &launch.outer;
+                return Lanes {
+                    axes: &self.block,
+                    strides: &path.outer[axes.rank - 2..axes.rank],
+                    start: 0,
+                    n: outer.1,
+                    still: axes.offset(&path.outer, outer.0),
+                };
+            }
             Template::Flat => (&launch.outer, &path.outer, outer, 0),
         };
         Lanes {
