@@ -228,7 +228,7 @@ impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
             return;
         }
         let place = match found.is_nan() {
-            true => first_of(a, |value| value.is_nan()),
+            true => first_of(a, T::is_nan),
             false => first_of(a, |value| value == found),
         };
         (*index, *best) = (first + place as i64, found);

@@ -2,12 +2,11 @@
 
 use super::{Job, Machine};
 use crate::kernels::place::by_size;
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, fetch};
 use crate::plan::{Ahead, Scope, Slot, SlotId, Template, Walked};
 use crate::space::Path;
 
 /// Steps across rows that are asked for before they are walked.
-#[cfg(target_arch = "x86_64")]
 const STEPS_AHEAD: usize = 2;
 
 impl<'a> Machine<'a> {
@@ -130,22 +129,16 @@ impl<'a> Machine<'a> {
     /// Asks for what a walk across rows reads a few steps from here: steps lie further apart than the processor looks by itself.
     #[inline]
     pub(super) fn fetch_ahead(&self, walk: u16, n: usize, step: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let launch = self.job.launch;
-            let path = &launch.paths[usize::from(walk)];
-            let walk = &self.job.plan.walks[usize::from(walk)];
-            if !path.is_direct || launch.inner.rank != 1 || step + STEPS_AHEAD >= launch.inner.total
-            {
-                return;
-            }
-            let ahead = STEPS_AHEAD as isize * path.inner[0] * walk.size as isize;
-            let from = self.slots[usize::from(walk.slot)].wrapping_offset(ahead);
-            for line in (0..n * walk.size).step_by(64) {
-                // SAFETY: fetching has no effect but on time, wherever it is.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line).cast()) };
-            }
+        let launch = self.job.launch;
+        let path = &launch.paths[usize::from(walk)];
+        let walk = &self.job.plan.walks[usize::from(walk)];
+        if !path.is_direct || launch.inner.rank != 1 || step + STEPS_AHEAD >= launch.inner.total {
+            return;
+        }
+        let ahead = STEPS_AHEAD as isize * path.inner[0] * walk.size as isize;
+        let from = self.slots[usize::from(walk.slot)].wrapping_offset(ahead);
+        for line in (0..n * walk.size).step_by(64) {
+            fetch(from.wrapping_add(line));
         }
     }
 
