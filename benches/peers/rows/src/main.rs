@@ -27,7 +27,9 @@ impl Inputs<'_> {
     fn floats(&self, shape: &[usize]) -> Result<LazyBuffer, Fault> {
         let number = |index: usize| ((index * 7919) % 2003) as f32 / 1000.0 - 1.0;
         let data: Vec<f32> = (0..shape.iter().product()).map(number).collect();
-        Ok(self.graph.buffer(&self.stream.create(&data)?, shape.to_vec()))
+        Ok(self
+            .graph
+            .buffer(&self.stream.create(&data)?, shape.to_vec()))
     }
 
     fn indices(&self, len: usize, below: usize) -> Result<LazyBuffer, Fault> {
@@ -40,7 +42,9 @@ impl Inputs<'_> {
         let data: Vec<i32> = (0..shape.iter().product())
             .map(|index: usize| (index % 201) as i32 - 100)
             .collect();
-        Ok(self.graph.buffer(&self.stream.create(&data)?, shape.to_vec()))
+        Ok(self
+            .graph
+            .buffer(&self.stream.create(&data)?, shape.to_vec()))
     }
 }
 
@@ -114,9 +118,7 @@ fn compiled(
 }
 
 fn main() -> Result<(), Fault> {
-    let threads = std::env::args()
-        .nth(1)
-        .map_or(Ok(1), |n| n.parse())?;
+    let threads = std::env::args().nth(1).map_or(Ok(1), |n| n.parse())?;
     let device = Device::open(Cpu::default().queues(1).threads(threads))?;
     let (client, stream) = (device.client(), device.client().stream());
     let mut rows = HashMap::new();
