@@ -1,6 +1,6 @@
 //! A network of two layers that learns digits: forward, backward and the step of gradient descent as one schedule.
 //!
-//! The backward pass is written by hand, as anyone would on paper. The weights are changed in place: a step of training is one
+//! The backward pass is derived from the loss. The weights are changed in place: a step of training is one
 //! message to the device, with no memory taken and nothing compiled.
 
 use millstream::graph::{CompiledSchedule, Graph, LazyBuffer, Scalar, Schedule, ScheduleError};
@@ -94,25 +94,18 @@ impl Digits {
         let is = digits
             .equals(graph.index([BATCH, DIGITS], 1))
             .cast(DType::F32);
-        let loss = -(&logs * &is).sum(..) * (1.0 / BATCH as f64);
+        let loss = -(&logs * &is).sum(..) / BATCH as f64;
         // Backward.
-        let to_logs = (logs.exp() - &is) * (1.0 / BATCH as f64);
-        let to_w2 = hidden.t().matmul(&to_logs);
-        let to_b2 = to_logs.sum(0).reshape([DIGITS]);
-        let to_hidden = hidden.greater(0.0).select(to_logs.matmul_t(&w2), 0.0);
-        let to_w1 = images.t().matmul(&to_hidden);
-        let to_b1 = to_hidden.sum(0).reshape([HIDDEN]);
+        let weights = [&w1, &b1, &w2, &b2];
+        let slopes = loss.grad(weights);
         // The step.
-        let down =
-            |weights: &LazyBuffer, slope: &LazyBuffer| weights.set(&(weights - slope * &rate_now));
-        let changed = [
-            down(&w1, &to_w1),
-            down(&b1, &to_b1),
-            down(&w2, &to_w2),
-            down(&b2, &to_b2),
-        ];
-        let [w1_new, b1_new, w2_new, b2_new] = &changed;
-        let schedule = Schedule::create(&[&loss, w1_new, b1_new, w2_new, b2_new])?;
+        let changed: Vec<LazyBuffer> = weights
+            .into_iter()
+            .zip(&slopes)
+            .map(|(weights, slope)| weights.set(&(weights - slope * &rate_now)))
+            .collect();
+        let roots: Vec<&LazyBuffer> = [&loss].into_iter().chain(&changed).collect();
+        let schedule = Schedule::create(&roots)?;
         let step = schedule.compile(client)?;
 
         let asked = graph.input("asked", DType::F32, [tests, PIXELS]);

@@ -1,7 +1,7 @@
 //! What graph compilers get wrong, case by case.
 
 use millstream::DType;
-use millstream::graph::{Graph, GraphCache, ItemKind, LazyBuffer, Schedule, ScheduleError};
+use millstream::graph::{Graph, GraphCache, ItemKind, LazyBuffer, Schedule, ScheduleError, Size};
 use millstream::ir::{BinaryOp, ReduceOp, UnaryOp};
 use rstest::rstest;
 use rstest_reuse::apply;
@@ -295,4 +295,195 @@ fn means_of_halves_have_no_sums_of_halves_on_their_way() {
         assert_eq!((read(0), read(1)), (vec![2.5], vec![0.25]), "{dtype}");
         assert_eq!(read(2)[..2], [-1.0, 1.0], "{dtype}");
     }
+}
+
+/// Zero lengths in every place where axes do not merge.
+#[apply(every_device)]
+fn axes_of_no_elements_reduce_to_what_nothing_is(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let none = stream.empty::<f32>(0).unwrap();
+    let graph = Graph::new();
+    let wide = graph.input("wide", DType::F32, [0, 8]);
+    let tall = graph.input("tall", DType::F32, [3, 0]);
+    let column = graph.input("column", DType::F32, [3, 1]);
+    let deep = graph.input("deep", DType::F32, [2, 0, 3]);
+    let ones = stream.create(&[1.0_f32; 3]).unwrap();
+    let roots = [
+        wide.t().sum(1),
+        wide.t().sum([0, 1]),
+        (&tall + &column).sum([0, 1]),
+        (&tall + &column).max(1),
+        tall.t().softmax(-1).t(),
+        wide.t().softmax(-1).t().sum(0),
+        deep.permute([2, 0, 1]).sum([1, 2]),
+        deep.permute([1, 2, 0]).product(0),
+        deep.transpose(0, 2).sum(0),
+    ];
+    let want = [
+        vec![0.0; 8],
+        vec![0.0],
+        vec![0.0],
+        vec![f32::NEG_INFINITY; 3],
+        vec![],
+        vec![0.0; 8],
+        vec![0.0; 3],
+        vec![1.0; 6],
+        vec![],
+    ];
+    for (at, (root, want)) in roots.iter().zip(want).enumerate() {
+        let compiled = Schedule::create_one(root)
+            .unwrap()
+            .compile(&client)
+            .unwrap();
+        for _ in 0..3 {
+            let mut run = compiled.run();
+            for (input, handle) in [
+                (&wide, &none),
+                (&tall, &none),
+                (&column, &ones),
+                (&deep, &none),
+            ] {
+                if run.takes(input) {
+                    run = run.input(input, handle);
+                }
+            }
+            let outputs = run.submit(&stream).unwrap();
+            let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+            assert_eq!(got, want, "root {at}");
+        }
+    }
+}
+
+#[apply(every_device)]
+fn mean_of_ones_is_one_and_of_nothing_nan_whatever_is_known_of_the_length(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let n = graph.length("n", 200);
+    let x = graph.input("x", DType::F32, [Size::from(&n)]);
+    let symbolic = Schedule::create_one(&x.mean(0))
+        .unwrap()
+        .compile(&client)
+        .unwrap();
+    let ones = stream.create(&[1.0_f32; 200]).unwrap();
+    let first = |outputs: millstream::graph::Outputs| {
+        outputs[0].read::<f32>(&stream).unwrap().wait().unwrap()[0]
+    };
+    for length in 0..200_u64 {
+        let run = symbolic.run().input(&x, &ones).length(&n, length);
+        let mean = first(run.submit(&stream).unwrap());
+        assert!(
+            if length == 0 {
+                mean.is_nan()
+            } else {
+                mean == 1.0
+            },
+            "{length}: {mean}"
+        );
+    }
+    for length in [0_u64, 1, 41, 49, 99] {
+        let x = graph.input("x", DType::F32, [length as i64]);
+        let known = Schedule::create_one(&x.mean(0))
+            .unwrap()
+            .compile(&client)
+            .unwrap();
+        let mean = first(known.run().input(&x, &ones).submit(&stream).unwrap());
+        assert!(
+            if length == 0 {
+                mean.is_nan()
+            } else {
+                mean == 1.0
+            },
+            "{length}: {mean}"
+        );
+    }
+}
+
+#[test]
+fn refusals_name_what_is_wrong_with_the_call() {
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [2, 3]);
+    let whole = graph.input("whole", DType::I32, [2, 3]);
+    let said = |refused: &LazyBuffer| refused.check().unwrap_err().to_string();
+    let flat = x.reshape([6]);
+    assert!(said(&LazyBuffer::cat([&x, &flat], 0)).contains("the ranks 2 and 1 differ"));
+    for (name, refused) in [
+        ("softmax", whole.softmax(0)),
+        ("log_softmax", whole.log_softmax(0)),
+        ("variance", whole.variance(0)),
+        ("normalize", whole.normalize(0, 1e-5)),
+    ] {
+        let said = said(&refused);
+        assert!(
+            said.starts_with(&format!("`{name}` of i32 [2, 3]: it is not for i32")),
+            "{said}"
+        );
+        assert!(said.contains("hard_cases.rs"), "{said}");
+    }
+}
+
+#[test]
+fn buffer_is_realized_by_its_own_elements_or_bytes_only() {
+    let rig = On::Cpu.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let sum = graph.input("x", DType::F32, [4]) + 1.0;
+    let whole = stream.create(&[1_i32; 4]).unwrap();
+    let refused = sum.realize(&whole).unwrap_err();
+    assert!(
+        matches!(refused, ScheduleError::Elements { .. }),
+        "{refused}"
+    );
+    sum.realize(&whole.cast::<u8>().unwrap()).unwrap();
+    assert!(sum.is_realized());
+}
+
+#[apply(every_device)]
+fn indices_of_several_axes_take_their_place(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let x = graph.iota(6).reshape([3, 2]);
+    let at = graph.input("at", DType::I64, [2, 2]);
+    let y = x.take(0, &at);
+    assert_eq!(y.shape().known(), Some(vec![2, 2, 2]));
+    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    let handle = stream.create(&[2_i64, 0, 7, 1]).unwrap();
+    let outputs = compiled.run().input(&at, &handle).submit(&stream).unwrap();
+    let got = outputs[0].read::<i64>(&stream).unwrap().wait().unwrap();
+    assert_eq!(got, [4, 5, 0, 1, 0, 0, 2, 3]);
+}
+
+#[apply(every_device)]
+fn u64_is_computed_with_as_any_integer(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let x = graph.input("x", DType::U64, [2, 2]);
+    let large = [u64::MAX, 1, 1 << 63, 3];
+    let handle = stream.create(&large).unwrap();
+    let roots = [
+        x.sum(1),
+        &x / 2,
+        x.max(..),
+        x.matmul_t(&x),
+        x.cast(DType::I64).cast(DType::U64),
+        x.greater(1_u64 << 62).cast(DType::U64),
+    ];
+    let all: Vec<&LazyBuffer> = roots.iter().collect();
+    let compiled = Schedule::create(&all).unwrap().compile(&client).unwrap();
+    let outputs = compiled.run().input(&x, &handle).submit(&stream).unwrap();
+    let got = outputs
+        .iter()
+        .map(|it| it.read::<u64>(&stream).unwrap().wait().unwrap());
+    let want = [
+        vec![0, (1 << 63) + 3],
+        large.map(|it| it / 2).to_vec(),
+        vec![u64::MAX],
+        vec![2, (1 << 63) + 3, (1 << 63) + 3, 9],
+        large.to_vec(),
+        vec![1, 0, 1, 0],
+    ];
+    assert_eq!(got.collect::<Vec<_>>(), want);
 }

@@ -5,6 +5,9 @@
 //! | `oracle` | what a graph should compute, one element after the other |
 //! | `both` | an expression twice: as a lazy buffer and as its numbers |
 //! | `branches` | branches that need nothing of each other |
+//! | `failures` | failures in the data of a run, and runs after it |
+//! | `functions` | functions that are made of others |
+//! | `gradients` | gradients, against finite differences |
 //! | `hand` | functions that were written by hand |
 //! | `hard_cases` | what graph compilers get wrong, case by case |
 //! | `held` | what is made once of inputs that rarely change |
@@ -14,6 +17,7 @@
 //! | `random` | random graphs |
 //! | `reference` | what NumPy computed |
 //! | `running` | rebinding, versions of buffers, caches, many threads |
+//! | `storing` | what `set` and its like store into |
 //! | `tuned` | programs cut up as a tuner finds best |
 #![allow(
     clippy::unwrap_used,
@@ -23,6 +27,9 @@
 mod both;
 mod branches;
 mod crossing;
+mod failures;
+mod functions;
+mod gradients;
 mod hand;
 mod hard_cases;
 mod held;
@@ -33,6 +40,7 @@ mod parts;
 mod random;
 mod reference;
 mod running;
+mod storing;
 #[path = "../runtime/support/mod.rs"]
 #[allow(
     dead_code,

@@ -409,7 +409,7 @@ impl Drop for SimDevice {
         });
         for item in left {
             if let Item::Task(entry) = item {
-                run(&self.shared.table, entry, Fate::Lost, 0);
+                run(&self.shared.table, entry, Fate::Lost, 0, false);
             }
         }
         self.shared

@@ -21,6 +21,14 @@ use crate::shared::Shared;
 pub(crate) struct SimKernel {
     pub(crate) kernel: Arc<Kernel>,
     body: Body,
+    is_program: bool,
+}
+
+impl SimKernel {
+    /// Whether the kernel is a program of the IR, which has no effects but its stores.
+    pub(crate) fn is_program(&self) -> bool {
+        self.is_program
+    }
 }
 
 enum Body {
@@ -75,7 +83,9 @@ impl Compiler for SimCompiler {
             }
             Verdict::Loses => return Err(KernelError::Lost { kernel: name() }),
         }
-        let body = match host_source(kernel, &self.properties)? {
+        let source = host_source(kernel, &self.properties)?;
+        let is_program = matches!(source, HostSource::Program(_));
+        let body = match source {
             HostSource::Native(native) => Body::Native(native),
             HostSource::Program(program) => {
                 let blocking = kernel.extension().copied().unwrap_or_default();
@@ -86,7 +96,11 @@ impl Compiler for SimCompiler {
             }
         };
         let kernel = kernel.clone();
-        Ok(Arc::new(SimKernel { kernel, body }))
+        Ok(Arc::new(SimKernel {
+            kernel,
+            body,
+            is_program,
+        }))
     }
 
     fn blockings(&self, program: &Program) -> Vec<Blocking> {

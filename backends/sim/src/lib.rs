@@ -52,6 +52,7 @@
 
 mod checker;
 mod cost;
+mod coverage;
 mod device;
 mod entry;
 mod faults;

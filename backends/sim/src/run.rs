@@ -18,6 +18,7 @@ use millstream_core::message::Pattern;
 use millstream_core::settle;
 
 use crate::cost::Work;
+use crate::coverage::{Coverage, Unwritten};
 use crate::entry::{Entry, LaunchOp, Op};
 use crate::kernel::{Stopped, run_cubes};
 use crate::random::Random;
@@ -33,6 +34,14 @@ pub(crate) enum Fate {
     Lost,
 }
 
+/// A task that has run, or failed when it was to run.
+pub(crate) struct Ran {
+    pub(crate) entry: Box<Entry>,
+    pub(crate) work: Work,
+    /// What it declared as written and did not store. Its operation is gone by now, so a violation names the task alone.
+    pub(crate) unwritten: Vec<Unwritten>,
+}
+
 type Outcome = Result<Work, FailureRef>;
 
 /// Runs a task, settles what it did, drops what it owns, and says what work it was.
@@ -41,15 +50,22 @@ pub(crate) fn run(
     mut entry: Box<Entry>,
     fate: Fate,
     seed: u64,
-) -> (Box<Entry>, Work) {
+    checks: bool,
+) -> Ran {
+    let mut unwritten = Vec::new();
     if matches!(entry.op, Op::Mark) {
-        return (entry, Work::Nothing);
+        let work = Work::Nothing;
+        return Ran {
+            entry,
+            work,
+            unwritten,
+        };
     }
     let outcome = match (fate, settle::inputs(table, &entry.bindings)) {
         (Fate::Lost, _) => fail(&entry, Failure::not_run(&entry.name, Reason::Lost)),
         (_, Err(cause)) => inherit(&mut entry, cause),
         (Fate::Fails(number), Ok(())) => fail_half_way(&entry, number, seed),
-        (Fate::Runs, Ok(())) => perform(&mut entry, seed),
+        (Fate::Runs, Ok(())) => perform(&mut entry, seed, checks.then_some(&mut unwritten)),
     };
     let (outcome, work) = match outcome {
         Ok(work) => (Ok(()), work),
@@ -58,7 +74,11 @@ pub(crate) fn run(
     settle::outputs(table, &entry.bindings, &outcome);
     let op = std::mem::replace(&mut entry.op, Op::Mark);
     quietly(move || drop(op));
-    (entry, work)
+    Ran {
+        entry,
+        work,
+        unwritten,
+    }
 }
 
 /// The task fails with this; whoever waits for its bytes is told.
@@ -94,14 +114,14 @@ fn fail_half_way(entry: &Entry, number: u64, seed: u64) -> Outcome {
     fail(entry, Arc::new(failure))
 }
 
-fn perform(entry: &mut Entry, seed: u64) -> Outcome {
+fn perform(entry: &mut Entry, seed: u64, checked: Option<&mut Vec<Unwritten>>) -> Outcome {
     match &entry.op {
         Op::Mark => Ok(Work::Nothing),
         Op::Launch(_) | Op::Custom(_) => {
             // `Write` defines every byte, so what was there before is nobody's business.
             scramble(entry, seed, |access| access == Access::Write);
             match std::mem::replace(&mut entry.op, Op::Mark) {
-                Op::Launch(launch) => perform_launch(entry, &launch, seed),
+                Op::Launch(launch) => perform_launch(entry, &launch, seed, checked),
                 Op::Custom(work) => perform_custom(entry, work),
                 _ => Ok(Work::Nothing),
             }
@@ -118,7 +138,12 @@ fn perform(entry: &mut Entry, seed: u64) -> Outcome {
     }
 }
 
-fn perform_launch(entry: &Entry, launch: &LaunchOp, seed: u64) -> Outcome {
+fn perform_launch(
+    entry: &Entry,
+    launch: &LaunchOp,
+    seed: u64,
+    checked: Option<&mut Vec<Unwritten>>,
+) -> Outcome {
     let (views, counts) = match (launch.count, entry.views.split_last()) {
         (Some(counts), _) => (&entry.views[..], counts),
         (None, Some((count, views))) => {
@@ -134,7 +159,15 @@ fn perform_launch(entry: &Entry, launch: &LaunchOp, seed: u64) -> Outcome {
     };
     // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it and for
     // the kernel; pages are initialized and the entry keeps them; one task runs at a time.
-    let ran = unsafe { run_cubes(launch, views, counts, cubes, seed) };
+    let run = || unsafe { run_cubes(launch, views, counts, cubes, seed) };
+    // SAFETY: as above.
+    let coverage =
+        checked.and_then(|found| Some((unsafe { Coverage::begin(entry, launch) }?, found)));
+    let ran = run();
+    if let (Ok(()), Some((coverage, found))) = (&ran, coverage) {
+        // SAFETY: as above.
+        *found = unsafe { coverage.end(|| run().is_ok()) };
+    }
     match ran {
         Ok(()) => Ok(Work::Cubes(cubes)),
         Err(Stopped::Panicked(message)) => Err(Failure::panicked(&entry.name, message)),

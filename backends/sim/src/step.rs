@@ -6,10 +6,9 @@
 
 use millstream_core::id::{Cursor, Point, QueueId};
 
-use crate::cost::Work;
 use crate::entry::{Entry, Item};
 use crate::faults::{Call, Verdict};
-use crate::run::{Fate, run};
+use crate::run::{Fate, Ran, run};
 use crate::shared::Shared;
 use crate::state::{Event, State};
 
@@ -29,6 +28,7 @@ enum Next {
         entry: Box<Entry>,
         fate: Fate,
         seed: u64,
+        checks: bool,
     },
     Publish(Point),
 }
@@ -40,9 +40,14 @@ pub(crate) fn step(shared: &Shared) -> bool {
         Some(Next::Publish(point)) => {
             shared.timelines[point.queue.index()].publish(point.cursor);
         }
-        Some(Next::Run { entry, fate, seed }) => {
-            let (entry, work) = run(&shared.table, entry, fate, seed);
-            shared.with(|state| state.finish(&entry, work));
+        Some(Next::Run {
+            entry,
+            fate,
+            seed,
+            checks,
+        }) => {
+            let ran = run(&shared.table, entry, fate, seed, checks);
+            shared.with(|state| state.finish(ran));
         }
     }
     true
@@ -82,7 +87,13 @@ impl State {
                     Verdict::Loses => Fate::Lost,
                 };
                 let seed = self.random.next();
-                Some(Next::Run { entry, fate, seed })
+                let checks = self.checker.is_some();
+                Some(Next::Run {
+                    entry,
+                    fate,
+                    seed,
+                    checks,
+                })
             }
         }
     }
@@ -161,7 +172,15 @@ impl State {
     }
 
     /// A task has run.
-    fn finish(&mut self, entry: &Entry, work: Work) {
+    fn finish(&mut self, ran: Ran) {
+        let Ran {
+            entry,
+            work,
+            unwritten,
+        } = ran;
+        if let Some(checker) = &mut self.checker {
+            checker.ran(&entry, &unwritten);
+        }
         let queue = &mut self.queues[entry.point.queue.index()];
         queue.running = false;
         queue.done = entry.point.cursor;

@@ -79,6 +79,7 @@ impl Layer {
         }
         let product = Matmul {
             dtype: DType::F32,
+            partial: false,
             batch: 0,
             epilogue,
         };

@@ -156,12 +156,17 @@ impl Path {
     }
 }
 
-/// Makes neighbouring axes one where every path lets it, and drops those of one element. The order stays.
+/// Makes neighbouring axes one where every path lets it, and drops those of one element. The order stays. Axes with no elements
+/// become none: no index of theirs exists, and no length divides by zero.
 pub(crate) fn collapse(
     axes: &mut Axes,
     paths: &mut [Path],
     strides_of: impl Fn(&mut Path) -> &mut Strides,
 ) {
+    if axes.total == 0 {
+        axes.rank = 0;
+        return;
+    }
     let mut rank = 0;
     for axis in 0..axes.rank {
         let len = axes.lens[axis];

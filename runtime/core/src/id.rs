@@ -61,7 +61,7 @@ pub struct ClientId(pub u32);
 macro_rules! slot_ids {
     ($($(#[$doc:meta])* $name:ident: $word:literal;)*) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub struct $name(pub SlotId);
 
         impl $name {

@@ -138,6 +138,14 @@ pub enum Why {
         /// How many it takes.
         least: usize,
     },
+    /// Numbers of axes that should be the same.
+    #[error("the ranks {first} and {second} differ")]
+    Ranks {
+        /// One.
+        first: usize,
+        /// The other.
+        second: usize,
+    },
     /// More axes than a buffer can have.
     #[error("{given} axes are more than {MAX_RANK}")]
     TooManyAxes {
@@ -313,6 +321,16 @@ pub enum ScheduleError {
     OutputOverlaps {
         /// Which.
         root: usize,
+    },
+    /// An input that is stored into, and that shares bytes with another.
+    #[error(
+        "the schedule stores into the input `{stored}`, whose buffer overlaps that of the input `{other}`: bind a copy of one of them, or use one buffer for both in the graph"
+    )]
+    StoredInputOverlaps {
+        /// The one that is stored into.
+        stored: String,
+        /// The other.
+        other: String,
     },
     /// Items that need each other.
     #[error(

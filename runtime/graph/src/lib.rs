@@ -27,7 +27,7 @@ mod tuned;
 
 pub use compiled::{
     CacheStats, CompiledHeld, CompiledSchedule, GraphCache, ItemReport, Output, Outputs,
-    Preparation, Prepared, Roofline, Run, RunReport,
+    Preparation, Prepared, Roofline, Run, RunReport, Tensor,
 };
 pub use error::{GraphError, ScheduleError, Why};
 pub use lazy::buffer::{LazyBuffer, Operand};
@@ -41,7 +41,7 @@ pub use millstream_ir::DType;
 pub use schedule::hold::{HeldSchedule, Hold};
 pub use schedule::item::{Item, ItemKind};
 pub use schedule::parts::Parts;
-pub use schedule::{InputInfo, Schedule};
+pub use schedule::{InputInfo, OutputInfo, Schedule};
 pub use shape::{MAX_RANK, Shape};
 pub use size::{Size, Symbol};
 #[cfg(feature = "tune")]

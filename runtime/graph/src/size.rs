@@ -139,6 +139,40 @@ impl Size {
         Some(product)
     }
 
+    /// The quotient, if the other is a product of symbols and a number other than 0, or the same, and nothing is left over.
+    pub(crate) fn divided_by(&self, other: &Size) -> Option<Size> {
+        if self == other && !other.is(0) {
+            return Some(Size::ONE);
+        }
+        let (factors, number) = match (&other.terms[..], other.constant) {
+            ([], constant) => (Factors::new(), constant),
+            ([(factors, coefficient)], 0) => (factors.clone(), *coefficient),
+            _ => return None,
+        };
+        let whole = |coefficient: i64| match coefficient.checked_rem(number)? {
+            0 => coefficient.checked_div(number),
+            _ => None,
+        };
+        if self.constant != 0 && !factors.is_empty() {
+            return None;
+        }
+        let mut quotient = Size::fixed(whole(self.constant)?);
+        for (mine, coefficient) in &self.terms {
+            let mut left = mine.clone();
+            for factor in &factors {
+                let place = left.iter().position(|known| known == factor)?;
+                left.remove(place);
+            }
+            let coefficient = whole(*coefficient)?;
+            if left.is_empty() {
+                quotient.constant = quotient.constant.checked_add(coefficient)?;
+            } else {
+                add_term(&mut quotient.terms, left, coefficient)?;
+            }
+        }
+        Some(quotient)
+    }
+
     /// Its value where each symbol has the value that `value` tells; none if that overflows.
     pub fn at(&self, value: &impl Fn(&Symbol) -> u64) -> Option<i64> {
         let mut sum = self.constant;
@@ -289,6 +323,12 @@ mod tests {
             prop_assert_eq!(a.times(&b), b.times(&a));
             prop_assert!(a.min().unwrap() <= p && p <= a.max().unwrap());
             prop_assert!(a.minus(&a).unwrap().is(0));
+            // Of a product the other side is left, if this one has one term.
+            for divisor in [size(&s, &t, [x[0], 0, 0, 0]), size(&s, &t, [0, x[1], 0, 0]), size(&s, &t, [0, 0, 0, x[3]])] {
+                let product = divisor.times(&b).unwrap();
+                let expected = (!divisor.is(0)).then_some(b.clone());
+                prop_assert_eq!(product.divided_by(&divisor), expected);
+            }
         }
     }
 

@@ -22,6 +22,9 @@ pub struct Matmul {
     pub dtype: DType,
     /// How many batch axes there are.
     pub batch: usize,
+    /// Whether the product is only a part of what `out` is bound to, as in a concatenation. Then `out` is updated: what the
+    /// product does not cover keeps its bytes, and its failures. Otherwise every byte of `out` is written.
+    pub partial: bool,
     /// What is done to each element of the product. Its axes are `batch..`, m and n, all of them outer, and its first buffer is `out`,
     /// which it updates in place through its access 0: the product is there when it runs.
     pub epilogue: Option<Nest>,

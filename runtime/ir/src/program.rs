@@ -72,7 +72,11 @@ impl Program {
             Program::Nest(nest) => nest.buffers.iter().map(|b| (b.dtype, b.mode)).collect(),
             Program::Matmul(matmul) => {
                 let read = (matmul.dtype, BufferMode::Read);
-                let out = (matmul.dtype, BufferMode::Write);
+                let mode = match matmul.partial {
+                    true => BufferMode::Update,
+                    false => BufferMode::Write,
+                };
+                let out = (matmul.dtype, mode);
                 let more = matmul.epilogue.iter().flat_map(|nest| &nest.buffers[1..]);
                 let more = more.map(|b| (b.dtype, b.mode));
                 [read, read, out].into_iter().chain(more).collect()

@@ -150,6 +150,7 @@ fn a_product_has_a_cube_for_each_tile(
 ) {
     let matmul = Matmul {
         dtype: DType::F32,
+        partial: false,
         batch,
         epilogue: None,
     };
@@ -203,6 +204,7 @@ fn a_thread_takes_as_many_elements_as_a_blocking_says_if_it_may() {
 fn a_product_has_a_cube_for_each_tile_that_was_asked_for() {
     let matmul = Matmul {
         dtype: DType::F32,
+        partial: false,
         batch: 0,
         epilogue: None,
     };
@@ -243,7 +245,7 @@ proptest! {
                 prop_assert!(found.cubes == 0 || functions.iter().any(|(kind, _)| *kind == found.kind), "{blocking}");
             }
         }
-        let matmul = Matmul { dtype: DType::F32, batch: 1, epilogue: None };
+        let matmul = Matmul { dtype: DType::F32, partial: false, batch: 1, epilogue: None };
         prop_assert!(tiles(&matmul, &words, Blocking::USUAL).cubes <= i32::MAX as u32);
     }
 }

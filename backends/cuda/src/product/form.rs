@@ -163,6 +163,7 @@ mod tests {
     fn matmul(batch: usize) -> Matmul {
         Matmul {
             dtype: millstream_ir::DType::F32,
+            partial: false,
             batch,
             epilogue: None,
         }

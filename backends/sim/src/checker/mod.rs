@@ -29,6 +29,8 @@ use millstream_core::backend::BoundSlice;
 use millstream_core::id::{Point, QueueId, SliceId};
 use millstream_core::memory::PageId;
 
+use crate::coverage::Unwritten;
+use crate::entry::Entry;
 use accesses::Accesses;
 use order::Order;
 pub use order::Waits;
@@ -119,6 +121,24 @@ impl Checker {
             others.extend(guard.map(|guard| (range.clone(), guard)));
             self.races(others, &touch, page);
             self.accesses.note(page, range, point, &touch);
+        }
+    }
+
+    /// A task has run, and these bytes it declared as written and did not store.
+    pub(crate) fn ran(&mut self, entry: &Entry, unwritten: &[Unwritten]) {
+        for missed in unwritten {
+            let bound = &entry.bindings[missed.binding];
+            let Some(page) = bound.page else { continue };
+            let range = bound.offset + missed.bytes.start..bound.offset + missed.bytes.end;
+            self.found.push(Violation::Unwritten {
+                task: Touch {
+                    task: entry.name.clone(),
+                    place: Place::Queue(entry.point),
+                    access: bound.access,
+                    slice: bound.slice,
+                },
+                bytes: Bytes { page, range },
+            });
         }
     }
 

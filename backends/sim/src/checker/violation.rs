@@ -77,6 +77,15 @@ pub enum Violation {
         /// The first bytes that both touch.
         bytes: Bytes,
     },
+    /// A program declares that it writes every byte of a binding, and left some out (I7): those that had failed would be taken for
+    /// data.
+    #[error("{task} declares {bytes} as written, but stores nothing there (I7)")]
+    Unwritten {
+        /// The task.
+        task: Touch,
+        /// The first bytes that it left out.
+        bytes: Bytes,
+    },
     /// A task names a slice that has ended (I4).
     #[error("{user} uses its slice after it was released (I4)")]
     UseAfterRelease {

@@ -1,6 +1,7 @@
 //! One seed is one run, whatever the run does; memory that nobody defined; virtual time.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::id::QueueId;
@@ -8,7 +9,9 @@ use millstream_core::kernel::Kernel;
 use millstream_core::launch::{CubeCount, update, write};
 use millstream_core::memory::MemoryOptions;
 use millstream_core::options::DeviceOptions;
-use millstream_sim::{CostModel, Figures, Sim};
+use millstream_ir::ssa::Builder;
+use millstream_ir::{DType, Program};
+use millstream_sim::{CostModel, Figures, Sim, Violation};
 
 use crate::rig::{Rig, add_one, program};
 
@@ -41,6 +44,51 @@ fn different_seeds_run_in_different_orders_and_compute_the_same() {
         runs.iter()
             .all(|(_, figures)| figures.waits.issued > 0 && figures.waits.implied == 0)
     );
+}
+
+/// I7: what is declared as written heals, so a program that leaves elements out is found, whatever they held.
+#[test]
+fn program_that_leaves_elements_out_of_what_it_writes_is_found() {
+    for (threads, stored) in [(64_u32, 64_u64), (64, 63), (64, 0)] {
+        let k = Builder::new("ramp", [threads, 1, 1]);
+        let (x, y) = (k.update("x", DType::U32), k.write("y", DType::U32));
+        let n = k.scalar("n", DType::I64);
+        k.range(k.index(), n, k.count(), |i| {
+            y.set(i, x.get(i));
+            x.set(i, x.get(i) + 1_u32);
+        });
+        let program = Arc::new(Program::Ssa(k.build().unwrap()));
+        let rig = Rig::new(Sim::seed(3));
+        let client = rig.device.client();
+        let stream = client.stream();
+        let kernel = Kernel::from_program("ramp", program).unwrap();
+        let kernel = client.kernel(kernel).unwrap();
+        // The pattern that the check fills outputs with is a value like any other.
+        let x = stream.create(&[0xA5A5_A5A5_u32; 64]).unwrap();
+        let y = stream.empty::<u32>(64).unwrap();
+        let bindings = [update(x.as_bytes()), write(y.as_bytes())];
+        stream
+            .launch_words(&kernel, CubeCount::single(), &bindings, &[stored])
+            .unwrap();
+        let (x, y) = (
+            stream.read(&x).wait().unwrap(),
+            stream.read(&y).wait().unwrap(),
+        );
+        for at in 0..stored as usize {
+            assert_eq!((x[at], y[at]), (0xA5A5_A5A6, 0xA5A5_A5A5));
+        }
+        let findings = rig.close();
+        let found = findings.violations();
+        if stored == 64 {
+            assert_eq!(found, []);
+            continue;
+        }
+        let [Violation::Unwritten { task, bytes }] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(&*task.task, "ramp");
+        assert_eq!(bytes.range.end - bytes.range.start, 4 * (64 - stored));
+    }
 }
 
 /// I4, with every slice in a page of its own.

@@ -249,7 +249,7 @@ impl ComputeClient {
     /// # use millstream_core::{client::ComputeClient, error::Error, kernel::Kernel};
     /// # use millstream_ir::{DType, Matmul, Program};
     /// # fn f(client: &ComputeClient) -> Result<(), Box<dyn std::error::Error>> {
-    /// let product = Arc::new(Program::Matmul(Matmul { dtype: DType::F32, batch: 0, epilogue: None }));
+    /// let product = Arc::new(Program::Matmul(Matmul { dtype: DType::F32, partial: false, batch: 0, epilogue: None }));
     /// for blocking in client.blockings(&product) {
     ///     let kernel = Kernel::from_program(format!("product by {blocking}"), product.clone())?;
     ///     client.kernel(kernel.with(blocking))?;

@@ -61,6 +61,10 @@ impl Stream {
     /// [`Kernel::from_program`](crate::kernel::Kernel::from_program) the words are the program's. May wait for room
     /// in the mailbox; through [`Stream::nowait`] it does not.
     ///
+    /// What the kernel declares as [`Access::ReadWrite`](crate::access::Access) may be bound with
+    /// [`write`](crate::launch::write) if nothing that is in the memory is needed: it is undefined then, and a failure that
+    /// lies there is not inherited.
+    ///
     /// ```
     /// # use millstream_core::{client::{KernelHandle, Stream}, error::Error, handle::Handle};
     /// use millstream_core::launch::{CubeCount, read, write};

@@ -11,6 +11,7 @@ use crate::error::{Error, LaunchError};
 use crate::handle::{Handle, Table};
 use crate::kernel::{BindingSpec, Signature};
 use crate::launch::ArgumentCount;
+use crate::launch::pack::is_fresh;
 
 /// Why an argument was not taken.
 #[derive(Clone, Debug)]
@@ -80,7 +81,7 @@ pub(super) fn misfit<T: Element>(
         return ArgumentError::foreign(handle.hold().table());
     }
     let name = spec.name.clone();
-    if spec.access != given {
+    if spec.access != given && !is_fresh(spec.access, given, typed) {
         let declared = spec.access;
         return LaunchError::Access {
             name,

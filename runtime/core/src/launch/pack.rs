@@ -243,7 +243,7 @@ impl<'a> ArgumentWriter<'a> {
                 return Ok(());
             };
             let fits = Arc::ptr_eq(handle.hold().table(), self.table)
-                && spec.access == access
+                && (spec.access == access || is_fresh(spec.access, access, typed))
                 && match typed {
                     Typed::Yes => {
                         spec.dtype == T::DTYPE
@@ -344,6 +344,16 @@ impl<'a> ArgumentWriter<'a> {
         self.extra.get_or_insert_default().tensor_maps = maps.to_vec();
         Ok(())
     }
+}
+
+/// Whether an untyped launch may bind memory so: what a kernel updates may be bound as written, which says that nothing that
+/// was there before is needed.
+#[inline]
+pub(super) fn is_fresh(declared: Access, given: Access, typed: Typed) -> bool {
+    matches!(
+        (declared, given, typed),
+        (Access::ReadWrite, Access::Write, Typed::No)
+    )
 }
 
 /// Makes room for more scalars than fit inline.

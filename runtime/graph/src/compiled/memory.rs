@@ -38,6 +38,8 @@ pub(crate) struct Input {
     pub(crate) bytes: u64,
     /// What it is unless a run binds another.
     pub(crate) handle: Option<Handle<u8>>,
+    /// Whether the schedule stores into it.
+    pub(crate) is_stored: bool,
 }
 
 /// Where an input comes from.
@@ -118,6 +120,11 @@ impl Memory {
                 }
             }
         }
+        for item in &steps.items {
+            if let (Place::Input(index), ..) = memory.place(steps.storage(item.writes)) {
+                memory.inputs[index].is_stored = true;
+            }
+        }
         let ancestry = overlaps.then(|| Ancestry::new(steps)).flatten();
         memory.place_temporaries(steps, temporaries, &known, ancestry.as_ref())?;
         Ok(memory)
@@ -167,6 +174,7 @@ impl Memory {
             name,
             bytes,
             handle,
+            is_stored: false,
         });
         self.places.insert(storage, (place, 0, bytes));
         Ok(true)

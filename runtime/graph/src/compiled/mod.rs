@@ -11,6 +11,7 @@
 //! | [`report`] | what a run was made of, and how long each part took |
 //! | [`run`] | one run: what is bound |
 //! | [`outputs`] | and what comes out of it |
+//! | [`tensor`] | the same on the host |
 
 mod ancestry;
 pub(crate) mod cache;
@@ -21,9 +22,12 @@ mod outputs;
 mod plan;
 mod report;
 mod run;
+mod tensor;
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
+use millstream_core::access::Access;
 use millstream_core::client::{ComputeClient, KernelHandle, Recording};
 use millstream_core::handle::Handle;
 use millstream_core::kernel::Kernel;
@@ -37,6 +41,8 @@ pub use held::{CompiledHeld, Preparation, Prepared};
 pub use outputs::{Output, Outputs};
 pub use report::{ItemReport, Roofline, RunReport};
 pub use run::Run;
+pub(crate) use run::check_elements;
+pub use tensor::Tensor;
 
 use crate::compiled::form::Form;
 use crate::compiled::memory::{Memory, Place, Root};
@@ -44,6 +50,7 @@ use crate::error::ScheduleError;
 use crate::lazy::custom::Callee;
 use crate::lazy::scalar::Scalar;
 use crate::schedule::item::{Item, WordValue, Work};
+use crate::schedule::walk::Local;
 use crate::schedule::{Schedule, Steps};
 use crate::size::{Size, Symbol};
 
@@ -323,13 +330,18 @@ impl Recorder<'_> {
                 };
                 self.handles.push((place, handle));
             }
+            let mut touched = HashSet::new();
             for (index, (item, kernel)) in self.steps.items.iter().zip(kernels).enumerate() {
                 let handles = self.bound(index, kernel)?;
-                let accesses = kernel.kernel().signature().bindings();
+                let fresh = self.fresh(index, &mut touched);
+                let accesses = kernel.kernel().signature().bindings().iter().enumerate();
                 let bindings: Vec<_> = handles
                     .iter()
                     .zip(accesses)
-                    .map(|(handle, spec)| bind(handle, spec.access))
+                    .map(|(handle, (binding, spec))| match fresh == Some(binding) {
+                        true => bind(handle, Access::Write),
+                        false => bind(handle, spec.access),
+                    })
                     .collect();
                 let words = self.words(item, kernel);
                 let count = match &item.work {
@@ -344,6 +356,20 @@ impl Recorder<'_> {
             Ok(())
         })?;
         Ok(recording)
+    }
+
+    /// The binding of an item that needs nothing of what its buffer holds: the first use of the buffer in a run, which holds what is
+    /// of an earlier run or of another temporary then, or one that overwrites it. Its failures are not those of the item (I7).
+    /// Inputs are the caller's: of those, what a run leaves alone keeps its failures.
+    fn fresh(&self, index: usize, touched: &mut HashSet<Local>) -> Option<usize> {
+        let item = &self.steps.items[index];
+        let output = self.steps.storage(item.writes);
+        let is_first = touched.insert(output);
+        touched.extend(item.bindings.iter().map(|node| self.steps.storage(*node)));
+        let is_input = matches!(self.memory.place(output).0, Place::Input(_));
+        let is_in_place = self.memory.in_place(index).is_some();
+        let is_fresh = is_first || item.overwrites;
+        (is_fresh && !is_input && !is_in_place).then_some(item.output)
     }
 
     /// What an item is bound to.

@@ -38,6 +38,13 @@ pub struct Run<'a> {
     error: Option<ScheduleError>,
 }
 
+/// Whose buffer is looked at: that of an input or of an output, by its place among them.
+#[derive(Clone, Copy)]
+enum BufferOf {
+    Input(usize),
+    Output(usize),
+}
+
 impl CompiledSchedule {
     /// A run, to be bound and submitted.
     pub fn run(&self) -> Run<'_> {
@@ -236,18 +243,73 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What is computed into a buffer must not change what is computed of another.
+    /// What is stored into must not share bytes with anything else of the run: a kernel may read the one after it has stored into the
+    /// other, and no hazard is between tasks of one replay that name them by different parameters. All buffers are looked at
+    /// in the order of their bytes, once.
     fn check_overlaps(&self) -> Result<(), ScheduleError> {
-        for (index, output) in self.outputs.iter().enumerate() {
-            let others = self.inputs.iter().chain(&self.outputs[..index]).flatten();
-            if let Some(output) = output
-                && others.into_iter().any(|other| other.overlaps(output))
+        let names = &self.compiled.names.memory.inputs;
+        let inputs = self.inputs.iter().enumerate();
+        let inputs =
+            inputs.map(|(index, bound)| (BufferOf::Input(index), names[index].is_stored, bound));
+        let outputs = self.outputs.iter().enumerate();
+        let outputs = outputs.map(|(index, bound)| (BufferOf::Output(index), true, bound));
+        let all = inputs.chain(outputs);
+        let all = all.filter_map(|(place, is_stored, bound)| {
+            let handle = bound.as_ref().filter(|handle| handle.size() > 0)?;
+            let (start, slice) = (handle.start(), handle.id());
+            Some((slice, start, start + handle.size(), is_stored, place))
+        });
+        let mut all: SmallVec<[_; 16]> = all.collect();
+        all.sort_unstable_by_key(|(slice, start, ..)| (*slice, *start));
+        // Of this slice, what reaches furthest: of everything, and of what is stored into.
+        let mut furthest: Option<(_, u64, BufferOf)> = None;
+        let mut stored_furthest: Option<(_, u64, BufferOf)> = None;
+        for (slice, start, end, is_stored, place) in all {
+            let earlier = if is_stored { furthest } else { stored_furthest };
+            if let Some((other_slice, other_end, other)) = earlier
+                && other_slice == slice
+                && other_end > start
             {
-                let root = self.compiled.root_of(index);
-                return Err(ScheduleError::OutputOverlaps { root });
+                return Err(self.overlap(place, other));
+            }
+            let further = |known: Option<(_, u64, BufferOf)>| match known {
+                Some((known_slice, known_end, _)) if known_slice == slice && known_end >= end => {
+                    known
+                }
+                _ => Some((slice, end, place)),
+            };
+            furthest = further(furthest);
+            if is_stored {
+                stored_furthest = further(stored_furthest);
             }
         }
         Ok(())
+    }
+
+    /// Two buffers overlap, of which one at least is stored into.
+    #[cold]
+    fn overlap(&self, one: BufferOf, other: BufferOf) -> ScheduleError {
+        let names = &self.compiled.names.memory.inputs;
+        match (one, other) {
+            (BufferOf::Input(one), BufferOf::Input(other)) => {
+                let (stored, other) = match names[one].is_stored {
+                    true => (one, other),
+                    false => (other, one),
+                };
+                let name = |index: usize| names[index].name.to_string();
+                let (stored, other) = (name(stored), name(other));
+                ScheduleError::StoredInputOverlaps { stored, other }
+            }
+            (BufferOf::Output(output), BufferOf::Output(other)) => {
+                let root = self.compiled.root_of(output.max(other));
+                ScheduleError::OutputOverlaps { root }
+            }
+            (BufferOf::Output(output), BufferOf::Input(_))
+            | (BufferOf::Input(_), BufferOf::Output(output)) => {
+                let root = self.compiled.root_of(output);
+                ScheduleError::OutputOverlaps { root }
+            }
+        }
     }
 
     /// The values of the recording's slots.

@@ -155,10 +155,11 @@ impl LazyBuffer {
     /// become narrower ones by their low bits; anything becomes a truth value by whether it is not zero.
     #[track_caller]
     pub fn cast(&self, dtype: DType) -> LazyBuffer {
-        if self.error().is_some() || self.dtype() == dtype {
-            return self.clone();
+        let at = Location::caller();
+        if self.dtype() == dtype {
+            return self.same_values("cast", at);
         }
-        LazyBuffer::of("cast", [self], Location::caller(), |[held]| {
+        LazyBuffer::of("cast", [self], at, |[held]| {
             Ok((Op::Cast, dtype, held.shape().clone()))
         })
     }

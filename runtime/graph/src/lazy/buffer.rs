@@ -8,6 +8,7 @@ use millstream_core::handle::Handle;
 use millstream_ir::DType;
 use smallvec::SmallVec;
 
+use crate::compiled::check_elements;
 use crate::error::{GraphError, ScheduleError, Why};
 use crate::lazy::graph::Graph;
 use crate::lazy::node::{Node, NodeId, Op};
@@ -137,6 +138,16 @@ impl LazyBuffer {
         self.0.as_ref()
     }
 
+    /// A node of a graph, with a hold on it that the buffer takes over.
+    pub(crate) fn of_held_node(graph: &Graph, id: NodeId, node: &Node) -> Self {
+        Self(Ok(Held {
+            graph: graph.clone(),
+            id,
+            shape: node.shape.clone(),
+            dtype: node.dtype,
+        }))
+    }
+
     /// Is it the same node of the same graph?
     pub(crate) fn is(&self, other: &LazyBuffer) -> bool {
         match (&self.0, &other.0) {
@@ -234,10 +245,12 @@ impl LazyBuffer {
     /// lazy buffers that are made of this one use the buffer from now on.
     ///
     /// # Errors
-    /// A refused buffer; a handle of another size.
+    /// A refused buffer; a handle of another size; [`ScheduleError::Elements`] where the handle has neither this one's elements
+    /// nor bytes.
     #[track_caller]
     pub fn realize<T: Element>(&self, handle: &Handle<T>) -> Result<(), ScheduleError> {
         let held = self.held().map_err(Clone::clone)?;
+        check_elements::<T>(held.dtype, || format!("{self:?}"))?;
         let as_leaf = held.graph.buffer_as(handle, held.dtype, &held.shape);
         as_leaf.check()?;
         let bytes = handle.cast::<u8>().map_err(|why| {

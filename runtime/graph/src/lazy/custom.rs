@@ -89,6 +89,19 @@ impl Callee {
 }
 
 impl Callee {
+    /// The same, for an output with room for more elements than a run may have: a function that writes it all writes only
+    /// as much as the run's lengths say.
+    fn writing_in_part(&self) -> Self {
+        let mut callee = self.clone();
+        if let Callee::Ssa(program) = &mut callee
+            && let Program::Ssa(function) = Arc::make_mut(program)
+            && let Some(output) = function.params.last_mut()
+        {
+            output.mode = BufferMode::Update;
+        }
+        callee
+    }
+
     /// The first scalar that runs may change and that is packed into one word with another.
     fn shares_a_word(&self, scalars: &[WordValue]) -> Option<Arc<str>> {
         let Callee::Kernel(kernel) = self else {
@@ -274,8 +287,13 @@ impl Call {
                     "packs `{name}` into eight bytes with another scalar, so it cannot change from run to run: declare it with eight bytes"
                 ));
             }
+            let is_known = shape.known().is_some();
+            let callee = match source.is_some() || is_known {
+                true => self.callee.clone(),
+                false => self.callee.writing_in_part(),
+            };
             let custom = Custom {
-                callee: self.callee.clone(),
+                callee,
                 cubes: self.cubes,
                 scalars,
                 in_place: source.is_some(),

@@ -42,11 +42,20 @@ pub(crate) struct Arena {
     /// The first free slot, and so on through the free slots.
     free: Option<NodeId>,
     live: usize,
+    /// Nodes that were ever added.
+    added: u64,
 }
 
 enum Slot {
-    Free { next: Option<NodeId> },
-    Used { node: Node, holds: u32 },
+    Free {
+        next: Option<NodeId>,
+    },
+    Used {
+        node: Node,
+        holds: u32,
+        /// How many nodes were added before it: names are used again, this is not.
+        written: u64,
+    },
 }
 
 impl Arena {
@@ -61,6 +70,20 @@ impl Arena {
         }
     }
 
+    /// When a node was written, among all of the graph.
+    pub(crate) fn written(&self, id: NodeId) -> u64 {
+        match &self.slots[id as usize] {
+            Slot::Used { written, .. } => *written,
+            Slot::Free { .. } => 0,
+        }
+    }
+
+    /// A node that is there, with one more hold on it.
+    pub(crate) fn held_node(&mut self, id: NodeId) -> Node {
+        self.hold(id);
+        self.node(id).clone()
+    }
+
     /// Adds a node with one hold, and holds what it is made of. None when there are too many.
     fn add(&mut self, node: Node) -> Option<NodeId> {
         let id = match self.free {
@@ -70,7 +93,13 @@ impl Arena {
         for operand in &node.operands {
             self.hold(*operand);
         }
-        let slot = Slot::Used { node, holds: 1 };
+        let (holds, written) = (1, self.added);
+        self.added += 1;
+        let slot = Slot::Used {
+            node,
+            holds,
+            written,
+        };
         if self.free.is_some() {
             let old = std::mem::replace(&mut self.slots[id as usize], slot);
             self.free = match old {
@@ -317,6 +346,12 @@ impl Graph {
         Symbol::new(name, max)
     }
 
+    /// The value of a length in a run, as `i64` with no axes.
+    #[track_caller]
+    pub fn length_value(&self, length: impl Into<Size>) -> LazyBuffer {
+        self.leaf(Op::Length(length.into()), DType::I64, Shape::scalar())
+    }
+
     /// The index along one axis of a shape, as `i64`.
     #[track_caller]
     pub fn index(&self, shape: impl Into<Shape>, axis: isize) -> LazyBuffer {
@@ -349,6 +384,24 @@ impl Graph {
         // Cut off by a division, exactly: of an integer towards zero.
         let upper = (&bits / 256_u32).cast(DType::F32);
         (seed, upper * (1.0 / 16_777_216.0))
+    }
+
+    /// Random floats of the standard normal distribution, of type `f32`: pairs of [`Graph::random_bits`] by the transform of Box
+    /// and Muller.
+    #[track_caller]
+    pub fn normal(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
+        let shape = shape.into();
+        let Some(count) = shape.elements() else {
+            let at = Location::caller();
+            let refused = LazyBuffer::refused("normal", [(DType::F32, shape)], Why::TooLarge, at);
+            return (Scalar::new("seed", DType::U64, seed), refused);
+        };
+        let (seed, bits) = self.random_bits([count, Size::from(2)], seed);
+        let upper = (&bits / 256_u32).cast(DType::F32);
+        // The radius is of a number in (0, 1], whose logarithm is finite.
+        let radius = ((upper.narrow(1, 0, 1) + 1.0) * (1.0 / 16_777_216.0)).log() * -2.0;
+        let angle = upper.narrow(1, 1, 1) * (std::f64::consts::TAU / 16_777_216.0);
+        (seed, (radius.sqrt() * angle.cos()).reshape(shape))
     }
 
     #[track_caller]

@@ -6,16 +6,24 @@
 //! | [`buffer`] | the lazy buffer: a hold on a node, or why there is none |
 //! | [`node`] | a node: an operation and what it is done to |
 //! | [`arith`] | elementwise methods and operators |
+//! | `elementary` | rounding, signs, `log1p` and their like |
+//! | `arrange` | padded, reversed, repeated, rolled; running sums |
+//! | `einsum` | products of named axes |
 //! | [`views`] | the same elements in another shape |
 //! | [`reduce`] | reductions |
 //! | [`place`] | gather, scatter, cat, set |
 //! | [`linear`] | products of matrices |
 //! | [`custom`] | kernels of users |
+//! | `gradient` | how a result depends on what it is computed from |
 //! | [`scalar`] | numbers that runs may change |
 
 pub(crate) mod arith;
+mod arrange;
 pub(crate) mod buffer;
 pub(crate) mod custom;
+mod einsum;
+mod elementary;
+mod gradient;
 pub(crate) mod graph;
 pub(crate) mod linear;
 pub(crate) mod node;

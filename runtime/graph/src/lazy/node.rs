@@ -27,6 +27,8 @@ pub(crate) enum Op {
     Scalar(Scalar),
     /// The index along an axis.
     Index(usize),
+    /// The value of a length.
+    Length(Size),
     /// 32 random bits for each element.
     Random(Scalar),
     Unary(UnaryOp),
@@ -47,6 +49,8 @@ pub(crate) enum Op {
         start: Size,
     },
     Reshape,
+    /// The same values, through which no gradient goes.
+    Detach,
     /// Of a buffer by indices of the node's shape.
     Gather {
         axis: usize,
@@ -84,6 +88,7 @@ impl Op {
             Op::Const(_) => "const",
             Op::Scalar(_) => "scalar",
             Op::Index(_) => "index",
+            Op::Length(_) => "length",
             Op::Random(_) => "random",
             Op::Unary(op) => op.name(),
             Op::Binary(op) => op.name(),
@@ -96,6 +101,7 @@ impl Op {
             Op::Permute(_) => "permute",
             Op::Narrow { .. } => "narrow",
             Op::Reshape => "reshape",
+            Op::Detach => "detach",
             Op::Gather { .. } => "gather",
             Op::Scatter { .. } => "scatter",
             Op::Cat { .. } => "cat",

@@ -4,7 +4,6 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use millstream_ir::DType;
-use smallvec::SmallVec;
 
 use crate::error::Why;
 use crate::lazy::buffer::{Held, LazyBuffer, all_held};
@@ -31,7 +30,8 @@ impl LazyBuffer {
         )
     }
 
-    /// The rows that `indices`, of `i64` and one axis, names along `axis`. An index out of range reads as zeros.
+    /// The rows that `indices`, of `i64`, names along `axis`, whose place the axes of `indices` take, as in NumPy's `take`. An
+    /// index out of range reads as zeros.
     #[track_caller]
     pub fn take(&self, axis: isize, indices: &LazyBuffer) -> LazyBuffer {
         let at = Location::caller();
@@ -46,8 +46,18 @@ impl LazyBuffer {
             return indices.clone();
         }
         if theirs.rank() != 1 {
-            let operands = [(self.dtype(), mine), (indices.dtype(), theirs)];
-            return LazyBuffer::refused("take", operands, Why::Rank { least: 1 }, at);
+            let operands = [
+                (self.dtype(), mine.clone()),
+                (indices.dtype(), theirs.clone()),
+            ];
+            let Some(count) = theirs.elements() else {
+                return LazyBuffer::refused("take", operands, Why::TooLarge, at);
+            };
+            let flat = indices.reshape_at("take", &Shape::new([count]), at);
+            let shape = [&mine[..axis], &theirs[..], &mine[axis + 1..]].concat();
+            return self
+                .take(axis as isize, &flat)
+                .reshape_at("take", &Shape::from(shape), at);
         }
         let mut along = vec![Size::ONE; mine.rank()];
         along[axis] = theirs[0].clone();
@@ -55,30 +65,6 @@ impl LazyBuffer {
         all[axis] = theirs[0].clone();
         let index = indices.reshape_at("take", &Shape::from(along), at);
         self.gather(axis as isize, &index.expand(&Shape::from(all), at))
-    }
-
-    /// The elements moved along an axis by so many places, those that leave at one end coming in at the other:
-    /// `result[i] = self[i - by]`.
-    #[track_caller]
-    pub fn roll(&self, axis: isize, by: isize) -> LazyBuffer {
-        let (at, mine) = (Location::caller(), self.shape());
-        let Ok(place) = axis_of(axis, mine.rank()) else {
-            return self.no_axis("roll", axis, at);
-        };
-        let (Some(graph), Some(length)) = (self.graph(), mine[place].known()) else {
-            return match self.held() {
-                Ok(held) => {
-                    let operand = (held.dtype(), held.shape().clone());
-                    let symbol = mine[place].symbols().next();
-                    let name = symbol.map_or_else(String::new, |symbol| symbol.name().to_owned());
-                    LazyBuffer::refused("roll", [operand], Why::Symbolic(name), at)
-                }
-                Err(_) => self.clone(),
-            };
-        };
-        let from = (-(by as i64)).rem_euclid(length.max(1));
-        let index = (graph.index(&mine, axis) + from) % length.max(1);
-        self.gather(axis, &index)
     }
 
     /// A copy of this in which `copy[i, index[i, j, ..], ..] = values[i, j, ..]`, with the index at `axis`. The last of several
@@ -145,9 +131,9 @@ impl LazyBuffer {
                 if part.dtype() != first.dtype() {
                     return Err(Why::DTypes);
                 }
-                if part.shape().rank() != lengths.len() {
-                    let least = lengths.len();
-                    return Err(Why::Rank { least });
+                let (first, second) = (lengths.len(), part.shape().rank());
+                if first != second {
+                    return Err(Why::Ranks { first, second });
                 }
                 for (index, (mine, theirs)) in lengths.iter().zip(part.shape().iter()).enumerate() {
                     if index != axis && mine != theirs {
@@ -188,7 +174,7 @@ impl LazyBuffer {
             let operands = [(self.dtype(), first), (values.dtype(), second)];
             return LazyBuffer::refused("set", operands, Why::Shapes, at);
         }
-        self.set_with(values, Layout { offset, strides }, at)
+        self.set_with(values, Layout { offset, strides }, Given::ByRows, at)
     }
 
     /// Rows `start..start + n` along an axis overwritten, where `n` is the length of the values along it: as
@@ -221,7 +207,9 @@ impl LazyBuffer {
         }
         match mine.dense_strides() {
             Some(strides) => match start.times(&strides[axis]) {
-                Some(offset) => self.set_with(values, Layout { offset, strides }, at),
+                Some(offset) => {
+                    self.set_with(values, Layout { offset, strides }, Given::ByRows, at)
+                }
                 None => refuse(Why::TooLarge),
             },
             None => refuse(Why::TooLarge),
@@ -232,13 +220,14 @@ impl LazyBuffer {
     /// may be named twice.
     #[track_caller]
     pub fn set_layout(&self, values: &LazyBuffer, layout: Layout) -> LazyBuffer {
-        self.set_with(values, layout, Location::caller())
+        self.set_with(values, layout, Given::ByCaller, Location::caller())
     }
 
     fn set_with(
         &self,
         values: &LazyBuffer,
         layout: Layout,
+        given: Given,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
         if let (Ok(base), Ok(value)) = (self.held(), values.held())
@@ -254,38 +243,26 @@ impl LazyBuffer {
             if base.dtype() != values.dtype() {
                 return Err(Why::DTypes);
             }
-            if layout.strides.len() != values.shape().rank() {
-                let least = values.shape().rank();
-                return Err(Why::Rank { least });
+            let (first, second) = (layout.strides.len(), values.shape().rank());
+            if first != second {
+                return Err(Why::Ranks { first, second });
             }
-            check_layout(&layout, values.shape(), &elements(base)?)?;
+            if given == Given::ByCaller {
+                check_layout(&layout, values.shape(), &elements(base)?)?;
+            }
             let op = Op::Set(Arc::new(layout));
             Ok((op, base.dtype(), base.shape().clone()))
         })
     }
+}
 
-    /// The value of a length, as this type, beside this buffer.
-    pub(crate) fn length(
-        beside: &LazyBuffer,
-        length: Size,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
-        let Ok(held) = beside.held() else {
-            return beside.clone();
-        };
-        // The greatest index of an axis of that length, and one.
-        let shape = Shape::new([length]);
-        let index = LazyBuffer::make(
-            &held.graph,
-            Op::Index(0),
-            SmallVec::new(),
-            DType::I64,
-            shape,
-            at,
-        );
-        let count = index.max(0) + 1_i64;
-        count.cast(held.dtype()).reshape(Shape::scalar())
-    }
+/// Where a layout comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Given {
+    /// The user: anything may be wrong with it.
+    ByCaller,
+    /// The rows of the buffer itself, within it: each element lies in it once, also where polynomials of symbols cannot tell.
+    ByRows,
 }
 
 fn elements(held: &Held) -> Result<Size, Why> {
@@ -303,8 +280,9 @@ fn check_index(base: &Held, index: &Held, axis: usize) -> Result<(), Why> {
         });
     }
     let (mine, theirs) = (base.shape(), index.shape());
-    if mine.rank() != theirs.rank() {
-        return Err(Why::Rank { least: mine.rank() });
+    let (first, second) = (mine.rank(), theirs.rank());
+    if first != second {
+        return Err(Why::Ranks { first, second });
     }
     for (other, (there, reach)) in mine.iter().zip(theirs.iter()).enumerate() {
         if other != axis {

@@ -18,6 +18,33 @@ pub enum Over {
     Axes(Vec<isize>),
     /// All.
     All,
+    /// These, which the result does not have any more.
+    Dropped(Box<Over>),
+}
+
+impl Over {
+    /// The same axes, which the result does not keep with length 1.
+    ///
+    /// ```
+    /// # use millstream_graph::{DType, Graph, Over};
+    /// let x = Graph::new().input("x", DType::F32, [8, 3]);
+    /// assert_eq!(x.sum(1).shape().to_string(), "[8, 1]");
+    /// assert_eq!(x.sum(Over::from(1).dropped()).shape().to_string(), "[8]");
+    /// ```
+    pub fn dropped(self) -> Self {
+        match self {
+            Over::Dropped(_) => self,
+            kept => Over::Dropped(Box::new(kept)),
+        }
+    }
+
+    /// The axes, and whether they are dropped.
+    fn kept(self) -> (Self, bool) {
+        match self {
+            Over::Dropped(over) => (*over, true),
+            kept => (kept, false),
+        }
+    }
 }
 
 impl From<isize> for Over {
@@ -77,8 +104,25 @@ impl LazyBuffer {
     /// Means of floats.
     #[track_caller]
     pub fn mean(&self, over: impl Into<Over>) -> LazyBuffer {
-        let (at, over) = (Location::caller(), over.into());
-        self.widened(|wide| wide.mean_of(over, at))
+        let (at, (over, drops)) = (Location::caller(), over.into().kept());
+        let dropped = drops.then(|| over.clone());
+        let mean = self.widened(|wide| wide.mean_of(over, at));
+        match dropped {
+            Some(over) => mean.without(&over, at),
+            None => mean,
+        }
+    }
+
+    /// Without these axes, which have length 1.
+    fn without(&self, over: &Over, at: &'static Location<'static>) -> LazyBuffer {
+        let (shape, rank) = (self.shape(), self.rank());
+        let is_dropped = |axis: usize| match over {
+            Over::Axes(axes) => axes.iter().any(|it| axis_of(*it, rank) == Ok(axis)),
+            _ => true,
+        };
+        let left = (0..rank).filter(|axis| !is_dropped(*axis));
+        let left = Shape::new(left.map(|axis| &shape[axis]));
+        self.reshape_at("reduce", &left, at)
     }
 
     /// What is computed of halves has sums and counts beyond them on its way.
@@ -104,21 +148,37 @@ impl LazyBuffer {
         let Some(count) = Size::product(reduced.map(|(axis, _)| axis)) else {
             return sum;
         };
-        match count.known() {
-            Some(count) => sum * (1.0 / count as f64),
-            None => {
-                let count = LazyBuffer::length(&sum, count, at);
+        // Divided, not multiplied by the reciprocal: the mean of equal numbers is that number.
+        match (count.known(), sum.graph()) {
+            (None, Some(graph)) => {
+                let count = graph.length_value(count).cast(sum.dtype());
                 sum / count
             }
+            (count, _) => sum / count.unwrap_or(0) as f64,
         }
+    }
+
+    /// Refuses what is no float, by the name of the method that was called.
+    #[track_caller]
+    fn refuse_but_floats(&self, name: &'static str) -> Option<LazyBuffer> {
+        let dtype = self.dtype();
+        if self.error().is_some() || dtype.is_float() {
+            return None;
+        }
+        let (operand, why) = ((dtype, self.shape()), Why::DType(dtype));
+        let at = Location::caller();
+        Some(LazyBuffer::refused(name, [operand], why, at))
     }
 
     /// Variances of floats about their mean, of all there are (no correction).
     #[track_caller]
     pub fn variance(&self, over: impl Into<Over>) -> LazyBuffer {
+        if let Some(refused) = self.refuse_but_floats("variance") {
+            return refused;
+        }
         let over = over.into();
         self.widened(|wide| {
-            let from_mean = wide - wide.mean(over.clone());
+            let from_mean = wide - wide.mean(over.clone().kept().0);
             from_mean.square().mean(over)
         })
     }
@@ -126,8 +186,12 @@ impl LazyBuffer {
     /// `exp(x - max) / sum(exp(x - max))` along axes.
     #[track_caller]
     pub fn softmax(&self, over: impl Into<Over>) -> LazyBuffer {
-        let over = over.into();
-        let powers = (self - self.max(over.clone())).exp();
+        if let Some(refused) = self.refuse_but_floats("softmax") {
+            return refused;
+        }
+        let (over, _) = over.into().kept();
+        // The maximum is subtracted for the sake of the range alone: it has no part in the result.
+        let powers = (self - self.max(over.clone()).detach()).exp();
         let sum = powers.sum(over);
         powers / sum
     }
@@ -135,8 +199,11 @@ impl LazyBuffer {
     /// Logarithms of [`LazyBuffer::softmax`], without its loss of small ones.
     #[track_caller]
     pub fn log_softmax(&self, over: impl Into<Over>) -> LazyBuffer {
-        let over = over.into();
-        let from_max = self - self.max(over.clone());
+        if let Some(refused) = self.refuse_but_floats("log_softmax") {
+            return refused;
+        }
+        let (over, _) = over.into().kept();
+        let from_max = self - self.max(over.clone()).detach();
         let sum = from_max.exp().sum(over).log();
         from_max - sum
     }
@@ -144,7 +211,10 @@ impl LazyBuffer {
     /// `(x - mean) / sqrt(variance + epsilon)` along axes.
     #[track_caller]
     pub fn normalize(&self, over: impl Into<Over>, epsilon: f64) -> LazyBuffer {
-        let over = over.into();
+        if let Some(refused) = self.refuse_but_floats("normalize") {
+            return refused;
+        }
+        let (over, _) = over.into().kept();
         self.widened(|wide| {
             let from_mean = wide - wide.mean(over.clone());
             let variance = from_mean.square().mean(over);
@@ -159,6 +229,11 @@ impl LazyBuffer {
         over: Over,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
+        let (over, drops) = over.kept();
+        if drops {
+            let kept = self.reduce(name, op, over.clone(), at);
+            return kept.without(&over, at);
+        }
         let reduced = self.reduce_node(name, op, over, at);
         let (Ok(held), Some(graph)) = (reduced.held(), self.graph()) else {
             return reduced;
@@ -168,8 +243,12 @@ impl LazyBuffer {
         }
         // Nothing but axes of length 1: of one value, that value, at index 0.
         match op {
-            ReduceOp::ArgMax | ReduceOp::ArgMin => graph.zeros(DType::I64, held.shape()),
-            _ => self.clone(),
+            ReduceOp::ArgMax | ReduceOp::ArgMin => {
+                // Of the value all the same: what it needs is done, as a store, whatever the lengths are.
+                let zeros = graph.zeros(DType::I64, held.shape());
+                self.equals(self).select(&zeros, &zeros)
+            }
+            _ => self.same_values(name, at),
         }
     }
 
@@ -188,7 +267,7 @@ impl LazyBuffer {
             let rank = shape.rank();
             let named = match over {
                 Over::Axes(axes) => axes,
-                Over::All => (0..rank as isize).collect(),
+                Over::All | Over::Dropped(_) => (0..rank as isize).collect(),
             };
             let mut reduced = vec![false; rank];
             for axis in &named {

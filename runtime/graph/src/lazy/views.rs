@@ -15,7 +15,23 @@ impl LazyBuffer {
     /// Axes of length 1 repeated, and axes put in front, to make this shape.
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl Into<Shape>) -> LazyBuffer {
-        self.expand(&shape.into(), Location::caller())
+        let (shape, at) = (shape.into(), Location::caller());
+        if self.shape() == shape {
+            return self.same_values("broadcast", at);
+        }
+        self.expand(&shape, at)
+    }
+
+    /// A buffer of its own with these values, as an operation makes it that has nothing to do for these lengths. What is
+    /// stored into it is not stored into this one, as with any other lengths.
+    pub(crate) fn same_values(
+        &self,
+        name: &'static str,
+        at: &'static Location<'static>,
+    ) -> LazyBuffer {
+        LazyBuffer::of(name, [self], at, |[held]| {
+            Ok((Op::Broadcast, held.dtype(), held.shape().clone()))
+        })
     }
 
     /// To a shape with as many axes or more.
@@ -31,10 +47,26 @@ impl LazyBuffer {
         })
     }
 
-    /// The same elements in row-major order, in another shape of as many elements.
+    /// The same elements in row-major order, in another shape of as many elements. One length may be -1: that which makes it as
+    /// many.
     #[track_caller]
     pub fn reshape(&self, shape: impl Into<Shape>) -> LazyBuffer {
-        self.reshape_at("reshape", &shape.into(), Location::caller())
+        let (mut shape, at) = (shape.into(), Location::caller());
+        if let Some(axis) = shape.iter().position(|length| length.is(-1))
+            && let Some(inferred) = self.inferred(&shape, axis)
+        {
+            let mut lengths = shape.to_vec();
+            lengths[axis] = inferred;
+            shape = Shape::from(lengths);
+        }
+        self.reshape_at("reshape", &shape, at)
+    }
+
+    /// The length of an axis with which a shape has as many elements as this.
+    fn inferred(&self, shape: &Shape, axis: usize) -> Option<Size> {
+        let others = shape.iter().enumerate().filter(|(other, _)| *other != axis);
+        let others = Size::product(others.map(|(_, length)| length))?;
+        self.shape().elements()?.divided_by(&others)
     }
 
     pub(crate) fn reshape_at(
@@ -43,9 +75,6 @@ impl LazyBuffer {
         shape: &Shape,
         at: &'static Location<'static>,
     ) -> LazyBuffer {
-        if self.error().is_none() && self.shape() == *shape {
-            return self.clone();
-        }
         LazyBuffer::of(name, [self], at, |[held]| {
             let here = held.shape().elements().ok_or(Why::TooLarge)?;
             let there = shape.elements().ok_or(Why::TooLarge)?;

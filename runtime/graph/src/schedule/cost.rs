@@ -73,7 +73,7 @@ pub(super) fn costs(walk: &Walk) -> Vec<Cost> {
 fn own_flops(node: &Seen) -> u32 {
     match &node.op {
         _ if node.is_view() || node.is_buffer() => 0,
-        Op::Const(_) | Op::Scalar(_) | Op::Index(_) => 0,
+        Op::Const(_) | Op::Scalar(_) | Op::Index(_) | Op::Length(_) => 0,
         Op::Random(_) => DEAR_FLOPS,
         Op::Unary(UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Not) => 1,
         Op::Unary(_) => DEAR_FLOPS,

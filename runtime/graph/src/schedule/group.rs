@@ -142,8 +142,11 @@ impl Group {
                 };
                 Some(SmallVec::from_iter([viewed]))
             }
-            // Reshaped, it is the same element and the same buffer.
-            Reach::Flat(_) | Reach::Whole(None) if matches!(node.op, Op::Reshape) => {
+            // Reshaped, or broadcast to its own shape, it is the same element and the same buffer.
+            Reach::Flat(_) | Reach::Whole(None)
+                if matches!(node.op, Op::Reshape | Op::Detach)
+                    || (matches!(node.op, Op::Broadcast) && *shapes[0] == node.shape) =>
+            {
                 Some(SmallVec::from_iter([reach.clone()]))
             }
             Reach::At(map) => self.computed(node, shapes, map),
@@ -198,6 +201,7 @@ impl Group {
                     })
                     .collect())
             }
+            Op::Detach => Some(Reach::At(map.clone())),
             Op::Permute(order) => {
                 let mut permuted = vec![Affine::zero(); map.len()];
                 for (index, axis) in map.iter().zip(order) {

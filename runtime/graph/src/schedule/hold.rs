@@ -173,6 +173,7 @@ fn sizes(node: &Seen) -> Vec<&Size> {
     let mut sizes: Vec<&Size> = node.shape.iter().collect();
     match &node.op {
         Op::Narrow { start, .. } => sizes.push(start),
+        Op::Length(length) => sizes.push(length),
         Op::Set(layout) => sizes.extend(layout.strides.iter().chain([&layout.offset])),
         Op::Custom(custom) => sizes.extend(custom.scalars.iter().filter_map(|word| match word {
             WordValue::Size(size) => Some(size),

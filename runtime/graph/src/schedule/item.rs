@@ -71,6 +71,8 @@ pub struct Item {
     pub(crate) reads: Vec<Local>,
     /// The version of a buffer that is made, or added to.
     pub(crate) writes: Local,
+    /// Whether all that its buffer holds in a run is written, and none of it read: nothing that was there before is needed.
+    pub(crate) overwrites: bool,
     /// Which of the bindings is written.
     pub(crate) output: usize,
     /// What it does, as an expression.
@@ -90,17 +92,6 @@ impl Item {
     /// What it does: for a fused kernel its expression, for others their name.
     pub fn expression(&self) -> &str {
         &self.expression
-    }
-
-    /// Does it store to places that are values? Then it comes after what fills its buffer.
-    pub(crate) fn is_scatter(&self) -> bool {
-        match &self.work {
-            Work::Program(program) => match &**program {
-                Program::Nest(nest) => nest.stores.iter().any(|store| store.scatter.is_some()),
-                _ => false,
-            },
-            Work::Custom(_) => false,
-        }
     }
 
     /// The program that it runs, if it is no kernel of a user.

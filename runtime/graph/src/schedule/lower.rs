@@ -122,7 +122,7 @@ impl<'a> NestBuilder<'a> {
         let sink = &group.sink;
         let dtype = self.walk.node(sink.node).dtype;
         let value = self.stored(sink.value, dtype)?;
-        let mode = if sink.partial || sink.scatter.is_some() {
+        let mode = if self.walk.stores_in_part(sink) {
             BufferMode::Update
         } else {
             BufferMode::Write
@@ -138,6 +138,8 @@ impl<'a> NestBuilder<'a> {
                     Stride::Word(self.word(WordValue::Size(stride.clone())))
                 };
                 let len = self.word(WordValue::Size(length.clone()));
+                // Values go over, or are added to, what another item fills the buffer with: that comes first.
+                self.reads.push(sink.node);
                 Some(Scatter {
                     index,
                     stride,
@@ -151,7 +153,8 @@ impl<'a> NestBuilder<'a> {
             .terms
             .iter()
             .any(|(axis, _)| self.axes.inner().contains(axis));
-        let level = if moves || scatter.is_some() {
+        // A store of no elements may not move although its value does.
+        let level = if moves || scatter.is_some() || self.is_inner(value) {
             Level::Inner
         } else {
             Level::Outer
@@ -163,6 +166,31 @@ impl<'a> NestBuilder<'a> {
             scatter,
         });
         Some(())
+    }
+
+    /// Whether a value differs within a row.
+    fn is_inner(&self, value: ValueId) -> bool {
+        let inner = self.axes.inner();
+        let order = || self.axes.outer().into_iter().chain(inner.iter().copied());
+        let moves = |access: AccessId| {
+            let place = &self.walked[usize::from(access)].place;
+            place.terms.iter().any(|(axis, _)| inner.contains(axis))
+        };
+        let mut known: Vec<bool> = Vec::with_capacity(usize::from(value) + 1);
+        for value in &self.values[..=usize::from(value)] {
+            let of_operands = || value.op.operands().iter().any(|id| known[usize::from(*id)]);
+            let is_inner = match &value.op {
+                Ir::Reduce(..) => false,
+                Ir::Index(place) => order()
+                    .nth(usize::from(*place))
+                    .is_some_and(|axis| inner.contains(&axis)),
+                Ir::Load(access) => moves(*access),
+                Ir::Gather { access, .. } => moves(*access) || of_operands(),
+                _ => of_operands(),
+            };
+            known.push(is_inner);
+        }
+        known.last().copied().unwrap_or(false)
     }
 
     /// Does it load from a buffer that it stores to, elsewhere than where it stores?

@@ -60,12 +60,23 @@ fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
         flops: elements.times(&Size::fixed(work))?,
         expression: express::nest(nest, &lowered.words),
         in_place: in_place(nest),
+        overwrites: !group.sink.partial && group.sink.scatter.is_none() && !loads(nest, stored),
         bindings: lowered.buffers,
         words: lowered.words,
         reads: lowered.reads,
         writes: group.sink.node,
         output: usize::from(stored),
         work: Work::Program(Arc::new(Program::Nest(lowered.nest))),
+    })
+}
+
+/// Does it load from a buffer?
+fn loads(nest: &Nest, buffer: u16) -> bool {
+    nest.values.iter().any(|value| match value.op {
+        Ir::Load(access) | Ir::Gather { access, .. } => {
+            nest.accesses[usize::from(access)].buffer == buffer
+        }
+        _ => false,
     })
 }
 
@@ -108,6 +119,7 @@ fn product(walk: &Walk, group: &Group) -> Option<Item> {
         expression: express::product(matmul, &lowered.words),
         flops: lowered.flops,
         in_place: Vec::new(),
+        overwrites: !group.sink.partial,
         bindings: lowered.bindings,
         words: lowered.words,
         reads: lowered.reads,
@@ -155,6 +167,7 @@ fn call(walk: &Walk, group: &Group) -> Option<Item> {
         expression: custom.callee.name().to_owned(),
         flops: Size::ZERO,
         in_place: Vec::new(),
+        overwrites: !custom.in_place,
         words: custom.scalars.clone(),
         reads,
         writes: group.sink.node,
@@ -204,6 +217,7 @@ pub(super) fn through_a_buffer(
         shape,
         dtype: walk.node(into).dtype,
         id: walk.node(into).id,
+        written: 0,
     };
     let is_held = walk.is_held(into);
     let buffer = walk.add(seen, is_held);

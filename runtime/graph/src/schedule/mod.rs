@@ -51,14 +51,16 @@ use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::Named;
 use crate::lazy::node::Op;
+use crate::lazy::scalar::Scalar;
 use crate::schedule::fuse::Fuser;
-use crate::schedule::item::Item;
+use crate::schedule::item::{Item, WordValue};
 use crate::schedule::make::{lower, through_a_buffer, too_large};
 use crate::schedule::order::Versions;
 use crate::schedule::parts::Parts;
 use crate::schedule::stages::in_stages;
 use crate::schedule::walk::{Local, Seen, Walk};
 use crate::shape::Shape;
+use crate::size::{Size, Symbol};
 
 /// What it takes to compute some lazy buffers, the *roots*: fused kernels, products and kernels of users, in order. It knows no
 /// device yet, and may be compiled for several.
@@ -91,6 +93,18 @@ pub struct InputInfo {
     pub shape: Shape,
     /// The items that use its buffer, by their place in [`Schedule::items`].
     pub items: Vec<usize>,
+}
+
+/// What comes out of a schedule for one root.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OutputInfo {
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Its shape.
+    pub shape: Shape,
+    /// The name of the input whose buffer it is in, if it is a new version of one, or the input itself.
+    pub input: Option<String>,
 }
 
 /// The parts of a schedule.
@@ -191,6 +205,51 @@ impl Schedule {
             Op::Buffer(handle) => Some((local as Local, handle.id().to_string())),
             _ => None,
         })
+    }
+
+    /// What comes out, for each root in order.
+    pub fn outputs(&self) -> impl Iterator<Item = OutputInfo> {
+        self.shared.roots.iter().map(|root| {
+            let (seen, storage) = (self.shared.node(*root), self.shared.storage(*root));
+            let mut inputs = self.input_nodes();
+            let input = inputs.find(|(node, _)| *node == storage);
+            OutputInfo {
+                dtype: seen.dtype,
+                shape: seen.shape.clone(),
+                input: input.map(|(_, name)| name),
+            }
+        })
+    }
+
+    /// The scalars that runs may change.
+    pub fn scalars(&self) -> Vec<Scalar> {
+        let mut all: Vec<Scalar> = Vec::new();
+        for word in self.shared.items.iter().flat_map(|item| &item.words) {
+            if let WordValue::Scalar(scalar) = word
+                && all.iter().all(|known| known.key() != scalar.key())
+            {
+                all.push(scalar.clone());
+            }
+        }
+        all
+    }
+
+    /// The lengths that each run must say.
+    pub fn lengths(&self) -> Vec<Symbol> {
+        let words = self.shared.items.iter().flat_map(|item| &item.words);
+        let of_words = words.filter_map(|word| match word {
+            WordValue::Size(size) => Some(size),
+            _ => None,
+        });
+        let roots = self.shared.roots.iter().map(|root| self.shared.node(*root));
+        let of_roots = roots.flat_map(|root| root.shape.iter());
+        let mut all: Vec<Symbol> = Vec::new();
+        for symbol in of_words.chain(of_roots).flat_map(Size::symbols) {
+            if !all.contains(symbol) {
+                all.push(symbol.clone());
+            }
+        }
+        all
     }
 
     /// How many roots there are.

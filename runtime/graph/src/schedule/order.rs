@@ -69,7 +69,11 @@ impl<'a> Versions<'a> {
         }
         let mut stores: Vec<(Local, Local)> = self.bases.iter().map(|(w, b)| (*w, *b)).collect();
         // Those of runs first: the copies that they make read a version that one of those before all runs may overwrite.
-        stores.sort_unstable_by_key(|(version, _)| (self.walk.is_held(*version), *version));
+        let written = |version: Local| self.walk.node(version).written;
+        stores.sort_unstable_by_key(|(version, _)| {
+            let is_held = self.walk.is_held(*version);
+            (is_held, written(*version), *version)
+        });
         // Where further stores go comes first: who reads late is found by who stores where.
         let mut taken: HashSet<Local> = HashSet::new();
         let mut first = Vec::new();
@@ -157,6 +161,7 @@ impl<'a> Versions<'a> {
             shape: node.shape.clone(),
             dtype: node.dtype,
             id: node.id,
+            written: 0,
         };
         let copy = self.walk.add(seen, is_held);
         let group = copy_group(self.walk, of, copy)?;
@@ -192,10 +197,6 @@ impl<'a> Versions<'a> {
             if let Some(base) = self.bases.get(&item.writes) {
                 before[index].extend(of(&writers, base));
                 before[index].extend(of(&readers, base));
-            }
-            if item.is_scatter() {
-                let others = of(&writers, &item.writes).into_iter();
-                before[index].extend(others.filter(|other| !self.items[*other].is_scatter()));
             }
             before[index].remove(&index);
         }

@@ -67,9 +67,13 @@ impl Fuser<'_> {
                 let (base, values) = (node.operands[0], node.operands[1]);
                 self.forced[base as usize] = true;
                 let shape = &self.walk.node(values).shape;
+                // All of the buffer in its own order: what was in it is not needed, nor are its failures.
+                let is_whole = *shape == node.shape
+                    && layout.offset.is(0)
+                    && Some(&layout.strides) == shape.dense_strides().as_ref();
                 let mut address = placed(shape, &layout.strides)?;
                 address.constant = layout.offset.clone();
-                self.store(local, address, values, true);
+                self.store(local, address, values, !is_whole);
             }
             Op::Scatter { axis, adds } => self.scatter(local, *axis, *adds)?,
             _ => {

@@ -171,6 +171,7 @@ impl Stages<'_> {
             shape: shape.clone(),
             dtype,
             id: self.id,
+            written: 0,
         });
         (self.nodes.len() - 1) as Local
     }

@@ -68,8 +68,10 @@ impl Uses {
     ) -> Vec<usize> {
         let mut missing = vec![0_usize; items.len()];
         let mut behind: Vec<Vec<usize>> = Vec::with_capacity(items.len());
-        for item in items {
-            let next = self.next(item.writes, stored);
+        for (index, item) in items.iter().enumerate() {
+            let mut next = self.next(item.writes, stored);
+            // A scatter reads what it stores to.
+            next.retain(|other| *other != index);
             next.iter().for_each(|next| missing[*next] += 1);
             behind.push(next);
         }

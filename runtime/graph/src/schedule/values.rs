@@ -83,6 +83,7 @@ impl NestBuilder<'_> {
                 return Some(self.widened(node.dtype, value));
             }
             (Op::Index(axis), _) => return self.integer(&map[*axis]),
+            (Op::Length(length), _) => return Some(self.number(length.clone())),
             (Op::Random(seed), _) => {
                 let counter = self.integer(&Affine::flat(map, &node.shape)?)?;
                 let seed = self.word(WordValue::Scalar(seed.clone()));

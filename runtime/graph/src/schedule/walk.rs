@@ -12,6 +12,7 @@ use crate::error::ScheduleError;
 use crate::lazy::buffer::{Held, LazyBuffer};
 use crate::lazy::graph::Named;
 use crate::lazy::node::{NodeId, Op};
+use crate::schedule::group::Sink;
 use crate::shape::Shape;
 
 /// The place of a node in a [`Walk`].
@@ -26,6 +27,8 @@ pub(crate) struct Seen {
     pub(crate) dtype: DType,
     /// Which node of the graph it is.
     pub(crate) id: NodeId,
+    /// When it was written, among the nodes of the graph. Nodes that schedules make have that of the first.
+    pub(crate) written: u64,
 }
 
 impl Seen {
@@ -38,7 +41,7 @@ impl Seen {
     pub(crate) fn is_generated(&self) -> bool {
         matches!(
             self.op,
-            Op::Const(_) | Op::Scalar(_) | Op::Index(_) | Op::Random(_)
+            Op::Const(_) | Op::Scalar(_) | Op::Index(_) | Op::Length(_) | Op::Random(_)
         )
     }
 
@@ -46,7 +49,12 @@ impl Seen {
     pub(crate) fn is_view(&self) -> bool {
         matches!(
             self.op,
-            Op::Broadcast | Op::Permute(_) | Op::Narrow { .. } | Op::Reshape | Op::Parts { .. }
+            Op::Broadcast
+                | Op::Detach
+                | Op::Permute(_)
+                | Op::Narrow { .. }
+                | Op::Reshape
+                | Op::Parts { .. }
         )
     }
 
@@ -121,6 +129,7 @@ impl Walk {
                     shape: node.shape.clone(),
                     dtype: node.dtype,
                     id,
+                    written: arena.written(id),
                 });
             }
         }
@@ -151,6 +160,15 @@ impl Walk {
     /// Does a node depend on nothing but constants and what is held?
     pub(crate) fn is_held(&self, local: Local) -> bool {
         self.held.get(local as usize).copied().unwrap_or(false)
+    }
+
+    /// Whether a group that stores here may leave bytes of the buffer as they are. A buffer whose length depends on symbols has
+    /// room for the greatest, and a run fills as much of it as its lengths say.
+    pub(crate) fn stores_in_part(&self, sink: &Sink) -> bool {
+        let shape = &self.node(sink.node).shape;
+        sink.partial
+            || sink.scatter.is_some()
+            || shape.iter().any(|length| length.known().is_none())
     }
 
     pub(crate) fn node(&self, local: Local) -> &Seen {

@@ -36,7 +36,7 @@ impl fmt::Display for Exhausted {
 impl std::error::Error for Exhausted {}
 
 /// A slot at one of its lives.
-#[derive(Copy, Clone, Eq, PartialEq, Hash, Debug)]
+#[derive(Copy, Clone, Eq, PartialEq, PartialOrd, Ord, Hash, Debug)]
 pub struct SlotId {
     /// Which slot.
     pub index: u32,

@@ -58,6 +58,7 @@ fn nest(case: Case) -> Program {
 fn product(dtype: DType) -> Program {
     Program::Matmul(Matmul {
         dtype,
+        partial: false,
         batch: 1,
         epilogue: None,
     })

@@ -110,6 +110,7 @@ fn a_product_is_that_of_its_matrices(
     let out = elements(dtype, shape.batch * m * n, 3, false);
     let matmul = Matmul {
         dtype,
+        partial: false,
         batch: 1,
         epilogue: None,
     };
@@ -137,6 +138,7 @@ fn a_product_is_the_same_by_every_tile(
     let buffers = [lhs, rhs, elements(dtype, shape.batch * m * n, 3, false)];
     let product = Program::Matmul(Matmul {
         dtype,
+        partial: false,
         batch: 1,
         epilogue: None,
     });
@@ -184,6 +186,7 @@ fn an_epilogue_is_done_to_each_element(
 
     let matmul = Matmul {
         dtype,
+        partial: false,
         batch: 1,
         epilogue: Some(nest),
     };

@@ -1,0 +1,164 @@
+//! Whether a launch stored every element of the bindings that its kernel declares as written.
+//!
+//! A completed `Write` heals (I7): bytes that had failed, or that nothing had written, are data afterwards. A kernel that
+//! declares `Write` and leaves elements out therefore turns anything into data, and no check of accesses can see it.
+//!
+//! Programs are deterministic, so this check runs them: over a pattern first, and, if elements still hold the pattern,
+//! once more over its inverse there. An element that holds both was not stored. Native kernels are user code, which may
+//! have effects and must run once: they are not checked.
+
+use std::ops::Range;
+
+use millstream_core::access::Access;
+use millstream_core::backend::BoundSlice;
+use millstream_core::kernel::NativeView;
+
+use crate::entry::{Entry, LaunchOp};
+
+/// What outputs hold before the first run. Its inverse is what suspects hold before the second.
+const PATTERN: u8 = 0xA5;
+
+/// Elements of a binding that a kernel declares as written and did not store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Unwritten {
+    /// The binding, by its place among the task's.
+    pub(crate) binding: usize,
+    /// The first such elements, as bytes of the binding.
+    pub(crate) bytes: Range<u64>,
+}
+
+/// The check of one launch, from before it runs.
+pub(crate) struct Coverage {
+    outputs: Vec<Output>,
+    /// What the launch updates, as it was before.
+    updated: Vec<(NativeView, Vec<u8>)>,
+}
+
+/// A binding that is declared as written.
+struct Output {
+    binding: usize,
+    view: NativeView,
+    element_bytes: usize,
+}
+
+impl Coverage {
+    /// Fills what a launch declares as written with the pattern. None if nothing is to be checked.
+    ///
+    /// # Safety
+    /// Until the check has ended, the views of the entry point to live, initialized memory, which nothing but this
+    /// launch touches.
+    pub(crate) unsafe fn begin(entry: &Entry, launch: &LaunchOp) -> Option<Self> {
+        if !launch.kernel.is_program() {
+            return None;
+        }
+        let specs = launch.kernel.kernel.signature().bindings();
+        let is_alone = |binding: usize| {
+            let others = entry.bindings.iter().enumerate();
+            let mut others = others.filter(|(other, _)| *other != binding);
+            others.all(|(_, other)| !overlap(other, &entry.bindings[binding]))
+        };
+        let (mut outputs, mut updated) = (Vec::new(), Vec::new());
+        let all = specs.iter().zip(&entry.bindings).zip(&entry.views);
+        for (binding, ((spec, bound), view)) in all.enumerate() {
+            match (spec.access, bound.access) {
+                // Through an alias the bytes are read, or stored, by another name.
+                (Access::Write, Access::Write) if bound.len > 0 && is_alone(binding) => {
+                    let output = Output {
+                        binding,
+                        view: *view,
+                        element_bytes: spec.dtype.size(),
+                    };
+                    // SAFETY: the caller's promise; the launch has not begun.
+                    unsafe { output.bytes() }.fill(PATTERN);
+                    outputs.push(output);
+                }
+                (Access::ReadWrite, _) if bound.len > 0 => {
+                    // SAFETY: the caller's promise.
+                    updated.push((*view, unsafe { bytes(view) }.to_vec()));
+                }
+                _ => {}
+            }
+        }
+        (!outputs.is_empty()).then_some(Self { outputs, updated })
+    }
+
+    /// What the launch, which has run, did not store. `again` runs it once more if the first run leaves a doubt, and says
+    /// whether it could.
+    ///
+    /// # Safety
+    /// As [`Coverage::begin`].
+    pub(crate) unsafe fn end(self, again: impl FnOnce() -> bool) -> Vec<Unwritten> {
+        let mut suspects = Vec::with_capacity(self.outputs.len());
+        for output in &self.outputs {
+            // SAFETY: the caller's promise; the launch has ended.
+            suspects.push(output.inverted(unsafe { output.bytes() }));
+        }
+        if suspects.iter().all(Vec::is_empty) {
+            return Vec::new();
+        }
+        for (view, before) in &self.updated {
+            // SAFETY: the caller's promise.
+            unsafe { bytes(view) }.copy_from_slice(before);
+        }
+        if !again() {
+            return Vec::new();
+        }
+        let outputs = self.outputs.iter().zip(suspects);
+        let unwritten = outputs.filter_map(|(output, suspects)| {
+            // SAFETY: the caller's promise; the launch has ended.
+            let bytes = unsafe { output.bytes() };
+            output.unwritten(bytes, &suspects)
+        });
+        unwritten.collect()
+    }
+}
+
+impl Output {
+    /// # Safety
+    /// As [`bytes`].
+    unsafe fn bytes<'a>(&self) -> &'a mut [u8] {
+        // SAFETY: the caller's promise.
+        unsafe { bytes(&self.view) }
+    }
+
+    /// The elements that hold the pattern, which is inverted there.
+    fn inverted(&self, bytes: &mut [u8]) -> Vec<usize> {
+        let elements = bytes.chunks_exact_mut(self.element_bytes).enumerate();
+        let held = elements.filter(|(_, element)| element.iter().all(|byte| *byte == PATTERN));
+        held.map(|(at, element)| {
+            element.fill(!PATTERN);
+            at
+        })
+        .collect()
+    }
+
+    /// The first run of suspects that still hold the inverse of the pattern.
+    fn unwritten(&self, bytes: &[u8], suspects: &[usize]) -> Option<Unwritten> {
+        let size = self.element_bytes;
+        let element = |at: usize| &bytes[at * size..][..size];
+        let is_held = |at: &usize| element(*at).iter().all(|byte| *byte == !PATTERN);
+        let mut held = suspects.iter().copied().filter(is_held);
+        let first = held.next()?;
+        let more = held.zip(first + 1..).take_while(|(at, next)| at == next);
+        let end = first + 1 + more.count();
+        Some(Unwritten {
+            binding: self.binding,
+            bytes: (first * size) as u64..(end * size) as u64,
+        })
+    }
+}
+
+/// The bytes of a view.
+///
+/// # Safety
+/// The memory lives, is initialized, and nothing else touches it while the slice is used.
+unsafe fn bytes<'a>(view: &NativeView) -> &'a mut [u8] {
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts_mut(view.pointer, view.bytes as usize) }
+}
+
+fn overlap(one: &BoundSlice, other: &BoundSlice) -> bool {
+    one.page == other.page
+        && one.offset < other.offset + other.len
+        && other.offset < one.offset + one.len
+}

@@ -1,0 +1,1 @@
+"""Cases for the fuzzer of graphs: made, evaluated, made small and written."""

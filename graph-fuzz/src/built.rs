@@ -1,0 +1,401 @@
+//! A case as lazy buffers.
+
+use millstream::graph::{Graph, Layout, LazyBuffer, Literal, Over, Scalar, Shape, Size, Symbol};
+
+use crate::case::{Case, CaseError, Dim, Node, Number, dtype};
+
+/// A case as lazy buffers.
+pub(crate) struct Built {
+    pub(crate) symbols: Vec<Symbol>,
+    pub(crate) scalars: Vec<Scalar>,
+    pub(crate) inputs: Vec<LazyBuffer>,
+    pub(crate) roots: Vec<LazyBuffer>,
+    /// The nodes, held until there are schedules.
+    pub(crate) nodes: Vec<LazyBuffer>,
+}
+
+impl Built {
+    pub(crate) fn of(case: &Case) -> Result<Self, CaseError> {
+        let graph = Graph::new();
+        let symbols = case.symbols.iter().enumerate();
+        let symbols: Vec<Symbol> = symbols
+            .map(|(index, symbol)| graph.length(format!("n{index}"), symbol.max))
+            .collect();
+        let mut made = Maker {
+            graph,
+            symbols,
+            inputs: Vec::new(),
+            scalars: Vec::new(),
+            nodes: Vec::new(),
+        };
+        for (index, scalar) in case.scalars.iter().enumerate() {
+            let value = literal(&scalar.value)?;
+            let name = format!("s{index}");
+            let made_scalar = made.graph.scalar(name, dtype(&scalar.dtype)?, value);
+            made.scalars.push(made_scalar);
+        }
+        for (index, input) in case.inputs.iter().enumerate() {
+            let shape = made.shape(&input.shape)?;
+            let lazy = made
+                .graph
+                .input(format!("x{index}"), dtype(&input.dtype)?, shape);
+            made.inputs.push(lazy);
+        }
+        for node in &case.nodes {
+            let lazy = made.node(node)?;
+            made.nodes.push(lazy);
+        }
+        let roots = case.roots.iter().map(|root| made.at(*root).cloned());
+        let roots = roots.collect::<Result<Vec<_>, _>>()?;
+        let scalars = made.scalars.into_iter().map(|(scalar, _)| scalar).collect();
+        Ok(Self {
+            symbols: made.symbols,
+            scalars,
+            inputs: made.inputs,
+            roots,
+            nodes: made.nodes,
+        })
+    }
+}
+
+/// For each node of a case, the inputs that it depends on, as bits. What overwrites all of a buffer depends on the values alone; of a
+/// buffer with room for a greatest length, a run overwrites a part.
+pub(crate) fn dependences(case: &Case) -> Vec<u64> {
+    let mut all: Vec<u64> = Vec::new();
+    for node in &case.nodes {
+        let own = match (node.op.as_str(), node.index) {
+            ("input", Some(index)) => 1 << (index % 64),
+            _ => 0,
+        };
+        let base = node.of.first().copied();
+        let is_whole = base.is_none_or(|base| !is_symbolic(case, base));
+        let needed = if node.op == "set" && is_whole {
+            &node.of[1..]
+        } else {
+            &node.of[..]
+        };
+        let needed = needed.iter().filter_map(|operand| all.get(*operand));
+        let depends = needed.fold(own, |all, bits| all | bits);
+        all.push(depends);
+    }
+    all
+}
+
+/// Whether a node is a version of an input that has a length that runs say.
+fn is_symbolic(case: &Case, mut node: usize) -> bool {
+    loop {
+        let known = &case.nodes[node];
+        match (known.op.as_str(), known.index, known.of.first()) {
+            ("input", Some(index), _) => {
+                let lengths = &case.inputs[index].shape;
+                return lengths.iter().any(|dim| matches!(dim, Dim::Terms(_)));
+            }
+            ("set" | "set_rows" | "set_layout", _, Some(base)) => node = *base,
+            _ => return false,
+        }
+    }
+}
+
+pub(crate) fn literal(number: &Number) -> Result<Literal, CaseError> {
+    Ok(match number {
+        Number::Bool(value) => Literal::Bool(*value),
+        Number::Int(value) => Literal::Int((*value).into()),
+        Number::Float(value) => Literal::Float(*value),
+        Number::Word(word) => Literal::Float(match word.as_str() {
+            "inf" => f64::INFINITY,
+            "-inf" => f64::NEG_INFINITY,
+            "nan" => f64::NAN,
+            other => return Err(CaseError::Number(other.to_owned())),
+        }),
+    })
+}
+
+struct Maker {
+    graph: Graph,
+    symbols: Vec<Symbol>,
+    inputs: Vec<LazyBuffer>,
+    scalars: Vec<(Scalar, LazyBuffer)>,
+    nodes: Vec<LazyBuffer>,
+}
+
+impl Maker {
+    fn size(&self, dim: &Dim) -> Result<Size, CaseError> {
+        let terms = match dim {
+            Dim::Fixed(value) => return Ok(Size::fixed(*value)),
+            Dim::Terms(terms) => terms,
+        };
+        let large = || CaseError::Number(format!("{dim:?}"));
+        let mut sum = Size::ZERO;
+        for (coefficient, symbols) in terms {
+            let mut term = Size::fixed(*coefficient);
+            for index in symbols {
+                let what = "symbol";
+                let index = *index;
+                let missing = CaseError::Place { what, index };
+                let symbol = self.symbols.get(index).ok_or(missing)?;
+                term = term.times(&Size::from(symbol)).ok_or_else(large)?;
+            }
+            sum = sum.plus(&term).ok_or_else(large)?;
+        }
+        Ok(sum)
+    }
+
+    fn sizes(&self, dims: &[Dim]) -> Result<Vec<Size>, CaseError> {
+        dims.iter().map(|dim| self.size(dim)).collect()
+    }
+
+    fn shape(&self, dims: &[Dim]) -> Result<Shape, CaseError> {
+        self.sizes(dims).map(Shape::new)
+    }
+
+    fn at(&self, index: usize) -> Result<&LazyBuffer, CaseError> {
+        let what = "node";
+        self.nodes
+            .get(index)
+            .ok_or(CaseError::Place { what, index })
+    }
+
+    fn node(&self, node: &Node) -> Result<LazyBuffer, CaseError> {
+        let what = Attributes {
+            node,
+            place: self.nodes.len(),
+        };
+        if let Some(leaf) = self.leaf(node, &what)? {
+            return Ok(leaf);
+        }
+        let of = |index: usize| {
+            let operand = node.of.get(index);
+            self.at(*operand.ok_or_else(|| what.lacks("of"))?)
+        };
+        if let Some(many) = self.of_many(node, &what)? {
+            return Ok(many);
+        }
+        let x = of(0)?;
+        if let Some(unary) = unary(node, x) {
+            return Ok(unary);
+        }
+        if let Some(reduced) = reduced(node, x, &what)? {
+            return Ok(reduced);
+        }
+        if let Some(view) = self.view(node, x, &what)? {
+            return Ok(view);
+        }
+        let y = of(1)?;
+        if let Some(binary) = binary(node, x, y) {
+            return Ok(binary);
+        }
+        Ok(match node.op.as_str() {
+            "select" => x.select(y, of(2)?),
+            "gather" => x.gather(what.axis()?, y),
+            "take" => x.take(what.axis()?, y),
+            "scatter" => x.scatter(what.axis()?, y, of(2)?),
+            "scatter_add" => x.scatter_add(what.axis()?, y, of(2)?),
+            "set" => x.set(y),
+            "set_rows" => x.set_rows(what.axis()?, self.size(what.start()?)?, y),
+            "set_layout" => {
+                let offset = self.size(what.start()?)?;
+                let strides = node.strides.as_ref().ok_or_else(|| what.lacks("strides"))?;
+                let strides = self.sizes(strides)?;
+                x.set_layout(y, Layout { offset, strides })
+            }
+            other => return Err(CaseError::Op(other.to_owned())),
+        })
+    }
+
+    fn leaf(&self, node: &Node, what: &Attributes<'_>) -> Result<Option<LazyBuffer>, CaseError> {
+        let place = |of: &'static str, index: usize| CaseError::Place { what: of, index };
+        Ok(Some(match node.op.as_str() {
+            "input" => {
+                let index = node.index.ok_or_else(|| what.lacks("index"))?;
+                let input = self.inputs.get(index);
+                input.ok_or_else(|| place("input", index))?.clone()
+            }
+            "scalar" => {
+                let index = node.index.ok_or_else(|| what.lacks("index"))?;
+                let scalar = self.scalars.get(index);
+                scalar.ok_or_else(|| place("scalar", index))?.1.clone()
+            }
+            "constant" => self.graph.constant(what.dtype()?, what.value()?),
+            "full" => {
+                let shape = self.shape(what.shape()?)?;
+                self.graph.full(what.dtype()?, shape, what.value()?)
+            }
+            "index" => {
+                let shape = self.shape(what.shape()?)?;
+                self.graph.index(shape, what.axis()?)
+            }
+            "iota" => self.graph.iota(self.size(what.len()?)?),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn of_many(&self, node: &Node, what: &Attributes<'_>) -> Result<Option<LazyBuffer>, CaseError> {
+        let parts = || {
+            let parts = node.of.iter().map(|part| self.at(*part));
+            parts.collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Some(match node.op.as_str() {
+            "cat" => LazyBuffer::cat(parts()?, what.axis()?),
+            "stack" => LazyBuffer::stack(parts()?, what.axis()?),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn view(
+        &self,
+        node: &Node,
+        x: &LazyBuffer,
+        what: &Attributes<'_>,
+    ) -> Result<Option<LazyBuffer>, CaseError> {
+        let other = || node.other.ok_or_else(|| what.lacks("other"));
+        Ok(Some(match node.op.as_str() {
+            "cast" => x.cast(what.dtype()?),
+            "clamp" => {
+                let most = node.most.as_ref().ok_or_else(|| what.lacks("most"))?;
+                x.clamp(what.value()?, literal(most)?)
+            }
+            "reshape" => x.reshape(self.shape(what.shape()?)?),
+            "split_axis" => x.split_axis(what.axis()?, self.shape(what.shape()?)?),
+            "merge_axes" => x.merge_axes(what.axis()?, other()?),
+            "permute" => x.permute(node.axes.as_ref().ok_or_else(|| what.lacks("axes"))?),
+            "transpose" => x.transpose(what.axis()?, other()?),
+            "t" => x.t(),
+            "narrow" => {
+                let (start, len) = (self.size(what.start()?)?, self.size(what.len()?)?);
+                x.narrow(what.axis()?, start, len)
+            }
+            "broadcast_to" => x.broadcast_to(self.shape(what.shape()?)?),
+            "unsqueeze" => x.unsqueeze(what.axis()?),
+            "squeeze" => x.squeeze(what.axis()?),
+            "roll" => x.roll(what.axis()?, node.by.ok_or_else(|| what.lacks("by"))?),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+fn unary(node: &Node, x: &LazyBuffer) -> Option<LazyBuffer> {
+    Some(match node.op.as_str() {
+        "neg" => -x,
+        "not" => !x,
+        "abs" => x.abs(),
+        "sqrt" => x.sqrt(),
+        "exp" => x.exp(),
+        "log" => x.log(),
+        "sin" => x.sin(),
+        "cos" => x.cos(),
+        "tanh" => x.tanh(),
+        "erf" => x.erf(),
+        "floor" => x.floor(),
+        "ceil" => x.ceil(),
+        "square" => x.square(),
+        "recip" => x.recip(),
+        "relu" => x.relu(),
+        "sigmoid" => x.sigmoid(),
+        "silu" => x.silu(),
+        "gelu" => x.gelu(),
+        "gelu_tanh" => x.gelu_tanh(),
+        _ => return None,
+    })
+}
+
+fn binary(node: &Node, x: &LazyBuffer, y: &LazyBuffer) -> Option<LazyBuffer> {
+    Some(match node.op.as_str() {
+        "add" => x + y,
+        "sub" => x - y,
+        "mul" => x * y,
+        "div" => x / y,
+        "rem" => x % y,
+        "and" => x & y,
+        "or" => x | y,
+        "xor" => x ^ y,
+        "minimum" => x.minimum(y),
+        "maximum" => x.maximum(y),
+        "pow" => x.pow(y),
+        "equals" => x.equals(y),
+        "differs" => x.differs(y),
+        "less" => x.less(y),
+        "less_equal" => x.less_equal(y),
+        "greater" => x.greater(y),
+        "greater_equal" => x.greater_equal(y),
+        "matmul" => x.matmul(y),
+        "matmul_t" => x.matmul_t(y),
+        _ => return None,
+    })
+}
+
+fn reduced(
+    node: &Node,
+    x: &LazyBuffer,
+    what: &Attributes<'_>,
+) -> Result<Option<LazyBuffer>, CaseError> {
+    let over = match &node.axes {
+        Some(axes) => Over::from(&axes[..]),
+        None => Over::All,
+    };
+    Ok(Some(match node.op.as_str() {
+        "sum" => x.sum(over),
+        "product" => x.product(over),
+        "max" => x.max(over),
+        "min" => x.min(over),
+        "argmax" => x.argmax(over),
+        "argmin" => x.argmin(over),
+        "mean" => x.mean(over),
+        "variance" => x.variance(over),
+        "softmax" => x.softmax(over),
+        "log_softmax" => x.log_softmax(over),
+        "normalize" => match what.value()? {
+            Literal::Float(epsilon) => x.normalize(over, epsilon),
+            _ => return Err(what.lacks("value")),
+        },
+        _ => return Ok(None),
+    }))
+}
+
+/// What a node has beside its operands.
+struct Attributes<'a> {
+    node: &'a Node,
+    place: usize,
+}
+
+impl<'a> Attributes<'a> {
+    fn lacks(&self, what: &'static str) -> CaseError {
+        CaseError::Lacks {
+            node: self.place,
+            op: self.node.op.clone(),
+            what,
+        }
+    }
+
+    fn axis(&self) -> Result<isize, CaseError> {
+        self.node.axis.ok_or_else(|| self.lacks("axis"))
+    }
+
+    fn start(&self) -> Result<&'a Dim, CaseError> {
+        self.node.start.as_ref().ok_or_else(|| self.lacks("start"))
+    }
+
+    fn len(&self) -> Result<&'a Dim, CaseError> {
+        self.node.len.as_ref().ok_or_else(|| self.lacks("len"))
+    }
+
+    fn shape(&self) -> Result<&'a [Dim], CaseError> {
+        self.node
+            .shape
+            .as_deref()
+            .ok_or_else(|| self.lacks("shape"))
+    }
+
+    fn dtype(&self) -> Result<millstream::DType, CaseError> {
+        let word = self.node.dtype.as_ref();
+        dtype(word.ok_or_else(|| self.lacks("dtype"))?)
+    }
+
+    fn value(&self) -> Result<Literal, CaseError> {
+        literal(
+            self.node
+                .value
+                .as_ref()
+                .ok_or_else(|| self.lacks("value"))?,
+        )
+    }
+}

@@ -1,0 +1,136 @@
+//! Does what came out lie within its bounds?
+
+use half::{bf16, f16};
+use millstream::DType;
+
+use crate::case::{CaseError, Expected, bytes, dtype};
+
+/// An array that must come out, decoded.
+#[derive(Clone, Debug)]
+pub(crate) struct Want {
+    pub(crate) dtype: DType,
+    pub(crate) shape: Vec<u64>,
+    values: Vec<Value>,
+}
+
+/// An element, and how far from there it may be.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Whole(i64),
+    Float { value: f64, bound: f64 },
+}
+
+impl Want {
+    pub(crate) fn of(expected: &Expected) -> Result<Self, CaseError> {
+        let dtype = dtype(&expected.dtype)?;
+        let values = match (&expected.exact, &expected.values, &expected.bounds) {
+            (Some(exact), ..) => {
+                let exact = bytes(exact)?;
+                exact
+                    .chunks_exact(dtype.size())
+                    .map(|element| decode(element, dtype))
+                    .collect()
+            }
+            (None, Some(values), Some(bounds)) => {
+                let (values, bounds) = (bytes(values)?, bytes(bounds)?);
+                let values = values
+                    .chunks_exact(8)
+                    .map(|bytes| f64::from_le_bytes(array(bytes)));
+                let bounds = bounds
+                    .chunks_exact(4)
+                    .map(|bytes| f32::from_le_bytes(array(bytes)));
+                let both = values.zip(bounds);
+                both.map(|(value, bound)| {
+                    let bound = f64::from(bound);
+                    Value::Float { value, bound }
+                })
+                .collect()
+            }
+            _ => return Err(CaseError::Hex(String::new())),
+        };
+        let shape = expected.shape.clone();
+        Ok(Self {
+            dtype,
+            shape,
+            values,
+        })
+    }
+
+    /// How long it is.
+    pub(crate) fn bytes(&self) -> usize {
+        self.values.len() * self.dtype.size()
+    }
+
+    /// What is wrong with these bytes, if something is.
+    pub(crate) fn misfit(&self, got: &[u8]) -> Option<String> {
+        let size = self.dtype.size();
+        if got.len() != self.bytes() {
+            let (got, want) = (got.len(), self.bytes());
+            return Some(format!("{got} bytes, not {want}"));
+        }
+        let got = got
+            .chunks_exact(size)
+            .map(|element| decode(element, self.dtype));
+        let mut wrong = got
+            .zip(&self.values)
+            .enumerate()
+            .filter(|(_, (got, want))| !fits(got, want));
+        let (flat, (got, want)) = wrong.next()?;
+        let more = wrong.count();
+        let (got, want) = (text(&got), text(want));
+        let place = place(flat, &self.shape);
+        Some(format!("at {place:?} {got}, not {want} (and {more} more)"))
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Whole(value) => value.to_string(),
+        Value::Float { value, bound } if *bound == 0.0 => format!("{value:?}"),
+        Value::Float { value, bound } => format!("{value:?} within {bound:e}"),
+    }
+}
+
+fn place(mut flat: usize, shape: &[u64]) -> Vec<usize> {
+    let mut place = vec![0; shape.len()];
+    for (index, length) in place.iter_mut().zip(shape).rev() {
+        let length = (*length as usize).max(1);
+        *index = flat % length;
+        flat /= length;
+    }
+    place
+}
+
+/// The sign of a NaN says nothing, and zero is zero.
+fn fits(got: &Value, want: &Value) -> bool {
+    match (got, want) {
+        (Value::Whole(got), Value::Whole(want)) => got == want,
+        (Value::Float { value: got, .. }, Value::Float { value, bound }) => {
+            (got.is_nan() && value.is_nan()) || got == value || (got - value).abs() <= *bound
+        }
+        _ => false,
+    }
+}
+
+fn decode(element: &[u8], dtype: DType) -> Value {
+    let float = |value: f64| Value::Float { value, bound: 0.0 };
+    match dtype {
+        DType::F64 => float(f64::from_le_bytes(array(element))),
+        DType::F32 => float(f32::from_le_bytes(array(element)).into()),
+        DType::F16 => float(f16::from_le_bytes(array(element)).to_f64()),
+        DType::Bf16 => float(bf16::from_le_bytes(array(element)).to_f64()),
+        DType::I64 => Value::Whole(i64::from_le_bytes(array(element))),
+        DType::I32 => Value::Whole(i32::from_le_bytes(array(element)).into()),
+        DType::U32 => Value::Whole(u32::from_le_bytes(array(element)).into()),
+        _ => Value::Whole(element.first().copied().unwrap_or(0).into()),
+    }
+}
+
+/// The first bytes of an element; zeros where there are too few.
+fn array<const N: usize>(element: &[u8]) -> [u8; N] {
+    let mut out = [0; N];
+    out.iter_mut()
+        .zip(element)
+        .for_each(|(out, byte)| *out = *byte);
+    out
+}

@@ -1,0 +1,251 @@
+//! One schedule of a case: bound, run, read and compared.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+
+use millstream::graph::{Outputs, Run, ScheduleError};
+use millstream::{Handle, Stream};
+
+use crate::built::{Built, literal};
+use crate::case::{Case, CaseError, Input, bytes, dtype};
+use crate::expect::Want;
+use crate::rig;
+
+/// A case that is ready to be run, in any schedule.
+pub(crate) struct Trial<'a> {
+    pub(crate) case: &'a Case,
+    pub(crate) built: Built,
+    pub(crate) memory: Vec<Vec<u8>>,
+    pub(crate) wants: Vec<Wants>,
+    /// Symbols and scalars that a schedule does not know: nothing that it computes depends on them.
+    unknown: RefCell<HashSet<String>>,
+    /// Are buffers bound for what comes out?
+    binds: Cell<bool>,
+}
+
+/// What must come out of a run.
+pub(crate) struct Wants {
+    pub(crate) roots: Vec<Want>,
+    pub(crate) stored: Vec<(usize, Want)>,
+}
+
+/// What is wrong, as a sentence.
+pub(crate) type Wrong = String;
+
+/// How a run ended: with outputs and the memory that was bound, or refused with reason.
+pub(crate) enum Ran {
+    Done(Outputs, Vec<Handle<u8>>),
+    Refused,
+}
+
+impl<'a> Trial<'a> {
+    pub(crate) fn new(case: &'a Case) -> Result<Self, CaseError> {
+        let want = |run: &crate::case::Run| {
+            let roots = run.roots.iter().map(Want::of).collect::<Result<_, _>>()?;
+            let stored = run.stored.iter();
+            let stored = stored.map(|stored| Ok((stored.input, Want::of(&stored.value)?)));
+            let stored = stored.collect::<Result<_, CaseError>>()?;
+            Ok(Wants { roots, stored })
+        };
+        Ok(Self {
+            case,
+            built: Built::of(case)?,
+            memory: rig::memory(case)?,
+            wants: case
+                .runs
+                .iter()
+                .map(want)
+                .collect::<Result<_, CaseError>>()?,
+            unknown: RefCell::default(),
+            binds: Cell::default(),
+        })
+    }
+
+    /// Another schedule follows, with other unknowns, and with or without buffers for what comes out.
+    pub(crate) fn forget(&self, binds: bool) {
+        self.unknown.borrow_mut().clear();
+        self.binds.set(binds);
+    }
+
+    /// Submits what `make` makes, with the lengths, scalars and inputs of a run bound, but for those that are held.
+    pub(crate) fn submit<'r>(
+        &self,
+        make: impl Fn() -> Run<'r>,
+        index: usize,
+        handles: Vec<Handle<u8>>,
+        stream: &Stream,
+        held: &Held,
+    ) -> Result<Ran, Wrong> {
+        let said = &self.case.runs[index];
+        // What a schedule does not know is found by asking.
+        let unknown = self.built.symbols.len() + self.built.scalars.len() + self.built.roots.len();
+        for _ in 0..=unknown {
+            let mut run = make();
+            for (at, (symbol, length)) in self.built.symbols.iter().zip(&said.lengths).enumerate() {
+                if !self.unknown.borrow().contains(symbol.name()) && !held.lengths.contains(&at) {
+                    run = run.length(symbol, *length);
+                }
+            }
+            for (at, (scalar, value)) in self.built.scalars.iter().zip(&said.scalars).enumerate() {
+                if let Some(value) = value
+                    && !self.unknown.borrow().contains(scalar.name())
+                    && !held.scalars.contains(&at)
+                {
+                    run = run.scalar(scalar, literal(value).map_err(told)?);
+                }
+            }
+            for (place, input) in self.built.inputs.iter().enumerate() {
+                if run.takes(input) && !held.inputs.contains(&place) {
+                    run = run.input(input, &self.range(&handles, place)?);
+                }
+            }
+            for (place, root) in self.built.roots.iter().enumerate() {
+                if self.binds.get() && !self.unknown.borrow().contains(&format!("root {place}")) {
+                    let elements = root.shape().elements().and_then(|elements| elements.max());
+                    let bytes = elements.unwrap_or(0) as usize * root.dtype().size();
+                    let buffer = stream.create(&vec![0x41_u8; bytes]).map_err(told)?;
+                    run = run.output(place, &buffer);
+                }
+            }
+            match run.submit(stream) {
+                Ok(outputs) => return Ok(Ran::Done(outputs, handles)),
+                Err(ScheduleError::UnknownArgument { name, .. }) => {
+                    if !self.unknown.borrow_mut().insert(name.clone()) {
+                        return Err(format!("it does not know `{name}`, and needs it"));
+                    }
+                }
+                Err(error) if self.may_be_refused() => {
+                    if error.to_string().contains("fault") {
+                        return Err(error.to_string());
+                    }
+                    return Ok(Ran::Refused);
+                }
+                Err(error) => return Err(format!("submit: {error}")),
+            }
+        }
+        Err("submit: too many unknown arguments".to_owned())
+    }
+
+    /// The range of a handle that an input is.
+    pub(crate) fn range(&self, handles: &[Handle<u8>], place: usize) -> Result<Handle<u8>, Wrong> {
+        let input = &self.case.inputs[place];
+        let whole = &handles[input.handle];
+        let range = input.start..input.start + input.bytes;
+        if range.start == 0 && range.end as u64 == whole.size() {
+            return Ok(whole.clone());
+        }
+        whole.slice(range).map_err(told)
+    }
+
+    /// Does a run store into an input that lies over another?
+    pub(crate) fn may_be_refused(&self) -> bool {
+        let is_stored = |place: usize| {
+            let runs = self.case.runs.iter();
+            let mut stored = runs.flat_map(|run| run.stored.iter());
+            stored.any(|stored| stored.input == place)
+        };
+        let overlaps = |a: &Input, b: &Input| {
+            let (a_end, b_end) = (a.start + a.bytes, b.start + b.bytes);
+            a.handle == b.handle && a.start < b_end && b.start < a_end
+        };
+        let inputs = self.case.inputs.iter().enumerate();
+        inputs
+            .filter(|(place, _)| is_stored(*place))
+            .any(|(place, input)| {
+                let mut others = self.case.inputs.iter().enumerate();
+                others.any(|(other, it)| other != place && overlaps(input, it))
+            })
+    }
+
+    /// What is wrong with a root of a run.
+    pub(crate) fn root(
+        &self,
+        stream: &Stream,
+        outputs: &Outputs,
+        run: usize,
+        root: usize,
+    ) -> Result<Option<Wrong>, millstream::Error> {
+        let want = &self.wants[run].roots[root];
+        let Some(output) = outputs.get(root) else {
+            return Ok(Some("there is no output".to_owned()));
+        };
+        if output.dtype() != want.dtype || output.shape() != want.shape {
+            let (dtype, shape) = (output.dtype(), output.shape());
+            return Ok(Some(format!("is {dtype} {shape:?}")));
+        }
+        let bytes = stream.read(output.bytes()).wait()?;
+        Ok(want.misfit(&bytes))
+    }
+
+    /// What is wrong with the memory of an input after a run, beyond what may have been stored into it.
+    pub(crate) fn compare(
+        &self,
+        stream: &Stream,
+        outputs: &Outputs,
+        handles: &[Handle<u8>],
+        run: usize,
+    ) -> Result<(), Wrong> {
+        for root in 0..self.case.roots.len() {
+            match self.root(stream, outputs, run, root) {
+                Ok(None) => {}
+                Ok(Some(what)) => return Err(format!("run {run} root {root}: {what}")),
+                Err(error) => return Err(format!("run {run} root {root}: {error}")),
+            }
+        }
+        for (index, handle) in handles.iter().enumerate() {
+            let bytes = stream.read(handle).wait();
+            let got = bytes.map_err(|error| format!("run {run} memory {index}: {error}"))?;
+            self.memory_is(index, &got, run)
+                .map_err(|what| format!("run {run} memory {index}: {what}"))?;
+        }
+        Ok(())
+    }
+
+    /// Stored values, and all else as it was.
+    fn memory_is(&self, handle: usize, got: &[u8], run: usize) -> Result<(), Wrong> {
+        let mut free = vec![false; got.len()];
+        for (place, want) in &self.wants[run].stored {
+            let input = &self.case.inputs[*place];
+            if input.handle != handle {
+                continue;
+            }
+            let elements: u64 = want.shape.iter().product();
+            let range = input.start..input.start + elements as usize * want.dtype.size();
+            let there = got.get(range.clone()).ok_or("it is too short")?;
+            if let Some(what) = want.misfit(there) {
+                return Err(format!(
+                    "input {place} was not stored to as it should be: {what}"
+                ));
+            }
+            free[range].fill(true);
+        }
+        let was = &self.memory[handle];
+        let mut changed = (0..got.len()).filter(|at| !free[*at] && got[*at] != was[*at]);
+        match changed.next() {
+            None => Ok(()),
+            Some(at) => Err(format!("byte {at} changed, and nothing stores there")),
+        }
+    }
+
+    /// Other bytes in the place of an input's.
+    pub(crate) fn garbage(&self, place: usize) -> Result<Vec<u8>, Wrong> {
+        let input = &self.case.inputs[place];
+        let was = bytes(&self.case.handles[input.handle]).map_err(told)?;
+        let was = was.get(input.start..input.start + input.bytes);
+        let is_bool = dtype(&input.dtype).map_err(told)? == millstream::DType::Bool;
+        let other = |byte: &u8| if is_bool { 1 - (byte & 1) } else { byte ^ 0x41 };
+        Ok(was.unwrap_or_default().iter().map(other).collect())
+    }
+}
+
+/// What was bound before a run.
+#[derive(Default)]
+pub(crate) struct Held {
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) lengths: Vec<usize>,
+    pub(crate) scalars: Vec<usize>,
+}
+
+pub(crate) fn told(error: impl std::fmt::Display) -> Wrong {
+    error.to_string()
+}

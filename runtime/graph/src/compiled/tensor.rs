@@ -1,0 +1,236 @@
+//! Numbers that came out of a run, on the host: their values, their shape, and how they print.
+
+use std::fmt;
+
+use half::{bf16, f16};
+use millstream_core::client::Stream;
+use millstream_core::element::Element;
+use millstream_ir::DType;
+
+use crate::compiled::outputs::Output;
+use crate::compiled::run::check_elements;
+use crate::error::ScheduleError;
+use crate::lazy::buffer::LazyBuffer;
+use crate::schedule::Schedule;
+
+/// Elements that are printed in full; of more, the first and last three along each axis are.
+const PRINTED: usize = 1000;
+
+/// Elements at each end of an axis that are printed of many.
+const EDGE: usize = 3;
+
+/// A buffer on the host, dense, rows one after the other. It prints as NumPy prints arrays.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tensor {
+    dtype: DType,
+    shape: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl LazyBuffer {
+    /// Computes this by a stream, and waits for it: from an expression to numbers in one call. Every input must be a
+    /// [`Graph::buffer`](crate::Graph::buffer), every length known.
+    ///
+    /// It schedules and compiles anew each time, which takes tens of microseconds on a CPU, and a compiler's time on a GPU. What
+    /// runs more than once is better a [`Schedule`], compiled once. May block as long as the work before it in the stream
+    /// takes; not for threads of the runtime.
+    ///
+    /// ```
+    /// # use millstream_graph::{Graph, ScheduleError};
+    /// # fn f(stream: &millstream_core::client::Stream) -> Result<(), ScheduleError> {
+    /// let graph = Graph::new();
+    /// let squares = graph.iota(4) * graph.iota(4);
+    /// let squares = squares.eval(stream)?;
+    /// assert_eq!(squares.to_string(), "[0, 1, 4, 9]");
+    /// assert_eq!(squares.values::<i64>()?, [0, 1, 4, 9]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Schedule::create`], [`Schedule::compile`] and [`Run::submit`](crate::Run::submit); a failure of the data.
+    pub fn eval(&self, stream: &Stream) -> Result<Tensor, ScheduleError> {
+        let compiled = Schedule::create_one(self)?.compile(stream.client())?;
+        let outputs = compiled.run().submit(stream)?;
+        let output = outputs.get(0).ok_or(ScheduleError::NoRoots)?;
+        output.tensor(stream)
+    }
+}
+
+impl Output {
+    /// Reads it, and waits for it.
+    ///
+    /// # Errors
+    /// A failure of the data, or of the device.
+    pub fn tensor(&self, stream: &Stream) -> Result<Tensor, ScheduleError> {
+        Ok(Tensor {
+            dtype: self.dtype(),
+            shape: self.shape().to_vec(),
+            bytes: stream.read(self.bytes()).wait()?,
+        })
+    }
+}
+
+impl Tensor {
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Its lengths, slowest axis first.
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// Its elements in row-major order; as bytes, whatever they are.
+    ///
+    /// # Errors
+    /// [`ScheduleError::Elements`] for elements of another type.
+    pub fn values<T: Element>(&self) -> Result<Vec<T>, ScheduleError> {
+        check_elements::<T>(self.dtype, || "the tensor".to_owned())?;
+        Ok(bytemuck::pod_collect_to_vec(&self.bytes))
+    }
+
+    /// One element as text.
+    fn element(&self, index: usize) -> String {
+        let size = self.dtype.size();
+        let bytes = &self.bytes[index * size..][..size];
+        macro_rules! read {
+            ($rust:ty) => {
+                bytemuck::pod_read_unaligned::<$rust>(bytes)
+            };
+        }
+        match self.dtype {
+            DType::F64 => float(read!(f64), read!(f64).to_string()),
+            DType::F32 => float(f64::from(read!(f32)), read!(f32).to_string()),
+            DType::F16 => float(read!(f16).to_f64(), read!(f16).to_string()),
+            DType::Bf16 => float(read!(bf16).to_f64(), read!(bf16).to_string()),
+            DType::I64 => read!(i64).to_string(),
+            DType::I32 => read!(i32).to_string(),
+            DType::U64 => read!(u64).to_string(),
+            DType::U32 => read!(u32).to_string(),
+            DType::Bool => (bytes[0] != 0).to_string(),
+            _ => bytes[0].to_string(),
+        }
+    }
+
+    /// Prints what lies from an element on, along an axis and those behind it.
+    fn print(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        printed: &Printed,
+        axis: usize,
+        first: usize,
+    ) -> fmt::Result {
+        let Some(length) = self.shape.get(axis).map(|length| *length as usize) else {
+            return write!(f, "{:>width$}", self.element(first), width = printed.width);
+        };
+        let step = self.shape[axis + 1..].iter().product::<u64>() as usize;
+        let is_last = axis + 1 == self.shape.len();
+        f.write_str("[")?;
+        let mut is_first = true;
+        for index in printed.along(length) {
+            if !is_first {
+                match is_last {
+                    true => f.write_str(", ")?,
+                    false => write!(f, ",\n{:indent$}", "", indent = axis + 1)?,
+                }
+            }
+            is_first = false;
+            match index {
+                Some(index) => self.print(f, printed, axis + 1, first + index * step)?,
+                None => f.write_str("...")?,
+            }
+        }
+        f.write_str("]")
+    }
+
+    /// The elements that are printed.
+    fn shown(&self, printed: &Printed, axis: usize, first: usize, shown: &mut Vec<usize>) {
+        let Some(length) = self.shape.get(axis) else {
+            return shown.push(first);
+        };
+        let step = self.shape[axis + 1..].iter().product::<u64>() as usize;
+        for index in printed.along(*length as usize).into_iter().flatten() {
+            self.shown(printed, axis + 1, first + index * step, shown);
+        }
+    }
+}
+
+/// A float as text: always with a point, as what it is.
+fn float(value: f64, text: String) -> String {
+    match value {
+        _ if value.is_nan() => "nan".to_owned(),
+        _ if value.is_infinite() && value > 0.0 => "inf".to_owned(),
+        _ if value.is_infinite() => "-inf".to_owned(),
+        _ if value != 0.0 && !(1e-4..1e16).contains(&value.abs()) => format!("{value:e}"),
+        _ if text.contains(['.', 'e']) => text,
+        _ => format!("{text}.0"),
+    }
+}
+
+/// How much is printed, and how wide.
+struct Printed {
+    all: bool,
+    width: usize,
+}
+
+impl Printed {
+    /// The indices of an axis that are printed; none stands for those that are left out.
+    fn along(&self, length: usize) -> Vec<Option<usize>> {
+        if self.all || length <= 2 * EDGE {
+            return (0..length).map(Some).collect();
+        }
+        let (first, last) = ((0..EDGE).map(Some), (length - EDGE..length).map(Some));
+        first.chain([None]).chain(last).collect()
+    }
+}
+
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.shape.iter().product::<u64>() as usize;
+        let mut printed = Printed {
+            all: count <= PRINTED,
+            width: 0,
+        };
+        let mut shown = Vec::new();
+        self.shown(&printed, 0, 0, &mut shown);
+        let widths = shown.into_iter().map(|index| self.element(index).len());
+        printed.width = widths.max().unwrap_or(0);
+        self.print(f, &printed, 0, 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tensor<T: Element>(shape: &[u64], values: &[T]) -> Tensor {
+        Tensor {
+            dtype: T::DTYPE,
+            shape: shape.to_vec(),
+            bytes: bytemuck::cast_slice(values).to_vec(),
+        }
+    }
+
+    #[test]
+    fn tensors_print_as_nested_rows_with_aligned_columns() {
+        let floats = tensor(&[2, 2], &[1.0_f32, -2.5, f32::NAN, f32::NEG_INFINITY]);
+        assert_eq!(floats.to_string(), "[[ 1.0, -2.5],\n [ nan, -inf]]");
+        assert_eq!(tensor(&[], &[7_i64]).to_string(), "7");
+        assert_eq!(tensor::<i64>(&[0, 3], &[]).to_string(), "[]");
+        assert_eq!(tensor::<i64>(&[2, 0], &[]).to_string(), "[[],\n []]");
+        let deep = tensor(&[2, 1, 2], &[1_i32, 2, 3, 10]);
+        assert_eq!(deep.to_string(), "[[[ 1,  2]],\n [[ 3, 10]]]");
+        assert_eq!(tensor(&[2], &[1e-9_f64, 3.0]).to_string(), "[1e-9,  3.0]");
+    }
+
+    #[test]
+    fn long_tensors_print_their_ends() {
+        let all: Vec<i64> = (0..2000).collect();
+        assert_eq!(
+            tensor(&[2000], &all).to_string(),
+            "[   0,    1,    2, ..., 1997, 1998, 1999]"
+        );
+    }
+}

@@ -1,0 +1,175 @@
+//! Elements put elsewhere along an axis: padded, reversed, repeated, rolled; and running sums.
+
+use std::panic::Location;
+
+use millstream_ir::DType;
+
+use crate::error::Why;
+use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::graph::axis_of;
+use crate::lazy::reduce::Over;
+use crate::literal::Literal;
+use crate::shape::Shape;
+use crate::size::Size;
+
+/// Elements of a running sum that are added up one by one: longer ones are sums of such blocks.
+const BLOCK: i64 = 64;
+
+impl LazyBuffer {
+    /// `before` and `after` elements of a value put about an axis.
+    #[track_caller]
+    pub fn pad(
+        &self,
+        axis: isize,
+        before: impl Into<Size>,
+        after: impl Into<Size>,
+        value: impl Into<Literal>,
+    ) -> LazyBuffer {
+        let (at, shape) = (Location::caller(), self.shape());
+        let Some(graph) = self.graph() else {
+            return self.clone();
+        };
+        let Ok(place) = axis_of(axis, shape.rank()) else {
+            return self.no_axis("pad", axis, at);
+        };
+        let value = graph.constant(self.dtype(), value);
+        let edge = |length: Size| {
+            let mut lengths = shape.to_vec();
+            lengths[place] = length;
+            value.broadcast_to(Shape::from(lengths))
+        };
+        let (before, after) = (edge(before.into()), edge(after.into()));
+        LazyBuffer::cat([&before, self, &after], axis)
+    }
+
+    /// The elements along an axis in reverse.
+    #[track_caller]
+    pub fn flip(&self, axis: isize) -> LazyBuffer {
+        self.moved("flip", axis, Location::caller(), |index, last| last - index)
+    }
+
+    /// The elements moved along an axis by so many places, those that leave at one end coming in at the other:
+    /// `result[i] = self[i - by]`.
+    #[track_caller]
+    pub fn roll(&self, axis: isize, by: isize) -> LazyBuffer {
+        let at = Location::caller();
+        let length = axis_of(axis, self.rank()).ok();
+        let length = length.and_then(|axis| self.shape()[axis].known());
+        self.moved("roll", axis, at, |index, last| match length {
+            Some(length) => {
+                let from = (-(by as i64)).rem_euclid(length.max(1));
+                (index + from) % length.max(1)
+            }
+            // A remainder has the sign of the dividend.
+            None => {
+                let length = last + 1;
+                ((index - by as i64) % &length + &length) % &length
+            }
+        })
+    }
+
+    /// Elements by an index along an axis that is made of the index there and the last one.
+    fn moved(
+        &self,
+        name: &'static str,
+        axis: isize,
+        at: &'static Location<'static>,
+        from: impl FnOnce(LazyBuffer, LazyBuffer) -> LazyBuffer,
+    ) -> LazyBuffer {
+        let shape = self.shape();
+        let Some(graph) = self.graph() else {
+            return self.clone();
+        };
+        let Ok(place) = axis_of(axis, shape.rank()) else {
+            return self.no_axis(name, axis, at);
+        };
+        let last = match shape[place].known() {
+            Some(length) => graph.constant(DType::I64, length - 1),
+            None => graph.length_value(&shape[place]) - 1,
+        };
+        self.gather(axis, &from(graph.index(&shape, axis), last))
+    }
+
+    /// Each element along an axis `times` times, one beside the other.
+    #[track_caller]
+    pub fn repeat(&self, axis: isize, times: impl Into<Size>) -> LazyBuffer {
+        let (at, shape, times) = (Location::caller(), self.shape(), times.into());
+        let Ok(place) = axis_of(axis, shape.rank()) else {
+            return self.no_axis("repeat", axis, at);
+        };
+        let Some(length) = shape[place].times(&times) else {
+            let operand = (self.dtype(), shape);
+            return LazyBuffer::refused("repeat", [operand], Why::TooLarge, at);
+        };
+        let (mut apart, mut merged) = (shape.to_vec(), shape.to_vec());
+        apart.insert(place + 1, times);
+        merged[place] = length;
+        let single = self.unsqueeze(place as isize + 1);
+        single
+            .broadcast_to(Shape::from(apart))
+            .reshape(Shape::from(merged))
+    }
+
+    /// Running sums along an axis: `result[i] = self[0] + .. + self[i]`. Sums of integers wrap.
+    ///
+    /// Where the length is known it takes about 64 additions an element, in passes over ever fewer sums of blocks; of a
+    /// symbolic length, half its greatest value.
+    #[track_caller]
+    pub fn cumsum(&self, axis: isize) -> LazyBuffer {
+        let (at, rank) = (Location::caller(), self.rank());
+        let Ok(place) = axis_of(axis, rank) else {
+            return self.no_axis("cumsum", axis, at);
+        };
+        if self.error().is_none() && matches!(self.dtype(), DType::Bool) {
+            let operand = (self.dtype(), self.shape());
+            return LazyBuffer::refused("cumsum", [operand], Why::DType(DType::Bool), at);
+        }
+        let wide = match self.dtype() {
+            DType::F16 | DType::Bf16 => self.cast(DType::F32),
+            _ => self.clone(),
+        };
+        let last = rank as isize - 1;
+        let sums = wide.transpose(place as isize, last).running_sums();
+        let sums = sums.transpose(place as isize, last);
+        match self.dtype() {
+            dtype @ (DType::F16 | DType::Bf16) => sums.cast(dtype),
+            _ => sums,
+        }
+    }
+
+    /// Along the last axis.
+    #[track_caller]
+    fn running_sums(&self) -> LazyBuffer {
+        let (shape, last) = (self.shape(), self.rank() as isize - 1);
+        let length = match shape.last().and_then(Size::known) {
+            Some(length) if length > BLOCK => length,
+            _ => return self.masked_sums(),
+        };
+        let blocks = (length + BLOCK - 1) / BLOCK;
+        let whole = self.pad(last, 0, blocks * BLOCK - length, 0);
+        let sums = whole.split_axis(last, [blocks, BLOCK]).masked_sums();
+        let of_blocks = sums.narrow(last + 1, BLOCK - 1, 1).squeeze(last + 1);
+        // What comes before each block: the sums of all blocks before it.
+        let before = of_blocks.narrow(last, 0, blocks - 1).running_sums();
+        let before = before.pad(last, 1, 0, 0).unsqueeze(last + 1);
+        (sums + before)
+            .merge_axes(last, last + 1)
+            .narrow(last, 0, length)
+    }
+
+    /// Along the last axis, each sum by itself. What is not in a sum is not multiplied by zero, but left out: infinities stay
+    /// where they are.
+    #[track_caller]
+    fn masked_sums(&self) -> LazyBuffer {
+        let (shape, rank) = (self.shape(), self.rank());
+        let (Some(graph), Some(length)) = (self.graph(), shape.last()) else {
+            return self.clone();
+        };
+        let square = Shape::from([&shape[..], std::slice::from_ref(length)].concat());
+        let row = graph.index(&square, rank as isize - 1);
+        let column = graph.index(&square, rank as isize);
+        let columns = self.unsqueeze(rank as isize - 1);
+        let seen = column.less_equal(&row).select(&columns, 0);
+        seen.sum(Over::from(-1).dropped())
+    }
+}

@@ -1,0 +1,201 @@
+//! Einstein summation: products of several buffers whose axes are named.
+
+use std::panic::Location;
+
+use crate::error::Why;
+use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::reduce::Over;
+use crate::shape::Shape;
+use crate::size::Size;
+
+/// A buffer whose axes have names.
+struct Named {
+    buffer: LazyBuffer,
+    axes: Vec<char>,
+}
+
+impl LazyBuffer {
+    /// Products of buffers with named axes, summed over the names that are not in the result, as NumPy's `einsum`:
+    /// `"ij,jk->ik"` is a product of matrices, `"bij,bj->bi"` one for each `b`, `"ij->j"` sums of columns, `"i,j->ij"` an
+    /// outer product. Two buffers at a time, from the left, each pair as one [`matmul`](Self::matmul). The result must be
+    /// given; a name stands once in each term, and no ellipses.
+    ///
+    /// ```
+    /// # use millstream_graph::{DType, Graph, LazyBuffer};
+    /// let graph = Graph::new();
+    /// let q = graph.input("q", DType::F32, [2, 9, 4, 8]);
+    /// let k = graph.input("k", DType::F32, [2, 7, 4, 8]);
+    /// let scores = LazyBuffer::einsum("bqhd,bkhd->bhqk", [&q, &k]);
+    /// assert_eq!(scores.shape().to_string(), "[2, 4, 9, 7]");
+    /// ```
+    #[track_caller]
+    pub fn einsum<'a>(
+        terms: &str,
+        buffers: impl IntoIterator<Item = &'a LazyBuffer>,
+    ) -> LazyBuffer {
+        let at = Location::caller();
+        let buffers: Vec<&LazyBuffer> = buffers.into_iter().collect();
+        if let Some(refused) = buffers.iter().find(|buffer| buffer.error().is_some()) {
+            return (*refused).clone();
+        }
+        let refuse = |why: String| {
+            let operands = buffers.iter().map(|it| (it.dtype(), it.shape()));
+            LazyBuffer::refused("einsum", operands, Why::Kernel(why), at)
+        };
+        let (named, result) = match parsed(terms, &buffers) {
+            Ok(parsed) => parsed,
+            Err(why) => return refuse(why),
+        };
+        let mut rest = named.into_iter();
+        let Some(mut product) = rest.next() else {
+            return refuse("it needs at least one buffer".to_owned());
+        };
+        let rest: Vec<Named> = rest.collect();
+        for (index, next) in rest.iter().enumerate() {
+            let later = rest[index + 1..].iter().flat_map(|term| &term.axes);
+            let kept: Vec<char> = result.iter().chain(later).copied().collect();
+            product = match product.times(next, &kept) {
+                Some(product) => product,
+                None => return refuse("its lengths cannot be counted".to_owned()),
+            };
+        }
+        product.summed_to(&result).ordered(&result)
+    }
+}
+
+/// The buffers with the names of their axes, and the names of the result's.
+fn parsed(terms: &str, buffers: &[&LazyBuffer]) -> Result<(Vec<Named>, Vec<char>), String> {
+    let letters = |term: &str| -> Result<Vec<char>, String> {
+        let letters: Vec<char> = term.chars().filter(|it| !it.is_whitespace()).collect();
+        if let Some(odd) = letters.iter().find(|it| !it.is_alphabetic()) {
+            return Err(format!("`{odd}` in `{terms}` is no name of an axis"));
+        }
+        let twice = |(at, it): &(usize, &char)| letters[..*at].contains(it);
+        match letters.iter().enumerate().find(twice) {
+            Some((_, twice)) => Err(format!("`{twice}` stands twice in the term `{term}`")),
+            None => Ok(letters),
+        }
+    };
+    let Some((terms, result)) = terms.split_once("->") else {
+        return Err(format!("`{terms}` has no `->` with the axes of the result"));
+    };
+    let (all, result) = (terms.split(','), letters(result)?);
+    let all = all.map(letters).collect::<Result<Vec<_>, _>>()?;
+    if all.len() != buffers.len() {
+        let (terms, given) = (all.len(), buffers.len());
+        return Err(format!(
+            "{terms} terms are for as many buffers, {given} are given"
+        ));
+    }
+    let mut lengths: Vec<(char, Size)> = Vec::new();
+    let mut named = Vec::with_capacity(all.len());
+    for (axes, buffer) in all.into_iter().zip(buffers) {
+        let shape = buffer.shape();
+        if shape.rank() != axes.len() {
+            let (names, rank) = (axes.len(), shape.rank());
+            return Err(format!(
+                "a term of {names} names is for a buffer of rank {rank}"
+            ));
+        }
+        for (axis, length) in axes.iter().zip(shape.iter()) {
+            match lengths.iter().find(|(known, _)| known == axis) {
+                Some((_, known)) if known != length => {
+                    return Err(format!(
+                        "the lengths {known} and {length} of `{axis}` differ"
+                    ));
+                }
+                Some(_) => {}
+                None => lengths.push((*axis, length.clone())),
+            }
+        }
+        let buffer = (*buffer).clone();
+        named.push(Named { buffer, axes });
+    }
+    match result
+        .iter()
+        .find(|it| lengths.iter().all(|(known, _)| known != *it))
+    {
+        Some(missing) => Err(format!("`{missing}` of the result is in no term")),
+        None => Ok((named, result)),
+    }
+}
+
+impl Named {
+    fn has(&self, axis: char) -> bool {
+        self.axes.contains(&axis)
+    }
+
+    /// Summed over what is not among these names.
+    fn summed_to(mut self, kept: &[char]) -> Self {
+        for place in (0..self.axes.len()).rev() {
+            if !kept.contains(&self.axes[place]) {
+                self.buffer = self.buffer.sum(Over::from(place as isize).dropped());
+                self.axes.remove(place);
+            }
+        }
+        self
+    }
+
+    /// With its axes in this order, which has all of them.
+    fn ordered(&self, order: &[char]) -> LazyBuffer {
+        let place = |axis: &char| self.axes.iter().position(|it| it == axis).unwrap_or(0);
+        let axes: Vec<isize> = order.iter().map(|axis| place(axis) as isize).collect();
+        self.buffer.permute(axes)
+    }
+
+    /// The lengths of these axes.
+    fn lengths(&self, axes: &[char]) -> Vec<Size> {
+        let shape = self.buffer.shape();
+        let all = axes.iter().filter_map(|axis| {
+            let place = self.axes.iter().position(|it| it == axis)?;
+            Some(shape[place].clone())
+        });
+        all.collect()
+    }
+
+    /// The product with another, summed over what neither `kept` nor one side alone has.
+    fn times(self, other: &Named, kept: &[char]) -> Option<Named> {
+        let both = |axis: &char| other.has(*axis);
+        let needed = |axes: &[char], others: &Named| -> Vec<char> {
+            let mut all: Vec<char> = kept.to_vec();
+            all.extend(axes.iter().filter(|axis| others.has(**axis)));
+            all
+        };
+        let (of_left, of_right) = (needed(&self.axes, other), needed(&other.axes, &self));
+        let right = Named {
+            buffer: other.buffer.clone(),
+            axes: other.axes.clone(),
+        };
+        let shared: Vec<char> = self.axes.iter().copied().filter(both).collect();
+        let (left, right) = (self.summed_to(&of_left), right.summed_to(&of_right));
+        let (batch, summed): (Vec<char>, Vec<char>) =
+            shared.into_iter().partition(|axis| kept.contains(axis));
+        let alone = |named: &Named| -> Vec<char> {
+            let mut axes = named.axes.clone();
+            axes.retain(|axis| !batch.contains(axis) && !summed.contains(axis));
+            axes
+        };
+        let (rows, columns) = (alone(&left), alone(&right));
+        let count = |lengths: Vec<Size>| Size::product(&lengths);
+        let [b, m, k, n] = [
+            count(left.lengths(&batch))?,
+            count(left.lengths(&rows))?,
+            count(left.lengths(&summed))?,
+            count(right.lengths(&columns))?,
+        ];
+        let shape = [
+            left.lengths(&batch),
+            left.lengths(&rows),
+            right.lengths(&columns),
+        ]
+        .concat();
+        let left = left.ordered(&[&batch[..], &rows, &summed].concat());
+        let right = right.ordered(&[&batch[..], &summed, &columns].concat());
+        let left = left.reshape([&b, &m, &k]);
+        let right = right.reshape([&b, &k, &n]);
+        Some(Named {
+            buffer: left.matmul(&right).reshape(Shape::from(shape)),
+            axes: [batch, rows, columns].concat(),
+        })
+    }
+}

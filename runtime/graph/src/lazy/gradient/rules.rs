@@ -1,0 +1,335 @@
+//! For each operation, what an adjoint of its result adds to the adjoints of its operands.
+//!
+//! `g` is the adjoint of the result `y`; sums run over what a broadcast or reduction made one of.
+
+use std::f64::consts::FRAC_2_SQRT_PI;
+use std::panic::Location;
+
+use millstream_ir::{BinaryOp, DType, ReduceOp, UnaryOp};
+use smallvec::{SmallVec, smallvec};
+
+use crate::error::Why;
+use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::graph::Graph;
+use crate::lazy::node::{Layout, Node, Op};
+use crate::lazy::reduce::Over;
+use crate::shape::Shape;
+use crate::size::Size;
+
+/// Adjoints by the operand that they are added to.
+type Parts = SmallVec<[(usize, LazyBuffer); 3]>;
+
+/// One node on the way back.
+pub(super) struct Rule<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) node: &'a Node,
+    pub(super) operands: &'a [&'a LazyBuffer],
+    /// What the node computes.
+    pub(super) result: &'a LazyBuffer,
+    pub(super) adjoint: &'a LazyBuffer,
+    pub(super) at: &'static Location<'static>,
+}
+
+impl Rule<'_> {
+    /// What the adjoint adds to those of the operands that are wanted.
+    pub(super) fn parts(&self, is_wanted: &dyn Fn(usize) -> bool) -> Result<Parts, LazyBuffer> {
+        let (g, y) = (self.adjoint, self.result);
+        let mut parts: Parts = match &self.node.op {
+            Op::Unary(op) => smallvec![(0, self.unary(*op)?)],
+            Op::Binary(op) => self.binary(*op, is_wanted)?,
+            Op::Select => {
+                let (condition, zero) = (self.operand(0), self.zeros(y.shape()));
+                smallvec![
+                    (1, condition.select(g, &zero)),
+                    (2, condition.select(&zero, g))
+                ]
+            }
+            Op::Cast => smallvec![(0, g.cast(self.operand(0).dtype()))],
+            Op::Reduce(op) => smallvec![(0, self.reduce(*op)?)],
+            Op::Matmul => {
+                let (a, b) = (self.operand(0), self.operand(1));
+                smallvec![(0, g.matmul_t(&b)), (1, a.t().matmul(g))]
+            }
+            Op::Broadcast => smallvec![(0, self.summed_to(&self.operand(0).shape()))],
+            Op::Permute(axes) => {
+                let mut back = vec![0_isize; axes.len()];
+                for (axis, from) in axes.iter().enumerate() {
+                    back[usize::from(*from)] = axis as isize;
+                }
+                smallvec![(0, g.permute(back))]
+            }
+            Op::Narrow { axis, start } => {
+                let zeros = self.zeros(self.operand(0).shape());
+                smallvec![(0, zeros.set_rows(*axis as isize, start, g))]
+            }
+            Op::Reshape => smallvec![(0, g.reshape(self.operand(0).shape()))],
+            Op::Gather { axis } => {
+                let (base, index) = (self.operand(0), self.operand(1));
+                smallvec![(0, self.scattered(&base.shape(), *axis, &index))]
+            }
+            Op::Scatter { axis, adds } => self.scatter(*axis as isize, *adds),
+            Op::Cat { axis } => self.cat(*axis)?,
+            Op::Set(layout) => self.set(layout),
+            Op::Custom(custom) => {
+                let name = custom.callee.name();
+                let why = format!("the gradient of the kernel `{name}` is not known");
+                return Err(self.refused(Why::Kernel(why)));
+            }
+            Op::Input(_)
+            | Op::Buffer(_)
+            | Op::Const(_)
+            | Op::Scalar(_)
+            | Op::Index(_)
+            | Op::Length(_)
+            | Op::Random(_)
+            | Op::Compare(_)
+            | Op::Detach
+            | Op::Prepared(_)
+            | Op::Parts { .. }
+            | Op::Copy => Parts::new(),
+        };
+        parts.retain(|(operand, _)| is_wanted(*operand));
+        match parts.iter().find(|(_, part)| part.error().is_some()) {
+            Some((_, refused)) => Err(refused.clone()),
+            None => Ok(parts),
+        }
+    }
+
+    fn operand(&self, index: usize) -> LazyBuffer {
+        self.operands[index].clone()
+    }
+
+    fn zeros(&self, shape: Shape) -> LazyBuffer {
+        self.graph.zeros(self.adjoint.dtype(), shape)
+    }
+
+    fn refused(&self, why: Why) -> LazyBuffer {
+        let operand = (self.node.dtype, self.node.shape.clone());
+        LazyBuffer::refused("grad", [operand], why, self.at)
+    }
+
+    fn unary(&self, op: UnaryOp) -> Result<LazyBuffer, LazyBuffer> {
+        let (g, y, x) = (self.adjoint, self.result, self.operand(0));
+        Ok(match op {
+            UnaryOp::Neg => -g,
+            UnaryOp::Abs => {
+                let sign = x.greater(0.0).select(1.0, x.less(0.0).select(-1.0, 0.0));
+                g * sign.cast(g.dtype())
+            }
+            UnaryOp::Sqrt => g / (y * 2.0),
+            UnaryOp::Exp => g * y,
+            UnaryOp::Log => g / x,
+            UnaryOp::Sin => g * x.cos(),
+            UnaryOp::Cos => -(g * x.sin()),
+            UnaryOp::Tanh => g * (1.0 - y.square()),
+            UnaryOp::Erf => g * (-x.square()).exp() * FRAC_2_SQRT_PI,
+            UnaryOp::Floor | UnaryOp::Ceil => self.zeros(x.shape()),
+            other => {
+                let why = format!("the gradient of `{other}` is not known");
+                return Err(self.refused(Why::Kernel(why)));
+            }
+        })
+    }
+
+    fn binary(&self, op: BinaryOp, is_wanted: &dyn Fn(usize) -> bool) -> Result<Parts, LazyBuffer> {
+        let (g, y) = (self.adjoint, self.result);
+        let (a, b) = (self.operand(0), self.operand(1));
+        Ok(match op {
+            BinaryOp::Add => smallvec![(0, g.clone()), (1, g.clone())],
+            BinaryOp::Sub => smallvec![(0, g.clone()), (1, -g)],
+            BinaryOp::Mul => smallvec![(0, g * &b), (1, g * &a)],
+            BinaryOp::Div => {
+                let by = g / &b;
+                smallvec![(0, by.clone()), (1, -(by * y))]
+            }
+            BinaryOp::Rem => {
+                let quotient = &a / &b;
+                let cut = quotient.less(0.0).select(quotient.ceil(), quotient.floor());
+                smallvec![(0, g.clone()), (1, -(g * cut))]
+            }
+            BinaryOp::Pow => {
+                let mut parts = Parts::new();
+                if is_wanted(0) {
+                    parts.push((0, g * &b * a.pow(&b - 1.0)));
+                }
+                if is_wanted(1) {
+                    // By the power where the base is 0: the power's own limit, not 0 times infinity.
+                    let log = a.greater(0.0).select(a.log(), self.zeros(a.shape()));
+                    parts.push((1, g * y * log));
+                }
+                parts
+            }
+            // Told by the result, which is there already: at a tie with what has no gradient, as of `relu` at 0, it is 0.
+            BinaryOp::Min | BinaryOp::Max if !(is_wanted(0) && is_wanted(1)) => {
+                let (operand, limit) = if is_wanted(0) { (0, &b) } else { (1, &a) };
+                let within = match op {
+                    BinaryOp::Min => y.less(limit),
+                    _ => y.greater(limit),
+                };
+                let zero = self.zeros(y.shape());
+                smallvec![(operand, within.select(g, &zero))]
+            }
+            BinaryOp::Min | BinaryOp::Max => {
+                let first = match op {
+                    BinaryOp::Min => a.less(&b),
+                    _ => a.greater(&b),
+                };
+                let half = g * 0.5;
+                let zero = self.zeros(y.shape());
+                let tie = a.equals(&b);
+                let of_first = tie.select(&half, first.select(g, &zero));
+                let of_second = tie.select(&half, first.select(&zero, g));
+                smallvec![(0, of_first), (1, of_second)]
+            }
+            other => {
+                let why = format!("the gradient of `{other}` is not known");
+                return Err(self.refused(Why::Kernel(why)));
+            }
+        })
+    }
+
+    fn reduce(&self, op: ReduceOp) -> Result<LazyBuffer, LazyBuffer> {
+        let (g, y, x) = (self.adjoint, self.result, self.operand(0));
+        let axes = differing(&x.shape(), &y.shape());
+        let over = || Over::Axes(axes.clone());
+        Ok(match op {
+            ReduceOp::Sum => g.broadcast_to(x.shape()),
+            ReduceOp::Prod => {
+                // The product of the others: of an element that is 0, those of the rest if no other is 0.
+                let is_zero = x.equals(0.0);
+                let one = self.graph.full(x.dtype(), x.shape(), 1);
+                let others = is_zero.select(&one, &x).product(over());
+                let zeros = is_zero.select(&one, self.zeros(x.shape())).sum(over());
+                let zero = self.zeros(y.shape());
+                let of_zero = zeros.equals(1.0).select(&others, &zero);
+                let of_rest = zeros.equals(0.0).select(&others, &zero);
+                let (of_zero, of_rest) = (g * of_zero, g * of_rest);
+                let nonzero = is_zero.select(&one, &x);
+                is_zero.select(
+                    of_zero.broadcast_to(x.shape()),
+                    of_rest.broadcast_to(x.shape()) / nonzero,
+                )
+            }
+            ReduceOp::Min | ReduceOp::Max => {
+                let one = self.graph.full(x.dtype(), x.shape(), 1);
+                let best = x.equals(y).select(&one, self.zeros(x.shape()));
+                let share = g / best.sum(over());
+                best * share
+            }
+            ReduceOp::ArgMin | ReduceOp::ArgMax => self.zeros(x.shape()),
+            other => {
+                let why = format!("the gradient of `{other}` is not known");
+                return Err(self.refused(Why::Kernel(why)));
+            }
+        })
+    }
+
+    /// The adjoint summed over the axes that a broadcast from this shape repeated.
+    fn summed_to(&self, from: &Shape) -> LazyBuffer {
+        let to = self.adjoint.shape();
+        let missing = to.rank() - from.rank();
+        let mut axes: Vec<isize> = (0..missing as isize).collect();
+        axes.extend(
+            differing(&Shape::new(&to[missing..]), from)
+                .into_iter()
+                .map(|axis| axis + missing as isize),
+        );
+        if axes.is_empty() {
+            return self.adjoint.clone();
+        }
+        self.adjoint.sum(Over::Axes(axes)).reshape(from)
+    }
+
+    /// The adjoint added to zeros of a shape, at indices along an axis.
+    fn scattered(&self, shape: &Shape, axis: usize, index: &LazyBuffer) -> LazyBuffer {
+        let wide = match self.adjoint.dtype() {
+            DType::F16 | DType::Bf16 => DType::F32,
+            dtype => dtype,
+        };
+        let zeros = self.graph.zeros(wide, shape);
+        let values = self.adjoint.cast(wide);
+        let sum = zeros.scatter_add(axis as isize, index, &values);
+        sum.cast(self.adjoint.dtype())
+    }
+
+    fn scatter(&self, axis: isize, adds: bool) -> Parts {
+        let (g, index) = (self.adjoint, self.operand(1));
+        let of_values = g.gather(axis, &index);
+        if adds {
+            return smallvec![(0, g.clone()), (2, of_values)];
+        }
+        // Of several values for one place the last stays, and it alone counts.
+        let shape = index.shape();
+        let strides = shape.dense_strides().unwrap_or_default();
+        let place = flat_index(self.graph, &shape, &Size::ZERO, &strides);
+        let none = self.graph.full(DType::I64, g.shape(), -1);
+        let last = none.scatter(axis, &index, &place).gather(axis, &index);
+        let zeros = self.zeros(shape);
+        let of_values = last.equals(&place).select(&of_values, &zeros);
+        smallvec![(0, g.scatter(axis, &index, &zeros)), (2, of_values)]
+    }
+
+    fn cat(&self, axis: usize) -> Result<Parts, LazyBuffer> {
+        let mut start = Size::ZERO;
+        let mut parts = Parts::new();
+        for operand in 0..self.node.operands.len() {
+            let length = self.operand(operand).shape()[axis].clone();
+            let part = self.adjoint.narrow(axis as isize, &start, &length);
+            parts.push((operand, part));
+            let end = start.plus(&length);
+            start = end.ok_or_else(|| self.refused(Why::TooLarge))?;
+        }
+        Ok(parts)
+    }
+
+    /// What was stored over has no part in the result, what was stored has that of its place.
+    fn set(&self, layout: &Layout) -> Parts {
+        let (g, values) = (self.adjoint, self.operand(1).shape());
+        let zeros = self.zeros(values.clone());
+        let of_base = g.set_layout(&zeros, layout.clone());
+        if let Some((axis, start)) = rows(layout, &g.shape(), &values) {
+            let of_values = g.narrow(axis, start, values[axis as usize].clone());
+            return smallvec![(0, of_base), (1, of_values)];
+        }
+        let Some(count) = g.shape().elements() else {
+            return smallvec![(0, of_base), (1, self.refused(Why::TooLarge))];
+        };
+        let index = flat_index(self.graph, &values, &layout.offset, &layout.strides);
+        let of_values = g.reshape([count]).take(0, &index);
+        smallvec![(0, of_base), (1, of_values)]
+    }
+}
+
+/// The axes along which two shapes of one rank differ.
+fn differing(one: &Shape, other: &Shape) -> Vec<isize> {
+    let axes = one.iter().zip(other.iter()).enumerate();
+    axes.filter(|(_, (one, other))| one != other)
+        .map(|(axis, _)| axis as isize)
+        .collect()
+}
+
+/// Where the elements of a shape lie, as indices: at `offset + sum(index * stride)`.
+fn flat_index(graph: &Graph, shape: &Shape, offset: &Size, strides: &[Size]) -> LazyBuffer {
+    let number = |size: &Size| graph.length_value(size.clone());
+    let mut sum = number(offset).broadcast_to(shape);
+    for (axis, stride) in strides.iter().enumerate() {
+        sum = sum + graph.index(shape, axis as isize) * number(stride);
+    }
+    sum
+}
+
+/// The axis and the first row, if a layout is that of whole rows of a buffer along one axis and that can be told.
+fn rows(layout: &Layout, base: &Shape, values: &Shape) -> Option<(isize, Size)> {
+    if Some(&layout.strides) != base.dense_strides().as_ref() || base.rank() != values.rank() {
+        return None;
+    }
+    match differing(base, values)[..] {
+        [] if layout.offset.is(0) && base.rank() > 0 => Some((0, Size::ZERO)),
+        [axis] => {
+            let stride = layout.strides[axis as usize].known()?;
+            let offset = layout.offset.known()?;
+            (stride > 0 && offset % stride == 0).then(|| (axis, Size::fixed(offset / stride)))
+        }
+        _ => None,
+    }
+}

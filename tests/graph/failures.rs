@@ -1,0 +1,128 @@
+//! Failures in the data of a run: they reach what is computed from it, and nothing else, and later runs are sound (I7).
+
+use millstream::graph::{DType, Graph, LazyBuffer, Outputs, Schedule};
+use millstream::{CancelToken, Handle, Stream};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::every_device;
+use crate::support::On;
+
+/// A buffer whose last task was withdrawn. Before that it held nines, which nothing may read.
+fn failed(stream: &Stream, len: usize) -> Handle<f32> {
+    let handle = stream.create(&vec![9.0_f32; len]).unwrap();
+    let token = CancelToken::new();
+    token.cancel();
+    stream.with_cancel(&token).fill(&handle, 1.0).unwrap();
+    handle
+}
+
+/// The values of a root, or none if they have failed.
+fn values(outputs: &Outputs, root: usize, stream: &Stream) -> Option<Vec<f32>> {
+    outputs[root].read::<f32>(stream).unwrap().wait().ok()
+}
+
+#[apply(every_device)]
+fn product_stored_as_a_part_does_not_heal_the_other_part_i7(on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let a = graph.input("a", DType::F32, [2, 2]);
+    let b = graph.input("b", DType::F32, [2, 2]);
+    let (ones, bad) = (stream.create(&[1.0_f32; 4]).unwrap(), failed(&stream, 4));
+    let product = a.matmul_t(&a);
+    for axis in [0, 1] {
+        let roots = [
+            LazyBuffer::cat([&product, &b], axis),
+            LazyBuffer::cat([&b, &(&product + 1.0)], axis),
+        ];
+        let compiled = Schedule::create(&[&roots[0], &roots[1]]).unwrap();
+        let compiled = compiled.compile(&rig.client()).unwrap();
+        let run = |b_handle| {
+            let run = compiled.run().input(&a, &ones).input(&b, b_handle);
+            run.submit(&stream).unwrap()
+        };
+        for _ in 0..3 {
+            let outputs = run(&bad);
+            assert_eq!(values(&outputs, 0, &stream), None, "axis {axis}");
+            assert_eq!(values(&outputs, 1, &stream), None, "axis {axis}");
+            let outputs = run(&ones);
+            let sum = |root| values(&outputs, root, &stream).map(|all| all.iter().sum::<f32>());
+            assert_eq!((sum(0), sum(1)), (Some(12.0), Some(16.0)), "axis {axis}");
+        }
+    }
+}
+
+#[apply(every_device)]
+fn product_stored_as_a_part_leaves_the_other_part_as_it_is(on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [2, 2]);
+    let y = LazyBuffer::cat([&x, &x.matmul_t(&x)], 0);
+    let compiled = Schedule::create_one(&y).unwrap();
+    let compiled = compiled.compile(&rig.client()).unwrap();
+    let handle = stream.create(&[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
+    for _ in 0..3 {
+        let outputs = compiled.run().input(&x, &handle).submit(&stream).unwrap();
+        let want = vec![1.0, 2.0, 3.0, 4.0, 5.0, 11.0, 11.0, 25.0];
+        assert_eq!(values(&outputs, 0, &stream), Some(want));
+    }
+}
+
+/// The temporaries of a schedule, and the bytes that independent roots share in turn, are undefined when a run begins.
+#[apply(every_device)]
+fn failed_run_leaves_a_compiled_schedule_as_it_was_i7(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let [a, b, c] = ["a", "b", "c"].map(|name| graph.input(name, DType::F32, [4, 4]));
+    let softmax = LazyBuffer::cat([&a, &b], 0).softmax(0);
+    let stacked = LazyBuffer::stack([&c, &(&c * 2.0)], 0).softmax(1);
+    let compiled = Schedule::create(&[&softmax, &stacked]).unwrap();
+    let compiled = compiled.compile(&client).unwrap();
+    let ones = stream.create(&[1.0_f32; 16]).unwrap();
+    let bad = failed(&stream, 16);
+    let run = |stream: &Stream, b_handle| {
+        let run = compiled.run().input(&a, &ones).input(&b, b_handle);
+        run.input(&c, &ones).submit(stream).unwrap()
+    };
+    let sound = |outputs: &Outputs, stream: &Stream| {
+        assert_eq!(values(outputs, 0, stream), Some(vec![0.125; 32]));
+        assert_eq!(values(outputs, 1, stream), Some(vec![0.25; 32]));
+    };
+    sound(&run(&stream, &ones), &stream);
+    for _ in 0..3 {
+        let outputs = run(&stream, &bad);
+        assert_eq!(values(&outputs, 0, &stream), None);
+        assert_eq!(values(&outputs, 1, &stream), Some(vec![0.25; 32]));
+        // On as many streams as there are memories for temporaries, of clients that know nothing of it.
+        for _ in 0..4 {
+            let stream = client.stream();
+            sound(&run(&stream, &ones), &stream);
+        }
+    }
+}
+
+#[apply(every_device)]
+fn set_of_a_whole_failed_buffer_heals_it_i7(on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [4]);
+    let z = graph.input("z", DType::F32, [4]);
+    let compiled = Schedule::create_one(&x.set(&(&z * 2.0))).unwrap();
+    let compiled = compiled.compile(&rig.client()).unwrap();
+    let (ones, bad) = (stream.create(&[1.0_f32; 4]).unwrap(), failed(&stream, 4));
+    for _ in 0..2 {
+        let run = compiled.run().input(&x, &bad).input(&z, &ones);
+        let outputs = run.submit(&stream).unwrap();
+        assert_eq!(values(&outputs, 0, &stream), Some(vec![2.0; 4]));
+        assert_eq!(stream.read(&bad).wait().unwrap(), [2.0; 4]);
+    }
+    let part = Schedule::create_one(&x.set_rows(0, 1, &z.narrow(0, 0, 2))).unwrap();
+    let part = part.compile(&rig.client()).unwrap();
+    let bad = failed(&stream, 4);
+    let run = part.run().input(&x, &bad).input(&z, &ones);
+    assert_eq!(values(&run.submit(&stream).unwrap(), 0, &stream), None);
+}

@@ -1,0 +1,278 @@
+//! Functions that are made of others, and the short ways from an expression to numbers.
+
+use millstream::Stream;
+use millstream::graph::{DType, Graph, LazyBuffer, Over, Schedule, Size};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::every_device;
+use crate::support::On;
+
+fn values(buffer: &LazyBuffer, stream: &Stream) -> Vec<f64> {
+    let wide = buffer.cast(DType::F64);
+    wide.eval(stream).unwrap().values::<f64>().unwrap()
+}
+
+const ODD: [f64; 17] = [
+    0.5,
+    1.5,
+    2.5,
+    -0.5,
+    -1.5,
+    -2.5,
+    0.49,
+    -0.51,
+    7.0,
+    1e-9,
+    -1e-9,
+    1e-300,
+    40.0,
+    800.0,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::NAN,
+];
+
+#[apply(every_device)]
+fn elementary_functions_are_those_of_the_standard_library(on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let x = graph.buffer(&stream.create(&ODD).unwrap(), [ODD.len()]);
+    type Case = (&'static str, fn(&LazyBuffer) -> LazyBuffer, fn(f64) -> f64);
+    let all: [Case; 4] = [
+        ("round", LazyBuffer::round, f64::round_ties_even),
+        ("log1p", LazyBuffer::log1p, f64::ln_1p),
+        ("expm1", LazyBuffer::expm1, f64::exp_m1),
+        ("sign", LazyBuffer::sign, |x| match x {
+            _ if x > 0.0 => 1.0,
+            _ if x < 0.0 => -1.0,
+            x => x,
+        }),
+    ];
+    for (name, of, want) in all {
+        for (got, x) in values(&of(&x), &stream).into_iter().zip(ODD) {
+            let want = want(x);
+            let same = got == want
+                || got.is_nan() && want.is_nan()
+                || (got - want).abs() <= 8.0 * f64::EPSILON * want.abs();
+            assert!(same, "{name} of {x}: {got}, not {want}");
+        }
+    }
+    let nan = x.is_nan().eval(&stream).unwrap().values::<u8>().unwrap();
+    assert_eq!(nan.iter().map(|it| usize::from(*it)).sum::<usize>(), 1);
+    let whole = graph.buffer(&stream.create(&[3_i32, -4, 0]).unwrap(), [3]);
+    assert_eq!(values(&whole.round(), &stream), [3.0, -4.0, 0.0]);
+    assert_eq!(values(&whole.sign(), &stream), [1.0, -1.0, 0.0]);
+    assert_eq!(
+        values(&whole.cast(DType::U32).sign(), &stream),
+        [1.0, 1.0, 0.0]
+    );
+    assert_eq!(values(&whole.any(0), &stream), [1.0]);
+    assert_eq!(values(&whole.all(0), &stream), [0.0]);
+    let none = graph.zeros(DType::Bool, [0]);
+    assert_eq!(
+        (values(&none.any(0), &stream), values(&none.all(0), &stream)),
+        (vec![0.0], vec![1.0])
+    );
+}
+
+#[apply(every_device)]
+fn elements_are_arranged_as_numpy_does(on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let x = graph.iota(6).reshape([2, -1]);
+    let wide = x.cast(DType::F32);
+    assert_eq!(x.shape().known(), Some(vec![2, 3]));
+    assert_eq!(
+        values(&x.pad(1, 1, 2, 9), &stream),
+        [9.0, 0.0, 1.0, 2.0, 9.0, 9.0, 9.0, 3.0, 4.0, 5.0, 9.0, 9.0]
+    );
+    assert_eq!(values(&x.flip(1), &stream), [2.0, 1.0, 0.0, 5.0, 4.0, 3.0]);
+    assert_eq!(values(&x.flip(0), &stream), [3.0, 4.0, 5.0, 0.0, 1.0, 2.0]);
+    assert_eq!(
+        values(&x.repeat(0, 2), &stream),
+        [0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 3.0, 4.0, 5.0]
+    );
+    assert_eq!(
+        values(&x.repeat(-1, 2).narrow(0, 0, 1), &stream),
+        [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+    );
+    assert_eq!(
+        values(&x.roll(1, 1), &stream),
+        [2.0, 0.0, 1.0, 5.0, 3.0, 4.0]
+    );
+    for over in [Over::from(1), Over::All] {
+        let dropped = || over.clone().dropped();
+        for (kept, dropped) in [
+            (x.sum(over.clone()), x.sum(dropped())),
+            (x.argmax(over.clone()), x.argmax(dropped())),
+            (wide.mean(over.clone()), wide.mean(dropped())),
+            (wide.variance(over.clone()), wide.variance(dropped())),
+            (x.any(over.clone()), x.any(dropped())),
+        ] {
+            let rank = if matches!(over, Over::All) { 0 } else { 1 };
+            assert_eq!(dropped.rank(), rank);
+            assert_eq!(values(&dropped, &stream), values(&kept, &stream));
+        }
+    }
+    assert!(x.sum(Over::from(2).dropped()).check().is_err());
+    let einsum = |terms: &str, all: &[&LazyBuffer]| LazyBuffer::einsum(terms, all.iter().copied());
+    assert_eq!(
+        values(&einsum("ij,kj->ik", &[&x, &x]), &stream),
+        [5.0, 14.0, 14.0, 50.0]
+    );
+    assert_eq!(values(&einsum("ij->j", &[&x]), &stream), [3.0, 5.0, 7.0]);
+    assert_eq!(
+        values(&einsum("ij->ji", &[&x]), &stream),
+        [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
+    );
+    assert_eq!(
+        values(
+            &einsum("i,j->ij", &[&graph.iota(2), &graph.iota(3)]),
+            &stream
+        ),
+        [0.0, 0.0, 0.0, 0.0, 1.0, 2.0]
+    );
+    assert_eq!(values(&einsum("ij,ij->", &[&x, &x]), &stream), [55.0]);
+    assert_eq!(
+        values(
+            &einsum("ij,jk,k->i", &[&x, &x.t(), &graph.iota(2)]),
+            &stream
+        ),
+        [14.0, 50.0]
+    );
+    for odd in ["ij", "ij,jk->ik", "ii->i", "ij->k", "i->i", "i1->i"] {
+        let refused = einsum(odd, &[&x]);
+        assert!(refused.check().is_err(), "{odd}");
+    }
+}
+
+#[apply(every_device)]
+fn running_sums_of_any_length_leave_infinities_where_they_are(on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    for length in [0_usize, 1, 63, 64, 65, 128, 129, 5000] {
+        let x = graph.iota(2 * length).reshape([2, length]).t();
+        let got = x
+            .cumsum(0)
+            .t()
+            .eval(&stream)
+            .unwrap()
+            .values::<i64>()
+            .unwrap();
+        let rows = (0..2 * length as i64).scan(0, |sum, value| {
+            *sum = if value == length as i64 {
+                value
+            } else {
+                *sum + value
+            };
+            Some(*sum)
+        });
+        assert_eq!(got, rows.collect::<Vec<_>>(), "length {length}");
+    }
+    let x: Vec<f32> = (0..200)
+        .map(|at| if at == 100 { f32::INFINITY } else { 1.0 })
+        .collect();
+    let x = graph.buffer(&stream.create(&x).unwrap(), [200]);
+    let got = values(&x.cumsum(0), &stream);
+    assert_eq!(
+        (got[99], got[100], got[199]),
+        (100.0, f64::INFINITY, f64::INFINITY)
+    );
+    let refused = graph.zeros(DType::Bool, [3]).cumsum(0);
+    assert!(
+        refused
+            .check()
+            .unwrap_err()
+            .to_string()
+            .starts_with("`cumsum` of bool")
+    );
+}
+
+#[apply(every_device)]
+fn symbolic_lengths_are_rolled_flipped_and_inferred(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let n = graph.length("n", 4);
+    let x = graph.iota(Size::from(&n));
+    let roots = [
+        x.roll(0, 1),
+        x.roll(0, -5),
+        x.flip(0),
+        x.cumsum(0),
+        x.repeat(0, 2).reshape([-1, 2]).sum(1).reshape([-1]),
+    ];
+    let roots: Vec<&LazyBuffer> = roots.iter().collect();
+    let schedule = Schedule::create(&roots).unwrap();
+    assert_eq!(schedule.lengths(), std::slice::from_ref(&n));
+    let compiled = schedule.compile(&client).unwrap();
+    for length in 0..5_i64 {
+        let outputs = compiled
+            .run()
+            .length(&n, length as u64)
+            .submit(&stream)
+            .unwrap();
+        let got = |root: usize| outputs[root].read::<i64>(&stream).unwrap().wait().unwrap();
+        let all = |of: &dyn Fn(i64) -> i64| (0..length).map(of).collect::<Vec<_>>();
+        assert_eq!(got(0), all(&|at| (at - 1).rem_euclid(length)));
+        assert_eq!(got(1), all(&|at| (at + 5).rem_euclid(length)));
+        assert_eq!(got(2), all(&|at| length - 1 - at));
+        assert_eq!(got(3), all(&|at| at * (at + 1) / 2));
+        assert_eq!(got(4), all(&|at| 2 * at));
+    }
+}
+
+#[test]
+fn normal_numbers_have_the_moments_of_the_normal_distribution() {
+    let rig = On::Cpu.open();
+    let stream = rig.client().stream();
+    let (_, x) = Graph::new().normal([100, 1000], 7);
+    let all = values(&x, &stream);
+    let count = all.len() as f64;
+    let moment = |power: i32| all.iter().map(|it| it.powi(power)).sum::<f64>() / count;
+    // Within five standard errors of 0, 1, 0 and 3.
+    assert!(moment(1).abs() < 0.016 && (moment(2) - 1.0).abs() < 0.023);
+    assert!(moment(3).abs() < 0.062 && (moment(4) - 3.0).abs() < 0.16);
+    assert!(all.iter().all(|it| it.is_finite()));
+}
+
+#[test]
+fn schedule_says_what_it_takes_and_makes() {
+    let rig = On::Cpu.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let (n, m) = (graph.length("n", 4), graph.length("m", 3));
+    let x = graph.input("x", DType::F32, [Size::from(&n)]);
+    let w = graph.input("w", DType::F32, [2]);
+    let (rate, by) = graph.scalar("rate", DType::F32, 0.5);
+    let (_, unused) = graph.scalar("unused", DType::F32, 0.5);
+    let roots = [&x * &by, w.set(&(&w * by)), graph.iota(Size::from(&m))];
+    drop(unused);
+    let schedule = Schedule::create(&roots.iter().collect::<Vec<_>>()).unwrap();
+    let names: Vec<String> = schedule
+        .scalars()
+        .iter()
+        .map(|it| it.name().to_owned())
+        .collect();
+    assert_eq!(names, [rate.name()]);
+    let mut lengths: Vec<String> = schedule
+        .lengths()
+        .iter()
+        .map(|it| it.name().to_owned())
+        .collect();
+    lengths.sort();
+    assert_eq!(lengths, ["m", "n"]);
+    let outputs: Vec<(String, Option<String>)> = schedule
+        .outputs()
+        .map(|it| (format!("{} {}", it.dtype, it.shape), it.input))
+        .collect();
+    let want = [("f32 [n]", None), ("f32 [2]", Some("w")), ("i64 [m]", None)];
+    let want = want.map(|(shape, input)| (shape.to_owned(), input.map(str::to_owned)));
+    assert_eq!(outputs, want);
+    let refused = roots[0].eval(&stream).unwrap_err();
+    assert!(refused.to_string().contains("is not bound"), "{refused}");
+}

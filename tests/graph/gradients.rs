@@ -1,0 +1,325 @@
+//! Gradients against finite differences, for every operation, and where a function has a corner.
+
+use millstream::graph::{Call, DType, Graph, LazyBuffer, Schedule, Size};
+use millstream::ir::ssa::Builder;
+use millstream::{ComputeClient, Stream};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::every_device;
+use crate::support::On;
+
+/// How far a value is moved to each side.
+const STEP: f64 = 1e-5;
+
+type Function = fn(&[LazyBuffer]) -> LazyBuffer;
+
+/// Numbers away from corners and from each other, all positive.
+fn numbers(count: usize, salt: usize) -> Vec<f64> {
+    let number = |at: usize| 0.3 + ((at * 7 + salt * 5) % 31) as f64 / 13.0;
+    (0..count).map(number).collect()
+}
+
+/// A sum of what the function makes, each element with a weight of its own.
+fn loss(
+    graph: &Graph,
+    stream: &Stream,
+    shapes: &[&[usize]],
+    data: &[Vec<f64>],
+    of: Function,
+) -> (Vec<LazyBuffer>, LazyBuffer) {
+    let buffers = shapes.iter().zip(data);
+    let inputs: Vec<LazyBuffer> = buffers
+        .map(|(shape, data)| graph.buffer(&stream.create(data).unwrap(), shape.to_vec()))
+        .collect();
+    let made = of(&inputs);
+    made.check().unwrap();
+    let weight = (graph.iota(made.shape().elements().unwrap()) % 5 + 1).cast(DType::F64);
+    let loss = (&made * weight.reshape(made.shape())).sum(..);
+    (inputs, loss)
+}
+
+fn value(loss: &LazyBuffer, stream: &Stream) -> f64 {
+    loss.eval(stream).unwrap().values::<f64>().unwrap()[0]
+}
+
+fn check(client: &ComputeClient, name: &str, shapes: &[&[usize]], of: Function) {
+    let stream = client.stream();
+    let data: Vec<Vec<f64>> = shapes
+        .iter()
+        .enumerate()
+        .map(|(salt, shape)| numbers(shape.iter().product(), salt))
+        .collect();
+    let graph = Graph::new();
+    let (inputs, y) = loss(&graph, &stream, shapes, &data, of);
+    let wanted: Vec<&LazyBuffer> = inputs.iter().collect();
+    let gradients = y.grad_all(&wanted);
+    for (at, gradient) in gradients.iter().enumerate() {
+        let got = gradient
+            .eval(&stream)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(gradient.shape(), inputs[at].shape(), "{name}");
+        for (place, got) in got.values::<f64>().unwrap().into_iter().enumerate() {
+            let moved = |by: f64| {
+                let mut data = data.clone();
+                data[at][place] += by;
+                value(&loss(&Graph::new(), &stream, shapes, &data, of).1, &stream)
+            };
+            let want = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+            let near = 1e-6 * (1.0 + want.abs() + got.abs());
+            assert!(
+                (got - want).abs() < near,
+                "{name}, input {at}, element {place}: {got}, not {want}"
+            );
+        }
+    }
+}
+
+#[test]
+fn gradient_of_each_operation_is_its_finite_difference() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let one: [(&str, Function); 34] = [
+        ("neg", |x| -&x[0]),
+        ("abs", |x| (&x[0] - 1.13).abs()),
+        ("sqrt", |x| x[0].sqrt()),
+        ("exp", |x| x[0].exp()),
+        ("log", |x| x[0].log()),
+        ("sin", |x| x[0].sin()),
+        ("cos", |x| x[0].cos()),
+        ("tanh", |x| x[0].tanh()),
+        ("erf", |x| x[0].erf()),
+        ("square", |x| x[0].square()),
+        ("recip", |x| x[0].recip()),
+        ("relu", |x| (&x[0] - 1.13).relu()),
+        ("clamp", |x| x[0].clamp(0.71, 1.93)),
+        ("sigmoid", |x| x[0].sigmoid()),
+        ("silu", |x| x[0].silu()),
+        ("gelu", |x| x[0].gelu()),
+        ("gelu_tanh", |x| x[0].gelu_tanh()),
+        ("log1p", |x| x[0].log1p()),
+        ("expm1", |x| x[0].expm1()),
+        ("remainder", |x| &x[0] % 0.77),
+        ("sum", |x| x[0].sum(0)),
+        ("product", |x| x[0].product(1)),
+        ("max", |x| x[0].max(0)),
+        ("min", |x| x[0].min(..)),
+        ("mean", |x| x[0].mean(1)),
+        ("variance", |x| x[0].variance(1)),
+        ("softmax", |x| x[0].softmax(-1)),
+        ("log_softmax", |x| x[0].log_softmax(0)),
+        ("normalize", |x| x[0].normalize(-1, 1e-5)),
+        ("cumsum", |x| x[0].cumsum(1)),
+        ("views", |x| {
+            x[0].t()
+                .narrow(0, 1, 2)
+                .reshape([6])
+                .unsqueeze(0)
+                .broadcast_to([2, 6])
+        }),
+        ("moves", |x| {
+            x[0].roll(1, 1) * x[0].flip(0) + x[0].repeat(0, 2).narrow(0, 1, 3)
+        }),
+        ("pad", |x| x[0].pad(1, 1, 2, 7.0).square()),
+        ("used twice", |x| &x[0] * x[0].sum(0) + x[0].exp()),
+    ];
+    for (name, of) in one {
+        check(&client, name, &[&[3, 4]], of);
+    }
+    let two: [(&str, Function); 14] = [
+        ("add", |x| &x[0] + &x[1]),
+        ("sub", |x| &x[0] - &x[1]),
+        ("mul", |x| &x[0] * &x[1]),
+        ("div", |x| &x[0] / &x[1]),
+        ("pow", |x| x[0].pow(&x[1])),
+        ("minimum", |x| x[0].minimum(&x[1])),
+        ("maximum", |x| x[0].maximum(&x[1])),
+        ("select", |x| {
+            x[0].less(&x[1]).select(x[0].square(), &x[1] * 3.0)
+        }),
+        ("cat", |x| {
+            LazyBuffer::cat([&x[0], &x[1], &x[0]], 0).square()
+        }),
+        ("stack", |x| LazyBuffer::stack([&x[0], &x[1]], 1).exp()),
+        ("set", |x| (&x[0] * 1.0).set(&x[1].square())),
+        ("set_rows", |x| {
+            (&x[0] * 2.0).set_rows(0, 1, &x[1].narrow(0, 0, 2)).square()
+        }),
+        ("set_layout", |x| {
+            let strides = vec![Size::from(5), Size::from(2)];
+            let layout = millstream::graph::Layout {
+                offset: Size::from(1),
+                strides,
+            };
+            (&x[0] * 2.0)
+                .set_layout(&x[1].narrow(0, 0, 2).narrow(1, 0, 2), layout)
+                .square()
+        }),
+        ("matmul_t", |x| x[0].matmul_t(&x[1]).square()),
+    ];
+    for (name, of) in two {
+        check(&client, name, &[&[3, 4], &[3, 4]], of);
+    }
+    check(&client, "broadcast", &[&[3, 1], &[4]], |x| &x[0] * &x[1]);
+    check(&client, "matmul", &[&[2, 3, 4], &[4, 5]], |x| {
+        x[0].matmul(&x[1]).sin()
+    });
+    check(&client, "einsum", &[&[2, 3, 4], &[2, 4]], |x| {
+        LazyBuffer::einsum("bij,bj->ib", [&x[0], &x[1]]).square()
+    });
+}
+
+#[test]
+fn gradient_by_place_goes_where_the_index_says() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    // 1, 0, 5 (out of range), 1, 2, 0 .. : some places several times.
+    fn index(x: &LazyBuffer, rows: i64) -> LazyBuffer {
+        let graph = x.graph().unwrap();
+        let flat = graph.iota(rows * 4) * 5 % 7 - 1;
+        flat.reshape([rows, 4])
+    }
+    check(&client, "gather", &[&[3, 4]], |x| {
+        x[0].gather(0, &index(&x[0], 2)).square()
+    });
+    check(&client, "take", &[&[3, 4]], |x| {
+        let graph = x[0].graph().unwrap();
+        x[0].take(0, &(graph.iota(5) * 2 % 4)).square()
+    });
+    check(&client, "scatter_add", &[&[3, 4], &[2, 4]], |x| {
+        x[0].scatter_add(0, &index(&x[0], 2), &x[1]).square()
+    });
+    check(&client, "scatter", &[&[3, 4], &[6, 4]], |x| {
+        let long = LazyBuffer::cat([&x[0], &x[0]], 0);
+        (long * 2.0).scatter(0, &index(&x[1], 6), &x[1]).square()
+    });
+}
+
+#[apply(every_device)]
+fn gradient_of_f32_is_the_same_on_every_device(on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let x = graph.buffer(
+        &stream.create(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap(),
+        [2, 3],
+    );
+    let w = graph.buffer(&stream.create(&[0.5_f32, -1.0, 2.0]).unwrap(), [3, 1]);
+    let loss = x.matmul(&w).square().sum(..);
+    // 2 x^T (x w).
+    let [dw, dx] = loss.grad([&w, &x]);
+    let values = |buffer: &LazyBuffer| buffer.eval(&stream).unwrap().values::<f32>().unwrap();
+    assert_eq!(values(&dw), [81.0, 108.0, 135.0]);
+    assert_eq!(values(&dx), [4.5, -9.0, 18.0, 9.0, -18.0, 36.0]);
+}
+
+#[test]
+fn gradient_at_a_corner_is_shared_or_zero() {
+    let rig = On::Cpu.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let x = graph.buffer(&stream.create(&[0.0_f32, 2.0, 2.0, -1.0]).unwrap(), [4]);
+    let values = |buffer: &LazyBuffer| buffer.eval(&stream).unwrap().values::<f32>().unwrap();
+    let grad = |y: LazyBuffer| values(&y.grad([&x])[0]);
+    assert_eq!(grad(x.abs()), [0.0, 1.0, 1.0, -1.0]);
+    assert_eq!(grad(x.relu()), [0.0, 1.0, 1.0, 0.0]);
+    assert_eq!(grad(x.maximum(&x)), [1.0; 4]);
+    assert_eq!(grad(x.minimum(2.0)), [1.0, 0.0, 0.0, 1.0]);
+    assert_eq!(grad(x.max(0)), [0.0, 0.5, 0.5, 0.0]);
+    assert_eq!(grad(x.product(0)), [-4.0, 0.0, 0.0, 0.0]);
+    assert_eq!(grad((&x * 0.0).product(0)), [0.0; 4]);
+    assert_eq!(grad(x.floor()), [0.0; 4]);
+    assert_eq!(grad(x.detach() * &x), [0.0, 2.0, 2.0, -1.0]);
+    assert_eq!(
+        grad(x.cast(DType::F64).square().cast(DType::F32)),
+        [0.0, 4.0, 4.0, -2.0]
+    );
+    // By a value on the way, and by what has no part in the result.
+    let middle = &x * 3.0;
+    let other = graph.buffer(&stream.create(&[1.0_f32]).unwrap(), [1]);
+    let [by_middle, by_x, by_other] = middle.square().grad([&middle, &x, &other]);
+    assert_eq!(values(&by_middle), [0.0, 12.0, 12.0, -6.0]);
+    assert_eq!(values(&by_x), [0.0, 36.0, 36.0, -18.0]);
+    assert_eq!(values(&by_other), [0.0]);
+    let half = x.cast(DType::F16);
+    let [dhalf] = half.take(0, &graph.zeros(DType::I64, [2])).grad([&half]);
+    assert_eq!(
+        dhalf
+            .cast(DType::F32)
+            .eval(&stream)
+            .unwrap()
+            .values::<f32>()
+            .unwrap(),
+        [2.0, 0.0, 0.0, 0.0]
+    );
+}
+
+#[test]
+fn gradient_that_cannot_be_is_refused() {
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [4]);
+    let whole = graph.input("whole", DType::I32, [4]);
+    let said = |refused: &LazyBuffer| refused.check().unwrap_err().to_string();
+    let [refused] = (&x * 2.0).grad([&whole]);
+    assert!(
+        said(&refused).starts_with("`grad` of i32 [4]: it is not for i32"),
+        "{}",
+        said(&refused)
+    );
+    assert!(said(&refused).contains("gradients.rs"));
+    let [refused] = x.grad([&Graph::new().input("other", DType::F32, [4])]);
+    assert!(said(&refused).contains("different graphs"));
+    let k = Builder::new("double", [4, 1, 1]);
+    let (a, b) = (k.read("a", DType::F32), k.write("b", DType::F32));
+    let at = k.index();
+    b.set(at, a.get(at) + a.get(at));
+    let double = Call::ssa(k.build().unwrap(), [1, 1, 1]).make([&x], DType::F32, [4]);
+    let [refused] = double.grad([&x]);
+    assert!(said(&refused).contains("the gradient of the kernel `double` is not known"));
+    let [known] = (double.detach() * &x).grad([&x]);
+    known.check().unwrap();
+}
+
+/// Walks are loops: a long chain needs no stack, and its gradient is scheduled in linear time.
+#[test]
+fn gradient_of_a_long_chain_takes_no_stack() {
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [4]);
+    let mut y = x.clone();
+    for _ in 0..100_000 {
+        y = y.sin();
+    }
+    let [dx] = y.grad([&x]);
+    dx.check().unwrap();
+    drop((y, dx));
+    assert_eq!(graph.len(), 1);
+}
+
+#[test]
+fn gradient_over_symbolic_lengths_is_that_of_each_length() {
+    let rig = On::Cpu.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let n = graph.length("n", 5);
+    let x = graph.input("x", DType::F32, [Size::from(&n), Size::from(2)]);
+    let y = LazyBuffer::cat([&x, &x.square()], 0).mean(0).square();
+    let [dx] = y.grad([&x]);
+    let compiled = Schedule::create_one(&dx).unwrap().compile(&client).unwrap();
+    let handle = stream.create(&[1.0_f32; 10]).unwrap();
+    for length in [1_u64, 3, 5] {
+        let outputs = compiled
+            .run()
+            .input(&x, &handle)
+            .length(&n, length)
+            .submit(&stream)
+            .unwrap();
+        let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+        // The mean of 2 n ones is 1: 2 * 1 * (1 + 2) / (2 n).
+        let want = 3.0 / length as f32;
+        assert_eq!(got.len(), 2 * length as usize);
+        assert!(
+            got.iter().all(|it| (it - want).abs() < 1e-6),
+            "{got:?}, not {want}"
+        );
+    }
+}

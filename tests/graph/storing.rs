@@ -1,0 +1,219 @@
+//! What `set` and its like store into, and what they must not.
+
+use millstream::graph::{DType, Graph, LazyBuffer, Schedule, ScheduleError};
+use millstream::{Handle, Stream};
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::every_device;
+use crate::support::{On, Rig};
+
+fn read(stream: &Stream, handle: &Handle<f32>) -> Vec<f32> {
+    stream.read(handle).wait().unwrap()
+}
+
+/// Runs a `set` of twos on what an operation makes of ones, and says what is in the operation's input afterwards.
+fn stored_into(
+    rig: &Rig,
+    shape: [u64; 2],
+    operation: impl Fn(&LazyBuffer) -> LazyBuffer,
+) -> Vec<f32> {
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let count = shape.iter().product::<u64>() as usize;
+    let ones = stream.create(&vec![1.0_f32; count]).unwrap();
+    let x = graph.buffer(&ones, shape.map(|length| length as i64));
+    let base = operation(&x);
+    let twos = graph.constant(DType::F32, 2.0).broadcast_to(base.shape());
+    let new = base.set(&twos);
+    let compiled = Schedule::create_one(&new)
+        .unwrap()
+        .compile(&client)
+        .unwrap();
+    let outputs = compiled.run().submit(&stream).unwrap();
+    let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+    assert!(got.iter().all(|value| *value == 2.0), "{got:?}");
+    read(&stream, &ones)
+}
+
+#[apply(every_device)]
+fn set_on_an_operation_leaves_its_input_alone_whatever_the_lengths(on: On) {
+    let rig = on.open();
+    type Operation = (&'static str, fn(&LazyBuffer) -> LazyBuffer);
+    let operations: [Operation; 10] = [
+        ("sum", |x| x.sum(0)),
+        ("sum of no axes", |x| x.sum([])),
+        ("max", |x| x.max(0)),
+        ("mean", |x| x.mean(0)),
+        ("cast", |x| x.cast(DType::F32)),
+        ("reshape", |x| x.reshape(x.shape())),
+        ("split_axis", |x| x.split_axis(1, [x.shape()[1].clone()])),
+        ("broadcast_to", |x| x.broadcast_to(x.shape())),
+        ("narrow", |x| x.narrow(0, 0, x.shape()[0].clone())),
+        ("permute", |x| x.permute([0, 1])),
+    ];
+    for (name, operation) in operations {
+        for shape in [[1, 4], [3, 4], [1, 1]] {
+            let left = stored_into(&rig, shape, operation);
+            assert!(
+                left.iter().all(|value| *value == 1.0),
+                "{name} of {shape:?}"
+            );
+        }
+    }
+    assert_eq!(stored_into(&rig, [1, 4], Clone::clone), [2.0; 4]);
+}
+
+#[apply(every_device)]
+fn stored_input_that_overlaps_another_is_refused(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let handle = stream.create(&[1.0_f32, 2.0, 3.0, 4.0, 5.0]).unwrap();
+    let four = handle.slice(..4).unwrap();
+    let graph = Graph::new();
+    let (a, b) = (graph.buffer(&four, [4]), graph.buffer(&four, [4]));
+    let moved = graph.buffer(&handle.slice(1..).unwrap(), [4]);
+    for other in [b.roll(0, 1), moved.clone()] {
+        let compiled = Schedule::create_one(&a.set(&other)).unwrap();
+        let compiled = compiled.compile(&client).unwrap();
+        let refused = compiled.run().submit(&stream).unwrap_err();
+        assert!(
+            matches!(refused, ScheduleError::StoredInputOverlaps { .. }),
+            "{refused}"
+        );
+        assert_eq!(read(&stream, &handle), [1.0, 2.0, 3.0, 4.0, 5.0]);
+        // Other buffers in their place are as good as any.
+        let (x, y) = (
+            stream.create(&[0.0_f32; 4]).unwrap(),
+            stream.create(&[1.0_f32; 4]).unwrap(),
+        );
+        let both = if compiled.run().takes(&b) { &b } else { &moved };
+        let run = compiled.run().input(&a, &x).input(both, &y);
+        run.submit(&stream).unwrap();
+        assert_eq!(read(&stream, &x), [1.0; 4]);
+    }
+    // What is only read may overlap.
+    let sum = Schedule::create_one(&(&a + &moved)).unwrap();
+    let sum = sum.compile(&client).unwrap();
+    let outputs = sum.run().submit(&stream).unwrap();
+    let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+    assert_eq!(got, [3.0, 5.0, 7.0, 9.0]);
+}
+
+/// Among a thousand buffers side by side, one pair that overlaps is found.
+#[test]
+fn overlap_is_found_among_many_inputs() {
+    let rig = On::Cpu.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let all = stream.create(&vec![1.0_f32; 4000]).unwrap();
+    let graph = Graph::new();
+    let inputs: Vec<LazyBuffer> = (0..1000)
+        .map(|at| graph.input(format!("x{at}"), DType::F32, [4]))
+        .collect();
+    let sum = inputs[1..]
+        .iter()
+        .fold(inputs[1].clone(), |sum, x| &sum + x);
+    let compiled = Schedule::create_one(&inputs[0].set(&sum)).unwrap();
+    let compiled = compiled.compile(&client).unwrap();
+    let run = |first: usize| {
+        let mut run = compiled.run();
+        for (at, input) in inputs.iter().enumerate() {
+            let start = if at == 0 { first } else { 4 * at };
+            run = run.input(input, &all.slice(start..start + 4).unwrap());
+        }
+        run.submit(&stream)
+    };
+    run(0).unwrap();
+    let ScheduleError::StoredInputOverlaps { stored, other } = run(2001).unwrap_err() else {
+        panic!("it is refused by another error");
+    };
+    assert_eq!((&stored[..], &other[..]), ("x0", "x500"));
+}
+
+#[apply(every_device)]
+fn scatter_of_the_old_version_into_the_new_one_is_in_order(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let a = graph.input("a", DType::F32, [4]);
+    let b = graph.input("b", DType::F32, [4]);
+    let ix = graph.input("ix", DType::I64, [4]);
+    for adds in [false, true] {
+        let new = a.set(&b);
+        let y = match adds {
+            true => new.scatter_add(0, &ix, &a),
+            false => new.scatter(0, &ix, &a),
+        };
+        let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+        let ha = stream.create(&[1.0_f32, 2.0, 3.0, 4.0]).unwrap();
+        let hb = stream.create(&[10.0_f32, 20.0, 30.0, 40.0]).unwrap();
+        let hix = stream.create(&[3_i64, 0, 9, 1]).unwrap();
+        let run = compiled
+            .run()
+            .input(&a, &ha)
+            .input(&b, &hb)
+            .input(&ix, &hix);
+        let outputs = run.submit(&stream).unwrap();
+        let got = outputs[0].read::<f32>(&stream).unwrap().wait().unwrap();
+        let want = match adds {
+            true => [12.0, 24.0, 30.0, 41.0],
+            false => [2.0, 4.0, 30.0, 1.0],
+        };
+        assert_eq!(got, want);
+        assert_eq!(read(&stream, &ha), [10.0, 20.0, 30.0, 40.0]);
+    }
+}
+
+#[apply(every_device)]
+fn rows_of_a_buffer_of_symbolic_columns_may_begin_at_a_length(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let t = graph.length("t", 3);
+    let x = graph.input(
+        "x",
+        DType::F32,
+        [5.into(), (&t).into()] as [millstream::graph::Size; 2],
+    );
+    let rows = graph
+        .constant(DType::F32, 7.0)
+        .broadcast_to([2.into(), (&t).into()] as [millstream::graph::Size; 2]);
+    let y = x.set_rows(0, &t, &rows);
+    y.check().unwrap();
+    let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
+    for length in 0..4_usize {
+        let handle = stream.create(&[1.0_f32; 15]).unwrap();
+        let run = compiled.run().input(&x, &handle).length(&t, length as u64);
+        run.submit(&stream).unwrap();
+        let mut want = vec![1.0; 15];
+        want[length * length..][..2 * length].fill(7.0);
+        assert_eq!(read(&stream, &handle), want, "t = {length}");
+    }
+}
+
+/// The first that was written is in place, in whatever order the roots name them.
+#[apply(every_device)]
+fn first_of_two_stores_that_was_written_is_in_place(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let x = graph.input("x", DType::F32, [2]);
+    let (first, second) = (x.set(&(&x + 1.0)), x.set(&(&x + 2.0)));
+    for roots in [[&first, &second], [&second, &first]] {
+        let compiled = Schedule::create(&roots).unwrap().compile(&client).unwrap();
+        let handle = stream.create(&[1.0_f32, 1.0]).unwrap();
+        let outputs = compiled.run().input(&x, &handle).submit(&stream).unwrap();
+        assert_eq!(read(&stream, &handle), [2.0; 2]);
+        for (output, root) in outputs.iter().zip(roots) {
+            let got = output.read::<f32>(&stream).unwrap().wait().unwrap();
+            assert_eq!(
+                got,
+                if std::ptr::eq(root, &first) {
+                    [2.0; 2]
+                } else {
+                    [3.0; 2]
+                }
+            );
+        }
+    }
+}
