@@ -66,6 +66,46 @@ impl Level {
     }
 }
 
+/// Something that is not a [`Loop`], and is compiled for each level as well.
+pub(crate) trait Work {
+    /// Does it.
+    ///
+    /// # Safety
+    /// As what implements it says.
+    unsafe fn run<A: Arithmetic>(self);
+}
+
+/// Does a work with the instructions of a level.
+///
+/// # Safety
+/// The processor has the level; as the work says.
+pub(crate) unsafe fn work<W: Work>(level: Level, work: W) {
+    // SAFETY: the caller's promises.
+    unsafe {
+        match level {
+            Level::Base => work.run::<Baseline>(),
+            #[cfg(target_arch = "x86_64")]
+            Level::V3 => work_at_v3(work),
+            #[cfg(target_arch = "x86_64")]
+            Level::V4 => work_at_v4(work),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+unsafe fn work_at_v3<W: Work>(work: W) {
+    // SAFETY: the caller's promises.
+    unsafe { work.run::<Fused>() }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512dq,avx512vl")]
+unsafe fn work_at_v4<W: Work>(work: W) {
+    // SAFETY: the caller's promises.
+    unsafe { work.run::<Fused>() }
+}
+
 /// How `a * b + c` is computed where rounding once is as good as twice, which is inside of functions such as `exp`
 /// alone: what users write is never contracted.
 pub(crate) trait Arithmetic {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millstream_core::kernel::NativeView;
-use millstream_ir::nest::{Op, Stride};
+use millstream_ir::nest::{Op, Stride, Value};
 use millstream_ir::{Blocking, Nest, ReduceOp, Rows};
 
 use crate::COST_UNIT;
@@ -27,6 +27,8 @@ pub(crate) struct NestCode {
     id: u64,
     nest: Nest,
     plans: Plans,
+    /// Those whose gathers are read in runs, where any can be.
+    in_runs: Option<Plans>,
     /// How rows are walked, if that is said.
     rows: Option<Rows>,
 }
@@ -85,6 +87,7 @@ struct Cut {
     /// Which plan, and whether it is the one with machine code.
     plan: usize,
     fuses: bool,
+    in_runs: bool,
     tiles: Tiles,
     kept_lanes: usize,
     /// Rows, or tiles, of the whole launch and of a piece of it.
@@ -109,12 +112,25 @@ impl Prepared {
     ) -> Result<(), Misfit> {
         self.of = 0;
         let launch = &mut self.launch;
-        let chosen = code.choose(launch, words);
         let elements = launch.outer.total * launch.inner.total.max(1);
         let fuses = code.plans.fuses(elements);
-        let plan = code.plans.plan(&code.nest, chosen, fuses);
-        launch.prepare(&code.nest, plan, views, words, window)?;
-        let (tiles, kept_lanes) = cut(plan, &code.plans.over_tiles()[chosen], launch);
+        let mut in_runs = code.in_runs.is_some();
+        let (plans, chosen, plan) = loop {
+            let plans = code.plans(in_runs);
+            let chosen = code.choose(plans, launch, words);
+            let plan = plans.plan(&code.nest, chosen, fuses);
+            launch.prepare(&code.nest, plan, views, words, window)?;
+            if !in_runs || launch.runs_are_long(plan) {
+                break (plans, chosen, plan);
+            }
+            in_runs = false;
+            launch.measure(&code.nest, views, words)?;
+        };
+        let (tiles, kept_lanes) = cut(plan, &plans.over_tiles()[chosen], launch);
+        let tiles = match launch.turn(plan) {
+            true => tiles.in_blocks(&launch.outer),
+            false => tiles,
+        };
         launch.settle_direct(plan, &tiles);
         let rows = match plan.template {
             Template::Row => launch.outer.total,
@@ -128,6 +144,7 @@ impl Prepared {
         self.cut = Cut {
             plan: chosen,
             fuses,
+            in_runs,
             tiles,
             kept_lanes,
             rows,
@@ -164,10 +181,15 @@ impl NestCode {
         let nest = with_rows_of_one(nest.clone());
         /// The next one's.
         static ID: AtomicU64 = AtomicU64::new(1);
+        let gathers = |value: &Value| matches!(value.op, Op::Gather { .. });
+        let in_runs = nest.values.iter().any(gathers);
+        let in_runs = in_runs.then(|| Plans::of(&nest, level, true)).transpose()?;
+        let has_runs = |plan: &Plan| !plan.gathered.is_empty();
         Ok(Self {
+            in_runs: in_runs.filter(|plans| plans.over_tiles().iter().any(has_runs)),
             // Relaxed: they only have to differ.
             id: ID.fetch_add(1, Ordering::Relaxed),
-            plans: Plans::of(&nest, level)?,
+            plans: Plans::of(&nest, level, false)?,
             nest,
             rows,
         })
@@ -225,7 +247,9 @@ impl NestCode {
             prepared.prepare(self, views, words, window)?;
         }
         let (launch, cut) = (&prepared.launch, prepared.cut);
-        let plan = self.plans.plan(&self.nest, cut.plan, cut.fuses);
+        let plan = self
+            .plans(cut.in_runs)
+            .plan(&self.nest, cut.plan, cut.fuses);
         self.plans.ran();
         let job = Job {
             nest: &self.nest,
@@ -255,9 +279,14 @@ impl NestCode {
             .map_err(RunError::Panic)
     }
 
+    fn plans(&self, in_runs: bool) -> &Plans {
+        let in_runs = self.in_runs.as_ref().filter(|_| in_runs);
+        in_runs.unwrap_or(&self.plans)
+    }
+
     /// The plan that suits a launch best.
-    fn choose(&self, launch: &Launch, words: &[u64]) -> usize {
-        let [row, _, column, _] = self.plans.over_tiles() else {
+    fn choose(&self, plans: &Plans, launch: &Launch, words: &[u64]) -> usize {
+        let [row, _, column, _] = plans.over_tiles() else {
             return 0;
         };
         let len = launch.inner.total;
@@ -269,7 +298,8 @@ impl NestCode {
             let is_short = row.kept as usize * len <= KEPT_BYTES_MAX;
             usize::from(!is_short)
         } else {
-            let is_short = column.kept as usize * len * 64 <= KEPT_BYTES_MAX;
+            // In narrower tiles, what is not computed again costs more than that.
+            let is_short = column.kept as usize * len * KEPT_COLUMNS_MIN <= KEPT_BYTES_MAX;
             2 + usize::from(!is_short)
         }
     }
@@ -328,8 +358,10 @@ impl NestCode {
 const CALL_COST: usize = 80;
 const STRIDED_COST: usize = 16;
 
-/// Lanes of a tile of columns, at most.
-const COLUMN_LANES: usize = 512;
+/// Lanes of a tile of columns, at most: stretches of a page, since the processor fetches ahead within one alone. And at least, where what is
+/// needed again is kept.
+const COLUMN_LANES: usize = 1024;
+const KEPT_COLUMNS_MIN: usize = 256;
 
 /// How the lanes of a launch are cut into tiles, and lanes of what is kept. Rows are cut as they would be over tiles.
 fn cut(plan: &Plan, over_tiles: &Plan, launch: &Launch) -> (Tiles, usize) {

@@ -12,6 +12,7 @@
 //! one need. What an earlier pass has computed is kept, as long as a row of it fits the cache, or computed again.
 
 use millstream_ir::nest::{AccessId, Word};
+use millstream_ir::{BinaryOp, DType};
 
 use crate::kernels::reduce::Reducer;
 use crate::level::Kernel;
@@ -81,6 +82,8 @@ pub(crate) enum Walked {
     Offsets(AccessId),
     /// The index along an axis.
     Index(u16),
+    /// The elements of a gather in runs: which.
+    Gathered(u16),
 }
 
 /// Something that is read lane by lane, or element by element.
@@ -124,6 +127,29 @@ pub(crate) enum Ahead {
     Target(u16),
 }
 
+/// A gather whose index goes on evenly for many lanes, as far as can be known before it is run: its elements are read as those of
+/// an access are, and where they lie in one piece, right there.
+#[derive(Clone, Debug)]
+pub(crate) struct Gathered {
+    pub(crate) access: AccessId,
+    /// Which of the plan's indexed axes.
+    pub(crate) indexed: usize,
+    /// How the index comes to be; the last step is it.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A step on the way to an index, of `i64`. Others are named by their place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    Const(i64),
+    Word(Word),
+    /// The index that a walk counts.
+    Index(u16),
+    /// What a walk reads, of this type.
+    Load(u16, DType),
+    Binary(BinaryOp, u8, u8),
+}
+
 /// What a gather or scatter is told of the launch: three scalars, from this one on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexedAxis {
@@ -131,6 +157,8 @@ pub(crate) struct IndexedAxis {
     pub(crate) stride: millstream_ir::nest::Stride,
     pub(crate) len: Word,
     pub(crate) scalar: u32,
+    /// Is it a scatter?
+    pub(crate) writes: bool,
 }
 
 /// An accumulator.
@@ -167,6 +195,7 @@ pub(crate) struct Plan {
     /// Words that are scalars: which, where to, and of how many bytes.
     pub(crate) words: Vec<(Word, u32, u32)>,
     pub(crate) indexed: Vec<IndexedAxis>,
+    pub(crate) gathered: Vec<Gathered>,
     pub(crate) walks: Vec<Walk>,
     /// Walks that change their place once a launch, and once a row.
     pub(crate) launch_walks: Vec<u16>,

@@ -30,6 +30,8 @@ const REDUCING: &[(Template, bool)] = &[
 #[derive(Debug)]
 pub(crate) struct Plans {
     level: Level,
+    /// Are gathers read in runs where that can be?
+    runs: bool,
     kinds: &'static [(Template, bool)],
     over_tiles: Vec<Plan>,
     /// With machine code; none where there is none for it.
@@ -38,17 +40,18 @@ pub(crate) struct Plans {
 }
 
 impl Plans {
-    pub(crate) fn of(nest: &Nest, level: Level) -> Result<Self, Unfit> {
+    pub(crate) fn of(nest: &Nest, level: Level, runs: bool) -> Result<Self, Unfit> {
         let kinds = match nest.inner {
             0 => FLAT,
             _ => REDUCING,
         };
         let over_tiles = kinds
             .iter()
-            .map(|(template, keeps)| build(nest, *template, *keeps, level, false))
+            .map(|(template, keeps)| build(nest, *template, *keeps, level, false, runs))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             level,
+            runs,
             kinds,
             over_tiles,
             fused: kinds.iter().map(|_| OnceLock::new()).collect(),
@@ -86,7 +89,7 @@ impl Plans {
         }
         let make = || {
             let (template, keeps) = self.kinds[chosen];
-            let plan = build(nest, template, keeps, self.level, true).ok()?;
+            let plan = build(nest, template, keeps, self.level, true, self.runs).ok()?;
             plan.is_fused().then_some(plan)
         };
         self.fused[chosen]

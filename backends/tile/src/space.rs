@@ -49,7 +49,7 @@ impl Axes {
 
     /// Where the element with this index in the walk lies.
     #[inline]
-    pub(crate) fn offset(&self, strides: &Strides, index: usize) -> isize {
+    pub(crate) fn offset(&self, strides: &[isize], index: usize) -> isize {
         match self.rank {
             0 => 0,
             1 => index as isize * strides[0],
@@ -67,7 +67,7 @@ impl Axes {
 
     /// Do neighbours in the walk lie side by side, all of them?
     #[inline]
-    pub(crate) fn is_dense(&self, strides: &Strides) -> bool {
+    pub(crate) fn is_dense(&self, strides: &[isize]) -> bool {
         let mut expected = 1;
         for axis in (0..self.rank).rev() {
             if strides[axis] != expected {
@@ -83,7 +83,7 @@ impl Axes {
     #[inline(always)]
     pub(crate) fn runs(
         &self,
-        strides: &Strides,
+        strides: &[isize],
         start: usize,
         n: usize,
         mut run: impl FnMut(usize, usize, isize),

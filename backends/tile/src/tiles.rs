@@ -1,6 +1,6 @@
 //! How lanes are cut into tiles.
 
-use crate::space::{Axes, Strides};
+use crate::space::Axes;
 
 /// How lanes are cut into tiles.
 #[derive(Clone, Copy, Debug, Default)]
@@ -10,10 +10,16 @@ pub(crate) struct Tiles {
     pub(crate) count: usize,
     /// Tiles of one stretch along the fastest axis; 0 if tiles go on over its end.
     in_stretch: usize,
+    /// Tiles are blocks of the last two axes, of at most so many lanes along each.
+    pub(crate) block: Option<[usize; 2]>,
 }
 
 /// A fastest axis that is longer than this is not crossed by tiles, so that most of what is walked can be used as it lies.
 const STRETCH_MIN: usize = 128;
+
+/// Lanes along the axes of a block: a line of the cache at least, some of them at most.
+const BLOCK_MIN: usize = 16;
+const BLOCK_MAX: usize = 64;
 
 impl Tiles {
     /// Tiles of up to about this many lanes.
@@ -29,6 +35,7 @@ impl Tiles {
                 lanes,
                 count,
                 in_stretch,
+                block: None,
             };
         }
         let lanes = lanes_max.min(total.next_multiple_of(64));
@@ -37,7 +44,35 @@ impl Tiles {
             lanes,
             count,
             in_stretch: 0,
+            block: None,
         }
+    }
+
+    /// The same lanes in blocks of the last two axes.
+    pub(crate) fn in_blocks(self, axes: &Axes) -> Self {
+        let across = (self.lanes / BLOCK_MIN).min(BLOCK_MAX);
+        let down = self.lanes / across;
+        let [rows, columns] = [axes.lens[axes.rank - 2], axes.last()];
+        let above = axes.total / (rows * columns);
+        Self {
+            count: above * rows.div_ceil(down) * columns.div_ceil(across),
+            block: Some([down, across]),
+            ..self
+        }
+    }
+
+    /// The first lane of a block, and its lengths.
+    pub(crate) fn block(
+        &self,
+        axes: &Axes,
+        [down, across]: [usize; 2],
+        index: usize,
+    ) -> (usize, [usize; 2]) {
+        let [rows, columns] = [axes.lens[axes.rank - 2], axes.last()];
+        let (high, wide) = (rows.div_ceil(down), columns.div_ceil(across));
+        let (row, column) = (index / wide % high * down, index % wide * across);
+        let first = (index / wide / high * rows + row) * columns + column;
+        (first, [down.min(rows - row), across.min(columns - column)])
     }
 
     /// The first lane of a tile, and how many it has.
@@ -62,8 +97,9 @@ impl Tiles {
 
     /// Can a walk be used as it lies?
     #[inline]
-    pub(crate) fn uses_directly(&self, axes: &Axes, strides: &Strides) -> bool {
+    pub(crate) fn uses_directly(&self, axes: &Axes, strides: &[isize]) -> bool {
         match (self.in_stretch, axes.rank) {
+            _ if self.block.is_some() => false,
             (_, 0) => true,
             (0, _) => axes.is_dense(strides),
             (_, rank) => strides[rank - 1] == 1,

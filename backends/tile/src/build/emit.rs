@@ -47,6 +47,7 @@ impl Builder<'_> {
                 let slot = self.walk(Walked::Elements(access), dtype.size(), scope, one);
                 self.places[index] = Some(slot);
             }
+            Op::Gather { .. } if self.is_in_runs(id) => self.gather_in_runs(id)?,
             Op::Gather {
                 access,
                 index: at,
@@ -54,7 +55,7 @@ impl Builder<'_> {
                 len,
             } => {
                 let (offsets, at) = (self.offsets(access, one)?, self.of(at, one)?);
-                let axis = self.indexed(access, stride, len);
+                let axis = self.indexed(access, stride, len, false);
                 let run = place::gather(dtype.size(), level);
                 let d = self.destination(id, one, direct);
                 self.push(run, d, offsets, at, axis, one);
@@ -171,14 +172,14 @@ impl Builder<'_> {
     }
 
     /// How often an access changes its place, and whether it is the same for all lanes.
-    fn scope_of(&self, access: u16) -> (Scope, bool) {
+    pub(super) fn scope_of(&self, access: u16) -> (Scope, bool) {
         let strides = &self.nest.accesses[usize::from(access)].strides;
         let (outer, inner) = strides.split_at(self.nest.outer);
         let moves = |strides: &[Stride]| strides.iter().any(|stride| *stride != Stride::Zero);
         self.scope(moves(outer), moves(inner))
     }
 
-    fn scope_of_axis(&self, axis: u16) -> (Scope, bool) {
+    pub(super) fn scope_of_axis(&self, axis: u16) -> (Scope, bool) {
         let is_outer = usize::from(axis) < self.nest.outer;
         self.scope(is_outer, !is_outer)
     }
@@ -229,7 +230,7 @@ impl Builder<'_> {
         let run = place::scatter(dtype, scatter.adds, self.level).ok_or(Unfit::Store(store))?;
         let offsets = self.offsets(found.access, one)?;
         let (index, value) = (self.of(scatter.index, one)?, self.of(found.value, one)?);
-        let axis = self.indexed(found.access, scatter.stride, scatter.len);
+        let axis = self.indexed(found.access, scatter.stride, scatter.len, true);
         self.push(run, axis, offsets, index, value, one);
         Ok(())
     }

@@ -6,12 +6,14 @@
 //! | `stores` | where values are stored |
 //! | `slots` | gives out slots and registers |
 //! | `emit` | instructions of values |
+//! | `runs` | gathers that are read as accesses are |
 //! | `passes` | passes over the inner axes |
 //! | `fusing` | which values of a body become one loop |
 
 mod emit;
 mod fusing;
 mod passes;
+mod runs;
 mod shape;
 mod slots;
 mod stores;
@@ -22,21 +24,24 @@ use millstream_ir::nest::{Level as NestLevel, Op, ValueId};
 use crate::level::Level;
 use crate::plan::{Ahead, IndexedAxis, Instruction, Plan, Scope, SlotId, Template, Walk, Walked};
 pub(crate) use crate::unfit::Unfit;
+pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};
 use slots::Slots;
 
 /// Compiles a nest that was checked. `keeps`: is what a later pass needs kept, rather than computed again? `fuses`: does what can
-/// be machine code become it?
+/// be machine code become it? `runs`: are gathers read in runs where that can be?
 pub(crate) fn build(
     nest: &Nest,
     template: Template,
     keeps: bool,
     level: Level,
     fuses: bool,
+    runs: bool,
 ) -> Result<Plan, Unfit> {
     let shape = Shape::of(nest);
     let mut builder = Builder::new(nest, &shape, template, keeps, level);
     builder.fuses = fuses;
+    builder.runs = runs;
     builder.scalars();
     builder.outer_values(0)?;
     for pass in 0..shape.passes {
@@ -58,6 +63,8 @@ struct Builder<'a> {
         expect(dead_code, reason = "there is none for this processor")
     )]
     fuses: bool,
+    /// Are gathers read in runs where that can be?
+    runs: bool,
     plan: Plan,
     slots: Slots,
     /// Where each value is, if it is anywhere yet.
@@ -89,6 +96,7 @@ impl<'a> Builder<'a> {
             scalars: Vec::new(),
             words: Vec::new(),
             indexed: Vec::new(),
+            gathered: Vec::new(),
             walks: Vec::new(),
             launch_walks: Vec::new(),
             row_walks: Vec::new(),
@@ -108,6 +116,7 @@ impl<'a> Builder<'a> {
             keeps,
             level,
             fuses: false,
+            runs: false,
             plan,
             slots,
             places: vec![None; nest.values.len()],
@@ -211,28 +220,25 @@ impl<'a> Builder<'a> {
     /// Does a value of a pass stay where it is for later ones? What is only read is read again.
     fn is_kept(&self, value: ValueId) -> bool {
         let index = usize::from(value);
-        let is_read = matches!(self.nest.values[index].op, Op::Load(_) | Op::Index(_));
-        self.keeps && !is_read && !self.is_one(value) && self.shape.last_pass[index] > self.now
+        self.keeps
+            && !self.is_read(value)
+            && !self.is_one(value)
+            && self.shape.last_pass[index] > self.now
+    }
+
+    /// Is it where a walk is, rather than computed?
+    fn is_read(&self, value: ValueId) -> bool {
+        match self.nest.values[usize::from(value)].op {
+            Op::Load(_) | Op::Index(_) => true,
+            Op::Gather { .. } => self.is_in_runs(value),
+            _ => false,
+        }
     }
 
     /// The walk that brings something, new for each use in a body.
     fn walk(&mut self, walked: Walked, size: usize, scope: Scope, one: bool) -> SlotId {
-        let (slot, home) = (
-            self.slots.placed(),
-            match one {
-                true => self.slots.scalar(0),
-                false => self.slots.lasting(size),
-            },
-        );
-        let index = self.plan.walks.len() as u16;
-        self.plan.walks.push(Walk {
-            walked,
-            size,
-            scope,
-            one,
-            slot,
-            home,
-        });
+        let index = self.walk_apart(walked, size, scope, one);
+        let slot = self.plan.walks[usize::from(index)].slot;
         match scope {
             Scope::Launch => self.plan.launch_walks.push(index),
             Scope::Outer if self.plan.template != Template::Flat => self.plan.row_walks.push(index),
@@ -241,8 +247,34 @@ impl<'a> Builder<'a> {
         slot
     }
 
+    /// A walk that nobody places.
+    fn walk_apart(&mut self, walked: Walked, size: usize, scope: Scope, one: bool) -> u16 {
+        let (slot, home) = (
+            self.slots.placed(),
+            match one {
+                true => self.slots.scalar(0),
+                false => self.slots.lasting(size),
+            },
+        );
+        self.plan.walks.push(Walk {
+            walked,
+            size,
+            scope,
+            one,
+            slot,
+            home,
+        });
+        self.plan.walks.len() as u16 - 1
+    }
+
     /// Three scalars for a gather or scatter.
-    fn indexed(&mut self, access: u16, stride: millstream_ir::nest::Stride, len: u16) -> SlotId {
+    fn indexed(
+        &mut self,
+        access: u16,
+        stride: millstream_ir::nest::Stride,
+        len: u16,
+        writes: bool,
+    ) -> SlotId {
         let scalar = self.slots.scalars.len() as u32;
         let slot = self.slots.scalar(0);
         self.slots.scalar(0);
@@ -252,6 +284,7 @@ impl<'a> Builder<'a> {
             stride,
             len,
             scalar,
+            writes,
         });
         slot
     }

@@ -150,7 +150,8 @@ impl Builder<'_> {
             // What an earlier pass has kept, and what is computed once a row, is there.
             wanted[index] =
                 self.shape.class[index] == self.body_class() && self.places[index].is_none();
-            if wanted[index] {
+            // An index that is followed in runs is not computed.
+            if wanted[index] && !self.is_in_runs(index as ValueId) {
                 let operands = self.nest.values[index].op.operands();
                 operands
                     .iter()

@@ -1,6 +1,6 @@
 //! Where values are stored, and how.
 
-use millstream_ir::nest::{Op, ValueId};
+use millstream_ir::nest::ValueId;
 
 use super::{Builder, Unfit, cost};
 use crate::plan::{Scope, Target};
@@ -15,8 +15,7 @@ impl Builder<'_> {
                 continue;
             }
             let target = self.target(store.access, Scope::Inner, false);
-            let value = usize::from(store.value);
-            let is_read = matches!(nest.values[value].op, Op::Load(_) | Op::Index(_));
+            let is_read = self.is_read(store.value);
             let is_taken = directs.iter().any(|(taken, _)| *taken == store.value);
             if body.contains(&store.value) && !is_read && !is_taken && !self.is_one(store.value) {
                 directs.push((store.value, target));

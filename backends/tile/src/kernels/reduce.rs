@@ -227,10 +227,25 @@ impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
         if *index != NONE && !R::better(found, *best) {
             return;
         }
-        let same = |value: &T| *value == found || (value.is_nan() && found.is_nan());
-        let place = a.iter().position(same).unwrap_or(0);
+        let place = match found.is_nan() {
+            true => first_of(a, T::is_nan),
+            false => first_of(a, |value| value == found),
+        };
         (*index, *best) = (first + place as i64, found);
     }
+}
+
+/// The first element of which something holds, or 0: block by block, which vectorizes, and then within the one that has it.
+#[inline(always)]
+fn first_of<T: Copy>(a: &[T], holds: impl Fn(T) -> bool) -> usize {
+    let blocks = a.as_chunks::<SIDE_BY_SIDE>().0;
+    let has = |block: &&[T; SIDE_BY_SIDE]| {
+        let count = block.iter().map(|value| u32::from(holds(*value)));
+        count.sum::<u32>() > 0
+    };
+    let before = blocks.iter().take_while(|block| !has(block)).count() * SIDE_BY_SIDE;
+    let place = a[before..].iter().position(|value| holds(*value));
+    place.map_or(0, |place| before + place)
 }
 
 /// A tile into as many indices `d` and their elements `b`, which is written as well; `c` is the index of all its elements.

@@ -4,6 +4,7 @@
 //! machine trusts its paths.
 
 mod overlaps;
+mod turned;
 
 use millstream_core::kernel::NativeView;
 use millstream_ir::Nest;
@@ -11,7 +12,7 @@ use millstream_ir::nest::{AccessId, Stride};
 
 use crate::AXES_MAX;
 use crate::misfit::Misfit;
-use crate::plan::{IndexedAxis, Plan, Scope, Template, Walked};
+use crate::plan::{IndexedAxis, Plan, Scope, Step, Template, Walked};
 use crate::space::{Axes, Path, collapse, order};
 use crate::tiles::Tiles;
 pub(crate) use overlaps::are_apart;
@@ -110,12 +111,18 @@ impl Launch {
         self.paths = paths;
         placed?;
         self.may_split = true;
-        for indexed in &plan.indexed {
-            self.check_indexed(nest, indexed, views, words)?;
-            // Two rows may meet in one place.
-            self.may_split = false;
-        }
         self.settle_overlaps(plan);
+        for indexed in &plan.indexed {
+            let touched = self.check_indexed(nest, indexed, views, words)?;
+            // Two rows may meet in one place.
+            self.may_split &= !indexed.writes;
+            for path in &mut self.paths[plan.walks.len()..] {
+                if path.bytes.0 < touched.1 && touched.0 < path.bytes.1 {
+                    path.is_direct = false;
+                    self.may_split = false;
+                }
+            }
+        }
         if let Some(window) = window {
             self.look_through(nest, plan, window)?;
         }
@@ -148,6 +155,10 @@ impl Launch {
                     }
                 }
                 Walked::Offsets(access) => self.strides(nest, access, words, path),
+                Walked::Gathered(gathered) => {
+                    let access = plan.gathered[usize::from(gathered)].access;
+                    self.strides(nest, access, words, path);
+                }
                 Walked::Elements(access) => {
                     self.strides(nest, access, words, path);
                     self.place(nest, access, views, words, path, walk.scope)?;
@@ -239,14 +250,14 @@ impl Launch {
         Ok(())
     }
 
-    /// Does a gather or scatter stay in its binding, whatever is in range of its axis?
+    /// Does a gather or scatter stay in its binding, whatever is in range of its axis? Answers the bytes that it may touch.
     fn check_indexed(
         &self,
         nest: &Nest,
         indexed: &IndexedAxis,
         views: &[NativeView],
         words: &[u64],
-    ) -> Result<(), Misfit> {
+    ) -> Result<(usize, usize), Misfit> {
         let len = words[usize::from(indexed.len)] as i64;
         let found = &nest.accesses[usize::from(indexed.access)];
         let mut path = Path::NONE;
@@ -273,9 +284,18 @@ impl Launch {
         }
         // Where nothing is in range, nothing is touched; but offsets are counted.
         if all.is_some() && (len <= 0 || self.inner.total == 0) {
-            return Ok(());
+            return Ok((0, 0));
         }
-        within(nest, indexed.access, views, all).map(|_| ())
+        let (first, last) = within(nest, indexed.access, views, all)?;
+        let binding = usize::from(found.buffer);
+        let (start, size) = (
+            views[binding].pointer.addr(),
+            nest.buffers[binding].dtype.size(),
+        );
+        Ok((
+            start + first as usize * size,
+            start + (last as usize + 1) * size,
+        ))
     }
 
     /// Fewer axes, in the order in which memory is walked.
@@ -337,7 +357,29 @@ unsafe impl Send for Launch {}
 // SAFETY: as above; nothing changes a launch while pieces run.
 unsafe impl Sync for Launch {}
 
+/// Shorter runs are not worth finding.
+const RUN_MIN: usize = 16;
+
 impl Launch {
+    /// Do the gathers of a plan go on evenly for long, or rather: may they, along the fastest axis?
+    pub(crate) fn runs_are_long(&self, plan: &Plan) -> bool {
+        let axes = match plan.template {
+            Template::Row => &self.inner,
+            _ => &self.outer,
+        };
+        let moves = |walk: u16| {
+            let path = &self.paths[usize::from(walk)];
+            let strides = match plan.template {
+                Template::Row => &path.inner,
+                _ => &path.outer,
+            };
+            axes.rank > 0 && strides[axes.rank - 1] != 0
+        };
+        let steps = plan.gathered.iter().flat_map(|gathered| &gathered.steps);
+        axes.last() >= RUN_MIN
+            && !{ steps }.any(|step| matches!(step, Step::Load(walk, _) if moves(*walk)))
+    }
+
     /// Should what is stored go past the caches: is it more than they hold, and does every vector begin at a line?
     pub(crate) fn streams(&self, plan: &Plan) -> bool {
         let targets = &self.paths[plan.walks.len()..];

@@ -1,6 +1,7 @@
 //! Runs pieces of a launch: places what moves, and goes through the instructions.
 
 mod placing;
+mod runs;
 
 use std::ops::Range;
 
@@ -11,6 +12,7 @@ use crate::kernels::place::Indexed;
 use crate::launch::{Launch, resolve};
 use crate::plan::{Instruction, Plan, Scope, Slot, Template};
 use crate::scratch::Scratch;
+use crate::space::Axes;
 use crate::tiles::Tiles;
 
 /// Bytes between registers beyond their lanes: tiles whose length is a power of two would else compete for the same lines of
@@ -39,7 +41,10 @@ unsafe impl Sync for Job<'_> {}
 pub(crate) struct Machine<'a> {
     job: Job<'a>,
     slots: &'a mut [*mut u8],
+    scalars: *const u64,
     kept: *mut u8,
+    /// The axes of the tile, where tiles are blocks.
+    block: Axes,
     /// The lane that the slots of what is kept point to.
     kept_lane: usize,
 }
@@ -71,7 +76,12 @@ impl<'a> Machine<'a> {
         let mut machine = Self {
             job,
             slots,
+            scalars: memory.cast(),
             kept,
+            block: Axes {
+                rank: 2,
+                ..Axes::NONE
+            },
             kept_lane: 0,
         };
         // SAFETY: the room has this many scalars; the caller's promises.
@@ -182,7 +192,15 @@ impl<'a> Machine<'a> {
             tiles,
             ..
         } = self.job;
-        let (start, n) = tiles.tile(&launch.outer, tile);
+        let (start, n) = match tiles.block {
+            None => tiles.tile(&launch.outer, tile),
+            Some(block) => {
+                let (start, [rows, columns]) = tiles.block(&launch.outer, block, tile);
+                (self.block.lens[0], self.block.lens[1]) = (rows, columns);
+                self.block.total = rows * columns;
+                (start, self.block.total)
+            }
+        };
         // SAFETY: the caller's promises.
         unsafe {
             for pass in &plan.passes {
@@ -261,6 +279,7 @@ impl<'a> Machine<'a> {
                     self.at_step(step, step * tiles.lanes);
                     for &walk in &pass.walks {
                         self.place_walk(walk, start, n, step, 1);
+                        self.fetch_ahead(walk, n, step);
                     }
                     if index == last {
                         self.place_targets(Scope::Inner, start, n, step, 1);

@@ -2,9 +2,12 @@
 
 use super::{Job, Machine};
 use crate::kernels::place::by_size;
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, fetch};
 use crate::plan::{Ahead, Scope, Slot, SlotId, Template, Walked};
 use crate::space::Path;
+
+/// Steps across rows that are asked for before they are walked.
+const STEPS_AHEAD: usize = 2;
 
 impl<'a> Machine<'a> {
     /// A step begins, with the element of this index; its part of what is kept begins at that lane.
@@ -28,7 +31,12 @@ impl<'a> Machine<'a> {
 
     /// Which axes lanes are of, where they begin, and how many there are; and where the path is on the other axes.
     #[inline(always)]
-    fn lanes(&self, path: &'a Path, outer: (usize, usize), inner: (usize, usize)) -> Lanes<'a> {
+    pub(super) fn lanes<'b>(
+        &'b self,
+        path: &'b Path,
+        outer: (usize, usize),
+        inner: (usize, usize),
+    ) -> Lanes<'b> {
         let launch = self.job.launch;
         let (axes, strides, (start, n), still) = match self.job.plan.template {
             Template::Row => (
@@ -43,6 +51,16 @@ impl<'a> Machine<'a> {
                 outer,
                 launch.inner.offset(&path.inner, inner.0),
             ),
+            Template::Flat if self.job.tiles.block.is_some() => {
+                let axes = &launch.outer;
+                return Lanes {
+                    axes: &self.block,
+                    strides: &path.outer[axes.rank - 2..axes.rank],
+                    start: 0,
+                    n: outer.1,
+                    still: axes.offset(&path.outer, outer.0),
+                };
+            }
             Template::Flat => (&launch.outer, &path.outer, outer, 0),
         };
         Lanes {
@@ -66,7 +84,8 @@ impl<'a> Machine<'a> {
     ) {
         let path = &self.job.launch.paths[usize::from(walk)];
         let walk = &self.job.plan.walks[usize::from(walk)];
-        let lanes = self.lanes(path, (outer, outer_n), (inner, inner_n));
+        let (outer, inner) = ((outer, outer_n), (inner, inner_n));
+        let lanes = self.lanes(path, outer, inner);
         let bytes = walk.size as isize;
         if path.is_direct && matches!(walk.walked, Walked::Elements(_)) {
             let offset = (lanes.still + lanes.first()) * bytes;
@@ -96,11 +115,30 @@ impl<'a> Machine<'a> {
                     by_size!(walk.size, T => lanes.bring(base.cast::<T>(), home.cast::<T>()));
                     home
                 }
+                Walked::Gathered(gathered) => {
+                    self.bring_runs(gathered, walk.size, home, &lanes, outer, inner)
+                }
                 _ => {
                     lanes.count(home.cast(), path.origin);
                     home
                 }
             };
+        }
+    }
+
+    /// Asks for what a walk across rows reads a few steps from here: steps lie further apart than the processor looks by itself.
+    #[inline]
+    pub(super) fn fetch_ahead(&self, walk: u16, n: usize, step: usize) {
+        let launch = self.job.launch;
+        let path = &launch.paths[usize::from(walk)];
+        let walk = &self.job.plan.walks[usize::from(walk)];
+        if !path.is_direct || launch.inner.rank != 1 || step + STEPS_AHEAD >= launch.inner.total {
+            return;
+        }
+        let ahead = STEPS_AHEAD as isize * path.inner[0] * walk.size as isize;
+        let from = self.slots[usize::from(walk.slot)].wrapping_offset(ahead);
+        for line in (0..n * walk.size).step_by(64) {
+            fetch(from.wrapping_add(line));
         }
     }
 

@@ -1,9 +1,11 @@
-//! Products of matrices: floats by the `gemm` crate, halves by it too, widened, and integers by a loop of ours.
+//! Products of matrices: floats by the `gemm` crate, halves by it too, widened; few rows and integers by loops of ours.
 //!
 //! The product is cut into tiles, of which each is a piece: usually of some rows and all columns. What is to be done to each element is
 //! done to a tile while it is in the cache.
 
+mod dots;
 mod ways;
+mod whole;
 
 use std::ops::Range;
 
@@ -21,6 +23,7 @@ use crate::level::Level;
 use crate::misfit::Misfit;
 use crate::nest::NestCode;
 use crate::space::Axes;
+use dots::Dots;
 
 /// Rows and columns of a tile, at least, where nothing is said: what threads share.
 const TILE: [u32; 2] = [256, Blocking::ALL];
@@ -54,6 +57,7 @@ const PER_NS: u64 = 64;
 pub(crate) struct MatmulCode {
     matmul: Matmul,
     epilogue: Option<NestCode>,
+    level: Level,
     /// Rows and columns of a tile, at least, where that is said.
     tile: Option<[u32; 2]>,
 }
@@ -137,6 +141,7 @@ impl MatmulCode {
                 .map(|nest| NestCode::compile(nest, level, None))
                 .transpose()?,
             matmul: matmul.clone(),
+            level,
             tile,
         })
     }
@@ -397,11 +402,18 @@ impl MatmulCode {
         unsafe {
             match self.matmul.dtype {
                 _ if block.k == 0 => block.clear(size as usize),
-                DType::F32 => block.by_gemm::<f32>(0.0, 1.0),
-                DType::F64 => block.by_gemm::<f64>(0.0, 1.0),
+                // Of the whole product: each of its blocks is summed the same way.
+                DType::F32 => match Dots::of(product) {
+                    Some(dots) => block.dots::<f32, 8>(dots, self.level),
+                    None => block.by_gemm::<f32>(0.0, 1.0),
+                },
+                DType::F64 => match Dots::of(product) {
+                    Some(dots) => block.dots::<f64, 4>(dots, self.level),
+                    None => block.by_gemm::<f64>(0.0, 1.0),
+                },
                 DType::F16 => block.widened(F16::to_f32, F16::of_f32),
                 DType::Bf16 => block.widened(Bf16::to_f32, Bf16::of_f32),
-                dtype => with_type!(dtype, T => block.by_rows::<T>(), else ()),
+                dtype => with_type!(dtype, T => block.whole::<T>(self.level), else ()),
             }
         }
         if let Some(epilogue) = &self.epilogue {

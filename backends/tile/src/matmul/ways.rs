@@ -1,9 +1,8 @@
-//! How the elements of a product come to be: by `gemm`, widened and by `gemm`, or by a loop of ours.
+//! How the elements of a product come to be: by `gemm`, or widened and by `gemm`; by loops of ours in `dots` and `whole`.
 
 use gemm::Parallelism;
 
 use super::{Product, Side};
-use crate::number::Number;
 use crate::scratch::Scratch;
 
 impl Product<'_> {
@@ -99,45 +98,6 @@ impl Product<'_> {
                             .cast::<T>()
                             .offset(place)
                             .write(narrow(*c.add(row * n + column)));
-                    }
-                }
-            }
-        });
-    }
-
-    /// Row by row: each is a sum of rows of the right side.
-    pub(super) unsafe fn by_rows<T: Number>(&self) {
-        let Self {
-            m,
-            n,
-            k,
-            lhs,
-            rhs,
-            out,
-            ..
-        } = *self;
-        Scratch::with(|scratch| {
-            let (memory, _) = scratch.room(n * size_of::<T>(), 0);
-            // SAFETY: there is room for a row; the caller's promises.
-            unsafe {
-                let sums = memory.cast::<T>();
-                for row in 0..m as isize {
-                    (0..n).for_each(|column| sums.add(column).write(T::ZERO));
-                    let sums = std::slice::from_raw_parts_mut(sums, n);
-                    for depth in 0..k as isize {
-                        let factor = *lhs
-                            .base
-                            .cast::<T>()
-                            .offset(row * lhs.row + depth * lhs.column);
-                        let right = rhs.base.cast::<T>().offset(depth * rhs.row);
-                        for (column, sum) in sums.iter_mut().enumerate() {
-                            let value = *right.offset(column as isize * rhs.column);
-                            *sum = sum.plus(factor.times(value));
-                        }
-                    }
-                    let to = out.base.cast::<T>().offset(row * out.row);
-                    for (column, sum) in sums.iter().enumerate() {
-                        to.offset(column as isize * out.column).write(*sum);
                     }
                 }
             }

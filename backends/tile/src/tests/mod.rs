@@ -4,6 +4,8 @@ mod elementwise;
 mod nests;
 mod reductions;
 mod remembered;
+mod runs;
+mod turned;
 
 use millstream_core::kernel::NativeView;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value};

@@ -1,0 +1,103 @@
+//! Gathers that are read as accesses are: in runs.
+//!
+//! Most indices go on evenly along the fastest axis: rows that are taken have the same one, what is rolled counts on. Then nobody
+//! has to compute them lane by lane. Which ones may do so is decided here, by what they are made of; whether they do is known of
+//! a launch ([`crate::launch::Launch::runs_are_long`]).
+
+use millstream_ir::nest::{Op, ValueId};
+use millstream_ir::{BinaryOp, DType};
+
+use super::{Builder, Class, Unfit};
+use crate::plan::{Gathered, Scope, Step, Walked};
+
+/// More steps are not looked through.
+pub(crate) const STEPS_MAX: usize = 16;
+
+impl Builder<'_> {
+    /// Is this gather read in runs?
+    pub(super) fn is_in_runs(&self, id: ValueId) -> bool {
+        let Op::Gather { index, .. } = self.nest.values[usize::from(id)].op else {
+            return false;
+        };
+        self.runs && !self.is_one(id) && self.steps_of(index).is_some_and(|n| n <= STEPS_MAX)
+    }
+
+    /// How many steps a value takes, if it is made of what steps can do.
+    fn steps_of(&self, id: ValueId) -> Option<usize> {
+        let value = &self.nest.values[usize::from(id)];
+        let is_whole = value.dtype == DType::I64;
+        let steps = match value.op {
+            Op::Const(_) | Op::Word(_) | Op::Index(_) | Op::Load(_) if is_whole => 1,
+            Op::Cast(of) if is_whole => {
+                let of = &self.nest.values[usize::from(of)];
+                let is_narrow = matches!(of.dtype, DType::I32 | DType::U32 | DType::I16);
+                (is_narrow && matches!(of.op, Op::Load(_))).then_some(1)?
+            }
+            Op::Binary(op, a, b) if is_whole => {
+                use BinaryOp::{Add, Mul, Rem, Sub};
+                matches!(op, Add | Sub | Mul | Rem).then_some(())?;
+                1 + self.steps_of(a)? + self.steps_of(b)?
+            }
+            _ => return None,
+        };
+        (steps <= STEPS_MAX).then_some(steps)
+    }
+
+    pub(super) fn gather_in_runs(&mut self, id: ValueId) -> Result<(), Unfit> {
+        let value = &self.nest.values[usize::from(id)];
+        let Op::Gather {
+            access,
+            index,
+            stride,
+            len,
+        } = value.op
+        else {
+            return Err(Unfit::Value(usize::from(id)));
+        };
+        let mut steps = Vec::new();
+        self.steps(index, &mut steps)?;
+        let indexed = self.plan.indexed.len();
+        self.indexed(access, stride, len, false);
+        let gathered = self.plan.gathered.len() as u16;
+        self.plan.gathered.push(Gathered {
+            access,
+            indexed,
+            steps,
+        });
+        let scope = match self.shape.class[usize::from(id)] {
+            Class::Inner => Scope::Inner,
+            _ => Scope::Outer,
+        };
+        let size = value.dtype.size();
+        let slot = self.walk(Walked::Gathered(gathered), size, scope, false);
+        self.places[usize::from(id)] = Some(slot);
+        Ok(())
+    }
+
+    /// Appends the steps of a value; answers the place of the last one.
+    fn steps(&mut self, id: ValueId, steps: &mut Vec<Step>) -> Result<u8, Unfit> {
+        let value = &self.nest.values[usize::from(id)];
+        let step = match value.op {
+            Op::Const(bits) => Step::Const(bits as i64),
+            Op::Word(word) => Step::Word(word),
+            Op::Index(axis) => {
+                let (scope, _) = self.scope_of_axis(axis);
+                Step::Index(self.walk_apart(Walked::Index(axis), 8, scope, true))
+            }
+            Op::Load(access) => {
+                let (scope, _) = self.scope_of(access);
+                let size = value.dtype.size();
+                let walk = self.walk_apart(Walked::Elements(access), size, scope, true);
+                Step::Load(walk, value.dtype)
+            }
+            Op::Cast(of) => return self.steps(of, steps),
+            Op::Binary(op, a, b) => {
+                let a = self.steps(a, steps)?;
+                Step::Binary(op, a, self.steps(b, steps)?)
+            }
+            _ => return Err(Unfit::Value(usize::from(id))),
+        };
+        steps.push(step);
+        Ok(steps.len() as u8 - 1)
+    }
+}

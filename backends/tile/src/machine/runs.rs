@@ -1,0 +1,201 @@
+//! Gathers in runs: as many lanes at once as the index goes on evenly.
+//!
+//! An index is followed as `start + lane * step`, of which sums, differences, products by a number and, until it wraps, remainders
+//! are of the same kind again. Whatever is not goes on for one lane. What is out of range is zero, as in the loop that goes lane by lane.
+
+use millstream_ir::{BinaryOp, DType};
+
+use super::Machine;
+use crate::build::STEPS_MAX;
+use crate::kernels::place::{Indexed, by_size};
+use crate::lanes::Lanes;
+use crate::plan::Step;
+
+/// A value of some lanes.
+#[derive(Clone, Copy, Default)]
+struct Even {
+    start: i64,
+    step: i64,
+}
+
+impl<'a> Machine<'a> {
+    /// The elements of a gather: where they lie if that is in one piece, or brought to `home`.
+    ///
+    /// # Safety
+    /// The launch was checked; `home` has room for the lanes.
+    pub(super) unsafe fn bring_runs(
+        &self,
+        gathered: u16,
+        size: usize,
+        home: *mut u8,
+        lanes: &Lanes<'_>,
+        outer: (usize, usize),
+        inner: (usize, usize),
+    ) -> *mut u8 {
+        let plan = self.job.plan;
+        let gathered = &plan.gathered[usize::from(gathered)];
+        let scalar = plan.indexed[gathered.indexed].scalar as usize;
+        // SAFETY: the scalars come first in the memory of the machine, and three of them are these.
+        let indexed = unsafe { *self.scalars.add(scalar).cast::<Indexed>() };
+        let last = lanes.axes.last();
+        let mut lane = 0;
+        while lane < lanes.n {
+            let at = lanes.start + lane;
+            let most = (last - at % last).min(lanes.n - lane);
+            // SAFETY: the caller's promises.
+            let (index, run) = unsafe { self.evaluate(&gathered.steps, outer, inner, lane, most) };
+            let (run, is_in) = in_range(index, run, indexed.len);
+            let offset = lanes.still + lanes.axes.offset(lanes.strides, at);
+            let first = offset.wrapping_add((index.start as isize).wrapping_mul(indexed.stride));
+            let step = (index.step as isize).wrapping_mul(indexed.stride);
+            let step = lanes.step().wrapping_add(step);
+            // SAFETY: what is in range lies in the buffer, which was checked of the launch; there is room for all lanes.
+            unsafe {
+                by_size!(size, T => {
+                    let to = home.cast::<T>().add(lane);
+                    let from = indexed.base.cast::<T>().wrapping_offset(first);
+                    match (is_in, step) {
+                        (false, _) => to.write_bytes(0, run),
+                        (true, 1) if run == lanes.n => return from.cast(),
+                        (true, 1) => to.copy_from_nonoverlapping(from, run),
+                        (true, step) => {
+                            for index in 0..run {
+                                to.add(index).write(*from.offset(index as isize * step));
+                            }
+                        }
+                    }
+                });
+            }
+            lane += run;
+        }
+        home
+    }
+
+    /// The index at a lane, and for how many from there on it goes on so: at most as many as are left of a stretch.
+    unsafe fn evaluate(
+        &self,
+        steps: &[Step],
+        outer: (usize, usize),
+        inner: (usize, usize),
+        lane: usize,
+        most: usize,
+    ) -> (Even, usize) {
+        let mut values = [Even::default(); STEPS_MAX];
+        let mut run = most;
+        for (index, step) in steps.iter().enumerate() {
+            let still = |start: i64| Even { start, step: 0 };
+            values[index] = match *step {
+                Step::Const(value) => still(value),
+                Step::Word(word) => still(self.job.words[usize::from(word)] as i64),
+                Step::Index(walk) => {
+                    let path = &self.job.launch.paths[usize::from(walk)];
+                    let lanes = self.lanes(path, outer, inner);
+                    let place = lanes.axes.offset(lanes.strides, lanes.start + lane);
+                    Even {
+                        start: (path.origin + lanes.still + place) as i64,
+                        step: lanes.step() as i64,
+                    }
+                }
+                Step::Load(walk, dtype) => {
+                    let path = &self.job.launch.paths[usize::from(walk)];
+                    let lanes = self.lanes(path, outer, inner);
+                    let place = lanes.axes.offset(lanes.strides, lanes.start + lane);
+                    if lanes.step() != 0 {
+                        run = 1;
+                    }
+                    let size = dtype.size() as isize;
+                    let from = path.base.wrapping_offset((lanes.still + place) * size);
+                    // SAFETY: the launch was checked, so the element lies in its binding.
+                    still(unsafe {
+                        match dtype {
+                            DType::I16 => i64::from(*from.cast::<i16>()),
+                            DType::I32 => i64::from(*from.cast::<i32>()),
+                            DType::U32 => i64::from(*from.cast::<u32>()),
+                            _ => *from.cast::<i64>(),
+                        }
+                    })
+                }
+                Step::Binary(op, a, b) => {
+                    let (a, b) = (values[usize::from(a)], values[usize::from(b)]);
+                    both(op, a, b, &mut run)
+                }
+            };
+        }
+        let index = values[steps.len() - 1];
+        // Numbers that leave `i64` on the way go lane by lane.
+        let is_counted = index.step.checked_mul(run as i64);
+        let is_counted = is_counted.and_then(|span| span.checked_add(index.start));
+        (index, if is_counted.is_some() { run } else { 1 })
+    }
+}
+
+/// What two values come to, for as many lanes as that is even.
+fn both(op: BinaryOp, a: Even, b: Even, run: &mut usize) -> Even {
+    match op {
+        BinaryOp::Add => Even {
+            start: a.start.wrapping_add(b.start),
+            step: a.step.wrapping_add(b.step),
+        },
+        BinaryOp::Sub => Even {
+            start: a.start.wrapping_sub(b.start),
+            step: a.step.wrapping_sub(b.step),
+        },
+        BinaryOp::Mul => {
+            if a.step != 0 && b.step != 0 {
+                *run = 1;
+            }
+            Even {
+                start: a.start.wrapping_mul(b.start),
+                step: a
+                    .start
+                    .wrapping_mul(b.step)
+                    .wrapping_add(a.step.wrapping_mul(b.start)),
+            }
+        }
+        _ => remainder(a, b, run),
+    }
+}
+
+fn remainder(a: Even, b: Even, run: &mut usize) -> Even {
+    let by = b.start;
+    let start = if by == 0 { 0 } else { a.start.wrapping_rem(by) };
+    let counts = a.step.checked_mul(*run as i64);
+    let counts = counts.and_then(|span| span.checked_add(a.start)).is_some();
+    if b.step != 0 || by <= 0 || a.start < 0 || !counts {
+        if (a.step, b.step) != (0, 0) {
+            *run = 1;
+        }
+        return Even { start, step: 0 };
+    }
+    // Lanes until it wraps.
+    let left = match a.step {
+        0 => return Even { start, step: 0 },
+        1.. => (by - 1 - start) / a.step,
+        _ => start / a.step.unsigned_abs() as i64,
+    };
+    *run = (*run).min(usize::try_from(left).map_or(usize::MAX, |left| left.saturating_add(1)));
+    Even {
+        start,
+        step: a.step,
+    }
+}
+
+/// For how many lanes of a run the index stays in range, or out of it; and which.
+fn in_range(index: Even, run: usize, len: i64) -> (usize, bool) {
+    let Even { start, step } = index;
+    let is_in = (0..len).contains(&start);
+    let lanes = |distance: i64| {
+        let steps = distance.unsigned_abs() / step.unsigned_abs();
+        usize::try_from(steps).map_or(usize::MAX, |steps| steps.saturating_add(1))
+    };
+    let until = match (is_in, step) {
+        (_, 0) => run,
+        (true, 1..) => lanes(len - 1 - start),
+        (true, _) => lanes(start),
+        // On its way into range.
+        (false, 1..) if start < 0 => lanes(-1 - start),
+        (false, ..=-1) if start >= len.max(0) => lanes(start - len.max(0)),
+        (false, _) => run,
+    };
+    (until.min(run), is_in)
+}

@@ -1,0 +1,220 @@
+//! Products of few rows with a matrix whose columns lie each in one piece (the other one transposed, as in decoding), or of few columns with
+//! rows that do: dots of rows and columns straight from where they lie. Each element of the matrix is used a few times only, so that reading
+//! it is all that counts, and packing it, as `gemm` does, would read and write it once more.
+//!
+//! An element is summed the same way whichever others it is computed with: so what comes out depends on the lengths alone.
+
+use super::{Product, Side};
+use crate::level::{Arithmetic, Level, Work, work};
+use crate::number::Number;
+use crate::scratch::Scratch;
+
+/// With more rows than these, what packing costs is little beside the rest.
+const ROWS_MAX: usize = 16;
+/// A float, whose products are added without being rounded first where the processor can.
+pub(super) trait Real: Number {
+    fn mul_add<A: Arithmetic>(a: Self, b: Self, c: Self) -> Self;
+}
+
+impl Real for f32 {
+    #[inline(always)]
+    fn mul_add<A: Arithmetic>(a: f32, b: f32, c: f32) -> f32 {
+        A::mul_add(a, b, c)
+    }
+}
+
+impl Real for f64 {
+    #[inline(always)]
+    fn mul_add<A: Arithmetic>(a: f64, b: f64, c: f64) -> f64 {
+        A::mul_add_f64(a, b, c)
+    }
+}
+
+/// Whose dots a product is, if it is.
+#[derive(Clone, Copy)]
+pub(super) enum Dots {
+    /// Of few rows.
+    Rows,
+    /// Of few columns.
+    Columns,
+}
+
+impl Dots {
+    pub(super) fn of(product: &Product<'_>) -> Option<Self> {
+        if product.m <= ROWS_MAX && product.rhs.row == 1 {
+            Some(Self::Rows)
+        } else if product.n <= ROWS_MAX && product.lhs.column == 1 {
+            Some(Self::Columns)
+        } else {
+            None
+        }
+    }
+}
+
+impl Product<'_> {
+    /// # Safety
+    /// Every element lies in its binding, and what is written overlaps nothing that is read; the processor has the level; the
+    /// dots are those of this product, or of one that this is a part of. `L`: how many partial sums a dot has.
+    pub(super) unsafe fn dots<T: Real, const L: usize>(&self, dots: Dots, level: Level) {
+        // SAFETY: the caller's promises, of the product or of the same one turned.
+        unsafe {
+            match dots {
+                Dots::Rows => self.dots_of_rows::<T, L>(level),
+                Dots::Columns => {
+                    let [lhs, rhs, out] = [self.rhs, self.lhs, self.out].map(|side| {
+                        let (row, column) = (side.column, side.row);
+                        Side {
+                            row,
+                            column,
+                            ..side
+                        }
+                    });
+                    let (m, n) = (self.n, self.m);
+                    let turned = Product {
+                        m,
+                        n,
+                        lhs,
+                        rhs,
+                        out,
+                        ..*self
+                    };
+                    turned.dots_of_rows::<T, L>(level);
+                }
+            }
+        }
+    }
+
+    unsafe fn dots_of_rows<T: Real, const L: usize>(&self, level: Level) {
+        let (m, k, lhs) = (self.m, self.k, self.lhs);
+        if lhs.column == 1 {
+            let dots = Rows::<T, L> {
+                product: self,
+                left: lhs.base.cast(),
+                step: lhs.row,
+            };
+            // SAFETY: the caller's promises.
+            return unsafe { work(level, dots) };
+        }
+        Scratch::with(|scratch| {
+            let (memory, _) = scratch.room(m * k * size_of::<T>(), 0);
+            let left = memory.cast::<T>();
+            // SAFETY: there is room for the rows; the caller's promises.
+            unsafe {
+                for row in 0..m {
+                    let from = lhs.base.cast::<T>().offset(row as isize * lhs.row);
+                    for depth in 0..k {
+                        let value = *from.offset(depth as isize * lhs.column);
+                        left.add(row * k + depth).write(value);
+                    }
+                }
+                let dots = Rows::<T, L> {
+                    product: self,
+                    left,
+                    step: k as isize,
+                };
+                work(level, dots);
+            }
+        });
+    }
+}
+
+/// A product, and its left rows, each in one piece.
+struct Rows<'a, T, const L: usize> {
+    product: &'a Product<'a>,
+    left: *const T,
+    step: isize,
+}
+
+impl<T: Real, const L: usize> Work for Rows<'_, T, L> {
+    /// # Safety
+    /// As [`Product::dots`] says.
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(self) {
+        const COLUMNS: usize = 4;
+        let (m, n) = (self.product.m, self.product.n);
+        for column in (0..n).step_by(COLUMNS) {
+            let columns = (n - column).min(COLUMNS);
+            let mut row = 0;
+            // The columns stay in the cache for the rows that follow. As many sums as there are registers for.
+            while row < m {
+                let rows = (m - row).min(4);
+                // SAFETY: these rows and columns are there.
+                unsafe {
+                    match (rows, columns) {
+                        (1, COLUMNS) => self.block::<A, 1, COLUMNS>(row, column),
+                        (2, COLUMNS) => self.block::<A, 2, COLUMNS>(row, column),
+                        (3, COLUMNS) => self.block::<A, 3, COLUMNS>(row, column),
+                        (4, COLUMNS) => {
+                            self.block::<A, 4, 2>(row, column);
+                            self.block::<A, 4, 2>(row, column + 2);
+                        }
+                        _ => {
+                            for (row, column) in (row..row + rows)
+                                .flat_map(|row| (column..n).map(move |column| (row, column)))
+                            {
+                                self.block::<A, 1, 1>(row, column);
+                            }
+                        }
+                    }
+                }
+                row += rows;
+            }
+        }
+    }
+}
+
+impl<T: Real, const L: usize> Rows<'_, T, L> {
+    #[inline(always)]
+    unsafe fn block<A: Arithmetic, const R: usize, const C: usize>(
+        &self,
+        row: usize,
+        column: usize,
+    ) {
+        let Product { k, rhs, out, .. } = self.product;
+        let mut sums = [[[T::ZERO; L]; C]; R];
+        let rest = k % L;
+        // SAFETY: the caller's promises.
+        unsafe {
+            let left = |index: usize| self.left.offset((row + index) as isize * self.step);
+            let right = |index: usize| {
+                let place = (column + index) as isize * rhs.column;
+                rhs.base.cast::<T>().offset(place)
+            };
+            let (lefts, rights) = (
+                std::array::from_fn::<_, R, _>(left),
+                std::array::from_fn::<_, C, _>(right),
+            );
+            for depth in (0..k - rest).step_by(L) {
+                let rights = rights.map(|from| *from.add(depth).cast::<[T; L]>());
+                for (left, sums) in lefts.iter().zip(&mut sums) {
+                    let left = *left.add(depth).cast::<[T; L]>();
+                    for (right, sums) in rights.iter().zip(sums) {
+                        for lane in 0..L {
+                            sums[lane] = T::mul_add::<A>(left[lane], right[lane], sums[lane]);
+                        }
+                    }
+                }
+            }
+            for (index, (left, sums)) in lefts.iter().zip(&sums).enumerate() {
+                for (at, (right, sums)) in rights.iter().zip(sums).enumerate() {
+                    let mut sums = *sums;
+                    for depth in k - rest..*k {
+                        let lane = depth % L;
+                        sums[lane] =
+                            T::mul_add::<A>(*left.add(depth), *right.add(depth), sums[lane]);
+                    }
+                    let mut width = L / 2;
+                    while width > 0 {
+                        for lane in 0..width {
+                            sums[lane] = sums[lane].plus(sums[lane + width]);
+                        }
+                        width /= 2;
+                    }
+                    let place =
+                        (row + index) as isize * out.row + (column + at) as isize * out.column;
+                    out.base.cast::<T>().offset(place).write(sums[0]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Products of integers: blocks of few rows and columns, whose sums stay in registers.
+//!
+//! Sums wrap, so that their order does not show.
+
+use super::{Product, Side};
+use crate::level::{Arithmetic, Level, Work, work};
+use crate::number::Number;
+use crate::scratch::Scratch;
+
+/// Rows and columns of a block.
+const ROWS: usize = 4;
+const COLUMNS: usize = 16;
+
+impl Product<'_> {
+    /// # Safety
+    /// Every element lies in its binding, and what is written overlaps nothing that is read; the processor has the level.
+    pub(super) unsafe fn whole<T: Number>(&self, level: Level) {
+        Scratch::with(|scratch| {
+            let (memory, _) = scratch.room(self.k * COLUMNS * size_of::<T>(), 0);
+            let panel = memory.cast::<T>();
+            // SAFETY: there is room for the columns of a block; the caller's promises.
+            unsafe {
+                work(
+                    level,
+                    Whole {
+                        product: self,
+                        panel,
+                    },
+                );
+            }
+        });
+    }
+}
+
+/// A product, and room for `k` rows of a block's columns.
+struct Whole<'a, T> {
+    product: &'a Product<'a>,
+    panel: *mut T,
+}
+
+impl<T: Number> Work for Whole<'_, T> {
+    /// # Safety
+    /// As [`Product::whole`] says.
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(self) {
+        let Self { product, panel } = self;
+        let (m, n, k) = (product.m, product.n, product.k);
+        for column in (0..n).step_by(COLUMNS) {
+            let columns = COLUMNS.min(n - column);
+            // SAFETY: these rows and columns are there; the panel has room for `k` rows of a block's columns.
+            unsafe {
+                pack(&product.rhs, panel, k, column, columns);
+                for row in (0..m).step_by(ROWS) {
+                    let at = [row, column];
+                    match (m - row).min(ROWS) {
+                        1 => block::<T, 1>(product, panel, at, columns),
+                        2 => block::<T, 2>(product, panel, at, columns),
+                        3 => block::<T, 3>(product, panel, at, columns),
+                        _ => block::<T, ROWS>(product, panel, at, columns),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Some columns of the right side one row after the other, with zeros where a block has more.
+#[inline(always)]
+unsafe fn pack<T: Number>(side: &Side<'_>, panel: *mut T, k: usize, column: usize, columns: usize) {
+    // SAFETY: the caller's promises.
+    unsafe {
+        let base = side.base.cast::<T>().offset(column as isize * side.column);
+        for depth in 0..k {
+            let from = base.offset(depth as isize * side.row);
+            let to = panel.add(depth * COLUMNS);
+            if side.column == 1 && columns == COLUMNS {
+                to.copy_from_nonoverlapping(from, COLUMNS);
+                continue;
+            }
+            for index in 0..COLUMNS {
+                let is_there = index < columns;
+                to.add(index).write(match is_there {
+                    true => *from.offset(index as isize * side.column),
+                    false => T::ZERO,
+                });
+            }
+        }
+    }
+}
+
+/// The elements of some rows in the columns of a panel.
+#[inline(always)]
+unsafe fn block<T: Number, const R: usize>(
+    product: &Product<'_>,
+    panel: *const T,
+    [row, column]: [usize; 2],
+    columns: usize,
+) {
+    let Product { lhs, out, .. } = product;
+    let mut sums = [[T::ZERO; COLUMNS]; R];
+    // SAFETY: the caller's promises.
+    unsafe {
+        let left = lhs.base.cast::<T>().offset(row as isize * lhs.row);
+        for depth in 0..product.k {
+            let right = &*panel.add(depth * COLUMNS).cast::<[T; COLUMNS]>();
+            let left = left.offset(depth as isize * lhs.column);
+            // Else this loop, whose sums may be taken in any order, is the one that becomes vectors, and its sums leave the registers.
+            std::hint::black_box(());
+            for (row, sums) in sums.iter_mut().enumerate() {
+                let factor = *left.offset(row as isize * lhs.row);
+                for (sum, value) in sums.iter_mut().zip(right) {
+                    *sum = sum.plus(factor.times(*value));
+                }
+            }
+        }
+        for (index, sums) in sums.iter().enumerate() {
+            let place = (row + index) as isize * out.row + column as isize * out.column;
+            let to = out.base.cast::<T>().offset(place);
+            for (index, sum) in sums[..columns].iter().enumerate() {
+                to.offset(index as isize * out.column).write(*sum);
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Gathers whose index goes on evenly, which are read in runs, and those where it does not.
+
+use millstream_ir::nest::{BufferMode, Level, Op, Stride};
+use millstream_ir::{BinaryOp, DType, ReduceOp};
+
+use super::{Draft, chance, check, check_within, elements};
+
+/// A gather over some axes from a table of so many places, `rows` apart, whose index is made by `index`.
+fn gather(
+    draft: &mut Draft,
+    dtype: DType,
+    index: u16,
+    access: &[Stride],
+    stride: Stride,
+    len: u16,
+) -> u16 {
+    let table = draft.buffer(dtype, BufferMode::Read);
+    let access = draft.access(table, access);
+    let op = Op::Gather {
+        access,
+        index,
+        stride,
+        len,
+    };
+    draft.value(dtype, op)
+}
+
+#[test]
+fn what_is_rolled_reversed_or_strided_is_what_it_means() {
+    for dtype in [DType::F32, DType::U8, DType::I16, DType::F64] {
+        for len in [0_u64, 1, 31, 33, 1000, 5000] {
+            for (factor, from, modulus) in [
+                (1_i64, 7_i64, len as i64),
+                (1, len as i64 - 1, len as i64),
+                (-1, len as i64 - 1, i64::MAX),
+                (-3, 2 * len as i64, 100),
+                (2, -5, i64::MAX),
+                (1, 0, 4),
+                (0, 3, 9),
+                (1, i64::MAX - 40, 50),
+                (5, 3, 0),
+                (1, 3, -7),
+                (i64::MIN, 1, 13),
+            ] {
+                let mut draft = Draft::new(1, 0);
+                let words = [(); 4].map(|()| draft.word());
+                let position = draft.value(DType::I64, Op::Index(0));
+                let [factor_word, from_word, modulus_word, len_word] = words;
+                let of = |draft: &mut Draft, word| draft.value(DType::I64, Op::Word(word));
+                let by = of(&mut draft, factor_word);
+                let scaled = draft.binary(BinaryOp::Mul, position, by);
+                let offset = of(&mut draft, from_word);
+                let moved = draft.binary(BinaryOp::Add, scaled, offset);
+                let by = of(&mut draft, modulus_word);
+                let index = draft.binary(BinaryOp::Rem, moved, by);
+                let found = gather(
+                    &mut draft,
+                    dtype,
+                    index,
+                    &[Stride::Zero],
+                    Stride::One,
+                    len_word,
+                );
+                // Once as it is stored, and once as something is made of it.
+                let twice = draft.binary(BinaryOp::Add, found, found);
+                draft.store(Level::Inner, found, &[Stride::One]);
+                draft.store(Level::Inner, twice, &[Stride::One]);
+                let bytes = len as usize * dtype.size();
+                let buffers = [
+                    elements(dtype, len as usize, len, true),
+                    vec![0; bytes],
+                    vec![0; bytes],
+                ];
+                let words = [len, factor as u64, from as u64, modulus as u64, len];
+                check(&draft.0, &buffers, &words);
+            }
+        }
+    }
+}
+
+/// An index of up to some steps, of which any may be, and which may not be followed.
+fn any_index(draft: &mut Draft, axes: u16, state: &mut u64, depth: u32) -> u16 {
+    let draw = chance(state);
+    if depth == 0 || draw.is_multiple_of(4) {
+        let axis = (draw >> 8) as u16 % axes;
+        return match (draw >> 16) % 5 {
+            0 => draft.value(DType::I64, Op::Const(draw >> 24 & 0xff)),
+            1 => draft.value(DType::I64, Op::Const(0_u64.wrapping_sub(draw >> 24 & 0x1f))),
+            2 => {
+                let mut strides = vec![Stride::Zero; usize::from(axes)];
+                strides[usize::from(axis)] = Stride::One;
+                let dtype =
+                    [DType::I64, DType::I32, DType::U32, DType::I16][(draw >> 40) as usize % 4];
+                let loaded = draft.load(dtype, &strides);
+                match dtype {
+                    DType::I64 => loaded,
+                    _ => draft.value(DType::I64, Op::Cast(loaded)),
+                }
+            }
+            _ => draft.value(DType::I64, Op::Index(axis)),
+        };
+    }
+    let a = any_index(draft, axes, state, depth - 1);
+    let b = any_index(draft, axes, state, depth - 1);
+    let ops = [
+        BinaryOp::Add,
+        BinaryOp::Sub,
+        BinaryOp::Mul,
+        BinaryOp::Rem,
+        BinaryOp::Max,
+    ];
+    draft.binary(ops[(draw >> 32) as usize % ops.len()], a, b)
+}
+
+#[test]
+fn any_index_is_followed_as_it_is_computed() {
+    let mut state = 17;
+    for round in 0..300_u64 {
+        let lens = match round % 4 {
+            0 => [3, 5, 40],
+            1 => [2, 33, 31],
+            2 => [1, 70, 17],
+            _ => [40, 3, 2],
+        };
+        // What is reduced is walked along rows and across them.
+        let inner = (chance(&mut state) % 3) as usize;
+        let mut draft = Draft::new(3 - inner, inner);
+        let len_word = draft.word();
+        let index = any_index(&mut draft, 3, &mut state, 3);
+        let along = match chance(&mut state) % 3 {
+            0 => [Stride::Zero, Stride::Zero, Stride::One],
+            1 => [Stride::Zero, Stride::One, Stride::Zero],
+            _ => [Stride::Zero; 3],
+        };
+        let found = gather(&mut draft, DType::F32, index, &along, Stride::One, len_word);
+        let mut out = vec![Stride::Zero; 3];
+        let strides = [(); 3].map(|()| draft.word());
+        (0..3 - inner).for_each(|axis| out[axis] = Stride::Word(strides[axis]));
+        let (level, value) = match inner {
+            0 => (Level::Inner, found),
+            _ => (Level::Outer, draft.reduce(ReduceOp::Max, found)),
+        };
+        draft.store(level, value, &out);
+        let turned = chance(&mut state).is_multiple_of(2);
+        let strides = match (inner, turned) {
+            (0, false) => [lens[1] * lens[2], lens[2], 1],
+            (0, true) => [1, lens[0], lens[0] * lens[1]],
+            (1, _) => [lens[1], 1, 0],
+            _ => [1, 0, 0],
+        };
+        let words = [lens.as_slice(), &[60], &strides].concat();
+        let buffers: Vec<Vec<u8>> = draft
+            .0
+            .buffers
+            .iter()
+            .enumerate()
+            .map(|(seed, buffer)| elements(buffer.dtype, 8000, seed as u64, false))
+            .collect();
+        check_within(&draft.0, &buffers, &[], &words, 0);
+    }
+}
+
+/// A table that is written while it is read would not be what it was.
+#[test]
+fn a_gather_of_what_is_stored_does_not_read_where_it_lies() {
+    let mut draft = Draft::new(1, 0);
+    let len = draft.word();
+    let position = draft.value(DType::I64, Op::Index(0));
+    let found = gather(
+        &mut draft,
+        DType::F32,
+        position,
+        &[Stride::Zero],
+        Stride::One,
+        len,
+    );
+    let twice = draft.binary(BinaryOp::Add, found, found);
+    draft.store(Level::Inner, twice, &[Stride::One]);
+    let buffers = [elements(DType::F32, 4000, 1, false), vec![0; 16_000]];
+    check_within(&draft.0, &buffers, &[0, 0], &[4000, 4000], 0);
+}
