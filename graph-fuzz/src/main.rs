@@ -88,7 +88,7 @@ fn answer(name: &str, ran: Result<Vec<Finding>, CaseError>) -> String {
     serde_json::to_string(&answer).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
 }
 
-/// Counts begins and ends of cases. If one takes for ever, the process ends: whoever waits for an answer sees that.
+/// Counts begins and ends of cases. If one takes for ever, the process ends, and the driver that waits for an answer sees its exit.
 fn watch() -> Arc<AtomicU64> {
     let count = Arc::new(AtomicU64::new(0));
     let watched = count.clone();

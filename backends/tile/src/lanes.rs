@@ -117,7 +117,7 @@ impl Lanes<'_> {
                 }
             }
             for row in (0..row_end).step_by(SIDE) {
-                // SAFETY: the caller's promises; both are blocks of so many rows and columns.
+                // SAFETY: the caller's promises; both are blocks with as many rows and columns.
                 unsafe {
                     let from = base.offset(row as isize + column as isize * step);
                     let to = home.add(row * columns + column);

@@ -10,7 +10,7 @@ pub(crate) struct Tiles {
     pub(crate) count: usize,
     /// Tiles of one stretch along the fastest axis; 0 if tiles go on over its end.
     in_stretch: usize,
-    /// Tiles are blocks of the last two axes, of at most so many lanes along each.
+    /// Tiles are blocks of the last two axes, of a bounded number of lanes along each.
     pub(crate) block: Option<[usize; 2]>,
 }
 

@@ -247,7 +247,7 @@ impl<'a> Builder<'a> {
         slot
     }
 
-    /// A walk that nobody places.
+    /// A walk that is not placed.
     fn walk_apart(&mut self, walked: Walked, size: usize, scope: Scope, one: bool) -> u16 {
         let (slot, home) = (
             self.slots.placed(),

@@ -48,7 +48,7 @@ impl LazyBuffer {
         self.moved("flip", axis, Location::caller(), |index, last| last - index)
     }
 
-    /// The elements moved along an axis by so many places, those that leave at one end coming in at the other:
+    /// Moves the elements along an axis by `by` places; those that leave at one end come in at the other:
     /// `result[i] = self[i - by]`.
     #[track_caller]
     pub fn roll(&self, axis: isize, by: isize) -> LazyBuffer {
