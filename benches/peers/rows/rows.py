@@ -20,7 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROWS = [
-    "take_made", "take_bound", "roll", "transpose", "decode", "argmax", "matmul_i32", "sum_columns", "mlp", "pow", "softmax_0",
+    "fused_1k", "take_made", "take_bound", "roll", "transpose", "decode", "argmax", "matmul_i32", "sum_columns", "mlp", "pow", "softmax_0",
     "layer_norm", "scatter_add", "softmax", "sum", "chain", "attention", "matmul",
 ]
 PEERS = ["numpy", "torch", "jax"]
@@ -46,6 +46,7 @@ def integers(*shape):
 def inputs(row):
     """The inputs of a row, as NumPy's."""
     return {
+        "fused_1k": lambda: [floats(1000)] * 3,
         "take_made": lambda: [floats(10_000, 768)],
         "take_bound": lambda: [floats(10_000, 768), indices(512, 10_000)],
         "roll": lambda: [floats(M)],
@@ -95,6 +96,7 @@ def numpy_row(row):
         return x
 
     return {
+        "fused_1k": lambda a, b, c: np.exp(a * b + c),
         "take_made": lambda x: x[np.arange(512) * 1003 % 10_000],
         "take_bound": lambda x, i: x[i],
         "roll": lambda x: np.roll(x, 1000),
@@ -132,6 +134,7 @@ def torch_row(row):
 
     norm = torch.nn.functional.layer_norm
     return {
+        "fused_1k": lambda a, b, c: (a * b + c).exp(),
         "take_made": lambda x: x[torch.arange(512) * 1003 % 10_000],
         "take_bound": lambda x, i: torch.index_select(x, 0, i),
         "roll": lambda x: torch.roll(x, 1000),
@@ -173,6 +176,7 @@ def jax_row(row):
         return x
 
     return jax.jit({
+        "fused_1k": lambda a, b, c: jnp.exp(a * b + c),
         "take_made": lambda x: x[jnp.arange(512) * 1003 % 10_000],
         "take_bound": lambda x, i: x[i],
         "roll": lambda x: jnp.roll(x, 1000),

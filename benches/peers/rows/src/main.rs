@@ -54,6 +54,7 @@ fn row(name: &str, inputs: &Inputs<'_>) -> Result<LazyBuffer, Fault> {
     let f = |shape: &[usize]| inputs.floats(shape);
     let line = |len: usize| inputs.floats(&[len]);
     Ok(match name {
+        "fused_1k" => (line(1000)? * line(1000)? + line(1000)?).exp(),
         "take_made" => {
             let index = (inputs.graph.iota(512) * 1003) % 10_000;
             f(&[10_000, 768])?.take(0, &index)
