@@ -14,7 +14,7 @@ use serde::Serialize;
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
-    /// The modes, unless a case names its own.
+    /// The modes, unless a case names its own; all that need no GPU, if none is given.
     #[arg(long, value_delimiter = ',', value_name = "MODES")]
     modes: Vec<String>,
     /// Says where a panic came from, of kernels too.
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let modes = arguments.modes.iter().map(|word| Mode::of(word));
     let modes = match modes.collect::<Result<Vec<_>, _>>() {
-        Ok(modes) if modes.is_empty() => Mode::ALL.to_vec(),
+        Ok(modes) if modes.is_empty() => Mode::WITHOUT_GPU.to_vec(),
         Ok(modes) => modes,
         Err(error) => {
             eprintln!("{error}");

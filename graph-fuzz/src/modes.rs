@@ -35,11 +35,17 @@ pub enum Mode {
     FailingSim,
     /// On the CPU, where inputs are held.
     FailingHeld,
+    /// On the CPU, one compiled schedule run by several threads at once.
+    Threads,
+    /// On a GPU: the fake driver, which looks for rules that are broken, or a real one.
+    Cuda,
+    /// On the GPU, each input in turn being of failed data.
+    FailingCuda,
 }
 
 impl Mode {
-    /// All of them.
-    pub const ALL: [Mode; 9] = [
+    /// All that need no GPU.
+    pub const WITHOUT_GPU: [Mode; 10] = [
         Mode::Cpu,
         Mode::Sim,
         Mode::Bound,
@@ -49,7 +55,11 @@ impl Mode {
         Mode::Failing,
         Mode::FailingSim,
         Mode::FailingHeld,
+        Mode::Threads,
     ];
+
+    /// Those that need a GPU, or the fake driver in its place, and NVRTC.
+    pub const OF_GPU: [Mode; 2] = [Mode::Cuda, Mode::FailingCuda];
 
     /// Its word.
     pub fn name(self) -> &'static str {
@@ -63,6 +73,9 @@ impl Mode {
             Mode::Failing => "failing",
             Mode::FailingSim => "failing-sim",
             Mode::FailingHeld => "failing-held",
+            Mode::Threads => "threads",
+            Mode::Cuda => "cuda",
+            Mode::FailingCuda => "failing-cuda",
         }
     }
 
@@ -71,12 +84,9 @@ impl Mode {
     /// # Errors
     /// A word that no mode has.
     pub fn of(word: &str) -> Result<Self, CaseError> {
-        let mode = Mode::ALL.into_iter().find(|mode| mode.name() == word);
+        let all = Mode::WITHOUT_GPU.into_iter().chain(Mode::OF_GPU);
+        let mode = { all }.find(|mode| mode.name() == word);
         mode.ok_or_else(|| CaseError::Mode(word.to_owned()))
-    }
-
-    fn is_sim(self) -> bool {
-        matches!(self, Mode::Sim | Mode::FailingSim)
     }
 }
 
@@ -94,6 +104,7 @@ pub struct Finding {
 pub struct Bench {
     cpu: Option<Rig>,
     sim: Option<Rig>,
+    gpu: Option<Rig>,
 }
 
 impl Bench {
@@ -125,10 +136,10 @@ impl Bench {
     }
 
     fn rig_of(&mut self, mode: Mode) -> &mut Option<Rig> {
-        if mode.is_sim() {
-            &mut self.sim
-        } else {
-            &mut self.cpu
+        match mode {
+            Mode::Sim | Mode::FailingSim => &mut self.sim,
+            Mode::Cuda | Mode::FailingCuda => &mut self.gpu,
+            _ => &mut self.cpu,
         }
     }
 
@@ -143,13 +154,14 @@ impl Bench {
             Err(error) => return Ok(Err(format!("the device was not opened: {error}"))),
         };
         let ran = match mode {
-            Mode::Cpu | Mode::Sim => plain(&trial, rig, None, false),
+            Mode::Cpu | Mode::Sim | Mode::Cuda => plain(&trial, rig, None, false),
             Mode::Bound => plain(&trial, rig, None, true),
             Mode::Parts => plain(&trial, rig, Some(small_parts()), false),
             Mode::Held => held(&trial, rig),
             Mode::FailingHeld => each_input_fails_held(&trial, rig),
             Mode::Tuned => tuned(&trial, rig),
-            Mode::Failing | Mode::FailingSim => each_input_fails(&trial, rig),
+            Mode::Failing | Mode::FailingSim | Mode::FailingCuda => each_input_fails(&trial, rig),
+            Mode::Threads => by_threads(&trial, rig),
         };
         Ok(match (ran, rig.violation()) {
             (Err(what), _) => Err(what),
@@ -161,10 +173,10 @@ impl Bench {
     fn rig(&mut self, mode: Mode) -> Result<&Rig, OpenError> {
         let rig = self.rig_of(mode);
         if rig.is_none() {
-            *rig = Some(if mode.is_sim() {
-                Rig::sim()?
-            } else {
-                Rig::cpu()?
+            *rig = Some(match mode {
+                Mode::Sim | Mode::FailingSim => Rig::sim()?,
+                Mode::Cuda | Mode::FailingCuda => Rig::gpu()?,
+                _ => Rig::cpu()?,
             });
         }
         match rig {
@@ -215,10 +227,21 @@ fn run_all(
     compiled: &CompiledSchedule,
     binds: bool,
 ) -> Result<(), Wrong> {
-    let stream = rig.device.client().stream();
     trial.forget(binds);
+    run_from(trial, rig, compiled, 0)
+}
+
+/// Each run a few times on a stream, beginning with this one.
+fn run_from(
+    trial: &Trial<'_>,
+    rig: &Rig,
+    compiled: &CompiledSchedule,
+    first: usize,
+) -> Result<(), Wrong> {
+    let stream = rig.device.client().stream();
+    let runs = trial.case.runs.len();
     for _ in 0..ROUNDS {
-        for run in 0..trial.case.runs.len() {
+        for run in (0..runs).map(|run| (first + run) % runs) {
             let handles = upload(&stream, &trial.memory).map_err(told)?;
             let held = Held::default();
             let ran = trial.submit(|| compiled.run(), run, handles, &stream, &held)?;
@@ -228,6 +251,27 @@ fn run_all(
         }
     }
     Ok(())
+}
+
+/// Threads that run one compiled schedule, each on a stream of its own.
+const THREADS: usize = 3;
+
+fn by_threads(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
+    let roots: Vec<_> = trial.built.roots.iter().collect();
+    let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
+    let compiled = schedule.compile(&rig.device.client());
+    let compiled = &compiled.map_err(|error| format!("compile: {error}"))?;
+    trial.forget(false);
+    std::thread::scope(|scope| {
+        let threads =
+            (0..THREADS).map(|first| scope.spawn(move || run_from(trial, rig, compiled, first)));
+        let threads: Vec<_> = threads.collect();
+        let ended = threads.into_iter().map(|thread| match thread.join() {
+            Ok(ran) => ran,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        ended.collect::<Vec<_>>().into_iter().collect()
+    })
 }
 
 fn tuned(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {

@@ -1,7 +1,8 @@
 //! One schedule of a case: bound, run, read and compared.
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use millstream::graph::{Outputs, Run, ScheduleError};
 use millstream::{Handle, Stream};
@@ -18,9 +19,9 @@ pub(crate) struct Trial<'a> {
     pub(crate) memory: Vec<Vec<u8>>,
     pub(crate) wants: Vec<Wants>,
     /// Symbols and scalars that a schedule does not know: nothing that it computes depends on them.
-    unknown: RefCell<HashSet<String>>,
+    unknown: Mutex<HashSet<String>>,
     /// Are buffers bound for what comes out?
-    binds: Cell<bool>,
+    binds: AtomicBool,
 }
 
 /// What must come out of a run.
@@ -56,15 +57,20 @@ impl<'a> Trial<'a> {
                 .iter()
                 .map(want)
                 .collect::<Result<_, CaseError>>()?,
-            unknown: RefCell::default(),
-            binds: Cell::default(),
+            unknown: Mutex::default(),
+            binds: AtomicBool::default(),
         })
     }
 
     /// Another schedule follows, with other unknowns, and with or without buffers for what comes out.
     pub(crate) fn forget(&self, binds: bool) {
-        self.unknown.borrow_mut().clear();
-        self.binds.set(binds);
+        self.unknown().clear();
+        // Relaxed, here and where it is read: threads are started after this.
+        self.binds.store(binds, Ordering::Relaxed);
+    }
+
+    fn unknown(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Submits what `make` makes, with the lengths, scalars and inputs of a run bound, but for those that are held.
@@ -82,13 +88,13 @@ impl<'a> Trial<'a> {
         for _ in 0..=unknown {
             let mut run = make();
             for (at, (symbol, length)) in self.built.symbols.iter().zip(&said.lengths).enumerate() {
-                if !self.unknown.borrow().contains(symbol.name()) && !held.lengths.contains(&at) {
+                if !self.unknown().contains(symbol.name()) && !held.lengths.contains(&at) {
                     run = run.length(symbol, *length);
                 }
             }
             for (at, (scalar, value)) in self.built.scalars.iter().zip(&said.scalars).enumerate() {
                 if let Some(value) = value
-                    && !self.unknown.borrow().contains(scalar.name())
+                    && !self.unknown().contains(scalar.name())
                     && !held.scalars.contains(&at)
                 {
                     run = run.scalar(scalar, literal(value).map_err(told)?);
@@ -100,7 +106,9 @@ impl<'a> Trial<'a> {
                 }
             }
             for (place, root) in self.built.roots.iter().enumerate() {
-                if self.binds.get() && !self.unknown.borrow().contains(&format!("root {place}")) {
+                if self.binds.load(Ordering::Relaxed)
+                    && !self.unknown().contains(&format!("root {place}"))
+                {
                     let elements = root.shape().elements().and_then(|elements| elements.max());
                     let bytes = elements.unwrap_or(0) as usize * root.dtype().size();
                     let buffer = stream.create(&vec![0x41_u8; bytes]).map_err(told)?;
@@ -110,9 +118,8 @@ impl<'a> Trial<'a> {
             match run.submit(stream) {
                 Ok(outputs) => return Ok(Ran::Done(outputs, handles)),
                 Err(ScheduleError::UnknownArgument { name, .. }) => {
-                    if !self.unknown.borrow_mut().insert(name.clone()) {
-                        return Err(format!("it does not know `{name}`, and needs it"));
-                    }
+                    // Another thread may have found it meanwhile; how often it is asked is bounded.
+                    self.unknown().insert(name);
                 }
                 Err(error) if self.may_be_refused() => {
                     if error.to_string().contains("fault") {
