@@ -18,6 +18,10 @@ FLOAT_UNARY = {
     "erf": V.erf,
     "floor": lambda x, t: V.step(x, t, np.floor),
     "ceil": lambda x, t: V.step(x, t, np.ceil),
+    "round": lambda x, t: V.step(x, t, np.rint),
+    "sign": V.sign,
+    "log1p": V.log1p,
+    "expm1": V.expm1,
     "square": composed.square,
     "recip": composed.recip,
     "relu": composed.relu,
@@ -26,7 +30,7 @@ FLOAT_UNARY = {
     "gelu": composed.gelu,
     "gelu_tanh": composed.gelu_tanh,
 }
-WHOLE_UNARY = ("neg", "abs", "not", "square", "relu", "recip")
+WHOLE_UNARY = ("neg", "abs", "not", "square", "relu", "recip", "sign", "round")
 ARITHMETIC = ("add", "sub", "mul", "div", "rem")
 BITWISE = ("and", "or", "xor")
 EITHER = ("minimum", "maximum")
@@ -50,6 +54,10 @@ def unary(op, x, dtype):
             return x if dtype.startswith("u") else np.where(x < 0, np.zeros_like(x) - x, x).astype(x.dtype)
         if op == "square":
             return (x * x).astype(x.dtype)
+        if op == "sign":
+            return np.sign(x).astype(x.dtype)
+        if op == "round":
+            return x
         if op == "recip":
             return integers.quotient(np.ones_like(x), x, dtype)
         return np.maximum(x, np.zeros_like(x))

@@ -18,6 +18,18 @@ def wrapped(numbers, shape, dtype):
     return np.array([low(int(n)) for n in numbers], NUMPY[dtype]).reshape(shape)
 
 
+def philox(seed, count):
+    """The first words of Philox4x32-10 with the seed as its key, of the counters from 0 on."""
+    low32 = np.uint64(0xFFFFFFFF)
+    a, b, c, d = np.arange(count, dtype=np.uint64), *(np.zeros(count, np.uint64) for _ in range(3))
+    key, other = seed & 0xFFFFFFFF, seed >> 32
+    for _ in range(10):
+        first, second = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b, c, d = (second >> np.uint64(32)) ^ b ^ np.uint64(key), second & low32, (first >> np.uint64(32)) ^ d ^ np.uint64(other), first & low32
+        key, other = (key + 0x9E3779B9) & 0xFFFFFFFF, (other + 0xBB67AE85) & 0xFFFFFFFF
+    return a.astype(np.uint32)
+
+
 def quotient(a, b, dtype):
     def of(x, y):
         if y == 0:

@@ -162,7 +162,7 @@ def many_reductions_of_one(w):
     made = []
     for _ in range(count):
         axes = w.axes(graph[x].shape)
-        made.append(graph.add(w.one(["sum", "max", "min", "argmax"]), x, **({} if axes is None else {"axes": axes})))
+        made.append(graph.add(w.one(["sum", "max", "min", "argmax", "any", "all"]), x, **({} if axes is None else {"axes": axes})))
     return made
 
 

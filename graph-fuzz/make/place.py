@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from . import composed, data, elements, rows, sizes, views
+from . import composed, data, elements, integers, rows, sizes, views
 from .values import F, LD, NUMPY, UNIT, finish, finite_or, is_float, require, rounded, view
 
 
@@ -57,6 +57,12 @@ def leaf(graph, op, of, said):
             return np.broadcast_to(np.arange(lengths[axis], dtype=np.int64).reshape(along), lengths).copy()
 
         return "i64", said["shape"], places
+    if op == "random_bits":
+        def bits(run):
+            lengths = graph.at(said["shape"], run)
+            return integers.philox(said["seed"], int(np.prod(lengths, dtype=np.int64))).reshape(lengths)
+
+        return "u32", said["shape"], bits
     if op == "iota":
         return "i64", (said["len"],), lambda run: np.arange(sizes.at(said["len"], graph.lengths(run)), dtype=np.int64)
     return None
@@ -70,6 +76,9 @@ def expand(graph, node, shape, run):
 def element(graph, op, of, said):
     if op in elements.FLOAT_UNARY or op == "not":
         return of[0].dtype, of[0].shape, lambda run: elements.unary(op, of[0].values[run], of[0].dtype)
+    if op == "is_nan":
+        require(is_float(of[0].dtype), "not of whole numbers")
+        return "bool", of[0].shape, lambda run: np.isnan(of[0].values[run].v)
     if op == "cast":
         return said["dtype"], of[0].shape, lambda run: elements.cast(of[0].values[run], of[0].dtype, said["dtype"])
     if op == "clamp":
@@ -94,7 +103,7 @@ def element(graph, op, of, said):
     return None
 
 
-REDUCTIONS = ("sum", "product", "max", "min", "argmax", "argmin")
+REDUCTIONS = ("sum", "product", "max", "min", "argmax", "argmin", "any", "all")
 OVER_ROWS = ("mean", "variance", "softmax", "log_softmax", "normalize")
 
 
@@ -108,6 +117,9 @@ def row(graph, op, of, said):
     reduced = tuple(sizes.fixed(1) if axis in axes else size for axis, size in enumerate(x.shape))
     if op in REDUCTIONS:
         require(x.dtype != "bool" or op not in ("sum", "product"), "not of truth values")
+        if op in ("any", "all"):
+            of_bools = {"any": "max", "all": "min"}[op]
+            return "bool", reduced, lambda run: rows.reduce(of_bools, elements.cast(x.values[run], x.dtype, "bool"), axes, "bool")
         dtype = "i64" if op.startswith("arg") else x.dtype
         return dtype, reduced, lambda run: rows.reduce(op, x.values[run], axes, x.dtype)
     require(is_float(x.dtype), "of floats alone")
@@ -127,13 +139,35 @@ def by_place(graph, op, of, said):
         return gathered(graph, op, of, said)
     if op in ("cat", "stack"):
         return joined(graph, op, of, said)
-    if op == "roll":
-        axis = views.axis_of(said["axis"], len(of[0].shape))
-        require(sizes.known(of[0].shape[axis]) is not None, "a roll along a symbol")
-        return of[0].dtype, of[0].shape, lambda run: view(of[0].values[run], lambda v: np.roll(v, said["by"], axis))
+    if op == "pad":
+        return padded(graph, of[0], said)
+    if op == "cumsum":
+        x, axis = of[0], views.axis_of(said["axis"], len(of[0].shape))
+        require(x.dtype != "bool", "sums of truth values")
+        return x.dtype, x.shape, lambda run: rows.running(x.values[run], axis, x.dtype)
     if op in ("scatter", "scatter_add"):
         return scattered(graph, op, of, said)
     return None
+
+
+def padded(graph, x, said):
+    """A value before and after the elements along an axis."""
+    axis = views.axis_of(said["axis"], len(x.shape))
+    ends = [said["start"], said["len"]]
+    require(all(sizes.least(end, graph.symbols) >= 0 for end in ends), "less than nothing")
+    shape = list(x.shape)
+    shape[axis] = sizes.plus(shape[axis], sizes.plus(*ends))
+
+    def value(run):
+        width = [(0, 0)] * len(shape)
+        width[axis] = tuple(sizes.at(end, graph.lengths(run)) for end in ends)
+        old = x.values[run]
+        if isinstance(old, F):
+            number = rounded(np.full((), LD(said["value"])), x.dtype)
+            return F(np.pad(old.v, width, constant_values=number), np.pad(old.e, width))
+        return np.pad(old, width, constant_values=NUMPY[x.dtype](said["value"]))
+
+    return x.dtype, tuple(shape), value
 
 
 def product(graph, op, of):

@@ -49,7 +49,7 @@ def expression(graph, node):
             words.append(sizes.text(value))
         elif key not in ("op", "of"):
             words.append(str(value))
-    if "axes" not in said and op in ("sum", "product", "max", "min", "argmax", "argmin", "mean", "variance", "softmax", "log_softmax", "normalize"):
+    if "axes" not in said and op in ("sum", "product", "max", "min", "argmax", "argmin", "any", "all", "mean", "variance", "softmax", "log_softmax", "normalize"):
         words.insert(0, "..")
     if op in ("cat", "stack"):
         return f"LazyBuffer::{op}([{', '.join('&' + o for o in of)}], {', '.join(words)})"

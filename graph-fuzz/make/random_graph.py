@@ -12,6 +12,7 @@ S = sizes.fixed
 FAMILIES = {
     "unary": 14, "binary": 18, "compare": 4, "select": 3, "cast": 6, "reduce": 12, "rows": 6, "matmul": 6, "gather": 4,
     "take": 3, "scatter": 4, "cat": 6, "roll": 2, "view": 14, "set": 9, "leaf": 5, "clamp": 1, "input": 2,
+    "arranged": 5,
 }
 UNARY = [op for op in elements.FLOAT_UNARY] + ["not"]
 
@@ -90,6 +91,8 @@ class Wild:
         if pick < 0.2:
             shape = shapes.shape(rng, graph)
             return graph.add("index", shape=shape, axis=self.axis(shape))
+        if pick < 0.25:
+            return graph.add("random_bits", shape=shapes.shape(rng, graph), seed=int(rng.integers(0, 1 << 63)))
         if pick < 0.35:
             return graph.add("iota", len=shapes.length(rng, graph))
         dtype = self.dtype()
@@ -110,6 +113,8 @@ class Wild:
 
     def add_unary(self):
         x = self.node()
+        if is_float(self.graph[x].dtype) and self.chance(0.05):
+            return self.graph.add("is_nan", x)
         whole = not is_float(self.graph[x].dtype)
         return self.graph.add(self.one(list(elements.WHOLE_UNARY) if whole else UNARY), x)
 
@@ -211,6 +216,17 @@ class Wild:
     def add_roll(self):
         x = self.node(lambda n: n.shape)
         return self.graph.add("roll", x, axis=self.axis(self.graph[x].shape), by=int(self.rng.integers(-4, 5)))
+
+    def add_arranged(self):
+        x = self.node(lambda n: n.shape)
+        graph, shape = self.graph, self.graph[x].shape
+        op, axis = self.one(["flip", "repeat", "pad", "cumsum"]), self.axis(shape)
+        if op == "repeat":
+            return graph.add(op, x, axis=axis, len=self.one([S(0), S(1), S(2), S(3)] + [sizes.symbol(i) for i in range(len(graph.symbols))]))
+        if op == "pad":
+            value = self.number(graph[x].dtype)
+            return graph.add(op, x, axis=axis, start=S(int(self.rng.integers(0, 3))), len=shapes.length(self.rng, graph), value=value)
+        return graph.add(op, x, axis=axis)
 
     def add_view(self):
         x = self.node()

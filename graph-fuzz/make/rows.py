@@ -25,6 +25,20 @@ def total(x, axes, dtype):
     return finish(v, e, exact, dtype)
 
 
+def running(x, axis, dtype):
+    """Sums of what lies before each element along an axis, and of the element."""
+    if not isinstance(x, F):
+        with np.errstate(all="ignore"):
+            return np.cumsum(x, axis=axis, dtype=NUMPY[dtype])
+    length = x.shape[axis]
+    require(x.v.size * max(length, 1) <= 1 << 15, "a running sum that takes long")
+    last = x.map(lambda v: np.moveaxis(v, axis, -1))
+    seen = np.tril(np.ones((length, length), bool))
+    spread = last.map(lambda v: np.where(seen, v[..., None, :], 0))
+    summed = total(spread, (spread.v.ndim - 1,), dtype)
+    return summed.map(lambda v: np.moveaxis(v[..., 0], -1, axis))
+
+
 def product(x, axes, dtype):
     """Products of floats."""
     with np.errstate(all="ignore"):

@@ -249,8 +249,27 @@ tanh = smooth(np.tanh, lambda v, e: 1 + 0 * v, lambda v, a: 8 * np.abs(v) + 4, l
 erf = smooth(erf_of, lambda v, e: 1.2 + 0 * v, lambda v, a: 8 * np.abs(v) + 8, lambda v: (v == 0) | np.isinf(v))
 
 
+log1p_of = smooth(np.log1p, lambda v, e: 2 / np.maximum(1 + v, LD(1e-300)), lambda v, a: 8 * np.abs(v) + 4, lambda v: (v == 0) | (v == -1))
+expm1 = smooth(np.expm1, lambda v, e: np.exp(v + e), lambda v, a: (np.abs(v) + 1) * (8 + 2 * np.abs(a)), lambda v: (v == 0) | (v == -np.inf))
+
+
+def log1p(a, dtype):
+    with np.errstate(all="ignore"):
+        near = (a.e > 0) & (np.abs(1 + a.v) <= 4 * a.e)
+        # What is next to -1 is nothing but rounding of `1 + x`.
+        near = near | ((a.v != -1) & (np.abs(1 + a.v) < 1e-3))
+    require(not np.any(near), "a logarithm near zero")
+    return log1p_of(a, dtype)
+
+
+def sign(a, dtype):
+    require(np.all((a.e == 0) | (np.abs(a.v) > 2 * a.e)), "a sign of what may be zero")
+    with np.errstate(all="ignore"):
+        return F(np.sign(a.v))
+
+
 def step(a, dtype, of):
-    """Floors and ceilings."""
+    """Floors, ceilings and the nearest whole numbers."""
     with np.errstate(all="ignore"):
         v = of(a.v)
         require(np.all((a.e == 0) | ((of(a.v - 2 * a.e) == v) & (of(a.v + 2 * a.e) == v))), "a step")

@@ -135,7 +135,25 @@ def broadcast_to(graph, mine, said):
     return shape, lambda v, run: np.broadcast_to(v, graph.at(shape, run))
 
 
+def flip(graph, mine, said):
+    axis = axis_of(said["axis"], len(mine))
+    return mine, lambda v, run: np.flip(v, axis)
+
+
+def repeat(graph, mine, said):
+    axis = axis_of(said["axis"], len(mine))
+    require(sizes.least(said["len"], graph.symbols) >= 0, "less than no times")
+    shape = mine[:axis] + (sizes.times(mine[axis], said["len"]),) + mine[axis + 1 :]
+    return shape, lambda v, run: np.repeat(v, sizes.at(said["len"], graph.lengths(run)), axis)
+
+
+def roll(graph, mine, said):
+    axis = axis_of(said["axis"], len(mine))
+    return mine, lambda v, run: np.roll(v, said["by"], axis)
+
+
 SHAPES = {
     "reshape": reshape, "split_axis": split_axis, "merge_axes": merge_axes, "unsqueeze": unsqueeze, "squeeze": squeeze,
     "permute": permute, "transpose": transpose, "t": t, "narrow": narrow, "broadcast_to": broadcast_to,
+    "flip": flip, "repeat": repeat, "roll": roll,
 }

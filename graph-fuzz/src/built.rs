@@ -224,6 +224,10 @@ impl Maker {
                 let shape = self.shape(what.shape()?)?;
                 self.graph.index(shape, what.axis()?)
             }
+            "random_bits" => {
+                let seed = node.seed.ok_or_else(|| what.lacks("seed"))?;
+                self.graph.random_bits(self.shape(what.shape()?)?, seed).1
+            }
             "iota" => self.graph.iota(self.size(what.len()?)?),
             _ => return Ok(None),
         }))
@@ -267,6 +271,13 @@ impl Maker {
             "broadcast_to" => x.broadcast_to(self.shape(what.shape()?)?),
             "unsqueeze" => x.unsqueeze(what.axis()?),
             "squeeze" => x.squeeze(what.axis()?),
+            "flip" => x.flip(what.axis()?),
+            "repeat" => x.repeat(what.axis()?, self.size(what.len()?)?),
+            "pad" => {
+                let (before, after) = (self.size(what.start()?)?, self.size(what.len()?)?);
+                x.pad(what.axis()?, before, after, what.value()?)
+            }
+            "cumsum" => x.cumsum(what.axis()?),
             "roll" => x.roll(what.axis()?, node.by.ok_or_else(|| what.lacks("by"))?),
             _ => return Ok(None),
         }))
@@ -287,6 +298,11 @@ fn unary(node: &Node, x: &LazyBuffer) -> Option<LazyBuffer> {
         "erf" => x.erf(),
         "floor" => x.floor(),
         "ceil" => x.ceil(),
+        "round" => x.round(),
+        "sign" => x.sign(),
+        "log1p" => x.log1p(),
+        "expm1" => x.expm1(),
+        "is_nan" => x.is_nan(),
         "square" => x.square(),
         "recip" => x.recip(),
         "relu" => x.relu(),
@@ -339,6 +355,8 @@ fn reduced(
         "min" => x.min(over),
         "argmax" => x.argmax(over),
         "argmin" => x.argmin(over),
+        "any" => x.any(over),
+        "all" => x.all(over),
         "mean" => x.mean(over),
         "variance" => x.variance(over),
         "softmax" => x.softmax(over),

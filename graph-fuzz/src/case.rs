@@ -116,10 +116,12 @@ pub struct Node {
     pub most: Option<Number>,
     /// By how many places to roll.
     pub by: Option<isize>,
-    /// Where a range begins.
+    /// Where a range begins, or how much is put before an axis.
     pub start: Option<Dim>,
-    /// How long a range is.
+    /// How long a range is, how much is put after an axis, or how often elements are repeated.
     pub len: Option<Dim>,
+    /// The seed of random numbers.
+    pub seed: Option<u64>,
     /// Strides of a layout.
     pub strides: Option<Vec<Dim>>,
 }
