@@ -487,3 +487,24 @@ fn u64_is_computed_with_as_any_integer(on: On) {
     ];
     assert_eq!(got.collect::<Vec<_>>(), want);
 }
+
+/// A side of a product that is also what the product is multiplied by, reached at the same place of the same buffer.
+#[apply(every_device)]
+fn a_side_of_a_product_may_be_in_its_epilogue(on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let (a, b) = (
+        graph.buffer(&stream.create(&[3.0_f32]).unwrap(), [1, 1]),
+        graph.buffer(&stream.create(&[1.0_f32, 2.0, 3.0, 4.0]).unwrap(), [4]),
+    );
+    let row = b.reshape([1, 4]);
+    let product = a.matmul(&row) * &row;
+    let values = product.eval(&stream).unwrap();
+    assert_eq!(values.values::<f32>().unwrap(), [3.0, 12.0, 27.0, 48.0]);
+    let none = graph.buffer(&stream.create::<f32>(&[]).unwrap(), [2, 0, 0]);
+    let flat = none.merge_axes(0, 1);
+    let product = none.matmul(&flat) * &flat;
+    let values = product.eval(&stream).unwrap();
+    assert_eq!(values.values::<f32>().unwrap(), [0.0; 0]);
+}

@@ -1,6 +1,6 @@
 //! From a group with a product to a [`Matmul`]: two sides, a result, and an epilogue over the result's axes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{Matmul, Program};
@@ -131,33 +131,17 @@ fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Opt
     place = group.axes.resolve(&place)?;
     let value = builder.loaded(group.sink.node, &place)?;
     builder.set_value(member.reach, value);
-    // Sides are no values.
-    let values: Vec<_> = group
-        .members
-        .iter()
-        .filter(|member| {
-            member.node != product && matches!(member.how, Reach::At(_) | Reach::Flat(_))
-        })
-        .filter(|member| !is_side(group, member.reach))
-        .cloned()
-        .collect();
-    builder.members(&values)?;
-    builder.store(group)
-}
-
-/// Is a reach a side of the product, or a view on the way to one?
-fn is_side(group: &Group, reach: ReachId) -> bool {
-    let mut sides: Vec<ReachId> = group.arguments.to_vec();
-    while let Some(side) = sides.pop() {
-        if side == reach {
-            return true;
-        }
-        let member = group.members.iter().find(|member| member.reach == side);
-        if let Some(member) = member.filter(|member| member.computed) {
-            sides.extend_from_slice(&member.operands);
+    // Sides are no values, unless what is stored is computed from them as well.
+    let mut wanted = HashSet::from([group.sink.value]);
+    let mut values = Vec::new();
+    for member in &group.members {
+        if member.node != product && wanted.contains(&member.reach) {
+            wanted.extend(&member.operands);
+            values.push(member.clone());
         }
     }
-    false
+    builder.members(&values)?;
+    builder.store(group)
 }
 
 /// Where each reach through views ends: at which buffer, and where in it.
