@@ -33,6 +33,7 @@ FLOAT_UNARY = {
 WHOLE_UNARY = ("neg", "abs", "not", "square", "relu", "recip", "sign", "round")
 ARITHMETIC = ("add", "sub", "mul", "div", "rem")
 BITWISE = ("and", "or", "xor")
+SHIFTS = ("shl", "shr")
 EITHER = ("minimum", "maximum")
 COMPARE = ("equals", "differs", "less", "less_equal", "greater", "greater_equal")
 
@@ -70,15 +71,18 @@ def binary(op, a, b, dtype):
         of = {
             "add": V.add, "sub": V.sub, "mul": V.mul, "div": V.div, "rem": V.rem,
             "minimum": V.minimum, "maximum": V.maximum, "pow": V.power,
+            "atan2": V.atan2,
         }
         require(op in of, "not of floats")
         return of[op](a, b, dtype)
-    require(op in BITWISE + EITHER or op in ARITHMETIC and dtype != "bool", "not of these")
+    require(op in BITWISE + EITHER or op in ARITHMETIC + SHIFTS and dtype != "bool", "not of these")
     with np.errstate(all="ignore"):
         if op == "div":
             return integers.quotient(a, b, dtype)
         if op == "rem":
             return integers.remainder(a, b, dtype)
+        if op in SHIFTS:
+            return integers.shifted(op, a, b, dtype)
         of = {
             "add": np.add, "sub": np.subtract, "mul": np.multiply, "minimum": np.minimum, "maximum": np.maximum,
             "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,

@@ -40,6 +40,17 @@ def quotient(a, b, dtype):
     return wrapped([of(x, y) for x, y in pairs], a.shape, dtype)
 
 
+def shifted(op, a, b, dtype):
+    bits = 8 * np.dtype(NUMPY[dtype]).itemsize
+
+    def of(x, y):
+        y = y if 0 <= y < bits else 2 * bits
+        return x << y if op == "shl" else x >> y
+
+    pairs = zip(a.ravel().tolist(), b.ravel().tolist())
+    return wrapped([of(x, y) for x, y in pairs], a.shape, dtype)
+
+
 def remainder(a, b, dtype):
     def of(x, y):
         if y == 0:

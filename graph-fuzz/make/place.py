@@ -85,7 +85,7 @@ def element(graph, op, of, said):
         return of[0].dtype, of[0].shape, lambda run: elements.clamp(
             of[0].values[run], said["value"], said["most"], of[0].dtype
         )
-    arithmetic = elements.ARITHMETIC + elements.BITWISE + elements.EITHER + elements.COMPARE + ("pow",)
+    arithmetic = elements.ARITHMETIC + elements.BITWISE + elements.EITHER + elements.COMPARE + elements.SHIFTS + ("pow", "atan2")
     if op in arithmetic:
         require(of[0].dtype == of[1].dtype, "two types")
         shape = views.broadcast(of[0].shape, of[1].shape)

@@ -127,7 +127,7 @@ class Wild:
         a = self.node()
         dtype = self.graph[a].dtype
         ops = list(elements.ARITHMETIC[:3]) * 2 + list(elements.ARITHMETIC[3:] + elements.EITHER)
-        ops = ops + ["pow"] if is_float(dtype) else ops + list(elements.BITWISE)
+        ops = ops + ["pow", "atan2"] if is_float(dtype) else ops + list(elements.BITWISE + elements.SHIFTS)
         if dtype == "bool":
             ops = list(elements.BITWISE + elements.EITHER)
         return self.graph.add(self.one(ops), a, self.node(lambda n: n.dtype == dtype))

@@ -193,6 +193,21 @@ def power(a, b, dtype):
     return finish(v, e, (a.e == 0) & (b.e == 0) & ((a.v == 1) | (b.v == 0)), dtype)
 
 
+def atan2(y, x, dtype):
+    """The angle of a point; zeros have no sign."""
+    with np.errstate(all="ignore"):
+        up, along = y.v + 0, x.v + 0
+        nan = np.isnan(up) | np.isnan(along)
+        require(np.all(nan | (y.e == 0) | (np.abs(up) > 4 * y.e) | (along > 4 * x.e)), "an angle that may be any of two")
+        far = np.hypot(finite_or(up, 0), finite_or(along, 0))
+        require(np.all(nan | both_exact(y, x) | (far > 4 * (y.e + x.e))), "an angle of next to nothing")
+        v = np.where((up == 0) & (along == 0), 0, np.arctan2(np.where(up == 0, 0, up), np.where(along == 0, 0, along)))
+        e = np.where(far > 0, 2 * (y.e + x.e) / np.where(far > 0, far, 1), 0)
+        # What is below the normal numbers may be taken for zero, on any side.
+        require(np.all(nan | (up == 0) | (np.abs(up) > 4 * TINY[dtype])) and np.all(nan | (along == 0) | (np.abs(along) > 4 * TINY[dtype])), "next to zero")
+    return finish(v, e + UNIT[dtype] * (8 * finite_or(np.abs(v), 0) + 4), both_exact(y, x) & (up == 0) & (along >= 0), dtype)
+
+
 def smooth(of, slope, units, exact=None):
     """A function whose slope near an element, given the element and its bound, is at most `slope`, right to so many units."""
 

@@ -265,6 +265,8 @@ impl Both {
             BinaryOp::And => a & b,
             BinaryOp::Or => a | b,
             BinaryOp::Xor => a ^ b,
+            BinaryOp::Shl => a << b,
+            BinaryOp::Shr => a >> b,
             other => unreachable!("{other}"),
         };
         Both::new(lazy, self.want.binary(op, &other.want))

@@ -77,6 +77,80 @@ fn elementary_functions_are_those_of_the_standard_library(on: On) {
     );
 }
 
+/// Both halves of the plane, its axes, and what is far out; zeros have no sign.
+#[apply(every_device)]
+fn angles_are_those_of_the_standard_library(on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let of_axis = [
+        0.0,
+        1e-40,
+        1e-9,
+        0.3,
+        0.5,
+        0.659,
+        0.661,
+        1.0,
+        2.5,
+        7e30,
+        f64::INFINITY,
+    ];
+    let of_axis: Vec<f64> = of_axis
+        .iter()
+        .flat_map(|it| [*it, -it])
+        .chain([f64::NAN])
+        .collect();
+    let count = of_axis.len();
+    let points = graph.buffer(&stream.create(&of_axis).unwrap(), [count]);
+    for (dtype, units) in [(DType::F64, 3.0), (DType::F32, 3.0), (DType::F16, 1.5)] {
+        let epsilon = match dtype {
+            DType::F64 => f64::EPSILON,
+            DType::F32 => f64::from(f32::EPSILON),
+            _ => 2_f64.powi(-10),
+        };
+        // What is below the normal numbers of a type may be taken for zero.
+        let least = if dtype == DType::F64 { 0.0 } else { 1e-5 };
+        let is_odd = points.abs().less(least);
+        let points = is_odd.select(0.0, &points).cast(dtype);
+        let known = values(&points, &stream);
+        let angles = points.unsqueeze(1).atan2(points.unsqueeze(0));
+        for (index, got) in values(&angles, &stream).into_iter().enumerate() {
+            let (y, x) = (known[index / count] + 0.0, known[index % count] + 0.0);
+            let want = match () {
+                () if y == 0.0 && x == 0.0 => 0.0,
+                () => y.atan2(x),
+            };
+            let same = got.is_nan() && want.is_nan()
+                || (got - want).abs() <= units * epsilon * want.abs() + f64::MIN_POSITIVE;
+            assert!(same, "angle of ({x}, {y}), {dtype}: {got}, not {want}");
+        }
+    }
+    let whole = graph.buffer(&stream.create(&[1_i32]).unwrap(), [1]);
+    assert!(whole.atan2(&whole).error().is_some());
+    assert!(points.atan2(points.cast(DType::F32)).error().is_some());
+}
+
+/// A shift by all bits or more, or by less than 0, leaves none, or copies of the sign.
+#[apply(every_device)]
+fn shifts_by_any_number_are_defined(on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let by = [0_i32, 1, 31, 32, 33, -1, i32::MIN];
+    let by = graph.buffer(&stream.create(&by).unwrap(), [by.len()]);
+    let x = graph.buffer(&stream.create(&[-5_i32, 5]).unwrap(), [2, 1]);
+    let up = [-5, -10, i32::MIN, 0, 0, 0, 0, 5, 10, i32::MIN, 0, 0, 0, 0];
+    let down = [-5, -3, -1, -1, -1, -1, -1, 5, 2, 0, 0, 0, 0, 0];
+    assert_eq!(values(&(&x << &by), &stream), up.map(f64::from));
+    assert_eq!(values(&(&x >> &by), &stream), down.map(f64::from));
+    let bytes = graph.buffer(&stream.create(&[200_u8, 9]).unwrap(), [2]);
+    assert_eq!(values(&(&bytes << 1), &stream), [144.0, 18.0]);
+    assert_eq!(values(&(bytes >> 3), &stream), [25.0, 1.0]);
+    assert!((graph.zeros(DType::F32, [1]) << 1).error().is_some());
+    assert!((graph.zeros(DType::Bool, [1]) >> true).error().is_some());
+}
+
 #[apply(every_device)]
 fn elements_are_arranged_as_numpy_does(on: On) {
     let rig = on.open();

@@ -126,12 +126,13 @@ fn gradient_of_each_operation_is_its_finite_difference() {
     for (name, of) in one {
         check(&client, name, &[&[3, 4]], of);
     }
-    let two: [(&str, Function); 14] = [
+    let two: [(&str, Function); 15] = [
         ("add", |x| &x[0] + &x[1]),
         ("sub", |x| &x[0] - &x[1]),
         ("mul", |x| &x[0] * &x[1]),
         ("div", |x| &x[0] / &x[1]),
         ("pow", |x| x[0].pow(&x[1])),
+        ("atan2", |x| (&x[0] - 1.27).atan2(&x[1] - 1.31)),
         ("minimum", |x| x[0].minimum(&x[1])),
         ("maximum", |x| x[0].maximum(&x[1])),
         ("select", |x| {
@@ -322,4 +323,28 @@ fn gradient_over_symbolic_lengths_is_that_of_each_length() {
             "{got:?}, not {want}"
         );
     }
+}
+
+/// Where an axis is crossed, and where both coordinates are as large.
+#[test]
+fn gradient_of_an_angle_is_known_on_the_axes_and_between_them() {
+    let rig = On::Cpu.open();
+    let stream = rig.client().stream();
+    let graph = Graph::new();
+    let points = [
+        [0.0_f64, 2.0],
+        [0.0, -2.0],
+        [2.0, 0.0],
+        [-2.0, 0.0],
+        [1.0, 1.0],
+        [-1.0, 1.0],
+    ];
+    let of = |at: usize| points.map(|point| point[at]);
+    let y = graph.buffer(&stream.create(&of(0)).unwrap(), [points.len()]);
+    let x = graph.buffer(&stream.create(&of(1)).unwrap(), [points.len()]);
+    let [of_y, of_x] = y.atan2(&x).sum(0).grad([&y, &x]);
+    let values = |of: &LazyBuffer| of.eval(&stream).unwrap().values::<f64>().unwrap();
+    let want = |of: fn(f64, f64) -> f64| points.map(|[y, x]| of(y, x) / (x * x + y * y));
+    assert_eq!(values(&of_y), want(|_, x| x));
+    assert_eq!(values(&of_x), want(|y, _| -y));
 }

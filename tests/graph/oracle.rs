@@ -382,7 +382,8 @@ fn erf(x: f64) -> f64 {
     x.signum() * (1.0 - rest)
 }
 
-pub(crate) fn binary(op: BinaryOp, a: Num, b: Num, _: DType) -> Num {
+pub(crate) fn binary(op: BinaryOp, a: Num, b: Num, dtype: DType) -> Num {
+    let bits = 0..8 * dtype.size() as i128;
     match (a, b) {
         (Num::I(a), Num::I(b)) => Num::I(match op {
             BinaryOp::Add => a + b,
@@ -395,6 +396,10 @@ pub(crate) fn binary(op: BinaryOp, a: Num, b: Num, _: DType) -> Num {
             BinaryOp::And => a & b,
             BinaryOp::Or => a | b,
             BinaryOp::Xor => a ^ b,
+            BinaryOp::Shl if bits.contains(&b) => a << b,
+            BinaryOp::Shl => 0,
+            BinaryOp::Shr if bits.contains(&b) => a >> b,
+            BinaryOp::Shr => a >> 127,
             other => unreachable!("{other} of integers"),
         }),
         (a, b) => {

@@ -82,6 +82,15 @@ macro_rules! whole {
                     BinaryOp::And => |a, b| a & b,
                     BinaryOp::Or => |a, b| a | b,
                     BinaryOp::Xor => |a, b| a ^ b,
+                    BinaryOp::Shl => |a, b| match u32::try_from(Self::of(b)) {
+                        Ok(by) => Self::of(a).checked_shl(by).unwrap_or(0).bits(),
+                        Err(_) => 0,
+                    },
+                    BinaryOp::Shr => |a, b| {
+                        let by = u32::try_from(Self::of(b)).map_or(Self::BITS, |by| by.min(Self::BITS));
+                        // In two steps: one may move all but one of the bits.
+                        (Self::of(a) >> (by / 2) >> (by - by / 2)).bits()
+                    },
                     _ => return None,
                 })
             }

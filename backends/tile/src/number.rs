@@ -43,6 +43,8 @@ pub(crate) trait Bits: Number {
     fn and(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
     fn xor(self, other: Self) -> Self;
+    fn shifted_up(self, by: Self) -> Self;
+    fn shifted_down(self, by: Self) -> Self;
     fn inverted(self) -> Self;
 }
 
@@ -82,6 +84,17 @@ macro_rules! integers {
             fn or(self, other: Self) -> Self { self | other }
             #[inline(always)]
             fn xor(self, other: Self) -> Self { self ^ other }
+            // What is negative is large without its sign.
+            #[inline(always)]
+            fn shifted_up(self, by: Self) -> Self {
+                if (by as u64) < u64::from(Self::BITS) { self << by } else { 0 }
+            }
+            #[inline(always)]
+            #[allow(unused_comparisons, reason = "one macro for signed and unsigned")]
+            fn shifted_down(self, by: Self) -> Self {
+                let rest = if self < 0 { !0 } else { 0 };
+                if (by as u64) < u64::from(Self::BITS) { self >> by } else { rest }
+            }
             #[inline(always)]
             fn inverted(self) -> Self { !self }
         }
@@ -189,6 +202,15 @@ impl Bits for Truth {
     #[inline(always)]
     fn xor(self, other: Self) -> Self {
         Truth(self.0 ^ other.0)
+    }
+    // Nor are shifts of them.
+    #[inline(always)]
+    fn shifted_up(self, _by: Self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn shifted_down(self, _by: Self) -> Self {
+        self
     }
     #[inline(always)]
     fn inverted(self) -> Self {

@@ -93,6 +93,12 @@ ops! {
         Or = "or",
         /// Exclusive or of the bits.
         Xor = "xor",
+        /// The bits of an integer moved up by the second. By at least as many places as the type has bits, or by less than 0, none
+        /// is left.
+        Shl = "shl",
+        /// The bits of an integer moved down by the second; of a signed one copies of its sign come in. By at least as many places
+        /// as the type has bits, or by less than 0, nothing else is left.
+        Shr = "shr",
     }
 }
 
@@ -155,6 +161,7 @@ impl BinaryOp {
             BinaryOp::Pow => dtype.is_float() && computes(dtype),
             BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => !dtype.is_float(),
             BinaryOp::Min | BinaryOp::Max => computes(dtype),
+            BinaryOp::Shl | BinaryOp::Shr => !dtype.is_float() && dtype != DType::Bool,
             _ => computes(dtype) && dtype != DType::Bool,
         }
     }

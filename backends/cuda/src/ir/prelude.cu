@@ -39,6 +39,12 @@ template <class T> ON T neg(T a) { return (T)(0 - wrap(a)); }
 template <class T> ON bool traps(T b) { return b == 0 || (Whole<T>::sign && b == (T)-1); }
 template <class T> ON T div(T a, T b) { return traps(b) ? (b == 0 ? (T)0 : neg(a)) : (T)(a / b); }
 template <class T> ON T rem(T a, T b) { return traps(b) ? (T)0 : (T)(a % b); }
+// What is negative is large without its sign.
+template <class T> ON T shl(T a, T b) { return (u64)b < 8 * sizeof(T) ? (T)((u64)a << (u32)b) : (T)0; }
+template <class T> ON T shr(T a, T b) {
+    const bool negative = Whole<T>::sign && a < (T)1 && a != (T)0;
+    return (u64)b < 8 * sizeof(T) ? (T)(a >> (u32)b) : (T)(negative ? -1 : 0);
+}
 template <class T> ON T abs(T a) { return Whole<T>::sign && a < (T)1 ? neg(a) : a; }
 template <class T> ON T min(T a, T b) { return a < b || a != a ? a : b; }
 template <class T> ON T max(T a, T b) { return a > b || a != a ? a : b; }

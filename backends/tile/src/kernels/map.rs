@@ -57,6 +57,8 @@ binary! {
     And: Bits -> T, a, b => a.and(b);
     Or: Bits -> T, a, b => a.or(b);
     Xor: Bits -> T, a, b => a.xor(b);
+    Shl: Bits -> T, a, b => a.shifted_up(b);
+    Shr: Bits -> T, a, b => a.shifted_down(b);
     Eq: Number -> Truth, a, b => Truth::of(a == b);
     Ne: Number -> Truth, a, b => Truth::of(a != b);
     Lt: Number -> Truth, a, b => Truth::of(a < b);
@@ -170,7 +172,7 @@ pub(crate) fn binary(
 ) -> Option<Kernel> {
     match op {
         BinaryOp::Pow => function::power(dtype, scalar, level),
-        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => {
+        BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => {
             Some(with_bits!(dtype, T => bits::<T>(op, scalar, level), else return None))
         }
         _ => Some(with_type!(dtype, T => arithmetic::<T>(op, scalar, level), else return None)),
@@ -181,6 +183,8 @@ fn bits<T: Bits>(op: BinaryOp, scalar: [bool; 2], level: Level) -> Kernel {
     match op {
         BinaryOp::And => map2::<T, And>(scalar, level),
         BinaryOp::Or => map2::<T, Or>(scalar, level),
+        BinaryOp::Shl => map2::<T, Shl>(scalar, level),
+        BinaryOp::Shr => map2::<T, Shr>(scalar, level),
         _ => map2::<T, Xor>(scalar, level),
     }
 }

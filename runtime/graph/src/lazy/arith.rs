@@ -319,7 +319,7 @@ macro_rules! operators {
 
 operators! {
     Add add Add, Sub sub Sub, Mul mul Mul, Div div Div, Rem rem Rem,
-    BitAnd bitand And, BitOr bitor Or, BitXor bitxor Xor
+    BitAnd bitand And, BitOr bitor Or, BitXor bitxor Xor, Shl shl Shl, Shr shr Shr
 }
 
 macro_rules! number_operators {

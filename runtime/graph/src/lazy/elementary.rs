@@ -2,12 +2,13 @@
 //!
 //! They are the same on every device, fuse as any expression does, and have gradients, because what they are made of has.
 
+use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 use std::panic::Location;
 
 use millstream_ir::DType;
 
 use crate::error::Why;
-use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::reduce::Over;
 
 impl LazyBuffer {
@@ -64,6 +65,22 @@ impl LazyBuffer {
         })
     }
 
+    /// The angle of the point `(x, self)`, in `-pi..=pi`: the arc tangent of `self / x` that knows the quadrant. Of two zeros it is
+    /// 0, and zeros have no sign. (Range reduction and polynomials of the Cephes library.)
+    #[track_caller]
+    pub fn atan2(&self, x: impl Into<Operand>) -> LazyBuffer {
+        let at = Location::caller();
+        let x = match x.into() {
+            Operand::Buffer(x) => x,
+            Operand::Number(x) => self.number("atan2", x, at),
+        };
+        if self.error().is_none() && x.error().is_none() && x.dtype() != self.dtype() {
+            let operands = [(self.dtype(), self.shape()), (x.dtype(), x.shape())];
+            return LazyBuffer::refused("atan2", operands, Why::DTypes, at);
+        }
+        self.wide("atan2", |y| angle(y, &x.cast(y.dtype())))
+    }
+
     /// Where the values are NaN.
     #[track_caller]
     pub fn is_nan(&self) -> LazyBuffer {
@@ -106,3 +123,68 @@ impl LazyBuffer {
         }
     }
 }
+
+/// Angles of points of `f32` or `f64`. Where an axis is crossed, gradients are those of one side: a minimum of equals, or an absolute
+/// value of zero, would make them those of none.
+#[track_caller]
+fn angle(y: &LazyBuffer, x: &LazyBuffer) -> LazyBuffer {
+    let size = |of: &LazyBuffer| of.less(0).select(-of, of);
+    let (rise, run) = (size(y), size(x));
+    let is_steep = rise.greater(&run);
+    let (low, top) = (is_steep.select(&run, &rise), is_steep.select(&rise, &run));
+    // Either may be NaN, which stays.
+    let are_both = |value: f64| low.equals(value) & top.equals(value);
+    let ratio = are_both(0.0).select(0.0, &low / &top);
+    let ratio = are_both(f64::INFINITY).select(1.0, ratio);
+    let first = arc_tangent(&ratio);
+    let right = is_steep.select(FRAC_PI_2 - &first, &first);
+    let upper = x.less(0).select(PI - &right, &right);
+    y.less(0).select(-&upper, &upper)
+}
+
+/// Arc tangents of numbers in `0..=1`.
+#[track_caller]
+fn arc_tangent(x: &LazyBuffer) -> LazyBuffer {
+    let polynomial = |z: &LazyBuffer, factors: &[f64]| {
+        let first = z * factors[0] + factors[1];
+        factors[2..]
+            .iter()
+            .fold(first, |sum, factor| sum * z + *factor)
+    };
+    let is_double = x.dtype() == DType::F64;
+    let is_far = x.greater(if is_double { 0.66 } else { 0.414_213_56 });
+    let near = is_far.select((x - 1.0) / (x + 1.0), x);
+    let z = near.square();
+    let rest = if is_double {
+        polynomial(&z, &DIVIDEND) / polynomial(&z, &DIVISOR)
+    } else {
+        polynomial(&z, &SINGLE)
+    };
+    let curved = &near * (rest * z) + near;
+    is_far.select(&curved + FRAC_PI_4, &curved)
+}
+
+/// Of `atanf`.
+const SINGLE: [f64; 4] = [
+    8.053_744_495_38e-2,
+    -1.387_768_560_32e-1,
+    1.997_771_064_78e-1,
+    -3.333_294_915_39e-1,
+];
+/// Of `atan`: `P`.
+const DIVIDEND: [f64; 5] = [
+    -8.750_608_600_031_904e-1,
+    -1.615_753_718_733_365e1,
+    -7.500_855_792_314_705e1,
+    -1.228_866_684_490_136e2,
+    -6.485_021_904_942_025e1,
+];
+/// Of `atan`: `Q`.
+const DIVISOR: [f64; 6] = [
+    1.0,
+    2.485_846_490_142_306e1,
+    1.650_270_098_316_988_6e2,
+    4.328_810_604_912_903e2,
+    4.853_903_996_359_137e2,
+    1.945_506_571_482_614e2,
+];

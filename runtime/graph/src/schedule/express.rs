@@ -110,6 +110,8 @@ fn infix(op: BinaryOp) -> Option<&'static str> {
         BinaryOp::And => "&",
         BinaryOp::Or => "|",
         BinaryOp::Xor => "^",
+        BinaryOp::Shl => "<<",
+        BinaryOp::Shr => ">>",
         _ => return None,
     })
 }
