@@ -164,7 +164,7 @@ def parse():
     parser.add_argument("--cases", type=int, default=1000, help="how many")
     parser.add_argument("--seed", type=int, default=1, help="of the first; the others have the following ones")
     parser.add_argument("--case", type=int, help="the case of this seed alone")
-    parser.add_argument("--modes", help="these alone, with commas: cpu,sim,bound,parts,held,tuned,failing,failing-sim,failing-held")
+    parser.add_argument("--modes", help="these alone, with commas: cpu,sim,bound,.. (README.md has all)")
     parser.add_argument("--patterns", type=float, default=0.35, help="the share of whole patterns among the graphs")
     parser.add_argument("--each", type=int, default=20, help="how many findings of a kind are made small")
     parser.add_argument("--whole", action="store_true", help="print what fails as it is")

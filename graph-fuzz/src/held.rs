@@ -6,7 +6,7 @@ use millstream::{Handle, Stream};
 use crate::built::literal;
 use crate::modes::ROUNDS;
 use crate::rig::{Rig, upload};
-use crate::trial::{Held, Ran, Trial, Wrong, told};
+use crate::trial::{Bound, Held, Ran, Trial, Wrong, told};
 
 /// All inputs that can be held with the lengths and scalars, and every other input without.
 pub(crate) fn held(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
@@ -48,7 +48,7 @@ pub(crate) fn compiled(
     };
     let compiled = schedule.compile(&rig.device.client());
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    trial.forget(false);
+    trial.forget(Bound::Inputs);
     Ok(Some((compiled, held)))
 }
 

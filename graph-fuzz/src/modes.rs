@@ -12,7 +12,7 @@ use crate::case::{Case, CaseError};
 use crate::failing::{each_input_fails, each_input_fails_held};
 use crate::held::held;
 use crate::rig::{Rig, upload};
-use crate::trial::{Held, Ran, Trial, Wrong, told};
+use crate::trial::{Bound, Held, Ran, Trial, Wrong, told};
 
 /// A way in which a case is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +23,10 @@ pub enum Mode {
     Sim,
     /// On the CPU, with buffers bound for what comes out, and something else in them before.
     Bound,
+    /// On the CPU, with buffers bound that have no byte more than the lengths of the run need.
+    Short,
+    /// The same on the simulator.
+    ShortSim,
     /// With rows cut in parts, however short they are.
     Parts,
     /// With what does not change made once.
@@ -39,16 +43,20 @@ pub enum Mode {
     Threads,
     /// On a GPU: the fake driver, which looks for rules that are broken, or a real one.
     Cuda,
+    /// On the GPU, with buffers bound that have no byte more than the lengths of the run need.
+    ShortCuda,
     /// On the GPU, each input in turn being of failed data.
     FailingCuda,
 }
 
 impl Mode {
     /// All that need no GPU.
-    pub const WITHOUT_GPU: [Mode; 10] = [
+    pub const WITHOUT_GPU: [Mode; 12] = [
         Mode::Cpu,
         Mode::Sim,
         Mode::Bound,
+        Mode::Short,
+        Mode::ShortSim,
         Mode::Parts,
         Mode::Held,
         Mode::Tuned,
@@ -59,7 +67,7 @@ impl Mode {
     ];
 
     /// Those that need a GPU, or the fake driver in its place, and NVRTC.
-    pub const OF_GPU: [Mode; 2] = [Mode::Cuda, Mode::FailingCuda];
+    pub const OF_GPU: [Mode; 3] = [Mode::Cuda, Mode::ShortCuda, Mode::FailingCuda];
 
     /// Its word.
     pub fn name(self) -> &'static str {
@@ -67,6 +75,9 @@ impl Mode {
             Mode::Cpu => "cpu",
             Mode::Sim => "sim",
             Mode::Bound => "bound",
+            Mode::Short => "short",
+            Mode::ShortSim => "short-sim",
+            Mode::ShortCuda => "short-cuda",
             Mode::Parts => "parts",
             Mode::Held => "held",
             Mode::Tuned => "tuned",
@@ -137,8 +148,8 @@ impl Bench {
 
     fn rig_of(&mut self, mode: Mode) -> &mut Option<Rig> {
         match mode {
-            Mode::Sim | Mode::FailingSim => &mut self.sim,
-            Mode::Cuda | Mode::FailingCuda => &mut self.gpu,
+            Mode::Sim | Mode::ShortSim | Mode::FailingSim => &mut self.sim,
+            Mode::Cuda | Mode::ShortCuda | Mode::FailingCuda => &mut self.gpu,
             _ => &mut self.cpu,
         }
     }
@@ -154,9 +165,12 @@ impl Bench {
             Err(error) => return Ok(Err(format!("the device was not opened: {error}"))),
         };
         let ran = match mode {
-            Mode::Cpu | Mode::Sim | Mode::Cuda => plain(&trial, rig, None, false),
-            Mode::Bound => plain(&trial, rig, None, true),
-            Mode::Parts => plain(&trial, rig, Some(small_parts()), false),
+            Mode::Cpu | Mode::Sim | Mode::Cuda => plain(&trial, rig, None, Bound::Inputs),
+            Mode::Bound => plain(&trial, rig, None, Bound::All),
+            Mode::Short | Mode::ShortSim | Mode::ShortCuda => {
+                plain(&trial, rig, None, Bound::Short)
+            }
+            Mode::Parts => plain(&trial, rig, Some(small_parts()), Bound::Inputs),
             Mode::Held => held(&trial, rig),
             Mode::FailingHeld => each_input_fails_held(&trial, rig),
             Mode::Tuned => tuned(&trial, rig),
@@ -174,8 +188,8 @@ impl Bench {
         let rig = self.rig_of(mode);
         if rig.is_none() {
             *rig = Some(match mode {
-                Mode::Sim | Mode::FailingSim => Rig::sim()?,
-                Mode::Cuda | Mode::FailingCuda => Rig::gpu()?,
+                Mode::Sim | Mode::ShortSim | Mode::FailingSim => Rig::sim()?,
+                Mode::Cuda | Mode::ShortCuda | Mode::FailingCuda => Rig::gpu()?,
                 _ => Rig::cpu()?,
             });
         }
@@ -202,7 +216,7 @@ fn small_parts() -> Parts {
 /// How often each run is made: from the second on a driver replays a graph of its own.
 pub(crate) const ROUNDS: usize = 2;
 
-fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, binds: bool) -> Result<(), Wrong> {
+fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, bound: Bound) -> Result<(), Wrong> {
     let roots: Vec<_> = trial.built.roots.iter().collect();
     let schedule = match parts {
         None => Schedule::create(&roots),
@@ -218,16 +232,16 @@ fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, binds: bool) -> Res
     let client = rig.device.client();
     let compiled = schedule.compile(&client);
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    run_all(trial, rig, &compiled, binds)
+    run_all(trial, rig, &compiled, bound)
 }
 
 fn run_all(
     trial: &Trial<'_>,
     rig: &Rig,
     compiled: &CompiledSchedule,
-    binds: bool,
+    bound: Bound,
 ) -> Result<(), Wrong> {
-    trial.forget(binds);
+    trial.forget(bound);
     run_from(trial, rig, compiled, 0)
 }
 
@@ -261,7 +275,7 @@ fn by_threads(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
     let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
     let compiled = schedule.compile(&rig.device.client());
     let compiled = &compiled.map_err(|error| format!("compile: {error}"))?;
-    trial.forget(false);
+    trial.forget(Bound::Inputs);
     std::thread::scope(|scope| {
         let threads =
             (0..THREADS).map(|first| scope.spawn(move || run_from(trial, rig, compiled, first)));
@@ -285,5 +299,5 @@ fn tuned(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
     let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
     let compiled = schedule.compile_with_cache(&client, &cache);
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
-    run_all(trial, rig, &compiled, false)
+    run_all(trial, rig, &compiled, Bound::Inputs)
 }

@@ -1,10 +1,9 @@
 //! One schedule of a case: bound, run, read and compared.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use millstream::graph::{Outputs, Run, ScheduleError};
+use millstream::graph::{Outputs, Run, ScheduleError, Size, Symbol};
 use millstream::{Handle, Stream};
 
 use crate::built::{Built, literal};
@@ -20,8 +19,19 @@ pub(crate) struct Trial<'a> {
     pub(crate) wants: Vec<Wants>,
     /// Symbols and scalars that a schedule does not know: nothing that it computes depends on them.
     unknown: Mutex<HashSet<String>>,
-    /// Are buffers bound for what comes out?
-    binds: AtomicBool,
+    bound: Mutex<Bound>,
+}
+
+/// What runs bind.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Bound {
+    /// Inputs, with room for the greatest lengths.
+    #[default]
+    Inputs,
+    /// Buffers for what comes out as well, with room for the greatest lengths.
+    All,
+    /// The same, with no byte more than the lengths of the run need.
+    Short,
 }
 
 /// What must come out of a run.
@@ -58,15 +68,18 @@ impl<'a> Trial<'a> {
                 .map(want)
                 .collect::<Result<_, CaseError>>()?,
             unknown: Mutex::default(),
-            binds: AtomicBool::default(),
+            bound: Mutex::default(),
         })
     }
 
-    /// Another schedule follows, with other unknowns, and with or without buffers for what comes out.
-    pub(crate) fn forget(&self, binds: bool) {
+    /// Another schedule follows, with other unknowns, and whose runs bind this.
+    pub(crate) fn forget(&self, bound: Bound) {
         self.unknown().clear();
-        // Relaxed, here and where it is read: threads are started after this.
-        self.binds.store(binds, Ordering::Relaxed);
+        *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = bound;
+    }
+
+    fn bound(&self) -> Bound {
+        *self.bound.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unknown(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -102,15 +115,22 @@ impl<'a> Trial<'a> {
             }
             for (place, input) in self.built.inputs.iter().enumerate() {
                 if run.takes(input) && !held.inputs.contains(&place) {
-                    run = run.input(input, &self.range(&handles, place)?);
+                    let mut range = self.range(&handles, place)?;
+                    if self.bound() == Bound::Short {
+                        range = range.slice(..self.bytes_in(place, index)).map_err(told)?;
+                    }
+                    run = run.input(input, &range);
                 }
             }
             for (place, root) in self.built.roots.iter().enumerate() {
-                if self.binds.load(Ordering::Relaxed)
+                if self.bound() != Bound::Inputs
                     && !self.unknown().contains(&format!("root {place}"))
                 {
                     let elements = root.shape().elements().and_then(|elements| elements.max());
-                    let bytes = elements.unwrap_or(0) as usize * root.dtype().size();
+                    let bytes = match self.bound() {
+                        Bound::Short => self.wants[index].roots[place].bytes(),
+                        _ => elements.unwrap_or(0) as usize * root.dtype().size(),
+                    };
                     let buffer = stream.create(&vec![0x41_u8; bytes]).map_err(told)?;
                     run = run.output(place, &buffer);
                 }
@@ -142,6 +162,25 @@ impl<'a> Trial<'a> {
             return Ok(whole.clone());
         }
         whole.slice(range).map_err(told)
+    }
+
+    /// The bytes that a run needs of an input: all of them if it does not know the lengths.
+    fn bytes_in(&self, place: usize, run: usize) -> usize {
+        let (input, lengths) = (&self.built.inputs[place], &self.case.runs[run].lengths);
+        let symbols = &self.built.symbols;
+        let length = |symbol: &Symbol| {
+            let at = symbols.iter().position(|known| known == symbol);
+            at.and_then(|at| lengths.get(at)).copied().unwrap_or(0)
+        };
+        let shape = input.shape();
+        let mut of_shape = shape.iter().flat_map(Size::symbols);
+        if of_shape.any(|symbol| self.unknown().contains(symbol.name())) {
+            return self.case.inputs[place].bytes;
+        }
+        let lengths = shape
+            .iter()
+            .map(|size| size.at(&length).unwrap_or(0) as usize);
+        lengths.product::<usize>() * input.dtype().size()
     }
 
     /// Does a run store into an input that lies over another?

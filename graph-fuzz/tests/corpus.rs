@@ -40,6 +40,8 @@ fn modes() -> Vec<Mode> {
 #[case::cpu(Mode::Cpu, 1)]
 #[case::sim(Mode::Sim, 1)]
 #[case::bound(Mode::Bound, 3)]
+#[case::short(Mode::Short, 2)]
+#[case::short_sim(Mode::ShortSim, 3)]
 #[case::parts(Mode::Parts, 1)]
 #[case::held(Mode::Held, 1)]
 #[case::tuned(Mode::Tuned, 3)]
@@ -48,6 +50,7 @@ fn modes() -> Vec<Mode> {
 #[case::failing_held(Mode::FailingHeld, 4)]
 #[case::threads(Mode::Threads, 4)]
 #[cfg_attr(feature = "nvrtc-tests", case::cuda(Mode::Cuda, 12))]
+#[cfg_attr(feature = "nvrtc-tests", case::short_cuda(Mode::ShortCuda, 24))]
 #[cfg_attr(feature = "nvrtc-tests", case::failing_cuda(Mode::FailingCuda, 24))]
 fn random_graphs_of_the_corpus_compute_what_numpy_does_i1_i4_i7(
     #[case] mode: Mode,

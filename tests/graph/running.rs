@@ -432,3 +432,58 @@ fn the_first_error_is_the_one_that_is_told_whatever_is_made_of_it() {
         assert_eq!(made.error().unwrap().to_string(), first, "case {index}");
     }
 }
+
+/// Buffers with no byte more than a run needs, side by side in one handle: nothing beyond them is read, written or waited for.
+#[apply(every_device)]
+fn a_run_takes_and_makes_no_more_than_its_lengths_i1_i4(on: On) {
+    let rig = on.open();
+    let (client, stream) = (rig.client(), rig.client().stream());
+    let graph = Graph::new();
+    let n = graph.length("n", 8);
+    let x = graph.input("x", DType::F32, [Size::from(&n), Size::from(2)]);
+    let y = graph.input("y", DType::F32, [Size::from(2), Size::from(&n)]);
+    let roots = [x.matmul(&y), x.sum(0), &x * 2.0];
+    let schedule = Schedule::create(&roots.iter().collect::<Vec<_>>()).unwrap();
+    let compiled = schedule.compile(&client).unwrap();
+    let memory = stream.create(&[1.0_f32; 64]).unwrap();
+    for length in [8_usize, 3, 1, 0] {
+        stream.fill(&memory, 1.0).unwrap();
+        let side = 2 * length;
+        let (of_x, of_y) = (
+            memory.slice(..side).unwrap(),
+            memory.slice(side..2 * side).unwrap(),
+        );
+        let twice = memory.slice(2 * side..3 * side).unwrap();
+        let run = compiled.run().length(&n, length as u64);
+        let run = run.input(&x, &of_x).input(&y, &of_y).output(2, &twice);
+        let outputs = run.submit(&stream).unwrap();
+        let values = |root: usize| outputs[root].read::<f32>(&stream).unwrap().wait().unwrap();
+        assert_eq!(values(0), vec![2.0; length * length]);
+        assert_eq!(values(1), [length as f32; 2]);
+        assert_eq!(outputs[0].bytes().size(), 4 * (length * length) as u64);
+        let mut want = [1.0; 64];
+        want[2 * side..3 * side].fill(2.0);
+        assert_eq!(stream.read(&memory).wait().unwrap(), want);
+    }
+    let short = memory.slice(..5).unwrap();
+    let run = compiled.run().length(&n, 3).input(&x, &short);
+    let refused = run.input(&y, &memory).submit(&stream).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the input `x` has 20 bytes, it needs 24 for the lengths of the run"
+    );
+    let all = memory.slice(..6).unwrap();
+    let run = compiled.run().length(&n, 3).input(&x, &all);
+    let run = run
+        .input(&y, &memory.slice(8..).unwrap())
+        .output(2, &memory.slice(6..8).unwrap());
+    let refused = run.submit(&stream).unwrap_err();
+    assert!(matches!(
+        refused,
+        ScheduleError::OutputBytes {
+            root: 2,
+            expected: 24,
+            given: 8
+        }
+    ));
+}

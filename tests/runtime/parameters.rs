@@ -2,8 +2,8 @@
 //! (I1, I2, I7, I12); and launches whose arguments are made at run time.
 
 use millstream::{
-    DeviceOptions, Error, Handle, KernelHandle, LaunchError, ParameterMisfit, Reason, RecordedWord,
-    Recorder, Recording, Stream, read, update, write,
+    CancelToken, DeviceOptions, Error, Handle, KernelHandle, LaunchError, ParameterMisfit, Reason,
+    RecordedWord, Recorder, Recording, Stream, read, update, write,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -127,6 +127,58 @@ fn a_part_of_a_parameter_is_that_part_of_what_is_bound(#[case] on: On) {
         sentence(recording.replay_with(&stream, &[(0, &short)])),
         "`replay` was not accepted: parameter 0 of the recording needs 20 bytes, the handle has 16"
     );
+}
+
+/// I1, I2, I7: a shorter handle takes the place of a parameter that may be shorter, and what lies beside it is neither touched nor
+/// waited for, nor part of what fails.
+#[apply(every_device)]
+fn a_parameter_may_be_bound_to_less_where_that_is_allowed(#[case] on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let record = |recorder: &mut Recorder<'_>| {
+        let (from, to) = (
+            recorder.parameter::<u32>(LEN)?,
+            recorder.scratch::<u32>(LEN)?,
+        );
+        // SAFETY: each replay binds two handles of the same length; there is no kernel.
+        unsafe {
+            recorder.allow_shorter(&from);
+            recorder.allow_shorter(&to);
+        }
+        recorder.fill(&to, 7)?;
+        recorder.copy(&from, &to)?;
+        // Of this a replay has all, a part, or nothing.
+        recorder.fill(&to.slice(2..4).unwrap(), 9)
+    };
+    let recording = stream.record(record).unwrap();
+    let memory = stream.create(&[1_u32; 2 * LEN]).unwrap();
+    for len in [LEN, 4, 3, 2, 1, 0] {
+        stream.fill(&memory, 1).unwrap();
+        // Side by side: if either was taken to be longer, they would overlap.
+        let from = memory.slice(..len).unwrap();
+        let to = memory.slice(len..2 * len).unwrap();
+        let rebound = [(0, to.as_bytes()), (1, from.as_bytes())];
+        recording.replay_args(&stream, &rebound, &[]).unwrap();
+        let mut want = vec![1; 2 * LEN];
+        let cut = |at: usize| at.min(len) + len;
+        want[cut(2)..cut(4)].fill(9);
+        assert_eq!(stream.read(&memory).wait().unwrap(), want, "{len}");
+    }
+    // What is not bound does not fail with the rest.
+    let failed = stream.with_cancel(&cancelled());
+    failed.fill(&memory.slice(..1).unwrap(), 0).unwrap();
+    let (from, to) = (memory.slice(..2).unwrap(), memory.slice(2..4).unwrap());
+    let rebound = [(0, to.as_bytes()), (1, from.as_bytes())];
+    recording.replay_args(&stream, &rebound, &[]).unwrap();
+    assert!(stream.read(&to).wait().is_err());
+    let beside = stream.read(&memory.slice(4..).unwrap()).wait().unwrap();
+    assert_eq!(beside.len(), 2 * LEN - 4);
+}
+
+fn cancelled() -> CancelToken {
+    let token = CancelToken::new();
+    token.cancel();
+    token
 }
 
 #[apply(every_device)]

@@ -98,6 +98,8 @@ pub struct Parameter {
     pub align: u64,
     /// Was it made as a parameter, so that it has no memory of its own?
     pub is_formal: bool,
+    /// May a replay bind fewer bytes than were recorded?
+    pub may_be_shorter: bool,
 }
 
 impl Parameter {
@@ -119,6 +121,8 @@ pub(crate) struct Parameters {
     pub(crate) formal: Vec<SliceId>,
     /// Those of them whose contents before a replay are nobody's.
     pub(crate) scratch: Vec<SliceId>,
+    /// Those of them to which a replay may bind fewer bytes.
+    pub(crate) shorter: Vec<SliceId>,
 }
 
 impl Parameters {
@@ -136,6 +140,7 @@ impl Parameters {
                 binding: *binding,
                 align,
                 is_formal: self.formal.contains(&binding.slice),
+                may_be_shorter: self.shorter.contains(&binding.slice),
             }),
             Some(parameter) => {
                 parameter.align = parameter.align.max(align);
@@ -186,6 +191,15 @@ impl Parameters {
     }
 }
 
+impl RecordedBinding {
+    /// Where it begins within a parameter of so many bytes, and how many it has there.
+    #[inline]
+    pub(crate) fn within(&self, bytes: u64) -> (u64, u64) {
+        let offset = self.offset.min(bytes);
+        (offset, self.len.min(bytes - offset))
+    }
+}
+
 /// Two parameters that overlap where a task writes one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Overlapping {
@@ -202,12 +216,9 @@ pub(crate) fn overlapping_task(
 ) -> Option<Overlapping> {
     let bound = |binding: &RecordedBinding| {
         let parameter = parameters[binding.parameter as usize];
-        Binding::new(
-            parameter.slice,
-            parameter.offset + binding.offset,
-            binding.len,
-            binding.access,
-        )
+        let (offset, len) = binding.within(parameter.len);
+        let offset = parameter.offset + offset;
+        Binding::new(parameter.slice, offset, len, binding.access)
     };
     for (task, recorded) in tasks.iter().enumerate() {
         for (index, first) in recorded.bindings.iter().enumerate() {

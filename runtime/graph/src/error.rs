@@ -304,7 +304,7 @@ pub enum ScheduleError {
     },
     /// A buffer for a root that is too small.
     #[error(
-        "the buffer for root {root} has {given} bytes, it needs {expected}, which is for the greatest lengths"
+        "the buffer for root {root} has {given} bytes, it needs {expected} for the lengths of the run"
     )]
     OutputBytes {
         /// Which.
@@ -338,9 +338,7 @@ pub enum ScheduleError {
     )]
     Circle,
     /// An input that is too small.
-    #[error(
-        "the input `{name}` has {given} bytes, it needs {expected}, which is for the greatest lengths"
-    )]
+    #[error("the input `{name}` has {given} bytes, it needs {expected} for the lengths of the run")]
     InputBytes {
         /// Which.
         name: String,

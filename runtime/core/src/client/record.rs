@@ -249,6 +249,16 @@ impl Recorder<'_> {
         Ok(handle)
     }
 
+    /// Lets replays bind fewer bytes to a parameter than it was made with: of what the recording touches beyond the handle, tasks
+    /// get nothing. For results and inputs whose lengths the words of a replay say.
+    ///
+    /// # Safety
+    /// Every replay must bind a handle that has all bytes which its tasks then read or write: the launches were checked against
+    /// the length that was recorded, and nothing else keeps a kernel within a shorter one. Both sides of a copy must be as long.
+    pub unsafe fn allow_shorter<T: Element>(&mut self, parameter: &Handle<T>) {
+        self.parameters.shorter.push(parameter.id());
+    }
+
     /// Bindings without a shape (copies, counts) need the alignment of a count and overlap nothing.
     fn take_down(
         &mut self,

@@ -208,8 +208,9 @@ impl std::fmt::Debug for Recording {
 #[inline]
 fn rebind(index: usize, recorded: &Parameter, handle: &Handle<u8>) -> Result<Binding, Error> {
     let (touched, base) = (&recorded.binding, recorded.base());
-    let needed = touched.offset - base + touched.len;
-    if handle.size() < needed {
+    let before = touched.offset - base;
+    let needed = before + touched.len;
+    if handle.size() < needed && !recorded.may_be_shorter {
         let (recorded, given) = (needed, handle.size());
         return Err(misfit(index, ParameterMisfit::TooSmall { recorded, given }));
     }
@@ -224,11 +225,12 @@ fn rebind(index: usize, recorded: &Parameter, handle: &Handle<u8>) -> Result<Bin
         };
         return Err(misfit(index, misaligned));
     }
-    let offset = given + (touched.offset - base);
+    let before = before.min(handle.size());
+    let len = touched.len.min(handle.size() - before);
     Ok(Binding::new(
         handle.id(),
-        offset,
-        touched.len,
+        given + before,
+        len,
         touched.access,
     ))
 }

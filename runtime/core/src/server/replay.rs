@@ -339,16 +339,14 @@ fn bind_parts(parameters: &[BoundSlice], recorded: &RecordedTask, inner: &mut Ve
 #[inline]
 fn part(parameters: &[BoundSlice], binding: &RecordedBinding) -> BoundSlice {
     let parameter = &parameters[binding.parameter as usize];
+    // One without a page has no bytes.
+    let (offset, len) = binding.within(parameter.len);
     BoundSlice {
         page: parameter.page,
-        offset: parameter.offset + binding.offset,
-        len: if parameter.page.is_some() {
-            binding.len
-        } else {
-            0
-        },
+        offset: parameter.offset + offset,
+        len,
         access: binding.access,
         slice: parameter.slice,
-        slice_offset: parameter.slice_offset + binding.offset,
+        slice_offset: parameter.slice_offset + offset,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millstream_ir::{Blocking, Program};
 
 use crate::compiled::Slots;
-use crate::compiled::memory::{Memory, Place};
+use crate::compiled::memory::{Memory, Parameter, Place};
 use crate::lazy::custom::Callee;
 use crate::schedule::Steps;
 use crate::schedule::item::{WordValue, Work};
@@ -15,8 +15,8 @@ use crate::schedule::item::{WordValue, Work};
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Form {
     items: Vec<FormItem>,
-    /// Bytes of each input and output.
-    external: Vec<(Place, u64)>,
+    /// Inputs, outputs and temporaries.
+    external: Vec<Parameter>,
     /// Which parts of sizes are slots, as far as it matters: how they hang together with each other is the caller's.
     slots: usize,
 }

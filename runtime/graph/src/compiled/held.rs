@@ -232,7 +232,7 @@ impl Preparation<'_> {
         let hold = &*self.parts.hold;
         for (held, bound) in hold.inputs.iter().zip(&self.inputs) {
             for input in self.parts.inputs_of(held) {
-                check_input(input, bound.as_ref())?;
+                check_input(input, &self.lengths, bound.as_ref())?;
             }
         }
         let is_bound = |symbol: &&Symbol| !self.lengths.iter().any(|(known, _)| known == *symbol);

@@ -17,6 +17,7 @@ use crate::schedule::Steps;
 use crate::schedule::item::Work;
 use crate::schedule::walk::Local;
 use crate::shape::Shape;
+use crate::size::Size;
 
 /// What a parameter of the recording is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -29,6 +30,16 @@ pub(crate) enum Place {
     Arena,
 }
 
+/// A parameter of the recording, and its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Parameter {
+    pub(crate) place: Place,
+    /// With every length at its greatest.
+    pub(crate) bytes: u64,
+    /// May a run with smaller lengths bind fewer?
+    pub(crate) may_be_shorter: bool,
+}
+
 /// An input of a schedule.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
@@ -36,6 +47,8 @@ pub(crate) struct Input {
     pub(crate) name: Arc<str>,
     /// Bytes with every length at its greatest.
     pub(crate) bytes: u64,
+    /// Bytes that a run needs, by its lengths.
+    pub(crate) size: Size,
     /// What it is unless a run binds another.
     pub(crate) handle: Option<Handle<u8>>,
     /// Whether the schedule stores into it.
@@ -56,6 +69,8 @@ pub(crate) enum Source {
 pub(crate) struct OutputBuffer {
     /// Bytes with every length at its greatest.
     pub(crate) bytes: u64,
+    /// Bytes that a run needs, by its lengths.
+    pub(crate) size: Size,
 }
 
 /// A root: where its elements are, and what they are.
@@ -124,18 +139,40 @@ impl Memory {
             if let (Place::Input(index), ..) = memory.place(steps.storage(item.writes)) {
                 memory.inputs[index].is_stored = true;
             }
+            if let Work::Custom(_) = item.work {
+                // Nothing tells a kernel of a user that there is less than the most.
+                for node in item.bindings.iter().chain([&item.writes]) {
+                    memory.needs_all(steps.storage(*node));
+                }
+            }
         }
         let ancestry = overlaps.then(|| Ancestry::new(steps)).flatten();
         memory.place_temporaries(steps, temporaries, &known, ancestry.as_ref())?;
         Ok(memory)
     }
 
+    /// Every run needs all bytes of a buffer, whatever its lengths.
+    fn needs_all(&mut self, storage: Local) {
+        let (size, bytes) = match self.place(storage).0 {
+            Place::Input(index) => {
+                let input = &mut self.inputs[index];
+                (&mut input.size, input.bytes)
+            }
+            Place::Output(index) => {
+                let output = &mut self.outputs[index];
+                (&mut output.size, output.bytes)
+            }
+            Place::Arena => return,
+        };
+        *size = Size::fixed(bytes as i64);
+    }
+
     fn add_root(&mut self, steps: &Steps, root: Local) -> Result<(), ScheduleError> {
         let storage = steps.storage(root);
         if !self.add_external(steps, storage)? && !self.places.contains_key(&storage) {
-            let bytes = bytes(steps, storage)?;
+            let (bytes, size) = (bytes(steps, storage)?, size(steps, storage)?);
             let place = Place::Output(self.outputs.len());
-            self.outputs.push(OutputBuffer { bytes });
+            self.outputs.push(OutputBuffer { bytes, size });
             self.places.insert(storage, (place, 0, bytes));
         }
         let (place, ..) = self.place(storage);
@@ -167,12 +204,13 @@ impl Memory {
             }
             _ => return Ok(false),
         };
-        let bytes = bytes(steps, storage)?;
+        let (bytes, size) = (bytes(steps, storage)?, size(steps, storage)?);
         let place = Place::Input(self.inputs.len());
         self.inputs.push(Input {
             source,
             name,
             bytes,
+            size,
             handle,
             is_stored: false,
         });
@@ -267,18 +305,28 @@ impl Memory {
         bindings.map(|(_, node)| self.place(steps.storage(*node)))
     }
 
-    /// Every parameter, and its bytes.
-    pub(crate) fn parameters(&self) -> Vec<(Place, u64)> {
+    pub(crate) fn parameters(&self) -> Vec<Parameter> {
+        let parameter = |place, bytes, size: &Size| Parameter {
+            place,
+            bytes,
+            may_be_shorter: size.known().is_none(),
+        };
         let inputs = self.inputs.iter().enumerate();
-        let inputs = inputs.map(|(index, input)| (Place::Input(index), input.bytes));
+        let inputs =
+            inputs.map(|(index, input)| parameter(Place::Input(index), input.bytes, &input.size));
         let outputs = self.outputs.iter().enumerate();
-        let outputs = outputs.map(|(index, output)| (Place::Output(index), output.bytes));
+        let outputs = outputs
+            .map(|(index, output)| parameter(Place::Output(index), output.bytes, &output.size));
         // Temporaries without bytes are bound to something, too.
         let has_temporaries = self
             .places
             .values()
             .any(|(place, ..)| *place == Place::Arena);
-        let arena = has_temporaries.then_some((Place::Arena, self.arena_bytes.max(1)));
+        let arena = has_temporaries.then_some(Parameter {
+            place: Place::Arena,
+            bytes: self.arena_bytes.max(1),
+            may_be_shorter: false,
+        });
         inputs.chain(outputs).chain(arena).collect()
     }
 
@@ -331,12 +379,20 @@ fn in_place(nest: &Nest, input: usize, output: usize) -> Nest {
 
 /// Bytes of a storage with every length at its greatest.
 fn bytes(steps: &Steps, storage: Local) -> Result<u64, ScheduleError> {
+    let bytes = size(steps, storage)?.max();
+    let bytes = bytes.and_then(|bytes| u64::try_from(bytes).ok());
+    bytes.ok_or_else(|| too_large(steps, storage))
+}
+
+/// Bytes of a storage with the lengths of a run.
+fn size(steps: &Steps, storage: Local) -> Result<Size, ScheduleError> {
     let node = steps.node(storage);
-    let count = node.shape.elements().and_then(|elements| elements.max());
-    let bytes = count.and_then(|count| {
-        u64::try_from(count)
-            .ok()?
-            .checked_mul(node.dtype.size() as u64)
-    });
-    bytes.ok_or_else(|| ScheduleError::TooLarge(node.shape.to_string()))
+    let element = Size::fixed(node.dtype.size() as i64);
+    let size = node.shape.elements();
+    let size = size.and_then(|elements| elements.times(&element));
+    size.ok_or_else(|| too_large(steps, storage))
+}
+
+fn too_large(steps: &Steps, storage: Local) -> ScheduleError {
+    ScheduleError::TooLarge(steps.node(storage).shape.to_string())
 }

@@ -323,12 +323,18 @@ impl Recorder<'_> {
     ) -> Result<Recording, ScheduleError> {
         let stream = client.stream();
         let recording = stream.record(|recorder| {
-            for (place, bytes) in self.memory.parameters() {
-                let handle = match place {
-                    Place::Input(_) => recorder.parameter::<u8>(bytes as usize)?,
-                    Place::Output(_) | Place::Arena => recorder.scratch::<u8>(bytes as usize)?,
+            for parameter in self.memory.parameters() {
+                let bytes = parameter.bytes as usize;
+                let handle = match parameter.place {
+                    Place::Input(_) => recorder.parameter::<u8>(bytes)?,
+                    Place::Output(_) | Place::Arena => recorder.scratch::<u8>(bytes)?,
                 };
-                self.handles.push((place, handle));
+                if parameter.may_be_shorter {
+                    // SAFETY: a run checks that the handle has all bytes of its lengths, and its words tell these lengths to the
+                    // programs. No kernel of a user takes it.
+                    unsafe { recorder.allow_shorter(&handle) };
+                }
+                self.handles.push((parameter.place, handle));
             }
             let mut touched = HashSet::new();
             for (index, (item, kernel)) in self.steps.items.iter().zip(kernels).enumerate() {

@@ -73,7 +73,7 @@ impl Run<'_> {
     }
 
     /// Binds an input, or another buffer than the one that the graph was made with: of the input's elements, or of bytes, and large
-    /// enough for the greatest lengths that it may have.
+    /// enough for the lengths of the run. What it has beyond them is not touched.
     pub fn input<T: Element>(mut self, input: &LazyBuffer, handle: &Handle<T>) -> Self {
         let (what, name) = ("input", format!("{input:?}"));
         if self.holds(input) {
@@ -133,7 +133,8 @@ impl Run<'_> {
         }
     }
 
-    /// Binds the buffer that a root is computed into, rather than have a new one made: of the root's elements, or of bytes. A root
+    /// Binds the buffer that a root is computed into, rather than have a new one made: of the root's elements, or of bytes, and large
+    /// enough for the lengths of the run. A root
     /// that is a new version of an input is in that input's buffer, and has no other to bind.
     pub fn output<T: Element>(mut self, root: usize, handle: &Handle<T>) -> Self {
         let found = self.compiled.names.memory.roots.get(root);
@@ -211,20 +212,21 @@ impl Run<'_> {
             .zip(&mut self.outputs)
             .enumerate()
         {
+            let expected = bytes(&self.lengths, &output.size, output.bytes)?;
             match bound {
-                Some(handle) if handle.size() < output.bytes => {
+                Some(handle) if handle.size() < expected => {
                     return Err(ScheduleError::OutputBytes {
                         root: self.compiled.root_of(index),
-                        expected: output.bytes,
+                        expected,
                         given: handle.size(),
                     });
                 }
                 Some(_) => {}
-                None => *bound = Some(stream.empty::<u8>(output.bytes as usize)?),
+                None => *bound = Some(stream.empty::<u8>(expected as usize)?),
             }
         }
         for (input, bound) in names.memory.inputs.iter().zip(&self.inputs) {
-            check_input(input, bound.as_ref())?;
+            check_input(input, &self.lengths, bound.as_ref())?;
         }
         self.check_overlaps()?;
         let arena = self.arena(stream)?;
@@ -331,18 +333,7 @@ impl Run<'_> {
 
     /// The value of a size in this run.
     fn value(&self, size: &Size) -> Result<i64, ScheduleError> {
-        if let Some(value) = size.known() {
-            return Ok(value);
-        }
-        let given = |symbol: &Symbol| self.lengths.iter().rev().find(|(known, _)| known == symbol);
-        if let Some(missing) = size.symbols().find(|symbol| given(symbol).is_none()) {
-            return Err(ScheduleError::Unbound {
-                what: "length",
-                name: missing.name().to_owned(),
-            });
-        }
-        let value = size.at(&|symbol| given(symbol).map_or(0, |(_, length)| *length));
-        value.ok_or_else(|| ScheduleError::TooLarge(size.to_string()))
+        value(&self.lengths, size)
     }
 
     /// Memory for the temporaries: that of the stream's turn among as many as there are queues.
@@ -398,6 +389,31 @@ impl Run<'_> {
     }
 }
 
+/// The value of a size with these lengths, of which the last counts.
+fn value(lengths: &[(Symbol, u64)], size: &Size) -> Result<i64, ScheduleError> {
+    if let Some(value) = size.known() {
+        return Ok(value);
+    }
+    let given = |symbol: &Symbol| lengths.iter().rev().find(|(known, _)| known == symbol);
+    if let Some(missing) = size.symbols().find(|symbol| given(symbol).is_none()) {
+        return Err(ScheduleError::Unbound {
+            what: "length",
+            name: missing.name().to_owned(),
+        });
+    }
+    let value = size.at(&|symbol| given(symbol).map_or(0, |(_, length)| *length));
+    value.ok_or_else(|| ScheduleError::TooLarge(size.to_string()))
+}
+
+/// The bytes of a buffer with these lengths; the most that it may have where they do not say.
+fn bytes(lengths: &[(Symbol, u64)], size: &Size, most: u64) -> Result<u64, ScheduleError> {
+    match value(lengths, size) {
+        Ok(bytes) => Ok(bytes as u64),
+        Err(ScheduleError::Unbound { .. }) => Ok(most),
+        Err(error) => Err(error),
+    }
+}
+
 /// Are these the elements that something has? Bytes are what anything is made of.
 pub(crate) fn check_elements<T: Element>(
     expected: DType,
@@ -437,12 +453,18 @@ pub(crate) fn check_length(symbol: &Symbol, length: u64) -> Result<(), ScheduleE
     })
 }
 
-pub(crate) fn check_input(input: &Input, bound: Option<&Handle<u8>>) -> Result<(), ScheduleError> {
+/// Is an input bound, to what has all its bytes with these lengths?
+pub(crate) fn check_input(
+    input: &Input,
+    lengths: &[(Symbol, u64)],
+    bound: Option<&Handle<u8>>,
+) -> Result<(), ScheduleError> {
+    let expected = bytes(lengths, &input.size, input.bytes)?;
     match bound {
-        Some(handle) if handle.size() >= input.bytes => Ok(()),
+        Some(handle) if handle.size() >= expected => Ok(()),
         Some(handle) => Err(ScheduleError::InputBytes {
             name: input.name.to_string(),
-            expected: input.bytes,
+            expected,
             given: handle.size(),
         }),
         None => Err(ScheduleError::Unbound {
