@@ -191,13 +191,11 @@ impl Parameters {
     }
 }
 
-impl RecordedBinding {
-    /// Where it begins within a parameter of so many bytes, and how many it has there.
-    #[inline]
-    pub(crate) fn within(&self, bytes: u64) -> (u64, u64) {
-        let offset = self.offset.min(bytes);
-        (offset, self.len.min(bytes - offset))
-    }
+/// Offset and length of a part of a parameter that is bound to so many bytes.
+#[inline]
+pub(crate) fn cut(offset: u64, len: u64, bytes: u64) -> (u64, u64) {
+    let offset = offset.min(bytes);
+    (offset, len.min(bytes - offset))
 }
 
 /// Two parameters that overlap where a task writes one of them.
@@ -216,7 +214,7 @@ pub(crate) fn overlapping_task(
 ) -> Option<Overlapping> {
     let bound = |binding: &RecordedBinding| {
         let parameter = parameters[binding.parameter as usize];
-        let (offset, len) = binding.within(parameter.len);
+        let (offset, len) = cut(binding.offset, binding.len, parameter.len);
         let offset = parameter.offset + offset;
         Binding::new(parameter.slice, offset, len, binding.access)
     };

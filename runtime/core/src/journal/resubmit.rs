@@ -19,6 +19,7 @@ use crate::landing::{Landed, Landing, VecLanding};
 use crate::launch::{CubeCount, Untyped, bind};
 use crate::layout::Strided;
 use crate::message::{CopyOut, Op};
+use crate::recording::cut;
 
 /// Readbacks that are asked for and not waited for: enough that the device always has work, and a bound on what
 /// lies on the host.
@@ -408,20 +409,20 @@ fn view_of(slice: &Handle<u8>, part: &Part) -> Result<Handle<u8>, Stop> {
     view.ok_or(Stop::Broken("a binding ends past its slice"))
 }
 
-/// A part of a recording's parameter, as a part of the slice that the replay binds to it.
+/// A part of a recording's parameter, as a part of the slice that the replay binds to it, which may be shorter than was recorded.
 fn within(parameters: &[Part], part: &Part) -> Result<Part, Stop> {
-    let parameter = parameters.get(part.slice as usize);
-    let end = part.offset.checked_add(part.len);
-    match (parameter, end) {
-        (Some(parameter), Some(end)) if end <= parameter.len => Ok(Part {
-            slice: parameter.slice,
-            offset: parameter.offset.saturating_add(part.offset),
-            ..*part
-        }),
-        _ => Err(Stop::Broken(
-            "a recorded task touches more than its parameters",
-        )),
-    }
+    let Some(parameter) = parameters.get(part.slice as usize) else {
+        return Err(Stop::Broken(
+            "a recorded task has a parameter that is not there",
+        ));
+    };
+    let (offset, len) = cut(part.offset, part.len, parameter.len);
+    Ok(Part {
+        slice: parameter.slice,
+        offset: parameter.offset.saturating_add(offset),
+        len,
+        ..*part
+    })
 }
 
 /// What a recorded task does, with these words in its slots.

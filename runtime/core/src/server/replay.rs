@@ -13,7 +13,7 @@ use crate::handle::Binding;
 use crate::id::Point;
 use crate::kernel::ExecutionMode;
 use crate::message::{LaunchCount, Task};
-use crate::recording::{RecordedBinding, RecordedOp, RecordedTask};
+use crate::recording::{RecordedBinding, RecordedOp, RecordedTask, cut};
 
 use super::loss::Loss;
 use super::{OpNames, Server};
@@ -340,7 +340,7 @@ fn bind_parts(parameters: &[BoundSlice], recorded: &RecordedTask, inner: &mut Ve
 fn part(parameters: &[BoundSlice], binding: &RecordedBinding) -> BoundSlice {
     let parameter = &parameters[binding.parameter as usize];
     // One without a page has no bytes.
-    let (offset, len) = binding.within(parameter.len);
+    let (offset, len) = cut(binding.offset, binding.len, parameter.len);
     BoundSlice {
         page: parameter.page,
         offset: parameter.offset + offset,
