@@ -300,6 +300,33 @@ fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
     }
 }
 
+/// I1: what a replay did to less than was recorded is done to that again, and to nothing beside it.
+#[apply(every_device)]
+fn replays_of_less_than_was_recorded_are_replayed_i1(#[case] on: On) {
+    let rig = logged(on);
+    let stream = rig.client().stream();
+    let recording = stream.record(|recorder| {
+        let values = recorder.parameter::<u32>(8)?;
+        // SAFETY: there is no kernel, and no copy.
+        unsafe { recorder.allow_shorter(&values) };
+        recorder.fill(&values, 7)?;
+        recorder.fill(&values.slice(2..4).unwrap(), 9)
+    });
+    let recording = recording.unwrap();
+    let memory = stream.create(&[1_u32; 8]).unwrap();
+    let bound = memory.slice(1..4).unwrap();
+    let bound = [(0, bound.as_bytes())];
+    recording.replay_args(&stream, &bound, &[]).unwrap();
+    let want = [1_u32, 7, 7, 9, 1, 1, 1, 1];
+    assert_eq!(stream.read(&memory).wait().unwrap(), want);
+    let log = saved(&rig.device.take_log().unwrap());
+    for other in [on, On::CpuDriven, On::SimDriven] {
+        let readback = replay(&log, other).readbacks.pop().unwrap();
+        let want: Vec<u8> = want.iter().flat_map(|word| word.to_le_bytes()).collect();
+        assert_eq!(readback.bytes.unwrap(), want, "on {other:?}");
+    }
+}
+
 /// I6: a task that had been withdrawn is withdrawn again, for the same reason.
 #[apply(every_device)]
 fn withdrawn_tasks_are_withdrawn_again_i6(#[case] on: On) {
