@@ -28,6 +28,12 @@ fn short_of_memory(on: On) -> (Rig, Guard) {
     (rig, guard)
 }
 
+/// The end of a guard goes past the mailbox, a question does not: once that is answered, both clients have asked for memory. Else the
+/// first could have all of it before the second asks.
+fn both_wait(rig: &Rig) {
+    assert!(rig.stats().tasks_parked >= 2);
+}
+
 /// I6: the one that asked later goes first, and has all there is.
 #[apply(every_device)]
 fn who_would_go_above_its_soft_limit_waits_behind_who_would_not(#[case] on: On) {
@@ -39,6 +45,7 @@ fn who_would_go_above_its_soft_limit_waits_behind_who_would_not(#[case] on: On) 
     second.fill(&within, 7).unwrap();
     let within_read = second.read(&within.slice(..4).unwrap());
     assert!(above_read.try_take().is_none());
+    both_wait(&rig);
     drop(guard);
     assert_eq!(within_read.wait().unwrap(), [7; 4]);
     let told = above_read.wait().unwrap_err();
@@ -57,6 +64,7 @@ fn who_waits_behind_others_gets_what_they_leave(#[case] on: On) {
     let within = large(&second);
     second.fill(&within, 7).unwrap();
     let within_read = second.read(&within.slice(..4).unwrap());
+    both_wait(&rig);
     drop((within, guard));
     assert_eq!(within_read.wait().unwrap(), [7; 4]);
     assert_eq!(above_read.wait().unwrap(), [9; 4]);
