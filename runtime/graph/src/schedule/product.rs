@@ -142,7 +142,7 @@ fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Opt
         .cloned()
         .collect();
     builder.members(&values)?;
-    builder.store(group)
+    builder.store(&group.sink)
 }
 
 /// Is a reach a side of the product, or a view on the way to one?
