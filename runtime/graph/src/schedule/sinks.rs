@@ -59,27 +59,25 @@ pub(super) fn joined(walk: &Walk, mut groups: Vec<Group>) -> Vec<Group> {
         let alike = alike.iter().rev().take(COMPARED_MAX);
         let made = reads.iter().filter_map(|read| makers.get(read));
         let candidates: SmallVec<[usize; 4]> = made.chain(alike).copied().collect();
-        let mut group = Some(group);
-        let found = candidates.into_iter().find(|candidate| {
-            let joint = &mut all[*candidate];
-            match group.take().map(|group| joint.take(walk, group, &reads)) {
-                Some(Err(refused)) => group = Some(refused),
-                _ => return true,
-            }
-            false
+        let found = candidates.into_iter().find_map(|place| {
+            let renamed = all[place].renamed(walk, &group, &reads)?;
+            Some((place, renamed))
         });
-        let place = match (found, group) {
-            (Some(place), _) => place,
-            (None, Some(group)) => {
+        let place = match found {
+            Some((place, (members, sink))) => {
+                all[place].add(members, sink);
+                place
+            }
+            None => {
                 readers.entry(reads.clone()).or_default().push(all.len());
+                let is_resolved = false;
                 all.push(Joint {
                     group,
                     reads,
-                    is_resolved: false,
+                    is_resolved,
                 });
                 all.len() - 1
             }
-            (None, None) => continue,
         };
         makers.insert(node, place);
     }
@@ -105,18 +103,7 @@ struct Joint {
 }
 
 impl Joint {
-    /// Takes a group in, which reads these nodes; gives it back if that must not be.
-    fn take(&mut self, walk: &Walk, group: Group, reads: &[Local]) -> Result<(), Group> {
-        match self.renamed(walk, &group, reads) {
-            Some((members, sink)) => {
-                self.add(members, sink);
-                Ok(())
-            }
-            None => Err(group),
-        }
-    }
-
-    /// A group that can be taken in, in terms of the axes of this one.
+    /// The members and the sink of a group that reads these nodes, in terms of the axes of this one. None if it must not be taken in.
     fn renamed(
         &mut self,
         walk: &Walk,
@@ -125,59 +112,69 @@ impl Joint {
     ) -> Option<(Vec<Member>, Sink)> {
         let mine = &self.group;
         let is_held = walk.is_held(group.sink.node) == walk.is_held(mine.sink.node);
-        if !is_held || !same_lengths(&mine.axes, &group.axes) {
-            return None;
-        }
-        let is_stored = |node: &Local| mine.sinks().any(|sink| sink.node == *node);
-        let (stored, others): (Vec<Local>, Vec<Local>) = reads.iter().partition(|it| is_stored(it));
-        let fits = match stored.is_empty() {
-            true => !others.is_empty() && others == self.reads,
-            // Rows that no cache holds come from memory once for each time that they are walked, whoever walks them.
-            false => {
-                !has_few_long_rows(&mine.axes)?
-                    && others
-                        .iter()
-                        .all(|read| self.reads.binary_search(read).is_ok())
-            }
-        };
         let sinks = mine.others.len() + 2;
         let values = mine.members.len() + group.members.len();
-        if !fits || self.reads.len() + sinks > MAX_POINTERS || values > MAX_VALUES {
+        let has_room = self.reads.len() + sinks <= MAX_POINTERS && values <= MAX_VALUES;
+        let may_be = is_held && has_room && same_lengths(&mine.axes, &group.axes);
+        if !may_be || !self.needs_what_it_needs(reads)? {
             return None;
         }
-        if !self.is_resolved {
-            let own: HashMap<AxisId, AxisId> =
-                axes_of(&mine.axes).map(|axis| (axis, axis)).collect();
-            self.group.members = members_over(&self.group, &own)?;
-            for sink in [&mut self.group.sink]
-                .into_iter()
-                .chain(&mut self.group.others)
-            {
-                sink.address = self.group.axes.resolve(&sink.address)?;
-            }
-            self.is_resolved = true;
-        }
-        let names = axes_of(&group.axes)
-            .zip(axes_of(&self.group.axes))
-            .collect();
+        self.resolve()?;
+        let names = axes_of(&group.axes).zip(axes_of(&self.group.axes));
+        let names = names.collect();
         let mut members = members_over(group, &names)?;
         let mut sink = group.sink.clone();
         sink.address = renamed(&group.axes, &sink.address, &names)?;
         for member in &mut members {
-            if let Some(sink) = self.group.sinks().find(|sink| sink.node == member.node) {
-                // All loads of what is stored are of elements that the group has in registers.
-                if member.computed || place(walk, member)? != Place::At(sink.address.clone()) {
-                    return None;
-                }
-                member.operands = smallvec![sink.value];
-                member.how = Reach::Stored;
-                member.computed = true;
-            }
+            self.keep_in_register(walk, member)?;
         }
         let (mine, theirs) = (places(walk, &self.group.members)?, places(walk, &members)?);
         let is_part =
             |of: &[(Local, Place)], all: &[(Local, Place)]| of.iter().all(|it| all.contains(it));
         (is_part(&theirs, &mine) || is_part(&mine, &theirs)).then_some((members, sink))
+    }
+
+    /// Whether a group that reads these nodes depends on the same buffers (rule 3). None if rows cannot be counted.
+    fn needs_what_it_needs(&self, reads: &[Local]) -> Option<bool> {
+        let is_stored = |node: &&Local| self.group.sinks().any(|sink| sink.node == **node);
+        let (stored, others): (Vec<&Local>, Vec<&Local>) = reads.iter().partition(is_stored);
+        if stored.is_empty() {
+            return Some(!others.is_empty() && others.into_iter().eq(&self.reads));
+        }
+        // Rows that no cache holds come from memory once for each time that they are walked, whoever walks them.
+        Some(
+            !has_few_long_rows(&self.group.axes)?
+                && others.iter().all(|read| self.reads.contains(read)),
+        )
+    }
+
+    /// Names the parts of axes that are split, in the place of these.
+    fn resolve(&mut self) -> Option<()> {
+        if !self.is_resolved {
+            let own = axes_of(&self.group.axes).map(|axis| (axis, axis));
+            self.group.members = members_over(&self.group, &own.collect())?;
+            let sinks = [&mut self.group.sink].into_iter();
+            for sink in sinks.chain(&mut self.group.others) {
+                sink.address = self.group.axes.resolve(&sink.address)?;
+            }
+            self.is_resolved = true;
+        }
+        Some(())
+    }
+
+    /// A load of what this one stores, at the index at which it does, is of a value that it has. None if the load is of another index.
+    fn keep_in_register(&self, walk: &Walk, member: &mut Member) -> Option<()> {
+        let mut sinks = self.group.sinks();
+        let Some(sink) = sinks.find(|sink| sink.node == member.node) else {
+            return Some(());
+        };
+        if member.computed || place(walk, member)? != Place::At(sink.address.clone()) {
+            return None;
+        }
+        member.operands = smallvec![sink.value];
+        member.how = Reach::Stored;
+        member.computed = true;
+        Some(())
     }
 
     /// Adds members, of which those that are there already are not made again.
