@@ -123,18 +123,15 @@ fn stored_halves_are_rounded_for_what_is_made_of_them(on: On) {
         let graph = Graph::new();
         let x = graph.input("x", dtype, [64]);
         let third = &x / 3.0;
-        let back = (&third * 3.0).cast(DType::F32);
+        let back = third.cast(DType::F32) * 3.0;
         let schedule = Schedule::create(&[&third, &back]).unwrap();
         assert_eq!(schedule.items().len(), 1, "{schedule}");
-        let rounded = Schedule::create_one(&(&x * 3.0).cast(DType::F32)).unwrap();
-        let ones = vec![
-            if dtype == DType::F16 {
-                0x3c00_u16
-            } else {
-                0x3f80
-            };
-            64
-        ];
+        let rounded = Schedule::create_one(&(x.cast(DType::F32) * 3.0)).unwrap();
+        let one = match dtype {
+            DType::F16 => 0x3c00_u16,
+            _ => 0x3f80,
+        };
+        let ones = [one; 64];
         let bytes: Vec<u8> = ones.iter().flat_map(|one| one.to_le_bytes()).collect();
         let ones = stream.create(&bytes).unwrap();
         let run = schedule.compile(&client).unwrap();
@@ -148,6 +145,7 @@ fn stored_halves_are_rounded_for_what_is_made_of_them(on: On) {
             .unwrap();
         let values = |outputs: &Outputs, root| read(outputs, root, &stream).unwrap();
         assert_eq!(values(&made, 1), values(&again, 0), "{dtype:?}");
+        assert_ne!(values(&made, 1), [1.0; 64], "{dtype:?}");
     }
 }
 
