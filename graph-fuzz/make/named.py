@@ -148,6 +148,16 @@ def several_reductions_are_of_one_input():
 
 
 @named
+def values_of_one_input_fail_with_what_they_need():
+    g = symbolic(5, 5, 0, 3)
+    a, b = an(g, "f32", 4, sizes.symbol(0)), an(g, "f32", 4, sizes.symbol(0))
+    total = g.add("sum", a, axes=[1])
+    apart = g.add("sub", a, total)
+    roots = [g.add("sum", g.add("mul", a, b), axes=[1]), total, g.add("max", g.add("add", a, b), axes=[1]), g.add("max", a, axes=[1])]
+    return g, roots + [g.add("max", apart, axes=[1]), g.add("max", g.add("sub", b, total), axes=[1]), g.add("set", a, apart)]
+
+
+@named
 def a_buffer_is_overwritten():
     g = Graph()
     a, b = an(g, "f32", 3), an(g, "f32", 3)

@@ -167,6 +167,37 @@ def many_reductions_of_one(w):
 
 
 @pattern
+def siblings_of_one(w):
+    """Values over the same elements or rows of one input, of which some need another input, or each other."""
+    graph = w.graph
+    x = w.input(w.one(FLOATS + ("i32", "i64")))
+    node = graph[x]
+    if not node.shape:
+        raise Reject("no axes")
+    y = w.input(node.dtype, node.shape)
+    axes = w.axes(node.shape)
+    over = {} if axes is None else {"axes": axes}
+    like = [x, x, graph.add("mul", x, x), graph.add("sub", x, y)] if w.chance(0.4) else [x, graph.add("mul", x, x)]
+    made = []
+    for _ in range(int(w.rng.integers(2, 6))):
+        of, pick = w.one(like), w.rng.random()
+        if pick < 0.55:
+            new = graph.add(w.one(["sum", "sum", "max", "min", "argmax", "product"]), of, **over)
+        elif pick < 0.7 and is_float(node.dtype):
+            new = graph.add(w.one(["softmax", "mean", "variance"]), of, axes=axes or list(range(len(node.shape))))
+        else:
+            new = graph.add(w.one(["neg", "abs"]), of)
+        made.append(new)
+        if graph[new].dtype == node.dtype and w.chance(0.5):
+            like.append(graph.add(w.one(["sub", "minimum"]), x, new) if w.chance(0.7) else graph.add("abs", new))
+    if w.chance(0.3):
+        made += [like[-1]]
+    if w.chance(0.2):
+        made += [graph.add("set", x, graph.add("neg", y))]
+    return made
+
+
+@pattern
 def two_versions_of_one(w):
     """Of two stores into one version, the second is in a copy."""
     graph, shape = w.graph, (*two_axes(w),)

@@ -17,6 +17,7 @@
 //! | `random` | random graphs |
 //! | `reference` | what NumPy computed |
 //! | `running` | rebinding, versions of buffers, caches, many threads |
+//! | `sinks` | several values of one buffer, computed together |
 //! | `storing` | what `set` and its like store into |
 //! | `tuned` | programs cut up as a tuner finds best |
 #![allow(
@@ -40,6 +41,7 @@ mod parts;
 mod random;
 mod reference;
 mod running;
+mod sinks;
 mod storing;
 #[path = "../runtime/support/mod.rs"]
 #[allow(

@@ -43,19 +43,22 @@ impl Ancestry {
         let mut buffers: HashMap<Local, (Option<usize>, Vec<usize>)> = HashMap::new();
         let mut all: Vec<Vec<usize>> = Vec::with_capacity(steps.items.len());
         for (index, item) in steps.items.iter().enumerate() {
-            let stored = steps.storage(item.writes);
+            let stored = item.written().map(|node| steps.storage(node));
+            let stored: Vec<Local> = stored.collect();
             let mut behind = Vec::new();
             for bound in &item.bindings {
                 let storage = steps.storage(*bound);
                 let (writer, readers) = buffers.entry(storage).or_default();
                 behind.extend(*writer);
-                if storage != stored {
+                if !stored.contains(&storage) {
                     readers.push(index);
                 }
             }
-            let (writer, readers) = buffers.entry(stored).or_default();
-            behind.extend(writer.replace(index));
-            behind.append(readers);
+            for storage in stored {
+                let (writer, readers) = buffers.entry(storage).or_default();
+                behind.extend(writer.replace(index));
+                behind.append(readers);
+            }
             behind.retain(|other| *other != index);
             all.push(behind);
         }

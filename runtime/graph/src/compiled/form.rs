@@ -56,7 +56,7 @@ impl Form {
         let items = steps.items.iter().enumerate().map(|(index, item)| {
             let callee = match &item.work {
                 Work::Program(program) => {
-                    let program = memory.in_place(index).unwrap_or(program);
+                    let program = memory.program(index, program);
                     FormCallee::Program(program.clone(), blockings[index])
                 }
                 Work::Custom(custom) => match &custom.callee {

@@ -14,7 +14,7 @@ use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::Named;
 use crate::lazy::node::{NodeId, Op};
 use crate::schedule::Steps;
-use crate::schedule::item::Work;
+use crate::schedule::item::{Item, Work, Written};
 use crate::schedule::walk::Local;
 use crate::shape::Shape;
 use crate::size::Size;
@@ -81,6 +81,14 @@ pub(crate) struct Root {
     pub(crate) shape: Shape,
 }
 
+/// The program of an item, changed to write one of its outputs where one of its inputs lies.
+#[derive(Debug)]
+pub(crate) struct InPlace {
+    pub(crate) program: Arc<Program>,
+    /// The item's binding that the program has no more.
+    pub(crate) output: usize,
+}
+
 /// The buffers of a schedule.
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -93,7 +101,7 @@ pub(crate) struct Memory {
     arena_bytes: u64,
     unplanned_bytes: u64,
     /// Programs that were changed to work in place, by item.
-    programs: HashMap<usize, Arc<Program>>,
+    programs: HashMap<usize, InPlace>,
 }
 
 impl Memory {
@@ -115,8 +123,8 @@ impl Memory {
         let mut temporaries: Vec<(Local, Temporary)> = Vec::new();
         let mut known: HashMap<Local, usize> = HashMap::new();
         for (index, item) in steps.items.iter().enumerate() {
-            for node in item.bindings.iter().chain([&item.writes]) {
-                let storage = steps.storage(*node);
+            for node in item.touched() {
+                let storage = steps.storage(node);
                 if memory.add_external(steps, storage)? {
                     continue;
                 }
@@ -135,14 +143,16 @@ impl Memory {
                 }
             }
         }
-        for item in &steps.items {
-            if let (Place::Input(index), ..) = memory.place(steps.storage(item.writes)) {
+        for written in steps.items.iter().flat_map(Item::written) {
+            if let (Place::Input(index), ..) = memory.place(steps.storage(written)) {
                 memory.inputs[index].is_stored = true;
             }
+        }
+        for item in &steps.items {
             if let Work::Custom(_) = item.work {
                 // Nothing tells a kernel of a user that there is less than the most.
-                for node in item.bindings.iter().chain([&item.writes]) {
-                    memory.needs_all(steps.storage(*node));
+                for node in item.touched() {
+                    memory.needs_all(steps.storage(node));
                 }
             }
         }
@@ -229,33 +239,31 @@ impl Memory {
     ) -> Result<(), ScheduleError> {
         let mut same: Vec<usize> = (0..temporaries.len()).collect();
         for (index, item) in steps.items.iter().enumerate() {
-            let Some(out) = known.get(&steps.storage(item.writes)).copied() else {
-                continue;
-            };
-            if temporaries[out].1.first() != index {
-                continue;
-            }
-            let dies_here = |binding: &&usize| {
-                let input = known.get(&steps.storage(item.bindings[**binding]))?;
-                let (_, it) = &temporaries[same[*input]];
+            let dies_here = |written: &Written, binding: usize| {
+                let out = *known.get(&steps.storage(written.node))?;
+                let input = *known.get(&steps.storage(item.bindings[binding]))?;
+                let (_, it) = &temporaries[same[input]];
                 let fits = it.last() == index && it.bytes == temporaries[out].1.bytes;
-                (fits && same[*input] != out).then_some(*input)
+                let begins = temporaries[out].1.first() == index;
+                (begins && fits && same[input] != out).then_some((out, input))
             };
-            let found = item
-                .in_place
-                .iter()
-                .find(|binding| dies_here(binding).is_some());
-            let Some(binding) = found else {
-                continue;
-            };
-            let Some(input) = dies_here(&binding) else {
+            // One of them alone: the next one would have to lie elsewhere.
+            let mut pairs = item.writes.iter().flat_map(|written| {
+                let bindings = written.in_place.iter();
+                bindings.map(move |binding| (written, *binding))
+            });
+            let found = pairs.find_map(|(written, binding)| {
+                let (out, input) = dies_here(written, binding)?;
+                Some((written.binding, binding, out, input))
+            });
+            let Some((output, binding, out, input)) = found else {
                 continue;
             };
             if let Work::Program(program) = &item.work
                 && let Program::Nest(nest) = &**program
             {
-                let merged = Program::Nest(in_place(nest, *binding, item.output));
-                self.programs.insert(index, Arc::new(merged));
+                let program = Arc::new(Program::Nest(in_place(nest, binding, output)));
+                self.programs.insert(index, InPlace { program, output });
                 let one = same[input];
                 same[out] = one;
                 let later = temporaries[out].1.items[1..].to_vec();
@@ -299,9 +307,9 @@ impl Memory {
         index: usize,
     ) -> impl Iterator<Item = (Place, u64, u64)> + 'a {
         let item = &steps.items[index];
-        let merged = self.programs.contains_key(&index);
+        let merged = self.programs.get(&index).map(|merged| merged.output);
         let bindings = item.bindings.iter().enumerate();
-        let bindings = bindings.filter(move |(binding, _)| !(merged && *binding == item.output));
+        let bindings = bindings.filter(move |(binding, _)| merged != Some(*binding));
         bindings.map(|(_, node)| self.place(steps.storage(*node)))
     }
 
@@ -347,8 +355,13 @@ impl Memory {
     }
 
     /// The program of an item, if it was changed to work in place.
-    pub(crate) fn in_place(&self, item: usize) -> Option<&Arc<Program>> {
+    pub(crate) fn in_place(&self, item: usize) -> Option<&InPlace> {
         self.programs.get(&item)
+    }
+
+    /// The program of an item as it runs.
+    pub(crate) fn program<'a>(&'a self, item: usize, own: &'a Arc<Program>) -> &'a Arc<Program> {
+        self.in_place(item).map_or(own, |merged| &merged.program)
     }
 
     pub(crate) fn temporary_bytes(&self) -> u64 {

@@ -35,6 +35,7 @@ use millstream_core::launch::{CubeCount, bind};
 use millstream_core::properties::Feature;
 use millstream_core::recording::RecordedWord;
 use millstream_ir::Blocking;
+use smallvec::SmallVec;
 
 pub use cache::{CacheStats, GraphCache};
 pub use held::{CompiledHeld, Preparation, Prepared};
@@ -232,7 +233,7 @@ impl Names {
         for (index, item) in self.steps.items.iter().enumerate() {
             kernels.push(match &item.work {
                 Work::Program(program) => {
-                    let program = self.memory.in_place(index).unwrap_or(program);
+                    let program = self.memory.program(index, program);
                     cache.kernel(client, program, blockings[index])?
                 }
                 Work::Custom(custom) => match &custom.callee {
@@ -344,7 +345,7 @@ impl Recorder<'_> {
                 let bindings: Vec<_> = handles
                     .iter()
                     .zip(accesses)
-                    .map(|(handle, (binding, spec))| match fresh == Some(binding) {
+                    .map(|(handle, (binding, spec))| match fresh.contains(&binding) {
                         true => bind(handle, Access::Write),
                         false => bind(handle, spec.access),
                     })
@@ -364,18 +365,26 @@ impl Recorder<'_> {
         Ok(recording)
     }
 
-    /// The binding of an item that needs nothing of what its buffer holds: the first use of the buffer in a run, which holds what is
-    /// of an earlier run or of another temporary then, or one that overwrites it. Its failures are not those of the item (I7).
-    /// Inputs are the caller's: of those, what a run leaves alone keeps its failures.
-    fn fresh(&self, index: usize, touched: &mut HashSet<Local>) -> Option<usize> {
+    /// The bindings of an item's program that need nothing of what their buffers hold: the first use of the buffer in a run, which
+    /// holds what is of an earlier run or of another temporary then, or one that overwrites it. Its failures are not those of the
+    /// item (I7). Inputs are the caller's: of those, what a run leaves alone keeps its failures.
+    fn fresh(&self, index: usize, touched: &mut HashSet<Local>) -> SmallVec<[usize; 1]> {
         let item = &self.steps.items[index];
-        let output = self.steps.storage(item.writes);
-        let is_first = touched.insert(output);
+        let merged = self.memory.in_place(index).map(|merged| merged.output);
+        let mut fresh = SmallVec::new();
+        for written in &item.writes {
+            let output = self.steps.storage(written.node);
+            let is_first = touched.insert(output);
+            let is_input = matches!(self.memory.place(output).0, Place::Input(_));
+            let is_fresh = is_first || written.overwrites;
+            if is_fresh && !is_input && merged != Some(written.binding) {
+                // The program has no binding for the one that lies in the place of an input.
+                let before = merged.is_some_and(|merged| merged < written.binding);
+                fresh.push(written.binding - usize::from(before));
+            }
+        }
         touched.extend(item.bindings.iter().map(|node| self.steps.storage(*node)));
-        let is_input = matches!(self.memory.place(output).0, Place::Input(_));
-        let is_in_place = self.memory.in_place(index).is_some();
-        let is_fresh = is_first || item.overwrites;
-        (is_fresh && !is_input && !is_in_place).then_some(item.output)
+        fresh
     }
 
     /// What an item is bound to.

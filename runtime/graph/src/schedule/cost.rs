@@ -54,7 +54,10 @@ pub(super) fn frontier(walk: &Walk, costs: &[Cost]) -> Vec<bool> {
 pub(super) fn costs(walk: &Walk) -> Vec<Cost> {
     let mut costs: Vec<Cost> = Vec::with_capacity(walk.nodes.len());
     for node in &walk.nodes {
-        let of = node.operands.iter().map(|operand| costs[*operand as usize]);
+        // The same operand twice is computed once.
+        let operands = node.operands.iter().enumerate();
+        let operands = operands.filter(|(place, of)| !node.operands[..*place].contains(of));
+        let of = operands.map(|(_, operand)| costs[*operand as usize]);
         let mut sum = Cost { flops: 0, loads: 0 };
         for cost in of {
             sum.flops = sum.flops.saturating_add(cost.flops);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use crate::lazy::node::Op;
+use crate::schedule::item::Item;
 use crate::schedule::walk::Local;
 use crate::schedule::{Schedule, Steps};
 
@@ -13,7 +14,6 @@ impl fmt::Display for Schedule {
         let steps = &*self.shared;
         let names = names(steps);
         for (index, item) in steps.items.iter().enumerate() {
-            let node = steps.node(item.writes);
             let bound: Vec<&str> = item
                 .bindings
                 .iter()
@@ -21,11 +21,9 @@ impl fmt::Display for Schedule {
                 .collect();
             writeln!(
                 f,
-                "{index:>3}  {:<15} {} {} {}  ({})  {}",
+                "{index:>3}  {:<15} {}  ({})  {}",
                 item.kind,
-                name(steps, &names, item.writes),
-                node.dtype,
-                node.shape,
+                made(steps, &names, item).join(", "),
                 bound.join(", "),
                 item.expression,
             )?;
@@ -49,14 +47,13 @@ impl Schedule {
         );
         let mut makers: HashMap<Local, Vec<usize>> = HashMap::new();
         for (index, item) in steps.items.iter().enumerate() {
-            makers.entry(item.writes).or_default().push(index);
-            let node = steps.node(item.writes);
+            for written in item.written() {
+                makers.entry(written).or_default().push(index);
+            }
             let label = format!(
-                "{index} {}\\n{} {} {}\\n{}",
+                "{index} {}\\n{}\\n{}",
                 item.kind,
-                name(steps, &names, item.writes),
-                node.dtype,
-                node.shape,
+                made(steps, &names, item).join("\\n"),
                 escaped(&item.expression)
             );
             dot.push_str(&format!("  i{index} [shape=box label=\"{label}\"];\n"));
@@ -82,6 +79,15 @@ impl Schedule {
     }
 }
 
+/// What an item makes: the name, type and shape of each.
+fn made(steps: &Steps, names: &HashMap<Local, String>, item: &Item) -> Vec<String> {
+    let made = item.written().map(|written| {
+        let (name, node) = (name(steps, names, written), steps.node(written));
+        format!("{name} {} {}", node.dtype, node.shape)
+    });
+    made.collect()
+}
+
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
@@ -90,10 +96,9 @@ fn escaped(text: &str) -> String {
 fn names(steps: &Steps) -> HashMap<Local, String> {
     let mut names = HashMap::new();
     let mut count = 0;
-    let items = steps.items.iter();
-    let bound = items.flat_map(|item| item.bindings.iter().chain([&item.writes]));
-    for node in bound.chain(&steps.roots) {
-        let storage = steps.storage(*node);
+    let touched = steps.items.iter().flat_map(Item::touched);
+    for node in touched.chain(steps.roots.iter().copied()) {
+        let storage = steps.storage(node);
         names
             .entry(storage)
             .or_insert_with(|| match &steps.node(storage).op {

@@ -17,7 +17,7 @@ pub(crate) type GroupId = u32;
 pub(crate) type ReachId = u32;
 
 /// Most values of a kernel, numbers and views among them: enough for everything that people write, and a bound for what machines do.
-const MAX_VALUES: usize = 256;
+pub(crate) const MAX_VALUES: usize = 256;
 
 /// Most buffers of a kernel: as many as a task carries inline. Larger expressions are split.
 pub(crate) const MAX_POINTERS: usize = 8;
@@ -39,6 +39,8 @@ pub(crate) enum Reach {
     Side(Rc<Map>),
     /// The element at a flat index: the node is a buffer.
     Flat(Affine),
+    /// What the group itself stores, where it stores it: rounded as its buffer holds it.
+    Stored,
     /// All of it, as a buffer. Where a group indexes it, it is by the map but along one axis.
     Whole(Option<Rc<Map>>),
 }
@@ -88,6 +90,8 @@ pub(crate) struct Group {
     pub(crate) kind: Kind,
     pub(crate) axes: Axes,
     pub(crate) sink: Sink,
+    /// The sinks of the groups that it has taken in ([`sinks`](super::sinks)).
+    pub(crate) others: Vec<Sink>,
     /// What uses comes before what is used.
     pub(crate) members: Vec<Member>,
     /// Reaches that have not been looked at. None left: the group is complete.
@@ -108,6 +112,7 @@ impl Group {
             kind,
             axes,
             sink,
+            others: Vec::new(),
             members: Vec::new(),
             pending: 0,
             needs: Vec::new(),
@@ -116,6 +121,11 @@ impl Group {
             product: None,
             arguments: SmallVec::new(),
         }
+    }
+
+    /// Everything that it stores.
+    pub(crate) fn sinks(&self) -> impl Iterator<Item = &Sink> {
+        [&self.sink].into_iter().chain(&self.others)
     }
 
     /// Is there room for another value that needs so many more buffers?

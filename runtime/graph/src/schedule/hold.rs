@@ -12,6 +12,7 @@ use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::{NodeId, Op};
 use crate::lazy::scalar::{Scalar, WordValue};
+use crate::schedule::item::Item;
 use crate::schedule::order::base_of;
 use crate::schedule::parts::Parts;
 use crate::schedule::walk::{Local, Seen, Walk};
@@ -231,7 +232,7 @@ fn cut(steps: Steps, held: &[bool]) -> (Steps, Steps) {
     let (first, rest): (Vec<_>, Vec<_>) = steps
         .items
         .into_iter()
-        .partition(|item| is_held(item.writes));
+        .partition(|item| item.written().all(is_held));
     let mut first = Steps {
         items: first,
         nodes: steps.nodes.clone(),
@@ -246,7 +247,8 @@ fn cut(steps: Steps, held: &[bool]) -> (Steps, Steps) {
         named: steps.named,
         bases: steps.bases,
     };
-    let made = first.items.iter().map(|item| first.storage(item.writes));
+    let made = first.items.iter().flat_map(Item::written);
+    let made = made.map(|node| first.storage(node));
     let made: HashSet<Local> = made.collect();
     let mut values: Vec<Local> = rest.storages().intersection(&made).copied().collect();
     values.sort_unstable();

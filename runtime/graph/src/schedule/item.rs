@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use millstream_ir::Program;
+use smallvec::SmallVec;
 
 use crate::lazy::custom::Custom;
 pub(crate) use crate::lazy::scalar::WordValue;
@@ -69,21 +70,43 @@ pub struct Item {
     pub(crate) words: Vec<WordValue>,
     /// Versions of buffers that are read.
     pub(crate) reads: Vec<Local>,
-    /// The version of a buffer that is made, or added to.
-    pub(crate) writes: Local,
-    /// Whether all that its buffer holds in a run is written, and none of it read: nothing that was there before is needed.
-    pub(crate) overwrites: bool,
-    /// Which of the bindings is written.
-    pub(crate) output: usize,
+    /// What is written: one buffer at least, each another.
+    pub(crate) writes: SmallVec<[Written; 1]>,
     /// What it does, as an expression.
     pub(crate) expression: String,
     /// Cheap operations that it does, about.
     pub(crate) flops: Size,
-    /// The bindings whose memory the output may take, if nobody needs them any more.
+}
+
+/// A buffer that an item writes.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    /// The version of it that is made, or added to.
+    pub(crate) node: Local,
+    /// Which of the bindings it is.
+    pub(crate) binding: usize,
+    /// Whether all that the buffer holds in a run is written, and none of it read: nothing that was there before is needed.
+    pub(crate) overwrites: bool,
+    /// The bindings whose memory it may take, if nobody needs them any more.
     pub(crate) in_place: Vec<usize>,
 }
 
 impl Item {
+    /// The versions that are made, or added to.
+    pub(crate) fn written(&self) -> impl Iterator<Item = Local> + '_ {
+        self.writes.iter().map(|written| written.node)
+    }
+
+    /// Whether it makes this version, or adds to it.
+    pub(crate) fn makes(&self, node: Local) -> bool {
+        self.written().any(|written| written == node)
+    }
+
+    /// Everything that it is bound to, and every version that it makes.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = Local> + '_ {
+        self.bindings.iter().copied().chain(self.written())
+    }
+
     /// What it is.
     pub fn kind(&self) -> ItemKind {
         self.kind

@@ -50,15 +50,17 @@ impl Versions<'_> {
     ) -> Result<(), ScheduleError> {
         let writers = self.uses.writers(version);
         let mut readers = self.uses.readers(base);
-        readers.retain(|index| self.items[*index].writes != version);
+        readers.retain(|index| !self.items[*index].makes(version));
         let late = self.late(version, &writers, readers, settling);
         let is_custom = matches!(self.walk.node(version).op, Op::Custom(_));
         let mut in_place = writers.iter().map(|index| &self.items[*index]);
         let in_place_too = is_custom
             && in_place.any(|item| {
-                let output = item.bindings.get(item.output);
-                let bound = item.bindings.iter();
-                bound.filter(|bound| Some(*bound) == output).count() > 1
+                // A kernel of a user writes one buffer.
+                let outputs = item.writes.iter();
+                let mut outputs = outputs.map(|written| item.bindings[written.binding]);
+                let bound = |output| item.bindings.iter().filter(move |bound| **bound == output);
+                outputs.any(|output| bound(output).count() > 1)
             });
         let roots = settling.roots.remove(&base).unwrap_or_default();
         if late.is_empty() && roots.is_empty() && !in_place_too {
@@ -79,11 +81,12 @@ impl Versions<'_> {
         if in_place_too {
             for index in writers {
                 let item = &mut self.items[index];
-                let output = item.output;
-                let bound = item.bindings.iter_mut().enumerate();
-                for (_, bound) in bound.filter(|(index, bound)| *index != output && **bound == base)
-                {
-                    *bound = copy;
+                let outputs = item.writes.iter().map(|written| written.binding);
+                let outputs: Vec<usize> = outputs.collect();
+                for (index, bound) in item.bindings.iter_mut().enumerate() {
+                    if *bound == base && !outputs.contains(&index) {
+                        *bound = copy;
+                    }
                 }
                 item.reads.push(copy);
                 self.uses.reads(index, copy);
@@ -121,7 +124,8 @@ impl Versions<'_> {
 
     /// Does an item belong to runs, where a version is made before all of them?
     fn runs_later(&self, item: usize, version: Local) -> bool {
-        self.walk.is_held(version) && !self.walk.is_held(self.items[item].writes)
+        let mut written = self.items[item].written();
+        self.walk.is_held(version) && !written.all(|node| self.walk.is_held(node))
     }
 
     /// Which of the items that are asked for come after a version that these write: those that need it, those that store over what
@@ -140,8 +144,11 @@ impl Versions<'_> {
                 .reads
                 .iter()
                 .filter_map(|read| settling.settled.get(read));
-            let stored_over = stored_over.filter(|over| **over != item.writes);
-            let mut next = self.uses.next(item.writes, &settling.stored);
+            let stored_over = stored_over.filter(|over| !item.makes(**over));
+            let mut next = Vec::new();
+            for written in item.written() {
+                next.extend(self.uses.next(written, &settling.stored));
+            }
             for over in stored_over {
                 next.extend(self.uses.writers(*over));
             }

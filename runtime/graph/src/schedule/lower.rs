@@ -8,7 +8,7 @@ use millstream_ir::nest::{
 };
 
 use crate::schedule::axes::{Affine, Axes, AxisId};
-use crate::schedule::group::{Group, ReachId};
+use crate::schedule::group::{Group, ReachId, Sink};
 use crate::schedule::item::WordValue;
 use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
@@ -117,9 +117,8 @@ impl<'a> NestBuilder<'a> {
         })
     }
 
-    /// Stores the group's value where it belongs.
-    pub(crate) fn store(&mut self, group: &Group) -> Option<()> {
-        let sink = &group.sink;
+    /// Stores a value of the group where it belongs.
+    pub(crate) fn store(&mut self, sink: &Sink) -> Option<()> {
         let dtype = self.walk.node(sink.node).dtype;
         let value = self.stored(sink.value, dtype)?;
         let mode = if self.walk.stores_in_part(sink) {
@@ -356,7 +355,9 @@ pub(crate) fn lower_nest(walk: &Walk, group: &Group, base: Option<Local>) -> Opt
     let mut builder = NestBuilder::new(walk, &group.axes);
     builder.same = base.map(|base| (group.sink.node, base));
     builder.members(&group.members)?;
-    builder.store(group)?;
+    for sink in group.sinks() {
+        builder.store(sink)?;
+    }
     if builder.reads_what_it_stores() {
         return Some(Lowering::Conflict);
     }

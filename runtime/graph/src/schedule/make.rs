@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use millstream_ir::nest::Op as Ir;
+use millstream_ir::nest::{BufferMode, Op as Ir, Store};
 use millstream_ir::{Nest, Program};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::error::ScheduleError;
 use crate::lazy::custom::Callee;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::express;
-use crate::schedule::group::{Group, Kind, Reach};
-use crate::schedule::item::{Item, ItemKind, Work};
+use crate::schedule::group::{Group, Kind, Reach, Sink};
+use crate::schedule::item::{Item, ItemKind, Work, Written};
 use crate::schedule::lower::{Lowered, Lowering, lower_nest};
 use crate::schedule::order::{base_of, moving_group};
 use crate::schedule::product::lower_product;
@@ -47,7 +47,6 @@ fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
         _ => ItemKind::Kernel,
     };
     let nest = &lowered.nest;
-    let stored = nest.accesses[usize::from(nest.stores[0].access)].buffer;
     let lengths = group.axes.outer().into_iter().chain(group.axes.inner());
     let elements = Size::product(
         lengths
@@ -59,15 +58,27 @@ fn nest(walk: &Walk, group: &Group, lowered: Lowered) -> Option<Item> {
         kind,
         flops: elements.times(&Size::fixed(work))?,
         expression: express::nest(nest, &lowered.words),
-        in_place: in_place(nest),
-        overwrites: !group.sink.partial && group.sink.scatter.is_none() && !loads(nest, stored),
+        writes: group
+            .sinks()
+            .zip(&nest.stores)
+            .map(|(sink, store)| written(nest, sink, store))
+            .collect(),
         bindings: lowered.buffers,
         words: lowered.words,
         reads: lowered.reads,
-        writes: group.sink.node,
-        output: usize::from(stored),
         work: Work::Program(Arc::new(Program::Nest(lowered.nest))),
     })
+}
+
+/// What one of the stores of a nest writes.
+fn written(nest: &Nest, sink: &Sink, store: &Store) -> Written {
+    let stored = nest.accesses[usize::from(store.access)].buffer;
+    Written {
+        node: sink.node,
+        binding: usize::from(stored),
+        overwrites: !sink.partial && sink.scatter.is_none() && !loads(nest, stored),
+        in_place: in_place(nest, store),
+    }
 }
 
 /// Does it load from a buffer?
@@ -80,11 +91,11 @@ fn loads(nest: &Nest, buffer: u16) -> bool {
     })
 }
 
-/// The bindings whose memory the output may take: those that are loaded where the output is stored, and nowhere else.
-fn in_place(nest: &Nest) -> Vec<usize> {
-    let Some(store) = nest.stores.first().filter(|store| store.scatter.is_none()) else {
+/// The bindings whose memory an output may take: those that are loaded where the output is stored, and nowhere else.
+fn in_place(nest: &Nest, store: &Store) -> Vec<usize> {
+    if store.scatter.is_some() {
         return Vec::new();
-    };
+    }
     let stored = &nest.accesses[usize::from(store.access)];
     let output = nest.buffers[usize::from(stored.buffer)];
     // Equal accesses have the same words, so they are the same places.
@@ -95,7 +106,8 @@ fn in_place(nest: &Nest) -> Vec<usize> {
             .filter(|a| usize::from(a.buffer) == index);
         let same =
             walks.all(|access| access.strides == stored.strides && access.offset == stored.offset);
-        same && nest.buffers[index].dtype == output.dtype && index != usize::from(stored.buffer)
+        let is_read = nest.buffers[index].mode == BufferMode::Read;
+        same && is_read && nest.buffers[index].dtype == output.dtype
     };
     let gathers = nest
         .values
@@ -118,13 +130,15 @@ fn product(walk: &Walk, group: &Group) -> Option<Item> {
         kind: ItemKind::Matmul,
         expression: express::product(matmul, &lowered.words),
         flops: lowered.flops,
-        in_place: Vec::new(),
-        overwrites: !group.sink.partial,
+        writes: smallvec![Written {
+            node: group.sink.node,
+            binding: 2,
+            overwrites: !group.sink.partial,
+            in_place: Vec::new(),
+        }],
         bindings: lowered.bindings,
         words: lowered.words,
         reads: lowered.reads,
-        writes: group.sink.node,
-        output: 2,
         work: Work::Program(Arc::new(lowered.program)),
     })
 }
@@ -166,12 +180,14 @@ fn call(walk: &Walk, group: &Group) -> Option<Item> {
         kind,
         expression: custom.callee.name().to_owned(),
         flops: Size::ZERO,
-        in_place: Vec::new(),
-        overwrites: !custom.in_place,
+        writes: smallvec![Written {
+            node: group.sink.node,
+            binding: bindings.len() - 1,
+            overwrites: !custom.in_place,
+            in_place: Vec::new(),
+        }],
         words: custom.scalars.clone(),
         reads,
-        writes: group.sink.node,
-        output: bindings.len() - 1,
         bindings,
         work: Work::Custom(custom.clone()),
     })

@@ -10,6 +10,7 @@
 //! | [`group`] | a kernel while it is made |
 //! | [`axes`] | where elements lie in terms of a kernel's axes |
 //! | [`realize`] | the groups that fill a buffer |
+//! | [`sinks`] | groups that read the same, as one |
 //! | [`cost`] | what it costs to compute something again |
 //! | [`make`] | a group as an item |
 //! | [`mod@lower`] | a group as a nest |
@@ -36,6 +37,7 @@ pub(crate) mod order;
 pub(crate) mod parts;
 pub(crate) mod product;
 mod realize;
+mod sinks;
 mod stages;
 mod uses;
 mod values;
@@ -181,10 +183,8 @@ impl Schedule {
         };
         let readers = self.shared.items.iter().enumerate();
         let readers = readers.filter(|(_, item)| {
-            let bound = item.bindings.iter().chain([&item.writes]);
-            bound
-                .into_iter()
-                .any(|bound| self.shared.storage(*bound) == node)
+            let mut touched = item.touched();
+            touched.any(|touched| self.shared.storage(touched) == node)
         });
         let items = readers.map(|(index, _)| index).collect();
         let seen = self.shared.node(node);
@@ -265,10 +265,9 @@ impl Steps {
 
     /// What is touched, or asked for: by the first versions.
     pub(crate) fn storages(&self) -> HashSet<Local> {
-        let items = self.items.iter();
-        let bound = items.flat_map(|item| item.bindings.iter().chain([&item.writes]));
-        let all = bound.chain(&self.roots);
-        all.map(|node| self.storage(*node)).collect()
+        let touched = self.items.iter().flat_map(Item::touched);
+        let all = touched.chain(self.roots.iter().copied());
+        all.map(|node| self.storage(node)).collect()
     }
 
     /// The buffers that are there.
@@ -293,14 +292,22 @@ fn schedule(walk: Walk, parts: &Parts) -> Result<(Steps, Vec<bool>), ScheduleErr
     check_devices(&walk)?;
     let walk = in_stages(walk, parts);
     let mut items = Vec::new();
-    let mut conflicts = Vec::new();
-    Fuser::new(&walk).run(|group| {
+    let (mut conflicts, mut alone) = (Vec::new(), Vec::new());
+    let mut made = |group| {
         match lower(&walk, &group)? {
             Some(item) => items.push(item),
             None => conflicts.push(group),
         }
         Ok(())
+    };
+    Fuser::new(&walk).run(|group| {
+        if sinks::may_join(&walk, &group) {
+            alone.push(group);
+            return Ok(());
+        }
+        made(group)
     })?;
+    sinks::joined(&walk, alone).into_iter().try_for_each(made)?;
     let mut walk = walk;
     for group in conflicts {
         items.extend(through_a_buffer(&mut walk, group)?);

@@ -126,8 +126,9 @@ impl<'a> Versions<'a> {
                 continue;
             }
             let item = &mut self.items[index];
-            if let Some(output) = item.bindings.get_mut(item.output) {
-                *output = copy;
+            // A kernel of a user writes one buffer.
+            for written in &item.writes {
+                item.bindings[written.binding] = copy;
             }
             item.reads.push(copy);
             self.uses.reads(index, copy);
@@ -180,7 +181,9 @@ impl<'a> Versions<'a> {
         let mut writers: HashMap<Local, Vec<usize>> = HashMap::new();
         let mut readers: HashMap<Local, Vec<usize>> = HashMap::new();
         for (index, item) in self.items.iter().enumerate() {
-            writers.entry(item.writes).or_default().push(index);
+            for written in item.written() {
+                writers.entry(written).or_default().push(index);
+            }
             for read in &item.reads {
                 readers.entry(*read).or_default().push(index);
             }
@@ -194,7 +197,7 @@ impl<'a> Versions<'a> {
             for read in &item.reads {
                 before[index].extend(of(&writers, read));
             }
-            if let Some(base) = self.bases.get(&item.writes) {
+            for base in item.written().filter_map(|node| self.bases.get(&node)) {
                 before[index].extend(of(&writers, base));
                 before[index].extend(of(&readers, base));
             }
@@ -209,7 +212,7 @@ impl<'a> Versions<'a> {
             }
         }
         // Of those that can go, the one that was written down first.
-        let key = |index: usize| Reverse((self.items[index].writes, index));
+        let key = |index: usize| Reverse((self.items[index].written().min(), index));
         let ready = (0..count).filter(|index| missing[*index] == 0);
         let mut ready: BinaryHeap<_> = ready.map(key).collect();
         let mut order = Vec::with_capacity(count);

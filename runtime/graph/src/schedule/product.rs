@@ -141,7 +141,7 @@ fn epilogue(builder: &mut NestBuilder<'_>, group: &Group, product: Local) -> Opt
         }
     }
     builder.members(&values)?;
-    builder.store(group)
+    builder.store(&group.sink)
 }
 
 /// Where each reach through views ends: at which buffer, and where in it.

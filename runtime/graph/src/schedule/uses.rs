@@ -25,7 +25,9 @@ impl Uses {
 
     /// An item that was added.
     pub(super) fn add(&mut self, index: usize, item: &Item) {
-        self.writers.entry(item.writes).or_default().push(index);
+        for written in item.written() {
+            self.writers.entry(written).or_default().push(index);
+        }
         for read in &item.reads {
             self.reads(index, *read);
         }
@@ -69,7 +71,10 @@ impl Uses {
         let mut missing = vec![0_usize; items.len()];
         let mut behind: Vec<Vec<usize>> = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {
-            let mut next = self.next(item.writes, stored);
+            let mut next = Vec::new();
+            for written in item.written() {
+                next.extend(self.next(written, stored));
+            }
             // A scatter reads what it stores to.
             next.retain(|other| *other != index);
             next.iter().for_each(|next| missing[*next] += 1);

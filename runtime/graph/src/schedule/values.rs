@@ -35,7 +35,7 @@ impl NestBuilder<'_> {
                     Reach::At(map) => Affine::flat(map, &node.shape)?,
                     Reach::Flat(flat) => flat.clone(),
                     // Bound, and walked by whoever needs it.
-                    Reach::Whole(_) | Reach::Side(_) => continue,
+                    Reach::Whole(_) | Reach::Side(_) | Reach::Stored => continue,
                 };
                 self.loaded(member.node, &place)?
             };
@@ -72,6 +72,9 @@ impl NestBuilder<'_> {
             Reach::At(map) => map,
             _ => &[],
         };
+        if let (Reach::Stored, [stored]) = (&member.how, &operands[..]) {
+            return Some(self.cast(*stored, node.dtype));
+        }
         let op = match (&node.op, &operands[..]) {
             (Op::Const(bits), _) => {
                 let bits = computed_bits(*bits, node.dtype);

@@ -225,7 +225,7 @@ impl Asked {
         let Work::Program(program) = &item.work else {
             return None;
         };
-        let program = memory.in_place(index).unwrap_or(program);
+        let program = memory.program(index, program);
         let others = client.blockings(program);
         if others.is_empty() {
             return None;

@@ -1,0 +1,172 @@
+//! Several values of one input, each by a schedule of its own and all by one, in one run: `cargo bench --bench together [-- ROW]`.
+//!
+//! Rounds run the separate schedules and the one in turn, so that what else the machine does meets both; told are medians and, in
+//! brackets, minima.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a bench has no users, and says what it expects by unwrapping"
+)]
+
+use std::time::Instant;
+
+use millstream::graph::{CompiledSchedule, DType, Graph, LazyBuffer, Schedule};
+use millstream::{Cpu, Device, Handle, Stream};
+
+const ROUNDS: usize = 41;
+
+/// A sample takes at least so many milliseconds.
+const SAMPLE_MS: f64 = 5.0;
+
+type Make = fn(&LazyBuffer) -> Vec<LazyBuffer>;
+
+fn sum_max_squares(x: &LazyBuffer, axis: isize) -> Vec<LazyBuffer> {
+    vec![x.sum(axis), x.max(axis), (x * x).sum(axis)]
+}
+
+const ROWS: &[(&str, [usize; 2], Make)] = &[
+    (
+        "sum, max, squares of rows, 4096 x 1024",
+        [4096, 1024],
+        |x| sum_max_squares(x, 1),
+    ),
+    (
+        "sum, max, squares of columns, 4096 x 1024",
+        [4096, 1024],
+        |x| sum_max_squares(x, 0),
+    ),
+    ("sum, max, squares of rows, 64 x 64", [64, 64], |x| {
+        sum_max_squares(x, 1)
+    }),
+    ("sum, max, squares of rows, 400000 x 6", [400_000, 6], |x| {
+        sum_max_squares(x, 1)
+    }),
+    ("sum, max, squares of all, 16 M", [1, 1 << 24], |x| {
+        sum_max_squares(x, 1)
+    }),
+    ("sum, argmax of rows, 4096 x 1024", [4096, 1024], |x| {
+        vec![x.sum(1), x.argmax(1)]
+    }),
+    (
+        "argmax, argmin of columns, 4096 x 1024",
+        [4096, 1024],
+        |x| vec![x.argmax(0), x.argmin(0)],
+    ),
+    (
+        "sums of seven powers of rows, 4096 x 1024",
+        [4096, 1024],
+        |x| {
+            let powers = std::iter::successors(Some(x.clone()), |power| Some(power * x));
+            powers.take(7).map(|power| power.sum(1)).collect()
+        },
+    ),
+    ("max, softmax of rows, 4096 x 1024", [4096, 1024], |x| {
+        vec![x.max(1), x.softmax(1)]
+    }),
+    ("max, softmax of columns, 1024 x 1024", [1024, 1024], |x| {
+        vec![x.max(0), x.softmax(0)]
+    }),
+    ("mean, variance of rows, 4096 x 1024", [4096, 1024], |x| {
+        let mean = x.mean(1);
+        let variance = (x - &mean).square().mean(1);
+        vec![mean, variance]
+    }),
+    ("exp(x), x + 1, 4 M", [4096, 1024], |x| {
+        vec![x.exp(), x + 1.0]
+    }),
+    ("exp(x), x + 1, 16 M", [16_384, 1024], |x| {
+        vec![x.exp(), x + 1.0]
+    }),
+    ("exp(x), x + 1, 1 M", [1024, 1024], |x| {
+        vec![x.exp(), x + 1.0]
+    }),
+    ("2 x + 1, 1 - 3 x, 16 M", [16_384, 1024], |x| {
+        vec![x * 2.0 + 1.0, 1.0 - x * 3.0]
+    }),
+    ("exp(x), x + 1, 64 K", [64, 1024], |x| {
+        vec![x.exp(), x + 1.0]
+    }),
+    ("x + 1, x * 2, -x, 4 M", [4096, 1024], |x| {
+        vec![x + 1.0, x * 2.0, -x]
+    }),
+    ("x + 1 turned, x * 2 turned, 4 M", [4096, 1024], |x| {
+        let turned = x.t();
+        vec![&turned + 1.0, &turned * 2.0]
+    }),
+    ("tanh(x), 1 - tanh(x)^2, 4 M", [4096, 1024], |x| {
+        let y = x.tanh();
+        let slope = 1.0 - &y * &y;
+        vec![y, slope]
+    }),
+];
+
+/// Milliseconds of so many runs of all of these, one after the other.
+fn run(
+    all: &[CompiledSchedule],
+    x: (&LazyBuffer, &Handle<f32>),
+    stream: &Stream,
+    runs: usize,
+) -> f64 {
+    let start = Instant::now();
+    for _ in 0..runs {
+        let outputs = all
+            .iter()
+            .map(|compiled| compiled.run().input(x.0, x.1).submit(stream));
+        let outputs: Vec<_> = outputs.map(Result::unwrap).collect();
+        stream.sync().wait().unwrap();
+        drop(outputs);
+    }
+    start.elapsed().as_secs_f64() * 1e3 / runs as f64
+}
+
+fn main() {
+    let wanted = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'));
+    let device = Device::open(Cpu::default()).unwrap();
+    let client = device.client();
+    let stream = client.stream();
+    for (name, shape, make) in ROWS {
+        if wanted
+            .as_ref()
+            .is_some_and(|wanted| !name.contains(wanted.as_str()))
+        {
+            continue;
+        }
+        let number = |index: usize| ((index * 7919) % 2003) as f32 / 1000.0 - 1.0;
+        let data: Vec<f32> = (0..shape.iter().product()).map(number).collect();
+        let handle = stream.create(&data).unwrap();
+        let graph = Graph::new();
+        let x = graph.input("x", DType::F32, *shape);
+        let roots = make(&x);
+        let compile = |roots: &[&LazyBuffer]| {
+            let schedule = Schedule::create(roots).unwrap();
+            schedule.compile(&client).unwrap()
+        };
+        let separate: Vec<_> = roots.iter().map(|root| compile(&[root])).collect();
+        let together = vec![compile(&roots.iter().collect::<Vec<_>>())];
+        let tasks = [&separate, &together].map(|all| all.iter().map(CompiledSchedule::tasks).sum());
+        let [before, after]: [usize; 2] = tasks;
+        run(&separate, (&x, &handle), &stream, 3);
+        let one = run(&together, (&x, &handle), &stream, 3);
+        let runs = ((SAMPLE_MS / one) as usize).max(1);
+        let mut samples = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            for (samples, all) in samples.iter_mut().zip([&separate, &together]) {
+                samples.push(run(all, (&x, &handle), &stream, runs));
+            }
+        }
+        let [separate, together] = samples.map(|mut all| {
+            all.sort_by(f64::total_cmp);
+            (all[all.len() / 2], all[0])
+        });
+        let ms = |(median, least): (f64, f64)| format!("{median:8.3} ({least:8.3}) ms");
+        println!(
+            "{name:44} separate {}   together {}   {:.2} times, {before} tasks and {after}",
+            ms(separate),
+            ms(together),
+            separate.0 / together.0
+        );
+    }
+}
