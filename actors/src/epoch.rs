@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use millstream_core::backend::{Backend, HostContext, Open};
-use millstream_core::channel::ComputeChannel;
+use millstream_core::channel::{ComputeChannel, StepIn};
 use millstream_core::client::{DeviceShared, Gone};
 use millstream_core::error::OpenError;
 use millstream_core::handle::{Outlet, Table};
@@ -27,6 +27,7 @@ use crate::driven::{DirectChannel, Driven};
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
 use crate::mailbox::{DeviceThread, End, MailboxChannel, Threads};
+use crate::station::Station;
 
 /// What there is of a device in its current epoch.
 pub(crate) struct Running {
@@ -142,24 +143,24 @@ pub(crate) fn open_threads<O: Open>(
     let parts = parts(kind, options, false, end.gone.clone(), before)?;
     let spawner = options.spawner();
     let host = HostThreads::start(spawner.clone())?;
-    let channel = Box::new(MailboxChannel::new(parts.sender, host.clone()));
-    let gone = end.gone.clone();
-    let shared = share(
-        &parts.actor,
-        channel,
-        parts.table,
-        options.clone(),
-        gone,
-        before,
-    );
     let threads = Threads {
         gc: GcThread::start(parts.gc, spawner)?,
-        host,
+        host: host.clone(),
         device: parts.device.clone(),
     };
+    let station = Station::new(parts.actor, threads, parts.sender.probe());
+    let mut steps_in: Option<Arc<dyn StepIn>> = None;
+    if O::Backend::CALLERS_STEP_IN {
+        let station = steps_in.insert(station.clone());
+        parts.table.sink().set_station(Arc::downgrade(station));
+    }
+    let channel = Box::new(MailboxChannel::new(parts.sender, host, steps_in));
+    let gone = end.gone.clone();
+    let (table, opts) = (parts.table, options.clone());
+    let shared = station.with_actor(|actor| share(actor, channel, table, opts, gone, before));
     let opened = Arc::new(AtomicBool::new(false));
-    let (actor, spin, ending) = (parts.actor, *options.spin_policy(), end.clone());
-    let device = DeviceThread::new(actor, threads, spin, ending, opened.clone());
+    let (spin, ending) = (*options.spin_policy(), end.clone());
+    let device = DeviceThread::new(station, spin, ending, opened.clone());
     let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || {
         device.run()
     })?;
