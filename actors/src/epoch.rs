@@ -133,13 +133,19 @@ fn since_now() -> ReadClock {
     Arc::new(move || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Opens an epoch that runs by itself, after the epoch `before`.
-pub(crate) fn open_threads<O: Open>(
+/// A device that runs by itself, before it has its thread.
+struct Unattended<B: Backend> {
+    station: Arc<Station<B>>,
+    shared: Arc<DeviceShared>,
+    device: ToDevice,
+}
+
+fn unattended<O: Open>(
     kind: O,
     options: &DeviceOptions,
-    end: End,
+    end: &End,
     before: Option<&DeviceShared>,
-) -> Result<Opened, OpenError> {
+) -> Result<Unattended<O::Backend>, OpenError> {
     let parts = parts(kind, options, false, end.gone.clone(), before)?;
     let spawner = options.spawner();
     let host = HostThreads::start(spawner.clone())?;
@@ -155,15 +161,54 @@ pub(crate) fn open_threads<O: Open>(
         parts.table.sink().set_station(Arc::downgrade(station));
     }
     let channel = Box::new(MailboxChannel::new(parts.sender, host, steps_in));
-    let gone = end.gone.clone();
-    let (table, opts) = (parts.table, options.clone());
-    let shared = station.with_actor(|actor| share(actor, channel, table, opts, gone, before));
+    let (table, gone) = (parts.table, end.gone.clone());
+    let shared =
+        station.with_actor(|actor| share(actor, channel, table, options.clone(), gone, before));
+    Ok(Unattended {
+        station,
+        shared,
+        device: parts.device,
+    })
+}
+
+/// A device without its thread, whose part the caller plays.
+#[cfg(test)]
+pub(crate) fn by_hand<O: Open>(
+    kind: O,
+    options: &DeviceOptions,
+) -> Result<(Arc<Station<O::Backend>>, Opened), OpenError> {
+    let end = End::default();
+    let Unattended {
+        station,
+        shared,
+        device,
+    } = unattended(kind, options, &end, None)?;
+    let running = Running {
+        device,
+        end,
+        thread: None,
+        closed: false,
+    };
+    Ok((station, Opened { shared, running }))
+}
+
+/// Opens an epoch that runs by itself, after the epoch `before`.
+pub(crate) fn open_threads<O: Open>(
+    kind: O,
+    options: &DeviceOptions,
+    end: End,
+    before: Option<&DeviceShared>,
+) -> Result<Opened, OpenError> {
+    let Unattended {
+        station,
+        shared,
+        device,
+    } = unattended(kind, options, &end, before)?;
+    let spawner = options.spawner();
     let opened = Arc::new(AtomicBool::new(false));
     let (spin, ending) = (*options.spin_policy(), end.clone());
-    let device = DeviceThread::new(station, spin, ending, opened.clone());
-    let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || {
-        device.run()
-    })?;
+    let body = DeviceThread::new(station, spin, ending, opened.clone());
+    let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || body.run())?;
     // Relaxed: whoever drops the body says so under a lock first. Either we read that below, or that lock
     // comes after ours, and whoever drops it reads this.
     opened.store(true, Ordering::Relaxed);
@@ -171,7 +216,7 @@ pub(crate) fn open_threads<O: Open>(
         return Err(OpenError::Thread("the device's was dropped".to_owned()));
     }
     let running = Running {
-        device: parts.device,
+        device,
         end,
         thread: Some(thread),
         closed: false,

@@ -93,9 +93,9 @@ impl ComputeChannel for MailboxChannel {
         }
     }
 
-    fn awaited(&self) {
+    fn leaves_waker(&self) {
         if let Some(station) = &self.station {
-            station.awaited();
+            station.leaves_waker();
         }
     }
 

@@ -37,6 +37,9 @@ use millstream_sync::payload;
 use crate::actor::DeviceActor;
 use crate::mailbox::Threads;
 
+#[cfg(test)]
+mod tests;
+
 /// A wait is expected after no more messages than this: with more, callers gain from a thread beside them.
 const MESSAGES_MAX: u64 = 8;
 
@@ -74,8 +77,8 @@ struct Habit {
     waited_at: AtomicU64,
     /// Messages between the last two waits.
     period: AtomicU64,
-    /// Foreign wakers may be left with the device: they are woken by its own threads.
-    is_awaited: AtomicBool,
+    /// Wakers of users may be left with the device: they are woken by its own threads.
+    has_wakers: AtomicBool,
 }
 
 impl Habit {
@@ -162,6 +165,18 @@ impl<B: Backend> Core<B> {
         is_idle && timer.is_none_or(|timer| self.sleeps_until.is_some_and(|until| until <= timer))
     }
 
+    /// A turn has panicked. What was issued before is begun all the same.
+    #[cold]
+    fn breaks(&mut self) {
+        self.is_broken = true;
+        if let Some((actor, _)) = &mut self.parts {
+            let begun = || actor.server.backend_mut().let_go();
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(begun)) {
+                payload::end(panic);
+            }
+        }
+    }
+
     fn has_news(&self) -> bool {
         let actor = self.parts.as_ref().map(|(actor, _)| actor);
         self.is_owner_due || self.is_broken || actor.is_some_and(DeviceActor::has_news)
@@ -184,7 +199,7 @@ impl<B: Backend> Station<B> {
                 mailbox,
                 waited_at: AtomicU64::new(0),
                 period: AtomicU64::new(u64::MAX),
-                is_awaited: AtomicBool::new(false),
+                has_wakers: AtomicBool::new(false),
             },
         })
     }
@@ -232,7 +247,7 @@ impl<B: Backend> Station<B> {
             let stepped = catch_unwind(AssertUnwindSafe(|| core.step(&self.waker)));
             let is_rest = stepped.unwrap_or_else(|panic| {
                 payload::end(panic);
-                core.is_broken = true;
+                core.breaks();
                 false
             });
             core.is_owner_due |= !is_rest || round == ROUNDS_MAX;
@@ -249,10 +264,10 @@ impl<B: Backend> Station<B> {
     }
 
     /// May the calling thread turn the device? Not one that may be inside already, nor where wakers of users are left:
-    /// the caller may hold what they take.
+    /// they only schedule, but the caller may hold what they take for that.
     fn may_step_in(&self) -> bool {
-        // Relaxed: set before the waker is left, by a thread whose message or look comes after it.
-        !is_runtime_thread() && !self.habit.is_awaited.load(Ordering::Relaxed)
+        // Relaxed: set before the first waker is left. A turn that has begun by then may wake that one.
+        !is_runtime_thread() && !self.habit.has_wakers.load(Ordering::Relaxed)
     }
 }
 
@@ -271,8 +286,10 @@ impl<B: Backend> StepIn for Station<B> {
         }
     }
 
-    fn awaited(&self) {
-        // Relaxed: see `may_step_in`.
-        self.habit.is_awaited.store(true, Ordering::Relaxed);
+    fn leaves_waker(&self) {
+        // Relaxed: see `may_step_in`. A look first: the line is shared, and this is set once.
+        if !self.habit.has_wakers.load(Ordering::Relaxed) {
+            self.habit.has_wakers.store(true, Ordering::Relaxed);
+        }
     }
 }

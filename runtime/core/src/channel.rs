@@ -54,8 +54,8 @@ pub trait StepIn: Send + Sync + 'static {
     /// Does what there is to do, unless another thread does; for a caller that waits.
     fn step_in_to_wait(&self);
 
-    /// A waker of users' may be left with the device: callers step in no longer.
-    fn awaited(&self);
+    /// A waker of users' is about to be left with the device: callers step in no longer.
+    fn leaves_waker(&self);
 }
 
 /// A piece of user code for a thread that is not the device's.
@@ -93,6 +93,9 @@ pub trait ComputeChannel: Send + Sync + 'static {
 
     /// Runs user code on a thread for such, never the device's.
     fn execute(&self, job: Job);
+
+    /// A waker of users' is about to be left with the device.
+    fn leaves_waker(&self) {}
 
     /// Somebody's own code waits for the device without driving it: a waker was left, or user code was sent. A
     /// device that is part of a model goes on then, for nobody pumps it; any other one has nothing to do.

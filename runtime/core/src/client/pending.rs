@@ -353,6 +353,7 @@ impl<T: Send + 'static> Future for Pending<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.device().channel().looked();
+        self.device().channel().leaves_waker();
         let answer = self.poll_answer(context);
         if answer.is_pending() {
             self.device().channel().awaited();
