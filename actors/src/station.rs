@@ -244,6 +244,11 @@ impl<B: Backend> Station<B> {
             let Some(mut core) = self.door.try_enter() else {
                 return true;
             };
+            if core.is_owner_due {
+                // It has been woken, looks at everything, and is to find the door open.
+                _ = self.door.leave(core);
+                return false;
+            }
             let stepped = catch_unwind(AssertUnwindSafe(|| core.step(&self.waker)));
             let is_rest = stepped.unwrap_or_else(|panic| {
                 payload::end(panic);

@@ -15,9 +15,9 @@ use crate::queue::Inbox;
 use crate::runner::Runner;
 use crate::worker::{Crew, step};
 
-/// What a thread that is not a worker may take upon itself at once: about what waking the worker, and being woken
-/// by it, costs both of them.
-const SMALL_NS: u64 = 30_000;
+/// What a thread that is not a worker may take upon itself at once: about what it takes longer to be answered if it
+/// wakes the worker, which costs itself a quarter of this.
+const SMALL_NS: u64 = 20_000;
 
 /// A task takes at least so long: bounds how many are run at once.
 const TASK_NS: u64 = 200;
