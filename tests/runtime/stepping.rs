@@ -57,7 +57,8 @@ fn callers_that_wait_at_once_all_get_their_own_answers(#[case] on: On) {
 #[apply(every_threaded_device)]
 fn a_kernel_that_blocks_holds_nobody_who_does_not_wait_for_it(#[case] on: On) {
     let rig = on.open();
-    if rig.device.properties().queues < 2 {
+    // The simulator runs one task at a time, whatever its queue.
+    if rig.device.properties().queues < 2 || matches!(on, On::Sim) {
         return;
     }
     let client = rig.client();
