@@ -171,12 +171,16 @@ fn unattended<O: Open>(
     })
 }
 
+/// Where a device is turned by hand, and the device.
+#[cfg(test)]
+type ByHand<B> = (Arc<Station<B>>, Opened);
+
 /// A device without its thread, whose part the caller plays.
 #[cfg(test)]
 pub(crate) fn by_hand<O: Open>(
     kind: O,
     options: &DeviceOptions,
-) -> Result<(Arc<Station<O::Backend>>, Opened), OpenError> {
+) -> Result<ByHand<O::Backend>, OpenError> {
     let end = End::default();
     let Unattended {
         station,
