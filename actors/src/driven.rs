@@ -18,8 +18,8 @@ use millstream_core::channel::{
 use millstream_core::client::Gone;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
-use millstream_sync::facade::atomic::{Ordering, fence};
-use millstream_sync::facade::{Edges, Mutex, MutexGuard, lock, thread, try_lock, with_stack};
+use millstream_sync::door::Door;
+use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
 use millstream_sync::mailbox::{Refused, Sender};
 use millstream_sync::thread_flag;
 
@@ -75,7 +75,7 @@ pub(crate) struct DirectChannel<B: Backend>(Arc<Direct<B>>);
 
 /// What the channel's clones share.
 pub(crate) struct Direct<B: Backend> {
-    core: Mutex<Core<B>>,
+    core: Door<Core<B>>,
     idle: Idle,
     sender: Sender<Task>,
     jobs: Arc<Mutex<VecDeque<Job>>>,
@@ -113,7 +113,7 @@ impl<B: Backend> DirectChannel<B> {
             jobs: jobs.clone(),
             device,
         };
-        let core = Mutex::new(Core {
+        let core = Door::new(Core {
             actor: Some(actor),
             inline,
         });
@@ -131,7 +131,7 @@ impl<B: Backend> DirectChannel<B> {
 impl<B: Backend> Direct<B> {
     /// Calls `f` with the actor of a device that was just opened.
     pub(crate) fn with_actor<R>(&self, f: impl FnOnce(&DeviceActor<B>) -> R) -> R {
-        let core = lock(&self.core);
+        let core = self.core.enter();
         match &core.actor {
             Some(actor) => f(actor),
             None => unreachable!("a device is closed only after it was opened"),
@@ -140,12 +140,12 @@ impl<B: Backend> Direct<B> {
 
     /// When a task that waits is to be given up. Who is inside, if somebody is, rings when he leaves.
     fn next_deadline(&self) -> Option<Instant> {
-        let core = self.core.try_lock().ok()?;
+        let core = self.core.look()?;
         let next = core
             .actor
             .as_ref()
             .and_then(|actor| actor.server.next_deadline());
-        if self.leave(core) {
+        if self.core.leave(core) {
             self.idle.bell.ring();
         }
         next
@@ -157,7 +157,7 @@ impl<B: Backend> Direct<B> {
         if !B::WORKS_BY_ITSELF {
             return false;
         }
-        let Some(mut core) = try_lock(&self.core) else {
+        let Some(mut core) = self.core.look() else {
             return true;
         };
         let actor = core.actor.as_mut();
@@ -165,7 +165,7 @@ impl<B: Backend> Direct<B> {
             !actor.server.is_lost() && actor.server.backend_mut().is_under_way()
         });
         // Who found the device busy meanwhile is owed a look.
-        if self.leave(core) {
+        if self.core.leave(core) {
             self.idle.bell.ring();
             return true;
         }
@@ -190,26 +190,6 @@ impl<B: Backend> Direct<B> {
         })
     }
 
-    /// The device, or `None` where somebody else is inside, who will look around once more then.
-    fn enter(&self) -> Option<MutexGuard<'_, Core<B>>> {
-        try_lock(&self.core).or_else(|| {
-            // Relaxed: ordered by the fences.
-            self.idle.again.store(true, Ordering::Relaxed);
-            // SeqCst: pairs with the fence in `leave`; either he sees the wish, or we see him gone.
-            fence(Ordering::SeqCst);
-            try_lock(&self.core)
-        })
-    }
-
-    /// Leaves the device and says whether somebody found it busy meanwhile.
-    fn leave(&self, core: MutexGuard<'_, Core<B>>) -> bool {
-        drop(core);
-        // SeqCst: pairs with the fence in `enter`.
-        fence(Ordering::SeqCst);
-        // Relaxed: ordered by the fences. A look first: the flag is seldom set.
-        self.idle.again.load(Ordering::Relaxed) && self.idle.again.swap(false, Ordering::Relaxed)
-    }
-
     /// One turn of everything, and one more for each who found the device busy. Says whether anything was
     /// done. Where somebody else is inside, it is left to them, unless `patient`.
     fn step_as(&self, mut budget: Duration, patient: bool) -> bool {
@@ -217,12 +197,12 @@ impl<B: Backend> Direct<B> {
         self.edges.acquire();
         loop {
             let core = match patient {
-                true => Some(lock(&self.core)),
-                false => self.enter(),
+                true => Some(self.core.enter()),
+                false => self.core.try_enter(),
             };
             let Some(mut core) = core else { break };
             worked |= core.turn(budget);
-            if !self.leave(core) {
+            if !self.core.leave(core) {
                 break;
             }
             budget = Duration::ZERO;
@@ -261,7 +241,7 @@ impl<B: Backend> Direct<B> {
         let started = Instant::now();
         let mut report = Report::default();
         // Nothing more is accepted. What can end by itself does; what a guard holds back cannot.
-        if let Some(actor) = &mut lock(&self.core).actor {
+        if let Some(actor) = &mut self.core.enter().actor {
             actor.close();
         }
         let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
@@ -274,12 +254,12 @@ impl<B: Backend> Direct<B> {
                 thread::nap(NAP);
             }
         }
-        let mut actor = lock(&self.core).actor.take();
+        let mut actor = self.core.enter().actor.take();
         if let Some(actor) = actor.take_if(|actor| actor.server.is_lost()) {
             let (lost, server) = actor.end_lost();
             report = lost;
             drop(server);
-            let mut core = lock(&self.core);
+            let mut core = self.core.enter();
             core.inline.gc.park_all();
             report.values_parked = core.inline.gc.parked();
         } else if let Some(mut actor) = actor {
@@ -294,7 +274,7 @@ impl<B: Backend> Direct<B> {
                 // A guard may still be looking at the memory.
                 report.threads_left = actor.leak();
             }
-            let mut core = lock(&self.core);
+            let mut core = self.core.enter();
             core.inline.gc.park_all();
             report.values_parked = core.inline.gc.parked();
             drop(core);

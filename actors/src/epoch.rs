@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use millstream_core::backend::{Backend, HostContext, Open};
-use millstream_core::channel::ComputeChannel;
+use millstream_core::channel::{ComputeChannel, StepIn};
 use millstream_core::client::{DeviceShared, Gone};
 use millstream_core::error::OpenError;
 use millstream_core::handle::{Outlet, Table};
@@ -27,6 +27,7 @@ use crate::driven::{DirectChannel, Driven};
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
 use crate::mailbox::{DeviceThread, End, MailboxChannel, Threads};
+use crate::station::Station;
 
 /// What there is of a device in its current epoch.
 pub(crate) struct Running {
@@ -132,6 +133,69 @@ fn since_now() -> ReadClock {
     Arc::new(move || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// A device that runs by itself, before it has its thread.
+struct Unattended<B: Backend> {
+    station: Arc<Station<B>>,
+    shared: Arc<DeviceShared>,
+    device: ToDevice,
+}
+
+fn unattended<O: Open>(
+    kind: O,
+    options: &DeviceOptions,
+    end: &End,
+    before: Option<&DeviceShared>,
+) -> Result<Unattended<O::Backend>, OpenError> {
+    let parts = parts(kind, options, false, end.gone.clone(), before)?;
+    let spawner = options.spawner();
+    let host = HostThreads::start(spawner.clone())?;
+    let threads = Threads {
+        gc: GcThread::start(parts.gc, spawner)?,
+        host: host.clone(),
+        device: parts.device.clone(),
+    };
+    let station = Station::new(parts.actor, threads, parts.sender.probe());
+    let mut steps_in: Option<Arc<dyn StepIn>> = None;
+    if O::Backend::CALLERS_STEP_IN {
+        let station = steps_in.insert(station.clone());
+        parts.table.sink().set_station(Arc::downgrade(station));
+    }
+    let channel = Box::new(MailboxChannel::new(parts.sender, host, steps_in));
+    let (table, gone) = (parts.table, end.gone.clone());
+    let shared =
+        station.with_actor(|actor| share(actor, channel, table, options.clone(), gone, before));
+    Ok(Unattended {
+        station,
+        shared,
+        device: parts.device,
+    })
+}
+
+/// Where a device is turned by hand, and the device.
+#[cfg(test)]
+type ByHand<B> = (Arc<Station<B>>, Opened);
+
+/// A device without its thread, whose part the caller plays.
+#[cfg(test)]
+pub(crate) fn by_hand<O: Open>(
+    kind: O,
+    options: &DeviceOptions,
+) -> Result<ByHand<O::Backend>, OpenError> {
+    let end = End::default();
+    let Unattended {
+        station,
+        shared,
+        device,
+    } = unattended(kind, options, &end, None)?;
+    let running = Running {
+        device,
+        end,
+        thread: None,
+        closed: false,
+    };
+    Ok((station, Opened { shared, running }))
+}
+
 /// Opens an epoch that runs by itself, after the epoch `before`.
 pub(crate) fn open_threads<O: Open>(
     kind: O,
@@ -139,30 +203,16 @@ pub(crate) fn open_threads<O: Open>(
     end: End,
     before: Option<&DeviceShared>,
 ) -> Result<Opened, OpenError> {
-    let parts = parts(kind, options, false, end.gone.clone(), before)?;
+    let Unattended {
+        station,
+        shared,
+        device,
+    } = unattended(kind, options, &end, before)?;
     let spawner = options.spawner();
-    let host = HostThreads::start(spawner.clone())?;
-    let channel = Box::new(MailboxChannel::new(parts.sender, host.clone()));
-    let gone = end.gone.clone();
-    let shared = share(
-        &parts.actor,
-        channel,
-        parts.table,
-        options.clone(),
-        gone,
-        before,
-    );
-    let threads = Threads {
-        gc: GcThread::start(parts.gc, spawner)?,
-        host,
-        device: parts.device.clone(),
-    };
     let opened = Arc::new(AtomicBool::new(false));
-    let (actor, spin, ending) = (parts.actor, *options.spin_policy(), end.clone());
-    let device = DeviceThread::new(actor, threads, spin, ending, opened.clone());
-    let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || {
-        device.run()
-    })?;
+    let (spin, ending) = (*options.spin_policy(), end.clone());
+    let body = DeviceThread::new(station, spin, ending, opened.clone());
+    let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || body.run())?;
     // Relaxed: whoever drops the body says so under a lock first. Either we read that below, or that lock
     // comes after ours, and whoever drops it reads this.
     opened.store(true, Ordering::Relaxed);
@@ -170,7 +220,7 @@ pub(crate) fn open_threads<O: Open>(
         return Err(OpenError::Thread("the device's was dropped".to_owned()));
     }
     let running = Running {
-        device: parts.device,
+        device,
         end,
         thread: Some(thread),
         closed: false,

@@ -15,6 +15,7 @@
 //! | `reopen` | a lost device's next epoch |
 //! | `actor` | one turn of the device, the same for both kinds of channel |
 //! | `mailbox` | the channel and the thread of a device that runs by itself |
+//! | `station` | who turns a device that runs by itself: its thread, or a caller that steps in |
 //! | `driven` | the channel and the [`Driver`] of a device that its owner runs |
 //! | `gc` | what waits for points before it drops values |
 //! | `host` | threads for user code |
@@ -30,6 +31,7 @@ mod gc;
 mod host;
 mod mailbox;
 mod reopen;
+mod station;
 #[cfg(feature = "tune")]
 pub mod tuning;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
 use millstream_core::channel::{
-    Build, ComputeChannel, Job, Refusal, is_runtime_thread, mark_runtime_thread,
+    Build, ComputeChannel, Job, Refusal, StepIn, is_runtime_thread, mark_runtime_thread,
 };
 use millstream_core::client::Gone;
 use millstream_core::hazard::points::Points;
@@ -22,16 +22,27 @@ use millstream_sync::mailbox::{Refused, Sender};
 use crate::actor::{DeviceActor, Outside, ToDevice};
 use crate::gc::{GcThread, Handover, Then};
 use crate::host::{HostThreads, host_job};
+use crate::station::{Rest, Station};
 
 /// The mailbox as a channel.
 pub(crate) struct MailboxChannel {
     sender: Sender<Task>,
     host: Arc<HostThreads>,
+    /// The device, if callers may turn it.
+    station: Option<Arc<dyn StepIn>>,
 }
 
 impl MailboxChannel {
-    pub(crate) fn new(sender: Sender<Task>, host: Arc<HostThreads>) -> Self {
-        Self { sender, host }
+    pub(crate) fn new(
+        sender: Sender<Task>,
+        host: Arc<HostThreads>,
+        station: Option<Arc<dyn StepIn>>,
+    ) -> Self {
+        Self {
+            sender,
+            host,
+            station,
+        }
     }
 }
 
@@ -45,8 +56,13 @@ impl ComputeChannel for MailboxChannel {
                 other => other,
             });
         }
+        let station = self.station.as_deref();
+        let instead = || station.is_some_and(StepIn::step_in_for_a_wake);
         // SAFETY: a `Build` initializes the slot and does not panic, by its constructor's contract.
-        let sent = unsafe { self.sender.send_with(|slot| message.into_slot(slot)) };
+        let sent = unsafe {
+            self.sender
+                .send_unless(|slot| message.into_slot(slot), instead)
+        };
         sent.map(drop).map_err(|_closed| Refusal::Closed)
     }
 
@@ -65,7 +81,22 @@ impl ComputeChannel for MailboxChannel {
     }
 
     fn drive(&self) -> Option<bool> {
+        if let Some(station) = &self.station {
+            station.step_in_to_wait();
+        }
         None
+    }
+
+    fn waits(&self) {
+        if let Some(station) = &self.station {
+            station.waits();
+        }
+    }
+
+    fn leaves_waker(&self) {
+        if let Some(station) = &self.station {
+            station.leaves_waker();
+        }
     }
 
     fn rest(&self, _: Option<Instant>, _: &mut dyn FnMut(&Waker) -> bool) {}
@@ -145,8 +176,7 @@ pub(crate) type Deadline = Arc<Mutex<Option<Instant>>>;
 
 /// The device thread: turns while there is something to do, else spins briefly, then sleeps.
 pub(crate) struct DeviceThread<B: Backend> {
-    /// None once it has begun.
-    parts: Option<(DeviceActor<B>, Threads)>,
+    station: Arc<Station<B>>,
     spin: SpinPolicy,
     end: End,
     opened: Arc<AtomicBool>,
@@ -155,41 +185,42 @@ pub(crate) struct DeviceThread<B: Backend> {
 impl<B: Backend> DeviceThread<B> {
     /// The thread of a device that is being opened; `opened` is set once it is.
     pub(crate) fn new(
-        actor: DeviceActor<B>,
-        threads: Threads,
+        station: Arc<Station<B>>,
         spin: SpinPolicy,
         end: End,
         opened: Arc<AtomicBool>,
     ) -> Self {
         Self {
-            parts: Some((actor, threads)),
+            station,
             spin,
             end,
             opened,
         }
     }
 
-    pub(crate) fn run(mut self) -> Report {
-        let Some((mut actor, mut threads)) = self.parts.take() else {
-            return Report::default();
-        };
+    pub(crate) fn run(self) -> Report {
         let _mark = mark_runtime_thread();
         // A panic of ours or of a backend must not leave anybody waiting (I5).
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            turns(&mut actor, &mut threads, &self.spin, &self.end.deadline)
+            turns(&self.station, &self.spin, &self.end.deadline)
         }));
         if outcome.is_err() {
             // Nothing says that the device itself is gone: it can be opened again.
             self.end.gone.set_lost(Recovery::SameProcess);
         }
-        shut_down(actor, threads, matches!(outcome, Ok(true)), &self.end)
+        match self.station.take() {
+            Some((actor, threads)) => {
+                shut_down(actor, threads, matches!(outcome, Ok(true)), &self.end)
+            }
+            None => Report::default(),
+        }
     }
 }
 
 impl<B: Backend> Drop for DeviceThread<B> {
-    /// It never got a thread. Nothing was admitted, so everything can be freed.
+    /// If it never got a thread. Nothing was admitted then, unless a caller did it, so everything can be freed.
     fn drop(&mut self) {
-        let Some((actor, mut threads)) = self.parts.take() else {
+        let Some((actor, mut threads)) = self.station.take() else {
             return;
         };
         let deadline = Instant::now() + PATIENCE;
@@ -211,38 +242,24 @@ impl<B: Backend> Drop for DeviceThread<B> {
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Turns until the device is closed; says whether it drained.
-fn turns<B: Backend>(
-    actor: &mut DeviceActor<B>,
-    threads: &mut Threads,
-    spin: &SpinPolicy,
-    deadline: &Deadline,
-) -> bool {
-    let gate = threads.device.gate.clone();
-    let waker = Waker::from(gate.clone());
+fn turns<B: Backend>(station: &Station<B>, spin: &SpinPolicy, deadline: &Deadline) -> bool {
     let mut spinner = Spinner::new(*spin);
-    gate.attach();
+    station.gate.attach();
     loop {
-        if actor.turn(threads) {
-            continue;
+        // Set before we are told to close, and told anew whenever it changes.
+        let mut close_until = None;
+        let rest = station.look_around(|| {
+            close_until = *lock(deadline);
+            close_until
+        });
+        match rest {
+            Rest::Finished => return true,
+            Rest::Busy => {}
+            Rest::Idle(until) => station.idle(&mut spinner, until),
         }
-        if actor.is_finished() {
-            return true;
+        if close_until.is_some_and(thread::is_past) {
+            return false;
         }
-        if !actor.prepare_idle(&waker, threads) {
-            // Set before we are told to close, and told anew whenever it changes.
-            let close_until = actor.is_closing().then(|| *lock(deadline)).flatten();
-            let timers = close_until.into_iter().chain(actor.server.next_deadline());
-            let news = || actor.has_news().then_some(());
-            match timers.min() {
-                None => gate.wait_until(&mut spinner, news),
-                Some(timer) => _ = gate.wait_until_deadline(&mut spinner, timer, news),
-            }
-            if close_until.is_some_and(thread::is_past) {
-                actor.end_idle();
-                return false;
-            }
-        }
-        actor.end_idle();
     }
 }
 

@@ -10,6 +10,9 @@ pub const fn caught_by(bug: Bug) -> &'static str {
         }
         Bug::BellNoFence | Bug::BellSleeperNoFence => "bell::no_ring_is_lost",
         Bug::GateArmNoFence => "gate::an_armed_gate_rings",
+        Bug::DoorNoFence | Bug::DoorNoSecondTry | Bug::DoorLeaverNoFence => {
+            "door::nothing_is_left_behind"
+        }
         Bug::BellLateRing => "bell::a_late_ring_does_not_hide_the_next",
         Bug::MailboxPublishRelaxed | Bug::MailboxReceiveRelaxed => {
             "mailbox::two_messages_of_one_sender"

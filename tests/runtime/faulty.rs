@@ -123,6 +123,16 @@ impl Drop for FaultyDevice {
 impl Backend for FaultyDevice {
     type Resources = <CpuDevice as Backend>::Resources;
 
+    const CALLERS_STEP_IN: bool = CpuDevice::CALLERS_STEP_IN;
+
+    fn hold_back(&mut self) {
+        self.inner.hold_back();
+    }
+
+    fn let_go(&mut self) -> bool {
+        self.inner.let_go()
+    }
+
     fn properties(&self) -> &DeviceProperties {
         self.inner.properties()
     }

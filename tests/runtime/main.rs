@@ -31,6 +31,7 @@ mod requests;
 mod room;
 mod scheduling;
 mod soft_limits;
+mod stepping;
 #[cfg(feature = "tune")]
 mod tuning;
 #[cfg(feature = "nvrtc-tests")]

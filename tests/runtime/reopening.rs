@@ -9,6 +9,7 @@ use rstest_reuse::apply;
 
 use crate::dying::*;
 use crate::faulty::Faulty;
+use crate::stepping::get_used_to_waits;
 use crate::support::{Valve, add_one, held, in_place, launch_update, one};
 
 /// I5, I7: a reopened device works; what is of the lost epoch says so, typed and at once.
@@ -193,6 +194,24 @@ fn a_panic_of_a_backend_is_a_loss(#[case] on: On) {
     let kernel = client.kernel(Kernel::new("k").native(|_, _| {})).unwrap();
     fresh.launch(&kernel, one(), ()).unwrap();
     fresh.sync().wait_timeout(PATIENCE).unwrap();
+}
+
+/// I5: so is one in the turn of a caller that stepped in, which goes on.
+#[apply(every_threaded_device)]
+fn a_panic_in_a_callers_turn_is_a_loss(#[case] on: On) {
+    let (mut rig, switch) = open(on, Recovery::NewProcess);
+    let client = rig.client();
+    let (stream, add_one) = (client.stream(), add_one(&client));
+    let values = stream.create(&[0_u32]).unwrap();
+    get_used_to_waits(&stream);
+    switch.panic_at_next_launch();
+    // What was issued just before, in the same turn or not, runs.
+    stream.fill(&values, 7_u32).unwrap();
+    let _ = launch_update(&stream, &add_one, &values);
+    assert_eq!(lost_epoch(stream.sync().wait_timeout(PATIENCE)), 0);
+    until_lost(&mut rig);
+    rig.device.reopen().unwrap();
+    get_used_to_waits(&client.stream());
 }
 
 /// I4: what lost epochs have left behind is told while the device goes on.

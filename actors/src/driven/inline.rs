@@ -55,8 +55,6 @@ pub(crate) struct Idle {
     pub(super) waker: Waker,
     /// Where messages, drops and the ends of host functions are told.
     pub(super) gate: Arc<Gate>,
-    /// Somebody found the device busy: whoever is inside looks around once more after he has left.
-    pub(super) again: AtomicBool,
     /// Somebody's own code waits: a device of a model goes on at every call.
     attended: AtomicBool,
 }
@@ -68,7 +66,6 @@ impl Idle {
             waker: Waker::from(bell.clone()),
             bell,
             gate,
-            again: AtomicBool::new(false),
             attended: AtomicBool::new(false),
         }
     }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use millstream_core::access::Access;
@@ -95,7 +95,7 @@ fn by_hand(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
 #[test]
 fn a_device_that_wants_a_point_of_an_ended_timeline_takes_itself_for_lost() {
     let (channel, stream) = by_hand(DeviceOptions::default().max_in_flight(1));
-    let mut core = lock(&channel.core);
+    let mut core = channel.core.enter();
     let actor = core.actor.as_mut().unwrap();
     let _data = [1_u32, 2].map(|value| stream.create(&[value]).unwrap());
     while actor.turn(&mut Full) {}
@@ -115,7 +115,7 @@ fn a_device_that_wants_a_point_of_an_ended_timeline_takes_itself_for_lost() {
 #[test]
 fn watches_do_not_pile_up_where_there_is_no_room_for_them() {
     let (channel, stream) = by_hand(DeviceOptions::default());
-    let mut core = lock(&channel.core);
+    let mut core = channel.core.enter();
     let actor = core.actor.as_mut().unwrap();
     for _ in 0..100 {
         // Issued, dropped, and never run: memory that waits for another point each time.

@@ -28,6 +28,7 @@ use crate::entry::{Count, Entry, Op, Source, Spares};
 use crate::kernel::{CpuCompiler, CpuKernel};
 use crate::options::Settings;
 use crate::pages::Pages;
+use crate::post::Post;
 use crate::properties::properties;
 use crate::queue::{Feed, QUEUE_DEPTH_MAX, queue};
 use crate::runner::Runner;
@@ -47,12 +48,18 @@ pub struct CpuDevice {
     team: Team,
     pages: ManuallyDrop<Pages>,
     spares: Arc<Spares>,
+    /// Workers are told of what is queued by [`Backend::let_go`].
+    holds_back: bool,
 }
 
 /// The device thread's side of a queue.
 struct Queue {
     feed: Feed,
     spans: Arc<SpanLog>,
+    /// Its worker's place, if it has one.
+    post: Option<Arc<Post>>,
+    /// Something was queued of which the worker has not been told.
+    owes: bool,
 }
 
 impl CpuDevice {
@@ -73,6 +80,7 @@ impl CpuDevice {
             properties,
             pages: ManuallyDrop::new(Pages::new(settings.memory_limit)),
             spares: Arc::default(),
+            holds_back: false,
             queues: Vec::with_capacity(settings.queues),
             crew: crew.clone(),
             lanes: None,
@@ -85,7 +93,7 @@ impl CpuDevice {
             let spans = Arc::new(SpanLog::new(epoch, context.trace_capacity));
             let runner = Runner::new(id, timeline.clone(), &context, seat, spans.clone());
             let (feed, inbox) = queue(QUEUE_DEPTH_MAX);
-            device.queues.push(Queue { feed, spans });
+            let mut post = None;
             if context.driven {
                 lanes.push(Lane {
                     inbox,
@@ -93,9 +101,16 @@ impl CpuDevice {
                     blocked: None,
                 });
             } else {
-                let worker = worker::start(id, crew.clone(), inbox, runner, &context.spawner)?;
+                let place = post.insert(Post::new(inbox, runner)).clone();
+                let worker = worker::start(id, crew.clone(), place, &context.spawner)?;
                 device.workers.push(worker);
             }
+            device.queues.push(Queue {
+                feed,
+                spans,
+                post,
+                owes: false,
+            });
         }
         if context.driven {
             device.lanes = Some(Lanes { crew, lanes });
@@ -111,8 +126,8 @@ impl CpuDevice {
         mut op: impl FnMut(Arc<str>, &mut Entry) -> Option<Op>,
     ) -> Result<(), Refused> {
         let (pages, spares) = (&self.pages, &self.spares);
-        let (crew, queues) = (&self.crew, &mut self.queues);
-        push(crew, queues, place.queue, place.cursor, |entry| {
+        let queues = (&*self.crew, &mut *self.queues, self.holds_back);
+        push(queues, place.queue, place.cursor, |entry| {
             bind((pages, spares), entry, bindings)?;
             if let Some(op) = op(place.name.clone(), entry) {
                 entry.op = op;
@@ -126,8 +141,7 @@ impl CpuDevice {
 /// queue does nothing.
 #[inline]
 fn push(
-    crew: &Crew,
-    queues: &mut [Queue],
+    (crew, queues, holds_back): (&Crew, &mut [Queue], bool),
     queue: QueueId,
     cursor: Cursor,
     mut build: impl FnMut(&mut Entry) -> Result<(), Refused>,
@@ -135,7 +149,8 @@ fn push(
     match queues.get_mut(queue.index()) {
         Some(place) if !crew.timelines[queue.index()].has_ended() => {
             let mut outcome = Ok(());
-            place.feed.push(cursor, |entry| {
+            place.owes |= holds_back;
+            place.feed.push(cursor, holds_back, |entry| {
                 if let Err(refused) = build(entry) {
                     entry.cancel();
                     outcome = Err(refused);
@@ -167,6 +182,8 @@ fn refused_kernel() -> Refused {
 
 impl Backend for CpuDevice {
     type Resources = HostResources;
+
+    const CALLERS_STEP_IN: bool = true;
 
     fn properties(&self) -> &DeviceProperties {
         &self.properties
@@ -200,7 +217,8 @@ impl Backend for CpuDevice {
         };
         check_launch(kernel.kernel(), launch)?;
         let (pages, spares) = (&*self.pages, &self.spares);
-        push(&self.crew, &mut self.queues, queue, cursor, |entry| {
+        let queues = (&*self.crew, &mut *self.queues, self.holds_back);
+        push(queues, queue, cursor, |entry| {
             bind((pages, spares), entry, launch.bindings)?;
             let count = match &launch.count {
                 BoundCount::Static(counts) => Count::Static(*counts),
@@ -326,11 +344,13 @@ impl Backend for CpuDevice {
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
         // Where the worker is gone, the server hears of it from the next task.
-        let _ = push(&self.crew, &mut self.queues, queue, cursor, |_| Ok(()));
+        let queues = (&*self.crew, &mut *self.queues, self.holds_back);
+        let _ = push(queues, queue, cursor, |_| Ok(()));
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
-        push(&self.crew, &mut self.queues, queue, 0, |entry| {
+        let queues = (&*self.crew, &mut *self.queues, self.holds_back);
+        push(queues, queue, 0, |entry| {
             entry.op = Op::Wait(point);
             Ok(())
         })
@@ -347,6 +367,23 @@ impl Backend for CpuDevice {
 
     fn pump(&mut self, budget: Duration) -> bool {
         self.lanes.as_mut().is_some_and(|lanes| lanes.pump(budget))
+    }
+
+    fn hold_back(&mut self) {
+        self.holds_back = true;
+    }
+
+    fn let_go(&mut self) -> bool {
+        self.holds_back = false;
+        let mut ran = false;
+        for queue in &mut self.queues {
+            if std::mem::take(&mut queue.owes)
+                && let Some(post) = &queue.post
+            {
+                ran |= post.settle(&self.crew);
+            }
+        }
+        ran
     }
 
     fn take_spans(&mut self) -> Vec<Span> {

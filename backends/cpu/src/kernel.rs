@@ -18,6 +18,7 @@ use millstream_ir::{Blocking, Program};
 use millstream_sync::facade::Figure;
 use millstream_tile::{Code, RunError, Unfit};
 
+use crate::post::bytes_of;
 use crate::team::TeamSeat;
 use crate::trace::nanoseconds;
 
@@ -48,6 +49,7 @@ impl Compiler for CpuCompiler {
             kernel: kernel.clone(),
             body,
             cube_cost: Figure::new(0),
+            cost: Figure::new(0),
         }))
     }
 
@@ -63,7 +65,13 @@ pub(crate) struct CpuKernel {
     /// What one cube has cost lately, in 1 / `COST_UNIT` nanoseconds; 0 until it is known. Queues that
     /// run the kernel at the same time overwrite each other, which does no harm.
     cube_cost: Figure,
+    /// Of a program: how many bytes its last launch had, and how many nanoseconds it took, in one number; 0 until it
+    /// is known, and of launches that are not small.
+    cost: Figure,
 }
+
+/// Launches of programs whose bytes are no more than this are timed.
+const TIMED_BYTES_MAX: u64 = 1 << 18;
 
 enum Body {
     Native(Arc<NativeKernel>),
@@ -115,6 +123,14 @@ impl CpuKernel {
         self.kernel.name()
     }
 
+    /// What a launch with these views is expected to take: what the last one took, if that had as many bytes. None of
+    /// users' code, which may do anything.
+    pub(crate) fn expected_ns(&self, views: &[NativeView]) -> Option<u64> {
+        let cost = self.cost.get();
+        let (bytes, ns) = (cost >> 32, cost & u64::from(u32::MAX));
+        (cost != 0 && bytes_of(views) <= bytes).then_some(ns)
+    }
+
     pub(crate) fn kernel(&self) -> &Kernel {
         &self.kernel
     }
@@ -142,7 +158,14 @@ impl CpuKernel {
                 let (views, words) = (arguments.views, arguments.scalars);
                 // SAFETY: the caller's promises; the code itself checks that it stays in its bindings.
                 let run = || unsafe { code.run(views, words, &mut Helped(seat)) };
-                match catch_unwind(AssertUnwindSafe(run)) {
+                let timed = Some(bytes_of(views)).filter(|bytes| *bytes <= TIMED_BYTES_MAX);
+                let timed = timed.map(|bytes| (bytes, Instant::now()));
+                let ran = catch_unwind(AssertUnwindSafe(run));
+                if let Some((bytes, start)) = timed {
+                    let ns = nanoseconds(start, Instant::now()).clamp(1, u64::from(u32::MAX));
+                    self.cost.set(bytes << 32 | ns);
+                }
+                match ran {
                     Ok(Ok(())) => Ok(()),
                     Ok(Err(RunError::Panic(message))) => Err(Stopped::Panicked(message)),
                     Ok(Err(misfit)) => Err(Stopped::Refused(misfit.to_string())),

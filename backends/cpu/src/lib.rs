@@ -12,6 +12,7 @@
 //! | `pages` | the memory: pages and how bindings resolve to pointers |
 //! | `entry` | one task as it lies in a queue |
 //! | `queue` | the two ends of a queue: a ring, and an overflow that is never full |
+//! | `post` | who runs a queue at a moment: its worker, or a thread that steps in |
 //! | `worker` | the thread of a queue |
 //! | `drive` | queues without threads, for driven devices |
 //! | `runner` | one task from its inputs' poison to its published cursor |
@@ -35,6 +36,7 @@ mod entry;
 mod kernel;
 mod options;
 mod pages;
+mod post;
 mod properties;
 mod queue;
 mod runner;

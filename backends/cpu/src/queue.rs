@@ -27,13 +27,18 @@ pub(crate) fn queue(capacity: usize) -> (Feed, Inbox) {
 }
 
 impl Feed {
-    /// Appends the entry that `build` makes of an empty one, and wakes the runner. `build` runs once.
-    /// Never waits.
+    /// Appends the entry that `build` makes of an empty one, and wakes the runner unless the caller does so later,
+    /// or runs the entry itself. `build` runs once. Never waits.
     #[inline]
-    pub(crate) fn push(&mut self, cursor: Cursor, mut build: impl FnMut(&mut Entry)) {
+    pub(crate) fn push(
+        &mut self,
+        cursor: Cursor,
+        wakes_later: bool,
+        mut build: impl FnMut(&mut Entry),
+    ) {
         let write = |slot: &mut MaybeUninit<Entry>| build(Entry::init(slot, cursor));
         // SAFETY: `Entry::init` initializes the slot.
-        unsafe { self.0.push_with(write) };
+        unsafe { self.0.push_unless(write, || wakes_later) };
     }
 
     /// Wakes the runner to look around.

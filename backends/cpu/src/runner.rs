@@ -20,7 +20,7 @@ use millstream_sync::timeline::Timeline;
 use crate::copies;
 use crate::entry::{Count, Entry, Op, Source};
 use crate::kernel::{Arguments, Stopped};
-use crate::team::TeamSeat;
+use crate::team::{Lent, TeamSeat};
 use crate::trace::SpanLog;
 
 /// Runs the tasks of one queue.
@@ -55,6 +55,11 @@ impl Runner {
     /// The calling thread runs this queue, and nothing else.
     pub(crate) fn take_thread(&self) {
         self.seat.take_thread();
+    }
+
+    /// The calling thread works for this queue until this is dropped.
+    pub(crate) fn lend_thread(&self) -> Lent {
+        self.seat.lend_thread()
     }
 
     /// The queue waits: the time until the next task is not its own.

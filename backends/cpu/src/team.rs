@@ -88,6 +88,11 @@ impl TeamSeat {
         TEAM.with(|team| team.set(self.team));
     }
 
+    /// The calling thread works for this team's device until this is dropped.
+    pub(crate) fn lend_thread(&self) -> Lent {
+        Lent(TEAM.with(|team| team.replace(self.team)))
+    }
+
     /// Threads that may share a job, the caller among them.
     #[inline]
     pub(crate) fn threads(&self) -> usize {
@@ -110,6 +115,15 @@ impl TeamSeat {
     ) -> Result<u64, String> {
         let shared = self.seat.share(from, pieces, helpers, work);
         shared.map_err(panic_message)
+    }
+}
+
+/// A thread that works for a team for a moment; whose it was before.
+pub(crate) struct Lent(u64);
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        TEAM.with(|team| team.set(self.0));
     }
 }
 

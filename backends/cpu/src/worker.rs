@@ -11,7 +11,7 @@ use millstream_sync::facade::{SpinPolicy, Spinner};
 use millstream_sync::timeline::Timeline;
 
 use crate::entry::{Entry, Op};
-use crate::queue::Inbox;
+use crate::post::{Lane, Post};
 use crate::runner::Runner;
 
 /// What the workers of a device share.
@@ -50,42 +50,41 @@ impl Crew {
 pub(crate) fn start(
     queue: QueueId,
     crew: Arc<Crew>,
-    inbox: Inbox,
-    runner: Runner,
+    post: Arc<Post>,
     spawner: &Spawner,
 ) -> Result<Thread<()>, OpenError> {
     let name = format!("ms-cpu-queue-{}", queue.0);
     // Made here, so that its drop speaks for it even if it never gets a thread.
-    let mut worker = Worker {
-        crew,
-        inbox,
-        runner,
-    };
+    let worker = Worker { crew, post };
     spawner.spawn(ThreadRole::Queue, &name, move || worker.serve())
 }
 
 struct Worker {
     crew: Arc<Crew>,
-    inbox: Inbox,
-    runner: Runner,
+    post: Arc<Post>,
 }
 
 impl Worker {
-    fn serve(&mut self) {
+    fn serve(&self) {
         let _mark = mark_runtime_thread();
-        self.inbox.attach();
-        self.runner.take_thread();
-        let mut spin = Spinner::new(self.crew.spin);
-        while !self.crew.is_stopping() {
-            let Self {
-                crew,
-                inbox,
-                runner,
-            } = self;
-            if inbox.next_with(|entry| step(crew, runner, entry)).is_none() {
-                runner.pause();
-                inbox.wait(&mut spin, || crew.is_stopping());
+        let Self { crew, post } = self;
+        post.gate.attach();
+        let mut spin = Spinner::new(crew.spin);
+        let mut lane = post.door.enter();
+        lane.runner.take_thread();
+        loop {
+            while !crew.is_stopping() && lane.run_next(crew) {}
+            lane.runner.pause();
+            let again = post.door.leave(lane);
+            if crew.is_stopping() {
+                return;
             }
+            if !again {
+                post.door.idle(&post.gate, &mut spin, None, |lane| {
+                    lane.inbox.has_next() || crew.is_stopping()
+                });
+            }
+            lane = post.door.enter();
         }
     }
 }
@@ -94,14 +93,15 @@ impl Drop for Worker {
     /// What has not run says so, and nobody waits for it any more. Here, so that it holds even if
     /// something of ours panics.
     fn drop(&mut self) {
-        let Self { inbox, runner, .. } = self;
+        let mut lane = self.post.door.enter();
+        let Lane { inbox, runner } = &mut *lane;
         while inbox.next_with(|entry| runner.abandon(entry)).is_some() {}
         runner.end();
     }
 }
 
 /// One entry. A wait that ends without its point means that the device goes away, and so this queue.
-fn step(crew: &Crew, runner: &mut Runner, entry: &mut Entry) {
+pub(crate) fn step(crew: &Crew, runner: &mut Runner, entry: &mut Entry) {
     let Op::Wait(point) = entry.op else {
         return runner.run(entry);
     };

@@ -6,6 +6,7 @@
 mod bell;
 mod channel;
 mod credit;
+mod door;
 mod flight;
 mod gate;
 mod law;

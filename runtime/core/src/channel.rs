@@ -43,6 +43,21 @@ pub enum Refusal {
     WouldDeadlock,
 }
 
+/// A device that runs by itself and that callers may turn while its thread sleeps.
+pub trait StepIn: Send + Sync + 'static {
+    /// Does what the device's thread would be woken for, if a wait is expected, and says whether it need not be woken.
+    fn step_in_for_a_wake(&self) -> bool;
+
+    /// A caller waits for an answer, which may be there already.
+    fn waits(&self);
+
+    /// Does what there is to do, unless another thread does; for a caller that waits.
+    fn step_in_to_wait(&self);
+
+    /// A waker of users' is about to be left with the device: callers step in no longer.
+    fn leaves_waker(&self);
+}
+
 /// A piece of user code for a thread that is not the device's.
 pub type Job = Box<dyn FnOnce() + Send>;
 
@@ -64,8 +79,11 @@ pub trait ComputeChannel: Send + Sync + 'static {
     fn depth(&self) -> usize;
 
     /// Runs the device on the calling thread, if it needs that: a driven device. Says whether it did
-    /// anything; `None` from a device that runs by itself.
+    /// anything; `None` from a device that runs by itself, even if the caller has stepped in for its thread.
     fn drive(&self) -> Option<bool>;
+
+    /// A caller waits for an answer, which may be there already.
+    fn waits(&self) {}
 
     /// Sleeps, after a drive that did nothing, until another one may do something, `ready`'s waker is woken, or
     /// the deadline has passed; may return early. `ready` says whether the caller need not wait any longer. It is
@@ -75,6 +93,9 @@ pub trait ComputeChannel: Send + Sync + 'static {
 
     /// Runs user code on a thread for such, never the device's.
     fn execute(&self, job: Job);
+
+    /// A waker of users' is about to be left with the device.
+    fn leaves_waker(&self) {}
 
     /// Somebody's own code waits for the device without driving it: a waker was left, or user code was sent. A
     /// device that is part of a model goes on then, for nobody pumps it; any other one has nothing to do.

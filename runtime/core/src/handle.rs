@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use millstream_sync::facade::{Edges, THREADS};
 use millstream_sync::mailbox::Probe;
@@ -11,7 +11,7 @@ use millstream_sync::poison::PoisonCell;
 use millstream_sync::slots::{Counted, Sink, Slots};
 
 use crate::access::Access;
-use crate::channel::is_runtime_thread;
+use crate::channel::{StepIn, is_runtime_thread};
 use crate::client::Charge;
 use crate::element::Element;
 use crate::error::LaunchError;
@@ -41,6 +41,8 @@ impl Drop for Shared {
 pub struct Outlet {
     mailbox: Probe<Task>,
     edges: Arc<Edges>,
+    /// The device, if callers may turn it. It holds the table.
+    station: OnceLock<Weak<dyn StepIn>>,
     pub(crate) faults: SharedFaults,
 }
 
@@ -50,8 +52,14 @@ impl Outlet {
         Self {
             mailbox,
             edges,
+            station: OnceLock::new(),
             faults: SharedFaults::default(),
         }
+    }
+
+    /// Who drops may turn this device, where it would have to wake its thread. To be said before there is anything to drop.
+    pub fn set_station(&self, station: Weak<dyn StepIn>) {
+        let _ = self.station.set(station);
     }
 
     /// Does the device take nothing any more?
@@ -72,7 +80,10 @@ impl Sink for Outlet {
 
     #[inline]
     fn wake(&self) {
-        self.mailbox.wake();
+        self.mailbox.wake_unless(|| {
+            let station = self.station.get().and_then(Weak::upgrade);
+            station.is_some_and(|station| station.step_in_for_a_wake())
+        });
     }
 }
 

@@ -59,12 +59,18 @@ impl Gate {
     /// Wakes the sleeper if it sleeps. Call it after publishing work.
     #[inline]
     pub fn wake(&self) {
+        self.wake_unless(|| false);
+    }
+
+    /// As [`Self::wake`], but where somebody sleeps `instead` may do what it would be woken for, and says so.
+    #[inline]
+    pub fn wake_unless(&self, instead: impl FnOnce() -> bool) {
         if !on(Bug::GateNoFence) {
             // SeqCst: pairs with the fence in `sleep`; publish-then-read here, set-then-look there.
             fence(Ordering::SeqCst);
         }
         // Relaxed: the fence orders it.
-        if self.asleep.load(Ordering::Relaxed) != AWAKE {
+        if self.asleep.load(Ordering::Relaxed) != AWAKE && !instead() {
             self.wake_sleeper();
         }
     }

@@ -9,6 +9,7 @@
 //! | [`facade`] | atomics, `Arc`, `Mutex`, cells, threads, and how long to spin before parking |
 //! | [`gate`] | one sleeper, many wakers |
 //! | [`bell`] | many sleepers, many ringers |
+//! | [`door`] | what its owner, or a thread that comes by, is inside of |
 //! | [`mailbox`] | bounded ring, many producers, one consumer; messages live in the slots |
 //! | [`overflow`] | a mailbox whose one sender never waits |
 //! | [`flight`] | one does what several want, the others wait |
@@ -27,6 +28,7 @@
 pub mod bell;
 pub mod channel;
 pub mod credit;
+pub mod door;
 pub mod facade;
 pub mod flight;
 pub mod gate;

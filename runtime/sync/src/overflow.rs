@@ -68,24 +68,43 @@ impl<T> Feed<T> {
     /// # Safety
     /// `write` initializes what it is given.
     #[inline]
-    pub unsafe fn push_with(&mut self, mut write: impl FnMut(&mut MaybeUninit<T>)) {
+    pub unsafe fn push_with(&mut self, write: impl FnMut(&mut MaybeUninit<T>)) {
+        // SAFETY: the caller's promise.
+        unsafe { self.push_unless(write, || false) }
+    }
+
+    /// As [`Feed::push_with`], but where the receiver sleeps `instead` may say that it need not be woken: the caller
+    /// receives in its stead, or wakes it later.
+    ///
+    /// # Safety
+    /// `write` initializes what it is given.
+    #[inline]
+    pub unsafe fn push_unless(
+        &mut self,
+        mut write: impl FnMut(&mut MaybeUninit<T>),
+        instead: impl Fn() -> bool,
+    ) {
         // Relaxed: this thread alone sets the flag. When it was cleared, the overflow had been taken,
         // and the receiver finishes what it has taken before it looks at the ring.
         if !self.overflow.any.load(Ordering::Relaxed) || on(Bug::OverflowOvertaken) {
             // SAFETY: the caller's promise.
-            match unsafe { self.ring.try_send_with(&mut write) } {
+            match unsafe { self.ring.try_send_unless(&mut write, &instead) } {
                 Ok(_position) => return,
                 Err(Refused::Full | Refused::Closed) => {}
             }
         }
         // SAFETY: the caller's promise.
-        unsafe { self.push_overflow(write) };
+        unsafe { self.push_overflow(write, instead) };
     }
 
     /// # Safety
     /// `write` initializes what it is given.
     #[cold]
-    unsafe fn push_overflow(&self, mut write: impl FnMut(&mut MaybeUninit<T>)) {
+    unsafe fn push_overflow(
+        &self,
+        mut write: impl FnMut(&mut MaybeUninit<T>),
+        instead: impl Fn() -> bool,
+    ) {
         let mut slot = MaybeUninit::uninit();
         write(&mut slot);
         let mut entries = lock(&self.overflow.entries);
@@ -95,7 +114,7 @@ impl<T> Feed<T> {
         self.overflow.any.store(true, Ordering::Release);
         drop(entries);
         if !on(Bug::OverflowSilent) {
-            self.gate.wake();
+            self.gate.wake_unless(instead);
         }
     }
 
@@ -141,6 +160,21 @@ impl<T> Inbox<T> {
         None
     }
 
+    /// Lets `f` look at the next entry, which stays.
+    pub fn peek_with<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        // Acquire: as in `next_with`.
+        if self.taken.is_empty()
+            && !self.ring.has_next()
+            && !(self.overflow.any.load(Ordering::Acquire) && self.take_overflow())
+        {
+            return None;
+        }
+        match self.taken.front_mut() {
+            Some(entry) => Some(f(entry)),
+            None => self.ring.peek_with(f),
+        }
+    }
+
     /// Takes the overflow if it is next in line, and says whether anything is next in line now.
     #[cold]
     fn take_overflow(&mut self) -> bool {
@@ -165,6 +199,11 @@ impl<T> Inbox<T> {
     pub fn has_next(&self) -> bool {
         // Acquire: as in `next_with`.
         !self.taken.is_empty() || self.ring.has_next() || self.overflow.any.load(Ordering::Acquire)
+    }
+
+    /// Where the receiver sleeps.
+    pub fn gate(&self) -> &std::sync::Arc<Gate> {
+        self.ring.gate()
     }
 
     /// Sleeps until an entry or `stop` is there. Blocks.

@@ -35,6 +35,12 @@ bugs! {
     BellLateRing = "bell_late_ring",
     /// Arming a gate does not fence before the caller's last look.
     GateArmNoFence = "gate_arm_no_fence",
+    /// Who finds a door shut tries again without the fence before it.
+    DoorNoFence = "door_no_fence",
+    /// Who finds a door shut does not try again.
+    DoorNoSecondTry = "door_no_second_try",
+    /// Who leaves looks for others without the fence before it.
+    DoorLeaverNoFence = "door_leaver_no_fence",
     /// A message is published with a relaxed store.
     MailboxPublishRelaxed = "mailbox_publish_relaxed",
     /// The receiver looks for a message with a relaxed load.

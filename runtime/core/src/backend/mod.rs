@@ -309,6 +309,20 @@ pub trait Backend: Send + 'static {
         false
     }
 
+    /// May the calls of this trait come from any thread, one at a time? Then a thread that is about to wait for a device
+    /// that runs by itself may make them itself while the device's thread sleeps, between [`Backend::hold_back`] and
+    /// [`Backend::let_go`].
+    const CALLERS_STEP_IN: bool = false;
+
+    /// From here on what is issued need not be begun: [`Backend::let_go`] follows, whatever happens.
+    fn hold_back(&mut self) {}
+
+    /// What was issued since [`Backend::hold_back`] is begun now: what is small may run on the calling thread, but no code
+    /// of users. Says whether any ran. Waits for nothing.
+    fn let_go(&mut self) -> bool {
+        false
+    }
+
     /// Is something under way that passes without [`Backend::pump`], and tells nobody when it has? Who waits for a driven
     /// device looks again soon then.
     fn is_under_way(&self) -> bool {

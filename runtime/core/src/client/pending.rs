@@ -167,6 +167,7 @@ impl<T: Send + 'static> Pending<T> {
         if is_runtime_thread() && !matches!(self.state, State::Failed(_)) {
             return Some(Err(Error::WouldDeadlock));
         }
+        self.device().channel().waits();
         // In a model a look without a drive would be one more choice, and find nothing else.
         if THREADS && let Some(answer) = self.advance() {
             return Some(answer);
@@ -175,6 +176,10 @@ impl<T: Send + 'static> Pending<T> {
         let _entered = span.enter();
         if self.device().channel().drive().is_some() {
             return self.drive_until(deadline);
+        }
+        // A drive of a device that runs by itself may have stepped in for its thread.
+        if let Some(answer) = self.advance() {
+            return Some(answer);
         }
         let home = self.home.clone();
         let device = home.device();
@@ -348,6 +353,7 @@ impl<T: Send + 'static> Future for Pending<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.device().channel().looked();
+        self.device().channel().leaves_waker();
         let answer = self.poll_answer(context);
         if answer.is_pending() {
             self.device().channel().awaited();

@@ -34,6 +34,12 @@ impl<T> Receiver<T> {
         self.ring.take_with(&mut self.cursor, f)
     }
 
+    /// Lets `f` look at the next message, which stays.
+    #[inline]
+    pub fn peek_with<R>(&mut self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.ring.peek_with(&mut self.cursor, f)
+    }
+
     /// As [`Self::try_recv_with`], for an `f` that takes everything out of the message that is to be
     /// dropped: what it leaves is leaked. Saves the check of an emptied message.
     #[inline]

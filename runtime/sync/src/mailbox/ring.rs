@@ -171,6 +171,21 @@ impl<T> Ring<T> {
     /// `pos` comes from a claim and is filled once; `write` initializes the slot.
     #[inline]
     pub(super) unsafe fn fill(&self, pos: u64, write: impl FnOnce(&mut MaybeUninit<T>)) {
+        // SAFETY: the caller's promises.
+        unsafe { self.fill_unless(pos, write, || false) }
+    }
+
+    /// As [`Self::fill`], but where the receiver sleeps `instead` may receive in its stead, and says so.
+    ///
+    /// # Safety
+    /// As [`Self::fill`].
+    #[inline]
+    pub(super) unsafe fn fill_unless(
+        &self,
+        pos: u64,
+        write: impl FnOnce(&mut MaybeUninit<T>),
+        instead: impl FnOnce() -> bool,
+    ) {
         let slot = self.slot(pos);
         let guard = AbortOnUnwind;
         // SAFETY: claimed and not yet published, so the slot is this producer's alone.
@@ -179,7 +194,7 @@ impl<T> Ring<T> {
         // Release: pairs with the receiver's Acquire in `is_published`.
         let release = weaken(Bug::MailboxPublishRelaxed, Ordering::Release);
         slot.turn.store(pos + 1, release);
-        self.gate.wake();
+        self.gate.wake_unless(instead);
     }
 
     #[inline]
@@ -224,6 +239,19 @@ impl<T> Ring<T> {
             .with_mut(|value| f(unsafe { (*value).assume_init_mut() }));
         drop(taken);
         Some(out)
+    }
+
+    /// Lets `f` look at the next message, which stays.
+    #[inline]
+    pub(super) fn peek_with<R>(
+        &self,
+        cursor: &mut Cursor,
+        f: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
+        let slot = self.arrived(cursor)?;
+        // SAFETY: published and not yet freed, so the value is initialized and the receiver's alone.
+        let look = |value: *mut MaybeUninit<T>| f(unsafe { (*value).assume_init_mut() });
+        Some(slot.value.with_mut(look))
     }
 
     /// Lets `f` empty the next message in place and frees its slot, also when `f` unwinds. What `f` leaves

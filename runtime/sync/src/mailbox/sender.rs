@@ -64,9 +64,23 @@ impl<T> Sender<T> {
         &self,
         write: impl FnOnce(&mut MaybeUninit<T>),
     ) -> Result<u64, Refused> {
+        // SAFETY: the caller's promise.
+        unsafe { self.try_send_unless(write, || false) }
+    }
+
+    /// As [`Self::try_send_with`], but where the receiver sleeps `instead` may receive in its stead, and says so.
+    ///
+    /// # Safety
+    /// `write` initializes the slot.
+    #[inline]
+    pub unsafe fn try_send_unless(
+        &self,
+        write: impl FnOnce(&mut MaybeUninit<T>),
+        instead: impl FnOnce() -> bool,
+    ) -> Result<u64, Refused> {
         let pos = self.ring.claim()?;
         // SAFETY: just claimed; the caller promises that `write` initializes.
-        unsafe { self.ring.fill(pos, write) };
+        unsafe { self.ring.fill_unless(pos, write, instead) };
         Ok(pos)
     }
 
@@ -79,9 +93,23 @@ impl<T> Sender<T> {
         &self,
         write: impl FnOnce(&mut MaybeUninit<T>),
     ) -> Result<u64, ClosedMarker> {
+        // SAFETY: the caller's promise.
+        unsafe { self.send_unless(write, || false) }
+    }
+
+    /// As [`Self::send_with`], but where the receiver sleeps `instead` may receive in its stead, and says so.
+    ///
+    /// # Safety
+    /// `write` initializes the slot.
+    #[inline]
+    pub unsafe fn send_unless(
+        &self,
+        write: impl FnOnce(&mut MaybeUninit<T>),
+        instead: impl FnOnce() -> bool,
+    ) -> Result<u64, ClosedMarker> {
         let pos = self.claim_waiting()?;
         // SAFETY: just claimed; the caller promises that `write` initializes.
-        unsafe { self.ring.fill(pos, write) };
+        unsafe { self.ring.fill_unless(pos, write, instead) };
         Ok(pos)
     }
 
@@ -164,6 +192,12 @@ impl<T> Probe<T> {
     #[inline]
     pub fn wake(&self) {
         self.ring.gate.wake();
+    }
+
+    /// Wakes the receiver if it sleeps and `instead` does not do what it would be woken for.
+    #[inline]
+    pub fn wake_unless(&self, instead: impl FnOnce() -> bool) {
+        self.ring.gate.wake_unless(instead);
     }
 
     /// A sender, while there is at least one.

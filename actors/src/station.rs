@@ -1,0 +1,300 @@
+//! Who turns a device that runs by itself: its thread, or a caller that steps in while the thread sleeps.
+//!
+//! Waking the device's thread costs the caller more than a turn, and so does waking the worker of a queue for a small
+//! task. So a caller that is about to wait anyway takes the turn itself, where the backend allows that
+//! ([`Backend::CALLERS_STEP_IN`]) and nobody is inside:
+//!
+//! ```text
+//!   caller, instead of a wake                       device thread
+//!   publishes its message                           prepares to idle: watches, timers; leaves
+//!   nobody awake, and a wait is expected?           sleeps at the gate, looks in whenever it is woken
+//!   enters; turns; runs what is small               woken: enters, turns until nothing is left
+//!   prepares to idle in the thread's place; leaves
+//!   anything left? tells the thread, and wakes it
+//! ```
+//! The thread's sleep stays as it is: whatever wakes it when nobody steps in wakes it still, and what a caller finds
+//! to wait for is watched by the thread's own waker. A caller hands over what it cannot do: what never ends, a closing
+//! or lost device, a timer earlier than the one that the thread sleeps for, a panic of ours. [`Door`] has the handshake.
+//!
+//! Expected is a wait where the last one came after few messages, and so few have come since: a guess that
+//! decides who does the work, and nothing else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Instant;
+
+use millstream_core::backend::Backend;
+use millstream_core::channel::{StepIn, is_runtime_thread, mark_runtime_thread};
+use millstream_core::message::Task;
+use millstream_sync::door::Door;
+use millstream_sync::facade::Spinner;
+use millstream_sync::facade::atomic::{AtomicBool, AtomicU64, Ordering};
+use millstream_sync::gate::Gate;
+use millstream_sync::mailbox::Probe;
+use millstream_sync::payload;
+
+use crate::actor::DeviceActor;
+use crate::mailbox::Threads;
+
+#[cfg(test)]
+mod tests;
+
+/// A wait is expected after no more messages than this: with more, callers gain from a thread beside them.
+const MESSAGES_MAX: u64 = 8;
+
+/// Turns that a caller takes at most before it leaves the rest to the device's thread.
+const TURNS_MAX: u32 = 16;
+
+/// How often a caller looks around again for others that found it inside.
+const ROUNDS_MAX: u32 = 4;
+
+/// What it takes to turn a device.
+pub(crate) struct Core<B: Backend> {
+    /// None once the device's thread has begun to end it.
+    parts: Option<(DeviceActor<B>, Threads)>,
+    /// What the device's thread sleeps for at the latest.
+    sleeps_until: Option<Instant>,
+    /// A caller has left something to the device's thread.
+    is_owner_due: bool,
+    /// A turn of a caller has panicked: nothing of the device can be trusted.
+    is_broken: bool,
+}
+
+/// Where a device is turned.
+pub(crate) struct Station<B: Backend> {
+    door: Door<Core<B>>,
+    /// Where the device's thread sleeps.
+    pub(crate) gate: Arc<Gate>,
+    waker: Waker,
+    habit: Habit,
+}
+
+/// How callers wait.
+struct Habit {
+    mailbox: Probe<Task>,
+    /// The mailbox's tail when a caller last waited.
+    waited_at: AtomicU64,
+    /// Messages between the last two waits.
+    period: AtomicU64,
+    /// Wakers of users may be left with the device: they are woken by its own threads.
+    has_wakers: AtomicBool,
+}
+
+impl Habit {
+    fn waits(&self) {
+        let tail = self.mailbox.tail();
+        // Relaxed, as all of these: a guess.
+        let before = self.waited_at.swap(tail, Ordering::Relaxed);
+        self.period
+            .store(tail.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    fn expects_a_wait(&self) -> bool {
+        let period = self.period.load(Ordering::Relaxed);
+        let since = self.mailbox.tail();
+        let since = since.wrapping_sub(self.waited_at.load(Ordering::Relaxed));
+        period <= MESSAGES_MAX && since <= period
+    }
+}
+
+/// What came of the device thread's look around.
+pub(crate) enum Rest {
+    /// Everything is done, and the device is closed.
+    Finished,
+    /// There may be more to do at once.
+    Busy,
+    /// Nothing to do; its caller sleeps until this at the latest.
+    Idle(Option<Instant>),
+}
+
+impl<B: Backend> Core<B> {
+    /// The device thread's turns, until there is nothing to do. `close_until` says when a closing device gives up.
+    pub(crate) fn turn_until_idle(
+        &mut self,
+        waker: &Waker,
+        close_until: impl FnOnce() -> Option<Instant>,
+    ) -> Rest {
+        if self.is_broken {
+            // The panic was told where it happened.
+            resume_unwind(Box::new("a turn has panicked"));
+        }
+        self.is_owner_due = false;
+        let Some((actor, threads)) = &mut self.parts else {
+            return Rest::Finished;
+        };
+        actor.end_idle();
+        while actor.turn(threads) {}
+        if actor.is_finished() {
+            return Rest::Finished;
+        }
+        if actor.prepare_idle(waker, threads) {
+            return Rest::Busy;
+        }
+        let close_until = actor.is_closing().then(close_until).flatten();
+        let timers = close_until.into_iter().chain(actor.server.next_deadline());
+        self.sleeps_until = timers.min();
+        Rest::Idle(self.sleeps_until)
+    }
+
+    /// A caller's turns. Says whether nothing is left for the device's thread.
+    fn step(&mut self, waker: &Waker) -> bool {
+        let _mark = mark_runtime_thread();
+        let Some((actor, threads)) = &mut self.parts else {
+            return true;
+        };
+        actor.end_idle();
+        let mut turns = TURNS_MAX;
+        loop {
+            if actor.server.is_lost() {
+                return false;
+            }
+            actor.server.backend_mut().hold_back();
+            while turns > 0 && actor.turn(threads) {
+                turns -= 1;
+            }
+            if !actor.server.backend_mut().let_go() || turns == 0 {
+                break;
+            }
+        }
+        if turns == 0 || actor.is_closing() || actor.server.is_lost() {
+            return false;
+        }
+        let is_idle = !actor.prepare_idle(waker, threads);
+        let timer = actor.server.next_deadline();
+        is_idle && timer.is_none_or(|timer| self.sleeps_until.is_some_and(|until| until <= timer))
+    }
+
+    /// A turn has panicked. What was issued before is begun all the same.
+    #[cold]
+    fn breaks(&mut self) {
+        self.is_broken = true;
+        if let Some((actor, _)) = &mut self.parts {
+            let begun = || actor.server.backend_mut().let_go();
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(begun)) {
+                payload::end(panic);
+            }
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        let actor = self.parts.as_ref().map(|(actor, _)| actor);
+        self.is_owner_due || self.is_broken || actor.is_some_and(DeviceActor::has_news)
+    }
+}
+
+impl<B: Backend> Station<B> {
+    pub(crate) fn new(actor: DeviceActor<B>, threads: Threads, mailbox: Probe<Task>) -> Arc<Self> {
+        let gate = threads.device.gate.clone();
+        Arc::new(Self {
+            door: Door::new(Core {
+                parts: Some((actor, threads)),
+                sleeps_until: None,
+                is_owner_due: false,
+                is_broken: false,
+            }),
+            waker: Waker::from(gate.clone()),
+            gate,
+            habit: Habit {
+                mailbox,
+                waited_at: AtomicU64::new(0),
+                period: AtomicU64::new(u64::MAX),
+                has_wakers: AtomicBool::new(false),
+            },
+        })
+    }
+
+    /// Calls `f` with the actor of a device that was just opened.
+    pub(crate) fn with_actor<R>(&self, f: impl FnOnce(&DeviceActor<B>) -> R) -> R {
+        match &self.door.enter().parts {
+            Some((actor, _)) => f(actor),
+            None => unreachable!("a device is closed only after it was opened"),
+        }
+    }
+
+    /// The device's parts, for the one who ends it.
+    pub(crate) fn take(&self) -> Option<(DeviceActor<B>, Threads)> {
+        self.door.enter().parts.take()
+    }
+}
+
+impl<B: Backend> Station<B> {
+    /// The device thread's look around: turns until there is nothing to do, and then the most it may sleep.
+    pub(crate) fn look_around(&self, close_until: impl FnOnce() -> Option<Instant>) -> Rest {
+        let mut core = self.door.enter();
+        let rest = core.turn_until_idle(&self.waker, close_until);
+        // Who found the door shut comes with the next look around.
+        let again = self.door.leave(core);
+        match rest {
+            Rest::Idle(_) if again => Rest::Busy,
+            rest => rest,
+        }
+    }
+
+    /// The device thread's sleep.
+    pub(crate) fn idle(&self, spin: &mut Spinner, until: Option<Instant>) {
+        self.door
+            .idle(&self.gate, spin, until, |core| core.has_news());
+    }
+
+    /// Turns the device in the place of its thread, and says whether nothing is left for that. Waits for nobody.
+    fn step_in(&self) -> bool {
+        for round in 1..=ROUNDS_MAX {
+            // Where somebody is inside it looks around once more.
+            let Some(mut core) = self.door.try_enter() else {
+                return true;
+            };
+            if core.is_owner_due {
+                // It has been woken, looks at everything, and is to find the door open.
+                _ = self.door.leave(core);
+                return false;
+            }
+            let stepped = catch_unwind(AssertUnwindSafe(|| core.step(&self.waker)));
+            let is_rest = stepped.unwrap_or_else(|panic| {
+                payload::end(panic);
+                core.breaks();
+                false
+            });
+            core.is_owner_due |= !is_rest || round == ROUNDS_MAX;
+            let is_owner_due = core.is_owner_due;
+            let again = self.door.leave(core);
+            if is_owner_due {
+                return false;
+            }
+            if !again {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// May the calling thread turn the device? Not one that may be inside already, nor where wakers of users are left:
+    /// they only schedule, but the caller may hold what they take for that.
+    fn may_step_in(&self) -> bool {
+        // Relaxed: set before the first waker is left. A turn that has begun by then may wake that one.
+        !is_runtime_thread() && !self.habit.has_wakers.load(Ordering::Relaxed)
+    }
+}
+
+impl<B: Backend> StepIn for Station<B> {
+    fn step_in_for_a_wake(&self) -> bool {
+        self.habit.expects_a_wait() && self.may_step_in() && self.step_in()
+    }
+
+    fn waits(&self) {
+        self.habit.waits();
+    }
+
+    fn step_in_to_wait(&self) {
+        if self.may_step_in() && !self.step_in() {
+            self.gate.wake();
+        }
+    }
+
+    fn leaves_waker(&self) {
+        // Relaxed: see `may_step_in`. A look first: the line is shared, and this is set once.
+        if !self.habit.has_wakers.load(Ordering::Relaxed) {
+            self.habit.has_wakers.store(true, Ordering::Relaxed);
+        }
+    }
+}

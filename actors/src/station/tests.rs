@@ -1,0 +1,239 @@
+//! A caller that is about to wait does what the device's thread would be woken for, and leaves it the rest. Here the
+//! device's thread is the test: it sleeps at the gate, and each wake of it is counted.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc;
+use std::task::{Context, Wake};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use millstream_core::client::{ComputeClient, Openings, Stream};
+use millstream_core::error::Error;
+use millstream_core::kernel::Kernel;
+use millstream_core::launch::{CubeCount, update};
+use millstream_core::options::DeviceOptions;
+use millstream_cpu::{Cpu, CpuDevice};
+
+use super::*;
+use crate::epoch::{Opened, by_hand};
+
+/// Far longer than anything here takes: a test that is about to hang fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The memory of a device that has little.
+const MEMORY_BYTES: usize = 64 << 10;
+
+/// A device whose thread is the test.
+struct Rig {
+    station: Arc<Station<CpuDevice>>,
+    opened: Opened,
+    client: ComputeClient,
+    stream: Stream,
+    wakes: Arc<Wakes>,
+}
+
+/// How often the device's thread was woken.
+#[derive(Default)]
+struct Wakes(AtomicU32);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Rig {
+    fn open(options: DeviceOptions) -> Self {
+        Self::open_as(Cpu::default().queues(1).threads(1), options)
+    }
+
+    fn open_as(cpu: Cpu, options: DeviceOptions) -> Self {
+        let (station, opened) = by_hand(cpu, &options).unwrap();
+        let openings = Openings::new(opened.shared.clone(), Arc::default());
+        let client = openings.client_builder().build();
+        let rig = Self {
+            stream: client.stream(),
+            station,
+            opened,
+            client,
+            wakes: Arc::default(),
+        };
+        rig.sleep();
+        rig
+    }
+
+    /// The device's thread turns until there is nothing to do, and sleeps.
+    fn sleep(&self) {
+        while matches!(self.station.look_around(|| None), Rest::Busy) {}
+        self.station.gate.arm(&Waker::from(self.wakes.clone()));
+    }
+
+    fn wakes(&self) -> u32 {
+        self.wakes.0.load(Ordering::SeqCst)
+    }
+
+    /// Waits as callers do that send two messages for each wait, and then a few times more, so that this is expected.
+    fn get_used_to_waits(&self) {
+        let data = self.stream.create(&[1_u32; 4]).unwrap();
+        for _ in 0..3 {
+            self.stream.fill(&data, 7_u32).unwrap();
+            self.stream.sync().wait().unwrap();
+        }
+        self.sleep();
+    }
+}
+
+#[test]
+fn a_caller_that_waits_wakes_no_thread_and_gets_what_it_asks_for() {
+    let rig = Rig::open(DeviceOptions::default());
+    let mut before = 0;
+    for round in 0..50_u32 {
+        if round == 2 {
+            // It has been seen how these calls wait.
+            rig.sleep();
+            before = rig.wakes();
+        }
+        let data = rig.stream.create(&[0_u32; 4]).unwrap();
+        rig.stream.fill(&data, round).unwrap();
+        assert_eq!(rig.stream.read(&data).wait().unwrap(), [round; 4]);
+    }
+    assert_eq!(rig.wakes(), before, "the device's thread was woken");
+    // The handles that were dropped meanwhile were seen to, too.
+    assert!(!rig.station.door.enter().has_news());
+}
+
+#[test]
+fn who_does_not_wait_wakes_the_devices_thread() {
+    let rig = Rig::open(DeviceOptions::default());
+    let data = rig.stream.create(&[1_u32; 4]).unwrap();
+    let before = rig.wakes();
+    rig.sleep();
+    rig.stream.fill(&data, 7_u32).unwrap();
+    assert_eq!(rig.wakes(), before + 1, "no wait was expected");
+    rig.get_used_to_waits();
+    let before = rig.wakes();
+    for _ in 0..20 {
+        rig.stream.fill(&data, 7_u32).unwrap();
+    }
+    assert_eq!(rig.wakes(), before + 1, "no wait has come");
+}
+
+#[test]
+fn users_code_runs_on_the_queues_worker_in_its_place() {
+    let rig = Rig::open(DeviceOptions::default());
+    let (ran, runs) = mpsc::channel::<ThreadId>();
+    let kernel = Kernel::new("who").native(move |_, _| ran.send(thread::current().id()).unwrap());
+    let kernel = rig.client.kernel(kernel).unwrap();
+    rig.get_used_to_waits();
+    let data = rig.stream.create(&[1_u32; 4]).unwrap();
+    for round in 0..20 {
+        rig.stream.fill(&data, round).unwrap();
+        rig.stream.launch(&kernel, CubeCount::single(), ()).unwrap();
+        assert_eq!(rig.stream.read(&data).wait().unwrap(), [round; 4]);
+        let thread = runs.recv_timeout(PATIENCE).unwrap();
+        assert_ne!(thread, thread::current().id(), "a caller ran it");
+    }
+}
+
+#[test]
+fn a_caller_leaves_a_closing_device_to_its_thread() {
+    let rig = Rig::open(DeviceOptions::default());
+    rig.get_used_to_waits();
+    let before = rig.wakes();
+    rig.station.door.enter().is_owner_due = false;
+    rig.opened.running.begin_close(Instant::now() + PATIENCE);
+    assert_eq!(rig.wakes(), before + 1);
+    rig.station.gate.arm(&Waker::from(rig.wakes.clone()));
+    // The caller takes the close out of the channel, and so hands it over.
+    rig.station.step_in_to_wait();
+    assert_eq!(rig.wakes(), before + 2, "nobody tells the device's thread");
+    assert!(rig.station.door.enter().has_news());
+    assert!(matches!(
+        rig.station.look_around(|| None),
+        Rest::Finished | Rest::Idle(_)
+    ));
+}
+
+#[test]
+fn a_caller_leaves_a_timer_to_the_devices_thread() {
+    let cpu = Cpu::default()
+        .queues(2)
+        .threads(1)
+        .memory_limit(MEMORY_BYTES as u64);
+    let rig = Rig::open_as(cpu, DeviceOptions::default());
+    // All memory is in use by a task that has not ended, so another queue's tasks wait for some.
+    let all = rig.stream.empty::<u8>(MEMORY_BYTES).unwrap();
+    let (open, opened) = mpsc::channel::<()>();
+    rig.stream
+        .with_resource::<Cpu>("valve", (update(&all),), move |_| {
+            _ = opened.recv_timeout(PATIENCE);
+        })
+        .unwrap();
+    drop(all);
+    rig.sleep();
+    let before = rig.wakes();
+    let until = Instant::now() + PATIENCE;
+    let late = rig.client.stream().with_deadline(until);
+    let more = late.empty::<u8>(MEMORY_BYTES).unwrap();
+    late.fill(&more, 7_u8).unwrap();
+    let mut answer = late.sync();
+    assert!(matches!(
+        answer.wait_timeout(Duration::ZERO),
+        Err(Error::TimedOut { .. })
+    ));
+    assert!(rig.wakes() > before, "the thread sleeps without a timer");
+    assert!(rig.station.door.enter().is_owner_due);
+    let timer = loop {
+        match rig.station.look_around(|| None) {
+            Rest::Busy => {}
+            Rest::Idle(timer) => break timer,
+            Rest::Finished => panic!("it is not closed"),
+        }
+    };
+    assert!(timer.is_some_and(|timer| timer <= until));
+    open.send(()).unwrap();
+    // Nobody else turns the device.
+    while answer.try_take().is_none() {
+        assert!(Instant::now() < until, "it waits for ever");
+        rig.sleep();
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_caller_does_not_wake_what_users_left_to_be_woken() {
+    let rig = Rig::open(DeviceOptions::default());
+    rig.get_used_to_waits();
+    let mut answer = rig.stream.sync();
+    let _ = Future::poll(
+        std::pin::Pin::new(&mut answer),
+        &mut Context::from_waker(Waker::noop()),
+    );
+    rig.sleep();
+    let before = rig.wakes();
+    rig.stream.flush().unwrap();
+    assert_eq!(rig.wakes(), before + 1, "the caller stepped in");
+}
+
+#[test]
+fn a_thread_of_the_runtime_does_not_step_in() {
+    let rig = Rig::open(DeviceOptions::default());
+    rig.get_used_to_waits();
+    let before = rig.wakes();
+    let _mark = mark_runtime_thread();
+    rig.stream.flush().unwrap();
+    assert_eq!(rig.wakes(), before + 1, "it may be inside already");
+}
+
+#[test]
+fn who_finds_somebody_inside_does_not_wait_for_it() {
+    let rig = Rig::open(DeviceOptions::default());
+    rig.get_used_to_waits();
+    let before = rig.wakes();
+    let inside = rig.station.door.enter();
+    rig.stream.flush().unwrap();
+    assert_eq!(rig.wakes(), before, "whoever is inside sees to it");
+    assert!(rig.station.door.leave(inside), "nobody says that it must");
+}

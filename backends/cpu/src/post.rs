@@ -1,0 +1,121 @@
+//! The place of a queue's worker: whoever is inside runs the queue's tasks, in their order.
+//!
+//! That is the worker, as long as there are tasks; it leaves before it sleeps. While it sleeps a thread that has just
+//! issued tasks may run them itself ([`Post::settle`]), as far as they are small and no user's code: a wake costs the
+//! one who wakes more than such a task. What it leaves it wakes the worker for.
+
+use std::sync::Arc;
+
+use millstream_core::channel::mark_runtime_thread;
+use millstream_sync::door::Door;
+use millstream_sync::gate::Gate;
+
+use crate::entry::{Entry, Op, Source};
+use crate::queue::Inbox;
+use crate::runner::Runner;
+use crate::worker::{Crew, step};
+
+/// What a thread that is not a worker may take upon itself at once: about what it takes longer to be answered if it
+/// wakes the worker, which costs itself a quarter of this.
+const SMALL_NS: u64 = 20_000;
+
+/// A task takes at least so long: bounds how many are run at once.
+const TASK_NS: u64 = 200;
+
+/// What it takes to run a queue.
+pub(crate) struct Lane {
+    pub(crate) inbox: Inbox,
+    pub(crate) runner: Runner,
+}
+
+/// The place of a queue's worker.
+pub(crate) struct Post {
+    pub(crate) door: Door<Lane>,
+    /// Where the worker sleeps.
+    pub(crate) gate: Arc<Gate>,
+}
+
+impl Post {
+    pub(crate) fn new(inbox: Inbox, runner: Runner) -> Arc<Self> {
+        Arc::new(Self {
+            gate: inbox.gate().clone(),
+            door: Door::new(Lane { inbox, runner }),
+        })
+    }
+
+    /// Runs what is small of what lies in the queue, if its worker sleeps, and wakes the worker for the rest. Says
+    /// whether anything ran.
+    pub(crate) fn settle(&self, crew: &Crew) -> bool {
+        // Where somebody is inside it looks around once more.
+        let Some(mut lane) = self.door.try_enter() else {
+            return false;
+        };
+        let wake = WakeOnUnwind(self);
+        let ran = lane.run_small(crew);
+        let is_left = lane.inbox.has_next();
+        if self.door.leave(lane) || is_left {
+            self.gate.wake();
+        }
+        std::mem::forget(wake);
+        ran
+    }
+}
+
+/// A panic of ours leaves the queue to its worker.
+struct WakeOnUnwind<'a>(&'a Post);
+
+impl Drop for WakeOnUnwind<'_> {
+    fn drop(&mut self) {
+        self.0.gate.wake();
+    }
+}
+
+impl Lane {
+    /// Runs the next task, waiting for what comes before it, and says whether there was one.
+    pub(crate) fn run_next(&mut self, crew: &Crew) -> bool {
+        let Self { inbox, runner } = self;
+        inbox.next_with(|entry| step(crew, runner, entry)).is_some()
+    }
+
+    /// Runs tasks as long as they are small, all together too, and wait for nothing.
+    fn run_small(&mut self, crew: &Crew) -> bool {
+        let _mark = mark_runtime_thread();
+        let _of_team = self.runner.lend_thread();
+        let (mut left_ns, mut ran) = (SMALL_NS, false);
+        while !crew.is_stopping()
+            && let Some(Some(rest)) = self
+                .inbox
+                .peek_with(|entry| left_ns.checked_sub(expected_ns(crew, entry)?))
+        {
+            left_ns = rest;
+            ran |= self.run_next(crew);
+        }
+        self.runner.pause();
+        ran
+    }
+}
+
+/// What the task is expected to take; none, if that is not known, if it has to wait, and of users' code.
+fn expected_ns(crew: &Crew, entry: &Entry) -> Option<u64> {
+    // A byte takes less than a nanosecond, even one by one.
+    let ns = match &entry.op {
+        Op::Mark => 0,
+        Op::Wait(point) => return crew.has_passed(*point).then_some(0),
+        Op::Launch { kernel, .. } => kernel.expected_ns(entry.views())?,
+        // Owned bytes may be a type of the user's.
+        Op::CopyIn {
+            source: Source::Owned(_),
+            ..
+        }
+        | Op::Custom { .. } => return None,
+        Op::CopyIn { .. } | Op::CopyOut { .. } | Op::Copy { .. } | Op::Fill { .. } => {
+            bytes_of(entry.views())
+        }
+    };
+    Some(ns + TASK_NS)
+}
+
+/// Bytes of all views.
+pub(crate) fn bytes_of(views: &[millstream_core::kernel::NativeView]) -> u64 {
+    views.iter().map(|view| view.bytes).sum()
+}

@@ -1,0 +1,115 @@
+//! Callers that wait and step in for sleeping threads where the device lets them: nothing is lost, mixed up or held up by
+//! that (I5, I6, I8). Exact counts of wakes are in the actors' `station/tests`.
+
+use std::thread;
+use std::time::Duration;
+
+use millstream::Error;
+use rstest::rstest;
+use rstest_reuse::apply;
+
+use crate::support::*;
+
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits a few times after few messages: from here on a caller may step in.
+pub(crate) fn get_used_to_waits(stream: &millstream::Stream) {
+    let values = stream.create(&[0_u32]).unwrap();
+    for _ in 0..4 {
+        stream.fill(&values, 1_u32).unwrap();
+        stream.sync().wait().unwrap();
+    }
+}
+
+/// I1, I5, I6: who steps in does others' work as well, in its order.
+#[apply(every_device)]
+fn callers_that_wait_at_once_all_get_their_own_answers(#[case] on: On) {
+    const CALLERS: u32 = 4;
+    const ROUNDS: u32 = 60;
+    let rig = on.open();
+    let client = rig.client();
+    let add = add_one(&client);
+    let shared = client.stream().create(&[0_u32]).unwrap();
+    thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let (client, add, shared) = (&client, &add, &shared);
+            scope.spawn(move || {
+                let stream = client.stream();
+                for round in 0..ROUNDS {
+                    let own = caller * ROUNDS + round;
+                    let values = stream.create(&[0_u32; 8]).unwrap();
+                    stream.fill(&values, own).unwrap();
+                    launch_update(&stream, add, shared).unwrap();
+                    let copy = stream.empty::<u32>(8).unwrap();
+                    stream.copy(&values, &copy).unwrap();
+                    drop(values);
+                    assert_eq!(stream.read(&copy).wait().unwrap(), [own; 8]);
+                }
+            });
+        }
+    });
+    let all = client.stream().read(&shared).wait().unwrap();
+    assert_eq!(all, [CALLERS * ROUNDS]);
+}
+
+/// I8: users' code may block for as long as it likes; who waits for something else does not run it.
+#[apply(every_threaded_device)]
+fn a_kernel_that_blocks_holds_nobody_who_does_not_wait_for_it(#[case] on: On) {
+    let rig = on.open();
+    // The simulator runs one task at a time, whatever its queue.
+    if rig.device.properties().queues < 2 || matches!(on, On::Sim) {
+        return;
+    }
+    let client = rig.client();
+    let valve = rig.valve();
+    let held = held(&client, &valve);
+    let (stuck, free) = (client.stream(), client.stream());
+    let values = stuck.create(&[0_u32]).unwrap();
+    get_used_to_waits(&free);
+    held.launch(&stuck, &values).unwrap();
+    valve.wait_for_arrivals(1);
+    let data = free.create(&[0_u32]).unwrap();
+    for round in 0..20_u32 {
+        free.fill(&data, round).unwrap();
+        assert_eq!(free.read(&data).wait().unwrap(), [round]);
+    }
+    valve.open();
+    assert_eq!(stuck.read(&values).wait().unwrap(), [1]);
+}
+
+/// I5, I10: whoever is inside at the moment, a close ends, and everybody is told.
+#[apply(every_threaded_device)]
+fn a_device_is_closed_while_callers_wait_on_it(#[case] on: On) {
+    const CALLERS: usize = 3;
+    let rig = on.open();
+    let client = rig.client();
+    let (began, begins) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..CALLERS {
+            let (client, began) = (&client, began.clone());
+            scope.spawn(move || {
+                let stream = client.stream();
+                get_used_to_waits(&stream);
+                began.send(()).unwrap();
+                let one = |round: u32| {
+                    let data = stream.create(&[round])?;
+                    stream.fill(&data, round + 1)?;
+                    stream.read(&data).wait()
+                };
+                let last = (0..).find_map(|round| match one(round) {
+                    Ok(values) => {
+                        assert_eq!(values, [round + 1]);
+                        None
+                    }
+                    Err(error) => Some(error),
+                });
+                assert!(matches!(last, Some(Error::Closed)), "{last:?}");
+            });
+        }
+        (0..CALLERS).for_each(|_| begins.recv_timeout(PATIENCE).unwrap());
+        let report = rig.device.close(PATIENCE);
+        assert!(report.drained);
+        assert_eq!(report.threads_left, 0);
+    });
+}
