@@ -1,23 +1,24 @@
-//! Who turns a device that runs by itself: its thread, or a caller that steps in while the thread sleeps.
+//! The device actor of a device that runs by itself, turned by its thread, or by a caller while that thread sleeps.
 //!
 //! Waking the device's thread costs the caller more than a turn, and so does waking the worker of a queue for a small
 //! task. So a caller that is about to wait anyway takes the turn itself, where the backend allows that
-//! ([`Backend::CALLERS_STEP_IN`]) and nobody is inside:
+//! ([`Backend::CALLERS_STEP_IN`]) and no thread is inside:
 //!
 //! ```text
 //!   caller, instead of a wake                       device thread
 //!   publishes its message                           prepares to idle: watches, timers; leaves
-//!   nobody awake, and a wait is expected?           sleeps at the gate, looks in whenever it is woken
+//!   thread asleep, and a wait is expected?          sleeps at the gate, looks in whenever it is woken
 //!   enters; turns; runs what is small               woken: enters, turns until nothing is left
 //!   prepares to idle in the thread's place; leaves
 //!   anything left? tells the thread, and wakes it
 //! ```
-//! The thread's sleep stays as it is: whatever wakes it when nobody steps in wakes it still, and what a caller finds
-//! to wait for is watched by the thread's own waker. A caller hands over what it cannot do: what never ends, a closing
-//! or lost device, a timer earlier than the one that the thread sleeps for, a panic of ours. [`Door`] has the handshake.
+//! The thread's sleep does not change: every event that would wake it without callers still wakes it, and the points
+//! that a caller has to wait for are watched with the thread's own waker. A caller hands over to the thread: turns beyond
+//! a bound, a closing or lost device, a timer earlier than the one that the thread sleeps for, a panic of ours. [`Door`]
+//! has the handshake.
 //!
-//! Expected is a wait where the last one came after few messages, and so few have come since: a guess that
-//! decides who does the work, and nothing else.
+//! A wait is expected if the last wait came after few messages and at most as many have been sent since. It is a guess,
+//! and decides only which thread does the work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -237,10 +238,10 @@ impl<B: Backend> Station<B> {
             .idle(&self.gate, spin, until, |core| core.has_news());
     }
 
-    /// Turns the device in the place of its thread, and says whether nothing is left for that. Waits for nobody.
+    /// Turns the device in the place of its thread, and says whether nothing is left for that. Does not wait.
     fn step_in(&self) -> bool {
         for round in 1..=ROUNDS_MAX {
-            // Where somebody is inside it looks around once more.
+            // A thread that is inside looks around once more.
             let Some(mut core) = self.door.try_enter() else {
                 return true;
             };

@@ -1,8 +1,8 @@
-//! The place of a queue's worker: whoever is inside runs the queue's tasks, in their order.
+//! The place of a queue's worker: the thread inside runs the queue's tasks, in their order.
 //!
-//! That is the worker, as long as there are tasks; it leaves before it sleeps. While it sleeps a thread that has just
-//! issued tasks may run them itself ([`Post::settle`]), as far as they are small and no user's code: a wake costs the
-//! one who wakes more than such a task. What it leaves it wakes the worker for.
+//! That thread is the worker, as long as there are tasks; it leaves before it sleeps. While it sleeps, a thread that has
+//! just issued tasks may run them itself ([`Post::settle`]), as long as they are small and not users' code: to wake the
+//! worker costs that thread more than such a task. For the remaining tasks it wakes the worker.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Post {
     /// Runs what is small of what lies in the queue, if its worker sleeps, and wakes the worker for the rest. Says
     /// whether anything ran.
     pub(crate) fn settle(&self, crew: &Crew) -> bool {
-        // Where somebody is inside it looks around once more.
+        // A thread that is inside looks around once more.
         let Some(mut lane) = self.door.try_enter() else {
             return false;
         };

@@ -1,15 +1,15 @@
-//! What one thread at a time is inside of: its owner, which sleeps at a gate while there is nothing to do, or a
-//! thread that comes by and does the owner's work itself.
+//! A lock around state that its owner thread works on, and that another thread may work on while the owner sleeps.
 //!
-//! Nobody who comes by waits at the door. Who finds it shut says so in `again`, and whoever is inside looks around
-//! once more after it has left:
+//! The owner sleeps at a [`Gate`] while there is nothing to do. Another thread that has published work tries the door once
+//! and never blocks. If the door is shut, that thread sets `again`, and the thread inside looks around once more after it
+//! has left:
 //!
 //! ```text
-//!   comes by:  publish; try; [shut] again = true; fence; try        inside:  work; open; fence; again?
+//!   visitor:  publish; try; [shut] again = true; fence; try        thread inside:  work; open; fence; again?
 //! ```
-//! Each writes, fences, then reads what the other wrote: either the second try finds the door open, or the one who
-//! left sees `again`. So what was published before the try is seen by a thread that was inside after that
-//! (`door::nothing_is_left_behind`), and with [`Door::idle`] its owner sleeps only while that is so
+//! Each side writes, fences, then reads what the other side wrote: either the visitor's second try finds the door open, or
+//! the thread that left sees `again`. So a thread that was inside after the publication has seen the published work
+//! (`door::nothing_is_left_behind`), and with [`Door::idle`] the owner sleeps only while that holds
 //! (`door::who_steps_in_leaves_the_rest_to_the_owner`).
 
 use crate::facade::atomic::{AtomicBool, Ordering, fence};
@@ -18,7 +18,7 @@ use crate::gate::Gate;
 use crate::planted::{Bug, on};
 use std::time::Instant;
 
-/// What one thread at a time is inside of.
+/// State that one thread at a time works on: its owner, or a visitor.
 #[derive(Debug, Default)]
 pub struct Door<T> {
     inside: Mutex<T>,
@@ -27,7 +27,7 @@ pub struct Door<T> {
 }
 
 impl<T> Door<T> {
-    /// Nobody is inside.
+    /// A door with no thread inside.
     pub fn new(inside: T) -> Self {
         Self {
             inside: Mutex::new(inside),
@@ -35,12 +35,12 @@ impl<T> Door<T> {
         }
     }
 
-    /// Enters, after whoever is inside. Blocks. For the owner; it leaves by [`Door::leave`].
+    /// Enters. Blocks while another thread is inside. For the owner; it leaves by [`Door::leave`].
     pub fn enter(&self) -> MutexGuard<'_, T> {
         lock(&self.inside)
     }
 
-    /// Enters, or has whoever is inside look around once more. Never blocks. Call it after publishing work.
+    /// Enters; if another thread is inside, has that thread look around once more. Never blocks. Call it after publishing work.
     pub fn try_enter(&self) -> Option<MutexGuard<'_, T>> {
         try_lock(&self.inside).or_else(|| {
             // Release: who sees it sees what was published before.
@@ -56,14 +56,14 @@ impl<T> Door<T> {
         })
     }
 
-    /// Enters if nobody is inside, to look only: whoever is inside is not asked for anything.
+    /// Enters if no thread is inside, to look only: a thread that is inside does not look around again for this.
     pub fn look(&self) -> Option<MutexGuard<'_, T>> {
         try_lock(&self.inside)
     }
 
-    /// Leaves, and says whether a thread found the door shut meanwhile: then the caller looks around once more,
-    /// or has another thread do so.
-    #[must_use = "who found the door shut relies on another look"]
+    /// Leaves, and returns whether another thread found the door shut meanwhile. If so, the caller looks around once
+    /// more, or wakes a thread that does.
+    #[must_use = "a thread that found the door shut relies on another look"]
     pub fn leave(&self, inside: MutexGuard<'_, T>) -> bool {
         drop(inside);
         if !on(Bug::DoorLeaverNoFence) {
@@ -74,9 +74,9 @@ impl<T> Door<T> {
         self.again.load(Ordering::Relaxed) && self.again.swap(false, Ordering::Acquire)
     }
 
-    /// The owner's sleep, outside: until `has_news` finds something inside, or another thread wants a look. May
-    /// return early. Blocks, but not beyond the deadline. Who comes by and does all there is to do need not wake
-    /// the gate; who leaves something to the owner lets `has_news` find it, leaves, and wakes the gate.
+    /// The owner's sleep, outside: until `has_news` returns true, or another thread found the door shut. May return
+    /// early. Blocks, but not beyond the deadline. A visitor that does all the work need not wake the gate. A visitor
+    /// that leaves work to the owner makes `has_news` return true, leaves, and wakes the gate.
     pub fn idle(
         &self,
         gate: &Gate,
@@ -85,7 +85,7 @@ impl<T> Door<T> {
         mut has_news: impl FnMut(&mut T) -> bool,
     ) {
         let look = || {
-            // Whoever is inside looks around once more, and wakes us if we are needed.
+            // A thread that is inside looks around once more, and wakes us if we are needed.
             let mut inside = self.try_enter()?;
             let news = has_news(&mut inside);
             (self.leave(inside) || news).then_some(())
@@ -111,7 +111,7 @@ mod tests {
         assert!(door.look().is_none());
         assert!(door.try_enter().is_none());
         assert!(door.leave(inside));
-        let inside = door.try_enter().expect("nobody is inside");
+        let inside = door.try_enter().expect("no thread is inside");
         assert!(!door.leave(inside));
     }
 

@@ -32,7 +32,7 @@ use crate::schedule::order::base_of;
 use crate::schedule::walk::{Local, Walk};
 use crate::size::Size;
 
-/// A group is compared with at most so many that read the same: many groups of one buffer are joined in linear time.
+/// The most groups that one is compared with, of those that read the same buffers: many groups of one buffer are joined in linear time.
 const COMPARED_MAX: usize = 8;
 
 /// Whether a group may be part of a joint one: it stores all of a buffer that nothing else stores to.
@@ -141,7 +141,7 @@ impl Joint {
         if stored.is_empty() {
             return Some(!others.is_empty() && others.into_iter().eq(&self.reads));
         }
-        // Rows that no cache holds come from memory once for each time that they are walked, whoever walks them.
+        // Rows that no cache holds come from memory once for each time that they are walked, in one kernel or in several.
         Some(
             !has_few_long_rows(&self.group.axes)?
                 && others.iter().all(|read| self.reads.contains(read)),
