@@ -30,7 +30,8 @@ use crate::options::Settings;
 use crate::pages::Pages;
 use crate::post::Post;
 use crate::properties::properties;
-use crate::queue::{Feed, QUEUE_DEPTH_MAX, queue};
+use crate::queue::{QUEUE_DEPTH_MAX, queue};
+use crate::queues::{Queue, Queues};
 use crate::runner::Runner;
 use crate::team::Team;
 use crate::trace::SpanLog;
@@ -40,7 +41,7 @@ use crate::worker::{self, Crew};
 pub struct CpuDevice {
     properties: DeviceProperties,
     compiler: Arc<CpuCompiler>,
-    queues: Vec<Queue>,
+    queues: Queues,
     crew: Arc<Crew>,
     /// The queues' runners, where no thread has them.
     lanes: Option<Lanes>,
@@ -48,18 +49,6 @@ pub struct CpuDevice {
     team: Team,
     pages: ManuallyDrop<Pages>,
     spares: Arc<Spares>,
-    /// Workers are told of what is queued by [`Backend::let_go`].
-    holds_back: bool,
-}
-
-/// The device thread's side of a queue.
-struct Queue {
-    feed: Feed,
-    spans: Arc<SpanLog>,
-    /// Its worker's place, if it has one.
-    post: Option<Arc<Post>>,
-    /// Something was queued of which the worker has not been told.
-    owes: bool,
 }
 
 impl CpuDevice {
@@ -80,8 +69,7 @@ impl CpuDevice {
             properties,
             pages: ManuallyDrop::new(Pages::new(settings.memory_limit)),
             spares: Arc::default(),
-            holds_back: false,
-            queues: Vec::with_capacity(settings.queues),
+            queues: Queues::new(crew.clone()),
             crew: crew.clone(),
             lanes: None,
             workers: Vec::with_capacity(settings.queues),
@@ -105,12 +93,7 @@ impl CpuDevice {
                 let worker = worker::start(id, crew.clone(), place, &context.spawner)?;
                 device.workers.push(worker);
             }
-            device.queues.push(Queue {
-                feed,
-                spans,
-                post,
-                owes: false,
-            });
+            device.queues.add(Queue::new(feed, spans, post));
         }
         if context.driven {
             device.lanes = Some(Lanes { crew, lanes });
@@ -126,39 +109,13 @@ impl CpuDevice {
         mut op: impl FnMut(Arc<str>, &mut Entry) -> Option<Op>,
     ) -> Result<(), Refused> {
         let (pages, spares) = (&self.pages, &self.spares);
-        let queues = (&*self.crew, &mut *self.queues, self.holds_back);
-        push(queues, place.queue, place.cursor, |entry| {
+        self.queues.push(place.queue, place.cursor, |entry| {
             bind((pages, spares), entry, bindings)?;
             if let Some(op) = op(place.name.clone(), entry) {
                 entry.op = op;
             }
             Ok(())
         })
-    }
-}
-
-/// Appends what `build` makes of an empty entry to a queue, in place. If it refuses, what is left in the
-/// queue does nothing.
-#[inline]
-fn push(
-    (crew, queues, holds_back): (&Crew, &mut [Queue], bool),
-    queue: QueueId,
-    cursor: Cursor,
-    mut build: impl FnMut(&mut Entry) -> Result<(), Refused>,
-) -> Result<(), Refused> {
-    match queues.get_mut(queue.index()) {
-        Some(place) if !crew.timelines[queue.index()].has_ended() => {
-            let mut outcome = Ok(());
-            place.owes |= holds_back;
-            place.feed.push(cursor, holds_back, |entry| {
-                if let Err(refused) = build(entry) {
-                    entry.cancel();
-                    outcome = Err(refused);
-                }
-            });
-            outcome
-        }
-        _ => Err(Refused::Lost(format!("the worker of {queue} is gone"))),
     }
 }
 
@@ -217,8 +174,7 @@ impl Backend for CpuDevice {
         };
         check_launch(kernel.kernel(), launch)?;
         let (pages, spares) = (&*self.pages, &self.spares);
-        let queues = (&*self.crew, &mut *self.queues, self.holds_back);
-        push(queues, queue, cursor, |entry| {
+        self.queues.push(queue, cursor, |entry| {
             bind((pages, spares), entry, launch.bindings)?;
             let count = match &launch.count {
                 BoundCount::Static(counts) => Count::Static(*counts),
@@ -344,13 +300,11 @@ impl Backend for CpuDevice {
 
     fn mark(&mut self, queue: QueueId, cursor: Cursor) {
         // Where the worker is gone, the server hears of it from the next task.
-        let queues = (&*self.crew, &mut *self.queues, self.holds_back);
-        let _ = push(queues, queue, cursor, |_| Ok(()));
+        let _ = self.queues.push(queue, cursor, |_| Ok(()));
     }
 
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
-        let queues = (&*self.crew, &mut *self.queues, self.holds_back);
-        push(queues, queue, 0, |entry| {
+        self.queues.push(queue, 0, |entry| {
             entry.op = Op::Wait(point);
             Ok(())
         })
@@ -370,39 +324,28 @@ impl Backend for CpuDevice {
     }
 
     fn hold_back(&mut self) {
-        self.holds_back = true;
+        self.queues.hold_back();
     }
 
     fn let_go(&mut self) -> bool {
-        self.holds_back = false;
-        let mut ran = false;
-        for queue in &mut self.queues {
-            if std::mem::take(&mut queue.owes)
-                && let Some(post) = &queue.post
-            {
-                ran |= post.settle(&self.crew);
-            }
-        }
-        ran
+        self.queues.let_go()
     }
 
     fn take_spans(&mut self) -> Vec<Span> {
         let mut spans = Vec::new();
-        self.queues
-            .iter()
-            .for_each(|queue| queue.spans.take(&mut spans));
+        let queues = self.queues.all();
+        queues.iter().for_each(|queue| queue.spans.take(&mut spans));
         spans
     }
 
     fn record_spans(&mut self, room: usize) -> usize {
-        self.queues
-            .iter()
-            .for_each(|queue| queue.spans.set_room(room));
+        let queues = self.queues.all();
+        queues.iter().for_each(|queue| queue.spans.set_room(room));
         self.properties.max_queue_depth
     }
 
     fn busy_ns(&self, queue: QueueId) -> u64 {
-        self.queues[queue.index()].spans.busy_ns()
+        self.queues.all()[queue.index()].spans.busy_ns()
     }
 }
 
@@ -412,7 +355,7 @@ impl Drop for CpuDevice {
     /// brought to drop the last of the device, it joins nothing and leaks the pages that are in use.
     fn drop(&mut self) {
         self.crew.stop();
-        self.queues.iter().for_each(|queue| queue.feed.wake());
+        self.queues.all().iter().for_each(|queue| queue.feed.wake());
         if self.team.has_current_thread() {
             self.team.detach();
             return;

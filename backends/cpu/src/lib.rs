@@ -12,6 +12,7 @@
 //! | `pages` | the memory: pages and how bindings resolve to pointers |
 //! | `entry` | one task as it lies in a queue |
 //! | `queue` | the two ends of a queue: a ring, and an overflow that is never full |
+//! | `queues` | what goes into which queue, and which workers have still to be woken |
 //! | `post` | who runs a queue at a moment: its worker, or a thread that steps in |
 //! | `worker` | the thread of a queue |
 //! | `drive` | queues without threads, for driven devices |
@@ -39,6 +40,7 @@ mod pages;
 mod post;
 mod properties;
 mod queue;
+mod queues;
 mod runner;
 mod team;
 mod trace;
