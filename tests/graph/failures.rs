@@ -9,7 +9,7 @@ use crate::every_device;
 use crate::support::On;
 
 /// A buffer whose last task was withdrawn. Before that it held nines, which nothing may read.
-fn failed(stream: &Stream, len: usize) -> Handle<f32> {
+pub(crate) fn failed(stream: &Stream, len: usize) -> Handle<f32> {
     let handle = stream.create(&vec![9.0_f32; len]).unwrap();
     let token = CancelToken::new();
     token.cancel();
@@ -18,7 +18,7 @@ fn failed(stream: &Stream, len: usize) -> Handle<f32> {
 }
 
 /// The values of a root, or none if they have failed.
-fn values(outputs: &Outputs, root: usize, stream: &Stream) -> Option<Vec<f32>> {
+pub(crate) fn values(outputs: &Outputs, root: usize, stream: &Stream) -> Option<Vec<f32>> {
     outputs[root].read::<f32>(stream).unwrap().wait().ok()
 }
 

@@ -4,12 +4,12 @@ use millstream::graph::{DType, Graph, LazyBuffer, Outputs, Parts, Schedule};
 use millstream::ir::ReduceOp::{ArgMax, Max, Min, Sum};
 use millstream::ir::UnaryOp::{Exp, Neg};
 use millstream::ir::{BinaryOp, CompareOp};
-use millstream::{CancelToken, Handle, Stream};
 use rstest::rstest;
 use rstest_reuse::apply;
 
 use crate::both::{Both, Sheet, assert_same};
 use crate::every_device;
+use crate::failures::{failed, values};
 use crate::oracle::Num;
 use crate::support::On;
 
@@ -143,7 +143,7 @@ fn stored_halves_are_rounded_for_what_is_made_of_them(on: On) {
             .input(&x, made[0].bytes())
             .submit(&stream)
             .unwrap();
-        let values = |outputs: &Outputs, root| read(outputs, root, &stream).unwrap();
+        let values = |outputs: &Outputs, root| values(outputs, root, &stream).unwrap();
         assert_eq!(values(&made, 1), values(&again, 0), "{dtype:?}");
         assert_ne!(values(&made, 1), [1.0; 64], "{dtype:?}");
     }
@@ -197,32 +197,18 @@ fn lengths_of_a_run_may_be_zero(on: On) {
         let row = |row: usize| &data[row * 5..row * 5 + len];
         let each = |of: fn(&[f32]) -> f32| (0..rows).map(|it| of(row(it))).collect::<Vec<f32>>();
         assert_eq!(
-            read(&outputs, 0, &stream),
+            values(&outputs, 0, &stream),
             Some(each(|row| row.iter().sum()))
         );
         let max = |row: &[f32]| row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        assert_eq!(read(&outputs, 1, &stream), Some(each(max)));
+        assert_eq!(values(&outputs, 1, &stream), Some(each(max)));
         let squares = |row: &[f32]| row.iter().map(|x| x * x).sum();
-        assert_eq!(read(&outputs, 2, &stream), Some(each(squares)));
+        assert_eq!(values(&outputs, 2, &stream), Some(each(squares)));
         assert_eq!(
-            read(&outputs, 3, &stream).map(|it| it.len()),
+            values(&outputs, 3, &stream).map(|it| it.len()),
             Some(rows * len)
         );
     }
-}
-
-/// A buffer whose last task was withdrawn.
-fn failed(stream: &Stream, len: usize) -> Handle<f32> {
-    let handle = stream.create(&vec![9.0_f32; len]).unwrap();
-    let token = CancelToken::new();
-    token.cancel();
-    stream.with_cancel(&token).fill(&handle, 1.0).unwrap();
-    handle
-}
-
-/// The values of a root, or none if they have failed.
-fn read(outputs: &Outputs, root: usize, stream: &Stream) -> Option<Vec<f32>> {
-    outputs[root].read::<f32>(stream).unwrap().wait().ok()
 }
 
 #[apply(every_device)]
@@ -255,18 +241,18 @@ fn failed_input_reaches_what_needs_it_alone_i7(on: On) {
             .unwrap();
         for (root, want) in want.into_iter().enumerate() {
             let want = [1, 3, 4].contains(&root).then(|| vec![want; 4]);
-            assert_eq!(read(&outputs, root, &stream), want, "root {root}");
+            assert_eq!(values(&outputs, root, &stream), want, "root {root}");
         }
         let run = compiled.run().input(&a, &bad).input(&b, &ones);
         let outputs = run.submit(&stream).unwrap();
         for root in 0..roots.len() {
-            assert_eq!(read(&outputs, root, &stream), None, "root {root}");
+            assert_eq!(values(&outputs, root, &stream), None, "root {root}");
         }
         let run = compiled.run().input(&a, &ones).input(&b, &ones);
         let outputs = run.submit(&stream).unwrap();
         for (root, want) in want.into_iter().enumerate() {
             assert_eq!(
-                read(&outputs, root, &stream),
+                values(&outputs, root, &stream),
                 Some(vec![want; 4]),
                 "root {root}"
             );
@@ -312,7 +298,7 @@ fn stores_in_place_come_behind_all_readers_of_the_old_version(on: On) {
     for _ in 0..3 {
         let handle = stream.create(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
         let outputs = compiled.run().input(&x, &handle).submit(&stream).unwrap();
-        let values = |root| read(&outputs, root, &stream).unwrap();
+        let values = |root| values(&outputs, root, &stream).unwrap();
         assert_eq!(values(0), [6.0, 15.0], "{schedule}");
         assert_eq!(values(1), [-5.0, -4.0, -3.0, -11.0, -10.0, -9.0]);
         assert_eq!(values(2), [3.0, 6.0]);
