@@ -1,6 +1,6 @@
 //! Several values of one input, each by a schedule of its own and all by one, in one run: `cargo bench --bench together [-- ROW]`.
 //!
-//! Rounds run the separate schedules and the one in turn, so that what else the machine does meets both; told are medians and, in
+//! Rounds run the separate schedules and the one in turn, so that what else the machine does meets both; it prints medians and, in
 //! brackets, minima.
 
 #![allow(
@@ -16,7 +16,7 @@ use millstream::{Cpu, Device, Handle, Stream};
 
 const ROUNDS: usize = 41;
 
-/// A sample takes at least so many milliseconds.
+/// The least time of a sample, in milliseconds.
 const SAMPLE_MS: f64 = 5.0;
 
 type Make = fn(&LazyBuffer) -> Vec<LazyBuffer>;
@@ -101,7 +101,7 @@ const ROWS: &[(&str, [usize; 2], Make)] = &[
     }),
 ];
 
-/// Milliseconds of so many runs of all of these, one after the other.
+/// Milliseconds that one run of all these schedules takes, one after the other: the mean of `runs`.
 fn run(
     all: &[CompiledSchedule],
     x: (&LazyBuffer, &Handle<f32>),

@@ -56,7 +56,7 @@ const WARM_UP: usize = 2;
 /// hold, each in a wave that timing chooses.
 const WAVES: usize = 4;
 const WAVES_MAX: usize = 16;
-/// What the heap may gain over so many waves. A word kept of each stream would be 320,000; queues that double once more, because the
+/// What the heap may gain over [`WAVES`] waves. A word kept of each stream would be 320,000; queues that double once more, because the
 /// machine is busy, have been 137,952.
 const GROWTH_MAX_BYTES: i64 = 256 << 10;
 

@@ -22,7 +22,7 @@ pub(crate) fn get_used_to_waits(stream: &millstream::Stream) {
     }
 }
 
-/// I1, I5, I6: who steps in does others' work as well, in its order.
+/// I1, I5, I6: a caller that steps in does the work of other callers as well, in its order.
 #[apply(every_device)]
 fn callers_that_wait_at_once_all_get_their_own_answers(#[case] on: On) {
     const CALLERS: u32 = 4;
@@ -53,9 +53,9 @@ fn callers_that_wait_at_once_all_get_their_own_answers(#[case] on: On) {
     assert_eq!(all, [CALLERS * ROUNDS]);
 }
 
-/// I8: users' code may block for as long as it likes; who waits for something else does not run it.
+/// I8: a kernel of users' code may block; a caller that waits for another answer does not run it.
 #[apply(every_threaded_device)]
-fn a_kernel_that_blocks_holds_nobody_who_does_not_wait_for_it(#[case] on: On) {
+fn a_kernel_that_blocks_holds_up_no_caller_that_waits_for_another(#[case] on: On) {
     let rig = on.open();
     // The simulator runs one task at a time, whatever its queue.
     if rig.device.properties().queues < 2 || matches!(on, On::Sim) {
@@ -78,7 +78,7 @@ fn a_kernel_that_blocks_holds_nobody_who_does_not_wait_for_it(#[case] on: On) {
     assert_eq!(stuck.read(&values).wait().unwrap(), [1]);
 }
 
-/// I5, I10: whoever is inside at the moment, a close ends, and everybody is told.
+/// I5, I10: a close ends, whichever thread is inside at that moment, and every caller gets an answer.
 #[apply(every_threaded_device)]
 fn a_device_is_closed_while_callers_wait_on_it(#[case] on: On) {
     const CALLERS: usize = 3;

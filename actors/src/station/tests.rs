@@ -148,7 +148,7 @@ fn a_caller_leaves_a_closing_device_to_its_thread() {
     rig.station.gate.arm(&Waker::from(rig.wakes.clone()));
     // The caller takes the close out of the channel, and so hands it over.
     rig.station.step_in_to_wait();
-    assert_eq!(rig.wakes(), before + 2, "nobody tells the device's thread");
+    assert_eq!(rig.wakes(), before + 2, "the device's thread was not woken");
     assert!(rig.station.door.enter().has_news());
     assert!(matches!(
         rig.station.look_around(|| None),
@@ -194,7 +194,7 @@ fn a_caller_leaves_a_timer_to_the_devices_thread() {
     };
     assert!(timer.is_some_and(|timer| timer <= until));
     open.send(()).unwrap();
-    // Nobody else turns the device.
+    // No other thread turns the device.
     while answer.try_take().is_none() {
         assert!(Instant::now() < until, "it waits for ever");
         rig.sleep();
@@ -228,12 +228,15 @@ fn a_thread_of_the_runtime_does_not_step_in() {
 }
 
 #[test]
-fn who_finds_somebody_inside_does_not_wait_for_it() {
+fn a_caller_that_finds_the_door_shut_does_not_wait() {
     let rig = Rig::open(DeviceOptions::default());
     rig.get_used_to_waits();
     let before = rig.wakes();
     let inside = rig.station.door.enter();
     rig.stream.flush().unwrap();
-    assert_eq!(rig.wakes(), before, "whoever is inside sees to it");
-    assert!(rig.station.door.leave(inside), "nobody says that it must");
+    assert_eq!(rig.wakes(), before, "the thread inside looks around again");
+    assert!(
+        rig.station.door.leave(inside),
+        "it does not know that it must"
+    );
 }

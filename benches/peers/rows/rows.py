@@ -5,9 +5,9 @@
 
 The first time it makes a virtual environment (`--venv`, kept) and installs the peers from PyPI; torch's wheel for Linux brings
 some gigabytes of CUDA with it. Each contender is a process of its own that takes one sample of a row at a time. Rounds go through
-the contenders in turn, so that what else the machine does meets all of them; told are medians in microseconds, and the ratio of
-ours to the best peer: above 1 we lose. JAX is bound to as many cores, since nothing else holds it to that; of ours, so many
-threads compute, and whoever asks waits on one of its own.
+the contenders in turn, so that what else the machine does meets all of them; printed are medians in microseconds, and the ratio of
+ours to the best peer: above 1 we lose. JAX is bound to as many cores, since nothing else limits its threads. Of ours,
+`--threads` workers compute; the thread that asks is one more, and runs small tasks itself.
 """
 
 import argparse

@@ -191,7 +191,7 @@ impl Parameters {
     }
 }
 
-/// Offset and length of a part of a parameter that is bound to so many bytes.
+/// Offset and length of a part of a parameter, within the `bytes` that are bound to the parameter.
 #[inline]
 pub(crate) fn cut(offset: u64, len: u64, bytes: u64) -> (u64, u64) {
     let offset = offset.min(bytes);

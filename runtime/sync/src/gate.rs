@@ -62,7 +62,8 @@ impl Gate {
         self.wake_unless(|| false);
     }
 
-    /// As [`Self::wake`], but where somebody sleeps `instead` may do what it would be woken for, and says so.
+    /// As [`Self::wake`], but calls `instead` where a thread sleeps. If `instead` has done that thread's work, it returns
+    /// true, and the thread sleeps on.
     #[inline]
     pub fn wake_unless(&self, instead: impl FnOnce() -> bool) {
         if !on(Bug::GateNoFence) {

@@ -5,7 +5,7 @@ use millstream_ir::{BinaryOp, DType, ReduceOp};
 
 use super::{Draft, chance, check, check_within, elements};
 
-/// A gather over some axes from a table of so many places, `rows` apart, whose index is made by `index`.
+/// A gather over some axes from a table of `len` places, `rows` apart, whose index is made by `index`.
 fn gather(
     draft: &mut Draft,
     dtype: DType,

@@ -13,7 +13,7 @@ use millstream::{ComputeClient, Cpu, Device, Stream};
 
 type Fault = Box<dyn Error>;
 
-/// A sample takes at least so many seconds, or `MOST_RUNS`.
+/// The least time of a sample, in seconds, unless that takes more than `MOST_RUNS` runs.
 const SAMPLE: f64 = 0.03;
 const MOST_RUNS: f64 = 2000.0;
 
@@ -93,7 +93,7 @@ fn row(name: &str, inputs: &Inputs<'_>) -> Result<LazyBuffer, Fault> {
     })
 }
 
-/// Seconds of one of so many runs.
+/// Seconds that one run takes: the mean of `runs`.
 fn sample(compiled: &CompiledSchedule, stream: &Stream, runs: usize) -> Result<f64, Fault> {
     let start = Instant::now();
     for _ in 0..runs {

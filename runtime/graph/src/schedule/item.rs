@@ -87,7 +87,7 @@ pub(crate) struct Written {
     pub(crate) binding: usize,
     /// Whether all that the buffer holds in a run is written, and none of it read: nothing that was there before is needed.
     pub(crate) overwrites: bool,
-    /// The bindings whose memory it may take, if nobody needs them any more.
+    /// The bindings whose memory it may take, if nothing reads them any more.
     pub(crate) in_place: Vec<usize>,
 }
 
