@@ -129,6 +129,7 @@ impl Prepared {
         let (tiles, kept_lanes) = cut(plan, &plans.over_tiles()[chosen], launch);
         let tiles = match launch.turn(plan) {
             true => tiles.in_blocks(&launch.outer),
+            false if launch.moves_densely(plan) => Tiles::of_moves(&launch.outer),
             false => tiles,
         };
         launch.settle_direct(plan, &tiles);

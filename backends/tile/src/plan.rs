@@ -98,6 +98,8 @@ pub(crate) struct Walk {
     pub(crate) slot: SlotId,
     /// Where it is brought if its memory cannot be used as it lies.
     pub(crate) home: SlotId,
+    /// The target that stores it as it is: it is brought straight there.
+    pub(crate) lands: Option<u16>,
 }
 
 /// Something that is written.
@@ -214,6 +216,8 @@ pub(crate) struct Plan {
     pub(crate) kept: u32,
     /// About what an element costs, in 1 / `COST_UNIT` nanoseconds.
     pub(crate) cost: u64,
+    /// Elements are only moved: each walk is stored as it is, and nothing is computed.
+    pub(crate) moves: bool,
 }
 
 impl Plan {

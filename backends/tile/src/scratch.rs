@@ -11,6 +11,16 @@ struct Line([u8; 64]);
 pub(crate) struct Scratch {
     lines: Vec<Line>,
     slots: Vec<*mut u8>,
+    strides: Vec<isize>,
+}
+
+/// Room in a [`Scratch`]. What is in it is anything.
+pub(crate) struct Room<'a> {
+    /// Bytes, which begin at a line of the cache.
+    pub(crate) memory: *mut u8,
+    pub(crate) slots: &'a mut [*mut u8],
+    /// As many as slots.
+    pub(crate) strides: &'a mut [isize],
 }
 
 thread_local! {
@@ -28,6 +38,7 @@ impl Scratch {
             Box::new(Scratch {
                 lines: Vec::new(),
                 slots: Vec::new(),
+                strides: Vec::new(),
             })
         });
         let result = work(&mut scratch);
@@ -35,16 +46,21 @@ impl Scratch {
         result
     }
 
-    /// Room for so many bytes, which begin at a line of the cache, and so many slots. What is in them is anything.
+    /// Room for so many bytes, and so many slots.
     #[inline]
-    pub(crate) fn room(&mut self, bytes: usize, slots: usize) -> (*mut u8, &mut [*mut u8]) {
+    pub(crate) fn room(&mut self, bytes: usize, slots: usize) -> Room<'_> {
         let lines = bytes.div_ceil(64);
         if self.lines.len() < lines {
             self.lines.resize(lines, Line([0; 64]));
         }
         if self.slots.len() < slots {
             self.slots.resize(slots, std::ptr::null_mut());
+            self.strides.resize(slots, 0);
         }
-        (self.lines.as_mut_ptr().cast(), &mut self.slots[..slots])
+        Room {
+            memory: self.lines.as_mut_ptr().cast(),
+            slots: &mut self.slots[..slots],
+            strides: &mut self.strides[..slots],
+        }
     }
 }

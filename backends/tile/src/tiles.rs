@@ -17,6 +17,9 @@ pub(crate) struct Tiles {
 /// A fastest axis that is longer than this is not crossed by tiles, so that most of what is walked can be used as it lies.
 const STRETCH_MIN: usize = 128;
 
+/// Lanes of a tile that are only moved.
+const MOVED_LANES: usize = 1 << 14;
+
 /// Lanes along the axes of a block: a line of the cache at least, some of them at most.
 const BLOCK_MIN: usize = 16;
 const BLOCK_MAX: usize = 64;
@@ -43,6 +46,17 @@ impl Tiles {
         Self {
             lanes,
             count,
+            in_stretch: 0,
+            block: None,
+        }
+    }
+
+    /// Tiles of many lanes, over the ends of axes, for what only moves elements: there are no registers to fit the first cache.
+    pub(crate) fn of_moves(axes: &Axes) -> Self {
+        let lanes = MOVED_LANES.min(axes.total.next_multiple_of(64));
+        Self {
+            lanes,
+            count: axes.total.div_ceil(lanes),
             in_stretch: 0,
             block: None,
         }

@@ -22,7 +22,9 @@ use millstream_ir::Nest;
 use millstream_ir::nest::{Level as NestLevel, Op, ValueId};
 
 use crate::level::Level;
-use crate::plan::{Ahead, IndexedAxis, Instruction, Plan, Scope, SlotId, Template, Walk, Walked};
+use crate::plan::{
+    Ahead, IndexedAxis, Instruction, Pass, Plan, Scope, SlotId, Template, Walk, Walked,
+};
 pub(crate) use crate::unfit::Unfit;
 pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};
@@ -109,6 +111,7 @@ impl<'a> Builder<'a> {
             registers: 0,
             kept: 0,
             cost: 0,
+            moves: false,
         };
         Self {
             nest,
@@ -263,6 +266,7 @@ impl<'a> Builder<'a> {
             one,
             slot,
             home,
+            lands: None,
         });
         self.plan.walks.len() as u16 - 1
     }
@@ -294,6 +298,14 @@ impl<'a> Builder<'a> {
 fn target_of(directs: &[(ValueId, usize)], value: ValueId) -> Option<usize> {
     let found = directs.iter().find(|(stored, _)| *stored == value);
     found.map(|(_, target)| *target)
+}
+
+/// Are elements only moved?
+fn moves(plan: &Plan) -> bool {
+    let lands = |walk: &u16| plan.walks[usize::from(*walk)].lands.is_some();
+    let mut passes = plan.passes.iter();
+    let only = |pass: &Pass| pass.body.len() == pass.walks.len() && pass.walks.iter().all(lands);
+    plan.template == Template::Flat && passes.all(only)
 }
 
 /// About what an element costs: loops over tiles in the first cache do some sixteen bytes a nanosecond and operand, functions

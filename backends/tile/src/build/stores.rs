@@ -2,7 +2,7 @@
 
 use millstream_ir::nest::ValueId;
 
-use super::{Builder, Unfit, cost};
+use super::{Builder, Unfit, cost, moves};
 use crate::plan::{Scope, Target};
 
 impl Builder<'_> {
@@ -58,10 +58,24 @@ impl Builder<'_> {
             }
             if !directs.contains(&(store.value, target)) {
                 self.store(store.value, target)?;
+                self.land(store.value, target);
             }
             target += 1;
         }
         Ok(())
+    }
+
+    /// A walk of this body that is stored as it is lands at its first target.
+    fn land(&mut self, value: ValueId, target: usize) {
+        if self.is_one(value) {
+            return;
+        }
+        for &walk in &self.walks {
+            let walk = &mut self.plan.walks[usize::from(walk)];
+            if Some(walk.slot) == self.places[usize::from(value)] {
+                walk.lands.get_or_insert(target as u16);
+            }
+        }
     }
 
     /// What is stored once a row.
@@ -84,7 +98,7 @@ impl Builder<'_> {
         let plan = &mut self.plan;
         (plan.slots, plan.scalars) = (slots.slots, slots.scalars);
         (plan.unit, plan.registers, plan.kept) = (slots.unit, slots.registers, slots.kept);
-        plan.cost = cost(plan);
+        (plan.cost, plan.moves) = (cost(plan), moves(plan));
         Ok(())
     }
 }

@@ -13,8 +13,11 @@ struct Copies<T>(PhantomData<T>);
 impl<T: Copy> Loop for Copies<T> {
     #[inline(always)]
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
-        // SAFETY: the caller's promises.
-        unsafe { d.cast::<T>().copy_from_nonoverlapping(a.cast(), n) };
+        // A walk that lands at a target is there already.
+        if !std::ptr::eq(d, a) {
+            // SAFETY: the caller's promises.
+            unsafe { d.cast::<T>().copy_from_nonoverlapping(a.cast(), n) };
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use millstream_ir::{DType, ReduceOp};
 
 use super::{tile, tile_mut, with_type};
+use crate::lanes::fetch;
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::{Number, Truth};
 
@@ -166,6 +167,8 @@ const NONE: i64 = -1;
 /// Which of two elements an index is for.
 pub(crate) trait Better<T> {
     fn better(value: T, best: T) -> bool;
+    /// As [`Better::better`], of numbers.
+    fn is_ahead(value: T, best: T) -> bool;
 }
 
 impl<T: Number> Better<T> for Least {
@@ -173,12 +176,20 @@ impl<T: Number> Better<T> for Least {
     fn better(value: T, best: T) -> bool {
         value < best || (value.is_nan() && !best.is_nan())
     }
+    #[inline(always)]
+    fn is_ahead(value: T, best: T) -> bool {
+        value < best
+    }
 }
 
 impl<T: Number> Better<T> for Greatest {
     #[inline(always)]
     fn better(value: T, best: T) -> bool {
         value > best || (value.is_nan() && !best.is_nan())
+    }
+    #[inline(always)]
+    fn is_ahead(value: T, best: T) -> bool {
+        value > best
     }
 }
 
@@ -212,27 +223,50 @@ impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
         if n == 0 {
             return;
         }
-        // The best of the tile first, which vectorizes; most tiles end here.
-        let mut found = R::NEUTRAL;
-        // SAFETY: one accumulator, of the type that is kept.
-        unsafe {
-            Rows::<T, R>::run::<A>(
-                std::ptr::from_mut(&mut found).cast(),
-                a.as_ptr().cast(),
-                b,
-                c,
-                n,
-            );
+        let (place, found) = best_of::<T, R>(a);
+        if *index == NONE || R::better(found, *best) {
+            (*index, *best) = (first + place as i64, found);
         }
-        if *index != NONE && !R::better(found, *best) {
-            return;
-        }
-        let place = match found.is_nan() {
-            true => first_of(a, T::is_nan),
-            false => first_of(a, |value| value == found),
-        };
-        (*index, *best) = (first + place as i64, found);
     }
+}
+
+/// Elements that are compared side by side: as many vectors as hide how long a comparison takes.
+const COMPARED: usize = 32;
+
+/// How far ahead a search fetches, in bytes: it takes an element sooner than memory brings it.
+const SEARCHED_AHEAD: usize = 2048;
+
+/// The best of some elements, and where it is first.
+#[inline(always)]
+fn best_of<T: Number, R: Reduce<T, Kept = T> + Better<T>>(a: &[T]) -> (usize, T) {
+    // NaNs are passed over, and looked for at the end.
+    let better = |one: T, other: T| if R::is_ahead(other, one) { other } else { one };
+    let (blocks, rest) = a.as_chunks::<COMPARED>();
+    let mut best = [R::NEUTRAL; COMPARED];
+    let mut nans = [0_u32; COMPARED];
+    for block in blocks {
+        for byte in (0..size_of_val(block)).step_by(64) {
+            let here = block.as_ptr().cast::<u8>();
+            fetch(here.wrapping_add(SEARCHED_AHEAD + byte));
+        }
+        for lane in 0..COMPARED {
+            best[lane] = better(best[lane], block[lane]);
+            nans[lane] |= u32::from(block[lane].is_nan());
+        }
+    }
+    if nans.iter().fold(0, |all, nan| all | nan) != 0 || rest.iter().any(|value| value.is_nan()) {
+        let place = first_of(a, T::is_nan);
+        return (place, a[place]);
+    }
+    let mut width = COMPARED / 2;
+    while width > 0 {
+        for lane in 0..width {
+            best[lane] = better(best[lane], best[lane + width]);
+        }
+        width /= 2;
+    }
+    let found = rest.iter().copied().fold(best[0], better);
+    (first_of(a, |value| value == found), found)
 }
 
 /// The first element of which something holds, or 0: block by block, which vectorizes, and then within the one that has it.
@@ -240,8 +274,8 @@ impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
 fn first_of<T: Copy>(a: &[T], holds: impl Fn(T) -> bool) -> usize {
     let blocks = a.as_chunks::<SIDE_BY_SIDE>().0;
     let has = |block: &&[T; SIDE_BY_SIDE]| {
-        let count = block.iter().map(|value| u32::from(holds(*value)));
-        count.sum::<u32>() > 0
+        let any = block.iter().map(|value| u32::from(holds(*value)));
+        any.fold(0, |any, holds| any | holds) != 0
     };
     let before = blocks.iter().take_while(|block| !has(block)).count() * SIDE_BY_SIDE;
     let place = a[before..].iter().position(|value| holds(*value));

@@ -380,6 +380,13 @@ impl Launch {
             && !{ steps }.any(|step| matches!(step, Step::Load(walk, _) if moves(*walk)))
     }
 
+    /// Are elements only moved, to places side by side?
+    pub(crate) fn moves_densely(&self, plan: &Plan) -> bool {
+        let targets = &self.paths[plan.walks.len()..];
+        let is_dense = |path: &Path| path.is_direct && self.outer.is_dense(&path.outer);
+        plan.moves && targets.iter().all(is_dense)
+    }
+
     /// Should what is stored go past the caches: is it more than they hold, and does every vector begin at a line?
     pub(crate) fn streams(&self, plan: &Plan) -> bool {
         let targets = &self.paths[plan.walks.len()..];

@@ -1,5 +1,6 @@
 //! Runs pieces of a launch: places what moves, and goes through the instructions.
 
+mod evenly;
 mod placing;
 mod runs;
 
@@ -11,7 +12,7 @@ use millstream_ir::Nest;
 use crate::kernels::place::Indexed;
 use crate::launch::{Launch, resolve};
 use crate::plan::{Instruction, Plan, Scope, Slot, Template};
-use crate::scratch::Scratch;
+use crate::scratch::{Room, Scratch};
 use crate::space::Axes;
 use crate::tiles::Tiles;
 
@@ -41,6 +42,8 @@ unsafe impl Sync for Job<'_> {}
 pub(crate) struct Machine<'a> {
     job: Job<'a>,
     slots: &'a mut [*mut u8],
+    /// How far each slot moves to the next row or step, where they move evenly.
+    strides: &'a mut [isize],
     scalars: *const u64,
     kept: *mut u8,
     /// The axes of the tile, where tiles are blocks.
@@ -60,7 +63,11 @@ impl<'a> Machine<'a> {
         let registers =
             plan.unit as usize * job.tiles.lanes + plan.registers as usize * REGISTER_GAP;
         let kept = plan.kept as usize * job.kept_lanes;
-        let (memory, slots) = scratch.room(scalars + registers + kept, plan.slots.len());
+        let Room {
+            memory,
+            slots,
+            strides,
+        } = scratch.room(scalars + registers + kept, plan.slots.len());
         let at = |bytes: usize| memory.wrapping_add(bytes);
         for (to, slot) in slots.iter_mut().zip(&plan.slots) {
             *to = match *slot {
@@ -76,6 +83,7 @@ impl<'a> Machine<'a> {
         let mut machine = Self {
             job,
             slots,
+            strides,
             scalars: memory.cast(),
             kept,
             block: Axes {
@@ -174,8 +182,21 @@ impl<'a> Machine<'a> {
         unsafe {
             match self.job.plan.template {
                 Template::Flat => pieces.for_each(|tile| self.flat(tile)),
-                Template::Row => pieces.for_each(|row| self.row(row)),
-                Template::Column => pieces.for_each(|tile| self.column(tile)),
+                Template::Row => {
+                    let moves_evenly = pieces.len() > 1 && self.rows_move_evenly();
+                    let first = pieces.start;
+                    for row in pieces {
+                        let is_placed = moves_evenly && row > first;
+                        if is_placed {
+                            self.advance();
+                        }
+                        self.row(row, is_placed);
+                    }
+                }
+                Template::Column => {
+                    let moves_evenly = self.steps_move_evenly();
+                    pieces.for_each(|tile| self.column(tile, moves_evenly));
+                }
             }
         }
         #[cfg(target_arch = "x86_64")]
@@ -204,17 +225,18 @@ impl<'a> Machine<'a> {
         // SAFETY: the caller's promises.
         unsafe {
             for pass in &plan.passes {
+                self.place_targets(Scope::Inner, start, n, 0, 1);
                 for &walk in &pass.walks {
                     self.place_walk(walk, start, n, 0, 1);
                 }
-                self.place_targets(Scope::Inner, start, n, 0, 1);
                 self.execute(&pass.body, n);
                 self.put_back(Scope::Inner, start, n, 0, 1);
             }
         }
     }
 
-    unsafe fn row(&mut self, row: usize) {
+    /// One row. `is_placed`: every slot is where it belongs for it.
+    unsafe fn row(&mut self, row: usize, is_placed: bool) {
         let Job {
             plan,
             launch,
@@ -223,8 +245,10 @@ impl<'a> Machine<'a> {
         } = self.job;
         // SAFETY: the caller's promises.
         unsafe {
-            for &walk in &plan.row_walks {
-                self.place_walk(walk, row, 1, 0, 1);
+            if !is_placed {
+                for &walk in &plan.row_walks {
+                    self.place_walk(walk, row, 1, 0, 1);
+                }
             }
             self.execute(&plan.before, 1);
             let last = plan.passes.len() - 1;
@@ -237,14 +261,18 @@ impl<'a> Machine<'a> {
                 };
                 for tile in 0..count {
                     let (start, n) = tiles.tile(&launch.inner, tile);
+                    if is_placed {
+                        self.execute(&pass.body, n);
+                        continue;
+                    }
                     self.at_step(start, start);
+                    if index == last {
+                        self.place_targets(Scope::Inner, row, 1, start, n);
+                    }
                     for &walk in &pass.walks {
                         self.place_walk(walk, row, 1, start, n);
                     }
                     self.place_ahead(&pass.ahead, row, tile);
-                    if index == last {
-                        self.place_targets(Scope::Inner, row, 1, start, n);
-                    }
                     self.execute(&pass.body, n);
                     if index == last {
                         self.put_back(Scope::Inner, row, 1, start, n);
@@ -252,13 +280,17 @@ impl<'a> Machine<'a> {
                 }
                 self.execute(&pass.end, 1);
             }
+            if is_placed {
+                self.execute(&plan.finish, 1);
+                return;
+            }
             self.place_targets(Scope::Outer, row, 1, 0, 1);
             self.execute(&plan.finish, 1);
             self.put_back(Scope::Outer, row, 1, 0, 1);
         }
     }
 
-    unsafe fn column(&mut self, tile: usize) {
+    unsafe fn column(&mut self, tile: usize, moves_evenly: bool) {
         let Job {
             plan,
             launch,
@@ -276,13 +308,21 @@ impl<'a> Machine<'a> {
             for (index, pass) in plan.passes.iter().enumerate() {
                 self.execute(&pass.begin, n);
                 for step in 0..launch.inner.total {
+                    if moves_evenly && step > 0 {
+                        self.advance_to(step);
+                        for &walk in &pass.walks {
+                            self.fetch_ahead(walk, n, step);
+                        }
+                        self.execute(&pass.body, n);
+                        continue;
+                    }
                     self.at_step(step, step * tiles.lanes);
+                    if index == last {
+                        self.place_targets(Scope::Inner, start, n, step, 1);
+                    }
                     for &walk in &pass.walks {
                         self.place_walk(walk, start, n, step, 1);
                         self.fetch_ahead(walk, n, step);
-                    }
-                    if index == last {
-                        self.place_targets(Scope::Inner, start, n, step, 1);
                     }
                     self.execute(&pass.body, n);
                     if index == last {

@@ -92,8 +92,13 @@ impl<'a> Machine<'a> {
             self.slots[usize::from(walk.slot)] = path.base.wrapping_offset(offset);
             return;
         }
-        let home = self.slots[usize::from(walk.home)];
-        // SAFETY: the launch was checked, so each element lies in its binding; a register has room for the lanes.
+        let home = match walk.lands {
+            // Targets are placed before walks.
+            Some(target) => self.job.plan.targets[usize::from(target)].slot,
+            None => walk.home,
+        };
+        let home = self.slots[usize::from(home)];
+        // SAFETY: the launch was checked, so each element lies in its binding; a register has room for the lanes, and so has a target.
         unsafe {
             if walk.one {
                 let offset = lanes.still + lanes.first();

@@ -8,7 +8,7 @@ use millstream_ir::{BinaryOp, DType};
 use super::Machine;
 use crate::build::STEPS_MAX;
 use crate::kernels::place::{Indexed, by_size};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, fetch};
 use crate::plan::Step;
 
 /// A value of some lanes.
@@ -17,6 +17,19 @@ struct Even {
     start: i64,
     step: i64,
 }
+
+/// Elements that lie evenly: the first one's place and how far apart they are, in elements, and how many they are.
+#[derive(Clone, Copy)]
+struct Run {
+    first: isize,
+    step: isize,
+    len: usize,
+    /// Are they in range? Else they are zero.
+    is_in: bool,
+}
+
+/// Bytes of the next run that are fetched while one is copied; the processor goes on by itself.
+const RUN_AHEAD: usize = 1024;
 
 impl<'a> Machine<'a> {
     /// The elements of a gather: where they lie if that is in one piece, or brought to `home`.
@@ -37,38 +50,77 @@ impl<'a> Machine<'a> {
         let scalar = plan.indexed[gathered.indexed].scalar as usize;
         // SAFETY: the scalars come first in the memory of the machine, and three of them are these.
         let indexed = unsafe { *self.scalars.add(scalar).cast::<Indexed>() };
-        let last = lanes.axes.last();
-        let mut lane = 0;
-        while lane < lanes.n {
-            let at = lanes.start + lane;
-            let most = (last - at % last).min(lanes.n - lane);
+        let from = |run: &Run| {
+            indexed
+                .base
+                .wrapping_offset(run.first.wrapping_mul(size as isize))
+        };
+        let find = |lane: usize| {
             // SAFETY: the caller's promises.
-            let (index, run) = unsafe { self.evaluate(&gathered.steps, outer, inner, lane, most) };
-            let (run, is_in) = in_range(index, run, indexed.len);
-            let offset = lanes.still + lanes.axes.offset(lanes.strides, at);
-            let first = offset.wrapping_add((index.start as isize).wrapping_mul(indexed.stride));
-            let step = (index.step as isize).wrapping_mul(indexed.stride);
-            let step = lanes.step().wrapping_add(step);
+            unsafe { self.find_run(&gathered.steps, &indexed, lanes, outer, inner, lane) }
+        };
+        let mut lane = 0;
+        let mut run = find(lane);
+        while lane < lanes.n {
+            let after = lane + run.len;
+            let mut next = run;
+            if after < lanes.n {
+                next = find(after);
+                if next.is_in && next.step == 1 {
+                    let bytes = (next.len * size).min(RUN_AHEAD);
+                    { 0..bytes }
+                        .step_by(64)
+                        .for_each(|byte| fetch(from(&next).wrapping_add(byte)));
+                }
+            }
             // SAFETY: what is in range lies in the buffer, which was checked of the launch; there is room for all lanes.
             unsafe {
                 by_size!(size, T => {
-                    let to = home.cast::<T>().add(lane);
-                    let from = indexed.base.cast::<T>().wrapping_offset(first);
-                    match (is_in, step) {
-                        (false, _) => to.write_bytes(0, run),
-                        (true, 1) if run == lanes.n => return from.cast(),
-                        (true, 1) => to.copy_from_nonoverlapping(from, run),
+                    let (to, from) = (home.cast::<T>().add(lane), from(&run).cast::<T>());
+                    match (run.is_in, run.step) {
+                        (false, _) => to.write_bytes(0, run.len),
+                        (true, 1) if run.len == lanes.n => return from.cast(),
+                        (true, 1) => to.copy_from_nonoverlapping(from, run.len),
                         (true, step) => {
-                            for index in 0..run {
+                            for index in 0..run.len {
                                 to.add(index).write(*from.offset(index as isize * step));
                             }
                         }
                     }
                 });
             }
-            lane += run;
+            (lane, run) = (after, next);
         }
         home
+    }
+
+    /// The run of elements that begins at a lane.
+    ///
+    /// # Safety
+    /// The launch was checked.
+    #[inline]
+    unsafe fn find_run(
+        &self,
+        steps: &[Step],
+        indexed: &Indexed,
+        lanes: &Lanes<'_>,
+        outer: (usize, usize),
+        inner: (usize, usize),
+        lane: usize,
+    ) -> Run {
+        let (at, last) = (lanes.start + lane, lanes.axes.last());
+        let most = (last - at % last).min(lanes.n - lane);
+        // SAFETY: the caller's promises.
+        let (index, len) = unsafe { self.evaluate(steps, outer, inner, lane, most) };
+        let (len, is_in) = in_range(index, len, indexed.len);
+        let offset = lanes.still + lanes.axes.offset(lanes.strides, at);
+        let step = (index.step as isize).wrapping_mul(indexed.stride);
+        Run {
+            first: offset.wrapping_add((index.start as isize).wrapping_mul(indexed.stride)),
+            step: lanes.step().wrapping_add(step),
+            len,
+            is_in,
+        }
     }
 
     /// The index at a lane, and for how many from there on it goes on so: at most as many as are left of a stretch.

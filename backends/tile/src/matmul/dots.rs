@@ -96,7 +96,7 @@ impl Product<'_> {
             return unsafe { work(level, dots) };
         }
         Scratch::with(|scratch| {
-            let (memory, _) = scratch.room(m * k * size_of::<T>(), 0);
+            let memory = scratch.room(m * k * size_of::<T>(), 0).memory;
             let left = memory.cast::<T>();
             // SAFETY: there is room for the rows; the caller's promises.
             unsafe {

@@ -73,7 +73,7 @@ impl Product<'_> {
             }
         };
         Scratch::with(|scratch| {
-            let (memory, _) = scratch.room((m * k + k * n + m * n) * 4, 0);
+            let memory = scratch.room((m * k + k * n + m * n) * 4, 0).memory;
             let memory = memory.cast::<f32>();
             let (a, b, c) = (
                 memory,

@@ -16,7 +16,7 @@ impl Product<'_> {
     /// Every element lies in its binding, and what is written overlaps nothing that is read; the processor has the level.
     pub(super) unsafe fn whole<T: Number>(&self, level: Level) {
         Scratch::with(|scratch| {
-            let (memory, _) = scratch.room(self.k * COLUMNS * size_of::<T>(), 0);
+            let memory = scratch.room(self.k * COLUMNS * size_of::<T>(), 0).memory;
             let panel = memory.cast::<T>();
             // SAFETY: there is room for the columns of a block; the caller's promises.
             unsafe {

@@ -1,0 +1,109 @@
+//! Slots that move by the same distance from each row to the next, or from each step to the next: then only the first one is placed.
+
+use super::Machine;
+use crate::plan::{Ahead, Scope, Slot, Walk, Walked};
+use crate::space::Path;
+
+/// Is such a walk, over this many lanes, used as it lies?
+fn is_pointer(walk: &Walk, path: &Path, lanes: usize) -> bool {
+    let is_whole = path.is_direct || walk.one || lanes == 1;
+    is_whole && matches!(walk.walked, Walked::Elements(_))
+}
+
+impl Machine<'_> {
+    /// Finds out how far each slot moves from a row to the next. Answers whether all do so evenly.
+    pub(super) fn rows_move_evenly(&mut self) -> bool {
+        let (plan, launch, tiles) = (self.job.plan, self.job.launch, self.job.tiles);
+        if launch.outer.rank > 1 || tiles.count != 1 || launch.inner.total == 0 {
+            return false;
+        }
+        self.strides.fill(0);
+        let (of_walks, of_targets) = launch.paths.split_at(plan.walks.len());
+        let stride =
+            |path: &Path, size: usize| path.outer[0] * launch.outer.rank as isize * size as isize;
+        let passes = plan.passes.iter().flat_map(|pass| &pass.walks);
+        for &index in plan.row_walks.iter().chain(passes) {
+            let (walk, path) = (
+                &plan.walks[usize::from(index)],
+                &of_walks[usize::from(index)],
+            );
+            if !is_pointer(walk, path, launch.inner.total) {
+                return false;
+            }
+            self.strides[usize::from(walk.slot)] = stride(path, walk.size);
+        }
+        for (target, path) in plan.targets.iter().zip(of_targets) {
+            if !path.is_direct {
+                return false;
+            }
+            self.strides[usize::from(target.slot)] = stride(path, target.size);
+        }
+        for &(ahead, slot) in plan.passes.iter().flat_map(|pass| &pass.ahead) {
+            self.strides[usize::from(slot)] = match ahead {
+                Ahead::Walk(walk) => {
+                    let index = usize::from(walk);
+                    stride(&of_walks[index], plan.walks[index].size)
+                }
+                Ahead::Target(target) => {
+                    let index = usize::from(target);
+                    stride(&of_targets[index], plan.targets[index].size)
+                }
+            };
+        }
+        true
+    }
+
+    /// Finds out how far each slot moves from a step across rows to the next. Answers whether all do so evenly.
+    pub(super) fn steps_move_evenly(&mut self) -> bool {
+        let (plan, launch, tiles) = (self.job.plan, self.job.launch, self.job.tiles);
+        if launch.inner.rank > 1 {
+            return false;
+        }
+        for (stride, slot) in self.strides.iter_mut().zip(&plan.slots) {
+            *stride = match slot {
+                Slot::Kept { size, .. } => *size as isize * tiles.lanes as isize,
+                _ => 0,
+            };
+        }
+        let (of_walks, of_targets) = launch.paths.split_at(plan.walks.len());
+        let stride =
+            |path: &Path, size: usize| path.inner[0] * launch.inner.rank as isize * size as isize;
+        for &index in plan.passes.iter().flat_map(|pass| &pass.walks) {
+            let (walk, path) = (
+                &plan.walks[usize::from(index)],
+                &of_walks[usize::from(index)],
+            );
+            if !is_pointer(walk, path, tiles.lanes) {
+                return false;
+            }
+            self.strides[usize::from(walk.slot)] = stride(path, walk.size);
+        }
+        for (target, path) in plan.targets.iter().zip(of_targets) {
+            if target.scope != Scope::Inner {
+                continue;
+            }
+            if !path.is_direct {
+                return false;
+            }
+            self.strides[usize::from(target.slot)] = stride(path, target.size);
+        }
+        true
+    }
+
+    /// On to the next row.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        for (slot, stride) in self.slots.iter_mut().zip(&*self.strides) {
+            *slot = slot.wrapping_offset(*stride);
+        }
+    }
+
+    /// On to the next step across rows, which is this one.
+    #[inline]
+    pub(super) unsafe fn advance_to(&mut self, step: usize) {
+        self.advance();
+        self.kept_lane = step * self.job.tiles.lanes;
+        // SAFETY: the position is a scalar.
+        unsafe { self.slots[0].cast::<i64>().write(step as i64) };
+    }
+}
