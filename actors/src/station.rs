@@ -17,20 +17,20 @@
 //! a bound, a closing or lost device, a timer earlier than the one that the thread sleeps for, a panic of ours. [`Door`]
 //! has the handshake.
 //!
-//! A wait is expected if the last wait came after few messages and at most as many have been sent since. It is a guess,
-//! and decides only which thread does the work.
+//! Whether a wait is expected, and so soon that the caller runs larger tasks itself after it has left the device
+//! ([`Held`]), is a guess ([`Habit`]), and decides only which thread does the work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use millstream_core::backend::Backend;
+use millstream_core::backend::{Backend, Held, Large};
 use millstream_core::channel::{StepIn, is_runtime_thread, mark_runtime_thread};
 use millstream_core::message::Task;
 use millstream_sync::door::Door;
 use millstream_sync::facade::Spinner;
-use millstream_sync::facade::atomic::{AtomicBool, AtomicU64, Ordering};
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::Probe;
 use millstream_sync::payload;
@@ -38,11 +38,15 @@ use millstream_sync::payload;
 use crate::actor::DeviceActor;
 use crate::mailbox::Threads;
 
+mod habit;
 #[cfg(test)]
 mod tests;
 
-/// A wait is expected after no more messages than this: with more, callers gain from a thread beside them.
-const MESSAGES_MAX: u64 = 8;
+use habit::Habit;
+
+/// What a caller that waits at once runs itself. To wake a thread and to be woken takes some 50 us, so this bounds what a
+/// wrong guess costs, and not what a right one gains.
+const BUDGET: Duration = Duration::from_millis(2);
 
 /// Turns that a caller takes at most before it leaves the rest to the device's thread.
 const TURNS_MAX: u32 = 16;
@@ -68,35 +72,13 @@ pub(crate) struct Station<B: Backend> {
     /// Where the device's thread sleeps.
     pub(crate) gate: Arc<Gate>,
     waker: Waker,
+    /// Runs larger tasks for a caller that waits at once.
+    held: Option<Arc<dyn Held>>,
     habit: Habit,
-}
-
-/// How callers wait.
-struct Habit {
     mailbox: Probe<Task>,
-    /// The mailbox's tail when a caller last waited.
-    waited_at: AtomicU64,
-    /// Messages between the last two waits.
-    period: AtomicU64,
+    opened: Instant,
     /// Wakers of users may be left with the device: they are woken by its own threads.
     has_wakers: AtomicBool,
-}
-
-impl Habit {
-    fn waits(&self) {
-        let tail = self.mailbox.tail();
-        // Relaxed, as all of these: a guess.
-        let before = self.waited_at.swap(tail, Ordering::Relaxed);
-        self.period
-            .store(tail.wrapping_sub(before), Ordering::Relaxed);
-    }
-
-    fn expects_a_wait(&self) -> bool {
-        let period = self.period.load(Ordering::Relaxed);
-        let since = self.mailbox.tail();
-        let since = since.wrapping_sub(self.waited_at.load(Ordering::Relaxed));
-        period <= MESSAGES_MAX && since <= period
-    }
 }
 
 /// What came of the device thread's look around.
@@ -138,8 +120,8 @@ impl<B: Backend> Core<B> {
         Rest::Idle(self.sleeps_until)
     }
 
-    /// A caller's turns. Says whether nothing is left for the device's thread.
-    fn step(&mut self, waker: &Waker) -> bool {
+    /// A caller's turns. Says whether nothing is left for the device's thread, and adds the queues it has issued to.
+    fn step(&mut self, waker: &Waker, large: Large, queues: &mut u64) -> bool {
         let _mark = mark_runtime_thread();
         let Some((actor, threads)) = &mut self.parts else {
             return true;
@@ -154,7 +136,9 @@ impl<B: Backend> Core<B> {
             while turns > 0 && actor.turn(threads) {
                 turns -= 1;
             }
-            if !actor.server.backend_mut().let_go() || turns == 0 {
+            let done = actor.server.backend_mut().let_go(large);
+            *queues |= done.queues;
+            if !done.ran || turns == 0 {
                 break;
             }
         }
@@ -171,7 +155,7 @@ impl<B: Backend> Core<B> {
     fn breaks(&mut self) {
         self.is_broken = true;
         if let Some((actor, _)) = &mut self.parts {
-            let begun = || actor.server.backend_mut().let_go();
+            let begun = || _ = actor.server.backend_mut().let_go(Large::Begin);
             if let Err(panic) = catch_unwind(AssertUnwindSafe(begun)) {
                 payload::end(panic);
             }
@@ -187,6 +171,7 @@ impl<B: Backend> Core<B> {
 impl<B: Backend> Station<B> {
     pub(crate) fn new(actor: DeviceActor<B>, threads: Threads, mailbox: Probe<Task>) -> Arc<Self> {
         let gate = threads.device.gate.clone();
+        let held = actor.server.backend().held();
         Arc::new(Self {
             door: Door::new(Core {
                 parts: Some((actor, threads)),
@@ -196,12 +181,11 @@ impl<B: Backend> Station<B> {
             }),
             waker: Waker::from(gate.clone()),
             gate,
-            habit: Habit {
-                mailbox,
-                waited_at: AtomicU64::new(0),
-                period: AtomicU64::new(u64::MAX),
-                has_wakers: AtomicBool::new(false),
-            },
+            held,
+            habit: Habit::default(),
+            mailbox,
+            opened: Instant::now(),
+            has_wakers: AtomicBool::new(false),
         })
     }
 
@@ -239,7 +223,7 @@ impl<B: Backend> Station<B> {
     }
 
     /// Turns the device in the place of its thread, and says whether nothing is left for that. Does not wait.
-    fn step_in(&self) -> bool {
+    fn step_in(&self, large: Large) -> bool {
         for round in 1..=ROUNDS_MAX {
             // A thread that is inside looks around once more.
             let Some(mut core) = self.door.try_enter() else {
@@ -250,13 +234,16 @@ impl<B: Backend> Station<B> {
                 _ = self.door.leave(core);
                 return false;
             }
-            let stepped = catch_unwind(AssertUnwindSafe(|| core.step(&self.waker)));
+            let mut queues = 0;
+            let step = || core.step(&self.waker, large, &mut queues);
+            let stepped = catch_unwind(AssertUnwindSafe(step));
             let is_rest = stepped.unwrap_or_else(|panic| {
                 payload::end(panic);
                 core.breaks();
                 false
             });
             core.is_owner_due |= !is_rest || round == ROUNDS_MAX;
+            self.habit.issues(queues);
             let is_owner_due = core.is_owner_due;
             let again = self.door.leave(core);
             if is_owner_due {
@@ -269,33 +256,61 @@ impl<B: Backend> Station<B> {
         false
     }
 
+    /// Runs what was held, and says whether the device's thread need not be woken for that.
+    fn run_held(&self, held: &dyn Held, budget: Duration) -> bool {
+        let ran = catch_unwind(AssertUnwindSafe(|| held.run(budget)));
+        let ran = ran.map_err(|panic| {
+            payload::end(panic);
+            self.door.enter().is_broken = true;
+        });
+        ran.is_ok()
+    }
+
+    /// The time since the device was opened.
+    fn now(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
     /// May the calling thread turn the device? Not one that may be inside already, nor where wakers of users are left:
     /// they only schedule, but the caller may hold what they take for that.
     fn may_step_in(&self) -> bool {
         // Relaxed: set before the first waker is left. A turn that has begun by then may wake that one.
-        !is_runtime_thread() && !self.habit.has_wakers.load(Ordering::Relaxed)
+        !is_runtime_thread() && !self.has_wakers.load(Ordering::Relaxed)
     }
 }
 
 impl<B: Backend> StepIn for Station<B> {
     fn step_in_for_a_wake(&self) -> bool {
-        self.habit.expects_a_wait() && self.may_step_in() && self.step_in()
+        if !self.habit.expects_a_wait(self.mailbox.tail()) || !self.may_step_in() {
+            return false;
+        }
+        let is_rest = match &self.held {
+            Some(held) if self.habit.expects_it_at_once(|| self.now()) => {
+                let is_rest = self.step_in(Large::Hold);
+                // Nothing that takes long comes before the wake of the device's thread.
+                let budget = if is_rest { BUDGET } else { Duration::ZERO };
+                is_rest & self.run_held(&**held, budget)
+            }
+            _ => self.step_in(Large::Begin),
+        };
+        self.habit.leaves(self.now());
+        is_rest
     }
 
     fn waits(&self) {
-        self.habit.waits();
+        self.habit.waits(self.mailbox.tail(), || self.now());
     }
 
     fn step_in_to_wait(&self) {
-        if self.may_step_in() && !self.step_in() {
+        if self.may_step_in() && !self.step_in(Large::Begin) {
             self.gate.wake();
         }
     }
 
     fn leaves_waker(&self) {
         // Relaxed: see `may_step_in`. A look first: the line is shared, and this is set once.
-        if !self.habit.has_wakers.load(Ordering::Relaxed) {
-            self.habit.has_wakers.store(true, Ordering::Relaxed);
+        if !self.has_wakers.load(Ordering::Relaxed) {
+            self.has_wakers.store(true, Ordering::Relaxed);
         }
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place,
-    Refused, Span,
+    Backend, BoundCount, BoundSlice, Compiler, CustomWork, Held, HostContext, HostData, Large,
+    Launch, LetGo, Place, Refused, Span,
 };
 use millstream_core::error::OpenError;
 use millstream_core::health::Recovery;
@@ -327,8 +327,12 @@ impl Backend for CpuDevice {
         self.queues.hold_back();
     }
 
-    fn let_go(&mut self) -> bool {
-        self.queues.let_go()
+    fn let_go(&mut self, large: Large) -> LetGo {
+        self.queues.let_go(large)
+    }
+
+    fn held(&self) -> Option<Arc<dyn Held>> {
+        Some(self.queues.held())
     }
 
     fn take_spans(&mut self) -> Vec<Span> {
@@ -361,7 +365,8 @@ impl Drop for CpuDevice {
             return;
         }
         for worker in self.workers.drain(..) {
-            // A panic of user code has been caught and told.
+            // A panic of user code has been caught and told. A worker that ends enters its door once more: so no caller is inside
+            // after this.
             let _ = worker.join();
         }
         self.lanes = None;

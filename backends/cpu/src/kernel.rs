@@ -66,12 +66,12 @@ pub(crate) struct CpuKernel {
     /// run the kernel at the same time overwrite each other, which does no harm.
     cube_cost: Figure,
     /// Of a program: how many bytes its last launch had, and how many nanoseconds it took, in one number; 0 until it
-    /// is known, and of launches that are not small.
+    /// is known, and of launches that callers never run themselves.
     cost: Figure,
 }
 
 /// Launches of programs whose bytes are no more than this are timed.
-const TIMED_BYTES_MAX: u64 = 1 << 18;
+const TIMED_BYTES_MAX: u64 = 1 << 26;
 
 enum Body {
     Native(Arc<NativeKernel>),

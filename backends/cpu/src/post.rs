@@ -2,12 +2,16 @@
 //!
 //! That thread is the worker, as long as there are tasks; it leaves before it sleeps. While it sleeps, a thread that has
 //! just issued tasks may run them itself ([`Post::settle`]), as long as they are small and not users' code: to wake the
-//! worker costs that thread more than such a task. For the remaining tasks it wakes the worker.
+//! worker costs that thread more than such a task. For the remaining tasks it wakes the worker. Or, if it is about to wait
+//! for them, it leaves the device first, and then runs larger ones as well ([`Post::run_held`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use millstream_core::backend::Large;
 use millstream_core::channel::mark_runtime_thread;
 use millstream_sync::door::Door;
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::gate::Gate;
 
 use crate::entry::{Entry, Op, Source};
@@ -33,6 +37,8 @@ pub(crate) struct Post {
     pub(crate) door: Door<Lane>,
     /// Where the worker sleeps.
     pub(crate) gate: Arc<Gate>,
+    /// Tasks are left for which the worker has not been woken: whoever takes this mark runs them, or wakes it.
+    holds: AtomicBool,
 }
 
 impl Post {
@@ -40,25 +46,57 @@ impl Post {
         Arc::new(Self {
             gate: inbox.gate().clone(),
             door: Door::new(Lane { inbox, runner }),
+            holds: AtomicBool::new(false),
         })
     }
 
-    /// Runs what is small of what lies in the queue, if its worker sleeps, and wakes the worker for the rest. Says
-    /// whether anything ran.
-    pub(crate) fn settle(&self, crew: &Crew) -> bool {
-        // A thread that is inside looks around once more.
-        let Some(mut lane) = self.door.try_enter() else {
-            return false;
-        };
-        let wake = WakeOnUnwind(self);
-        let ran = lane.run_small(crew);
-        let is_left = lane.inbox.has_next();
-        if self.door.leave(lane) || is_left {
+    /// Runs what is small of what lies in the queue, if its worker sleeps. Wakes the worker for the rest, or leaves that to
+    /// [`Post::run_held`]. Says whether anything ran.
+    pub(crate) fn settle(&self, crew: &Crew, large: Large) -> bool {
+        let ran = self.run_within(crew, SMALL_NS);
+        match large {
+            // Release: who takes the mark finds the tasks.
+            Large::Hold if ran.is_left => self.holds.store(true, Ordering::Release),
+            _ if ran.is_left => self.gate.wake(),
+            _ => {}
+        }
+        ran.any
+    }
+
+    /// Runs what [`Post::settle`] has left, as long as it takes no longer than `budget`, and wakes the worker for the rest.
+    pub(crate) fn run_held(&self, crew: &Crew, budget: Duration) {
+        // A look first: the mark is seldom set. Acquire: pairs with the store.
+        if !self.holds.load(Ordering::Relaxed) || !self.holds.swap(false, Ordering::Acquire) {
+            return;
+        }
+        let budget = u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX);
+        if self.run_within(crew, budget).is_left {
             self.gate.wake();
         }
-        std::mem::forget(wake);
-        ran
     }
+
+    /// Runs what lies in the queue, if its worker sleeps, as long as it takes no longer than this.
+    fn run_within(&self, crew: &Crew, ns: u64) -> Ran {
+        // A thread that is inside looks around once more.
+        let Some(mut lane) = self.door.try_enter() else {
+            return Ran::default();
+        };
+        let wake = WakeOnUnwind(self);
+        let any = lane.run_within(crew, ns);
+        let is_left = lane.inbox.has_next();
+        let is_left = self.door.leave(lane) || is_left;
+        std::mem::forget(wake);
+        Ran { any, is_left }
+    }
+}
+
+/// What a thread that was inside did.
+#[derive(Default)]
+struct Ran {
+    /// Did it run anything?
+    any: bool,
+    /// Tasks are left, or were added meanwhile.
+    is_left: bool,
 }
 
 /// A panic of ours leaves the queue to its worker.
@@ -77,11 +115,11 @@ impl Lane {
         inbox.next_with(|entry| step(crew, runner, entry)).is_some()
     }
 
-    /// Runs tasks as long as they are small, all together too, and wait for nothing.
-    fn run_small(&mut self, crew: &Crew) -> bool {
+    /// Runs tasks as long as they are expected to take no longer than this all together, and wait for nothing.
+    fn run_within(&mut self, crew: &Crew, ns: u64) -> bool {
         let _mark = mark_runtime_thread();
         let _of_team = self.runner.lend_thread();
-        let (mut left_ns, mut ran) = (SMALL_NS, false);
+        let (mut left_ns, mut ran) = (ns, false);
         while !crew.is_stopping()
             && let Some(Some(rest)) = self
                 .inbox

@@ -1,11 +1,13 @@
 //! The device's side of all queues: what goes into which, and which workers have still to be woken for it.
 //!
 //! Between [`Queues::hold_back`] and [`Queues::let_go`] an entry wakes no worker, and its queue owes that wake: the
-//! calling thread runs the small entries itself, and wakes the worker for the others.
+//! calling thread runs the small entries itself, and wakes the worker for the others; or it leaves the device first and
+//! then runs those, too ([`Queues::held`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use millstream_core::backend::Refused;
+use millstream_core::backend::{Held, Large, LetGo, Refused};
 use millstream_core::id::{Cursor, QueueId};
 
 use crate::entry::Entry;
@@ -22,6 +24,20 @@ pub(crate) struct Queue {
     post: Option<Arc<Post>>,
     /// An entry was pushed for which the worker has not been woken.
     owes: bool,
+}
+
+/// The places of all workers, for tasks that are held.
+struct Posts {
+    crew: Arc<Crew>,
+    all: Vec<Arc<Post>>,
+}
+
+impl Held for Posts {
+    fn run(&self, budget: Duration) {
+        self.all
+            .iter()
+            .for_each(|post| post.run_held(&self.crew, budget));
+    }
 }
 
 /// The device's side of all queues.
@@ -90,17 +106,27 @@ impl Queues {
         self.holds_back = true;
     }
 
-    /// Runs the small entries of what was held back, wakes the workers for the others, and returns whether any ran.
-    pub(crate) fn let_go(&mut self) -> bool {
+    /// Runs the small entries of what was held back. Wakes the workers for the others, or leaves them to [`Queues::held`].
+    pub(crate) fn let_go(&mut self, large: Large) -> LetGo {
         self.holds_back = false;
-        let mut ran = false;
-        for queue in &mut self.all {
+        let mut done = LetGo::default();
+        for (index, queue) in self.all.iter_mut().enumerate() {
             if std::mem::take(&mut queue.owes)
                 && let Some(post) = &queue.post
             {
-                ran |= post.settle(&self.crew);
+                done.queues |= 1 << index;
+                done.ran |= post.settle(&self.crew, large);
             }
         }
-        ran
+        done
+    }
+
+    /// What runs the tasks that are left to it: of the queues that there are now.
+    pub(crate) fn held(&self) -> Arc<dyn Held> {
+        let posts = self.all.iter().filter_map(|queue| queue.post.clone());
+        Arc::new(Posts {
+            crew: self.crew.clone(),
+            all: posts.collect(),
+        })
     }
 }

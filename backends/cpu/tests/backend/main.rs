@@ -6,6 +6,7 @@ mod rig;
 mod data;
 mod driven;
 mod failures;
+mod held;
 mod opening;
 mod order;
 mod programs;

@@ -13,6 +13,7 @@
 //! while they run (the CPU: a kernel panics) settles them itself, in execution order, before it
 //! publishes the cursor: see [`settle`](crate::settle).
 
+mod held;
 mod open;
 
 use std::any::Any;
@@ -36,6 +37,7 @@ use crate::message::{HostBytes, Pattern};
 use crate::profile::ClockSource;
 use crate::properties::DeviceProperties;
 
+pub use held::{Held, Large, LetGo};
 pub use open::{HostContext, Open};
 
 /// What a backend made of a kernel.
@@ -317,10 +319,16 @@ pub trait Backend: Send + 'static {
     /// From here on what is issued need not be begun: [`Backend::let_go`] follows, whatever happens.
     fn hold_back(&mut self) {}
 
-    /// What was issued since [`Backend::hold_back`] is begun now: what is small may run on the calling thread, but no code
-    /// of users. Says whether any ran. Waits for nothing.
-    fn let_go(&mut self) -> bool {
-        false
+    /// Begins what was issued since [`Backend::hold_back`]: small tasks may run on the calling thread, but no code of users.
+    /// `large` says what becomes of the others. Waits for nothing.
+    fn let_go(&mut self, large: Large) -> LetGo {
+        let _ = large;
+        LetGo::default()
+    }
+
+    /// Runs what [`Large::Hold`] holds; asked once, when the device is opened. None: nothing is ever held.
+    fn held(&self) -> Option<Arc<dyn Held>> {
+        None
     }
 
     /// Is something under way that passes without [`Backend::pump`], and tells nobody when it has? Who waits for a driven
