@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use millstream::backend::{
-    Backend, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Open, Place, Refused,
-    Span,
+    Backend, BoundSlice, Compiler, CustomWork, Held, HostContext, HostData, Large, Launch, LetGo,
+    Open, Place, Refused, Span,
 };
 use millstream::{Cpu, DeviceProperties, OpenError, PageError, QueueId, Recovery};
 use millstream_core::id::Point;
@@ -129,8 +129,12 @@ impl Backend for FaultyDevice {
         self.inner.hold_back();
     }
 
-    fn let_go(&mut self) -> bool {
-        self.inner.let_go()
+    fn let_go(&mut self, large: Large) -> LetGo {
+        self.inner.let_go(large)
+    }
+
+    fn held(&self) -> Option<Arc<dyn Held>> {
+        self.inner.held()
     }
 
     fn properties(&self) -> &DeviceProperties {

@@ -22,7 +22,8 @@ pub(crate) fn get_used_to_waits(stream: &millstream::Stream) {
     }
 }
 
-/// I1, I5, I6: a caller that steps in does the work of other callers as well, in its order.
+/// I1, I5, I6: a caller that steps in does the work of other callers as well, in its order: what is small inside of the device, and
+/// what is not after it has left.
 #[apply(every_device)]
 fn callers_that_wait_at_once_all_get_their_own_answers(#[case] on: On) {
     const CALLERS: u32 = 4;
@@ -38,13 +39,15 @@ fn callers_that_wait_at_once_all_get_their_own_answers(#[case] on: On) {
                 let stream = client.stream();
                 for round in 0..ROUNDS {
                     let own = caller * ROUNDS + round;
-                    let values = stream.create(&[0_u32; 8]).unwrap();
+                    let len = if round % 2 == 0 { 8 } else { 1 << 15 };
+                    let values = stream.create(&vec![0_u32; len]).unwrap();
                     stream.fill(&values, own).unwrap();
                     launch_update(&stream, add, shared).unwrap();
-                    let copy = stream.empty::<u32>(8).unwrap();
+                    let copy = stream.empty::<u32>(len).unwrap();
                     stream.copy(&values, &copy).unwrap();
                     drop(values);
-                    assert_eq!(stream.read(&copy).wait().unwrap(), [own; 8]);
+                    let got = stream.read(&copy).wait().unwrap();
+                    assert_eq!(got, vec![own; len]);
                 }
             });
         }
