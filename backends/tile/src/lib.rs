@@ -48,6 +48,7 @@ mod plans;
 mod scratch;
 mod space;
 mod tiles;
+mod turn;
 mod unfit;
 
 #[cfg(test)]

@@ -95,6 +95,7 @@ struct Cut {
     in_piece: usize,
     elements: usize,
     streams: bool,
+    turns_only: bool,
 }
 
 impl Prepared {
@@ -127,8 +128,12 @@ impl Prepared {
             launch.measure(&code.nest, views, words)?;
         };
         let (tiles, kept_lanes) = cut(plan, &plans.over_tiles()[chosen], launch);
+        let mut turns_only = false;
         let tiles = match launch.turn(plan) {
-            true => tiles.in_blocks(&launch.outer),
+            true => {
+                turns_only = launch.turns_only(plan);
+                tiles.in_blocks(&launch.outer)
+            }
             false if launch.moves_densely(plan) => Tiles::of_moves(&launch.outer),
             false => tiles,
         };
@@ -152,6 +157,7 @@ impl Prepared {
             in_piece,
             elements,
             streams: launch.streams(plan),
+            turns_only,
         };
         self.views.clear();
         self.views.extend_from_slice(views);
@@ -261,6 +267,7 @@ impl NestCode {
             tiles: cut.tiles,
             kept_lanes: cut.kept_lanes,
             streams: cut.streams,
+            turns_only: cut.turns_only,
         };
         let work = |pieces: Range<u64>| {
             let start = pieces.start as usize * cut.in_piece;

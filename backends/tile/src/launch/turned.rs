@@ -36,4 +36,18 @@ impl Launch {
         }
         true
     }
+
+    /// Of what was turned: is it one matrix that is only moved, from columns into rows that each lie in one piece?
+    pub(crate) fn turns_only(&self, plan: &Plan) -> bool {
+        let fast = self.outer.rank - 1;
+        match (&plan.walks[..], &plan.targets[..], &self.paths[..]) {
+            ([walk], [target], [from, to]) => {
+                let lies_in_columns = from.outer[fast - 1] == 1 && from.outer[fast] > 1;
+                let is_read =
+                    matches!(walk.walked, Walked::Elements(_)) && walk.size == target.size;
+                plan.moves && is_read && lies_in_columns && to.is_direct && to.outer[fast] == 1
+            }
+            _ => false,
+        }
+    }
 }

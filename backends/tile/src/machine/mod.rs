@@ -33,6 +33,8 @@ pub(crate) struct Job<'a> {
     pub(crate) kept_lanes: usize,
     /// Is what is stored more than the caches hold, so that it had better not go through them?
     pub(crate) streams: bool,
+    /// Is it one matrix, of which the blocks are only turned?
+    pub(crate) turns_only: bool,
 }
 
 // SAFETY: views and paths are used as the launch allows, by pieces that touch different bytes.
@@ -224,6 +226,9 @@ impl<'a> Machine<'a> {
         };
         // SAFETY: the caller's promises.
         unsafe {
+            if self.job.turns_only {
+                return self.turn_block(start, n);
+            }
             for pass in &plan.passes {
                 self.place_targets(Scope::Inner, start, n, 0, 1);
                 for &walk in &pass.walks {

@@ -131,6 +131,20 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// Brings the only walk's block straight to the only target.
+    pub(super) unsafe fn turn_block(&self, start: usize, n: usize) {
+        let launch = self.job.launch;
+        let (from, to) = (&launch.paths[0], &launch.paths[1]);
+        let (lanes, rows) = (self.lanes(from, (start, n), (0, 1)), launch.outer.rank - 2);
+        by_size!(self.job.plan.walks[0].size, T => {
+            let base = from.base.cast::<T>().wrapping_offset(lanes.still);
+            let place = launch.outer.offset(&to.outer, start);
+            let target = to.base.cast::<T>().wrapping_offset(place);
+            // SAFETY: the launch was checked, so each element lies in its binding; the target lies alone.
+            unsafe { lanes.turn(base, target, to.outer[rows]) };
+        });
+    }
+
     /// Asks for what a walk across rows reads a few steps from here: steps lie further apart than the processor looks by itself.
     #[inline]
     pub(super) fn fetch_ahead(&self, walk: u16, n: usize, step: usize) {
