@@ -172,6 +172,14 @@ pub(crate) struct Accumulator {
     pub(crate) best: SlotId,
 }
 
+/// Several steps of a walk, into an accumulator for each lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StackFold {
+    pub(crate) run: Kernel,
+    pub(crate) accumulator: SlotId,
+    pub(crate) walk: u16,
+}
+
 /// One pass over the inner axes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pass {
@@ -181,6 +189,8 @@ pub(crate) struct Pass {
     /// Which walks change their place with every step.
     pub(crate) walks: Vec<u16>,
     pub(crate) body: Vec<Instruction>,
+    /// Where the body does nothing but fold what a walk reads across rows: several steps of it at once.
+    pub(crate) stack: Option<StackFold>,
     /// What the body fetches on its way, and the slots for where that is.
     pub(crate) ahead: Vec<(Ahead, SlotId)>,
     /// What follows the last step: results of reductions, and what is computed of them once a row.

@@ -4,7 +4,7 @@ use millstream_ir::nest::{Op, ValueId};
 
 use super::fusing::{Arranged, Reduces};
 use super::{Builder, Unfit, target_of};
-use crate::plan::{Accumulator, Pass};
+use crate::plan::{Accumulator, Instruction, Pass, StackFold};
 
 impl Builder<'_> {
     /// One pass: its body, its reductions, and what follows from them.
@@ -101,6 +101,7 @@ impl Builder<'_> {
         made.body = std::mem::take(&mut self.code);
         made.walks = std::mem::take(&mut self.walks);
         made.ahead = std::mem::take(&mut self.ahead);
+        made.stack = self.stack_fold(&made);
         self.forget(&body);
 
         self.in_body = false;
@@ -115,6 +116,22 @@ impl Builder<'_> {
         made.end = std::mem::take(&mut self.code);
         self.plan.passes.push(made);
         Ok(())
+    }
+
+    /// The fold that is all of a body across rows, if it is of what a walk reads.
+    fn stack_fold(&self, pass: &Pass) -> Option<StackFold> {
+        match (&pass.body[..], &pass.accumulators[..], &pass.walks[..]) {
+            ([Instruction::Loop(fold)], [accumulator], [walk]) if !self.rows_are_one() => {
+                let is_read = fold.a == self.plan.walks[usize::from(*walk)].slot;
+                let run = accumulator.reducer.stack.filter(|_| is_read)?;
+                Some(StackFold {
+                    run,
+                    accumulator: accumulator.slot,
+                    walk: *walk,
+                })
+            }
+            _ => None,
+        }
     }
 
     fn accumulator(&mut self, value: usize) -> Result<Accumulator, Unfit> {

@@ -147,6 +147,49 @@ impl<T: Copy, R: Reduce<T>> Loop for Lanes<T, R> {
     }
 }
 
+/// Rows that are put together before they are kept: each accumulator is read and written once for all of them.
+pub(crate) const ROWS_AT_ONCE: usize = 8;
+
+/// Tiles, so many bytes apart.
+#[repr(C)]
+pub(crate) struct Stack {
+    pub(crate) apart: isize,
+    /// At most [`ROWS_AT_ONCE`].
+    pub(crate) count: usize,
+}
+
+/// Several tiles `a`, of which `b` is the [`Stack`], into as many accumulators as one of them has elements.
+struct Stacks<T, R>(PhantomData<(T, R)>);
+
+impl<T: Copy, R: Reduce<T>> Loop for Stacks<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (d, stack) = unsafe { (tile_mut::<R::Kept>(d, n), &*b.cast::<Stack>()) };
+        // SAFETY: as above.
+        let row =
+            |index: usize| unsafe { tile::<T>(a.wrapping_offset(index as isize * stack.apart), n) };
+        let (blocks, rest) = d.as_chunks_mut::<ABREAST>();
+        let start = blocks.len() * ABREAST;
+        for (number, kept) in blocks.iter_mut().enumerate() {
+            let mut all = [R::START; ABREAST];
+            for index in 0..stack.count {
+                let block = &row(index).as_chunks::<ABREAST>().0[number];
+                for lane in 0..ABREAST {
+                    all[lane] = R::both(all[lane], block[lane]);
+                }
+            }
+            for lane in 0..ABREAST {
+                kept[lane] = R::keep(kept[lane], all[lane]);
+            }
+        }
+        for (lane, kept) in rest.iter_mut().enumerate() {
+            let all = (0..stack.count).map(|index| row(index)[start + lane]);
+            *kept = R::keep(*kept, all.fold(R::START, R::both));
+        }
+    }
+}
+
 /// What came out.
 struct Ends<T, R>(PhantomData<(T, R)>);
 
@@ -230,8 +273,8 @@ impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
     }
 }
 
-/// Elements that are compared side by side: as many vectors as hide how long a comparison takes.
-const COMPARED: usize = 32;
+/// Elements that are put together side by side: as many vectors as hide how long an operation takes.
+const ABREAST: usize = 32;
 
 /// How far ahead a search fetches, in bytes: it takes an element sooner than memory brings it.
 const SEARCHED_AHEAD: usize = 2048;
@@ -241,15 +284,15 @@ const SEARCHED_AHEAD: usize = 2048;
 fn best_of<T: Number, R: Reduce<T, Kept = T> + Better<T>>(a: &[T]) -> (usize, T) {
     // NaNs are passed over, and looked for at the end.
     let better = |one: T, other: T| if R::is_ahead(other, one) { other } else { one };
-    let (blocks, rest) = a.as_chunks::<COMPARED>();
-    let mut best = [R::NEUTRAL; COMPARED];
-    let mut nans = [0_u32; COMPARED];
+    let (blocks, rest) = a.as_chunks::<ABREAST>();
+    let mut best = [R::NEUTRAL; ABREAST];
+    let mut nans = [0_u32; ABREAST];
     for block in blocks {
         for byte in (0..size_of_val(block)).step_by(64) {
             let here = block.as_ptr().cast::<u8>();
             fetch(here.wrapping_add(SEARCHED_AHEAD + byte));
         }
-        for lane in 0..COMPARED {
+        for lane in 0..ABREAST {
             best[lane] = better(best[lane], block[lane]);
             nans[lane] |= u32::from(block[lane].is_nan());
         }
@@ -258,7 +301,7 @@ fn best_of<T: Number, R: Reduce<T, Kept = T> + Better<T>>(a: &[T]) -> (usize, T)
         let place = first_of(a, T::is_nan);
         return (place, a[place]);
     }
-    let mut width = COMPARED / 2;
+    let mut width = ABREAST / 2;
     while width > 0 {
         for lane in 0..width {
             best[lane] = better(best[lane], best[lane + width]);
@@ -331,6 +374,8 @@ pub(crate) struct Reducer {
     pub(crate) left: Kernel,
     /// The same for as many accumulators as elements.
     pub(crate) lanes: Kernel,
+    /// The same for a [`Stack`] `b` of tiles, of which `a` is the first; none for indices and products.
+    pub(crate) stack: Option<Kernel>,
     /// `d`: what came out of the accumulators `a`.
     pub(crate) end: Kernel,
     /// Bytes of an accumulator.
@@ -345,6 +390,7 @@ fn of<T: Copy, R: Reduce<T>>(level: Level) -> Reducer {
         row: kernel::<Rows<T, R>>(level),
         left: kernel::<Left<T, R>>(level),
         lanes: kernel::<Lanes<T, R>>(level),
+        stack: Some(kernel::<Stacks<T, R>>(level)),
         end: kernel::<Ends<T, R>>(level),
         kept: size_of::<R::Kept>(),
         is_index: false,
@@ -358,6 +404,7 @@ fn arg<T: Number, R: Reduce<T, Kept = T> + Better<T>>(level: Level) -> Reducer {
         // Nobody leaves partial results of these.
         left: kernel::<ArgRows<T, R>>(level),
         lanes: kernel::<ArgLanes<T, R>>(level),
+        stack: None,
         end: kernel::<ArgEnds>(level),
         kept: size_of::<i64>(),
         is_index: true,
@@ -368,7 +415,8 @@ fn arg<T: Number, R: Reduce<T, Kept = T> + Better<T>>(level: Level) -> Reducer {
 pub(crate) fn reducer(op: ReduceOp, dtype: DType, level: Level) -> Option<Reducer> {
     Some(with_type!(dtype, T => match op {
         ReduceOp::Sum => of::<T, Sum>(level),
-        ReduceOp::Prod => of::<T, Prod>(level),
+        // Products of several elements of `f32` lose more than sums.
+        ReduceOp::Prod => Reducer { stack: None, ..of::<T, Prod>(level) },
         ReduceOp::Min => of::<T, Least>(level),
         ReduceOp::Max => of::<T, Greatest>(level),
         ReduceOp::ArgMin => arg::<T, Least>(level),

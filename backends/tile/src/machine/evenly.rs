@@ -1,7 +1,8 @@
 //! Slots that move by the same distance from each row to the next, or from each step to the next: then only the first one is placed.
 
 use super::Machine;
-use crate::plan::{Ahead, Scope, Slot, Walk, Walked};
+use crate::kernels::reduce::{ROWS_AT_ONCE, Stack};
+use crate::plan::{Ahead, Scope, Slot, StackFold, Walk, Walked};
 use crate::space::Path;
 
 /// Is such a walk, over this many lanes, used as it lies?
@@ -88,6 +89,25 @@ impl Machine<'_> {
             self.strides[usize::from(target.slot)] = stride(path, target.size);
         }
         true
+    }
+
+    /// All steps of a pass but the first, whose place the walk still has, into the accumulators.
+    pub(super) unsafe fn fold_stack(&mut self, fold: &StackFold, n: usize) {
+        let slot = usize::from(self.job.plan.walks[usize::from(fold.walk)].slot);
+        let (apart, steps) = (self.strides[slot], self.job.launch.inner.total);
+        let accumulator = self.slots[usize::from(fold.accumulator)];
+        let mut from = self.slots[slot];
+        let mut step = 1;
+        while step < steps {
+            let count = ROWS_AT_ONCE.min(steps - step);
+            from = from.wrapping_offset(apart);
+            let stack = Stack { apart, count };
+            let stack = std::ptr::from_ref(&stack).cast::<u8>();
+            // SAFETY: the walk is used as it lies, and the launch was checked; the plan gives the accumulators their type.
+            unsafe { (fold.run)(accumulator, from, stack, stack, n) };
+            from = from.wrapping_offset(apart * (count as isize - 1));
+            step += count;
+        }
     }
 
     /// On to the next row.

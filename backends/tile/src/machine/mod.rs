@@ -314,6 +314,10 @@ impl<'a> Machine<'a> {
                 self.execute(&pass.begin, n);
                 for step in 0..launch.inner.total {
                     if moves_evenly && step > 0 {
+                        if let Some(stack) = &pass.stack {
+                            self.fold_stack(stack, n);
+                            break;
+                        }
                         self.advance_to(step);
                         for &walk in &pass.walks {
                             self.fetch_ahead(walk, n, step);
