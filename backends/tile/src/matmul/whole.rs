@@ -104,12 +104,12 @@ unsafe fn block<T: Number, const R: usize>(
         for depth in 0..product.k {
             let right = &*panel.add(depth * COLUMNS).cast::<[T; COLUMNS]>();
             let left = left.offset(depth as isize * lhs.column);
-            for row in 0..R {
+            for (row, sums) in sums.iter_mut().enumerate() {
                 // Volatile: else the loop over depths, whose sums may be taken in any order, is the one that becomes vectors, and its
                 // sums leave the registers.
                 let factor = left.offset(row as isize * lhs.row).read_volatile();
-                for lane in 0..COLUMNS {
-                    sums[row][lane] = sums[row][lane].plus(factor.times(right[lane]));
+                for (sum, value) in sums.iter_mut().zip(right) {
+                    *sum = sum.plus(factor.times(*value));
                 }
             }
         }
