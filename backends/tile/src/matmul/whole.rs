@@ -108,8 +108,9 @@ unsafe fn block<T: Number, const R: usize>(
                 // Volatile: else the loop over depths, whose sums may be taken in any order, is the one that becomes vectors, and its
                 // sums leave the registers.
                 let factor = left.offset(row as isize * lhs.row).read_volatile();
-                for (sum, value) in sums.iter_mut().zip(right) {
-                    *sum = sum.plus(factor.times(*value));
+                // By index: through iterators two of the sums leave the registers (8.0 ms instead of 5.9 for 512 x 512 x 512).
+                for lane in 0..COLUMNS {
+                    sums[lane] = sums[lane].plus(factor.times(right[lane]));
                 }
             }
         }
