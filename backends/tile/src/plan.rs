@@ -172,9 +172,9 @@ pub(crate) struct Accumulator {
     pub(crate) best: SlotId,
 }
 
-/// Several steps of a walk, into an accumulator for each lane.
+/// Many elements of a walk at once into an accumulator, or into one for each lane.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StackFold {
+pub(crate) struct WholeFold {
     pub(crate) run: Kernel,
     pub(crate) accumulator: SlotId,
     pub(crate) walk: u16,
@@ -189,8 +189,8 @@ pub(crate) struct Pass {
     /// Which walks change their place with every step.
     pub(crate) walks: Vec<u16>,
     pub(crate) body: Vec<Instruction>,
-    /// Where the body does nothing but fold what a walk reads across rows: several steps of it at once.
-    pub(crate) stack: Option<StackFold>,
+    /// Where the body does nothing but fold what a walk reads: a long row at once, or several steps across rows.
+    pub(crate) whole: Option<WholeFold>,
     /// What the body fetches on its way, and the slots for where that is.
     pub(crate) ahead: Vec<(Ahead, SlotId)>,
     /// What follows the last step: results of reductions, and what is computed of them once a row.

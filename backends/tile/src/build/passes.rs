@@ -4,7 +4,7 @@ use millstream_ir::nest::{Op, ValueId};
 
 use super::fusing::{Arranged, Reduces};
 use super::{Builder, Unfit, target_of};
-use crate::plan::{Accumulator, Instruction, Pass, StackFold};
+use crate::plan::{Accumulator, Pass, WholeFold};
 
 impl Builder<'_> {
     /// One pass: its body, its reductions, and what follows from them.
@@ -98,10 +98,12 @@ impl Builder<'_> {
         if is_last {
             self.body_stores(&directs)?;
         }
+        if stored.is_empty() {
+            made.whole = self.whole_fold(&made, &body, &reduces);
+        }
         made.body = std::mem::take(&mut self.code);
         made.walks = std::mem::take(&mut self.walks);
         made.ahead = std::mem::take(&mut self.ahead);
-        made.stack = self.stack_fold(&made);
         self.forget(&body);
 
         self.in_body = false;
@@ -118,20 +120,27 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The fold that is all of a body across rows, if it is of what a walk reads.
-    fn stack_fold(&self, pass: &Pass) -> Option<StackFold> {
-        match (&pass.body[..], &pass.accumulators[..], &pass.walks[..]) {
-            ([Instruction::Loop(fold)], [accumulator], [walk]) if !self.rows_are_one() => {
-                let is_read = fold.a == self.plan.walks[usize::from(*walk)].slot;
-                let run = accumulator.reducer.stack.filter(|_| is_read)?;
-                Some(StackFold {
-                    run,
-                    accumulator: accumulator.slot,
-                    walk: *walk,
-                })
-            }
-            _ => None,
-        }
+    /// The fold of what a walk reads, if that is all that a pass does.
+    fn whole_fold(&self, made: &Pass, body: &[ValueId], reduces: &[usize]) -> Option<WholeFold> {
+        let ([value], [accumulator], [walk]) = (reduces, &made.accumulators[..], &self.walks[..])
+        else {
+            return None;
+        };
+        let Op::Reduce(_, of) = self.nest.values[*value].op else {
+            return None;
+        };
+        let slot = self.plan.walks[usize::from(*walk)].slot;
+        let reducer = &accumulator.reducer;
+        let run = match self.rows_are_one() {
+            true => reducer.long_row,
+            false => reducer.stack,
+        };
+        let is_read = self.places[usize::from(of)] == Some(slot) && !self.is_one(of);
+        (body == [of] && is_read).then_some(WholeFold {
+            run: run?,
+            accumulator: accumulator.slot,
+            walk: *walk,
+        })
     }
 
     fn accumulator(&mut self, value: usize) -> Result<Accumulator, Unfit> {

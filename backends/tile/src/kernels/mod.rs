@@ -6,11 +6,13 @@
 //! | `function` | one value in, by a function of its own |
 //! | `cast` | between types |
 //! | `reduce` | many elements in, one out |
+//! | `arg` | many elements in, the place of one out |
 //! | `place` | elements moved, gathered and scattered |
 //! | `random` | Philox4x32-10 |
 //!
 //! An operand is a tile or a *scalar*: one element that stands for a whole tile.
 
+mod arg;
 pub(crate) mod cast;
 pub(crate) mod function;
 pub(crate) mod map;

@@ -1,8 +1,8 @@
 //! Slots that move by the same distance from each row to the next, or from each step to the next: then only the first one is placed.
 
 use super::Machine;
-use crate::kernels::reduce::{ROWS_AT_ONCE, Stack};
-use crate::plan::{Ahead, Scope, Slot, StackFold, Walk, Walked};
+use crate::kernels::reduce::{LONG, ROWS_AT_ONCE, Stack};
+use crate::plan::{Ahead, Pass, Scope, Slot, Walk, Walked, WholeFold};
 use crate::space::Path;
 
 /// Is such a walk, over this many lanes, used as it lies?
@@ -92,7 +92,7 @@ impl Machine<'_> {
     }
 
     /// All steps of a pass but the first, whose place the walk still has, into the accumulators.
-    pub(super) unsafe fn fold_stack(&mut self, fold: &StackFold, n: usize) {
+    pub(super) unsafe fn fold_steps(&mut self, fold: &WholeFold, n: usize) {
         let slot = usize::from(self.job.plan.walks[usize::from(fold.walk)].slot);
         let (apart, steps) = (self.strides[slot], self.job.launch.inner.total);
         let accumulator = self.slots[usize::from(fold.accumulator)];
@@ -107,6 +107,32 @@ impl Machine<'_> {
             unsafe { (fold.run)(accumulator, from, stack, stack, n) };
             from = from.wrapping_offset(apart * (count as isize - 1));
             step += count;
+        }
+    }
+
+    /// Does a pass nothing but fold rows that are long, and lie in one piece each?
+    #[inline]
+    pub(super) fn long_fold(&self, pass: &Pass) -> Option<WholeFold> {
+        let inner = &self.job.launch.inner;
+        let lies_in_one = |fold: &WholeFold| {
+            let index = usize::from(fold.walk);
+            let is_read = matches!(self.job.plan.walks[index].walked, Walked::Elements(_));
+            is_read && self.job.launch.paths[index].is_direct && inner.rank == 1
+        };
+        pass.whole
+            .filter(|fold| inner.total >= LONG && lies_in_one(fold))
+    }
+
+    /// A row into its accumulator.
+    pub(super) unsafe fn fold_long_row(&mut self, fold: &WholeFold, row: usize) {
+        let n = self.job.launch.inner.total;
+        let walk = &self.job.plan.walks[usize::from(fold.walk)];
+        // SAFETY: the caller's promises; the launch was checked, and the row lies in one piece.
+        unsafe {
+            self.place_walk(fold.walk, row, 1, 0, n);
+            let from = self.slots[usize::from(walk.slot)];
+            let to = self.slots[usize::from(fold.accumulator)];
+            (fold.run)(to, from, from, from, n);
         }
     }
 

@@ -259,11 +259,15 @@ impl<'a> Machine<'a> {
             let last = plan.passes.len() - 1;
             for (index, pass) in plan.passes.iter().enumerate() {
                 self.execute(&pass.begin, 1);
-                let count = if launch.inner.total == 0 {
+                let mut count = if launch.inner.total == 0 {
                     0
                 } else {
                     tiles.count
                 };
+                if let Some(fold) = self.long_fold(pass) {
+                    self.fold_long_row(&fold, row);
+                    count = 0;
+                }
                 for tile in 0..count {
                     let (start, n) = tiles.tile(&launch.inner, tile);
                     if is_placed {
@@ -314,8 +318,8 @@ impl<'a> Machine<'a> {
                 self.execute(&pass.begin, n);
                 for step in 0..launch.inner.total {
                     if moves_evenly && step > 0 {
-                        if let Some(stack) = &pass.stack {
-                            self.fold_stack(stack, n);
+                        if let Some(fold) = &pass.whole {
+                            self.fold_steps(fold, n);
                             break;
                         }
                         self.advance_to(step);

@@ -1,0 +1,182 @@
+//! Where the least or the greatest element is, the first one of several: along a tile (a *row*), or tile after tile for as many
+//! elements as it has (*lanes*). A NaN is less and greater than any number.
+
+use std::marker::PhantomData;
+
+use super::reduce::{ABREAST, Greatest, Least, Reduce, Reducer, SIDE_BY_SIDE};
+use super::{tile, tile_mut};
+use crate::lanes::fetch;
+use crate::level::{Arithmetic, Level, Loop, kernel};
+use crate::number::Number;
+
+/// No element was seen yet.
+const NONE: i64 = -1;
+
+/// Which of two elements an index is for.
+pub(crate) trait Better<T> {
+    fn better(value: T, best: T) -> bool;
+    /// As [`Better::better`], of numbers.
+    fn is_ahead(value: T, best: T) -> bool;
+}
+
+impl<T: Number> Better<T> for Least {
+    #[inline(always)]
+    fn better(value: T, best: T) -> bool {
+        value < best || (value.is_nan() && !best.is_nan())
+    }
+    #[inline(always)]
+    fn is_ahead(value: T, best: T) -> bool {
+        value < best
+    }
+}
+
+impl<T: Number> Better<T> for Greatest {
+    #[inline(always)]
+    fn better(value: T, best: T) -> bool {
+        value > best || (value.is_nan() && !best.is_nan())
+    }
+    #[inline(always)]
+    fn is_ahead(value: T, best: T) -> bool {
+        value > best
+    }
+}
+
+/// No index yet, in `d`.
+struct ArgBegins;
+
+impl Loop for ArgBegins {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, _: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        unsafe { tile_mut::<i64>(d, n) }.fill(NONE);
+    }
+}
+
+/// A tile into one index `d` and its element `b`, which is written as well; `c` is the index of the tile's first element.
+struct ArgRows<T, R>(PhantomData<(T, R)>);
+
+impl<T: Number, R: Reduce<T, Kept = T> + Better<T>> Loop for ArgRows<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (index, a, best, first) = unsafe {
+            let best = &mut *b.cast_mut().cast::<T>();
+            (
+                &mut *d.cast::<i64>(),
+                tile::<T>(a, n),
+                best,
+                *c.cast::<i64>(),
+            )
+        };
+        if n == 0 {
+            return;
+        }
+        let (place, found) = best_of::<T, R>(a);
+        if *index == NONE || R::better(found, *best) {
+            (*index, *best) = (first + place as i64, found);
+        }
+    }
+}
+
+/// How far ahead a search fetches, in bytes: it takes an element sooner than memory brings it.
+const SEARCHED_AHEAD: usize = 2048;
+
+/// The best of some elements, and where it is first.
+#[inline(always)]
+fn best_of<T: Number, R: Reduce<T, Kept = T> + Better<T>>(a: &[T]) -> (usize, T) {
+    // NaNs are passed over, and looked for at the end.
+    let better = |one: T, other: T| if R::is_ahead(other, one) { other } else { one };
+    let (blocks, rest) = a.as_chunks::<ABREAST>();
+    let mut best = [R::NEUTRAL; ABREAST];
+    let mut nans = [0_u32; ABREAST];
+    for block in blocks {
+        for byte in (0..size_of_val(block)).step_by(64) {
+            let here = block.as_ptr().cast::<u8>();
+            fetch(here.wrapping_add(SEARCHED_AHEAD + byte));
+        }
+        for lane in 0..ABREAST {
+            best[lane] = better(best[lane], block[lane]);
+            nans[lane] |= u32::from(block[lane].is_nan());
+        }
+    }
+    if nans.iter().fold(0, |all, nan| all | nan) != 0 || rest.iter().any(|value| value.is_nan()) {
+        let place = first_of(a, T::is_nan);
+        return (place, a[place]);
+    }
+    let mut width = ABREAST / 2;
+    while width > 0 {
+        for lane in 0..width {
+            best[lane] = better(best[lane], best[lane + width]);
+        }
+        width /= 2;
+    }
+    let found = rest.iter().copied().fold(best[0], better);
+    (first_of(a, |value| value == found), found)
+}
+
+/// The first element of which something holds, or 0: block by block, which vectorizes, and then within the one that has it.
+#[inline(always)]
+fn first_of<T: Copy>(a: &[T], holds: impl Fn(T) -> bool) -> usize {
+    let blocks = a.as_chunks::<SIDE_BY_SIDE>().0;
+    let has = |block: &&[T; SIDE_BY_SIDE]| {
+        let any = block.iter().map(|value| u32::from(holds(*value)));
+        any.fold(0, |any, holds| any | holds) != 0
+    };
+    let before = blocks.iter().take_while(|block| !has(block)).count() * SIDE_BY_SIDE;
+    let place = a[before..].iter().position(|value| holds(*value));
+    place.map_or(0, |place| before + place)
+}
+
+/// A tile into as many indices `d` and their elements `b`, which is written as well; `c` is the index of all its elements.
+struct ArgLanes<T, R>(PhantomData<(T, R)>);
+
+impl<T: Number, R: Better<T>> Loop for ArgLanes<T, R> {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (indices, a, best, here) = unsafe {
+            let best = tile_mut::<T>(b.cast_mut(), n);
+            (
+                tile_mut::<i64>(d, n),
+                tile::<T>(a, n),
+                best,
+                *c.cast::<i64>(),
+            )
+        };
+        for ((index, best), value) in indices.iter_mut().zip(best).zip(a) {
+            let takes = *index == NONE || R::better(*value, *best);
+            *best = if takes { *value } else { *best };
+            *index = if takes { here } else { *index };
+        }
+    }
+}
+
+/// The index that came out; of nothing zero.
+struct ArgEnds;
+
+impl Loop for ArgEnds {
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, _: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises.
+        let (d, a) = unsafe { (tile_mut::<i64>(d, n), tile::<i64>(a, n)) };
+        for (d, index) in d.iter_mut().zip(a) {
+            *d = (*index).max(0);
+        }
+    }
+}
+
+/// The loops of such a reduction.
+pub(super) fn reducer<T: Number, R: Reduce<T, Kept = T> + Better<T>>(level: Level) -> Reducer {
+    Reducer {
+        begin: kernel::<ArgBegins>(level),
+        row: kernel::<ArgRows<T, R>>(level),
+        // Nobody leaves partial results of these.
+        left: kernel::<ArgRows<T, R>>(level),
+        lanes: kernel::<ArgLanes<T, R>>(level),
+        stack: None,
+        long_row: None,
+        end: kernel::<ArgEnds>(level),
+        kept: size_of::<i64>(),
+        is_index: true,
+    }
+}
