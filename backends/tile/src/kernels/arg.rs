@@ -114,17 +114,24 @@ fn best_of<T: Number, R: Reduce<T, Kept = T> + Better<T>>(a: &[T]) -> (usize, T)
     (first_of(a, |value| value == found), found)
 }
 
-/// The first element of which something holds, or 0: block by block, which vectorizes, and then within the one that has it.
+/// The first element of which something holds, or 0: block by block, which vectorizes, then by parts of the one that has it.
 #[inline(always)]
 fn first_of<T: Copy>(a: &[T], holds: impl Fn(T) -> bool) -> usize {
-    let blocks = a.as_chunks::<SIDE_BY_SIDE>().0;
-    let has = |block: &&[T; SIDE_BY_SIDE]| {
+    let before = blocks_before::<T, SIDE_BY_SIDE>(a, &holds);
+    let before = before + blocks_before::<T, 8>(&a[before..], &holds);
+    let place = a[before..].iter().position(|value| holds(*value));
+    place.map_or(0, |place| before + place)
+}
+
+/// Elements of the blocks before the first one that has an element of which something holds.
+#[inline(always)]
+fn blocks_before<T: Copy, const N: usize>(a: &[T], holds: &impl Fn(T) -> bool) -> usize {
+    let has = |block: &&[T; N]| {
         let any = block.iter().map(|value| u32::from(holds(*value)));
         any.fold(0, |any, holds| any | holds) != 0
     };
-    let before = blocks.iter().take_while(|block| !has(block)).count() * SIDE_BY_SIDE;
-    let place = a[before..].iter().position(|value| holds(*value));
-    place.map_or(0, |place| before + place)
+    let blocks = a.as_chunks::<N>().0.iter();
+    blocks.take_while(|block| !has(block)).count() * N
 }
 
 /// A tile into as many indices `d` and their elements `b`, which is written as well; `c` is the index of all its elements.
