@@ -4,7 +4,6 @@ use std::marker::PhantomData;
 
 use millstream_ir::{DType, UnaryOp};
 
-use super::map::Binary;
 use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::math;
@@ -96,31 +95,4 @@ pub(crate) fn of(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
         UnaryOp::Ceil => either!(Ceil32, Ceil64),
         _ => return None,
     })
-}
-
-struct Power;
-
-impl Binary<f32> for Power {
-    type Out = f32;
-    #[inline(always)]
-    fn of(a: f32, b: f32) -> f32 {
-        a.powf(b)
-    }
-}
-
-impl Binary<f64> for Power {
-    type Out = f64;
-    #[inline(always)]
-    fn of(a: f64, b: f64) -> f64 {
-        a.powf(b)
-    }
-}
-
-/// The loop of powers, if there is one for the type.
-pub(crate) fn power(dtype: DType, scalar: [bool; 2], level: Level) -> Option<Kernel> {
-    match dtype {
-        DType::F32 => Some(super::map::map2::<f32, Power>(scalar, level)),
-        DType::F64 => Some(super::map::map2::<f64, Power>(scalar, level)),
-        _ => None,
-    }
 }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
-use super::{function, tile, tile_mut, with_bits, with_type};
+use super::{function, power, tile, tile_mut, with_bits, with_type};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::{Bits, Number, Truth};
 
@@ -171,7 +171,7 @@ pub(crate) fn binary(
     level: Level,
 ) -> Option<Kernel> {
     match op {
-        BinaryOp::Pow => function::power(dtype, scalar, level),
+        BinaryOp::Pow => power::of(dtype, scalar, level),
         BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => {
             Some(with_bits!(dtype, T => bits::<T>(op, scalar, level), else return None))
         }

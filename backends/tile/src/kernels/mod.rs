@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `map` | one, two or three values in, one out |
 //! | `function` | one value in, by a function of its own |
+//! | `power` | two values in, one to the power of the other |
 //! | `cast` | between types |
 //! | `reduce` | many elements in, one out |
 //! | `arg` | many elements in, the place of one out |
@@ -17,6 +18,7 @@ pub(crate) mod cast;
 pub(crate) mod function;
 pub(crate) mod map;
 pub(crate) mod place;
+mod power;
 pub(crate) mod random;
 pub(crate) mod reduce;
 

@@ -5,6 +5,7 @@
 
 pub(crate) mod f32;
 pub(crate) mod f64;
+pub(crate) mod power;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,63 @@
+//! Powers, of which each operand may be a scalar.
+
+use millstream_ir::DType;
+
+use super::map::{Binary, map2};
+use super::{tile, tile_mut};
+use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
+use crate::math::power::{power, power_usual};
+
+/// Powers of `f32`. `SA` and `SB`: is that operand a scalar?
+struct Powers<const SA: bool, const SB: bool>;
+
+impl<const SA: bool, const SB: bool> Loop for Powers<SA, SB> {
+    /// The usual way, and once more if one was not.
+    #[inline(always)]
+    unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
+        // SAFETY: the caller's promises; a scalar is one element.
+        let (d, a, b) = unsafe {
+            let (of_a, of_b) = (if SA { 1 } else { n }, if SB { 1 } else { n });
+            (
+                tile_mut::<f32>(d, n),
+                tile::<f32>(a, of_a),
+                tile::<f32>(b, of_b),
+            )
+        };
+        let of = |index: usize| (a[if SA { 0 } else { index }], b[if SB { 0 } else { index }]);
+        let mut unusual = 0_u32;
+        for (index, d) in d.iter_mut().enumerate() {
+            let (a, b) = of(index);
+            let (found, is_usual) = power_usual::<A>(a, b);
+            unusual |= u32::from(!is_usual);
+            *d = found;
+        }
+        if unusual != 0 {
+            for (index, d) in d.iter_mut().enumerate() {
+                let (a, b) = of(index);
+                *d = power::<A>(a, b);
+            }
+        }
+    }
+}
+
+struct Power;
+
+impl Binary<f64> for Power {
+    type Out = f64;
+    #[inline(always)]
+    fn of(a: f64, b: f64) -> f64 {
+        a.powf(b)
+    }
+}
+
+/// The loop of powers, if there is one for the type.
+pub(super) fn of(dtype: DType, scalar: [bool; 2], level: Level) -> Option<Kernel> {
+    match (dtype, scalar) {
+        (DType::F32, [true, false]) => Some(kernel::<Powers<true, false>>(level)),
+        (DType::F32, [false, true]) => Some(kernel::<Powers<false, true>>(level)),
+        // Two scalars make one element, which is a tile of one.
+        (DType::F32, _) => Some(kernel::<Powers<false, false>>(level)),
+        (DType::F64, scalar) => Some(map2::<f64, Power>(scalar, level)),
+        _ => None,
+    }
+}

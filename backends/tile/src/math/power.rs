@@ -1,0 +1,88 @@
+//! Powers of `f32`: 2^(y log2 |x|), computed in `f64`, so that the product keeps the digits that the exponential multiplies.
+
+use super::f32::WHOLE;
+use crate::level::Arithmetic;
+
+/// Coefficients of the logarithm to base two of m in powers of f^2, f = (m - 1) / (m + 1), the highest first: 2 / (ln 2 (2 k + 1)).
+/// What follows them is below 2e-12 of the sum.
+const LOG: [f64; 7] = {
+    let mut terms = [0.0; 7];
+    let mut index = 0;
+    while index < 7 {
+        terms[index] = 2.0 * std::f64::consts::LOG2_E / (13 - 2 * index) as f64;
+        index += 1;
+    }
+    terms
+};
+
+/// Coefficients of 2^r, the highest first: (ln 2)^k / k!. What follows them is below 3e-10, where r is at most a half.
+const EXP: [f64; 9] = {
+    let mut terms = [1.0; 9];
+    let mut index = 8;
+    while index > 0 {
+        terms[index - 1] = terms[index] * std::f64::consts::LN_2 / (9 - index) as f64;
+        index -= 1;
+    }
+    terms
+};
+
+/// Of a larger exponent the result, or its scale, may be subnormal or overflow.
+const EXPONENT_MAX: f64 = 125.0;
+
+#[inline(always)]
+fn polynomial<A: Arithmetic, const N: usize>(coefficients: [f64; N], x: f64) -> f64 {
+    let mut p = coefficients[0];
+    for coefficient in &coefficients[1..] {
+        p = A::mul_add_f64(p, x, *coefficient);
+    }
+    p
+}
+
+/// x^y, and whether that is so: not where x is subnormal or no number, nor where y is no number or the result is subnormal or too large.
+#[inline(always)]
+pub(crate) fn power_usual<A: Arithmetic>(x: f32, y: f32) -> (f32, bool) {
+    /// The mantissa is brought between the root of a half and that of two.
+    const ROOT_HALF: u32 = 0x3f35_04f3;
+    let (is_zero, far) = (x == 0.0, x.abs());
+    let far = if is_zero { 1.0 } else { far };
+    let shifted = far.to_bits().wrapping_sub(ROOT_HALF);
+    let e = f64::from(((shifted as i32) >> 23) as f32);
+    let m = f64::from(f32::from_bits(
+        (shifted & 0x007f_ffff).wrapping_add(ROOT_HALF),
+    ));
+    let f = (m - 1.0) / (m + 1.0);
+    let log = A::mul_add_f64(polynomial::<A, 7>(LOG, f * f), f, e);
+    let exponent = f64::from(y) * log;
+    let is_usual = (f32::MIN_POSITIVE..=f32::MAX).contains(&far) && exponent.abs() <= EXPONENT_MAX;
+
+    let whole = (exponent as f32) + WHOLE;
+    let n = whole - WHOLE;
+    let fraction = polynomial::<A, 9>(EXP, exponent - f64::from(n)) as f32;
+    // Shifting drops the bits of `WHOLE`; what is left is added to the exponent.
+    let scale = (whole.to_bits() << 23).wrapping_add(1_f32.to_bits());
+    let found = fraction * f32::from_bits(scale);
+
+    let half = y * 0.5;
+    let (is_whole, is_even) = (y.floor() == y, half.floor() == half);
+    let of_zero = if y > 0.0 { 0.0 } else { f32::INFINITY };
+    let of_zero = if y == 0.0 { 1.0 } else { of_zero };
+    let found = if is_zero { of_zero } else { found };
+    // The sign of x where y is odd.
+    let sign = if is_whole && !is_even {
+        x.to_bits() & (1 << 31)
+    } else {
+        0
+    };
+    let found = f32::from_bits(found.to_bits() | sign);
+    let is_real = is_whole || is_zero || x > 0.0;
+    (if is_real { found } else { f32::NAN }, is_usual)
+}
+
+/// x^y.
+#[inline(always)]
+pub(crate) fn power<A: Arithmetic>(x: f32, y: f32) -> f32 {
+    match power_usual::<A>(x, y) {
+        (found, true) => found,
+        _ => x.powf(y),
+    }
+}
