@@ -279,6 +279,10 @@ impl millstream_tile::Team for Helped<'_> {
         }
         self.0.share(0, pieces, asked as usize, work).map(|_own| ())
     }
+
+    fn threads(&self) -> usize {
+        self.0.threads()
+    }
 }
 
 fn expected_ns(cost: u64, cubes: u64) -> u64 {

@@ -24,6 +24,9 @@ pub trait Team {
         ns: u64,
         work: &(dyn Fn(Range<u64>) + Sync),
     ) -> Result<(), String>;
+
+    /// How many threads there are for [`Team::share`], at least one.
+    fn threads(&self) -> usize;
 }
 
 /// The calling thread and nobody else. Does not catch panics.
@@ -39,6 +42,10 @@ impl Team for Alone {
     ) -> Result<(), String> {
         work(0..pieces);
         Ok(())
+    }
+
+    fn threads(&self) -> usize {
+        1
     }
 }
 

@@ -13,7 +13,7 @@ use crate::build::Unfit;
 use crate::code::{Alone, RunError, Team};
 use crate::launch::{Launch, Window, resolve};
 use crate::level::Level;
-use crate::machine::{Job, Machine};
+use crate::machine::{Job, Machine, Part};
 use crate::misfit::Misfit;
 use crate::plan::{Plan, Template};
 use crate::plans::Plans;
@@ -96,6 +96,8 @@ struct Cut {
     elements: usize,
     streams: bool,
     turns_only: bool,
+    /// Every thread goes over everything, and scatters to places of its own.
+    by_place: bool,
 }
 
 impl Prepared {
@@ -158,6 +160,7 @@ impl Prepared {
             elements,
             streams: launch.streams(plan),
             turns_only,
+            by_place: elements > PIECE_ELEMENTS && launch.scatters_alone(),
         };
         self.views.clear();
         self.views.extend_from_slice(views);
@@ -271,6 +274,7 @@ impl NestCode {
             kept_lanes: cut.kept_lanes,
             streams: cut.streams,
             turns_only: cut.turns_only,
+            places: Part::ALL,
         };
         let work = |pieces: Range<u64>| {
             let start = pieces.start as usize * cut.in_piece;
@@ -280,6 +284,23 @@ impl NestCode {
                 unsafe { Machine::new(job, scratch).run(start..end) };
             });
         };
+        let threads = team.threads() as u64;
+        if cut.by_place && threads > 1 {
+            let ns = (cut.elements as u64).saturating_mul(plan.cost) / COST_UNIT;
+            let work = |parts: Range<u64>| {
+                let places = Part {
+                    first: parts.start,
+                    end: parts.end,
+                    of: threads,
+                };
+                let job = job.scattering_to(places);
+                Scratch::with(|scratch| {
+                    // SAFETY: as above; each place is in one part.
+                    unsafe { Machine::new(job, scratch).run(0..cut.rows) };
+                });
+            };
+            return team.share(threads, ns, &work).map_err(RunError::Panic);
+        }
         let pieces = cut.rows.div_ceil(cut.in_piece);
         if pieces == 1 {
             work(0..1);

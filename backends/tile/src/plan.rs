@@ -152,7 +152,7 @@ pub(crate) enum Step {
     Binary(BinaryOp, u8, u8),
 }
 
-/// What a gather or scatter is told of the launch: three scalars, from this one on.
+/// What a gather or scatter is told of the launch: four scalars, from this one on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexedAxis {
     pub(crate) access: AccessId,

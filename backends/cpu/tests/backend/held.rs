@@ -16,7 +16,7 @@ const LARGE: u64 = 1 << 20;
 const LONG: Duration = Duration::from_secs(60);
 
 fn held(rig: &Rig) -> Arc<dyn Held> {
-    rig.device.held().unwrap()
+    rig.device.held().expect("a CPU holds tasks")
 }
 
 /// Fills a slice, and holds that if its worker sleeps.
@@ -36,7 +36,7 @@ fn run_here(rig: &mut Rig, slice: &Slice, held: &dyn Held) {
         let was_held = rig.completed(Q0) < point.cursor;
         held.run(LONG);
         let ran = was_held && rig.completed(Q0) == point.cursor;
-        rig.wait(point).unwrap();
+        rig.wait(point).expect("it runs");
         ran
     };
     assert!((0..10_000).find(ran_here).is_some());

@@ -271,7 +271,7 @@ impl<'a> Builder<'a> {
         self.plan.walks.len() as u16 - 1
     }
 
-    /// Three scalars for a gather or scatter.
+    /// Four scalars for a gather or scatter.
     fn indexed(
         &mut self,
         access: u16,
@@ -281,8 +281,7 @@ impl<'a> Builder<'a> {
     ) -> SlotId {
         let scalar = self.slots.scalars.len() as u32;
         let slot = self.slots.scalar(0);
-        self.slots.scalar(0);
-        self.slots.scalar(0);
+        (0..3).for_each(|_| _ = self.slots.scalar(0));
         self.plan.indexed.push(IndexedAxis {
             access,
             stride,

@@ -72,7 +72,9 @@ pub(crate) fn fill(size: usize, level: Level) -> Kernel {
 pub(crate) struct Indexed {
     pub(crate) base: *mut u8,
     pub(crate) stride: isize,
-    pub(crate) len: i64,
+    /// Indices that are in range: from `first` on, of a gather from zero on, and below `end`.
+    pub(crate) first: i64,
+    pub(crate) end: i64,
 }
 
 /// Elements at `base + offset + index * stride`, zero where the index is out of range: from offsets and indices.
@@ -84,9 +86,11 @@ impl<T: Copy + Default> Loop for Gathers<T> {
         // SAFETY: the caller's promises; what is in range lies in the buffer, which was checked of the launch.
         unsafe {
             let (d, offsets, indices) = (tile_mut::<T>(d, n), tile::<i64>(a, n), tile::<i64>(b, n));
-            let Indexed { base, stride, len } = *c.cast::<Indexed>();
+            let Indexed {
+                base, stride, end, ..
+            } = *c.cast::<Indexed>();
             for ((d, offset), index) in d.iter_mut().zip(offsets).zip(indices) {
-                *d = if (0..len).contains(index) {
+                *d = if (0..end).contains(index) {
                     *base
                         .cast::<T>()
                         .offset(*offset as isize + *index as isize * stride)
@@ -111,11 +115,16 @@ impl<T: Copy> Loop for Scatters<T> {
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
         // SAFETY: the caller's promises; what is in range lies in the buffer, which was checked of the launch.
         unsafe {
-            let Indexed { base, stride, len } = *d.cast::<Indexed>();
+            let Indexed {
+                base,
+                stride,
+                first,
+                end,
+            } = *d.cast::<Indexed>();
             let (offsets, indices, values) =
                 (tile::<i64>(a, n), tile::<i64>(b, n), tile::<T>(c, n));
             for ((offset, index), value) in offsets.iter().zip(indices).zip(values) {
-                if (0..len).contains(index) {
+                if (first..end).contains(index) {
                     let place = *offset as isize + *index as isize * stride;
                     base.cast::<T>().offset(place).write(*value);
                 }
@@ -132,11 +141,16 @@ impl<T: Number> Loop for ScatterAdds<T> {
     unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, c: *const u8, n: usize) {
         // SAFETY: as above.
         unsafe {
-            let Indexed { base, stride, len } = *d.cast::<Indexed>();
+            let Indexed {
+                base,
+                stride,
+                first,
+                end,
+            } = *d.cast::<Indexed>();
             let (offsets, indices, values) =
                 (tile::<i64>(a, n), tile::<i64>(b, n), tile::<T>(c, n));
             for ((offset, index), value) in offsets.iter().zip(indices).zip(values) {
-                if (0..len).contains(index) {
+                if (first..end).contains(index) {
                     let place = *offset as isize + *index as isize * stride;
                     let place = base.cast::<T>().offset(place);
                     place.write(place.read().plus(*value));

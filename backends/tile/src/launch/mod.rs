@@ -25,6 +25,8 @@ pub(crate) struct Launch {
     pub(crate) paths: Vec<Path>,
     /// Does nothing that is written overlap what another row touches?
     may_split: bool,
+    /// Is there nothing stored but by one scatter, to what nothing reads?
+    scatters_alone: bool,
 }
 
 /// A part of the outer axes.
@@ -63,6 +65,7 @@ impl Default for Launch {
             inner: Axes::NONE,
             paths: Vec::new(),
             may_split: true,
+            scatters_alone: false,
         }
     }
 }
@@ -112,8 +115,12 @@ impl Launch {
         placed?;
         self.may_split = true;
         self.settle_overlaps(plan);
+        let mut scattered = None;
         for indexed in &plan.indexed {
             let touched = self.check_indexed(nest, indexed, views, words)?;
+            if indexed.writes {
+                scattered = Some((indexed, touched));
+            }
             // Two rows may meet in one place.
             self.may_split &= !indexed.writes;
             for path in &mut self.paths[plan.walks.len()..] {
@@ -123,6 +130,12 @@ impl Launch {
                 }
             }
         }
+        let is_only = plan.indexed.len() == 1 && plan.targets.is_empty();
+        self.scatters_alone = scattered.is_some_and(|(indexed, touched)| {
+            let meets = |path: &Path| path.bytes.0 < touched.1 && touched.0 < path.bytes.1;
+            let is_read = self.paths.iter().any(meets);
+            is_only && !is_read && self.has_a_place_for_each(nest, indexed, words)
+        });
         if let Some(window) = window {
             self.look_through(nest, plan, window)?;
         }
@@ -378,6 +391,12 @@ impl Launch {
         let steps = plan.gathered.iter().flat_map(|gathered| &gathered.steps);
         axes.last() >= RUN_MIN
             && !{ steps }.any(|step| matches!(step, Step::Load(walk, _) if moves(*walk)))
+    }
+
+    /// Is there nothing stored but by one scatter, to what nothing reads, with another place for each index? Then threads may go
+    /// over all rows at once, as long as each stores for indices of its own.
+    pub(crate) fn scatters_alone(&self) -> bool {
+        self.scatters_alone
     }
 
     /// Are elements only moved, to places side by side?

@@ -35,10 +35,41 @@ pub(crate) struct Job<'a> {
     pub(crate) streams: bool,
     /// Is it one matrix, of which the blocks are only turned?
     pub(crate) turns_only: bool,
+    /// Which part of its places a scatter stores to.
+    pub(crate) places: Part,
+}
+
+/// Some of the equal parts of something.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+    pub(crate) of: u64,
+}
+
+impl Part {
+    pub(crate) const ALL: Self = Self {
+        first: 0,
+        end: 1,
+        of: 1,
+    };
+
+    /// The indices below `len` that belong to it.
+    fn indices(self, len: i64) -> Range<i64> {
+        let at = |part: u64| (i128::from(len) * i128::from(part) / i128::from(self.of)) as i64;
+        at(self.first)..at(self.end)
+    }
 }
 
 // SAFETY: views and paths are used as the launch allows, by pieces that touch different bytes.
 unsafe impl Sync for Job<'_> {}
+
+impl Job<'_> {
+    /// The same, for a thread that scatters to these places only.
+    pub(crate) fn scattering_to(&self, places: Part) -> Self {
+        Self { places, ..*self }
+    }
+}
 
 /// One thread's way through pieces of a launch.
 pub(crate) struct Machine<'a> {
@@ -112,9 +143,10 @@ impl<'a> Machine<'a> {
             plan,
             views,
             words,
+            places,
             ..
         } = self.job;
-        // SAFETY: `new` made room; each scalar has eight bytes, and an axis three of them.
+        // SAFETY: `new` made room; each scalar has eight bytes, and an axis four of them.
         unsafe {
             let scalars = memory.cast::<u64>();
             scalars.copy_from_nonoverlapping(plan.scalars.as_ptr(), plan.scalars.len());
@@ -134,13 +166,17 @@ impl<'a> Machine<'a> {
                     .offset
                     .map_or(0, |word| words[usize::from(word)] as isize);
                 let size = nest.buffers[binding].dtype.size() as isize;
+                let len = words[usize::from(indexed.len)] as i64;
+                let all = if indexed.writes { places } else { Part::ALL };
+                let indices = all.indices(len);
                 let to = scalars.add(indexed.scalar as usize).cast::<Indexed>();
                 to.write(Indexed {
                     base: views[binding]
                         .pointer
                         .wrapping_offset(offset.wrapping_mul(size)),
                     stride: resolve(indexed.stride, words) as isize,
-                    len: words[usize::from(indexed.len)] as i64,
+                    first: indices.start,
+                    end: indices.end,
                 });
             }
         }

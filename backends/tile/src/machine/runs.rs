@@ -48,7 +48,7 @@ impl<'a> Machine<'a> {
         let plan = self.job.plan;
         let gathered = &plan.gathered[usize::from(gathered)];
         let scalar = plan.indexed[gathered.indexed].scalar as usize;
-        // SAFETY: the scalars come first in the memory of the machine, and three of them are these.
+        // SAFETY: the scalars come first in the memory of the machine, and four of them are these.
         let indexed = unsafe { *self.scalars.add(scalar).cast::<Indexed>() };
         let from = |run: &Run| {
             indexed
@@ -112,7 +112,7 @@ impl<'a> Machine<'a> {
         let most = (last - at % last).min(lanes.n - lane);
         // SAFETY: the caller's promises.
         let (index, len) = unsafe { self.evaluate(steps, outer, inner, lane, most) };
-        let (len, is_in) = in_range(index, len, indexed.len);
+        let (len, is_in) = in_range(index, len, indexed.end);
         let offset = lanes.still + lanes.axes.offset(lanes.strides, at);
         let step = (index.step as isize).wrapping_mul(indexed.stride);
         Run {

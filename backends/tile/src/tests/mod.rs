@@ -5,6 +5,7 @@ mod nests;
 mod reductions;
 mod remembered;
 mod runs;
+mod scatters;
 mod turned;
 
 use millstream_core::kernel::NativeView;
