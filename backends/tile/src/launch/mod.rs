@@ -3,6 +3,7 @@
 //! Nothing is read or written before every access was found to stay in its binding, whatever the words say. After that the
 //! machine trusts its paths.
 
+mod indexed;
 mod overlaps;
 mod turned;
 
@@ -12,7 +13,7 @@ use millstream_ir::nest::{AccessId, Stride};
 
 use crate::AXES_MAX;
 use crate::misfit::Misfit;
-use crate::plan::{IndexedAxis, Plan, Scope, Step, Template, Walked};
+use crate::plan::{Plan, Scope, Template, Walked};
 use crate::space::{Axes, Path, collapse, order};
 use crate::tiles::Tiles;
 pub(crate) use overlaps::are_apart;
@@ -115,27 +116,7 @@ impl Launch {
         placed?;
         self.may_split = true;
         self.settle_overlaps(plan);
-        let mut scattered = None;
-        for indexed in &plan.indexed {
-            let touched = self.check_indexed(nest, indexed, views, words)?;
-            if indexed.writes {
-                scattered = Some((indexed, touched));
-            }
-            // Two rows may meet in one place.
-            self.may_split &= !indexed.writes;
-            for path in &mut self.paths[plan.walks.len()..] {
-                if path.bytes.0 < touched.1 && touched.0 < path.bytes.1 {
-                    path.is_direct = false;
-                    self.may_split = false;
-                }
-            }
-        }
-        let is_only = plan.indexed.len() == 1 && plan.targets.is_empty();
-        self.scatters_alone = scattered.is_some_and(|(indexed, touched)| {
-            let meets = |path: &Path| path.bytes.0 < touched.1 && touched.0 < path.bytes.1;
-            let is_read = self.paths.iter().any(meets);
-            is_only && !is_read && self.has_a_place_for_each(nest, indexed, words)
-        });
+        self.settle_indexed(nest, plan, views, words)?;
         if let Some(window) = window {
             self.look_through(nest, plan, window)?;
         }
@@ -263,54 +244,6 @@ impl Launch {
         Ok(())
     }
 
-    /// Does a gather or scatter stay in its binding, whatever is in range of its axis? Answers the bytes that it may touch.
-    fn check_indexed(
-        &self,
-        nest: &Nest,
-        indexed: &IndexedAxis,
-        views: &[NativeView],
-        words: &[u64],
-    ) -> Result<(usize, usize), Misfit> {
-        let len = words[usize::from(indexed.len)] as i64;
-        let found = &nest.accesses[usize::from(indexed.access)];
-        let mut path = Path::NONE;
-        self.strides(nest, indexed.access, words, &mut path);
-        let offset = found
-            .offset
-            .map_or(0, |word| words[usize::from(word)] as i64);
-        let axis = [len.max(1) as usize];
-        let stride = [resolve(indexed.stride, words) as isize];
-        let mut all = Some((offset, offset));
-        for (lens, strides) in [
-            (&self.outer.lens[..self.outer.rank], &path.outer[..]),
-            (&self.inner.lens[..self.inner.rank], &path.inner[..]),
-            (&axis[..], &stride[..]),
-        ] {
-            if !lens.contains(&0) {
-                all = all.and_then(|(first, last)| {
-                    Some((
-                        reach(first, lens, strides)?.0,
-                        reach(last, lens, strides)?.1,
-                    ))
-                });
-            }
-        }
-        // Where nothing is in range, nothing is touched; but offsets are counted.
-        if all.is_some() && (len <= 0 || self.inner.total == 0) {
-            return Ok((0, 0));
-        }
-        let (first, last) = within(nest, indexed.access, views, all)?;
-        let binding = usize::from(found.buffer);
-        let (start, size) = (
-            views[binding].pointer.addr(),
-            nest.buffers[binding].dtype.size(),
-        );
-        Ok((
-            start + first as usize * size,
-            start + (last as usize + 1) * size,
-        ))
-    }
-
     /// Fewer axes, in the order in which memory is walked.
     #[inline]
     fn simplify(&mut self, plan: &Plan) {
@@ -370,35 +303,7 @@ unsafe impl Send for Launch {}
 // SAFETY: as above; nothing changes a launch while pieces run.
 unsafe impl Sync for Launch {}
 
-/// Shorter runs are not worth finding.
-const RUN_MIN: usize = 16;
-
 impl Launch {
-    /// Do the gathers of a plan go on evenly for long, or rather: may they, along the fastest axis?
-    pub(crate) fn runs_are_long(&self, plan: &Plan) -> bool {
-        let axes = match plan.template {
-            Template::Row => &self.inner,
-            _ => &self.outer,
-        };
-        let moves = |walk: u16| {
-            let path = &self.paths[usize::from(walk)];
-            let strides = match plan.template {
-                Template::Row => &path.inner,
-                _ => &path.outer,
-            };
-            axes.rank > 0 && strides[axes.rank - 1] != 0
-        };
-        let steps = plan.gathered.iter().flat_map(|gathered| &gathered.steps);
-        axes.last() >= RUN_MIN
-            && !{ steps }.any(|step| matches!(step, Step::Load(walk, _) if moves(*walk)))
-    }
-
-    /// Is there nothing stored but by one scatter, to what nothing reads, with another place for each index? Then threads may go
-    /// over all rows at once, as long as each stores for indices of its own.
-    pub(crate) fn scatters_alone(&self) -> bool {
-        self.scatters_alone
-    }
-
     /// Are elements only moved, to places side by side?
     pub(crate) fn moves_densely(&self, plan: &Plan) -> bool {
         let targets = &self.paths[plan.walks.len()..];

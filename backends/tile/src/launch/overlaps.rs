@@ -1,10 +1,8 @@
 //! What of a launch meets in memory: what may be computed where it is stored, and which rows may go side by side.
 
-use millstream_ir::Nest;
-
-use super::{Launch, resolve};
+use super::Launch;
 use crate::AXES_MAX;
-use crate::plan::{IndexedAxis, Plan, Scope};
+use crate::plan::{Plan, Scope};
 use crate::space::Path;
 
 /// Do such steps, of so many places each, never lead to one place twice, as far as can be seen at once?
@@ -65,32 +63,6 @@ impl Launch {
         let mut steps = [(0, 1); 2 * AXES_MAX];
         let mut count = 0;
         for (stride, len) in outer.chain(inner).filter(|(_, len)| *len > 1) {
-            steps[count] = (stride.unsigned_abs(), len);
-            count += 1;
-        }
-        are_apart(&mut steps[..count])
-    }
-
-    /// Does a scatter lead from each index to places where no other index leads, as far as can be seen at once?
-    pub(super) fn has_a_place_for_each(
-        &self,
-        nest: &Nest,
-        indexed: &IndexedAxis,
-        words: &[u64],
-    ) -> bool {
-        let mut path = Path::NONE;
-        self.strides(nest, indexed.access, words, &mut path);
-        let outer = (0..self.outer.rank).map(|axis| (path.outer[axis], self.outer.lens[axis]));
-        let inner = (0..self.inner.rank).map(|axis| (path.inner[axis], self.inner.lens[axis]));
-        let mut steps = [(0, 1); 2 * AXES_MAX + 1];
-        let stride = resolve(indexed.stride, words).unsigned_abs() as usize;
-        steps[0] = (stride, words[usize::from(indexed.len)].max(2) as usize);
-        let mut count = 1;
-        // Where an axis leads nowhere, the same index leads to the same place.
-        for (stride, len) in outer
-            .chain(inner)
-            .filter(|(stride, len)| *len > 1 && *stride != 0)
-        {
             steps[count] = (stride.unsigned_abs(), len);
             count += 1;
         }

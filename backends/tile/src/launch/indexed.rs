@@ -1,0 +1,146 @@
+//! Gathers and scatters of a launch: whether they stay in their bindings, go on evenly, and may be shared by threads.
+
+use millstream_core::kernel::NativeView;
+use millstream_ir::Nest;
+
+use super::{Launch, are_apart, reach, resolve, within};
+use crate::AXES_MAX;
+use crate::misfit::Misfit;
+use crate::plan::{IndexedAxis, Plan, Step, Template};
+use crate::space::Path;
+
+/// Shorter runs are not worth finding.
+const RUN_MIN: usize = 16;
+
+impl Launch {
+    /// Checks gathers and scatters, and finds out what else of the launch they meet.
+    pub(super) fn settle_indexed(
+        &mut self,
+        nest: &Nest,
+        plan: &Plan,
+        views: &[NativeView],
+        words: &[u64],
+    ) -> Result<(), Misfit> {
+        let mut scattered = None;
+        for indexed in &plan.indexed {
+            let touched = self.check_indexed(nest, indexed, views, words)?;
+            if indexed.writes {
+                scattered = Some((indexed, touched));
+            }
+            // Two rows may meet in one place.
+            self.may_split &= !indexed.writes;
+            for path in &mut self.paths[plan.walks.len()..] {
+                if path.bytes.0 < touched.1 && touched.0 < path.bytes.1 {
+                    path.is_direct = false;
+                    self.may_split = false;
+                }
+            }
+        }
+        let is_only = plan.indexed.len() == 1 && plan.targets.is_empty();
+        self.scatters_alone = scattered.is_some_and(|(indexed, touched)| {
+            let meets = |path: &Path| path.bytes.0 < touched.1 && touched.0 < path.bytes.1;
+            let is_read = self.paths.iter().any(meets);
+            is_only && !is_read && self.has_a_place_for_each(nest, indexed, words)
+        });
+        Ok(())
+    }
+
+    /// Does a gather or scatter stay in its binding, whatever is in range of its axis? Answers the bytes that it may touch.
+    fn check_indexed(
+        &self,
+        nest: &Nest,
+        indexed: &IndexedAxis,
+        views: &[NativeView],
+        words: &[u64],
+    ) -> Result<(usize, usize), Misfit> {
+        let len = words[usize::from(indexed.len)] as i64;
+        let found = &nest.accesses[usize::from(indexed.access)];
+        let mut path = Path::NONE;
+        self.strides(nest, indexed.access, words, &mut path);
+        let offset = found
+            .offset
+            .map_or(0, |word| words[usize::from(word)] as i64);
+        let axis = [len.max(1) as usize];
+        let stride = [resolve(indexed.stride, words) as isize];
+        let mut all = Some((offset, offset));
+        for (lens, strides) in [
+            (&self.outer.lens[..self.outer.rank], &path.outer[..]),
+            (&self.inner.lens[..self.inner.rank], &path.inner[..]),
+            (&axis[..], &stride[..]),
+        ] {
+            if !lens.contains(&0) {
+                all = all.and_then(|(first, last)| {
+                    Some((
+                        reach(first, lens, strides)?.0,
+                        reach(last, lens, strides)?.1,
+                    ))
+                });
+            }
+        }
+        // Where nothing is in range, nothing is touched; but offsets are counted.
+        if all.is_some() && (len <= 0 || self.inner.total == 0) {
+            return Ok((0, 0));
+        }
+        let (first, last) = within(nest, indexed.access, views, all)?;
+        let binding = usize::from(found.buffer);
+        let (start, size) = (
+            views[binding].pointer.addr(),
+            nest.buffers[binding].dtype.size(),
+        );
+        Ok((
+            start + first as usize * size,
+            start + (last as usize + 1) * size,
+        ))
+    }
+
+    /// Is there nothing stored but by one scatter, to what nothing reads, with another place for each index? Then threads may go
+    /// over all rows at once, as long as each stores for indices of its own.
+    pub(crate) fn scatters_alone(&self) -> bool {
+        self.scatters_alone
+    }
+
+    /// Does a scatter lead from each index to places where no other index leads, as far as can be seen at once?
+    pub(super) fn has_a_place_for_each(
+        &self,
+        nest: &Nest,
+        indexed: &IndexedAxis,
+        words: &[u64],
+    ) -> bool {
+        let mut path = Path::NONE;
+        self.strides(nest, indexed.access, words, &mut path);
+        let outer = (0..self.outer.rank).map(|axis| (path.outer[axis], self.outer.lens[axis]));
+        let inner = (0..self.inner.rank).map(|axis| (path.inner[axis], self.inner.lens[axis]));
+        let mut steps = [(0, 1); 2 * AXES_MAX + 1];
+        let stride = resolve(indexed.stride, words).unsigned_abs() as usize;
+        steps[0] = (stride, words[usize::from(indexed.len)].max(2) as usize);
+        let mut count = 1;
+        // Where an axis leads nowhere, the same index leads to the same place.
+        for (stride, len) in outer
+            .chain(inner)
+            .filter(|(stride, len)| *len > 1 && *stride != 0)
+        {
+            steps[count] = (stride.unsigned_abs(), len);
+            count += 1;
+        }
+        are_apart(&mut steps[..count])
+    }
+
+    /// Do the gathers of a plan go on evenly for long, or rather: may they, along the fastest axis?
+    pub(crate) fn runs_are_long(&self, plan: &Plan) -> bool {
+        let axes = match plan.template {
+            Template::Row => &self.inner,
+            _ => &self.outer,
+        };
+        let moves = |walk: u16| {
+            let path = &self.paths[usize::from(walk)];
+            let strides = match plan.template {
+                Template::Row => &path.inner,
+                _ => &path.outer,
+            };
+            axes.rank > 0 && strides[axes.rank - 1] != 0
+        };
+        let steps = plan.gathered.iter().flat_map(|gathered| &gathered.steps);
+        axes.last() >= RUN_MIN
+            && !{ steps }.any(|step| matches!(step, Step::Load(walk, _) if moves(*walk)))
+    }
+}
