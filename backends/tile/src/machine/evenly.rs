@@ -1,9 +1,9 @@
 //! Slots that move by the same distance from each row to the next, or from each step to the next: then only the first one is placed.
 
-use super::Machine;
+use super::{Job, Machine};
 use crate::kernels::reduce::{LONG, ROWS_AT_ONCE, Stack};
 use crate::plan::{Ahead, Pass, Scope, Slot, Walk, Walked, WholeFold};
-use crate::space::Path;
+use crate::space::{Axes, Path};
 
 /// Is such a walk, over this many lanes, used as it lies?
 fn is_pointer(walk: &Walk, path: &Path, lanes: usize) -> bool {
@@ -14,81 +14,95 @@ fn is_pointer(walk: &Walk, path: &Path, lanes: usize) -> bool {
 impl Machine<'_> {
     /// Finds out how far each slot moves from a row to the next. Answers whether all do so evenly.
     pub(super) fn rows_move_evenly(&mut self) -> bool {
-        let (plan, launch, tiles) = (self.job.plan, self.job.launch, self.job.tiles);
-        if launch.outer.rank > 1 || tiles.count != 1 || launch.inner.total == 0 {
-            return false;
-        }
+        let Job {
+            plan,
+            launch,
+            tiles,
+            ..
+        } = self.job;
         self.strides.fill(0);
-        let (of_walks, of_targets) = launch.paths.split_at(plan.walks.len());
-        let stride =
-            |path: &Path, size: usize| path.outer[0] * launch.outer.rank as isize * size as isize;
-        let passes = plan.passes.iter().flat_map(|pass| &pass.walks);
-        for &index in plan.row_walks.iter().chain(passes) {
-            let (walk, path) = (
-                &plan.walks[usize::from(index)],
-                &of_walks[usize::from(index)],
-            );
-            if !is_pointer(walk, path, launch.inner.total) {
-                return false;
-            }
-            self.strides[usize::from(walk.slot)] = stride(path, walk.size);
-        }
-        for (target, path) in plan.targets.iter().zip(of_targets) {
-            if !path.is_direct {
-                return false;
-            }
-            self.strides[usize::from(target.slot)] = stride(path, target.size);
-        }
-        for &(ahead, slot) in plan.passes.iter().flat_map(|pass| &pass.ahead) {
-            self.strides[usize::from(slot)] = match ahead {
-                Ahead::Walk(walk) => {
-                    let index = usize::from(walk);
-                    stride(&of_walks[index], plan.walks[index].size)
-                }
-                Ahead::Target(target) => {
-                    let index = usize::from(target);
-                    stride(&of_targets[index], plan.targets[index].size)
-                }
-            };
-        }
-        true
+        let is_one_tile = tiles.count == 1 && launch.inner.total > 0;
+        let targets = 0..plan.targets.len();
+        let step = |path: &Path| path.outer[0];
+        is_one_tile
+            && self.move_evenly(
+                &launch.outer,
+                step,
+                &plan.row_walks,
+                targets,
+                launch.inner.total,
+            )
     }
 
     /// Finds out how far each slot moves from a step across rows to the next. Answers whether all do so evenly.
     pub(super) fn steps_move_evenly(&mut self) -> bool {
-        let (plan, launch, tiles) = (self.job.plan, self.job.launch, self.job.tiles);
-        if launch.inner.rank > 1 {
-            return false;
-        }
+        let Job {
+            plan,
+            launch,
+            tiles,
+            ..
+        } = self.job;
         for (stride, slot) in self.strides.iter_mut().zip(&plan.slots) {
             *stride = match slot {
                 Slot::Kept { size, .. } => *size as isize * tiles.lanes as isize,
                 _ => 0,
             };
         }
+        // Those of rows are placed at their end.
+        let is_in_steps = |index: &usize| plan.targets[*index].scope == Scope::Inner;
+        let targets = (0..plan.targets.len()).filter(is_in_steps);
+        self.move_evenly(
+            &launch.inner,
+            |path| path.inner[0],
+            &[],
+            targets,
+            tiles.lanes,
+        )
+    }
+
+    /// Finds out how far the slots of these walks, of those of all passes, and of these targets move with each step along the axes.
+    fn move_evenly(
+        &mut self,
+        axes: &Axes,
+        step: impl Fn(&Path) -> isize,
+        walks: &[u16],
+        mut targets: impl Iterator<Item = usize>,
+        lanes: usize,
+    ) -> bool {
+        let (plan, launch) = (self.job.plan, self.job.launch);
         let (of_walks, of_targets) = launch.paths.split_at(plan.walks.len());
-        let stride =
-            |path: &Path, size: usize| path.inner[0] * launch.inner.rank as isize * size as isize;
-        for &index in plan.passes.iter().flat_map(|pass| &pass.walks) {
-            let (walk, path) = (
-                &plan.walks[usize::from(index)],
-                &of_walks[usize::from(index)],
-            );
-            if !is_pointer(walk, path, tiles.lanes) {
-                return false;
-            }
+        let stride = |path: &Path, size: usize| match axes.rank {
+            0 => 0,
+            _ => step(path) * size as isize,
+        };
+        let mut all = walks
+            .iter()
+            .chain(plan.passes.iter().flat_map(|pass| &pass.walks));
+        let walks_do = all.all(|index| {
+            let index = usize::from(*index);
+            let (walk, path) = (&plan.walks[index], &of_walks[index]);
             self.strides[usize::from(walk.slot)] = stride(path, walk.size);
-        }
-        for (target, path) in plan.targets.iter().zip(of_targets) {
-            if target.scope != Scope::Inner {
-                continue;
-            }
-            if !path.is_direct {
-                return false;
-            }
+            is_pointer(walk, path, lanes)
+        });
+        let targets_do = targets.all(|index| {
+            let (target, path) = (&plan.targets[index], &of_targets[index]);
             self.strides[usize::from(target.slot)] = stride(path, target.size);
+            path.is_direct
+        });
+        for &(ahead, slot) in plan.passes.iter().flat_map(|pass| &pass.ahead) {
+            let (path, size) = match ahead {
+                Ahead::Walk(walk) => {
+                    let index = usize::from(walk);
+                    (&of_walks[index], plan.walks[index].size)
+                }
+                Ahead::Target(target) => {
+                    let index = usize::from(target);
+                    (&of_targets[index], plan.targets[index].size)
+                }
+            };
+            self.strides[usize::from(slot)] = stride(path, size);
         }
-        true
+        axes.rank <= 1 && walks_do && targets_do
     }
 
     /// All steps of a pass but the first, whose place the walk still has, into the accumulators.
