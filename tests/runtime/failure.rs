@@ -284,3 +284,24 @@ fn an_unchecked_launch_of_fitting_arguments_computes_the_same(#[case] on: On) {
         stream.read(&checked).wait().unwrap()
     );
 }
+
+/// I7, I12: a failure does not grow with the tasks that it stops, and code that looks at it does not recurse over them.
+#[apply(every_device)]
+fn failure_keeps_its_size_when_thousands_of_tasks_inherit_it(#[case] on: On) {
+    const TASKS: u64 = 5_000;
+    let rig = on.open();
+    let client = rig.client();
+    let (boom, add_one) = (boom(on, &client), add_one(&client));
+    let stream = client.stream();
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    boom.launch(&stream, &values).unwrap();
+    for _ in 0..TASKS {
+        launch_update(&stream, &add_one, &values).unwrap();
+    }
+    let error = stream.read(&values).wait().unwrap_err();
+    assert!(format!("{error:?}").len() < 4_000);
+    let failure = error.failure().unwrap();
+    let origin = failure.origin.as_ref().unwrap();
+    let stopped = origin.omitted + origin.between.len() as u64 + 1;
+    assert_eq!((failure.root().task.as_ref(), stopped), ("boom", TASKS));
+}

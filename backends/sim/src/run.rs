@@ -109,7 +109,7 @@ fn fail_half_way(entry: &Entry, number: u64, seed: u64) -> Outcome {
         task: entry.name.clone(),
         reason: Reason::Refused(format!("injected fault: run {number}")),
         extent: Extent::MaybePartial,
-        cause: None,
+        origin: None,
     };
     fail(entry, Arc::new(failure))
 }

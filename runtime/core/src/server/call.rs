@@ -230,7 +230,7 @@ impl<B: Backend> Server<B> {
             // The asker is told of the data's failure, not that a copy of it did not run.
             let told = match self.is_lost() {
                 true => self.loss.gone.error(),
-                false => Error::Failed(failure.cause.clone().unwrap_or(failure)),
+                false => Error::Failed(failure.cause().unwrap_or(failure)),
             };
             copy.reply.send(Err(told));
         }
