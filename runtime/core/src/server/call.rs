@@ -194,8 +194,18 @@ impl<B: Backend> Server<B> {
     }
 
     /// What a task writes whole is data again.
+    ///
+    /// Not so with a count that is read on the device: it may be zero. There the queue heals what failed while it ran, as it knows
+    /// the count.
     #[inline]
     pub(super) fn heal(&mut self, task: &Task) {
+        if let Op::Launch {
+            count: LaunchCount::Dynamic,
+            ..
+        } = task.op
+        {
+            return;
+        }
         for binding in task
             .all_bindings()
             .filter(|binding| binding.access == Access::Write && !on(Bug::HealForgotten))

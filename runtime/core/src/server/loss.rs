@@ -249,6 +249,8 @@ impl<B: Backend> Server<B> {
 /// What is told where a host function cannot run: not that the asking failed, but why.
 pub(super) fn tell(work: &mut HostWork, failure: &FailureRef) {
     if let Some(told) = work.told.take() {
-        told(Error::Failed(failure.cause().unwrap_or_else(|| failure.clone())));
+        told(Error::Failed(
+            failure.cause().unwrap_or_else(|| failure.clone()),
+        ));
     }
 }

@@ -190,6 +190,9 @@ pub struct Server<B: Backend> {
     /// Values that left as effects, to be dropped.
     values_handed_over: u64,
     loss: Loss,
+    /// Slices that got memory when a task defined them anew.
+    #[cfg(test)]
+    reserved_again: std::collections::HashSet<crate::id::SliceId>,
 }
 
 /// Names of operations without a kernel, as shared strings, so that issuing one allocates nothing.
@@ -279,6 +282,8 @@ impl<B: Backend> Server<B> {
             meter: Meter::new(),
             values_handed_over: 0,
             loss: Loss::new(Arc::default(), journal),
+            #[cfg(test)]
+            reserved_again: Default::default(),
         }
     }
 
