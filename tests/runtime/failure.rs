@@ -1,7 +1,7 @@
 //! What goes wrong, how far it reaches, and how it is told (I5, I6, I7).
 
 use crate::support::*;
-use millstream::{CubeCount, Error, Kernel, NativeArgs, Reason, read, update, write};
+use millstream::{CubeCount, Error, Feature, Kernel, NativeArgs, Reason, read, update, write};
 use rstest::rstest;
 use rstest_reuse::apply;
 

@@ -67,6 +67,7 @@ impl<B: Backend> Server<B> {
         }
         let mut held = self.spare.pop().unwrap_or_else(HeldTask::empty);
         held.task.take_from(message);
+        let under_terms = held.task.terms().is_some();
         held.paid = paid;
         held.admitted_ns = self.admitted_ns(&held.task.op);
         held.object = self.hold_object(&held.task.op);
@@ -87,6 +88,17 @@ impl<B: Backend> Server<B> {
             self.flush_prefix(stream, sequence, Why::Asked);
         } else if holds >= self.options.max_tasks {
             self.flush_prefix(stream, sequence, Why::Full);
+        }
+        if under_terms {
+            self.note_asker_if_held(stream, sequence);
+        }
+    }
+
+    #[cold]
+    fn note_asker_if_held(&mut self, stream: u32, sequence: u64) {
+        let actor = self.streams.get(stream as usize);
+        if actor.is_some_and(|actor| actor.issued < sequence) {
+            self.note_asker(stream);
         }
     }
 

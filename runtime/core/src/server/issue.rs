@@ -337,6 +337,11 @@ impl<B: Backend> Server<B> {
             held.task.op = Op::Taken;
         }
         if !held.task.extra.is_none() {
+            if !self.askers.is_empty()
+                && let Some(terms) = held.task.terms()
+            {
+                self.forget_asker((stream, sequence), terms.deadline());
+            }
             held.task.extra = Rare::default();
         }
         held.after.clear();
