@@ -1,7 +1,7 @@
 //! Memory: limits, reuse, what lacks it (I4, I6, I12).
 
 use crate::support::*;
-use millstream::{AllocationMode, Error, MemoryError, Reason, update};
+use millstream::{AllocationMode, Error, Full, MemoryError, Reason, update};
 use rstest::rstest;
 use rstest_reuse::apply;
 
@@ -286,4 +286,59 @@ fn reservation_waits_for_handles_that_leave_with_values_and_user_code(#[case] on
         drop(next);
         second.sync().wait().unwrap();
     }
+}
+
+/// I12: what dropped slices hold until their tasks have completed counts as well.
+#[apply(every_device)]
+fn hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes(#[case] on: On) {
+    const LIMIT: u64 = 1 << 20;
+    let rig = on.open();
+    let limited = rig.device.client_builder().hard_limit(LIMIT).build();
+    let stream = limited.stream();
+    for round in 0..40 {
+        let values = stream.empty::<u32>(128 << 10).unwrap();
+        stream.fill(&values, round).unwrap();
+        drop(values);
+        let memory = rig.device.memory_usage().unwrap().device;
+        let in_use = memory.in_use + memory.waiting;
+        assert!(in_use <= LIMIT, "{in_use} bytes in round {round}");
+    }
+    // All of it is free in the end.
+    let all = stream.empty::<u8>(LIMIT as usize).unwrap();
+    stream.fill(&all, 1).unwrap();
+    stream.sync().wait().unwrap();
+}
+
+/// I8, I12: a call that must not wait says that memory will come back, and a call whose client has it all in handles that it will not.
+#[apply(every_device)]
+fn hard_limit_is_busy_while_tasks_have_the_memory_and_an_error_while_handles_do(#[case] on: On) {
+    let rig = on.open();
+    let limited = rig.device.client_builder().hard_limit(1_000).build();
+    let (stream, other) = (limited.stream(), rig.client().stream());
+    let gate = other.create(&[0_u8; 600]).unwrap();
+    let guard = on.guard(&other, (update(&gate),)).unwrap();
+    let values = stream.empty::<u8>(600).unwrap();
+    stream.copy(&gate, &values).unwrap();
+    let live = stream.nowait().empty::<u8>(600).unwrap_err();
+    assert!(matches!(live, Error::Memory(MemoryError::Limit { .. })));
+    // Only a task that waits for the guard has it now.
+    drop(values);
+    match stream.nowait().empty::<u8>(600).unwrap_err() {
+        Error::Busy { what } => assert!(
+            matches!(
+                what,
+                Full::Memory {
+                    asked: 600,
+                    in_use: 600,
+                    limit: 1_000
+                }
+            ),
+            "{what}"
+        ),
+        error => panic!("{error}"),
+    }
+    drop(guard);
+    let values = stream.empty::<u8>(600).unwrap();
+    stream.fill(&values, 3).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [3; 600]);
 }

@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use millstream_sync::facade::{Edges, THREADS};
@@ -26,15 +25,8 @@ use crate::releases::Releases;
 pub struct Shared {
     /// Failures that became known while a task ran: marked, found and cleared in execution order.
     pub poison: PoisonCell<FailureRef>,
-    /// What a client with a hard limit was charged; whoever swaps it out credits it.
-    pub(crate) charge: AtomicPtr<Charge>,
-}
-
-impl Drop for Shared {
-    /// The table goes with a slice still charged: its device was closed before its handles went.
-    fn drop(&mut self) {
-        crate::client::credit_shared(self);
-    }
+    /// What a client with a hard limit was charged.
+    pub(crate) charge: Charge,
 }
 
 /// Where the last drop of a counted thing is told: the device's mailbox gives the stamp and is woken. Whoever has the table
@@ -299,13 +291,13 @@ impl<T: Element> Clone for Handle<T> {
 }
 
 impl<T: Element> Drop for Handle<T> {
-    /// Credits the client's hard limit as soon as it can be known that this is the last hold. When
-    /// two last holds go at once neither sees it; the device thread then credits.
+    /// Ends the charge of the client's hard limit for handles as soon as it is known that this is the last hold. When two last holds
+    /// go at once neither sees it; the device thread ends the charge then.
     #[inline]
     fn drop(&mut self) {
-        // Relaxed: the charge was stored before the handle was made; only its amount matters.
-        if !self.hold.payload().charge.load(Ordering::Relaxed).is_null() && self.hold.is_unique() {
-            crate::client::credit_charge(&self.hold);
+        let charge = &self.hold.payload().charge;
+        if !charge.is_none() && self.hold.is_unique() {
+            charge.end_for_handles();
         }
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use millstream_ir::{Blocking, Program};
-use millstream_sync::credit::Credit;
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::client::{Bounds, DeviceShared, KernelHandle, Openings, Pending, Seat, Stream};
@@ -31,8 +30,6 @@ pub(crate) struct ClientShared {
     pub(crate) weight: u32,
     /// Bytes that it may have before others go first.
     pub(crate) soft_limit: Option<u64>,
-    /// Bytes that the client may have; none means as many as the device has.
-    pub(crate) limit: Option<Arc<Credit>>,
 }
 
 /// A user of a device: cheap to clone, `Send + Sync`, the same type for every backend.
@@ -54,7 +51,6 @@ pub const WEIGHT_MAX: u32 = 1_024;
 pub struct ClientBuilder {
     openings: Arc<Openings>,
     name: Option<Arc<str>>,
-    hard_limit: Option<u64>,
     soft_limit: Option<u64>,
     priority: Priority,
     weight: u32,
@@ -67,7 +63,6 @@ impl ClientBuilder {
         Self {
             openings,
             name: None,
-            hard_limit: None,
             soft_limit: None,
             priority: Priority::default(),
             weight: 1,
@@ -81,10 +76,13 @@ impl ClientBuilder {
         self
     }
 
-    /// The most bytes that its live slices may have. Charged when a slice is made, credited when its
-    /// last handle goes; a request beyond it fails at once with [`MemoryError::Limit`](crate::error::MemoryError::Limit).
+    /// The most bytes that its slices may have in use: those with handles, and dropped ones whose tasks have not completed.
+    ///
+    /// A request beyond it fails at once with [`MemoryError::Limit`](crate::error::MemoryError::Limit) if live handles alone leave no
+    /// room, since only their owners can make some. Else it waits until enough tasks have completed, or answers [`Error::Busy`]
+    /// where calls may not wait. A thread that holds back those tasks itself, by a guard, must not wait for them.
     pub fn hard_limit(mut self, bytes: u64) -> Self {
-        self.hard_limit = Some(bytes);
+        self.bounds.memory_bytes = Some(bytes);
         self
     }
 
@@ -145,8 +143,7 @@ impl ClientBuilder {
             weight: self.weight,
             soft_limit: self
                 .soft_limit
-                .map(|bytes| bytes.min(self.hard_limit.unwrap_or(u64::MAX))),
-            limit: self.hard_limit.map(|bytes| Arc::new(Credit::new(bytes))),
+                .map(|bytes| bytes.min(self.bounds.memory_bytes.unwrap_or(u64::MAX))),
             seat: Mutex::new(Seat::new(self.openings.current(), &self.bounds)),
             bounds: self.bounds,
             openings: self.openings,

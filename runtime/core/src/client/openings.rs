@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use millstream_sync::credit::Credit;
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
-use crate::client::{ClientBuilder, DeviceShared};
+use crate::client::{ClientBuilder, DeviceShared, Limit};
 use crate::handle::Hold;
 use crate::health::{Health, Vitals};
 use crate::id::{ClientId, SeatId};
@@ -79,6 +79,8 @@ pub(crate) struct Bounds {
     pub(crate) tasks: Option<u64>,
     /// On its uploads that are on their way.
     pub(crate) upload_bytes: Option<u64>,
+    /// On the bytes of its slices.
+    pub(crate) memory_bytes: Option<u64>,
 }
 
 /// A client in one epoch.
@@ -93,6 +95,8 @@ pub(crate) struct Seat {
     pub(crate) uploads: Arc<Credit>,
     /// Its host functions, callbacks and values to drop that are on their way.
     pub(crate) jobs: Arc<Credit>,
+    /// The bytes that it may have; none means as many as the device has.
+    pub(crate) limit: Option<Arc<Limit>>,
 }
 
 impl Seat {
@@ -103,6 +107,7 @@ impl Seat {
             tasks: bounds.tasks.map(|tasks| device.credit(tasks)),
             uploads: device.credit(upload_bytes),
             jobs: device.credit(options.max_jobs),
+            limit: bounds.memory_bytes.map(|bytes| Limit::new(&device, bytes)),
             hold: device.slot().ok(),
             device,
         })

@@ -2,10 +2,8 @@
 
 use std::mem::MaybeUninit;
 
-use millstream_sync::facade::THREADS;
-
 use crate::access::Access;
-use crate::client::{Stream, charge, credit_charge};
+use crate::client::Stream;
 use crate::element::Element;
 use crate::error::{Error, MemoryError};
 use crate::handle::{Binding, Handle, Hold};
@@ -76,32 +74,18 @@ impl Stream {
         bytes: u64,
         mode: Option<AllocationMode>,
     ) -> Result<Hold, Error> {
-        let client = &self.client().shared;
+        let seat = self.seat();
         let hold = self.device().slot()?;
-        if let Some(limit) = client
-            .limit
-            .as_ref()
-            .filter(|_| bytes > 0 && mode.is_some())
-        {
-            if !THREADS {
-                // In a model what others have dropped is there, or not yet.
-                self.device().channel().looked();
-            }
-            limit
-                .try_acquire(bytes)
-                .map_err(|full| MemoryError::Limit {
-                    client: client.name.clone(),
-                    asked: bytes,
-                    in_use: full.in_use,
-                    limit: full.limit,
-                })?;
-            charge(&hold, limit, bytes);
+        let limit = seat.limit.as_ref();
+        if let Some(limit) = limit.filter(|_| bytes > 0 && mode.is_some()) {
+            let client = &self.client().shared.name;
+            limit.charge(seat, client, (&hold, bytes), wait)?;
         }
         let binding = Binding::new(SliceId(hold.id()), 0, bytes, Access::Write);
         let sent = self.send_reserve(wait, binding, mode);
         if let Err(error) = sent {
-            // The hold is no handle: nobody else gives back what it was charged.
-            credit_charge(&hold);
+            // The hold is no handle, and no task has it: nothing else ends the charge.
+            hold.payload().charge.clear();
             return Err(error);
         }
         Ok(hold)

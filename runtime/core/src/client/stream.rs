@@ -157,6 +157,11 @@ impl Stream {
         Home::Client(self.shared.seat.clone())
     }
 
+    /// Its client in this epoch.
+    pub(crate) fn seat(&self) -> &Seat {
+        &self.shared.seat
+    }
+
     /// Its credit for tasks that are not issued.
     pub(crate) fn credit(&self) -> &Credit {
         &self.shared.credit

@@ -30,6 +30,15 @@ pub enum Full {
         /// Bytes that may be.
         limit: u64,
     },
+    /// The memory of a client with a hard limit: what its handles leave room for is in use by tasks that have not completed.
+    Memory {
+        /// Bytes that were asked for.
+        asked: u64,
+        /// Bytes of the client's slices, and of dropped ones whose tasks have not completed.
+        in_use: u64,
+        /// Bytes that the client may have.
+        limit: u64,
+    },
     /// The host functions, callbacks and values to drop of a client that are on their way.
     Jobs {
         /// How many there are.
@@ -50,7 +59,9 @@ impl Full {
         match self {
             Full::Mailbox { messages } => *messages as u64,
             Full::Stream { held, .. } => *held,
-            Full::Uploads { in_use, .. } | Full::Jobs { in_use, .. } => *in_use,
+            Full::Uploads { in_use, .. }
+            | Full::Memory { in_use, .. }
+            | Full::Jobs { in_use, .. } => *in_use,
             Full::Readbacks { asked } => *asked,
         }
     }
@@ -63,7 +74,9 @@ impl Full {
             Full::Mailbox { messages } => Duration::from_micros(*messages as u64 / 2 + 1),
             Full::Stream { held, .. } => Duration::from_micros(held / 2 + 1),
             Full::Jobs { in_use, .. } => Duration::from_micros(in_use / 2 + 1),
-            Full::Uploads { in_use, .. } => Duration::from_nanos(in_use / 8 + 1_000),
+            Full::Uploads { in_use, .. } | Full::Memory { in_use, .. } => {
+                Duration::from_nanos(in_use / 8 + 1_000)
+            }
             Full::Readbacks { .. } => Duration::from_millis(1),
         }
     }
@@ -98,6 +111,17 @@ impl fmt::Display for Full {
             } => write!(
                 f,
                 "an upload of {} finds {} of at most {} on their way (`max_upload_bytes`)",
+                Bytes(*asked),
+                Bytes(*in_use),
+                Bytes(*limit)
+            ),
+            Full::Memory {
+                asked,
+                in_use,
+                limit,
+            } => write!(
+                f,
+                "{} of memory find {} of at most {} in use, part of it by tasks that have not completed (`hard_limit`)",
                 Bytes(*asked),
                 Bytes(*in_use),
                 Bytes(*limit)

@@ -184,9 +184,6 @@ impl<B: Backend> Server<B> {
             };
             self.pools.release(reservation, busy);
         }
-        if let Some(shared) = self.table.slot(slot) {
-            crate::client::credit_shared(shared.payload());
-        }
         let mut points: SmallVec<[Point; 2]> = busy.iter().collect();
         match points.pop() {
             None => {
@@ -224,6 +221,7 @@ impl<B: Backend> Server<B> {
     fn recycle_slice_slot(&mut self, slot: u32) {
         if let Some(shared) = self.table.slot(slot) {
             shared.payload().poison.reset();
+            shared.payload().charge.clear();
         }
         self.table.recycle(slot);
     }

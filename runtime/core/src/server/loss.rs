@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::backend::{Backend, Refused};
-use crate::client::{Gone, credit_shared};
+use crate::client::Gone;
 use crate::error::Error;
 use crate::failure::{Failure, FailureRef, Reason};
 use crate::hazard::points::Points;
@@ -163,7 +163,7 @@ impl<B: Backend> Server<B> {
         // Charges of the lost epoch are credited now: its handles may live for long.
         for (_, slice) in &self.slices {
             if let Some(slot) = self.table.slot(slice.id.index()) {
-                credit_shared(slot.payload());
+                slot.payload().charge.end();
             }
         }
         self.lose_profiles();
@@ -201,7 +201,7 @@ impl<B: Backend> Server<B> {
             && let Some(binding) = task.bindings.first()
             && let Some(slot) = self.table.slot(binding.slice.index())
         {
-            credit_shared(slot.payload());
+            slot.payload().charge.end();
         }
         let mut after = Points::default();
         if matches!(task.op, Op::DropAfter(_))
