@@ -180,3 +180,39 @@ fn readbacks_may_be_asked_faster_than_the_mailbox_takes_them(#[case] on: On) {
         .collect();
     assert_eq!(tags, (0..64).collect::<Vec<_>>());
 }
+
+/// I5: a consumer may wait before anything was asked; then it drives the device that is asked.
+#[apply(every_device)]
+fn consumer_that_waits_before_the_first_readback_gets_it(#[case] on: On) {
+    let rig = on.open();
+    let stream = rig.client().stream();
+    let values = stream.create(&[7_u32]).unwrap();
+    let (sender, sequence) = millstream::readbacks::<u32, u32>(2);
+    let first = std::thread::spawn(move || {
+        let next = sequence.wait_next().unwrap();
+        (next.tag, next.elements.unwrap())
+    });
+    // Nobody else runs a driven device.
+    sender.read(&stream, &values, 3).unwrap();
+    assert_eq!(first.join().unwrap(), (3, vec![7]));
+}
+
+/// I5: one sequence may serve several devices.
+#[apply(every_device)]
+fn sequence_of_two_devices_brings_what_both_answer(#[case] on: On) {
+    let rigs = [on.open(), on.open()];
+    let (sender, sequence) = millstream::readbacks::<u32, usize>(8);
+    for round in 0..4 {
+        for (number, rig) in rigs.iter().enumerate() {
+            let stream = rig.client().stream();
+            let values = stream.create(&[round]).unwrap();
+            sender.read(&stream, &values, number).unwrap();
+        }
+    }
+    drop(sender);
+    let all: Vec<_> = std::iter::from_fn(|| sequence.wait_next())
+        .map(|readback| (readback.tag, readback.elements.unwrap()[0]))
+        .collect();
+    let expected: Vec<_> = (0..4).flat_map(|round| [(0, round), (1, round)]).collect();
+    assert_eq!(all, expected);
+}

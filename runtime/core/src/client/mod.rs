@@ -7,6 +7,7 @@ mod callback;
 mod compute;
 mod copies;
 mod device;
+mod drives;
 mod gone;
 mod host;
 mod kernel;

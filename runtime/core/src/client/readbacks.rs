@@ -11,13 +11,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
+use flume::r#async::RecvFut;
 use millstream_sync::credit::Credit;
 use millstream_sync::facade::{Mutex, lock, try_lock};
 use millstream_sync::payload;
+use smallvec::SmallVec;
 
 use crate::block::block_until;
-use crate::channel::{ComputeChannel, is_runtime_thread};
+use crate::channel::is_runtime_thread;
+use crate::client::drives::Drives;
 use crate::client::{DeviceShared, Stream};
 use crate::element::Element;
 use crate::error::{Error, Full};
@@ -36,8 +40,7 @@ pub struct Readback<T, Tag> {
 struct Sequence<T, Tag> {
     room: Arc<Credit>,
     sender: flume::Sender<Readback<T, Tag>>,
-    /// The device of the latest readback, for a consumer that must drive it.
-    device: Arc<Mutex<Option<Arc<DeviceShared>>>>,
+    drives: Arc<Drives>,
     /// How many were asked. Held while one is: the number and the place in the stream are taken together.
     asked: Mutex<u64>,
     /// Not held while one is asked, which may wait for room: who waits on a driven device runs callbacks, and
@@ -94,21 +97,6 @@ fn number_of(tag: &dyn Any) -> Option<u64> {
         .or_else(|| tag.downcast_ref::<usize>().map(|tag| *tag as u64))
 }
 
-/// A device that was reopened is another one to drive.
-fn remember(slot: &Mutex<Option<Arc<DeviceShared>>>, device: &Arc<DeviceShared>) {
-    let mut slot = lock(slot);
-    if slot
-        .as_ref()
-        .is_none_or(|known| !Arc::ptr_eq(known, device))
-    {
-        *slot = Some(device.clone());
-    }
-}
-
-fn latest(slot: &Mutex<Option<Arc<DeviceShared>>>) -> Option<Arc<DeviceShared>> {
-    lock(slot).clone()
-}
-
 /// Asks for readbacks. Cheap to clone.
 pub struct ReadbackSender<T, Tag>(Arc<Sequence<T, Tag>>);
 
@@ -116,7 +104,7 @@ pub struct ReadbackSender<T, Tag>(Arc<Sequence<T, Tag>>);
 pub struct Readbacks<T, Tag> {
     receiver: flume::Receiver<Readback<T, Tag>>,
     room: Arc<Credit>,
-    device: Arc<Mutex<Option<Arc<DeviceShared>>>>,
+    drives: Arc<Drives>,
 }
 
 /// A sequence of at most `capacity` readbacks that were asked and not taken (at least one).
@@ -135,9 +123,9 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
     capacity: usize,
 ) -> (ReadbackSender<T, Tag>, Readbacks<T, Tag>) {
     let capacity = capacity.max(1);
-    let (room, device) = (
+    let (room, drives) = (
         Arc::new(Credit::new(capacity as u64)),
-        Arc::new(Mutex::new(None)),
+        Arc::new(Drives::default()),
     );
     let (sender, receiver) = flume::bounded(capacity);
     let order = Mutex::new(Order {
@@ -148,7 +136,7 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
     let sequence = Sequence {
         room: room.clone(),
         sender,
-        device: device.clone(),
+        drives: drives.clone(),
         asked: Mutex::new(0),
         order,
     };
@@ -157,7 +145,7 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
         Readbacks {
             receiver,
             room,
-            device,
+            drives,
         },
     )
 }
@@ -177,7 +165,7 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
                 what: Full::Readbacks { asked },
             });
         }
-        remember(&sequence.device, stream.device());
+        sequence.drives.note(stream.device());
         let asked = match is_runtime_thread() {
             true => try_lock(&sequence.asked),
             false => Some(lock(&sequence.asked)),
@@ -213,45 +201,51 @@ impl<T, Tag> Readbacks<T, Tag> {
             .inspect(|_| self.room.release(1))
     }
 
-    /// The next readback. Blocks until there is one, and drives a driven device meanwhile; `None` when
+    /// The next readback. Blocks until there is one, and drives driven devices meanwhile; `None` when
     /// every sender is gone and all were taken, and on a thread that the device needs.
+    ///
+    /// A sequence that several driven devices answer is looked at once a millisecond while it waits.
     pub fn wait_next(&self) -> Option<Readback<T, Tag>> {
         if is_runtime_thread() {
             return self.try_next();
         }
-        while let Some(device) = latest(&self.device) {
-            let channel = device.channel();
-            let Some(worked) = channel.drive() else { break };
+        loop {
+            let (devices, noted) = self.drives.look();
+            let (mut driven, mut worked) = (SmallVec::<[&DeviceShared; 2]>::new(), false);
+            for device in &devices {
+                if let Some(has_worked) = device.channel().drive() {
+                    driven.push(device);
+                    worked |= has_worked;
+                }
+            }
             if let Some(readback) = self.try_next() {
                 return Some(readback);
             }
             if self.receiver.is_disconnected() && self.receiver.is_empty() {
                 return None;
             }
-            if !worked && let Some(next) = self.rest(channel) {
+            if worked {
+                continue;
+            }
+            let mut news = News {
+                readbacks: self,
+                next: self.receiver.recv_async(),
+                noted,
+                key: None,
+            };
+            let next = match driven.as_slice() {
+                [] => block_until(news, None).flatten(),
+                [device] => news.rest(device, None),
+                // No sleep hears of all of them.
+                devices => devices.iter().find_map(|device| {
+                    let until = Instant::now() + SEVERAL_EVERY / devices.len() as u32;
+                    news.rest(device, Some(until))
+                }),
+            };
+            if let Some(next) = next {
                 return next;
             }
         }
-        let next = block_until(self.receiver.recv_async(), None);
-        next?.ok().inspect(|_| self.room.release(1))
-    }
-
-    /// Sleeps until a driven device may do something or a readback is there, which it takes.
-    fn rest(&self, channel: &dyn ComputeChannel) -> Option<Option<Readback<T, Tag>>> {
-        let mut next = self.receiver.recv_async();
-        let mut taken = None;
-        channel.rest(None, &mut |waker| {
-            match Pin::new(&mut next).poll(&mut Context::from_waker(waker)) {
-                Poll::Ready(readback) => taken = Some(readback.ok()),
-                Poll::Pending => {}
-            }
-            taken.is_some()
-        });
-        taken.inspect(|next| {
-            if next.is_some() {
-                self.room.release(1);
-            }
-        })
     }
 
     /// The next readback, for async code. `None` as for [`Readbacks::wait_next`]. A driven device must be
@@ -262,6 +256,63 @@ impl<T, Tag> Readbacks<T, Tag> {
             .await
             .ok()
             .inspect(|_| self.room.release(1))
+    }
+}
+
+/// How often each of several driven devices is looked at.
+const SEVERAL_EVERY: Duration = Duration::from_millis(1);
+
+/// The next readback, or nothing if there is another device to drive.
+struct News<'a, T, Tag> {
+    readbacks: &'a Readbacks<T, Tag>,
+    next: RecvFut<'a, Readback<T, Tag>>,
+    /// The devices that are known.
+    noted: u64,
+    /// Where our waker lies.
+    key: Option<usize>,
+}
+
+impl<T, Tag> Drop for News<'_, T, Tag> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.readbacks.drives.forget(key);
+        }
+    }
+}
+
+impl<T, Tag> News<'_, T, Tag> {
+    /// Sleeps until a driven device may do something, or there are news.
+    fn rest(
+        &mut self,
+        device: &DeviceShared,
+        until: Option<Instant>,
+    ) -> Option<Option<Readback<T, Tag>>> {
+        let mut told = None;
+        device.channel().rest(until, &mut |waker| {
+            match Pin::new(&mut *self).poll(&mut Context::from_waker(waker)) {
+                Poll::Ready(news) => told = Some(news),
+                Poll::Pending => {}
+            }
+            told.is_some()
+        });
+        told.flatten()
+    }
+}
+
+impl<T, Tag> Future for News<'_, T, Tag> {
+    /// The readback, or that the sequence has ended, unless there is another device to drive.
+    type Output = Option<Option<Readback<T, Tag>>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(next) = Pin::new(&mut self.next).poll(context) {
+            let taken = next.ok().inspect(|_| self.readbacks.room.release(1));
+            return Poll::Ready(Some(taken));
+        }
+        let (drives, noted) = (&self.readbacks.drives, self.noted);
+        match drives.has_news(noted, &mut self.key, context.waker()) {
+            true => Poll::Ready(None),
+            false => Poll::Pending,
+        }
     }
 }
 
