@@ -16,7 +16,7 @@ use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_core::server::{Effect, HostToken, Server};
 use millstream_sync::channel;
-use millstream_sync::facade::Edges;
+use millstream_sync::facade::{Edges, SpinPolicy, Spinner};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::Receiver;
 use millstream_sync::payload;
@@ -307,6 +307,18 @@ impl<B: Backend> DeviceActor<B> {
             self.timelines[queue.index()].cancel(key);
         }
         self.wanted.clear();
+    }
+
+    /// Waits until no user code of a closed device runs that may look at its memory. Blocks for as long as that takes.
+    pub(crate) fn wait_for_user_code(&mut self, gate: &Gate) {
+        let mut spinner = Spinner::new(SpinPolicy::never());
+        loop {
+            self.take_controls();
+            if !self.server.user_code_runs() {
+                return;
+            }
+            gate.wait_until(&mut spinner, || (!self.control.is_empty()).then_some(()));
+        }
     }
 
     /// Leaves the backend to work that cannot be interrupted, and says how many queues that are.

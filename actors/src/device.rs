@@ -15,11 +15,10 @@ use millstream_core::options::DeviceOptions;
 use millstream_core::profile::{Profile, ProfileToken};
 use millstream_core::properties::DeviceProperties;
 use millstream_core::report::{MemoryReport, Report, Scope, Stats, TraceSpan};
-use millstream_core::threads::Thread;
 use millstream_sync::facade::{Mutex, THREADS, lock, thread};
 
 use crate::driven::{Driver, Wheel};
-use crate::epoch::{Running, open_driven, open_threads};
+use crate::epoch::{Closing, Running, open_driven, open_threads};
 use crate::mailbox::End;
 use crate::reopen::{Again, again};
 
@@ -224,8 +223,10 @@ impl Device {
     }
 
     /// Accepts nothing more, finishes what was accepted, joins the threads and frees the memory.
-    /// Blocks until then, but not much longer than `timeout`; what has not ended by then is left to
-    /// itself, and the report says so.
+    /// Blocks until then, but not much longer than `timeout`. The report says what has not ended by then: tasks, user code, guards,
+    /// and the threads and memory that they keep. Callers that wait are answered with [`Error::Closed`]. The device's own thread
+    /// waits for the rest in the background, and frees the memory and ends the threads as soon as that is possible. (A driven device
+    /// has no thread: what it is left with then is never freed.)
     ///
     /// A driven device is closed by the calling thread, as by [`Driver::close`], which reports nothing then. What
     /// somebody pumps at the moment is waited for, and what a guard holds back is not.
@@ -257,16 +258,16 @@ impl Device {
             thread.run_unless_begun();
             self.break_silence(thread, started + SILENCE_MAX);
         }
-        let joined = thread.map(Thread::join);
-        if first || joined.is_some() {
+        let reported = thread.map(Closing::report);
+        if first || reported.is_some() {
             self.openings.vitals().change(Health::Closed);
         }
-        match joined {
-            Some(Ok(mut report)) => {
+        match reported {
+            Some(mut report) => {
                 report.took = started.elapsed();
                 report
             }
-            Some(Err(_)) | None => Report::default(),
+            None => Report::default(),
         }
     }
 }
@@ -277,9 +278,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(2);
 impl Device {
     /// Waits until the device's thread has ended or the time is up, and then tells the log what the close
     /// goes on waiting for.
-    fn break_silence(&self, thread: &Thread<Report>, until: Instant) {
+    fn break_silence(&self, thread: &Closing, until: Instant) {
         let mut nap = Duration::from_micros(10);
-        while !thread.is_finished() {
+        while !thread.is_reported() {
             if thread::is_past(until) {
                 tracing::warn!(
                     target: "millstream::device",

@@ -268,10 +268,12 @@ impl<B: Backend> Direct<B> {
             report.tasks_left = actor.abandon();
             self.gone.end_credits();
             if report.drained {
-                report.bytes_freed = actor.server.free_pages();
+                report.bytes_freed = actor.server.reserved_bytes();
+                actor.server.free_pages();
                 drop(actor);
             } else {
                 // A guard may still be looking at the memory.
+                report.bytes_left = actor.server.reserved_bytes();
                 report.threads_left = actor.leak();
             }
             let mut core = self.core.enter();
@@ -280,6 +282,7 @@ impl<B: Backend> Direct<B> {
             drop(core);
             self.gone.set_closed();
         }
+        self.gone.end_callbacks();
         // Callbacks of what was answered just now.
         self.run_jobs();
         self.idle.bell.ring();

@@ -16,10 +16,11 @@ use millstream_core::metrics::{Meter, ReadClock};
 use millstream_core::options::DeviceOptions;
 use millstream_core::report::Report;
 use millstream_core::server::Server;
-use millstream_core::threads::{Thread, ThreadRole};
-use millstream_sync::facade::{Edges, lock, with_stack};
+use millstream_core::threads::{Spawner, Thread, ThreadRole};
+use millstream_sync::facade::{Edges, SpinPolicy, lock, with_stack};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Sender, mailbox};
+use millstream_sync::reply::{ReplyReceiver, reply};
 use millstream_sync::slots::Slots;
 
 use crate::actor::{Control, DeviceActor, ToDevice, watch_ends};
@@ -33,15 +34,46 @@ use crate::station::Station;
 pub(crate) struct Running {
     device: ToDevice,
     pub(crate) end: End,
-    pub(crate) thread: Option<Thread<Report>>,
+    pub(crate) thread: Option<Closing>,
     /// It was closed: there will be no other epoch.
     pub(crate) closed: bool,
+}
+
+/// The thread of a device, and what it reports when the device is closed. The report may come before the thread ends.
+pub(crate) struct Closing {
+    thread: Thread<()>,
+    report: ReplyReceiver<Report>,
+}
+
+impl Closing {
+    /// Whether the report is there.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.report.is_ready()
+    }
+
+    /// Runs the thread here if nobody has begun it.
+    pub(crate) fn run_unless_begun(&self) {
+        self.thread.run_unless_begun();
+    }
+
+    /// The report, and the end of the thread if it leaves nothing behind. To be called once the device was told to close. Blocks
+    /// until the device has ended, or its time is up.
+    pub(crate) fn report(mut self) -> Report {
+        self.run_unless_begun();
+        let report = self.report.wait(&SpinPolicy::never()).unwrap_or_default();
+        if report.threads_left == 0 {
+            // What panicked there has been told by the loss of the device.
+            let _ = self.thread.join();
+        }
+        report
+    }
 }
 
 impl Running {
     /// Tells the device to finish what there is until `deadline`.
     pub(crate) fn begin_close(&self, deadline: Instant) {
         *lock(&self.end.deadline) = Some(deadline);
+        *lock(&self.end.closer) = Some(std::thread::current().id());
         self.device.tell(Control::Close);
     }
 }
@@ -60,6 +92,7 @@ pub(crate) struct Parts<B: Backend> {
     pub(crate) gc: Gc,
     pub(crate) table: Arc<Table>,
     pub(crate) edges: Arc<Edges>,
+    pub(crate) spawner: Spawner,
 }
 
 pub(crate) fn parts<O: Open>(
@@ -70,6 +103,8 @@ pub(crate) fn parts<O: Open>(
     before: Option<&DeviceShared>,
 ) -> Result<Parts<O::Backend>, OpenError> {
     options.check()?;
+    // How many threads an epoch leaves behind is its own matter.
+    let spawner = options.spawner().counting_anew();
     let gate = Arc::new(Gate::new());
     let edges = Arc::new(Edges::default());
     let (sender, receiver) = mailbox::<Task>(options.mailbox_messages(), gate.clone());
@@ -84,7 +119,7 @@ pub(crate) fn parts<O: Open>(
         trace_capacity: options.trace_spans(),
         spin: *options.spin_policy(),
         gone: gone.clone(),
-        spawner: options.spawner().clone(),
+        spawner: spawner.clone(),
     };
     let backend = kind.open(context)?;
     if let Some(lost) = before.map(DeviceShared::properties)
@@ -124,6 +159,7 @@ pub(crate) fn parts<O: Open>(
         gc,
         table,
         edges,
+        spawner,
     })
 }
 
@@ -138,6 +174,7 @@ struct Unattended<B: Backend> {
     station: Arc<Station<B>>,
     shared: Arc<DeviceShared>,
     device: ToDevice,
+    spawner: Spawner,
 }
 
 fn unattended<O: Open>(
@@ -147,12 +184,13 @@ fn unattended<O: Open>(
     before: Option<&DeviceShared>,
 ) -> Result<Unattended<O::Backend>, OpenError> {
     let parts = parts(kind, options, false, end.gone.clone(), before)?;
-    let spawner = options.spawner();
+    let spawner = parts.spawner;
     let host = HostThreads::start(spawner.clone())?;
     let threads = Threads {
-        gc: GcThread::start(parts.gc, spawner)?,
+        gc: GcThread::start(parts.gc, &spawner)?,
         host: host.clone(),
         device: parts.device.clone(),
+        spawner: spawner.clone(),
     };
     let station = Station::new(parts.actor, threads, parts.sender.probe());
     let mut steps_in: Option<Arc<dyn StepIn>> = None;
@@ -168,6 +206,7 @@ fn unattended<O: Open>(
         station,
         shared,
         device: parts.device,
+        spawner,
     })
 }
 
@@ -186,6 +225,7 @@ pub(crate) fn by_hand<O: Open>(
         station,
         shared,
         device,
+        ..
     } = unattended(kind, options, &end, None)?;
     let running = Running {
         device,
@@ -207,11 +247,12 @@ pub(crate) fn open_threads<O: Open>(
         station,
         shared,
         device,
+        spawner,
     } = unattended(kind, options, &end, before)?;
-    let spawner = options.spawner();
     let opened = Arc::new(AtomicBool::new(false));
     let (spin, ending) = (*options.spin_policy(), end.clone());
-    let body = DeviceThread::new(station, spin, ending, opened.clone());
+    let (told, report) = reply();
+    let body = DeviceThread::new(station, spin, ending, opened.clone(), told);
     let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || body.run())?;
     // Relaxed: whoever drops the body says so under a lock first. Either we read that below, or that lock
     // comes after ours, and whoever drops it reads this.
@@ -222,7 +263,7 @@ pub(crate) fn open_threads<O: Open>(
     let running = Running {
         device,
         end,
-        thread: Some(thread),
+        thread: Some(Closing { thread, report }),
         closed: false,
     };
     Ok(Opened { shared, running })

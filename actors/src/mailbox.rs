@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
@@ -17,12 +18,14 @@ use millstream_core::message::Task;
 use millstream_core::releases::Leaving;
 use millstream_core::report::Report;
 use millstream_core::server::Effect;
+use millstream_core::threads::Spawner;
 use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, thread};
 use millstream_sync::mailbox::{Refused, Sender};
+use millstream_sync::reply::ReplySender;
 
 use crate::actor::{DeviceActor, Outside, ToDevice};
 use crate::gc::{GcThread, Handover, Then};
-use crate::host::{HostThreads, host_job};
+use crate::host::{HostThreads, end_panic, host_job};
 use crate::station::{Rest, Station};
 
 /// The mailbox as a channel.
@@ -112,6 +115,8 @@ pub(crate) struct Threads {
     pub(crate) gc: GcThread,
     pub(crate) host: Arc<HostThreads>,
     pub(crate) device: ToDevice,
+    /// Starts and counts the threads of this epoch.
+    pub(crate) spawner: Spawner,
 }
 
 impl Outside for Threads {
@@ -158,6 +163,8 @@ impl Outside for Threads {
 pub(crate) struct End {
     /// When a closing device gives up.
     pub(crate) deadline: Deadline,
+    /// The thread that closes the device.
+    pub(crate) closer: Arc<Mutex<Option<ThreadId>>>,
     /// How those who wait for room are told.
     pub(crate) gone: Arc<Gone>,
 }
@@ -167,6 +174,7 @@ impl End {
     pub(crate) fn of(epoch: u64, vitals: &Arc<Vitals>) -> Self {
         Self {
             deadline: Deadline::default(),
+            closer: Arc::default(),
             gone: Arc::new(Gone::new(epoch, vitals.clone())),
         }
     }
@@ -181,25 +189,28 @@ pub(crate) struct DeviceThread<B: Backend> {
     spin: SpinPolicy,
     end: End,
     opened: Arc<AtomicBool>,
+    report: Option<ReplySender<Report>>,
 }
 
 impl<B: Backend> DeviceThread<B> {
-    /// The thread of a device that is being opened; `opened` is set once it is.
+    /// The thread of a device that is being opened; `opened` is set once it is. It tells `report` what a close has left.
     pub(crate) fn new(
         station: Arc<Station<B>>,
         spin: SpinPolicy,
         end: End,
         opened: Arc<AtomicBool>,
+        report: ReplySender<Report>,
     ) -> Self {
         Self {
             station,
             spin,
             end,
             opened,
+            report: Some(report),
         }
     }
 
-    pub(crate) fn run(self) -> Report {
+    pub(crate) fn run(mut self) {
         let _mark = mark_runtime_thread();
         // A panic of ours or of a backend must not leave anybody waiting (I5).
         let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -209,11 +220,15 @@ impl<B: Backend> DeviceThread<B> {
             // Nothing says that the device itself is gone: it can be opened again.
             self.end.gone.set_lost(Recovery::SameProcess);
         }
-        match self.station.take() {
-            Some((actor, threads)) => {
-                shut_down(actor, threads, matches!(outcome, Ok(true)), &self.end)
-            }
-            None => Report::default(),
+        let Some((actor, threads)) = self.station.take() else {
+            return;
+        };
+        let (report, left) = shut_down(actor, threads, matches!(outcome, Ok(true)), &self.end);
+        if let Some(told) = self.report.take() {
+            told.send(report);
+        }
+        if let Some(left) = left {
+            left.end();
         }
     }
 }
@@ -230,7 +245,10 @@ impl<B: Backend> Drop for DeviceThread<B> {
             // Whoever had taken it let it fall. Who has sent something is answered (I5).
             self.end.gone.set_lost(Recovery::SameProcess);
             lock(&self.end.deadline).get_or_insert(deadline);
-            shut_down(actor, threads, true, &self.end);
+            let (_, left) = shut_down(actor, threads, true, &self.end);
+            if let Some(left) = left {
+                left.leak();
+            }
         } else {
             drop(actor);
             threads.gc.join(deadline);
@@ -264,33 +282,78 @@ fn turns<B: Backend>(station: &Station<B>, spin: &SpinPolicy, deadline: &Deadlin
     }
 }
 
-/// Fails what is left, frees what can be freed, ends the threads.
+/// Fails what is left, frees what can be freed, ends the threads. What has not ended by then is handed back beside the report.
 fn shut_down<B: Backend>(
     mut actor: DeviceActor<B>,
     mut threads: Threads,
     drained: bool,
     end: &End,
-) -> Report {
+) -> (Report, Option<Left<B>>) {
     if actor.server.is_lost() {
-        return shut_down_lost(actor, threads, end);
+        return (shut_down_lost(actor, threads, end), None);
     }
     let mut report = Report::default();
     report.drained = drained;
     report.slices_held = actor.server.live_slices();
     report.tasks_left = actor.abandon();
     end.gone.end_credits();
-    if drained {
-        report.bytes_freed = actor.server.free_pages();
+    end.gone.end_callbacks();
+    let bytes = actor.server.reserved_bytes();
+    let left = if drained {
+        report.bytes_freed = bytes;
+        actor.server.free_pages();
         drop(actor);
         let deadline = lock(&end.deadline).unwrap_or_else(Instant::now);
-        report.threads_left = u64::from(!threads.gc.join(deadline)) + threads.host.join(deadline);
+        threads.gc.join(deadline);
+        threads.host.join(deadline);
+        // All but this one, which ends now.
+        report.threads_left = threads.spawner.alive().saturating_sub(1);
+        report.values_parked = threads.gc.parked();
+        None
     } else {
-        // Something still runs and cannot be interrupted: what it uses is left to it.
-        report.threads_left = actor.leak();
-    }
-    report.values_parked = threads.gc.parked();
+        report.bytes_left = bytes;
+        report.threads_left = threads.spawner.alive();
+        report.values_parked = threads.gc.parked();
+        let is_closer = *lock(&end.closer) == Some(std::thread::current().id());
+        let left = Left { actor, threads };
+        match is_closer {
+            // No other thread runs the device: the close would wait for what does not end.
+            true => {
+                left.leak();
+                None
+            }
+            false => Some(left),
+        }
+    };
     end.gone.set_closed();
-    report
+    (report, left)
+}
+
+/// A closed device of which something still runs: user code, a guard, or tasks that cannot be interrupted.
+struct Left<B: Backend> {
+    actor: DeviceActor<B>,
+    threads: Threads,
+}
+
+impl<B: Backend> Left<B> {
+    /// Waits until it has ended, and then frees the memory and ends the threads. Blocks for as long as that takes.
+    fn end(self) {
+        let Self { mut actor, threads } = self;
+        actor.wait_for_user_code(&threads.device.gate);
+        if actor.server.busy_queues() == 0 {
+            actor.server.free_pages();
+        }
+        // It waits for tasks in flight. What a user's value panics with ends here.
+        end_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
+        // Both threads end by themselves: nothing is sent to them any more.
+        drop(threads);
+    }
+
+    /// Leaves it to work that cannot be interrupted.
+    fn leak(self) {
+        self.actor.leak();
+        std::mem::forget(self.threads);
+    }
 }
 
 /// Ends the threads of a lost device, whose pages nobody frees.
@@ -308,7 +371,11 @@ fn shut_down_lost<B: Backend>(actor: DeviceActor<B>, mut threads: Threads, end: 
         }
     }
     let deadline = lock(&end.deadline).unwrap_or_else(Instant::now);
-    report.threads_left += u64::from(!threads.gc.join(deadline)) + threads.host.join(deadline);
+    end.gone.end_callbacks();
+    threads.gc.join(deadline);
+    threads.host.join(deadline);
+    // All but this one, which ends now.
+    report.threads_left = threads.spawner.alive().saturating_sub(1);
     report.values_parked = threads.gc.parked();
     report
 }

@@ -10,11 +10,10 @@ use millstream_core::channel::is_runtime_thread;
 use millstream_core::error::ReopenError;
 use millstream_core::health::{Health, Recovery};
 use millstream_core::report::Report;
-use millstream_core::threads::Thread;
 use millstream_sync::facade::lock;
 
 use crate::Device;
-use crate::epoch::{Opened, open_driven, open_threads};
+use crate::epoch::{Closing, Opened, open_driven, open_threads};
 use crate::mailbox::End;
 
 /// How long reopening waits for user code and threads of the lost epoch. What has not ended by then keeps
@@ -123,7 +122,7 @@ impl Device {
         };
         Ok(match (&self.wheel, thread) {
             (Some(wheel), _) => wheel.current().shut_down(Some(deadline)),
-            (None, Some(thread)) => thread.join().unwrap_or_default(),
+            (None, Some(thread)) => thread.report(),
             // It had ended before: opening failed then.
             (None, None) => Report::default(),
         })
@@ -139,7 +138,7 @@ impl Device {
         if running.closed {
             drop(running);
             next.begin_close(Instant::now());
-            let _ = next.thread.take().map(Thread::join);
+            let _ = next.thread.take().map(Closing::report);
             return false;
         }
         *running = next;

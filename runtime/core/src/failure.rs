@@ -38,8 +38,10 @@ pub enum Reason {
     Input,
     /// The device refused the task.
     Refused(String),
-    /// The device was lost or closed before the task ran.
+    /// The device was lost before the task ran.
     Lost,
+    /// The device was closed before the task was issued.
+    Closed,
     /// It was given a parameter of a recording, which stands for what a replay binds and has no memory
     /// ([`Recorder::parameter`](crate::client::Recorder::parameter)).
     Parameter,
@@ -173,6 +175,7 @@ impl fmt::Display for Failure {
             Reason::Input => f.write_str("its input failed")?,
             Reason::Refused(why) => write!(f, "the device refused it, {why}")?,
             Reason::Lost => f.write_str("the device was lost before it ran")?,
+            Reason::Closed => f.write_str("the device was closed before it was issued")?,
             Reason::Parameter => f.write_str(
                 "a parameter of a recording has no memory of its own; give it to the recorder only, and bind a handle to it at each replay",
             )?,

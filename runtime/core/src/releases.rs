@@ -4,7 +4,7 @@
 //! be dropped, and user code that runs, can: both may own the last handle of a slice. Each of them has a [`Release`] from the moment
 //! at which nothing but a thread of the runtime stands between it and its end, until it has been dropped.
 //!
-//! The server asks [`Releases::are_open`] before it gives a reservation up, and leaves a *ring* there if it is to wait: a slot of the
+//! The server asks `Releases::are_open` before it gives a reservation up, and leaves a *ring* there if it is to wait: a slot of the
 //! table, whose drop wakes the device as the drop of any handle does. The lock orders the two: either the server sees no release,
 //! or the release that ends next finds the ring.
 

@@ -228,13 +228,15 @@ pub struct Report {
     pub tasks_left: u64,
     /// Slices that handles still hold.
     pub slices_held: u64,
-    /// Bytes in pages that went back to the device.
+    /// Bytes in pages that went back to the device, those of slices that handles still hold included.
     pub bytes_freed: u64,
-    /// Bytes in pages that a lost device was left with: nothing of it is touched any more.
+    /// Bytes in pages that did not go back: a lost device keeps them, and one that did not drain while work in flight, user code or
+    /// guards may use them.
     pub bytes_left: u64,
     /// Values, given to be dropped after work that will never have ended, that are kept for ever: the device
     /// may be using them.
     pub values_parked: u64,
-    /// Threads that did not end in time and were left to themselves.
+    /// Threads of the device that have not ended. Where it did not drain, its own thread is one of them: it waits for the rest, then
+    /// frees the memory and ends the others.
     pub threads_left: u64,
 }

@@ -17,6 +17,7 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
 use millstream_sync::facade::thread::{self, JoinHandle};
@@ -136,14 +137,52 @@ thread_local! {
 
 type SpawnFn = dyn Fn(ThreadBody) -> io::Result<()> + Send + Sync;
 
-/// Starts threads. The default asks the system.
+/// Starts threads, and counts those that have not ended. The default asks the system.
 #[derive(Clone, Default)]
-pub struct Spawner(Option<Arc<SpawnFn>>);
+pub struct Spawner {
+    spawn: Option<Arc<SpawnFn>>,
+    alive: Arc<AtomicU64>,
+}
+
+/// A thread that has been asked for and has not ended.
+struct Alive(Arc<AtomicU64>);
+
+impl Alive {
+    fn begin(count: &Arc<AtomicU64>) -> Self {
+        // Relaxed: a figure.
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        // Relaxed: a figure, exact for who has joined the thread.
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 impl Spawner {
     /// Starts threads by a function of the caller.
     pub fn new(spawn: impl Fn(ThreadBody) -> io::Result<()> + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(spawn)))
+        Self {
+            spawn: Some(Arc::new(spawn)),
+            alive: Arc::default(),
+        }
+    }
+
+    /// The same, which counts the threads that it starts from here on, and no others.
+    pub fn counting_anew(&self) -> Self {
+        Self {
+            spawn: self.spawn.clone(),
+            alive: Arc::default(),
+        }
+    }
+
+    /// Threads that it and its clones have started and that have not ended.
+    pub fn alive(&self) -> u64 {
+        // Relaxed: a figure.
+        self.alive.load(Ordering::Relaxed)
     }
 
     /// Starts a thread.
@@ -157,7 +196,12 @@ impl Spawner {
         body: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Thread<T>, OpenError> {
         let refused = |why: String| OpenError::Thread(format!("`{name}`: {why}"));
-        let Some(spawn) = &self.0 else {
+        let alive = Alive::begin(&self.alive);
+        let body = move || {
+            let _alive = alive;
+            body()
+        };
+        let Some(spawn) = &self.spawn else {
             return thread::spawn_named(name, body)
                 .map(|thread| Thread(Kind::System(thread)))
                 .map_err(|error| refused(error.to_string()));
@@ -203,7 +247,7 @@ impl Spawner {
 
 impl fmt::Debug for Spawner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
+        f.write_str(match self.spawn {
             None => "Spawner(the system)",
             Some(_) => "Spawner(the caller)",
         })

@@ -17,12 +17,13 @@ impl<T: Send + 'static> Pending<T> {
     /// functions and values to drop on their way; [`Pending::try_on_ready`] does not.
     ///
     /// # Errors
-    /// [`Error::WouldDeadlock`] where it would wait on a thread that the device needs; [`Error::Closed`].
-    /// The callback is dropped then, uncalled.
+    /// [`Error::WouldDeadlock`] where it would wait on a thread that the device needs; [`Error::Closed`] once the device is
+    /// closed, as it has no thread for user code any more. The callback is dropped then, uncalled.
     pub fn on_ready(
         self,
         callback: impl FnOnce(Result<T, Error>) + Send + 'static,
     ) -> Result<(), Error> {
+        self.home().device().check_callbacks()?;
         let room = self.home().job_room(true)?;
         self.call_back(Some(room), callback);
         Ok(())
@@ -32,11 +33,12 @@ impl<T: Send + 'static> Pending<T> {
     /// here.
     ///
     /// # Errors
-    /// [`Error::Busy`]; the callback is dropped then, uncalled.
+    /// [`Error::Busy`], [`Error::Closed`]; the callback is dropped then, uncalled.
     pub fn try_on_ready(
         &mut self,
         callback: impl FnOnce(Result<T, Error>) + Send + 'static,
     ) -> Result<(), Error> {
+        self.home().device().check_callbacks()?;
         let room = self.home().job_room(false)?;
         self.take().call_back(Some(room), callback);
         Ok(())

@@ -98,6 +98,15 @@ impl DeviceShared {
         &self.options
     }
 
+    /// # Errors
+    /// If the device is closed, so that no thread would call a callback.
+    pub(crate) fn check_callbacks(&self) -> Result<(), Error> {
+        match self.gone.has_no_callbacks() {
+            true => Err(self.gone()),
+            false => Ok(()),
+        }
+    }
+
     /// Why nothing answers any more.
     #[cold]
     pub(crate) fn gone(&self) -> Error {
@@ -108,7 +117,7 @@ impl DeviceShared {
     #[cold]
     pub(crate) fn told(&self, failure: FailureRef) -> Error {
         match (&failure.root().reason, self.gone.lost()) {
-            (Reason::Lost, Some(_)) => self.gone(),
+            (Reason::Lost, Some(_)) | (Reason::Closed, _) => self.gone(),
             _ => Error::Failed(failure),
         }
     }

@@ -1,5 +1,6 @@
 //! How the end of an epoch of a device reaches those who wait for room, and those who ask later.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use millstream_sync::credit::Credit;
@@ -16,6 +17,8 @@ pub struct Gone {
     /// Set once: the device is lost, and this helps.
     lost: OnceLock<Recovery>,
     vitals: Arc<Vitals>,
+    /// The device is closed: no thread calls callbacks any more.
+    has_no_callbacks: AtomicBool,
     credits: Mutex<Credits>,
     /// What the device had taken when it was lost, if that was logged and nobody has taken it.
     log: Mutex<Option<SubmissionLog>>,
@@ -82,6 +85,18 @@ impl Gone {
     pub(crate) fn remains(&self) -> (u64, u64) {
         let remains = self.vitals.remains();
         (remains.values_parked(), remains.bytes_left())
+    }
+
+    /// The device is being closed, and its threads for user code are ended: it takes no callbacks any more.
+    pub fn end_callbacks(&self) {
+        // Relaxed: whoever is ordered after the close sees it; to others the close comes later.
+        self.has_no_callbacks.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether callbacks would find no thread to be called on.
+    pub(crate) fn has_no_callbacks(&self) -> bool {
+        // Relaxed: see `end_callbacks`.
+        self.has_no_callbacks.load(Ordering::Relaxed)
     }
 
     /// The device was closed, unless it had been lost.

@@ -62,7 +62,8 @@ impl SharedFaults {
             Reason::Panicked(_) => 1,
             Reason::Input => 2,
             Reason::Refused(_) => 3,
-            Reason::Lost => 4,
+            // Of a closed device nobody asks.
+            Reason::Lost | Reason::Closed => 4,
             Reason::Parameter => 5,
             Reason::Cancelled => 6,
             Reason::DeadlinePassed => 7,

@@ -248,7 +248,7 @@ impl<B: Backend> Server<B> {
             && let Op::CopyOut(copy) = std::mem::replace(&mut task.op, Op::Taken)
         {
             // The asker is told of the data's failure, not that a copy of it did not run.
-            let told = match self.is_lost() {
+            let told = match self.is_lost() || self.is_abandoned {
                 true => self.loss.gone.error(),
                 false => Error::Failed(failure.cause().unwrap_or(failure)),
             };

@@ -134,7 +134,7 @@ impl<B: Backend> Server<B> {
 
     /// A host function ended, or panicked with this message.
     pub fn host_finished(&mut self, token: HostToken, outcome: Result<(), String>) {
-        if self.is_lost() {
+        if self.is_lost() || self.is_abandoned {
             self.host_names.remove(&token.stream);
             return;
         }

@@ -101,6 +101,10 @@ impl<B: Backend> Server<B> {
 
     /// The timeline of a queue has ended by itself: the device is gone.
     pub fn timeline_ended(&mut self) {
+        if self.is_abandoned {
+            // The close has ended it.
+            return;
+        }
         self.loss
             .notice(&mut self.backend, "the timeline of a queue has ended");
     }

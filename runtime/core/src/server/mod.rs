@@ -196,6 +196,8 @@ pub struct Server<B: Backend> {
     /// Values that left as effects, to be dropped.
     values_handed_over: u64,
     loss: Loss,
+    /// The device is closed, and nothing is issued any more.
+    is_abandoned: bool,
     /// Slices that got memory when a task defined them anew.
     #[cfg(test)]
     reserved_again: std::collections::HashSet<crate::id::SliceId>,
@@ -289,6 +291,7 @@ impl<B: Backend> Server<B> {
             meter: Meter::new(),
             values_handed_over: 0,
             loss: Loss::new(Arc::default(), journal),
+            is_abandoned: false,
             #[cfg(test)]
             reserved_again: Default::default(),
         }

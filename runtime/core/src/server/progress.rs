@@ -162,6 +162,7 @@ impl<B: Backend> Server<B> {
     /// in tasks is dropped.
     pub fn abandon(&mut self) -> u64 {
         let mut left = 0;
+        self.is_abandoned = true;
         self.askers = Askers::default();
         self.table.sink().releases.forget_ring();
         let keys: Vec<u32> = self.streams.iter().map(|(key, _)| key as u32).collect();
@@ -170,7 +171,7 @@ impl<B: Backend> Server<B> {
             self.streams[stream as usize].credit.end();
             while let Some(mut held) = self.streams[stream as usize].held.pop_front() {
                 left += 1;
-                let failure = Failure::not_run(&self.name_of(&held.task), Reason::Lost);
+                let failure = Failure::not_run(&self.name_of(&held.task), Reason::Closed);
                 self.fail(&mut held.task, failure);
                 let op = std::mem::replace(&mut held.task.op, Op::Taken);
                 drop(op);
@@ -184,7 +185,12 @@ impl<B: Backend> Server<B> {
         left
     }
 
-    /// Gives every page back; nothing runs any more.
+    /// Bytes in pages of the device.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.pools.usage().reserved
+    }
+
+    /// Gives the pages back that no slice has; nothing runs any more. Returns their bytes.
     pub fn free_pages(&mut self) -> u64 {
         let mut pages = Pages(&mut self.backend, &mut self.loss);
         self.pools.cleanup(&mut pages)
