@@ -87,6 +87,7 @@ pub(crate) fn parts<O: Open>(
         spawner: options.spawner().clone(),
     };
     let backend = kind.open(context)?;
+    backend.properties().check()?;
     if let Some(lost) = before.map(DeviceShared::properties)
         && lost != backend.properties()
     {

@@ -211,6 +211,8 @@ macro_rules! __facts {
             a_write_waits_for_every_reader;
             a_write_waits_for_a_reader_that_is_still_running [Threads, HeldKernels];
             a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale;
+            a_reader_waits_for_a_writer_whose_batch_its_wait_ends [Threads, HeldKernels];
+            what_goes_between_streams_without_a_flush_arrives;
             two_half_writes_on_two_queues_do_not_wait_for_each_other_and_a_reader_of_the_whole_waits_for_both [Threads, HeldKernels, QueuesOverlap];
             two_streams_on_one_queue_never_wait_on_each_other [OneQueue];
             a_foreign_binding_is_waited_for_once_and_not_again_while_unchanged [Threads, HeldKernels, QueuesOverlap];
@@ -265,6 +267,7 @@ macro_rules! __facts {
             arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence;
             bindings_that_only_touch_or_are_only_read_may_share_a_slice;
             launches_larger_than_a_message_work;
+            a_fill_may_end_with_a_part_of_its_pattern;
             resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts;
             a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared;
             every_cube_runs_once_and_knows_its_place;

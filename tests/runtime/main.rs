@@ -9,6 +9,8 @@
 
 mod support;
 
+mod altered;
+mod backends;
 mod dying;
 mod faulty;
 mod gpu_programs;

@@ -1,7 +1,9 @@
 //! Order: hazards between streams and queues (I1, I2, I3).
 
 use crate::support::*;
-use millstream::{CubeCount, Error, Kernel, update};
+use std::time::Duration;
+
+use millstream::{CubeCount, DeviceOptions, Error, Kernel, update};
 
 /// I2.
 pub(crate) fn a_write_waits_for_every_reader(on: On) {
@@ -120,6 +122,69 @@ pub(crate) fn a_foreign_binding_is_waited_for_once_and_not_again_while_unchanged
     assert_eq!(rig.stats().waits_issued - before, 1);
     valve.open();
     assert_eq!(consumer.read(&out).wait().unwrap(), [2]);
+}
+
+/// I2: what a task waits for may lie in the middle of a batch that ends with the wait. The reader finds it there, as the
+/// server ends the batch before it says the wait.
+pub(crate) fn a_reader_waits_for_a_writer_whose_batch_its_wait_ends(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (add_one, transfer) = (add_one(&client), transfer(&client));
+    for _ in 0..4 {
+        let valve = rig.valve();
+        let held = held(&client, &valve);
+        // Two readers: whatever the queue of the writer, one of them may sit on another.
+        let (writer, readers) = (client.stream(), [client.stream(), client.stream()]);
+        let (shared, other) = (
+            writer.create(&[0_u32]).unwrap(),
+            writer.create(&[0_u32]).unwrap(),
+        );
+        let outs = readers
+            .each_ref()
+            .map(|stream| stream.create(&[9_u32]).unwrap());
+        rig.device.sync().wait().unwrap();
+        held.launch(&writer, &shared).unwrap();
+        for _ in 0..5 {
+            launch_update(&writer, &add_one, &other).unwrap();
+        }
+        let mut answers: Vec<_> = (readers.iter().zip(&outs))
+            .map(|(reader, out)| {
+                launch_transfer(reader, &transfer, &shared, out).unwrap();
+                reader.read(out)
+            })
+            .collect();
+        let mut early = answers
+            .iter_mut()
+            .map(|answer| answer.wait_timeout(Duration::from_millis(5)));
+        let waited = early.all(|answer| matches!(answer, Err(Error::TimedOut { .. })));
+        // Before anything fails: a kernel that is held keeps the device from closing.
+        valve.open();
+        assert!(waited, "a reader did not wait for the writer");
+        for answer in answers {
+            assert_eq!(answer.wait().unwrap(), [1]);
+        }
+    }
+}
+
+/// I1, I2: data that goes from queue to queue, while nobody asks for an answer and so nothing is flushed but by waits.
+pub(crate) fn what_goes_between_streams_without_a_flush_arrives(on: On) {
+    const ROUNDS: u32 = 60;
+    const LONG: usize = 1 << 14;
+    let rig = on.open_with(DeviceOptions::default().max_tasks(4 * ROUNDS as usize));
+    let client = rig.client();
+    let (add_one, transfer) = (add_one(&client), transfer(&client));
+    let (here, there) = (client.stream(), client.stream());
+    let ours = here.create(&[0_u32; LONG]).unwrap();
+    let theirs = there.create(&[0_u32; LONG]).unwrap();
+    for _ in 0..ROUNDS {
+        for _ in 0..3 {
+            launch_update(&here, &add_one, &ours).unwrap();
+        }
+        launch_transfer(&there, &transfer, &ours, &theirs).unwrap();
+        launch_update(&there, &add_one, &theirs).unwrap();
+        launch_transfer(&here, &transfer, &theirs, &ours).unwrap();
+    }
+    assert_eq!(here.read(&ours).wait().unwrap(), vec![4 * ROUNDS; LONG]);
 }
 
 /// I1: a point is an explicit edge between streams that share no bytes.
