@@ -2,8 +2,8 @@
 //!
 //! A *backend* makes a kind of device: [`Open`] is its options, [`Backend`] the device. It stays thin, for the runtime
 //! validates, orders and owns (the trait's documentation says who has which duty). `examples/backend` is a small one that is
-//! whole; the guide's page "Writing a backend" walks through it, and says how the suite of the runtime's behaviour runs on
-//! yours.
+//! whole; the guide's page "Writing a backend" walks through it, and says how the suite of the runtime's behaviour
+//! (`millstream-conformance`) runs on yours.
 //!
 //! | | |
 //! | --- | --- |

@@ -17,7 +17,7 @@
 //!
 //! millstream_conformance::suite!(yours: Yours; threads, driven);
 //! ```
-//! `cargo test` then runs `yours::threads::memory::cleanup_gives_unused_pages_back`, and some 150 more. A test's name is the
+//! `cargo test` then runs `yours::threads::memory::cleanup_gives_unused_pages_back`, and 130 more. A test's name is the
 //! fact; a comment names the invariant of `docs/design.md` that it guards.
 //!
 //! | module | what it is |

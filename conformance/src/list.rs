@@ -179,6 +179,7 @@ macro_rules! __facts {
             an_unchecked_launch_of_fitting_arguments_computes_the_same;
         }
         lifetime {
+            a_device_is_what_its_abilities_say;
             dropping_every_client_with_work_in_flight_drains_and_leaks_nothing;
             a_closed_device_says_so;
             a_close_with_work_that_does_not_end_reports_it_in_time [Threads, HeldKernels, LeavesTasksBehind];

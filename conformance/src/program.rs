@@ -53,7 +53,7 @@ pub fn into(from: &Handle<u32>, to: &Handle<u32>) -> impl Arguments {
 
 impl Kernels {
     /// All of them.
-    pub fn new(on: On, client: &ComputeClient) -> Self {
+    pub fn new(on: impl Into<On>, client: &ComputeClient) -> Self {
         Self {
             boom: Some(boom(on, client)),
             ..Self::that_never_fail(client)
@@ -137,7 +137,7 @@ pub struct Program {
 
 impl Program {
     /// The program of this seed.
-    pub fn new(on: On, client: &ComputeClient, seed: u64) -> Self {
+    pub fn new(on: impl Into<On>, client: &ComputeClient, seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let streams: Vec<_> = (0..1 + dice.roll(5)).map(|_| client.stream()).collect();
         let buffers = (0..4)

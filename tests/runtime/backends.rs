@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use millstream::{
     Cpu, CpuResources, CubeCount, Device, DeviceProperties, Kernel, OpenError, write,
 };
-use millstream_conformance::{Abilities, Fact, Opening, Setting, Subject, Way};
+use millstream_conformance::{Abilities, Fact, On as SuiteOn, Opening, Setting, Subject, Way};
 
 use crate::altered::{Altered, Change, NUMBER};
 use crate::support::*;
@@ -44,7 +44,7 @@ impl Subject for Mistaken {
 }
 
 /// The message with which a fact fails on a device.
-fn failure(on: On, module: &str, name: &str) -> String {
+fn failure(on: SuiteOn, module: &str, name: &str) -> String {
     let fact = Fact::named(module, name).unwrap();
     let checked = catch_unwind(AssertUnwindSafe(|| fact.check(on)));
     let panic = checked.map(|skipped| skipped.unwrap()).unwrap_err();
@@ -53,7 +53,7 @@ fn failure(on: On, module: &str, name: &str) -> String {
 
 #[test]
 fn the_suite_catches_a_wait_on_a_new_batch_that_is_dropped() {
-    const MISTAKEN: On = On::new(&Mistaken(Change::DropsWaitsOnNewBatches), Way::Threads);
+    const MISTAKEN: SuiteOn = SuiteOn::new(&Mistaken(Change::DropsWaitsOnNewBatches), Way::Threads);
     let name = "a_reader_waits_for_a_writer_whose_batch_its_wait_ends";
     let told = failure(MISTAKEN, "ordering", name);
     assert!(told.contains("did not wait for the writer"), "{told}");
@@ -61,7 +61,7 @@ fn the_suite_catches_a_wait_on_a_new_batch_that_is_dropped() {
 
 #[test]
 fn the_suite_catches_waits_that_are_dropped_where_no_kernel_can_be_held() {
-    const MISTAKEN: On = On::new(&Mistaken(Change::DropsWaitsOnNewBatches), Way::Driven);
+    const MISTAKEN: SuiteOn = SuiteOn::new(&Mistaken(Change::DropsWaitsOnNewBatches), Way::Driven);
     let name = "what_goes_between_streams_without_a_flush_arrives";
     let told = failure(MISTAKEN, "ordering", name);
     assert!(told.contains("left == right"), "{told}");
@@ -69,7 +69,7 @@ fn the_suite_catches_waits_that_are_dropped_where_no_kernel_can_be_held() {
 
 #[test]
 fn the_suite_catches_a_tail_of_a_fill_that_is_dropped() {
-    const MISTAKEN: On = On::new(&Mistaken(Change::DropsTailsOfFills), Way::Threads);
+    const MISTAKEN: SuiteOn = SuiteOn::new(&Mistaken(Change::DropsTailsOfFills), Way::Threads);
     let told = failure(
         MISTAKEN,
         "requests",
@@ -189,7 +189,7 @@ fn a_text_is_a_source_for_the_backend_of_its_kind_and_others_name_the_kind() {
         sentence(client.kernel(Kernel::new("k").cuda("..").native(|_, _| ()))),
         "kernel `k` has no source for `altered`, only CUDA C, native; add one of a number"
     );
-    let rig = CPU.open();
+    let rig = On::Cpu.open();
     assert_eq!(
         sentence(rig.client().kernel(kernel("9"))),
         "kernel `nines` has no source for `cpu`, only a number; add one of native, IR"

@@ -21,9 +21,9 @@ fn seeds() -> u64 {
 }
 
 #[rstest]
-#[case::cuda(CUDA)]
-#[case::cuda_one_queue(CUDA_ONE_QUEUE)]
-#[case::cuda_driven(CUDA_DRIVEN)]
+#[case::cuda(On::Cuda)]
+#[case::cuda_one_queue(On::CudaOneQueue)]
+#[case::cuda_driven(On::CudaDriven)]
 fn programs_are_right_for_every_seed_of_the_gpu_i2_i4_i10(#[case] on: On) {
     for seed in 1..=seeds() {
         let rig = on.open_seeded(seed);
@@ -36,10 +36,10 @@ fn programs_are_right_for_every_seed_of_the_gpu_i2_i4_i10(#[case] on: On) {
 /// I5, I7, I10: each call of a program is refused in turn: what is answered is right, what fails says so, and nothing is left
 /// behind.
 #[rstest]
-#[case::threads(CUDA, 1)]
-#[case::one_queue(CUDA_ONE_QUEUE, 999)]
-#[case::driven(CUDA_DRIVEN, 2)]
-#[case::sticky(CUDA, 700)]
+#[case::threads(On::Cuda, 1)]
+#[case::one_queue(On::CudaOneQueue, 999)]
+#[case::driven(On::CudaDriven, 2)]
+#[case::sticky(On::Cuda, 700)]
 fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, #[case] code: u32) {
     /// Enough for every kind of step, and every call of the driver for each.
     const STEPS: usize = 30;

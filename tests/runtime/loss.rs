@@ -154,7 +154,8 @@ fn a_device_that_is_lost_for_the_process_is_left_alone(#[case] on: On) {
 /// takes another process to open it again.
 #[rstest]
 fn a_gpu_that_breaks_is_lost_for_the_process_i5(
-    #[values(support::CUDA, support::CUDA_ONE_QUEUE, support::CUDA_DRIVEN)] on: support::On,
+    #[values(support::On::Cuda, support::On::CudaOneQueue, support::On::CudaDriven)]
+    on: support::On,
     #[values(1, 5, 20)] nth: u64,
     #[values(700, 719)] code: u32,
 ) {

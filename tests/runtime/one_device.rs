@@ -38,7 +38,7 @@ fn options_that_cannot_be_are_refused_with_a_sentence() {
 /// I5: user code that does not end cannot hold up a close beyond its time.
 #[test]
 fn a_callback_that_does_not_end_is_left_behind_by_a_close() {
-    let rig = CPU.open();
+    let rig = On::Cpu.open();
     let stream = rig.client().stream();
     let values = stream.create(&[0_u32]).unwrap();
     let valve = Valve::new();
@@ -59,7 +59,7 @@ fn a_waker_that_panics_harms_nobody() {
             std::panic::resume_unwind(Box::new("bad waker"));
         }
     }
-    let rig = CPU.open();
+    let rig = On::Cpu.open();
     let client = rig.client();
     let valve = rig.valve();
     let (held, stream) = (held(&client, &valve), client.stream());
@@ -80,7 +80,7 @@ fn a_waker_that_panics_harms_nobody() {
 /// I4, I10.
 #[test]
 fn a_million_live_slices_resolve() {
-    let rig = CPU.open();
+    let rig = On::Cpu.open();
     let client = rig.client();
     let (set, stream) = (set(&client), client.stream());
     let slices: Vec<_> = (0..1_000_000)
@@ -103,7 +103,7 @@ fn a_million_live_slices_resolve() {
 /// I5: on a driven device a kernel that submits into a full mailbox is told, it does not hang.
 #[test]
 fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() {
-    let rig = CPU_DRIVEN.open_with(DeviceOptions::default().mailbox_capacity(4));
+    let rig = On::CpuDriven.open_with(DeviceOptions::default().mailbox_capacity(4));
     let client = rig.client();
     let stream = client.stream();
     let (inner, values) = (client.stream(), stream.create(&[0_u32]).unwrap());
@@ -127,7 +127,7 @@ fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() 
 /// A soft limit above the hard one would never be met.
 #[test]
 fn a_soft_limit_is_at_most_the_hard_one() {
-    let rig = CPU.open();
+    let rig = On::Cpu.open();
     let builder = rig.device.client_builder().hard_limit(1_000);
     let client = builder.soft_limit(5_000).build();
     client.stream().sync().wait().unwrap();
@@ -175,7 +175,7 @@ fn each_crossing_of_a_soft_limit_is_warned_of_once() {
     let warnings = Warnings::default();
     // A driven device runs on this thread, and so logs here.
     tracing::subscriber::with_default(warnings.clone(), || {
-        let rig = SIM_DRIVEN.open();
+        let rig = On::SimDriven.open();
         let stream = limited(&rig, 1_024).stream();
         for _ in 0..2 {
             let slices = [(); 4].map(|()| stream.empty::<u8>(1_024).unwrap());

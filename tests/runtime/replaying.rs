@@ -19,14 +19,14 @@ use rstest_reuse::apply;
 const LOG_BYTES_MAX: u64 = 1 << 26;
 
 const EVERYWHERE: [On; 8] = [
-    CPU,
-    CPU_ONE_QUEUE,
-    CPU_DRIVEN,
-    SIM,
-    SIM_DRIVEN,
-    CUDA,
-    CUDA_ONE_QUEUE,
-    CUDA_DRIVEN,
+    On::Cpu,
+    On::CpuOneQueue,
+    On::CpuDriven,
+    On::Sim,
+    On::SimDriven,
+    On::Cuda,
+    On::CudaOneQueue,
+    On::CudaDriven,
 ];
 
 fn logged(on: On) -> Rig {
@@ -136,9 +136,9 @@ fn random_programs_come_out_the_same_on_every_device(#[case] on: On) {
         }
         program.run(&client).unwrap();
         let log = saved(&rig.device.take_log().unwrap());
-        let digest = replay(&log, CPU_DRIVEN).digest;
+        let digest = replay(&log, On::CpuDriven).digest;
         assert_ne!(digest, Digest::default());
-        assert_eq!(replay(&log, SIM_DRIVEN).digest, digest);
+        assert_eq!(replay(&log, On::SimDriven).digest, digest);
         let second = logged(on);
         let client = second.client();
         let kernels = Kernels::new(on, &client).list();
@@ -146,7 +146,7 @@ fn random_programs_come_out_the_same_on_every_device(#[case] on: On) {
         assert_eq!(replayed.digest, digest);
         // A recording becomes its tasks, so the second log is longer; it does the same.
         let log = second.device.take_log().unwrap();
-        assert_eq!(replay(&log, CPU).digest, digest);
+        assert_eq!(replay(&log, On::Cpu).digest, digest);
     }
 }
 
@@ -282,7 +282,7 @@ fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
     let outside = formal.unwrap();
     stream.read(&outside).wait().unwrap_err();
     let log = saved(&rig.device.take_log().unwrap());
-    for other in [on, CPU_DRIVEN, SIM_DRIVEN] {
+    for other in [on, On::CpuDriven, On::SimDriven] {
         let mut readbacks = replay(&log, other).readbacks;
         let last = readbacks.pop().unwrap().bytes.unwrap_err().to_string();
         assert!(
@@ -320,7 +320,7 @@ fn replays_of_less_than_was_recorded_are_replayed_i1(#[case] on: On) {
     let want = [1_u32, 7, 7, 9, 1, 1, 1, 1];
     assert_eq!(stream.read(&memory).wait().unwrap(), want);
     let log = saved(&rig.device.take_log().unwrap());
-    for other in [on, CPU_DRIVEN, SIM_DRIVEN] {
+    for other in [on, On::CpuDriven, On::SimDriven] {
         let readback = replay(&log, other).readbacks.pop().unwrap();
         let want: Vec<u8> = want.iter().flat_map(|word| word.to_le_bytes()).collect();
         assert_eq!(readback.bytes.unwrap(), want, "on {other:?}");
@@ -458,9 +458,9 @@ fn a_log_has_a_bound_and_comes_in_parts_i12(#[case] on: On) {
 /// A log that was forged, with the right digest, is wrong at worst: it never panics, hangs or reaches other memory.
 #[test]
 fn a_forged_log_is_refused_or_replayed() {
-    let rig = logged(SIM_DRIVEN);
+    let rig = logged(On::SimDriven);
     let client = rig.client();
-    let mut program = Program::new(SIM_DRIVEN, &client, 3);
+    let mut program = Program::new(On::SimDriven, &client, 3);
     (0..60).for_each(|_| program.step(&client).unwrap());
     program.finish().unwrap();
     let mut file = Vec::new();
@@ -482,10 +482,10 @@ fn a_forged_log_is_refused_or_replayed() {
         if log.entries().any(|entry| is_endless(&entry)) {
             continue;
         }
-        let rig = CPU_DRIVEN.open_small(1 << 20);
+        let rig = On::CpuDriven.open_small(1 << 20);
         let client = rig.client();
         replayed += usize::from(
-            log.replay(&client, &Kernels::new(CPU_DRIVEN, &client).list())
+            log.replay(&client, &Kernels::new(On::CpuDriven, &client).list())
                 .is_ok(),
         );
     }
@@ -516,7 +516,7 @@ fn a_forged_length_does_not_end_the_process() {
     let slice = [&[3, 0][..], &HUGE, &[1]].concat();
     let readback = [&[4, 0, 2, 0, 0, 1, 1, 0][..], &HUGE, &[0]].concat();
     let log = forged(&[STREAM, &slice, &readback]);
-    let rig = CPU_DRIVEN.open();
+    let rig = On::CpuDriven.open();
     let error = log.replay(&rig.client(), &[]).unwrap_err();
     let expected = matches!(
         error,

@@ -116,7 +116,7 @@ fn a_driven_device_is_tuned_as_it_is_pumped_i8() {
 /// The log says the key at the start, and the winner with the best medians at the end.
 #[test]
 fn the_log_tells_what_was_tuned_and_what_won() {
-    let rig = CPU.open();
+    let rig = On::Cpu.open();
     let stream = rig.client().stream();
     let set = adders(&rig.client(), &stream, &[40, 1]);
     let text = Log::of(|| {

@@ -4,9 +4,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use millstream::{DeviceOptions, Error, Kernel, read, update};
+use millstream::{DeviceOptions, Error, Feature, Kernel, read, update};
 
+use crate::subject::Way;
 use crate::support::*;
+
+/// What a subject says of its device, and what the device says.
+pub(crate) fn a_device_is_what_its_abilities_say(on: On) {
+    let (rig, abilities) = (on.open(), on.abilities());
+    let properties = rig.device.properties();
+    assert_eq!(
+        (abilities.rust_kernels, abilities.one_queue),
+        (
+            properties.has(Feature::NativeKernels),
+            properties.queues == 1
+        )
+    );
+    assert!(!abilities.queues_overlap || properties.queues > 1);
+    assert!(!abilities.dynamic_counts || properties.has(Feature::DynamicCubeCount));
+    assert_eq!(rig.driver.is_some(), on.way() == Way::Driven);
+    if on.way() == Way::OneQueue {
+        assert_eq!(properties.queues, 1);
+    }
+}
 
 /// I10.
 pub(crate) fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing(on: On) {

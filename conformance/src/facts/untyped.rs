@@ -28,7 +28,7 @@ fn large(client: &ComputeClient) -> KernelHandle {
         let scalars = (0..WORDS).map(|index| args.scalar::<u64>(index));
         args.chunk::<u64>(INPUTS)[0] = inputs.chain(scalars).sum();
     });
-    prepare(&client, kernel.with(MetadataWords(7))).unwrap()
+    prepare(client, kernel.with(MetadataWords(7))).unwrap()
 }
 
 fn inputs(stream: &Stream, values: std::ops::Range<u32>) -> Vec<Handle<u32>> {

@@ -123,13 +123,14 @@ pub struct Boom {
 }
 
 /// Panics with "boom".
-pub fn boom(on: On, client: &ComputeClient) -> Boom {
+pub fn boom(on: impl Into<On>, client: &ComputeClient) -> Boom {
     Boom::new(on, client, || panic!("boom"))
 }
 
 impl Boom {
     /// A task that calls `panics`.
-    pub fn new(on: On, client: &ComputeClient, panics: fn()) -> Self {
+    pub fn new(on: impl Into<On>, client: &ComputeClient, panics: fn()) -> Self {
+        let on = on.into();
         let kernel = Kernel::new("boom")
             .updates::<u32>("values")
             .native(move |_cube, _args| panics());

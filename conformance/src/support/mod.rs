@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use millstream::{
-    Bound, ComputeClient, Device, DeviceOptions, Driver, Element, Error, Kernel, MemoryOptions,
-    Stats, Stream,
+    Bound, ComputeClient, Device, DeviceOptions, Driver, Element, Error, Feature, Kernel,
+    MemoryOptions, Stats, Stream,
 };
 
 use crate::subject::{Abilities, Checks, Setting, Subject, Way};
@@ -143,8 +143,21 @@ impl On {
 
 impl Rig {
     /// A valve for kernels of this device.
+    ///
+    /// # Panics
+    /// If nothing can hold a kernel of this device, though its abilities say so.
     pub fn valve(&self) -> Valve {
-        self.checked.gate().map_or_else(Valve::new, Valve::of)
+        match self.checked.gate() {
+            Some(gate) => Valve::of(gate),
+            None => {
+                let runs_rust = self.device.properties().has(Feature::NativeKernels);
+                assert!(
+                    runs_rust,
+                    "`holds_kernels` needs kernels in Rust, or a `Gate`"
+                );
+                Valve::new()
+            }
+        }
     }
 
     /// A client.

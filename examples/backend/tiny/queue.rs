@@ -108,6 +108,9 @@ impl Queue {
             return self.timeline.publish(job.cursor);
         };
         let start = self.opened.elapsed();
+        // This is also where a device with a driver gives the task's command to it, and not in the call of the trait: a
+        // closure before it may have failed meanwhile, and a command that reads what that closure was to write must not run.
+        // The command's end is awaited before its outputs are settled. Here all work is closures, so it is one call.
         let outcome = match settle::inputs(&self.table, &job.bindings) {
             // What it reads has failed. Who asked for the data is told of that failure itself.
             Err(cause) => {
@@ -127,6 +130,7 @@ impl Queue {
         if let (Some(landing), Err(failure)) = (&job.landing, &outcome) {
             landing.fail(failure.clone()); // the first failure stands
         }
+        // Also of a command, which cannot fail: this heals what it has overwritten.
         settle::outputs(&self.table, &job.bindings, &outcome);
         self.note(job.cursor, start.as_nanos() as u64);
         // Everything that the task owned goes before its cursor passes.

@@ -1,34 +1,68 @@
 //! The project's own devices, as a backend's author says them to the suite.
 
+use std::ops::Deref;
+
 use millstream::sim::{Findings, Sim, SimResources};
 use millstream::{Cpu, CpuResources, Kernel, Source};
-use millstream_conformance::{Abilities, Checks, Clock, Opening, Setting, Subject, Way};
+use millstream_conformance::{
+    Abilities, Checks, Clock, On as SuiteOn, Opening, Setting, Subject, Way,
+};
 use millstream_cuda::{Cuda, CudaLaunch, CudaResources};
 
+use super::MetadataWords;
 use super::gpu::{Gpu, OfGpu, Words};
 use super::tiny::Tiny;
-use super::{MetadataWords, On};
 
-/// The CPU with queues that overlap.
-pub(crate) const CPU: On = On::new(&OnCpu, Way::Threads);
-/// The CPU with one queue: all order is the queue's own.
-pub(crate) const CPU_ONE_QUEUE: On = On::new(&OnCpu, Way::OneQueue);
-/// The CPU without any thread, through the direct channel.
-pub(crate) const CPU_DRIVEN: On = On::new(&OnCpu, Way::Driven);
-/// The simulator, which steps by itself. Every test on it ends with its checks.
-pub(crate) const SIM: On = On::new(&OnSim, Way::Threads);
-/// The simulator, driven: the same test, the same run.
-pub(crate) const SIM_DRIVEN: On = On::new(&OnSim, Way::Driven);
-/// A GPU, or what the driver's library is in its place (`gpu`). A test on the fake ends with its checks.
-pub(crate) const CUDA: On = On::new(&OnCuda, Way::Threads);
-/// A GPU with one queue.
-pub(crate) const CUDA_ONE_QUEUE: On = On::new(&OnCuda, Way::OneQueue);
-/// A GPU without any thread of ours. One test, one run, as far as the fake goes.
-pub(crate) const CUDA_DRIVEN: On = On::new(&OnCuda, Way::Driven);
-/// The backend of the example. `examples/backend` runs the suite on it.
-pub(crate) const TINY: On = On::new(&OnTiny, Way::Threads);
-/// The same, driven.
-pub(crate) const TINY_DRIVEN: On = On::new(&OnTiny, Way::Driven);
+/// A device of the project, opened in one way. What a test does with it is the suite's to say
+/// ([`millstream_conformance::On`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum On {
+    /// The CPU with queues that overlap.
+    Cpu,
+    /// The CPU with one queue: all order is the queue's own.
+    CpuOneQueue,
+    /// The CPU without any thread, through the direct channel.
+    CpuDriven,
+    /// The simulator, which steps by itself. Every test on it ends with its checks.
+    Sim,
+    /// The simulator, driven: the same test, the same run.
+    SimDriven,
+    /// A GPU, or what the driver's library is in its place (`gpu`). A test on the fake ends with its checks.
+    Cuda,
+    /// A GPU with one queue.
+    CudaOneQueue,
+    /// A GPU without any thread of ours. One test, one run, as far as the fake goes.
+    CudaDriven,
+    /// The backend of the example, which runs the suite by itself.
+    Tiny,
+    /// The same, driven.
+    TinyDriven,
+}
+
+impl Deref for On {
+    type Target = SuiteOn;
+
+    fn deref(&self) -> &SuiteOn {
+        match self {
+            On::Cpu => &const { SuiteOn::new(&OnCpu, Way::Threads) },
+            On::CpuOneQueue => &const { SuiteOn::new(&OnCpu, Way::OneQueue) },
+            On::CpuDriven => &const { SuiteOn::new(&OnCpu, Way::Driven) },
+            On::Sim => &const { SuiteOn::new(&OnSim, Way::Threads) },
+            On::SimDriven => &const { SuiteOn::new(&OnSim, Way::Driven) },
+            On::Cuda => &const { SuiteOn::new(&OnCuda, Way::Threads) },
+            On::CudaOneQueue => &const { SuiteOn::new(&OnCuda, Way::OneQueue) },
+            On::CudaDriven => &const { SuiteOn::new(&OnCuda, Way::Driven) },
+            On::Tiny => &const { SuiteOn::new(&OnTiny, Way::Threads) },
+            On::TinyDriven => &const { SuiteOn::new(&OnTiny, Way::Driven) },
+        }
+    }
+}
+
+impl From<On> for SuiteOn {
+    fn from(on: On) -> Self {
+        *on
+    }
+}
 
 pub(crate) struct OnCpu;
 

@@ -7,7 +7,7 @@ mod gpu;
 #[path = "../../../examples/backend/tiny/mod.rs"]
 mod tiny;
 
-pub(crate) use devices::*;
+pub(crate) use devices::{On, OnCpu, OnCuda, OnSim};
 pub(crate) use millstream_conformance::support::*;
 
 use std::any::Any;
@@ -38,14 +38,14 @@ pub(crate) fn empty_ptx(name: &str, parameters: &[&str]) -> Source {
 /// Every kind of device.
 #[template]
 #[rstest]
-#[case::cpu(CPU)]
-#[case::cpu_one_queue(CPU_ONE_QUEUE)]
-#[case::cpu_driven(CPU_DRIVEN)]
-#[case::sim(SIM)]
-#[case::sim_driven(SIM_DRIVEN)]
-#[case::cuda(CUDA)]
-#[case::cuda_one_queue(CUDA_ONE_QUEUE)]
-#[case::cuda_driven(CUDA_DRIVEN)]
-#[case::tiny(TINY)]
-#[case::tiny_driven(TINY_DRIVEN)]
+#[case::cpu(On::Cpu)]
+#[case::cpu_one_queue(On::CpuOneQueue)]
+#[case::cpu_driven(On::CpuDriven)]
+#[case::sim(On::Sim)]
+#[case::sim_driven(On::SimDriven)]
+#[case::cuda(On::Cuda)]
+#[case::cuda_one_queue(On::CudaOneQueue)]
+#[case::cuda_driven(On::CudaDriven)]
+#[case::tiny(On::Tiny)]
+#[case::tiny_driven(On::TinyDriven)]
 pub(crate) fn every_device(#[case] on: On) {}
