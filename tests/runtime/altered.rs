@@ -7,7 +7,9 @@ use millstream::backend::{
     Backend, BackendKernel, BoundSlice, Compiler, Cursor, CustomWork, HostContext, HostData,
     Landing, Launch, Open, PageId, Pattern, Place, Point, Refused, Strided, Timeline,
 };
-use millstream::{Cpu, DeviceProperties, Kernel, KernelError, OpenError, PageError, QueueId};
+use millstream::{
+    Cpu, DeviceProperties, Feature, Kernel, KernelError, OpenError, PageError, QueueId,
+};
 
 type CpuDevice = <Cpu as Open>::Backend;
 
@@ -22,7 +24,12 @@ pub(crate) enum Change {
     Properties(fn(&mut DeviceProperties)),
     /// A language: the text is the number that a kernel writes to every element.
     TakesNumbers,
+    /// A language: the text is the name of a kernel of the suite. Kernels in Rust are not taken.
+    TakesNames,
 }
+
+/// The kind of text that [`Change::TakesNames`] takes.
+pub(crate) const NAME: &str = "a name";
 
 /// The kind of text that [`Change::TakesNumbers`] takes.
 pub(crate) const NUMBER: &str = "a number";
@@ -43,8 +50,12 @@ impl Open for Altered {
         let inner = self.cpu.open(context)?;
         let mut properties = inner.properties().clone();
         properties.backend = Self::NAME;
-        if let Change::Properties(change) = self.change {
-            change(&mut properties);
+        match self.change {
+            Change::Properties(change) => change(&mut properties),
+            Change::TakesNames => {
+                properties.features.remove(&Feature::NativeKernels);
+            }
+            _ => {}
         }
         Ok(AlteredDevice {
             inner,
@@ -85,6 +96,10 @@ impl Backend for AlteredDevice {
     fn compiler(&self) -> Arc<dyn Compiler> {
         match self.change {
             Change::TakesNumbers => Arc::new(Numbers {
+                inner: self.inner.compiler(),
+            }),
+            Change::TakesNames => Arc::new(Names {
+                properties: self.properties.clone(),
                 inner: self.inner.compiler(),
             }),
             _ => self.inner.compiler(),
@@ -205,5 +220,26 @@ impl Compiler for Numbers {
             .writes::<u32>("values")
             .native(move |_, args| args.chunk::<u32>(0).fill(number));
         self.inner.compile(&Arc::new(writes))
+    }
+}
+
+/// Takes texts of the kind [`NAME`].
+struct Names {
+    properties: DeviceProperties,
+    inner: Arc<dyn Compiler>,
+}
+
+impl Compiler for Names {
+    fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
+        kernel.check_needs(&self.properties)?;
+        let mut names = kernel
+            .sources()
+            .iter()
+            .filter_map(|source| source.text_of(NAME));
+        // What the name stands for is the closure beside it.
+        match names.any(|name| name == kernel.name()) {
+            true => self.inner.compile(kernel),
+            false => Err(kernel.no_source(Altered::NAME, &[NAME])),
+        }
     }
 }

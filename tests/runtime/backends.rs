@@ -6,9 +6,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use millstream::{
     Cpu, CpuResources, CubeCount, Device, DeviceProperties, Kernel, OpenError, write,
 };
+use millstream_conformance::list::FACTS;
 use millstream_conformance::{Abilities, Fact, On as SuiteOn, Opening, Setting, Subject, Way};
 
-use crate::altered::{Altered, Change, NUMBER};
+use crate::altered::{Altered, Change, NAME, NUMBER};
 use crate::support::*;
 
 /// The CPU with a mistake.
@@ -41,6 +42,76 @@ impl Subject for Mistaken {
     ) {
         OnCpu.change(resources, index, change);
     }
+}
+
+/// A device whose kernels are texts. It has a twin of each kernel of the suite but one.
+struct OfTexts;
+
+impl Subject for OfTexts {
+    type Kind = Altered;
+
+    fn open(&self, setting: &Setting) -> Opening<Altered> {
+        Mistaken(Change::TakesNames).open(setting)
+    }
+
+    fn abilities(&self, way: Way) -> Abilities {
+        OnCpu.abilities(way).with(|has| {
+            has.rust_kernels = false;
+            has.holds_kernels = false;
+        })
+    }
+
+    fn twin(&self, kernel: Kernel) -> Kernel {
+        let name = kernel.name().clone();
+        kernel.text(NAME, name)
+    }
+
+    fn lacks_twin(&self, kernel: &str) -> bool {
+        kernel == "places"
+    }
+
+    fn read(&self, resources: &CpuResources, index: usize) -> Vec<u32> {
+        OnCpu.read(resources, index)
+    }
+
+    fn change(
+        &self,
+        resources: &mut CpuResources,
+        index: usize,
+        change: &mut dyn FnMut(&mut [u32]),
+    ) {
+        OnCpu.change(resources, index, change);
+    }
+}
+
+/// No closure is a kernel there; what panics is a custom task between them.
+#[test]
+fn twins_of_the_suites_kernels_are_enough_for_its_facts() {
+    const TEXTS: SuiteOn = SuiteOn::new(&OfTexts, Way::Threads);
+    let themes = ["failure", "ordering", "requests", "recordings", "untyped"];
+    let facts = FACTS.iter().filter(|fact| themes.contains(&fact.module));
+    let skipped: Vec<_> = facts
+        .filter_map(|fact| Some((fact.name, fact.check(TEXTS).err()?.0)))
+        .collect();
+    let because = |why: &str| {
+        skipped
+            .iter()
+            .filter(|(_, told)| told.contains(why))
+            .count()
+    };
+    assert_eq!(
+        skipped.iter().find(|(_, why)| why.contains("places")),
+        Some(&(
+            "every_cube_runs_once_and_knows_its_place",
+            "it needs a twin of `places`".to_owned()
+        ))
+    );
+    let (rust, held) = (
+        because("kernels in Rust"),
+        because("kernels that can be held"),
+    );
+    // The rest needs one queue.
+    assert_eq!(skipped.len(), 1 + rust + held + 1, "{skipped:?}");
 }
 
 /// The message with which a fact fails on a device.

@@ -169,7 +169,7 @@ pub(crate) fn a_reader_waits_for_a_writer_whose_batch_its_wait_ends(on: On) {
 /// I1, I2: data that goes from queue to queue, while nobody asks for an answer and so nothing is flushed but by waits.
 pub(crate) fn what_goes_between_streams_without_a_flush_arrives(on: On) {
     const ROUNDS: u32 = 60;
-    const LONG: usize = 1 << 14;
+    const LONG: usize = 1 << 12;
     let rig = on.open_with(DeviceOptions::default().max_tasks(4 * ROUNDS as usize));
     let client = rig.client();
     let (add_one, transfer) = (add_one(&client), transfer(&client));
