@@ -32,7 +32,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// What a device is to have.
+    /// The need in words, as a skip says it.
     fn words(self) -> &'static str {
         match self {
             Need::Threads => "a device that runs by itself",
@@ -87,7 +87,10 @@ impl Fact {
         needs.find(|need| !need.is_met(on))
     }
 
-    /// Checks the fact on a device, or says why it is skipped.
+    /// Checks the fact on a device.
+    ///
+    /// # Errors
+    /// Why the fact is skipped.
     ///
     /// # Panics
     /// If the fact does not hold.
@@ -145,9 +148,9 @@ pub fn tell_skipped(on: On) {
     ));
 }
 
-/// Past the capture of the test harness, which shows nothing of a test that passes.
+/// Writes a line to the standard error itself: the test harness captures what `eprintln` of a passing test writes.
 fn say(line: &str) {
-    // A closed stream keeps no test from passing.
+    // A closed standard error fails no test.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

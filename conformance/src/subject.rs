@@ -39,7 +39,7 @@ pub trait Subject: Sync + 'static {
     /// The options of a device as one test needs it. A test may ask several times.
     fn open(&self, setting: &Setting) -> Opening<Self::Kind>;
 
-    /// What a device opened in this way can do. The default is a device whose kernels are Rust.
+    /// What a device opened in this way can do.
     fn abilities(&self, way: Way) -> Abilities {
         let _ = way;
         Abilities::default()
@@ -50,7 +50,7 @@ pub trait Subject: Sync + 'static {
         kernel
     }
 
-    /// Whether the device has no twin of this kernel. Facts that need it are skipped.
+    /// Whether [`Subject::twin`] has nothing for this kernel yet. Facts that need it are skipped.
     fn lacks_twin(&self, kernel: &str) -> bool {
         let _ = kernel;
         false
@@ -69,7 +69,7 @@ pub trait Subject: Sync + 'static {
     );
 }
 
-/// How a device is opened and who runs it.
+/// How a device is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// It runs by itself, with as many queues as it likes.
@@ -88,11 +88,11 @@ pub struct Setting {
     pub way: Way,
     /// The most bytes that the device may give out; none where it does not matter.
     pub memory_bytes: Option<u64>,
-    /// For a device with choices of its own: the same seed, the same choices.
+    /// The seed of a device that makes random choices.
     pub seed: u64,
 }
 
-/// The options of a device, and what looks at it while the test runs.
+/// The options of a device, and what watches it while the test runs.
 pub struct Opening<K> {
     /// The options.
     pub kind: K,
@@ -101,12 +101,12 @@ pub struct Opening<K> {
 }
 
 impl<K> Opening<K> {
-    /// Opens a device that nothing looks at.
+    /// A device that nothing watches.
     pub fn of(kind: K) -> Self {
         Self::checked(kind, ())
     }
 
-    /// Opens a device that `checks` looks at.
+    /// A device that `checks` watches.
     pub fn checked(kind: K, checks: impl Checks) -> Self {
         Self {
             kind,
@@ -115,9 +115,10 @@ impl<K> Opening<K> {
     }
 }
 
-/// Looks at a device from outside while a test runs, and fails the test when it is dropped, if something is wrong.
+/// Watches a device while a test runs. It is dropped after the device has closed, and panics then if it found something
+/// wrong.
 pub trait Checks: Any + Send + Sync {
-    /// The test leaves something behind on the device, and means to.
+    /// The test is about to leave tasks or memory behind on the device, which is no error.
     fn expects_leaks(&self) {}
 
     /// How often kernels of this name have run on the device, where that is known.
@@ -126,7 +127,7 @@ pub trait Checks: Any + Send + Sync {
         None
     }
 
-    /// A gate for kernels that are no Rust. None where the device has none.
+    /// A gate for kernels that are not Rust. None: kernels of this device cannot be held by one.
     fn gate(&self) -> Option<Arc<dyn Gate>> {
         None
     }
@@ -134,15 +135,16 @@ pub trait Checks: Any + Send + Sync {
 
 impl Checks for () {}
 
-/// Holds kernels on a device whose kernels are no Rust, until it is opened. When it is dropped it opens.
+/// Holds kernels on a device whose kernels are not Rust, until it is opened. Dropping it opens it, so that a test that
+/// fails leaves no kernel behind.
 pub trait Gate: Send + Sync {
-    /// What kernels are given to find it: the scalar `valve`.
+    /// The scalar `valve` of a kernel that is to be held by this gate.
     fn address(&self) -> u64;
 
-    /// Lets all go, for good.
+    /// Lets all kernels go, now and later.
     fn open(&self);
 
-    /// How many kernels have come to it.
+    /// How many kernels have arrived at it.
     fn arrivals(&self) -> u32;
 }
 
@@ -153,12 +155,12 @@ pub enum Clock {
     Host,
     /// One of its own.
     Device,
-    /// One that is made up.
+    /// A simulated one.
     Virtual,
 }
 
-/// What a device can do. Facts about what it cannot do are skipped, visibly. The default is what most devices of the
-/// host's have.
+/// What a device can do. A fact that needs more is skipped, and its test prints that. The default fits a device with
+/// kernels in Rust and one queue.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Abilities {
@@ -167,15 +169,15 @@ pub struct Abilities {
     /// The number of cubes may be read on the device when a launch starts
     /// ([`Feature::DynamicCubeCount`](millstream::Feature::DynamicCubeCount)).
     pub dynamic_counts: bool,
-    /// Tasks of two queues run at the same time, so that one that does not end holds up no other.
+    /// Tasks of two queues run at the same time: a kernel that does not end delays no task of another queue.
     pub queues_overlap: bool,
     /// There is one queue.
     pub one_queue: bool,
     /// A kernel can be held while others are issued: a Rust kernel on a thread of the device's own, or a [`Gate`].
     pub holds_kernels: bool,
-    /// A close ends in its time, also if a kernel does not end.
+    /// A close ends within its time limit although a kernel does not end.
     pub leaves_tasks_behind: bool,
-    /// The memory of a slice may be longer than the host has room, up to 2^60 bytes: memory is taken when it is used.
+    /// A slice of 2^60 bytes can be made: the device takes memory when it is used first.
     pub memory_is_lazy: bool,
     /// The clock of its spans.
     pub clock: Clock,
@@ -197,7 +199,7 @@ impl Default for Abilities {
 }
 
 impl Abilities {
-    /// Sets fields, as `#[non_exhaustive]` leaves no other way.
+    /// Sets fields: `Abilities::default().with(|has| has.one_queue = false)`.
     #[must_use]
     pub fn with(mut self, set: impl FnOnce(&mut Self)) -> Self {
         set(&mut self);

@@ -1,8 +1,7 @@
 //! The suite of the runtime's behaviour on this backend, as the author of any backend has it.
 
-use millstream_conformance::{Opening, Setting, Subject, suite};
-
 use millstream::CpuResources;
+use millstream_conformance::{Opening, Setting, Subject, suite};
 
 use crate::tiny::Tiny;
 
@@ -19,7 +18,7 @@ impl Subject for OnTiny {
         })
     }
 
-    // `abilities` and `twin` have defaults, which fit: kernels are Rust, there is one queue.
+    // The defaults of `abilities` and `twin` fit: kernels are Rust, and there is one queue.
 
     fn read(&self, resources: &CpuResources, index: usize) -> Vec<u32> {
         resources.read(index).to_vec()

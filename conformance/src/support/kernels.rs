@@ -114,8 +114,7 @@ pub fn launch_transfer(
     stream.launch(kernel, one(), across(from, to))
 }
 
-/// A task that panics while it runs: a kernel, where kernels are Rust. No kernel of a GPU panics; there it is a custom task,
-/// with the GPU's own resources.
+/// A task that panics while it runs: a kernel where kernels are Rust, else a custom task.
 pub struct Boom {
     on: On,
     kernel: Option<KernelHandle>,
@@ -141,7 +140,7 @@ impl Boom {
         }
     }
 
-    /// None where kernels are no Rust.
+    /// None where kernels are not Rust.
     pub fn kernel(&self) -> Option<&KernelHandle> {
         self.kernel.as_ref()
     }
@@ -164,7 +163,7 @@ impl Boom {
 /// A kernel that waits at a valve.
 pub struct Held {
     kernel: KernelHandle,
-    /// Where a kernel that is no Rust looks at it.
+    /// The address of the gate, for a kernel that is not Rust.
     address: u64,
 }
 

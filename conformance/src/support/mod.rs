@@ -21,7 +21,7 @@ pub use erased::{Guard, Resources};
 pub use kernels::*;
 pub use valve::Valve;
 
-/// Far longer than anything here takes: what would wait for ever fails instead.
+/// A time limit far above what any wait of a fact takes: a wait that would never end fails instead.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A subject, opened in one way: the device that a fact is checked on.
@@ -41,13 +41,13 @@ impl fmt::Debug for On {
 pub struct Rig {
     /// The device.
     pub device: Device,
-    /// Who runs it, if it is driven.
+    /// The driver of a driven device.
     pub driver: Option<Driver>,
-    /// What looks at it from outside. Dropped last, when the device is closed.
+    /// What watches the device. Dropped last, when the device is closed.
     pub checked: Box<dyn Checks>,
 }
 
-/// The choices of devices that make any, other ones with `MILLSTREAM_SIM_SEED`.
+/// The seed of devices that make random choices: 7, or that of the environment variable `MILLSTREAM_SIM_SEED`.
 fn seed() -> u64 {
     let given = std::env::var("MILLSTREAM_SIM_SEED").ok();
     given.and_then(|seed| seed.parse().ok()).unwrap_or(7)
@@ -69,7 +69,7 @@ impl On {
         self.open_limited(None, options, seed())
     }
 
-    /// Opens it with other choices of its own, in small pages, of which filling takes no time.
+    /// Opens it with this seed, in small pages, which take little time to fill.
     pub fn open_seeded(self, seed: u64) -> Rig {
         let memory = MemoryOptions::default().page_bytes(256 << 10);
         let options = DeviceOptions::default().max_tasks(8).memory(memory);
@@ -171,8 +171,8 @@ impl Rig {
     }
 }
 
-/// The subjects of devices that were opened, by the word for their kind. The suite's kernels are prepared with a client
-/// alone, whose device says that word.
+/// The subjects of devices that were opened, by the name of their backend. The suite's kernels are prepared with a client
+/// alone; its device's properties have that name.
 static SUBJECTS: Mutex<Vec<(&'static str, &'static dyn Erased)>> = Mutex::new(Vec::new());
 
 fn remember(backend: &'static str, subject: &'static dyn Erased) {

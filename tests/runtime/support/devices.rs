@@ -1,4 +1,4 @@
-//! The project's own devices, as a backend's author says them to the suite.
+//! The project's own devices as subjects of the suite.
 
 use std::ops::Deref;
 
@@ -182,7 +182,7 @@ impl Subject for OnCuda {
         Opening::checked(cuda, OfGpu(gpu))
     }
 
-    /// Dynamic counts, for all that the suite needs, are Rust.
+    /// The backend does not read cube counts on the device yet.
     fn abilities(&self, way: Way) -> Abilities {
         Abilities::default().with(|has| {
             has.rust_kernels = false;
