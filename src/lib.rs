@@ -39,7 +39,7 @@ pub use millstream_core::error::{
     Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMisfit, ProfileError,
     ReopenError,
 };
-pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Reason};
+pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Origin, Reason};
 pub use millstream_core::handle::{Binding, Handle};
 pub use millstream_core::health::{Health, HealthWatch, Recovery};
 pub use millstream_core::id::{ClientId, MAX_QUEUES, QueueId, SliceId, StreamId};

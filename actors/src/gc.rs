@@ -4,7 +4,6 @@
 //! A value whose point can no longer pass (the device is gone) is parked rather than dropped: the
 //! device may still be using it. What is parked is kept for ever, and counted.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
@@ -16,6 +15,7 @@ use millstream_core::error::OpenError;
 use millstream_core::hazard::points::Points;
 use millstream_core::id::Point;
 use millstream_core::metrics::Meter;
+use millstream_core::releases::Leaving;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel;
 use millstream_sync::facade::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,7 +40,7 @@ pub(crate) struct Handover {
 /// What follows once the points have passed.
 pub(crate) enum Then {
     /// Drop this.
-    Drop(Box<dyn Any + Send>),
+    Drop(Leaving),
     /// Wake the device thread: memory that waited for this point has become free.
     WakeDevice(Point),
 }

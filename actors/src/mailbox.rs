@@ -14,6 +14,7 @@ use millstream_core::client::Gone;
 use millstream_core::hazard::points::Points;
 use millstream_core::health::{Recovery, Vitals};
 use millstream_core::message::Task;
+use millstream_core::releases::Leaving;
 use millstream_core::report::Report;
 use millstream_core::server::Effect;
 use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, thread};
@@ -299,7 +300,7 @@ fn shut_down_lost<B: Backend>(actor: DeviceActor<B>, mut threads: Threads, end: 
         // It may have to wait for what it runs: not here, and not longer than there is time.
         let handover = Handover {
             after: Points::new(),
-            then: Then::Drop(Box::new(server)),
+            then: Then::Drop(Leaving::unawaited(Box::new(server))),
             since_ns: 0,
         };
         if let Err(full) = threads.gc.hand_over(handover) {

@@ -38,6 +38,7 @@ mod facts;
 pub mod list;
 pub mod program;
 pub mod subject;
+mod suite;
 pub mod support;
 
 #[doc(inline)]

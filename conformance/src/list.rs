@@ -1,4 +1,4 @@
-//! The facts by name, once: what each needs of a device, and how each becomes a test.
+//! The facts by name, once, and what each needs of a device.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -180,6 +180,10 @@ macro_rules! __facts {
             a_kernel_that_misuses_its_arguments_fails_with_what_its_author_must_do [RustKernels];
             only_an_unchecked_launch_leaves_the_guards_out [RustKernels];
             an_unchecked_launch_of_fitting_arguments_computes_the_same;
+            failure_keeps_its_size_when_thousands_of_tasks_inherit_it;
+            hundreds_of_failed_ranges_leave_the_bytes_between_them_sound;
+            launch_of_no_cube_does_not_heal_what_it_declares_to_write;
+            launch_with_a_count_on_the_device_heals_only_if_a_cube_runs [DynamicCounts];
         }
         lifetime {
             a_device_is_what_its_abilities_say;
@@ -201,6 +205,7 @@ macro_rules! __facts {
             zero_sized_buffers_and_zero_cubes_are_valid_no_ops;
             cleanup_gives_unused_pages_back;
             can_mut_is_true_for_the_only_hold;
+            reservation_waits_for_handles_that_leave_with_values_and_user_code;
             slots_of_freed_slices_return_while_nobody_sends [Threads, HeldKernels];
         }
         metrics {
@@ -325,66 +330,10 @@ macro_rules! __facts {
             running_work_that_is_cancelled_is_detached_and_ends [Threads, HeldKernels];
             a_guard_outlives_the_cancel_of_its_request;
             dropping_an_answer_leaves_the_work;
+            read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_the_guard_lives;
+            guard_behind_a_guard_is_refused_at_its_deadline;
         }
     } };
-}
-
-/// Registers every fact as a test on a device, once for each way in which it is opened: `threads`, `one_queue`, `driven`.
-///
-/// ```ignore
-/// millstream_conformance::suite!(yours: Yours; threads, driven);
-/// ```
-/// expands to the module `yours` with `yours::threads::memory::cleanup_gives_unused_pages_back` and so on. The subject
-/// is a constant expression: a unit struct, for one.
-#[macro_export]
-macro_rules! suite {
-    ($name:ident: $subject:expr; $($way:ident),+ $(,)?) => {
-        mod $name {
-            #[allow(unused_imports, reason = "the subject may have a path of its own")]
-            use super::*;
-
-            fn on(way: $crate::Way) -> $crate::On {
-                $crate::On::new(&$subject, way)
-            }
-
-            $($crate::__facts! { __tests ($way) })+
-        }
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __way {
-    (threads) => {
-        $crate::Way::Threads
-    };
-    (one_queue) => {
-        $crate::Way::OneQueue
-    };
-    (driven) => {
-        $crate::Way::Driven
-    };
-}
-
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __tests {
-    (($way:ident) $($module:ident { $($fact:ident $([$($need:ident),+])?;)+ })+) => {
-        mod $way {
-            #[test]
-            fn skipped_facts() {
-                $crate::list::tell_skipped(super::on($crate::__way!($way)));
-            }
-
-            $(mod $module {
-                $(#[test]
-                fn $fact() {
-                    let on = super::super::on($crate::__way!($way));
-                    $crate::list::test(on, stringify!($module), stringify!($fact));
-                })+
-            })+
-        }
-    };
 }
 
 #[doc(hidden)]

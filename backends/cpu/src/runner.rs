@@ -32,8 +32,16 @@ pub(crate) struct Runner {
     spans: Arc<SpanLog>,
 }
 
+/// What ran of a task that did not fail.
+enum Ran {
+    /// All of it.
+    Whole,
+    /// A launch of no cube.
+    NoCube,
+}
+
 /// How a task ended.
-type Outcome = Result<(), FailureRef>;
+type Outcome = Result<Ran, FailureRef>;
 
 impl Runner {
     pub(crate) fn new(
@@ -82,7 +90,12 @@ impl Runner {
                 Ok(()) => self.perform(entry),
                 Err(cause) => inherit(entry, cause),
             };
-            self.settle(entry, &outcome);
+            match outcome {
+                // Nothing was written, so nothing is data that was not.
+                Ok(Ran::NoCube) => quietly(|| entry.release()),
+                Ok(Ran::Whole) => self.settle(entry, &Ok(())),
+                Err(failure) => self.settle(entry, &Err(failure)),
+            }
             self.spans.end(Point::new(self.queue, entry.cursor), start);
         }
         self.timeline.publish(entry.cursor);
@@ -100,7 +113,7 @@ impl Runner {
     }
 
     /// Settles the outputs and drops what the task owns, so that both are done before the cursor passes.
-    fn settle(&mut self, entry: &mut Entry, outcome: &Outcome) {
+    fn settle(&mut self, entry: &mut Entry, outcome: &Result<(), FailureRef>) {
         settle::outputs(&self.table, entry.bindings(), outcome);
         quietly(|| entry.release());
     }
@@ -114,10 +127,10 @@ impl Runner {
             return self.custom(entry);
         }
         let Some(name) = entry.op.name().cloned() else {
-            return Ok(());
+            return Ok(Ran::Whole);
         };
         let outcome = match catch_unwind(AssertUnwindSafe(|| copy(&mut self.seat, entry))) {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => Ok(Ran::Whole),
             Ok(Err(why)) => Err(Failure::not_run(&name, Reason::Refused(why))),
             Err(payload) => Err(Failure::panicked(&name, panic_message(payload))),
         };
@@ -134,7 +147,7 @@ impl Runner {
             mode,
         } = &entry.op
         else {
-            return Ok(());
+            return Ok(Ran::Whole);
         };
         let (views, counts) = match (count, entry.views().split_last()) {
             (Count::Static(counts), _) => (entry.views(), *counts),
@@ -144,10 +157,14 @@ impl Runner {
             }
             (Count::Dynamic, None) => (entry.views(), [0; 3]),
         };
-        if count_cubes(counts).is_none() {
-            let [x, y, z] = counts;
-            let why = format!("{x} x {y} x {z} cubes are more than can be counted");
-            return Err(Failure::not_run(kernel.name(), Reason::Refused(why)));
+        match count_cubes(counts) {
+            Some(0) => return Ok(Ran::NoCube),
+            Some(_) => {}
+            None => {
+                let [x, y, z] = counts;
+                let why = format!("{x} x {y} x {z} cubes are more than can be counted");
+                return Err(Failure::not_run(kernel.name(), Reason::Refused(why)));
+            }
         }
         let arguments = Arguments {
             views,
@@ -160,7 +177,7 @@ impl Runner {
         // and for the kernel; pages are initialized and live until the cursor has passed; hazards keep
         // other tasks away (I2).
         let ran = unsafe { kernel.run(&mut self.seat, arguments) };
-        ran.map_err(|stopped| match stopped {
+        ran.map(|()| Ran::Whole).map_err(|stopped| match stopped {
             Stopped::Panicked(message) => Failure::panicked(kernel.name(), message),
             Stopped::Refused(why) => Failure::not_run(kernel.name(), Reason::Refused(why)),
         })
@@ -173,10 +190,10 @@ impl Runner {
         // away until then (I2), and the resources are gone before.
         let mut resources = unsafe { HostResources::new(bindings, Some(self.queue)) };
         let Op::Custom { name, work } = std::mem::replace(&mut entry.op, Op::Mark) else {
-            return Ok(());
+            return Ok(Ran::Whole);
         };
         match catch_unwind(AssertUnwindSafe(move || work(&mut resources))) {
-            Ok(Ok(())) => Ok(()),
+            Ok(Ok(())) => Ok(Ran::Whole),
             Ok(Err(Refused::Task(why))) => Err(Failure::not_run(&name, Reason::Refused(why))),
             Ok(Err(_)) => Err(Failure::not_run(&name, Reason::Lost)),
             Err(payload) => Err(Failure::panicked(&name, panic_message(payload))),

@@ -71,7 +71,10 @@ pub(crate) fn run(
         Ok(work) => (Ok(()), work),
         Err(failure) => (Err(failure), Work::Nothing),
     };
-    settle::outputs(table, &entry.bindings, &outcome);
+    // A launch of no cube wrote nothing.
+    if !matches!(work, Work::Cubes(0)) {
+        settle::outputs(table, &entry.bindings, &outcome);
+    }
     let op = std::mem::replace(&mut entry.op, Op::Mark);
     quietly(move || drop(op));
     Ran {
@@ -109,7 +112,7 @@ fn fail_half_way(entry: &Entry, number: u64, seed: u64) -> Outcome {
         task: entry.name.clone(),
         reason: Reason::Refused(format!("injected fault: run {number}")),
         extent: Extent::MaybePartial,
-        cause: None,
+        origin: None,
     };
     fail(entry, Arc::new(failure))
 }
@@ -118,8 +121,10 @@ fn perform(entry: &mut Entry, seed: u64, checked: Option<&mut Vec<Unwritten>>) -
     match &entry.op {
         Op::Mark => Ok(Work::Nothing),
         Op::Launch(_) | Op::Custom(_) => {
-            // `Write` defines every byte, so what was there before is nobody's business.
-            scramble(entry, seed, |access| access == Access::Write);
+            // `Write` defines every byte, so no task may use what was there before.
+            if !runs_no_cube(entry) {
+                scramble(entry, seed, |access| access == Access::Write);
+            }
             match std::mem::replace(&mut entry.op, Op::Mark) {
                 Op::Launch(launch) => perform_launch(entry, &launch, seed, checked),
                 Op::Custom(work) => perform_custom(entry, work),
@@ -138,25 +143,41 @@ fn perform(entry: &mut Entry, seed: u64, checked: Option<&mut Vec<Unwritten>>) -
     }
 }
 
+/// The counts of a launch, and what its kernel is given.
+fn counts_of<'a>(entry: &'a Entry, launch: &LaunchOp) -> ([u32; 3], &'a [NativeView]) {
+    match (launch.count, entry.views.split_last()) {
+        (Some(counts), _) => (counts, &entry.views),
+        (None, Some((count, views))) => {
+            // SAFETY: initialized memory, which no other task writes while this task runs (I2).
+            (unsafe { read_counts(*count) }, views)
+        }
+        (None, None) => ([0; 3], &entry.views),
+    }
+}
+
+/// Whether the task is a launch of no cube.
+fn runs_no_cube(entry: &Entry) -> bool {
+    match &entry.op {
+        Op::Launch(launch) => count_cubes(counts_of(entry, launch).0) == Some(0),
+        _ => false,
+    }
+}
+
 fn perform_launch(
     entry: &Entry,
     launch: &LaunchOp,
     seed: u64,
     checked: Option<&mut Vec<Unwritten>>,
 ) -> Outcome {
-    let (views, counts) = match (launch.count, entry.views.split_last()) {
-        (Some(counts), _) => (&entry.views[..], counts),
-        (None, Some((count, views))) => {
-            // SAFETY: initialized memory, which nobody writes while this task runs (I2).
-            (views, unsafe { read_counts(*count) })
-        }
-        (None, None) => (&entry.views[..], [0; 3]),
-    };
+    let (counts, views) = counts_of(entry, launch);
     let Some(cubes) = count_cubes(counts) else {
         let [x, y, z] = counts;
         let why = format!("{x} x {y} x {z} cubes are more than can be counted");
         return Err(Failure::not_run(&entry.name, Reason::Refused(why)));
     };
+    if cubes == 0 {
+        return Ok(Work::Cubes(0));
+    }
     // SAFETY: the launch was checked against the kernel's signature, or its caller vouches for it and for
     // the kernel; pages are initialized and the entry keeps them; one task runs at a time.
     let run = || unsafe { run_cubes(launch, views, counts, cubes, seed) };

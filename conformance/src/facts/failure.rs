@@ -272,3 +272,89 @@ pub(crate) fn an_unchecked_launch_of_fitting_arguments_computes_the_same(on: On)
         stream.read(&checked).wait().unwrap()
     );
 }
+
+/// I7, I12: a failure does not grow with the tasks that it stops, and code that looks at it does not recurse over them.
+pub(crate) fn failure_keeps_its_size_when_thousands_of_tasks_inherit_it(on: On) {
+    const TASKS: u64 = 5_000;
+    let rig = on.open();
+    let client = rig.client();
+    let (boom, add_one) = (boom(on, &client), add_one(&client));
+    let stream = client.stream();
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    boom.launch(&stream, &values).unwrap();
+    for _ in 0..TASKS {
+        launch_update(&stream, &add_one, &values).unwrap();
+    }
+    let error = stream.read(&values).wait().unwrap_err();
+    assert!(format!("{error:?}").len() < 4_000);
+    let failure = error.failure().unwrap();
+    let origin = failure.origin.as_ref().unwrap();
+    let stopped = origin.omitted + origin.between.len() as u64 + 1;
+    assert_eq!((failure.root().task.as_ref(), stopped), ("boom", TASKS));
+}
+
+/// I7: failed ranges of one slice stay exact, also where there are many of them.
+pub(crate) fn hundreds_of_failed_ranges_leave_the_bytes_between_them_sound(on: On) {
+    const RANGES: usize = 300;
+    let rig = on.open();
+    let client = rig.client();
+    let boom = boom(on, &client);
+    let stream = client.stream();
+    let values = stream.create(&vec![7_u32; 2 * RANGES]).unwrap();
+    for index in 0..RANGES {
+        let one = values.slice(2 * index..2 * index + 1).unwrap();
+        boom.launch(&stream, &one).unwrap();
+    }
+    for index in 0..RANGES {
+        let [failed, sound] = [2 * index, 2 * index + 1].map(|at| {
+            let one = values.slice(at..at + 1).unwrap();
+            stream.read(&one).wait()
+        });
+        assert!(matches!(failed, Err(Error::Failed(_))), "range {index}");
+        assert_eq!(sound.unwrap(), [7]);
+    }
+}
+
+/// I7: nothing ran, so nothing is data that was not.
+pub(crate) fn launch_of_no_cube_does_not_heal_what_it_declares_to_write(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (boom, set) = (boom(on, &client), set(&client));
+    let stream = client.stream();
+    let values = stream.create(&[1_u32; 8]).unwrap();
+    boom.launch(&stream, &values).unwrap();
+    let none = CubeCount::cover(0, 256);
+    stream.launch(&set, none.clone(), to(&values, 9)).unwrap();
+    assert!(matches!(stream.read(&values).wait(), Err(Error::Failed(_))));
+    let recording = stream
+        .record(|recorder| recorder.launch(&set, none, to(&values, 9)))
+        .unwrap();
+    recording.replay(&stream).unwrap();
+    assert!(matches!(stream.read(&values).wait(), Err(Error::Failed(_))));
+    stream.launch(&set, one(), to(&values, 9)).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [9; 8]);
+}
+
+/// I7: a count that is read on the device is known when the launch runs.
+pub(crate) fn launch_with_a_count_on_the_device_heals_only_if_a_cube_runs(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (boom, set) = (boom(on, &client), set(&client));
+    let stream = client.stream();
+    let values = stream.create(&[1_u32; 8]).unwrap();
+    let count = stream.create(&[0_u32, 1, 1]).unwrap();
+    let launch = || {
+        let count = CubeCount::Dynamic(count.clone());
+        stream.launch(&set, count, to(&values, 9)).unwrap();
+    };
+    launch();
+    assert_eq!(stream.read(&values).wait().unwrap(), [1; 8], "nothing ran");
+    boom.launch(&stream, &values).unwrap();
+    launch();
+    assert!(matches!(stream.read(&values).wait(), Err(Error::Failed(_))));
+    stream.write(&count, &[1, 1, 1]).unwrap();
+    launch();
+    assert_eq!(stream.read(&values).wait().unwrap(), [9; 8]);
+    let own = stream.launch(&set, CubeCount::Dynamic(count.clone()), to(&count, 1));
+    assert!(own.unwrap_err().to_string().contains("cube count"));
+}

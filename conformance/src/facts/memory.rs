@@ -223,3 +223,30 @@ pub(crate) fn slots_of_freed_slices_return_while_nobody_sends(on: On) {
         std::thread::yield_now();
     }
 }
+
+/// I6: memory whose release was asked for before comes back by itself, whoever has the last handle: a value that is to be dropped, a
+/// host function or a callback.
+pub(crate) fn reservation_waits_for_handles_that_leave_with_values_and_user_code(on: On) {
+    let rig = on.open_small(4 * MIB as u64);
+    let client = rig.client();
+    let (first, second) = (client.stream(), client.stream());
+    let small = first.create(&[7_u8]).unwrap();
+    for round in 0..30 {
+        let held = first.empty::<u8>(3 * MIB).unwrap();
+        first.fill(&held, 1).unwrap();
+        match round % 3 {
+            0 => first.drop_after(held).unwrap(),
+            1 => first.host("drops it", (), move || drop(held)).unwrap(),
+            _ => {
+                let callback = move |_| drop(held);
+                first.read(&small).on_ready(callback).unwrap();
+            }
+        }
+        let next = second.empty::<u8>(3 * MIB).unwrap();
+        second.fill(&next, 2).unwrap();
+        let one = next.slice(..1).unwrap();
+        assert_eq!(second.read(&one).wait().unwrap(), [2], "round {round}");
+        drop(next);
+        second.sync().wait().unwrap();
+    }
+}

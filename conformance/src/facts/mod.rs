@@ -1,4 +1,7 @@
-//! The facts, by theme. `list` has their names; a fact that stands in no list is dead code.
+//! The facts, by theme.
+//!
+//! A new fact is a function `pub(crate) fn the_fact(on: On)` here, and its name in `list`, with what it needs of a device
+//! (`[Threads, HeldKernels]`). A function that is not in the list is dead code, which the lints refuse.
 
 pub(crate) mod answers;
 pub(crate) mod failure;

@@ -204,3 +204,53 @@ pub(crate) fn dropping_an_answer_leaves_the_work(on: On) {
     let tally = token.tally();
     assert_eq!((tally.accepted, tally.finished, tally.withdrawn), (4, 4, 0));
 }
+
+/// I5: the answer of a held task comes when the task is withdrawn, not when its turn comes.
+pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_the_guard_lives(
+    on: On,
+) {
+    let rig = on.open();
+    let client = rig.client();
+    let (owner, stream) = (client.stream(), client.stream());
+    let held = owner.create(&[1_u32; 4]).unwrap();
+    let guard = on.guard(&owner, (update(&held),)).unwrap();
+    let soon = Instant::now() + Duration::from_millis(10);
+    let mut late = stream.with_deadline(soon).read(&held);
+    let token = CancelToken::new();
+    let mut cancelled = stream.with_cancel(&token).read(&held);
+    let mut unlimited = stream.read(&held);
+    token.cancel();
+    let mut cancelled_before = stream.with_cancel(&token).read(&held);
+    let patience = Duration::from_secs(60);
+    for (answer, why) in [
+        (&mut late, Reason::DeadlinePassed),
+        (&mut cancelled, Reason::Cancelled),
+        (&mut cancelled_before, Reason::Cancelled),
+    ] {
+        let told = answer.wait_timeout(patience).unwrap_err();
+        assert_eq!(reason(&told), &why);
+    }
+    drop(guard);
+    assert_eq!(unlimited.wait_timeout(patience).unwrap(), [1; 4]);
+    assert_eq!(token.tally().withdrawn, 2);
+    assert_eq!(rig.stats().withdrawn, 3);
+}
+
+/// I5: the same for a host function whose caller waits for its reply.
+pub(crate) fn guard_behind_a_guard_is_refused_at_its_deadline(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (owner, stream) = (client.stream(), client.stream());
+    let held = owner.create(&[1_u32; 4]).unwrap();
+    let guard = on.guard(&owner, (update(&held),)).unwrap();
+    let soon = Instant::now() + Duration::from_millis(10);
+    let second = on.guard(&stream.with_deadline(soon), (update(&held),));
+    assert_eq!(reason(&second.err().unwrap()), &Reason::DeadlinePassed);
+    drop(guard);
+    let told = owner.read(&held).wait().unwrap_err();
+    assert_eq!(
+        reason(&told),
+        &Reason::DeadlinePassed,
+        "it was bound for writing"
+    );
+}

@@ -6,6 +6,8 @@ use millstream::backend::host_memory::count_cubes;
 use millstream::backend::{BackendKernel, Compiler, NativeView};
 use millstream::{Cube, DeviceProperties, ExecutionMode, Kernel, KernelError, NativeArgs, Source};
 
+use super::queue::Done;
+
 /// Finds the closure of a kernel. A compiler is called on the threads of those who prepare kernels.
 pub struct TinyCompiler(DeviceProperties);
 
@@ -36,13 +38,16 @@ pub fn run_cubes(
     (views, scalars, metadata): (&[NativeView], &[u64], &[u32]),
     counts: [u32; 3],
     mode: ExecutionMode,
-) -> Result<(), String> {
+) -> Result<Done, String> {
     let native = kernel.sources().iter().find_map(|source| match source {
         Source::Native(native) => Some(native),
         _ => None,
     });
     let native = native.ok_or("it has no source in Rust")?;
     let cubes = count_cubes(counts).ok_or("it has more cubes than can be counted")?;
+    if cubes == 0 {
+        return Ok(Done::NoCube);
+    }
     for index in 0..cubes {
         let cube = Cube::new(index, counts);
         // SAFETY: the launch was checked; its pages are initialized and held by the task; the runtime keeps other tasks away
@@ -55,5 +60,5 @@ pub fn run_cubes(
             ExecutionMode::Unchecked => native(&cube, &unsafe { arguments.unguarded() }),
         }
     }
-    Ok(())
+    Ok(Done::Written)
 }

@@ -30,7 +30,7 @@ use millstream::{
 
 use kernel::{TinyCompiler, run_cubes};
 use memory::{Pages, View};
-use queue::{Job, Queue, Work};
+use queue::{Done, Job, Queue, Work};
 
 /// Every page, and so every slice, starts at a multiple of this.
 const ALIGNMENT: u64 = 64;
@@ -215,7 +215,8 @@ impl Backend for TinyDevice {
                             .copy_to_nonoverlapping(target, bytes);
                     }
                 },
-            )
+            )?;
+            Ok(Done::Written)
         };
         self.push(place, &[*target], Box::new(work));
         Ok(())
@@ -242,7 +243,8 @@ impl Backend for TinyDevice {
                         source.copy_to_nonoverlapping(target.add(dense), bytes);
                     }
                 },
-            )
+            )?;
+            Ok(Done::Written)
         };
         self.queue.push(Job {
             cursor: place.cursor,
@@ -266,7 +268,7 @@ impl Backend for TinyDevice {
             let bytes = from.bytes.min(to.bytes) as usize;
             // SAFETY: both have as many bytes; nobody else touches the target meanwhile.
             unsafe { from.pointer.copy_to(to.pointer, bytes) };
-            Ok(())
+            Ok(Done::Written)
         };
         self.push(place, &[*source, *target], Box::new(work));
         Ok(())
@@ -286,7 +288,7 @@ impl Backend for TinyDevice {
                 // SAFETY: within the target, which nobody else touches meanwhile.
                 unsafe { to.pointer.add(at).write(bytes[at % width]) };
             }
-            Ok(())
+            Ok(Done::Written)
         };
         self.push(place, &[*target], Box::new(work));
         Ok(())
@@ -304,7 +306,8 @@ impl Backend for TinyDevice {
             let bound = views.iter().map(View::native).zip(accesses);
             // SAFETY: as for a launch; the resources are gone when the task ends.
             let mut resources = unsafe { HostResources::new(bound, Some(QueueId(0))) };
-            work(&mut resources).map_err(|refused| refused.to_string())
+            work(&mut resources).map_err(|refused| refused.to_string())?;
+            Ok(Done::Written)
         };
         self.push(place, bindings, Box::new(work));
         Ok(())

@@ -14,8 +14,16 @@ use millstream::backend::{
 };
 use millstream::{Failure, QueueId, Reason};
 
+/// What a task did to what it was to write.
+pub enum Done {
+    /// It wrote all of it.
+    Written,
+    /// It was a launch of no cube, and wrote nothing.
+    NoCube,
+}
+
 /// What a task does, or why it is refused.
-pub type Work = Box<dyn FnOnce() -> Result<(), String> + Send>;
+pub type Work = Box<dyn FnOnce() -> Result<Done, String> + Send>;
 
 /// A task in the queue.
 pub struct Job {
@@ -122,7 +130,7 @@ impl Queue {
             }
             // Kernels are users' code: a panic ends the task, not the thread.
             Ok(()) => match catch_unwind(AssertUnwindSafe(work)) {
-                Ok(Ok(())) => Ok(()),
+                Ok(Ok(done)) => Ok(done),
                 Ok(Err(why)) => Err(Failure::not_run(&job.name, Reason::Refused(why))),
                 Err(panic) => Err(Failure::panicked(&job.name, panic_message(panic))),
             },
@@ -130,8 +138,13 @@ impl Queue {
         if let (Some(landing), Err(failure)) = (&job.landing, &outcome) {
             landing.fail(failure.clone()); // the first failure stands
         }
-        // Also of a command, which cannot fail: this heals what it has overwritten.
-        settle::outputs(&self.table, &job.bindings, &outcome);
+        match outcome {
+            // Nothing was written: what had failed before has failed still.
+            Ok(Done::NoCube) => {}
+            // Of a command as well, which cannot fail: this heals what it has overwritten.
+            Ok(Done::Written) => settle::outputs(&self.table, &job.bindings, &Ok(())),
+            Err(failure) => settle::outputs(&self.table, &job.bindings, &Err(failure)),
+        }
         self.note(job.cursor, start.as_nanos() as u64);
         // Everything that the task owned goes before its cursor passes.
         drop(job.landing);

@@ -1,7 +1,10 @@
-//! Why data is not what it should be: the failure of a task, with the chain of tasks behind it.
+//! Why data is not what it should be: the failure of a task, with the tasks between it and the first failure.
 //!
 //! A task that fails poisons the ranges that it would have written (I7). A [`Failure`] travels with
-//! the data: whoever reads it gets the failure, and a task that uses it fails with it as its cause.
+//! the data: a caller that reads the data gets the failure, and a task that uses it fails as well.
+//!
+//! A failure holds the *root*, the failure that all began with, and the names of the newest tasks behind it.
+//! So it has a bounded size however many tasks fail one after the other (I12), and nothing recurses over it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,7 +34,7 @@ pub enum Reason {
     },
     /// User code (a native kernel, a host function) panicked with this message.
     Panicked(String),
-    /// Data that the task reads had failed before; see [`Failure::cause`].
+    /// Data that the task reads had failed before; see [`Failure::origin`].
     Input,
     /// The device refused the task.
     Refused(String),
@@ -55,8 +58,25 @@ pub struct Failure {
     pub reason: Reason,
     /// Whether its outputs may be partly written.
     pub extent: Extent,
-    /// The failure of the data that it read, if that is the reason.
-    pub cause: Option<FailureRef>,
+    /// Where the failed data that it reads comes from, if that is the reason.
+    pub origin: Option<Origin>,
+}
+
+/// Where failed data comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Origin {
+    /// The first failure. It has no origin.
+    pub root: FailureRef,
+    /// The tasks that did not run between the root and the task whose failure this is, oldest first: the newest
+    /// [`Origin::BETWEEN_MAX`] of them.
+    pub between: Box<[Arc<str>]>,
+    /// How many more there were between the root and those.
+    pub omitted: u64,
+}
+
+impl Origin {
+    /// Most tasks between a failure and its root that are kept by name.
+    pub const BETWEEN_MAX: usize = 8;
 }
 
 impl Failure {
@@ -66,7 +86,7 @@ impl Failure {
             task: task.clone(),
             reason,
             extent: Extent::NotRun,
-            cause: None,
+            origin: None,
         })
     }
 
@@ -76,50 +96,59 @@ impl Failure {
             task: task.clone(),
             reason: Reason::Panicked(message),
             extent: Extent::MaybePartial,
-            cause: None,
+            origin: None,
         })
     }
 
     /// A task that did not run because what it reads had failed with `cause`.
     pub fn input(task: &Arc<str>, cause: FailureRef) -> FailureRef {
+        let origin = match &cause.origin {
+            None => Origin {
+                root: cause,
+                between: Box::default(),
+                omitted: 0,
+            },
+            Some(origin) => {
+                let excess = (origin.between.len() + 1).saturating_sub(Origin::BETWEEN_MAX);
+                let newest = &origin.between[excess..];
+                Origin {
+                    root: origin.root.clone(),
+                    between: newest.iter().chain([&cause.task]).cloned().collect(),
+                    omitted: origin.omitted + excess as u64,
+                }
+            }
+        };
+        Self::inherited(task, origin)
+    }
+
+    fn inherited(task: &Arc<str>, origin: Origin) -> FailureRef {
         Arc::new(Self {
             task: task.clone(),
             reason: Reason::Input,
             extent: Extent::NotRun,
-            cause: Some(cause),
+            origin: Some(origin),
         })
     }
 
-    /// The first failure of the chain: where it all began.
+    /// The first failure: the one that no other caused.
     pub fn root(&self) -> &Failure {
-        let mut failure = self;
-        while let Some(cause) = &failure.cause {
-            failure = cause;
-        }
-        failure
+        self.origin.as_ref().map_or(self, |origin| &origin.root)
     }
 
-    /// The failures from this one down to the root.
-    pub fn chain(&self) -> impl Iterator<Item = &Failure> {
-        std::iter::successors(Some(self), |failure| failure.cause.as_deref())
-    }
-}
-
-impl Drop for Failure {
-    /// A chain as long as the program would overflow the stack if it dropped itself recursively.
-    fn drop(&mut self) {
-        let mut next = self.cause.take();
-        while let Some(failure) = next {
-            next = match Arc::try_unwrap(failure) {
-                Ok(mut alone) => alone.cause.take(),
-                Err(_shared) => None,
-            };
-        }
+    /// The failure of the data that the task reads, if that is the reason.
+    pub fn cause(&self) -> Option<FailureRef> {
+        let origin = self.origin.as_ref()?;
+        let Some((newest, older)) = origin.between.split_last() else {
+            return Some(origin.root.clone());
+        };
+        let origin = Origin {
+            root: origin.root.clone(),
+            between: older.into(),
+            omitted: origin.omitted,
+        };
+        Some(Self::inherited(newest, origin))
     }
 }
-
-/// Longest part of a chain that a message spells out; the rest is counted.
-const CHAIN_SHOWN: usize = 8;
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -150,21 +179,17 @@ impl fmt::Display for Failure {
             Reason::Cancelled => f.write_str("it was cancelled before it was issued")?,
             Reason::DeadlinePassed => f.write_str("its deadline passed before it was issued")?,
         }
-        let behind: Vec<&Failure> = self
-            .chain()
-            .filter(|failure| !std::ptr::eq(*failure, root))
-            .collect();
-        if !behind.is_empty() {
-            f.write_str("; so these did not run: ")?;
-            for (shown, failure) in behind.iter().rev().take(CHAIN_SHOWN).enumerate() {
-                let comma = if shown == 0 { "" } else { ", " };
-                write!(f, "{comma}`{}`", failure.task)?;
-            }
-            if behind.len() > CHAIN_SHOWN {
-                write!(f, " and {} more", behind.len() - CHAIN_SHOWN)?;
-            }
+        let Some(origin) = &self.origin else {
+            return Ok(());
+        };
+        f.write_str("; so these did not run: ")?;
+        if origin.omitted > 0 {
+            write!(f, "{} tasks, then ", origin.omitted)?;
         }
-        Ok(())
+        for task in &origin.between {
+            write!(f, "`{task}`, ")?;
+        }
+        write!(f, "`{}`", self.task)
     }
 }
 
@@ -219,13 +244,38 @@ mod tests {
         );
     }
 
+    fn after(tasks: u64) -> FailureRef {
+        let root = Failure::panicked(&"first".into(), "boom".into());
+        (1..=tasks).fold(root, |failure, task| {
+            Failure::input(&format!("t{task}").into(), failure)
+        })
+    }
+
     #[test]
-    fn a_chain_of_a_million_failures_drops_without_recursion() {
-        let mut failure = Failure::panicked(&"first".into(), "boom".into());
-        for _ in 0..1_000_000 {
-            failure = Failure::input(&"next".into(), failure);
-        }
+    fn failure_after_a_million_others_keeps_the_root_and_the_newest() {
+        let failure = after(1_000_000);
         assert_eq!(failure.root().task.as_ref(), "first");
-        drop(failure);
+        let origin = failure.origin.as_ref().expect("it has one");
+        assert_eq!(origin.omitted + origin.between.len() as u64, 999_999);
+        assert_eq!(origin.between.len(), Origin::BETWEEN_MAX);
+        assert_eq!(
+            failure.to_string(),
+            "`first` failed: panicked with \"boom\"; so these did not run: 999991 tasks, then `t999992`, `t999993`, `t999994`, \
+             `t999995`, `t999996`, `t999997`, `t999998`, `t999999`, `t1000000`"
+        );
+        // Derived code that recursed over the tasks would overflow the stack.
+        assert!(format!("{failure:?}").contains("boom"));
+        assert!(*failure == Failure::clone(&failure));
+    }
+
+    #[test]
+    fn cause_is_the_failure_that_the_task_inherited() {
+        for tasks in [1, 2, 5, Origin::BETWEEN_MAX as u64] {
+            assert_eq!(after(tasks).cause(), Some(after(tasks - 1)));
+        }
+        assert_eq!(after(0).cause(), None);
+        let (long, shorter) = (after(100).cause(), after(99));
+        let long = long.expect("it has one");
+        assert_eq!((&long.task, long.root()), (&shorter.task, shorter.root()));
     }
 }

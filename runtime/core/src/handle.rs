@@ -19,6 +19,7 @@ use crate::failure::FailureRef;
 use crate::id::SliceId;
 use crate::message::Task;
 use crate::metrics::SharedFaults;
+use crate::releases::Releases;
 
 /// What both sides see of a counted thing. Slices use all of it, kernels and streams nothing.
 #[derive(Default)]
@@ -44,6 +45,7 @@ pub struct Outlet {
     /// The device, if callers may turn it. It holds the table.
     station: OnceLock<Weak<dyn StepIn>>,
     pub(crate) faults: SharedFaults,
+    pub(crate) releases: Releases,
 }
 
 impl Outlet {
@@ -54,6 +56,7 @@ impl Outlet {
             edges,
             station: OnceLock::new(),
             faults: SharedFaults::default(),
+            releases: Releases::default(),
         }
     }
 

@@ -51,6 +51,7 @@ pub mod profile;
 pub mod properties;
 pub mod rare;
 pub mod recording;
+pub mod releases;
 pub mod report;
 pub mod server;
 pub mod settle;

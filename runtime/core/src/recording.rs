@@ -43,6 +43,14 @@ pub enum RecordedOp {
     Fill(Pattern),
 }
 
+impl RecordedOp {
+    /// Whether it is a launch with a count that is read on the device.
+    pub(crate) fn is_dynamic(&self) -> bool {
+        let dynamic = LaunchCount::Dynamic;
+        matches!(self, RecordedOp::Launch { count, .. } if *count == dynamic)
+    }
+}
+
 /// One word of the packed scalars of a recorded launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordedWord {
@@ -85,6 +93,11 @@ impl RecordedTask {
             RecordedOp::Launch { kernel, .. } => Some(kernel),
             RecordedOp::Copy | RecordedOp::Fill(_) => None,
         }
+    }
+
+    /// Whether the count of its cubes is read on the device.
+    pub(crate) fn is_dynamic(&self) -> bool {
+        self.op.is_dynamic()
     }
 }
 
@@ -130,14 +143,19 @@ impl Parameters {
     ///
     /// A parameter that is first written whole needs nothing of what was there: it stays a `Write`.
     /// Parts written before the rest is read make it a `ReadWrite`, which is always right.
-    pub(crate) fn add(&mut self, binding: &Binding, align: u64) {
+    pub(crate) fn add(&mut self, op: &RecordedOp, binding: &Binding, align: u64) {
+        let mut binding = *binding;
+        if op.is_dynamic() && binding.access == Access::Write {
+            // The count may be zero: then what was there is there still.
+            binding.access = Access::ReadWrite;
+        }
         match self
             .list
             .iter_mut()
             .find(|parameter| parameter.binding.slice == binding.slice)
         {
             None => self.list.push(Parameter {
-                binding: *binding,
+                binding,
                 align,
                 is_formal: self.formal.contains(&binding.slice),
                 may_be_shorter: self.shorter.contains(&binding.slice),

@@ -58,6 +58,8 @@ pub fn inputs(table: &Table, bindings: &[BoundSlice]) -> Result<(), FailureRef> 
 
 /// Settles what a task did to its outputs: a success heals what it wrote whole, a failure poisons
 /// everything that it would have written.
+///
+/// A launch whose count was read on the device and is zero wrote nothing: its outputs are not settled.
 #[inline]
 pub fn outputs(table: &Table, bindings: &[BoundSlice], outcome: &Result<(), FailureRef>) {
     if let Err(failure) = outcome {

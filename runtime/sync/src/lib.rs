@@ -17,6 +17,7 @@
 //! | [`timeline`] | a queue's published progress |
 //! | [`slots`] | counted slots, the free list, the dropped list |
 //! | [`poison`] | failed byte ranges of a slice |
+//! | [`ranges`] | byte ranges with values: what a poison cell keeps |
 //! | [`credit`] | a bounded budget in flight, first come, first served |
 //! | [`tokens`] | a fixed set of them: one thread takes, any gives back |
 //! | [`team`] | threads that share the pieces of jobs |
@@ -37,6 +38,7 @@ pub mod overflow;
 pub mod payload;
 pub mod planted;
 pub mod poison;
+pub mod ranges;
 pub mod reply;
 pub mod slots;
 pub mod team;

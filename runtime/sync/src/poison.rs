@@ -1,5 +1,7 @@
 //! Failed byte ranges of a slice, in the order in which they failed (I7).
 //!
+//! The ranges are exact up to [`RANGES_MAX`](crate::ranges::RANGES_MAX) of them in a slice.
+//!
 //! `dirty` is written under the lock, together with the list that it speaks of. A reader that is ordered
 //! after the marker, by a timeline or a lock, sees the mark; concurrent use on disjoint ranges is sound.
 //! A clean cell is two words and one load.
@@ -7,22 +9,17 @@
 use crate::facade::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::facade::{Mutex, MutexGuard, lock};
 use crate::planted::{Bug, on};
+use crate::ranges::Ranges;
 use std::fmt;
 use std::ops::Range;
 use std::ptr;
-
-/// More ranges than this are merged with their nearest neighbour: the list stays short (I12), at the price
-/// of marking the bytes between.
-const RANGES_MAX: usize = 64;
-
-type Marks<E> = Vec<(Range<u64>, E)>;
 
 /// Failed byte ranges of a slice and why they failed.
 pub struct PoisonCell<E> {
     /// Whether there is any mark.
     dirty: AtomicBool,
     /// Null until the first mark; then a box that stays until the cell goes.
-    marks: AtomicPtr<Mutex<Marks<E>>>,
+    marks: AtomicPtr<Mutex<Ranges<E>>>,
     _owned: std::marker::PhantomData<E>,
 }
 
@@ -30,17 +27,6 @@ pub struct PoisonCell<E> {
 unsafe impl<E: Send> Send for PoisonCell<E> {}
 // SAFETY: as above; a found `E` is a clone made under the lock.
 unsafe impl<E: Send> Sync for PoisonCell<E> {}
-
-fn overlaps(a: &Range<u64>, b: &Range<u64>) -> bool {
-    a.start < b.end && b.start < a.end && !a.is_empty() && !b.is_empty()
-}
-
-/// The bytes between two disjoint ranges.
-fn gap(a: &Range<u64>, b: &Range<u64>) -> u64 {
-    b.start
-        .saturating_sub(a.end)
-        .max(a.start.saturating_sub(b.end))
-}
 
 impl<E> PoisonCell<E> {
     /// A clean cell. It allocates at its first mark.
@@ -59,18 +45,18 @@ impl<E> PoisonCell<E> {
         !self.dirty.load(Ordering::Acquire)
     }
 
-    fn marks(&self) -> Option<&Mutex<Marks<E>>> {
+    fn marks(&self) -> Option<&Mutex<Ranges<E>>> {
         // Acquire: pairs with `marks_or_new`.
         let marks = self.marks.load(Ordering::Acquire);
         // SAFETY: null, or a box that was published once and lives as long as the cell.
         unsafe { marks.as_ref() }
     }
 
-    fn marks_or_new(&self) -> &Mutex<Marks<E>> {
+    fn marks_or_new(&self) -> &Mutex<Ranges<E>> {
         if let Some(marks) = self.marks() {
             return marks;
         }
-        let new = Box::into_raw(Box::new(Mutex::new(Vec::new())));
+        let new = Box::into_raw(Box::new(Mutex::new(Ranges::default())));
         // AcqRel: Release publishes the box. Acquire on failure: somebody else's is used.
         let (won, lost) = (Ordering::AcqRel, Ordering::Acquire);
         match self.marks.compare_exchange(ptr::null_mut(), new, won, lost) {
@@ -86,7 +72,7 @@ impl<E> PoisonCell<E> {
     }
 
     /// Writes the flag that goes with the list, then gives the lock back.
-    fn settle(&self, marks: MutexGuard<'_, Marks<E>>) {
+    fn settle(&self, marks: MutexGuard<'_, Ranges<E>>) {
         let dirty = !marks.is_empty();
         if on(Bug::PoisonFlagOutsideLock) {
             drop(marks);
@@ -121,11 +107,7 @@ impl<E: Clone> PoisonCell<E> {
             return;
         }
         let mut marks = lock(self.marks_or_new());
-        cut(&mut marks, &range);
-        marks.push((range, why));
-        if marks.len() > RANGES_MAX {
-            merge_nearest(&mut marks);
-        }
+        marks.set(range, why);
         self.settle(marks);
     }
 
@@ -141,7 +123,7 @@ impl<E: Clone> PoisonCell<E> {
     fn clear_slow(&self, range: &Range<u64>) {
         if let Some(marks) = self.marks() {
             let mut marks = lock(marks);
-            cut(&mut marks, range);
+            marks.clear(range);
             self.settle(marks);
         }
     }
@@ -158,46 +140,7 @@ impl<E: Clone> PoisonCell<E> {
 
     #[cold]
     fn find_slow(&self, range: &Range<u64>) -> Option<E> {
-        let marks = lock(self.marks()?);
-        let mut hits = marks.iter().filter(|(marked, _)| overlaps(marked, range));
-        hits.next().map(|(_, why)| why.clone())
-    }
-}
-
-/// Takes `range` out of every mark.
-fn cut<E: Clone>(marks: &mut Marks<E>, range: &Range<u64>) {
-    let mut at = 0;
-    while at < marks.len() {
-        let marked = marks[at].0.clone();
-        if !overlaps(&marked, range) {
-            at += 1;
-            continue;
-        }
-        let before = marked.start..range.start.max(marked.start);
-        let after = range.end.min(marked.end)..marked.end;
-        match (before.is_empty(), after.is_empty()) {
-            (true, true) => {
-                marks.remove(at);
-                continue;
-            }
-            (false, true) => marks[at].0 = before,
-            (true, false) => marks[at].0 = after,
-            (false, false) => {
-                let why = marks[at].1.clone();
-                marks[at].0 = before;
-                marks.insert(at + 1, (after, why));
-                at += 1;
-            }
-        }
-        at += 1;
-    }
-}
-
-/// Merges the youngest mark with its nearest neighbour; the older reason stays.
-fn merge_nearest<E>(marks: &mut Marks<E>) {
-    let Some((last, _)) = marks.pop() else { return };
-    if let Some((near, _)) = marks.iter_mut().min_by_key(|(other, _)| gap(other, &last)) {
-        *near = near.start.min(last.start)..near.end.max(last.end);
+        lock(self.marks()?).find(range).cloned()
     }
 }
 

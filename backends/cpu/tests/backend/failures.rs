@@ -65,9 +65,11 @@ fn a_task_that_reads_poison_does_not_run_and_passes_it_on() {
     assert_eq!(failure.root().task.as_ref(), "explode");
     let after = rig.slice_of(&[0; 8]);
     rig.copy(Q0, &out.read(), &after.write());
-    let chain = rig.read(Q0, &after).unwrap_err();
-    let tasks: Vec<_> = chain.chain().map(|failure| failure.task.as_ref()).collect();
-    assert_eq!(tasks, ["copy", "double", "explode"]);
+    let failure = rig.read(Q0, &after).unwrap_err();
+    let origin = failure.origin.as_ref().expect("it inherited a failure");
+    assert_eq!(failure.task.as_ref(), "copy");
+    assert_eq!(origin.between[0].as_ref(), "double");
+    assert_eq!(origin.root.task.as_ref(), "explode");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use millstream_sync::facade::{Mutex, lock};
 
 use crate::client::{Home, Pending, Room};
 use crate::error::Error;
+use crate::releases::Release;
 
 impl<T: Send + 'static> Pending<T> {
     /// Calls `callback` with the answer, on a thread for user code: never the device's. A blocking
@@ -54,7 +55,11 @@ impl<T: Send + 'static> Pending<T> {
         });
         let task = Arc::new(Callback {
             home: self.home().clone(),
-            slot: Mutex::new(Some((self, callback))),
+            slot: Mutex::new(Some(Waiting {
+                pending: self,
+                callback,
+                release: None,
+            })),
         });
         task.step();
     }
@@ -65,20 +70,34 @@ type CallbackFn<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 /// An answer with a callback: a task of a tiny executor whose thread is the one for user code.
 struct Callback<T> {
     home: Home,
-    slot: Mutex<Option<(Pending<T>, CallbackFn<T>)>>,
+    slot: Mutex<Option<Waiting<T>>>,
+}
+
+struct Waiting<T> {
+    pending: Pending<T>,
+    callback: CallbackFn<T>,
+    /// What the callback owns goes by itself, from the moment at which the work is issued.
+    release: Option<Release>,
 }
 
 impl<T: Send + 'static> Callback<T> {
     /// Polls; when the answer is there, hands the callback to the thread for user code.
     fn step(self: &Arc<Self>) {
         let mut slot = lock(&self.slot);
-        let Some((mut pending, callback)) = slot.take() else {
+        let Some(mut waiting) = slot.take() else {
             return;
         };
         let waker = Waker::from(self.clone());
-        match pending.poll_answer(&mut Context::from_waker(&waker)) {
+        let begin = || Release::begin(self.home.device().table());
+        let answer = waiting
+            .pending
+            .poll_answer(&mut Context::from_waker(&waker));
+        match answer {
             Poll::Pending => {
-                *slot = Some((pending, callback));
+                if waiting.pending.is_issued() {
+                    waiting.release.get_or_insert_with(begin);
+                }
+                *slot = Some(waiting);
                 drop(slot);
                 self.home.device().channel().awaited();
             }
@@ -86,7 +105,12 @@ impl<T: Send + 'static> Callback<T> {
                 // Sending user code may run some: the function that starts threads, or, once all is over, it.
                 drop(slot);
                 let channel = self.home.device().channel();
-                channel.execute(Box::new(move || callback(answer)));
+                let release = waiting.release.unwrap_or_else(begin);
+                let callback = waiting.callback;
+                channel.execute(Box::new(move || {
+                    callback(answer);
+                    drop(release);
+                }));
             }
         }
     }
@@ -97,6 +121,11 @@ impl<T: Send + 'static> Wake for Callback<T> {
         // The waker may run on the device thread or inside a queue: the polling happens elsewhere.
         let task = self.clone();
         let channel = self.home.device().channel();
-        channel.execute(Box::new(move || task.step()));
+        // Until the step has looked whether the work is issued.
+        let release = Release::begin(self.home.device().table());
+        channel.execute(Box::new(move || {
+            task.step();
+            drop(release);
+        }));
     }
 }

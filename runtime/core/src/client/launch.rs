@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::access::Access;
 use crate::client::{KernelHandle, Stream};
 use crate::error::{Error, LaunchError};
+use crate::handle::{Binding, Handle};
 use crate::kernel::ExecutionMode;
 use crate::launch::{ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped};
 use crate::message::{LaunchCount, Op, Task};
@@ -148,7 +149,11 @@ impl Stream {
         if let Err(error) = fits {
             return Err(error.of(kernel.name(), device));
         }
-        self.check_count(kernel, count)
+        self.check_count(kernel, count)?;
+        if let CubeCount::Dynamic(handle) = count {
+            check_own_count(kernel, handle, packed.bindings())?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -229,4 +234,25 @@ impl Stream {
         let sent = unsafe { self.device().send_with(wait, &mut build) };
         self.refund_unless(sent)
     }
+}
+
+/// Checks that a launch does not write the count that it reads: part of its cubes would have begun by then.
+pub(crate) fn check_own_count(
+    kernel: &KernelHandle,
+    count: &Handle<u32>,
+    mut bindings: impl Iterator<Item = Binding>,
+) -> Result<(), Error> {
+    let read = count.binding(Access::Read);
+    let Some(index) = bindings.position(|binding| binding.conflicts(&read)) else {
+        return Ok(());
+    };
+    let specs = kernel.kernel.signature().bindings();
+    let first = specs.get(index).map(|spec| spec.name.clone());
+    Err(Error::Launch {
+        task: kernel.name().clone(),
+        why: LaunchError::Overlap {
+            first: first.unwrap_or_default(),
+            second: "cube count".into(),
+        },
+    })
 }

@@ -154,6 +154,11 @@ impl<T: Send + 'static> Pending<T> {
         std::mem::replace(self, taken)
     }
 
+    /// Whether the work has been issued, so that the answer comes by itself.
+    pub(super) fn is_issued(&self) -> bool {
+        matches!(self.state, State::Issued(..))
+    }
+
     pub(super) fn home(&self) -> &Home {
         &self.home
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::access::Access;
+use crate::client::launch::check_own_count;
 use crate::client::{KernelHandle, Recording, Stream};
 use crate::element::Element;
 use crate::error::{Error, LaunchError};
@@ -147,9 +148,16 @@ impl Recorder<'_> {
         self.stream.check_count(kernel, &count)?;
         let mut task = Task::new(None, Op::Taken);
         packed.move_to(&mut task);
+        if matches!(count, CubeCount::Static(x, y, z) if [x, y, z].contains(&0)) {
+            // No cube runs: a replay must not take what the launch declares as written for data.
+            task.all_bindings_mut()
+                .for_each(|binding| binding.access = Access::Read);
+        }
         let count = match &count {
             CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
             CubeCount::Dynamic(handle) => {
+                let bindings = task.all_bindings().copied();
+                check_own_count(kernel, handle, bindings)?;
                 task.push_binding(handle.binding(Access::Read));
                 self.holds.push(handle.hold().clone());
                 LaunchCount::Dynamic
@@ -280,7 +288,7 @@ impl Recorder<'_> {
             },
         );
         for (binding, shape) in task.all_bindings().zip(&shapes) {
-            self.parameters.add(binding, shape.align);
+            self.parameters.add(&op, binding, shape.align);
         }
         self.tasks.push(Taken {
             op,

@@ -6,14 +6,13 @@
 
 use std::ops::Range;
 
+use millstream_sync::ranges::Ranges;
+
 use crate::failure::FailureRef;
 
 /// Failed ranges of one slice. Takes one word while there are none.
 #[derive(Default, Debug)]
-pub struct Faults(Option<Box<Ranges>>);
-
-/// Failed ranges, disjoint.
-type Ranges = Vec<(Range<u64>, FailureRef)>;
+pub struct Faults(Option<Box<Ranges<FailureRef>>>);
 
 impl Faults {
     /// Is nothing failed?
@@ -22,43 +21,24 @@ impl Faults {
         self.0.is_none()
     }
 
-    /// The failure of the first failed byte range that overlaps `range`.
+    /// The oldest failure of any byte of `range`.
     pub fn find(&self, range: &Range<u64>) -> Option<&FailureRef> {
-        let failed = self.0.as_ref()?;
-        failed
-            .iter()
-            .find(|(bytes, _)| bytes.start < range.end && range.start < bytes.end)
-            .map(|(_, failure)| failure)
+        self.0.as_ref()?.find(range)
     }
 
     /// `range` holds no data because of `failure`.
     pub fn mark(&mut self, range: Range<u64>, failure: FailureRef) {
-        if range.is_empty() {
-            return;
+        if !range.is_empty() {
+            self.0.get_or_insert_default().set(range, failure);
         }
-        self.clear(&range);
-        self.0.get_or_insert_default().push((range, failure));
     }
 
     /// `range` was defined anew.
     pub fn clear(&mut self, range: &Range<u64>) {
-        let Some(failed) = &mut self.0 else { return };
-        let mut left = Vec::new();
-        for (bytes, failure) in failed.drain(..) {
-            for part in [
-                bytes.start..bytes.end.min(range.start),
-                bytes.start.max(range.end)..bytes.end,
-            ] {
-                if !part.is_empty() {
-                    left.push((part, failure.clone()));
-                }
-            }
-        }
-        if left.is_empty() {
-            self.0 = None;
-        } else {
-            **failed = left;
-        }
+        self.0.take_if(|failed| {
+            failed.clear(range);
+            failed.is_empty()
+        });
     }
 }
 

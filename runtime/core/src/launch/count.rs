@@ -4,12 +4,18 @@ use crate::handle::Handle;
 
 /// How many cubes (blocks, workgroups) a launch runs, in x, y and z.
 ///
-/// A count with a zero in it is a valid launch of no cubes.
+/// A count with a zero in it is a valid launch of no cubes. Such a launch reads and writes nothing: it heals no failed data, and
+/// no failure passes through it.
 #[derive(Clone, Debug)]
 pub enum CubeCount {
     /// Known when the launch is submitted.
     Static(u32, u32, u32),
-    /// Read on the device, when the launch starts, from three `u32`. This is a `Read` of the handle.
+    /// Read on the device, when the launch starts, from three `u32`. This is a `Read` of the handle, which the launch must not
+    /// write.
+    ///
+    /// As nobody but the device knows the count, such a launch heals what failed while it ran (a panic of a kernel), if the count is
+    /// not zero. Data that failed without running (no memory, a cancelled task, an input that failed, a host function that
+    /// panicked) is not healed by it: write it by a copy, a fill or a launch with a known count.
     Dynamic(Handle<u32>),
 }
 

@@ -73,6 +73,12 @@ impl Packed {
         drop(self.extra.take());
     }
 
+    /// The bindings, in declared order.
+    pub(crate) fn bindings(&self) -> impl Iterator<Item = Binding> {
+        let more = self.extra.iter().flat_map(|extra| &extra.bindings);
+        self.bindings.iter().chain(more).copied()
+    }
+
     /// Moves the arguments into a task that has none.
     #[inline]
     pub(crate) fn move_to(&mut self, task: &mut Task) {

@@ -83,6 +83,14 @@ pub enum LaunchCount {
     Dynamic,
 }
 
+impl LaunchCount {
+    /// Whether it is known to be no cube at all.
+    #[inline]
+    pub fn is_zero(&self) -> bool {
+        matches!(self, LaunchCount::Static(counts) if counts.contains(&0))
+    }
+}
+
 /// What a task does.
 pub enum Op {
     /// Nothing: a task that was taken out of its slot.
@@ -339,6 +347,15 @@ impl Task {
     pub fn all_bindings(&self) -> impl Iterator<Item = &Binding> + Clone {
         let more: &[Binding] = self.extra.more().map_or(&[], |more| &more.bindings);
         self.bindings.iter().chain(more)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn all_bindings_mut(&mut self) -> impl Iterator<Item = &mut Binding> {
+        let more: &mut [Binding] = match self.extra.more_mut() {
+            Some(more) => &mut more.bindings,
+            None => &mut [],
+        };
+        self.bindings.iter_mut().chain(more)
     }
 
     /// The packed scalars.

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::backend::Backend;
 use crate::cancel::Terms;
@@ -67,6 +67,7 @@ impl<B: Backend> Server<B> {
         }
         let mut held = self.spare.pop().unwrap_or_else(HeldTask::empty);
         held.task.take_from(message);
+        let under_terms = held.task.terms().is_some();
         held.paid = paid;
         held.admitted_ns = self.admitted_ns(&held.task.op);
         held.object = self.hold_object(&held.task.op);
@@ -87,6 +88,17 @@ impl<B: Backend> Server<B> {
             self.flush_prefix(stream, sequence, Why::Asked);
         } else if holds >= self.options.max_tasks {
             self.flush_prefix(stream, sequence, Why::Full);
+        }
+        if under_terms {
+            self.note_asker_if_held(stream, sequence);
+        }
+    }
+
+    #[cold]
+    fn note_asker_if_held(&mut self, stream: u32, sequence: u64) {
+        let actor = self.streams.get(stream as usize);
+        if actor.is_some_and(|actor| actor.issued < sequence) {
+            self.note_asker(stream);
         }
     }
 
@@ -168,7 +180,6 @@ impl<B: Backend> Server<B> {
     fn admit_hazards(&mut self, stream: u32, held: &mut HeldTask) {
         let sequence = self.streams[stream as usize].next_sequence();
         let me = Use::Held { stream, sequence };
-        let mut waited: SmallVec<[(u32, u64); 4]> = SmallVec::new();
         let on_host = matches!(held.task.op, Op::Host(_));
         // All flushing comes first: what is issued from here on would not find the waiting task.
         for index in 0.. {
@@ -194,7 +205,7 @@ impl<B: Backend> Server<B> {
             if slice == Binding::UNRESOLVED {
                 continue;
             }
-            let (mut implied, mut unissued) = (0, 0);
+            let mut implied = 0;
             let (slices, queues, streams) = (&mut self.slices, &self.queues, &mut self.streams);
             let short = 4 * u64::from(on(Bug::RangeShort));
             let end = binding.offset + binding.len.saturating_sub(short);
@@ -223,51 +234,48 @@ impl<B: Backend> Server<B> {
                             task: sequence,
                         };
                         // One edge a task: two bindings may conflict with the same one.
-                        if !waited.contains(&(other, theirs)) {
-                            waited.push((other, theirs));
+                        if !held.awaits.contains(&(other, theirs)) {
+                            held.awaits.push((other, theirs));
                             streams[other as usize].waiters.push(Reverse(waiter));
-                            unissued += 1;
                         }
                     }
                     Use::Held { .. } => {}
                 });
-            held.unissued += unissued;
             self.counters.waits_implied += implied;
-            self.counters.tasks_parked += u64::from(unissued > 0);
         }
+        if held.awaits.is_empty() {
+            return;
+        }
+        self.counters.tasks_parked += 1;
         let priority = self.streams[stream as usize].own_priority;
-        for (other, sequence) in waited {
+        for (other, sequence) in held.awaits.clone() {
             self.inherit(other, sequence, priority);
         }
     }
 
-    /// Somebody with this priority waits for a stream's tasks up to `sequence`: they are as urgent, and so
-    /// is what they wait for.
+    /// A stream of this priority waits for another's tasks up to `sequence`: they become as urgent, and so does what they
+    /// wait for.
+    ///
+    /// The walk follows the edges of the tasks that become more urgent, with a list instead of recursion, since a chain may be as
+    /// long as there are streams. Each task is visited once for each priority.
     fn inherit(&mut self, stream: u32, sequence: u64, priority: Priority) {
-        let Some(actor) = self.streams.get_mut(stream as usize) else {
-            return;
-        };
-        if actor.priority() >= priority {
-            return;
-        }
-        actor.inherited = Some((priority, sequence));
-        if actor.in_turn {
-            let state = &mut self.queues[actor.queue.index()];
-            state.turn.leave(stream);
-            state.turn.join(stream, priority);
-        }
-        let waits =
-            |waiter: &&Reverse<Waiter>| waiter.0.stream == stream && waiter.0.task <= sequence;
-        let behind: SmallVec<[(u32, u64); 4]> = self
-            .streams
-            .iter()
-            .flat_map(|(key, other)| {
-                let awaited = other.waiters.iter().filter(waits);
-                awaited.map(move |waiter| (key as u32, waiter.0.sequence))
-            })
-            .collect();
-        for (other, sequence) in behind {
-            self.inherit(other, sequence, priority);
+        let mut open: SmallVec<[(u32, u64); 8]> = smallvec![(stream, sequence)];
+        while let Some((stream, sequence)) = open.pop() {
+            let Some(actor) = self.streams.get_mut(stream as usize) else {
+                continue;
+            };
+            let tasks = actor.inherit(priority, sequence);
+            if tasks.is_empty() {
+                continue;
+            }
+            let edges = actor.held.range(tasks).flat_map(|held| &held.awaits);
+            open.extend(edges.copied());
+            if actor.in_turn {
+                let urgency = actor.priority();
+                let turn = &mut self.queues[actor.queue.index()].turn;
+                turn.leave(stream);
+                turn.join(stream, urgency);
+            }
         }
     }
 

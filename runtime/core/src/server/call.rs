@@ -1,6 +1,7 @@
 //! The calls of the backend for one task, and what follows from their outcome: data healed or poisoned,
 //! askers answered.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use crate::access::Access;
@@ -8,11 +9,12 @@ use crate::backend::{Backend, BoundCount, HostData, Launch, Place, Refused};
 use crate::error::Error;
 use crate::failure::{Failure, FailureRef, Reason};
 use crate::id::Point;
-use crate::message::{HostSource, LaunchCount, Op, Task, Ticket};
+use crate::message::{Custom, HostSource, LaunchCount, Op, Task, Ticket};
 use crate::planted::{Bug, on};
+use crate::releases::Release;
 
+use super::Server;
 use super::admit::binding_at;
-use super::{Effect, Server};
 
 impl<B: Backend> Server<B> {
     /// The backend's call for a task whose bindings are resolved.
@@ -59,13 +61,21 @@ impl<B: Backend> Server<B> {
             }
             Op::Custom(_) => match std::mem::replace(&mut task.op, Op::Taken) {
                 Op::Custom(custom) => {
+                    let Custom { name, work } = *custom;
                     let place = Place {
                         queue,
                         cursor,
-                        name: &custom.name,
+                        name: &name,
                     };
-                    let outcome = self.backend.custom(place, &self.bound, custom.work);
-                    outcome.map_err(|refused| (custom.name.clone(), refused))
+                    // Its closure may own handles, and goes when it has run.
+                    let release = Release::begin(&self.table);
+                    let run = Box::new(move |resources: &mut dyn Any| {
+                        let outcome = work(resources);
+                        drop(release);
+                        outcome
+                    });
+                    let outcome = self.backend.custom(place, &self.bound, run);
+                    outcome.map_err(|refused| (name, refused))
                 }
                 _ => Ok(()),
             },
@@ -194,8 +204,18 @@ impl<B: Backend> Server<B> {
     }
 
     /// What a task writes whole is data again.
+    ///
+    /// Not so with a count that is read on the device: it may be zero. There the queue heals what failed while it ran, as it knows
+    /// the count.
     #[inline]
     pub(super) fn heal(&mut self, task: &Task) {
+        if let Op::Launch {
+            count: LaunchCount::Dynamic,
+            ..
+        } = task.op
+        {
+            return;
+        }
         for binding in task
             .all_bindings()
             .filter(|binding| binding.access == Access::Write && !on(Bug::HealForgotten))
@@ -230,7 +250,7 @@ impl<B: Backend> Server<B> {
             // The asker is told of the data's failure, not that a copy of it did not run.
             let told = match self.is_lost() {
                 true => self.loss.gone.error(),
-                false => Error::Failed(failure.cause.clone().unwrap_or(failure)),
+                false => Error::Failed(failure.cause().unwrap_or(failure)),
             };
             copy.reply.send(Err(told));
         }
@@ -246,7 +266,7 @@ impl<B: Backend> Server<B> {
             Op::DropAfter(value) => {
                 let mut after = crate::hazard::points::Points::default();
                 after.insert(point);
-                return self.effects.push_back(Effect::Collect { value, after });
+                return self.collect_after(value, after);
             }
             op => {
                 task.op = op;

@@ -1,12 +1,15 @@
 //! How things go: the last handle of a slot is dropped, the last task that names it is issued, the last use of its
 //! memory passes, and the slot is somebody else's.
 
+use std::any::Any;
+
 use smallvec::SmallVec;
 
 use crate::backend::Backend;
 use crate::hazard::points::Points;
 use crate::id::{Point, QueueId};
 use crate::planted::{Bug, on};
+use crate::releases::Leaving;
 use crate::slice::Memory;
 use crate::stream::queue::Retiring;
 
@@ -95,8 +98,11 @@ impl<B: Backend> Server<B> {
                 self.links.take(slot);
                 self.table.recycle(slot);
             }
-            // Its registration was refused: nothing was ever behind it.
-            None => self.table.recycle(slot),
+            // A ring of a token, which is dropped when the token is cancelled; or a thing whose registration was refused.
+            None => {
+                self.askers.note_cancel();
+                self.table.recycle(slot);
+            }
         }
     }
 
@@ -124,13 +130,19 @@ impl<B: Backend> Server<B> {
     }
 
     /// Drops `value` once everything that was issued so far has passed.
-    fn collect(&mut self, value: Box<dyn std::any::Any + Send>) {
+    fn collect(&mut self, value: Box<dyn Any + Send>) {
         let mut after = Points::default();
         for (index, queue) in self.queues.iter().enumerate() {
             if queue.issued > queue.completed {
                 after.insert(Point::new(QueueId(index as u8), queue.issued));
             }
         }
+        self.collect_after(value, after);
+    }
+
+    /// Drops `value` on another thread once these points have passed.
+    pub(super) fn collect_after(&mut self, value: Box<dyn Any + Send>, after: Points) {
+        let value = Leaving::new(value, &self.table);
         self.effects.push_back(Effect::Collect { value, after });
     }
 

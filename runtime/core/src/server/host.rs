@@ -5,8 +5,10 @@ use std::any::Any;
 
 use crate::backend::Backend;
 use crate::failure::{Failure, FailureRef};
+use crate::hazard::points::Points;
 use crate::id::Point;
 use crate::message::{HostWork, Op, Task};
+use crate::releases::Release;
 use crate::stream::actor::Parked;
 
 use super::issue::Issued;
@@ -80,6 +82,12 @@ impl<B: Backend> Server<B> {
                     terms.begins_on_host();
                 }
                 self.host_names.insert(stream, work.name.clone());
+                // What the closure owns goes when it returns, and may have the last handle of a slice.
+                let (run, release) = (work.run, Release::begin(&self.table));
+                work.run = Box::new(move |done, resources| {
+                    run(done, resources);
+                    drop(release);
+                });
                 self.effects.push_back(Effect::Host {
                     work: *work,
                     resources,
@@ -90,10 +98,7 @@ impl<B: Backend> Server<B> {
                 tell(&mut work, &failure);
                 self.fail(&mut held.task, failure);
                 // Dropping user code is running user code: not on this thread.
-                self.effects.push_back(Effect::Collect {
-                    value: work,
-                    after: Default::default(),
-                });
+                self.collect_after(work, Points::default());
             }
         }
         self.streams[stream as usize].held.push_front(held);

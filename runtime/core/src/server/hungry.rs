@@ -23,13 +23,15 @@ use super::issue::Issued;
 use super::reserve::Patience;
 
 impl<B: Backend> Server<B> {
-    /// When the first reservation that waits for memory is to be given up.
+    /// When the first task that waits is to be given up: a reservation that finds no memory, or one of which a caller waits for
+    /// the answer.
     pub fn next_deadline(&self) -> Option<Instant> {
         let deadline = |stream: &u32| {
             let held = self.streams.get(*stream as usize)?.held.front()?;
             held.task.terms()?.deadline()
         };
-        self.hungry.iter().filter_map(deadline).min()
+        let reservations = self.hungry.iter().filter_map(deadline);
+        reservations.chain(self.askers.next_deadline()).min()
     }
 
     /// May this reservation take what is there, though others wait? If it comes before them, or leaves them
@@ -151,6 +153,7 @@ impl<B: Backend> Server<B> {
                 self.join_turn(stream);
             }
         }
+        self.table.sink().releases.forget_ring();
     }
 
     /// What later reservations may take, for all that the first of the hungry needs.
@@ -199,6 +202,11 @@ impl<B: Backend> Server<B> {
     fn memory_may_return(&self) -> bool {
         self.pools.has_busy()
             || !self.early_drops.is_empty()
+            // Tasks that can go have values to drop among them, and user code.
+            || self.can_flush()
+            || !self.host_turns.is_empty()
+            // Before the look at the drops: what a release has let go of is among those.
+            || self.table.sink().releases.are_open(&self.table)
             || self.table.has_dropped()
             || (self.dropped_in_use > 0 && self.dropped_in_use > self.dropped_and_stuck(|_| true))
     }

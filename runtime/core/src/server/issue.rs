@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use crate::access::Access;
 use crate::backend::{Backend, BoundSlice};
 use crate::failure::{Failure, FailureRef, Reason};
 use crate::handle::Binding;
@@ -37,7 +38,7 @@ impl<B: Backend> Server<B> {
         let Some(first) = actor.held.front() else {
             return Issued::Empty;
         };
-        if actor.parked != Parked::No || first.unissued > 0 {
+        if actor.parked != Parked::No || !first.awaits.is_empty() {
             return Issued::Parked;
         }
         let queue = actor.queue;
@@ -159,6 +160,10 @@ impl<B: Backend> Server<B> {
             // Before the call, after which it may run.
             self.note_issued(task, point);
         }
+        if matches!(task.op, Op::Launch { count, .. } if count.is_zero()) {
+            // It reads and writes nothing, so no failure passes through it, and it heals nothing (I7).
+            return self.backend.mark(point.queue, point.cursor);
+        }
         let outcome = match (withdrawn, resolved) {
             (Some(failure), _) => Err(failure),
             (None, _) if matches!(task.op, Op::Replay(_)) => {
@@ -221,10 +226,19 @@ impl<B: Backend> Server<B> {
             let Some(binding) = binding_at(task, index) else {
                 break;
             };
-            let bound = self.bind(&binding)?;
-            self.bound.push(bound);
+            let bound = match self.bind(&binding) {
+                Err(_) if self.defines_anew(&binding, task) => self.bind(&binding),
+                bound => bound,
+            };
+            self.bound.push(bound?);
         }
         Ok(())
+    }
+
+    /// Whether a task that overwrites a slice without memory has got memory for it.
+    #[cold]
+    fn defines_anew(&mut self, binding: &Binding, task: &Task) -> bool {
+        binding.access == Access::Write && self.reserve_again(binding.slice, task.stream)
     }
 
     /// A binding as the backend sees it.
@@ -323,10 +337,15 @@ impl<B: Backend> Server<B> {
             held.task.op = Op::Taken;
         }
         if !held.task.extra.is_none() {
+            if !self.askers.is_empty()
+                && let Some(terms) = held.task.terms()
+            {
+                self.forget_asker((stream, sequence), terms.deadline());
+            }
             held.task.extra = Rare::default();
         }
         held.after.clear();
-        held.unissued = 0;
+        held.awaits.clear();
         if self.spare.len() < SPARE_BLOCKS_MAX {
             self.spare.push(held);
         }
@@ -354,7 +373,8 @@ impl<B: Backend> Server<B> {
                 && let Some(actor) = self.streams.get_mut(waiter.stream as usize)
                 && let Some(held) = actor.held_mut(waiter.task)
             {
-                held.unissued -= 1;
+                held.awaits
+                    .retain(|edge| *edge != (stream, waiter.sequence));
                 held.come_after(point);
                 self.join_turn(waiter.stream);
             }

@@ -20,6 +20,7 @@ use crate::rare::Rare;
 
 use crate::stream::turns::Turns;
 
+use super::askers::Askers;
 use super::links::Links;
 use super::{Effect, Server};
 
@@ -169,6 +170,8 @@ impl<B: Backend> Server<B> {
         self.links = Links::default();
         self.tasks_held = 0;
         self.hungry.clear();
+        self.askers = Askers::default();
+        self.table.sink().releases.forget_ring();
         self.host_turns.clear();
         self.spare.clear();
         for queue in &mut self.queues {
@@ -242,14 +245,15 @@ impl<B: Backend> Server<B> {
     }
 
     fn discard(&mut self, value: Box<dyn std::any::Any + Send>, after: Points) {
-        self.effects.push_back(Effect::Collect { value, after });
+        self.collect_after(value, after);
     }
 }
 
 /// What is told where a host function cannot run: not that the asking failed, but why.
 pub(super) fn tell(work: &mut HostWork, failure: &FailureRef) {
     if let Some(told) = work.told.take() {
-        let cause = failure.cause.as_ref().unwrap_or(failure);
-        told(Error::Failed(cause.clone()));
+        told(Error::Failed(
+            failure.cause().unwrap_or_else(|| failure.clone()),
+        ));
     }
 }

@@ -22,6 +22,7 @@
 //! | `loss` | what becomes of everything when the device is gone |
 //! | `objects` | how slices, kernels, recordings and streams come and go |
 //! | `asks` | answers about the device itself |
+//! | `askers` | which callers are answered before the turn of their tasks, as these were withdrawn |
 //! | `noted`, `profiles` | whose task is where; which tasks are a profile's, and when it is complete |
 //! | `metered` | which tasks are followed for latencies, and what is told of everything that is counted |
 //! | `said` | nothing: it writes the logs |
@@ -31,6 +32,7 @@
 //! which is the mailbox's (I1, I2).
 
 mod admit;
+mod askers;
 mod asks;
 mod call;
 mod drops;
@@ -69,11 +71,13 @@ use crate::memory::{Accounts, Pools};
 use crate::message::{HostWork, Op, Task};
 use crate::metrics::{Histogram, Meter};
 use crate::options::{DeviceOptions, Strategy};
+use crate::releases::Leaving;
 use crate::report::Stats;
 use crate::slice::Slice;
 use crate::stream::actor::{HeldTask, StreamActor};
 use crate::stream::queue::QueueState;
 
+use askers::Askers;
 use links::Links;
 use loss::Loss;
 use metered::Sampling;
@@ -95,7 +99,7 @@ pub enum Effect {
     /// Drop this value, off the device thread, once the points have passed.
     Collect {
         /// The value.
-        value: Box<dyn Any + Send>,
+        value: Leaving,
         /// When.
         after: Points,
     },
@@ -176,6 +180,8 @@ pub struct Server<B: Backend> {
     /// Does anybody want to know whose task is where: the timeline, a profile, or who samples latencies?
     notes_tasks: bool,
     trace: VecDeque<Noted>,
+    /// Callers that wait for held tasks which may be withdrawn.
+    askers: Askers,
     /// Which tasks waited for which, for the timeline.
     traced_waits: VecDeque<(Point, Point)>,
     profiles: Profiles,
@@ -190,6 +196,9 @@ pub struct Server<B: Backend> {
     /// Values that left as effects, to be dropped.
     values_handed_over: u64,
     loss: Loss,
+    /// Slices that got memory when a task defined them anew.
+    #[cfg(test)]
+    reserved_again: std::collections::HashSet<crate::id::SliceId>,
 }
 
 /// Names of operations without a kernel, as shared strings, so that issuing one allocates nothing.
@@ -261,6 +270,7 @@ impl<B: Backend> Server<B> {
             notes_tasks,
             in_flight_max,
             trace: VecDeque::new(),
+            askers: Askers::default(),
             traced_waits: VecDeque::new(),
             profiles: Profiles::new(queue_count),
             names: OpNames {
@@ -279,6 +289,8 @@ impl<B: Backend> Server<B> {
             meter: Meter::new(),
             values_handed_over: 0,
             loss: Loss::new(Arc::default(), journal),
+            #[cfg(test)]
+            reserved_again: Default::default(),
         }
     }
 

@@ -113,7 +113,7 @@ impl<B: Backend> Server<B> {
                     client,
                     own_priority: priority,
                     weight: weight.max(1) as usize,
-                    inherited: None,
+                    inherited: Default::default(),
                     number,
                     credit,
                     queue,

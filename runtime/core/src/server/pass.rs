@@ -59,7 +59,7 @@ impl<B: Backend> Server<B> {
         self.note_task(stream, task, point, PASSING);
         // Sound bindings have no failed ranges: nothing is to be healed.
         match task.op {
-            Op::Launch { .. } if sound => {
+            Op::Launch { count, .. } if sound && !count.is_zero() => {
                 if let Err(failure) = self.launch(task, object, point) {
                     self.fail_at(task, failure, point);
                 }

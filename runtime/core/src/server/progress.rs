@@ -6,6 +6,7 @@ use crate::id::{Point, QueueId};
 use crate::memory::{PageError, PageId, PageSource};
 use crate::message::Op;
 
+use super::askers::Askers;
 use super::loss::Loss;
 use super::{Effect, Server};
 
@@ -69,6 +70,9 @@ impl<B: Backend> Server<B> {
         }
         if self.profiles.are_any() {
             self.progress_profiles(moved);
+        }
+        if !self.askers.is_empty() {
+            self.answer_withdrawn();
         }
         moved
     }
@@ -158,6 +162,8 @@ impl<B: Backend> Server<B> {
     /// in tasks is dropped.
     pub fn abandon(&mut self) -> u64 {
         let mut left = 0;
+        self.askers = Askers::default();
+        self.table.sink().releases.forget_ring();
         let keys: Vec<u32> = self.streams.iter().map(|(key, _)| key as u32).collect();
         for stream in keys {
             // Whoever waits for room in the stream waits no longer (I5).

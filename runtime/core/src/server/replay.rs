@@ -14,6 +14,7 @@ use crate::id::Point;
 use crate::kernel::ExecutionMode;
 use crate::message::{LaunchCount, Task};
 use crate::recording::{RecordedBinding, RecordedOp, RecordedTask, cut};
+use crate::slice::Memory;
 
 use super::loss::Loss;
 use super::{OpNames, Server};
@@ -139,15 +140,18 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Resolves the parameters and says whether any has failed ranges.
+    /// Resolves the parameters and says whether any has failed ranges, or no memory.
     fn bind_parameters(&mut self, task: &Task) -> Result<bool, FailureRef> {
         self.bound.clear();
         let mut faulty = false;
         for binding in task.all_bindings() {
-            let slice = self
-                .links
-                .slice(binding.slice)
-                .map(|key| &mut self.slices[key as usize]);
+            let key = self.links.slice(binding.slice);
+            let has_none = |key| matches!(self.slices[key as usize].memory, Memory::Failed(..));
+            let mut lacks_memory = binding.len > 0 && key.is_some_and(has_none);
+            if lacks_memory && binding.access.writes() {
+                lacks_memory = !self.reserve_again(binding.slice, task.stream);
+            }
+            let slice = key.map(|key| &mut self.slices[key as usize]);
             if let Some(slice) = slice
                 && !slice.faults.is_clean()
             {
@@ -161,7 +165,12 @@ impl<B: Backend> Server<B> {
                 }
                 faulty |= !slice.faults.is_clean();
             }
-            // Failed ranges are judged per inner task; a slice without memory fails here.
+            // Failed ranges are judged by inner task, and so is a slice that got no memory.
+            if lacks_memory {
+                faulty = true;
+                self.bound.push(without_memory(binding));
+                continue;
+            }
             let bound = self.bind(&Binding {
                 access: Access::Write,
                 ..*binding
@@ -182,13 +191,17 @@ impl<B: Backend> Server<B> {
     ) {
         let inherited = inner
             .iter()
-            .filter(|bound| bound.access.reads())
+            .filter(|bound| bound.len > 0)
             .find_map(|bound| {
                 let slice = &self.slices[self.links.slice(bound.slice)? as usize];
-                slice
-                    .faults
-                    .find(&(bound.slice_offset..bound.slice_offset + bound.len))
-                    .cloned()
+                match &slice.memory {
+                    Memory::Failed(_, failure) => Some(failure.clone()),
+                    _ if !bound.access.reads() => None,
+                    _ => {
+                        let range = bound.slice_offset..bound.slice_offset + bound.len;
+                        slice.faults.find(&range).cloned()
+                    }
+                }
             });
         let Self {
             recordings,
@@ -219,6 +232,8 @@ impl<B: Backend> Server<B> {
                 self.backend.mark(point.queue, point.cursor);
                 self.fail_recorded(inner, &failure);
             }
+            // A count that is read on the device may be zero.
+            Ok(()) if recorded.is_dynamic() => {}
             Ok(()) => {
                 for bound in inner.iter().filter(|bound| bound.access == Access::Write) {
                     if let Some(slice) = self.links.slice(bound.slice) {
@@ -240,6 +255,18 @@ impl<B: Backend> Server<B> {
                     .mark(range, failure.clone());
             }
         }
+    }
+}
+
+/// A parameter whose slice got no memory: tasks of the recording that touch it fail, and no others.
+fn without_memory(binding: &Binding) -> BoundSlice {
+    BoundSlice {
+        page: None,
+        offset: 0,
+        len: binding.len,
+        access: Access::Write,
+        slice: binding.slice,
+        slice_offset: binding.offset,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::backend::Backend;
 use crate::failure::{Failure, FailureRef, Reason};
 use crate::hazard::log::AccessLog;
-use crate::id::Point;
+use crate::id::{Point, SliceId, StreamId};
 use crate::memory::{AllocationMode, ReserveError};
 use crate::message::{Op, Task};
 use crate::slice::Memory;
@@ -116,6 +116,33 @@ impl<B: Backend> Server<B> {
         self.table.sink().faults.count(&failure.reason);
         let slice = &mut self.slices[slice as usize];
         slice.memory = Memory::Failed(slice.bytes(), failure);
+    }
+
+    /// Tries once more to get memory for a slice that got none, because a task of `stream` defines it anew. Returns whether it has
+    /// memory now: then all of it is failed still, until the task has run. Never waits for memory.
+    #[cold]
+    pub(super) fn reserve_again(&mut self, slice: SliceId, stream: Option<StreamId>) -> bool {
+        let (Some(key), Some(stream)) = (
+            self.links.slice(slice),
+            stream.and_then(|stream| self.links.stream(stream)),
+        ) else {
+            return false;
+        };
+        let (bytes, failure) = match &self.slices[key as usize].memory {
+            // A parameter stands for what replays bind, and never has memory.
+            Memory::Failed(_, failure) if failure.reason == Reason::Parameter => return false,
+            Memory::Failed(bytes, failure) => (*bytes, failure.clone()),
+            Memory::Pending(_) | Memory::Reserved(_) | Memory::None(_) => return false,
+        };
+        let mode = Some(AllocationMode::Automatic);
+        // Its log has entries, so that only clean memory will do.
+        let reserved = self.reserve(key, stream, mode, Patience::Parked);
+        if reserved.is_ok() {
+            #[cfg(test)]
+            self.reserved_again.insert(slice);
+            self.slices[key as usize].faults.mark(0..bytes, failure);
+        }
+        reserved.is_ok()
     }
 
     /// The failure of a reservation that is not wanted any more.

@@ -4,6 +4,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use millstream_sync::credit::Credit;
@@ -21,9 +22,10 @@ pub(crate) struct HeldTask {
     pub(crate) task: Task,
     /// Points on other queues that it must come after, at most one a queue.
     pub(crate) after: SmallVec<[Point; 1]>,
-    /// Tasks of other streams that it must come after and that are not issued yet. They will turn
-    /// into points. Each edge leads to an earlier mailbox position, so there is no cycle.
-    pub(crate) unissued: u32,
+    /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued yet. They
+    /// will turn into points. Each edge leads to an earlier mailbox position, so there is no cycle. The reverse of
+    /// each is a [`Waiter`] of the other stream.
+    pub(crate) awaits: SmallVec<[(u32, u64); 1]>,
     /// The key of the kernel or recording that it names, if it names one.
     pub(crate) object: u32,
     /// Did its sender take credit of the stream for it?
@@ -37,7 +39,7 @@ impl HeldTask {
         Box::new(Self {
             task: Task::new(None, Op::Taken),
             after: SmallVec::new(),
-            unissued: 0,
+            awaits: SmallVec::new(),
             object: NO_OBJECT,
             paid: true,
             admitted_ns: 0,
@@ -107,8 +109,8 @@ pub(crate) struct StreamActor {
     pub(crate) own_priority: Priority,
     /// Tasks that it may issue in one turn are so many times those of others.
     pub(crate) weight: usize,
-    /// The priority of a stream that waits for its tasks up to a sequence.
-    pub(crate) inherited: Option<(Priority, u64)>,
+    /// By priority: a stream of that priority waits for our tasks up to this sequence.
+    pub(crate) inherited: [u64; Priority::COUNT],
     /// Its number, for timelines.
     pub(crate) number: u64,
     /// Tasks accepted and not yet issued; callers wait for it.
@@ -179,13 +181,30 @@ impl StreamActor {
         self.issued + self.held.len() as u64 + 1
     }
 
-    /// How urgent its first held task is: as its client says, or as whoever waits for it.
+    /// How urgent its first held task is: the priority of its client, or of the most urgent stream that waits for it.
     #[inline]
     pub(crate) fn priority(&self) -> Priority {
-        match self.inherited {
-            Some((inherited, until)) if until > self.issued => inherited.max(self.own_priority),
-            _ => self.own_priority,
+        let inherited = Priority::ALL.into_iter().rev();
+        inherited
+            .take_while(|priority| *priority > self.own_priority)
+            .find(|priority| self.inherited[*priority as usize] > self.issued)
+            .unwrap_or(self.own_priority)
+    }
+
+    /// A stream of this priority waits for the tasks up to `sequence`. Returns the held ones that were less urgent until now,
+    /// as a range of `held`; empty if there are none.
+    pub(crate) fn inherit(&mut self, priority: Priority, sequence: u64) -> Range<usize> {
+        if self.own_priority >= priority {
+            return 0..0;
         }
+        let as_urgent = self.inherited[priority as usize..].iter().copied();
+        let known = as_urgent.fold(self.issued, u64::max);
+        if known >= sequence {
+            return 0..0;
+        }
+        self.inherited[priority as usize] = sequence;
+        let index = |sequence: u64| ((sequence - self.issued) as usize).min(self.held.len());
+        index(known)..index(sequence)
     }
 
     /// The held task with this sequence.
@@ -214,6 +233,6 @@ impl StreamActor {
     /// Can its first held task be tried?
     #[inline]
     pub(crate) fn can_go(&self) -> bool {
-        self.parked == Parked::No && self.held.front().is_some_and(|held| held.unissued == 0)
+        self.parked == Parked::No && self.held.front().is_some_and(|held| held.awaits.is_empty())
     }
 }

@@ -25,16 +25,23 @@ pub enum Priority {
     High,
 }
 
+impl Priority {
+    /// Number of priorities.
+    pub(crate) const COUNT: usize = 3;
+    /// The least urgent first.
+    pub(crate) const ALL: [Self; Self::COUNT] = [Self::Low, Self::Normal, Self::High];
+}
+
 /// Goes of each line in a round, by [`Priority`].
-const SHARES: [u8; 3] = [1, 4, 8];
+const SHARES: [u8; Priority::COUNT] = [1, 4, 8];
 
 /// The streams of one queue that may have a task that can be tried. One that was flushed by itself
 /// meanwhile keeps its place and is passed over.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    lines: [VecDeque<u32>; 3],
+    lines: [VecDeque<u32>; Priority::COUNT],
     /// Goes that each line has left in this round.
-    left: [u8; 3],
+    left: [u8; Priority::COUNT],
 }
 
 impl Default for Turns {

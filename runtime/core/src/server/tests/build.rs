@@ -342,10 +342,11 @@ impl Rig {
     /// A recording of tasks, each with a number, where it is a launch, and bindings.
     pub(super) fn record_tasks(&mut self, tasks: &[(RecordedOp, u64, Vec<Binding>)]) -> Recording {
         let mut parameters = Parameters::default();
-        tasks
-            .iter()
-            .flat_map(|(_, _, bindings)| bindings)
-            .for_each(|binding| parameters.add(binding, 1));
+        for (op, _, bindings) in tasks {
+            bindings
+                .iter()
+                .for_each(|binding| parameters.add(op, binding, 1));
+        }
         let tasks: Arc<[RecordedTask]> = tasks
             .iter()
             .map(|(op, number, bindings)| RecordedTask {

@@ -2,7 +2,7 @@
 
 use crate::access::Access;
 use crate::failure::Failure;
-use crate::message::{HostWork, Op};
+use crate::message::{HostWork, LaunchCount, Op};
 use crate::options::DeviceOptions;
 
 use super::build::{Answer, Slice, Stream};
@@ -237,4 +237,35 @@ fn an_empty_part_of_a_failed_slice_fails_nobody() {
     rig.launch(&a, &kernel, 1, &[x.write()]);
     rig.launch(&a, &kernel, 2, &[x.part(16..16, Access::Read), y.write()]);
     assert_eq!(read(&mut rig, &a, &y), None);
+}
+
+/// A launch of no cube reads and writes nothing: what had failed stays so, and what it would have read is of no concern (I7).
+#[test]
+fn launch_of_no_cube_neither_heals_nor_passes_failures_on() {
+    let mut rig = rig(1);
+    let (kernel, a) = (rig.kernel(), rig.stream());
+    let (x, y) = (rig.slice(&a, 64), rig.slice(&a, 64));
+    rig.ledger.get().refused.insert(1);
+    rig.launch(&a, &kernel, 1, &[x.write()]);
+    let none = LaunchCount::Static([4, 0, 1]);
+    rig.launch_counted(&a, &kernel, 2, &[x.write()], none);
+    rig.launch_counted(&a, &kernel, 3, &[x.read(), y.write()], none);
+    assert!(read(&mut rig, &a, &x).is_some());
+    assert_eq!(read(&mut rig, &a, &y), None);
+    assert!(rig.order(0).is_empty(), "the backend has no launch");
+}
+
+/// Nobody but the device knows whether such a launch wrote anything (I7).
+#[test]
+fn launch_with_a_count_on_the_device_does_not_heal_what_failed_before_it_ran() {
+    let mut rig = rig(1);
+    let (kernel, a) = (rig.kernel(), rig.stream());
+    let (x, count) = (rig.slice(&a, 64), rig.slice(&a, 12));
+    rig.ledger.get().refused.insert(1);
+    rig.launch(&a, &kernel, 1, &[x.write()]);
+    let bindings = [x.write(), count.read()];
+    rig.launch_counted(&a, &kernel, 2, &bindings, LaunchCount::Dynamic);
+    assert!(read(&mut rig, &a, &x).is_some());
+    rig.launch(&a, &kernel, 3, &[x.write()]);
+    assert_eq!(read(&mut rig, &a, &x), None);
 }

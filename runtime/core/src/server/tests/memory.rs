@@ -1,11 +1,12 @@
 //! Memory under pressure: who waits, who goes first, who is told that there is none (I4, I6).
 
+use crate::access::Access;
 use crate::error::Error;
 use crate::failure::Reason;
 use crate::memory::MemoryOptions;
 use crate::options::DeviceOptions;
 
-use super::build::Answer;
+use super::build::{Answer, Slice, Stream};
 use super::rig::Rig;
 
 /// A device with room for four slices of 1024 bytes, each on a page of its own.
@@ -413,4 +414,60 @@ fn a_replay_that_comes_to_nothing_takes_all_its_cursors_i5() {
     rig.rest();
     assert_eq!((rig.order(0), rig.in_flight(0)), (vec![5], before + 5));
     rig.drain();
+}
+
+/// Slices that have all the memory there is.
+fn fill_up(rig: &mut Rig, stream: &Stream) -> Vec<Slice> {
+    (0..4).map(|_| rig.slice(stream, 1024)).collect()
+}
+
+/// A slice that got no memory is tried again when a task overwrites it: what the task writes is data then, and no more (I7).
+#[test]
+fn overwriting_a_slice_that_got_no_memory_reserves_it_again() {
+    let mut rig = rig(1);
+    let (kernel, a) = (rig.kernel(), rig.stream());
+    let all = fill_up(&mut rig, &a);
+    let x = rig.slice(&a, 1024);
+    rig.launch(&a, &kernel, 1, &[x.write()]);
+    let mut early = rig.copy_out(&a, &[x.read()]);
+    rig.drain();
+    assert!(out_of_memory(&rig, &mut early), "there is no memory yet");
+    drop(all);
+    rig.drain();
+    rig.launch(&a, &kernel, 2, &[x.update()]);
+    let mut updated = rig.copy_out(&a, &[x.read()]);
+    rig.launch(&a, &kernel, 3, &[x.part(0..512, Access::Write)]);
+    let (mut written, mut left) = (
+        rig.copy_out(&a, &[x.part(0..512, Access::Read)]),
+        rig.copy_out(&a, &[x.part(512..1024, Access::Read)]),
+    );
+    rig.drain();
+    assert!(
+        out_of_memory(&rig, &mut updated),
+        "an update defines nothing"
+    );
+    assert!(matches!(written.look(&rig), Some(Ok(_))));
+    assert!(out_of_memory(&rig, &mut left), "nothing has written that");
+}
+
+/// A parameter without memory fails the tasks of a recording that touch it, and no others (I7). The next replay tries again.
+#[test]
+fn parameter_without_memory_fails_only_the_tasks_that_touch_it_and_only_until_there_is_memory() {
+    let mut rig = rig(1);
+    let (kernel, a) = (rig.kernel(), rig.stream());
+    let mut all = fill_up(&mut rig, &a);
+    let (x, lacking) = (all.pop().unwrap(), rig.slice(&a, 1024));
+    let tasks = [(1, vec![lacking.write()]), (2, vec![x.write()])];
+    let recording = rig.record(&kernel, &tasks);
+    let parameters = recording.parameters.clone();
+    let replayed = |rig: &mut Rig| {
+        rig.replay(&a, &recording, &parameters);
+        let answers = [&lacking, &x].map(|slice| rig.copy_out(&a, &[slice.read()]));
+        rig.drain();
+        answers.map(|mut answer| matches!(answer.look(rig), Some(Ok(_))))
+    };
+    assert_eq!(replayed(&mut rig), [false, true]);
+    all.pop();
+    rig.drain();
+    assert_eq!(replayed(&mut rig), [true, true]);
 }

@@ -4,7 +4,7 @@
 //! The oracle learns from the run only which slices got memory, and from the script what is refused; all
 //! else it works out: contents, and which bytes have failed (I7).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(super) enum Sent {
         number: u64,
         bindings: Vec<Binding>,
         fails: bool,
+        /// Is what it writes whole known to be data afterwards? Not with a count that is read on the device.
+        heals: bool,
     },
     /// A host function over these bindings tells the answer with this index that it has begun.
     Begins {
@@ -59,23 +61,39 @@ struct Contents {
     failed: Vec<bool>,
     /// It has no memory and never will.
     no_memory: bool,
+    /// It depends on a slice that got memory only when some task defined it anew; when that was, the oracle does not know.
+    unknown: bool,
 }
 
-/// What the answers must be: bytes, or a failure.
-pub(super) type Answers = HashMap<usize, Option<Vec<Vec<u8>>>>;
+/// What an answer must be.
+pub(super) enum Expected {
+    /// Bytes, or a failure.
+    Known(Option<Vec<Vec<u8>>>),
+    /// The oracle does not know.
+    Unknown,
+}
+
+/// What the answers must be.
+pub(super) type Answers = HashMap<usize, Expected>;
 
 /// What has been sent so far, worked out.
 struct Oracle<'a> {
     /// Which slices got memory, and what is refused.
     ledger: &'a Ledger,
+    reserved_again: &'a HashSet<SliceId>,
     slices: HashMap<SliceId, Contents>,
     answers: Answers,
 }
 
 /// What the answers to these messages must be. Syncs are not among them: they have no failures.
-pub(super) fn answers(sent: &[Sent], ledger: &Ledger) -> Answers {
+pub(super) fn answers(
+    sent: &[Sent],
+    ledger: &Ledger,
+    reserved_again: &HashSet<SliceId>,
+) -> Answers {
     let mut oracle = Oracle {
         ledger,
+        reserved_again,
         slices: HashMap::new(),
         answers: HashMap::new(),
     };
@@ -104,6 +122,7 @@ impl Oracle<'_> {
                     bytes: vec![0; *bytes as usize],
                     failed: vec![false; *bytes as usize],
                     no_memory: *bytes > 0 && !point && !self.ledger.memory.reserved.contains(slice),
+                    unknown: self.reserved_again.contains(slice),
                 };
                 self.slices.insert(*slice, contents);
             }
@@ -111,15 +130,16 @@ impl Oracle<'_> {
                 number,
                 bindings,
                 fails,
-            } => self.compute(*number, bindings, *fails),
+                heals,
+            } => self.compute(*number, bindings, *fails, *heals),
             Sent::Begins { answer, bindings } => {
                 let good = bindings.iter().all(|binding| self.is_good(binding));
-                self.answers.insert(*answer, good.then(Vec::new));
+                self.expect(*answer, bindings, good.then(Vec::new));
             }
             Sent::Copy { source, target } => self.copy(source, target),
             Sent::CopyIn { bytes, target } => {
                 let refused = self.ledger.refuses_copy_of([part(target)]);
-                self.task(&[*target], refused, |slices| {
+                self.task(&[*target], refused, true, |slices| {
                     slices.get_mut(&target.slice).unwrap().bytes[range(target)]
                         .copy_from_slice(bytes);
                 });
@@ -134,10 +154,23 @@ impl Oracle<'_> {
                         .map(|source| self.slices[&source.slice].bytes[range(source)].to_vec())
                         .collect()
                 });
-                self.answers.insert(*answer, bytes);
+                self.expect(*answer, sources, bytes);
             }
             Sent::Replay { tasks, parameters } => self.replay(tasks, parameters),
         }
+    }
+
+    fn expect(&mut self, answer: usize, bindings: &[Binding], bytes: Option<Vec<Vec<u8>>>) {
+        let expected = match self.is_unknown(bindings) {
+            true => Expected::Unknown,
+            false => Expected::Known(bytes),
+        };
+        self.answers.insert(answer, expected);
+    }
+
+    fn is_unknown(&self, bindings: &[Binding]) -> bool {
+        let mut slices = bindings.iter().map(|binding| &self.slices[&binding.slice]);
+        slices.any(|slice| slice.unknown)
     }
 
     /// Can the binding be used: is there memory, and has nothing of what is read failed?
@@ -154,14 +187,17 @@ impl Oracle<'_> {
         &mut self,
         bindings: &[Binding],
         fails: bool,
+        heals: bool,
         run: impl FnOnce(&mut HashMap<SliceId, Contents>),
     ) {
+        let unknown = self.is_unknown(bindings);
         let good = !fails && bindings.iter().all(|binding| self.is_good(binding));
         if good {
             run(&mut self.slices);
         }
         for binding in bindings.iter().filter(|binding| binding.access.writes()) {
-            if good && binding.access != Access::Write {
+            self.slices.get_mut(&binding.slice).unwrap().unknown |= unknown;
+            if good && (binding.access != Access::Write || !heals) {
                 continue;
             }
             let slice = self.slices.get_mut(&binding.slice).unwrap();
@@ -172,13 +208,13 @@ impl Oracle<'_> {
     fn copy(&mut self, source: &Binding, target: &Binding) {
         let refused = self.ledger.refuses_copy_of([part(source), part(target)]);
         let bytes = self.slices[&source.slice].bytes[range(source)].to_vec();
-        self.task(&[*source, *target], refused, |slices| {
+        self.task(&[*source, *target], refused, true, |slices| {
             slices.get_mut(&target.slice).unwrap().bytes[range(target)].copy_from_slice(&bytes);
         });
     }
 
-    fn compute(&mut self, number: u64, bindings: &[Binding], fails: bool) {
-        self.task(bindings, fails, |slices| {
+    fn compute(&mut self, number: u64, bindings: &[Binding], fails: bool, heals: bool) {
+        self.task(bindings, fails, heals, |slices| {
             let mut views: Vec<_> = bindings
                 .iter()
                 .map(|binding| {
@@ -198,14 +234,7 @@ impl Oracle<'_> {
         });
     }
 
-    /// Task by task; but where a parameter has no memory none of them runs.
     fn replay(&mut self, tasks: &[RecordedTask], parameters: &[Binding]) {
-        if parameters
-            .iter()
-            .any(|parameter| self.slices[&parameter.slice].no_memory)
-        {
-            return self.task(parameters, true, |_| {});
-        }
         for task in tasks {
             let bindings: Vec<Binding> = task
                 .bindings
@@ -228,7 +257,8 @@ impl Oracle<'_> {
                 (RecordedOp::Fill(pattern), _) => pattern.value,
                 _ => task.scalars[0],
             };
-            self.compute(number, &bindings, self.ledger.refused.contains(&number));
+            let fails = self.ledger.refused.contains(&number);
+            self.compute(number, &bindings, fails, !task.is_dynamic());
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::hazard::points::Points;
 use crate::id::{Point, QueueId};
 use crate::message::{HostDone, HostWork, Task};
 use crate::options::DeviceOptions;
+use crate::releases::Leaving;
 use crate::server::{Effect, HostToken, Server};
 
 use super::code::Guards;
@@ -41,7 +42,7 @@ pub(super) struct Rig {
     hosts: Vec<Host>,
     pub(super) guards: Guards,
     ends: Ends,
-    collects: Vec<(Box<dyn Any + Send>, Points)>,
+    collects: Vec<(Leaving, Points)>,
     /// Points that wake the device: its own registrations, and the GC actor's.
     wanted: Vec<Point>,
     watched: Vec<Point>,

@@ -29,6 +29,7 @@ impl Run {
             number,
             bindings,
             fails,
+            heals: count != LaunchCount::Dynamic,
         });
     }
 
@@ -59,6 +60,7 @@ impl Run {
             number,
             bindings: vec![target],
             fails,
+            heals: true,
         });
     }
 
@@ -141,6 +143,7 @@ impl Run {
             number,
             bindings,
             fails,
+            heals: true,
         });
     }
 
@@ -162,6 +165,7 @@ impl Run {
             number,
             bindings,
             fails,
+            heals: true,
         });
     }
 
@@ -175,6 +179,7 @@ impl Run {
             number,
             bindings,
             fails,
+            heals: true,
         });
     }
 

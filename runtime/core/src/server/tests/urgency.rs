@@ -122,6 +122,68 @@ fn a_task_that_an_urgent_one_waits_for_inherits_its_priority() {
     assert!(place(200) <= 4, "{order:?}");
 }
 
+/// A chain of waiting streams may be as long as there are streams: the device's thread neither recurses over it, nor looks at
+/// streams that are not part of it.
+#[test]
+fn urgent_task_behind_a_chain_of_thousands_of_streams_overflows_no_stack() {
+    let chain = std::thread::Builder::new().stack_size(256 << 10);
+    chain
+        .spawn(urgent_task_behind_a_chain)
+        .unwrap()
+        .join()
+        .unwrap();
+}
+
+fn urgent_task_behind_a_chain() {
+    const STREAMS: usize = 4_000;
+    let options = DeviceOptions::default().max_tasks(1_000_000);
+    let mut rig = Rig::new(1, options);
+    let kernel = rig.kernel();
+    let streams: Vec<Stream> = (0..STREAMS)
+        .map(|_| rig.stream_of(Priority::Low, 1))
+        .collect();
+    let slices: Vec<_> = streams.iter().map(|stream| rig.slice(stream, 64)).collect();
+    rig.host(&streams[0], 0, &[slices[0].update()], Ok(()));
+    for (number, stream) in streams.iter().enumerate().skip(1) {
+        let [from, to] = [&slices[number - 1], &slices[number]];
+        rig.launch(stream, &kernel, number as u64, &[from.read(), to.update()]);
+    }
+    let urgent = rig.stream_of(Priority::High, 1);
+    let last = &slices[STREAMS - 1];
+    rig.launch(&urgent, &kernel, STREAMS as u64, &[last.update()]);
+    rig.rest();
+    assert!(rig.order(0).is_empty(), "all wait for the host function");
+    rig.run_host(0);
+    rig.drain();
+    let order = rig.order(0);
+    assert!(order.is_sorted());
+    assert_eq!(order.last(), Some(&(STREAMS as u64)));
+}
+
+/// What an urgent stream waits for is as urgent, also where it waited for less of the same stream before.
+#[test]
+fn later_task_of_a_stream_that_was_urgent_before_inherits_as_well() {
+    let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(1);
+    let mut rig = Rig::new(1, options);
+    let kernel = rig.kernel();
+    let (low, other) = (
+        rig.stream_of(Priority::Low, 1),
+        rig.stream_of(Priority::Low, 1),
+    );
+    let [first, second] = [(); 2].map(|()| rig.stream_of(Priority::High, 1));
+    let [early, late, others] = [(); 3].map(|()| rig.slice(&low, 64));
+    rig.launch(&other, &kernel, 0, &[others.update()]);
+    rig.launch(&low, &kernel, 100, &[early.update()]);
+    (1..4).for_each(|number| rig.launch(&other, &kernel, number, &[others.update()]));
+    rig.launch(&low, &kernel, 101, &[late.update()]);
+    rig.launch(&first, &kernel, 200, &[early.update()]);
+    rig.launch(&second, &kernel, 201, &[late.update()]);
+    rig.drain();
+    let order = rig.order(0);
+    let place = |number| order.iter().position(|task| *task == number).unwrap();
+    assert!(place(201) < place(2), "{order:?}");
+}
+
 /// A go that a full queue cuts short goes on where it was: nobody keeps a queue that is never empty.
 #[test]
 fn a_full_queue_does_not_lengthen_a_go() {
