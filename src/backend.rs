@@ -2,8 +2,8 @@
 //!
 //! A *backend* makes a kind of device: [`Open`] is its options, [`Backend`] the device. It stays thin, for the runtime
 //! validates, orders and owns (the trait's documentation says who has which duty). `examples/backend` is a small one that is
-//! whole; the guide's page "Writing a backend" walks through it, and says how the suite of the runtime's behaviour runs on
-//! yours.
+//! whole; the guide's page "Writing a backend" walks through it, and says how the suite of the runtime's behaviour
+//! (`millstream-conformance`) runs on yours.
 //!
 //! | | |
 //! | --- | --- |
@@ -18,12 +18,13 @@ pub use millstream_core::channel::mark_runtime_thread;
 pub use millstream_core::client::Gone;
 pub use millstream_core::handle::Table;
 pub use millstream_core::host_memory;
-pub use millstream_core::id::{Cursor, Point, RecordingId};
+pub use millstream_core::id::{Cursor, MAX_QUEUES, Point, RecordingId};
 pub use millstream_core::kernel::{NativeKernel, NativeView};
 pub use millstream_core::landing::Landing;
 pub use millstream_core::layout::Strided;
 pub use millstream_core::memory::PageId;
 pub use millstream_core::message::{HostBytes, Pattern};
+pub use millstream_core::properties::{ALIGNMENT_MAX, ALIGNMENT_MIN};
 pub use millstream_core::settle;
 pub use millstream_core::threads::{Spawner, Thread};
 pub use millstream_sync::timeline::Timeline;

@@ -145,11 +145,13 @@ fn the_guide_lists_each_of_its_pages_once() {
 /// What a page shows of an example is what the example says.
 #[test]
 fn the_backend_of_the_guide_is_that_of_the_example() {
-    let folder = root().join("examples/backend/tiny");
-    let files = fs::read_dir(folder)
-        .unwrap()
-        .map(|file| file.unwrap().path());
+    let folders = ["examples/backend", "examples/backend/tiny"];
+    let files = folders.iter().flat_map(|folder| {
+        let files = fs::read_dir(root().join(folder)).unwrap();
+        files.map(|file| file.unwrap().path())
+    });
     let example: String = files
+        .filter(|path| path.is_file())
         .map(|file| fs::read_to_string(file).unwrap())
         .collect();
     let page = fs::read_to_string(root().join("docs/guide/backends.md")).unwrap();

@@ -122,6 +122,7 @@ pub(crate) fn parts<O: Open>(
         spawner: spawner.clone(),
     };
     let backend = kind.open(context)?;
+    backend.properties().check()?;
     if let Some(lost) = before.map(DeviceShared::properties)
         && lost != backend.properties()
     {

@@ -345,7 +345,8 @@ impl<B: Backend> Left<B> {
         }
         // It waits for tasks in flight. What a user's value panics with ends here.
         end_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
-        // Both threads end by themselves: nothing is sent to them any more.
+        // Callers that still have the channel keep these threads: they are told to end, and do once they are idle.
+        threads.host.join(Instant::now());
         drop(threads);
     }
 

@@ -4,8 +4,14 @@
 //! cargo run --release --example backend
 //! ```
 //! `tiny/mod.rs` is the trait, `tiny/queue.rs` what runs tasks. The guide walks through both (`docs/guide/backends.md`), and the
-//! suite of the runtime's behaviour runs on it like on any other device (`tests/runtime`).
+//! suite of the runtime's behaviour runs on it (`conformance.rs`):
+//!
+//! ```text
+//! cargo test --example backend
+//! ```
 
+#[cfg(test)]
+mod conformance;
 mod tiny;
 
 use millstream::{CubeCount, Device, Error, Kernel, read, write};

@@ -45,7 +45,7 @@ fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, 
     const STEPS: usize = 30;
     for nth in 1.. {
         let rig = on.open_seeded(nth);
-        let Some(session) = rig.checked.session() else {
+        let Some(session) = session(&*rig.checked) else {
             return; // Hardware refuses nothing by itself.
         };
         let client = rig.client();

@@ -160,7 +160,7 @@ fn a_gpu_that_breaks_is_lost_for_the_process_i5(
     #[values(700, 719)] code: u32,
 ) {
     let rig = on.open();
-    let Some(session) = rig.checked.session() else {
+    let Some(session) = support::session(&*rig.checked) else {
         return; // Hardware does not break by itself.
     };
     let client = rig.client();

@@ -1,4 +1,5 @@
-//! The behaviour of the runtime, fact by fact, on every kind of device.
+//! The behaviour of the runtime, fact by fact, on every kind of device that the project has: the suite
+//! (`millstream-conformance`) on each of them, and beside it what is about a device of ours, or about no device.
 //!
 //! A test's name is the fact; a comment names the invariant of `docs/design.md` that it guards.
 #![allow(
@@ -7,33 +8,24 @@
 )]
 
 mod support;
-mod withdrawal;
 
-mod answers;
+mod altered;
+mod backends;
 mod dying;
-mod failure;
 mod faulty;
 mod gpu_programs;
-mod lifetime;
 mod loss;
-mod memory;
-mod metrics;
-mod ordering;
-mod parameters;
-mod profiled;
-mod profiles;
-mod program;
-mod programs;
-mod recordings;
+mod one_device;
 mod reopening;
 mod replaying;
-mod requests;
-mod room;
-mod scheduling;
-mod soft_limits;
-mod stepping;
 #[cfg(feature = "tune")]
 mod tuning;
 #[cfg(feature = "nvrtc-tests")]
 mod twins;
-mod untyped;
+
+use millstream_conformance::{program, suite};
+use support::{OnCpu, OnCuda, OnSim};
+
+suite!(cpu: OnCpu; threads, one_queue, driven);
+suite!(sim: OnSim; threads, driven);
+suite!(cuda: OnCuda; threads, one_queue, driven);

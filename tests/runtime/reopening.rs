@@ -9,8 +9,7 @@ use rstest_reuse::apply;
 
 use crate::dying::*;
 use crate::faulty::Faulty;
-use crate::stepping::get_used_to_waits;
-use crate::support::{Valve, add_one, held, in_place, launch_update, one};
+use crate::support::{Valve, add_one, get_used_to_waits, held, in_place, launch_update, one};
 
 /// I5, I7: a reopened device works; what is of the lost epoch says so, typed and at once.
 #[apply(every_device)]

@@ -319,11 +319,7 @@ impl CudaCompiler {
         }
         Err(match no_compiler {
             Some(why) => why.of(kernel),
-            None => KernelError::NoSource {
-                kernel: kernel.name().clone(),
-                backend: "cuda",
-                available: kernel.source_kinds(),
-            },
+            None => kernel.no_source("cuda", &["CUDA C", "PTX", "cubin", "IR"]),
         })
     }
 }

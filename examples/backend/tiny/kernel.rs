@@ -28,11 +28,7 @@ impl Compiler for TinyCompiler {
             // What is made of a kernel is the backend's own affair; here it is the kernel itself.
             return Ok(kernel.clone());
         }
-        Err(KernelError::NoSource {
-            kernel: kernel.name().clone(),
-            backend: self.0.backend,
-            available: kernel.source_kinds(),
-        })
+        Err(kernel.no_source(self.0.backend, &["native"]))
     }
 }
 

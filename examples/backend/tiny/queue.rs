@@ -116,6 +116,9 @@ impl Queue {
             return self.timeline.publish(job.cursor);
         };
         let start = self.opened.elapsed();
+        // This is also where a device with a driver gives the task's command to it, and not in the call of the trait: a
+        // closure before it may have failed meanwhile, and a command that reads what that closure was to write must not run.
+        // The command's end is awaited before its outputs are settled. Here all work is closures, so it is one call.
         let outcome = match settle::inputs(&self.table, &job.bindings) {
             // What it reads has failed. Who asked for the data is told of that failure itself.
             Err(cause) => {
@@ -136,8 +139,9 @@ impl Queue {
             landing.fail(failure.clone()); // the first failure stands
         }
         match outcome {
-            // What had failed before has failed still.
+            // Nothing was written: what had failed before has failed still.
             Ok(Done::NoCube) => {}
+            // Of a command as well, which cannot fail: this heals what it has overwritten.
             Ok(Done::Written) => settle::outputs(&self.table, &job.bindings, &Ok(())),
             Err(failure) => settle::outputs(&self.table, &job.bindings, &Err(failure)),
         }

@@ -3,7 +3,14 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::error::OpenError;
+use crate::id::MAX_QUEUES;
 use crate::stream::Priority;
+
+/// The least alignment that a device may say: that of the largest elements, in bytes.
+pub const ALIGNMENT_MIN: u64 = 8;
+/// The greatest alignment that a device may say, in bytes. More is taken for a mistake.
+pub const ALIGNMENT_MAX: u64 = 1 << 30;
 
 /// An optional ability that kernels may require and devices may have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -52,16 +59,16 @@ pub struct DeviceProperties {
     pub backend: &'static str,
     /// The device's own name.
     pub name: String,
-    /// Physical queues, fixed at opening.
+    /// Physical queues, fixed at opening: from 1 to [`MAX_QUEUES`].
     pub queues: usize,
     /// The priority of the streams that each queue serves, where the device itself runs some queues before others. None,
-    /// empty, where it does not: then streams of any priority sit on any queue.
+    /// empty, where it does not: then streams of any priority sit on any queue. No more than there are queues.
     pub queue_priorities: Vec<Priority>,
     /// Threads or multiprocessors that run the cubes of one launch.
     pub compute_units: usize,
-    /// Every slice starts at a multiple of this, in bytes.
+    /// Every slice starts at a multiple of this, in bytes: a power of two from [`ALIGNMENT_MIN`] to [`ALIGNMENT_MAX`].
     pub alignment: u64,
-    /// Rows of pitched tensors start at a multiple of this, in bytes.
+    /// Rows of pitched tensors start at a multiple of this, in bytes: a power of two up to [`ALIGNMENT_MAX`].
     pub pitch_alignment: u64,
     /// Memory that the device may give out, in bytes, where it is known.
     pub memory_bytes: Option<u64>,
@@ -82,4 +89,87 @@ impl DeviceProperties {
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }
+
+    /// Whether a device may say this of itself. It is asked when a device is opened, so that a mistake of a backend is told
+    /// there, and not met by the first task.
+    ///
+    /// # Errors
+    /// [`OpenError::Properties`] with the first field that no device can have.
+    pub fn check(&self) -> Result<(), OpenError> {
+        let is_aligned = |bytes: u64, least: u64| {
+            bytes.is_power_of_two() && (least..=ALIGNMENT_MAX).contains(&bytes)
+        };
+        let cubes = self.max_cube_count;
+        let fields: [(_, bool, &dyn fmt::Debug, _); 9] = [
+            (
+                "queues",
+                (1..=MAX_QUEUES).contains(&self.queues),
+                &self.queues,
+                const { within(MAX_QUEUES == 16, "from 1 to 16 (`MAX_QUEUES`)") },
+            ),
+            (
+                "queue_priorities",
+                self.queue_priorities.len() <= self.queues,
+                &self.queue_priorities,
+                "no longer than there are `queues`",
+            ),
+            (
+                "compute_units",
+                self.compute_units > 0,
+                &self.compute_units,
+                "at least 1",
+            ),
+            (
+                "alignment",
+                is_aligned(self.alignment, ALIGNMENT_MIN),
+                &self.alignment,
+                "a power of two from 8 (`ALIGNMENT_MIN`) to 2^30 (`ALIGNMENT_MAX`)",
+            ),
+            (
+                "pitch_alignment",
+                is_aligned(self.pitch_alignment, 1),
+                &self.pitch_alignment,
+                "a power of two up to 2^30 (`ALIGNMENT_MAX`)",
+            ),
+            (
+                "max_allocation_bytes",
+                self.max_allocation_bytes > 0,
+                &self.max_allocation_bytes,
+                "at least 1",
+            ),
+            (
+                "max_cube_count",
+                cubes.iter().all(|most| *most > 0),
+                &cubes,
+                "at least 1 in each dimension",
+            ),
+            (
+                "max_bindings",
+                self.max_bindings > 0,
+                &self.max_bindings,
+                "at least 1",
+            ),
+            (
+                "max_queue_depth",
+                self.max_queue_depth > 0,
+                &self.max_queue_depth,
+                "at least 1",
+            ),
+        ];
+        match fields.into_iter().find(|(_, is_right, ..)| !is_right) {
+            None => Ok(()),
+            Some((field, _, given, must)) => Err(OpenError::Properties {
+                backend: self.backend,
+                field,
+                given: format!("{given:?}"),
+                must,
+            }),
+        }
+    }
+}
+
+/// The text, if the constants are what it says.
+const fn within(says_so: bool, text: &'static str) -> &'static str {
+    assert!(says_so, "the text says so");
+    text
 }

@@ -4,6 +4,32 @@
 //! publishes the task's cursor. Because hazards order conflicting tasks, poison is marked, found and
 //! cleared in the one order that the data sees (I7), and an answer that waits for the cursor finds
 //! it settled (I5).
+//!
+//! # Who needs it
+//! A backend whose closures (native kernels, custom tasks) run in their turn, when the server has issued what follows.
+//! A backend that runs closures in the call, as CUDA's does, refuses the call with what they panicked with; the server
+//! poisons the data then, issues marks for the tasks that read it, and nothing is left to settle.
+//!
+//! # Commands of a driver behind closures
+//! A command of a driver cannot fail while it runs, but it may read what a closure before it has failed to write. So it is
+//! settled as any task: [`inputs`] is called once all closures before it have ended, and before the command is given to the
+//! driver; [`outputs`] once the command has ended.
+//!
+//! ```text
+//! the queue's thread                                                  the driver
+//! closure runs and panics
+//! outputs(closure, Err)      the poison of what it would have written
+//! publish(closure)
+//! inputs(command)            finds that poison: the command is not given
+//! outputs(command, Err(inherited))
+//! publish(command)
+//! inputs(other command)      clean ────────────────────────────────►  runs
+//! outputs(other command, Ok) heals what it wrote whole  ◄───────────  has ended
+//! publish(other command)
+//! ```
+//! If the command is given before the closure has ended, or `inputs` is called before, the command computes on data that has
+//! failed, and its reader is told nothing. If `outputs` is left out because commands do not fail, data that was overwritten
+//! stays failed. Several commands may be in flight as long as no closure lies between them: commands cannot poison anything.
 
 use std::sync::Arc;
 

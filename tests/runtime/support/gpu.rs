@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use fake_cuda::Session;
 use libloading::Library;
 use millstream::Access;
+use millstream_conformance::{Checks, Gate};
 use millstream_cuda::CudaResources;
 
 /// What all devices of a test share: there is one GPU. Dropped when the last of them has closed.
@@ -55,12 +56,6 @@ impl Gpu {
         self.session.as_ref()
     }
 
-    /// What is left behind is meant to be.
-    pub(crate) fn expect_leaks(&self) {
-        // Relaxed: it is read by the thread that ends the test.
-        self.expects_leaks.store(true, Ordering::Relaxed);
-    }
-
     /// Two words of the host's memory that kernels see, both 0. They live as long as this.
     fn words(&self) -> u64 {
         let mut valves = self.valves.lock().unwrap();
@@ -85,6 +80,24 @@ impl Gpu {
         unsafe { (words as *mut u64).write(0) };
         valves.words.push(words);
         words
+    }
+}
+
+/// What a device's test holds of its GPU.
+pub(crate) struct OfGpu(pub(crate) Arc<Gpu>);
+
+impl Checks for OfGpu {
+    fn expects_leaks(&self) {
+        // Relaxed: it is read by the thread that ends the test.
+        self.0.expects_leaks.store(true, Ordering::Relaxed);
+    }
+
+    fn kernels_run(&self, name: &str) -> Option<u64> {
+        self.0.session().map(|session| session.kernels_run(name))
+    }
+
+    fn gate(&self) -> Option<Arc<dyn Gate>> {
+        Some(Arc::new(GpuGate::new(&self.0)))
     }
 }
 
@@ -116,7 +129,7 @@ impl Drop for Gpu {
 
 /// A valve's side of the GPU. On hardware a kernel looks again and again at a word of the host's until it is not 0; the
 /// fake executes one kernel at a time to its end, so there it is not begun before.
-pub(crate) struct Gate {
+pub(crate) struct GpuGate {
     gpu: Arc<Gpu>,
     words: u64,
     /// Kernels that had run on the fake before.
@@ -126,8 +139,8 @@ pub(crate) struct Gate {
 /// The kernels of `held.cu`.
 const HELD: [&str; 2] = ["held", "held_reader"];
 
-impl Gate {
-    pub(crate) fn new(gpu: &Arc<Gpu>) -> Self {
+impl GpuGate {
+    fn new(gpu: &Arc<Gpu>) -> Self {
         let mut gate = Self {
             gpu: gpu.clone(),
             words: gpu.words(),
@@ -141,16 +154,18 @@ impl Gate {
         gate
     }
 
-    pub(crate) fn address(&self) -> u64 {
-        self.words
-    }
-
     fn set_open(&self) {
         // SAFETY: the words live as long as the GPU; the kernel, which may look at them now, is the only other one.
         unsafe { (self.words as *mut u32).write_volatile(1) };
     }
+}
 
-    pub(crate) fn open(&self) {
+impl Gate for GpuGate {
+    fn address(&self) -> u64 {
+        self.words
+    }
+
+    fn open(&self) {
         match self.gpu.session() {
             Some(session) => HELD
                 .iter()
@@ -159,7 +174,7 @@ impl Gate {
         }
     }
 
-    pub(crate) fn arrivals(&self) -> u32 {
+    fn arrivals(&self) -> u32 {
         match self.gpu.session() {
             Some(session) => {
                 let come = |name| session.streams_at_kernel(name) + session.kernels_run(name);
@@ -172,7 +187,7 @@ impl Gate {
     }
 }
 
-impl Drop for Gate {
+impl Drop for GpuGate {
     /// A test that fails leaves nobody behind who waits.
     fn drop(&mut self) {
         self.open();

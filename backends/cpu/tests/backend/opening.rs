@@ -113,7 +113,7 @@ fn kernels_that_this_device_cannot_run_are_refused_when_they_are_prepared() {
     let only_cuda = compile(Kernel::new("k").cuda("..."));
     assert_eq!(
         only_cuda.to_string(),
-        "kernel `k` has no source for `cpu`, only CUDA C; add one"
+        "kernel `k` has no source for `cpu`, only CUDA C; add one of native, IR"
     );
     assert!(matches!(
         compile(Kernel::new("k")),

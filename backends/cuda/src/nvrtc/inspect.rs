@@ -91,11 +91,7 @@ fn source(kernel: &Kernel) -> Result<Cow<'_, str>, KernelError> {
             _ => {}
         }
     }
-    Err(KernelError::NoSource {
-        kernel: kernel.name().clone(),
-        backend: "NVRTC",
-        available: kernel.source_kinds(),
-    })
+    Err(kernel.no_source("NVRTC", &["CUDA C", "IR"]))
 }
 
 /// The greatest number that stands before these words, of all entry points; 0 where they are not said.

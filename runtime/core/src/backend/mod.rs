@@ -226,7 +226,8 @@ pub trait Backend: Send + 'static {
         target: &BoundSlice,
     ) -> Result<(), Refused>;
 
-    /// Fills `target` with a pattern; a cut pattern may end it.
+    /// Fills `target` with a pattern, again and again. Where the bytes are no multiple of the pattern's width, the last one is
+    /// cut: its first bytes are written to the end of `target`. The pattern begins with `target`, at whatever address.
     ///
     /// # Errors
     /// As [`Backend::launch`].
@@ -282,7 +283,8 @@ pub trait Backend: Send + 'static {
     /// what failed to be queued still keeps its place in the order.
     fn mark(&mut self, queue: QueueId, cursor: Cursor);
 
-    /// What is issued to `queue` from here on waits, on the device, until `point` has passed.
+    /// What is issued to `queue` from here on waits, on the device, until `point` has passed. The point was flushed
+    /// ([`Backend::flush`]), at the earliest by the call just before this one, and may lie within the batch that ended there.
     ///
     /// # Errors
     /// When the device is lost.

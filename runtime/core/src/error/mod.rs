@@ -173,7 +173,9 @@ pub enum MemoryError {
 #[non_exhaustive]
 pub enum KernelError {
     /// No source that the device understands.
-    #[error("kernel `{kernel}` has no source for `{backend}`, only {available}; add one")]
+    #[error(
+        "kernel `{kernel}` has no source for `{backend}`, only {available}; add one of {taken}"
+    )]
     NoSource {
         /// The kernel.
         kernel: Arc<str>,
@@ -181,6 +183,8 @@ pub enum KernelError {
         backend: &'static str,
         /// The kinds of source that it has.
         available: String,
+        /// The kinds of source that the device takes.
+        taken: String,
     },
     /// The device lacks a feature that the kernel requires.
     #[error("kernel `{kernel}` requires {feature}, which this device does not have")]
@@ -262,6 +266,20 @@ pub enum OpenError {
         backend: &'static str,
         /// What is missing and what to do.
         why: String,
+    },
+    /// What the backend says of its device cannot be: a mistake of the backend.
+    #[error(
+        "`{backend}` cannot be opened: its `properties()` say that `{field}` is {given}, it must be {must}"
+    )]
+    Properties {
+        /// The kind of backend.
+        backend: &'static str,
+        /// The field of [`DeviceProperties`](crate::properties::DeviceProperties).
+        field: &'static str,
+        /// What it is.
+        given: String,
+        /// What it must be.
+        must: &'static str,
     },
     /// It was to be the device that was lost, and is another one: clients rely on its properties.
     #[error("what was opened is `{opened}`, with other properties than `{lost}`, which was lost")]

@@ -115,6 +115,7 @@ fn every_kernel_error() -> [KernelError; 4] {
             kernel: kernel(),
             backend: "cpu",
             available: "PTX".into(),
+            taken: "native".into(),
         },
         KernelError::Feature {
             kernel: kernel(),
@@ -149,7 +150,7 @@ fn every_full() -> [Full; 5] {
     ]
 }
 
-fn every_open_error() -> [OpenError; 4] {
+fn every_open_error() -> [OpenError; 5] {
     [
         OpenError::Option {
             option: "queues",
@@ -160,6 +161,12 @@ fn every_open_error() -> [OpenError; 4] {
         OpenError::Unavailable {
             backend: "cuda",
             why: "there is no driver; install one".into(),
+        },
+        OpenError::Properties {
+            backend: "own",
+            field: "queues",
+            given: "17".into(),
+            must: "from 1 to 16",
         },
         OpenError::Another {
             lost: "one".into(),

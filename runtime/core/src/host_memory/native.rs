@@ -37,11 +37,7 @@ pub fn host_source(
         Source::Ir(program) => Some(HostSource::Program(program.clone())),
         _ => None,
     });
-    found.ok_or_else(|| KernelError::NoSource {
-        kernel: kernel.name().clone(),
-        backend: properties.backend,
-        available: kernel.source_kinds(),
-    })
+    found.ok_or_else(|| kernel.no_source(properties.backend, &["native", "IR"]))
 }
 
 /// How many cubes there are, if so many can be counted.

@@ -40,20 +40,37 @@ pub enum Source {
     Cubin(Arc<[u8]>),
     /// WGSL text.
     Wgsl(Arc<str>),
+    /// A text in a language that only its backend knows: OpenCL C, say. A backend takes those of its own kind
+    /// ([`Source::text_of`]).
+    Text {
+        /// The language, as a word: what an error calls the source, and what a backend compares.
+        kind: Arc<str>,
+        /// The text.
+        text: Arc<str>,
+    },
     /// A program that every device lowers for itself.
     Ir(Arc<Program>),
 }
 
 impl Source {
     /// The kind of source, as a word.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &str {
         match self {
             Source::Native(_) => "native",
             Source::CudaC(_) => "CUDA C",
             Source::Ptx(_) => "PTX",
             Source::Cubin(_) => "cubin",
             Source::Wgsl(_) => "WGSL",
+            Source::Text { kind, .. } => kind,
             Source::Ir(_) => "IR",
+        }
+    }
+
+    /// The text, if this is a [`Source::Text`] of that kind.
+    pub fn text_of(&self, kind: &str) -> Option<&Arc<str>> {
+        match self {
+            Source::Text { kind: own, text } if **own == *kind => Some(text),
+            _ => None,
         }
     }
 }
@@ -259,6 +276,21 @@ impl Kernel {
         self.source(Source::CudaC(text.into()))
     }
 
+    /// Adds a text in a language that only its backend knows, as a source of that kind. Other devices say that they have no
+    /// source, and name the kind.
+    ///
+    /// ```
+    /// # use millstream_core::kernel::Kernel;
+    /// let text = "kernel void one(global uint* values) { values[get_global_id(0)] = 1; }";
+    /// let one = Kernel::new("one").writes::<u32>("values").text("OpenCL C", text);
+    /// assert_eq!(one.source_kinds(), "OpenCL C");
+    /// assert!(one.sources()[0].text_of("OpenCL C").is_some());
+    /// ```
+    pub fn text(self, kind: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+        let (kind, text) = (kind.into(), text.into());
+        self.source(Source::Text { kind, text })
+    }
+
     /// Adds any source.
     pub fn source(mut self, source: Source) -> Self {
         self.sources.push(source);
@@ -314,6 +346,16 @@ impl Kernel {
         match kinds[..] {
             [] => "no source at all".to_owned(),
             _ => kinds.join(", "),
+        }
+    }
+
+    /// The error of a backend that takes sources of these kinds, and finds none among those of the kernel.
+    pub fn no_source(&self, backend: &'static str, taken: &[&str]) -> KernelError {
+        KernelError::NoSource {
+            kernel: self.name.clone(),
+            backend,
+            available: self.source_kinds(),
+            taken: taken.join(", "),
         }
     }
 

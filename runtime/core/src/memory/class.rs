@@ -6,14 +6,13 @@
 //! class again. Invariant: `units(round_up(u)) >= u`, and `round_up` of a class's own units is itself.
 
 use super::options::MemoryOptions;
+use crate::properties::ALIGNMENT_MAX;
 
 /// Steps from one power of two to the next, as a power of two.
 const STEPS_LOG2: u32 = 3;
 
 /// Smallest alignment of a slice: no two slices share a cache line or a memory transaction.
 const ALIGNMENT_MIN: u64 = 256;
-/// An alignment above this is taken for a mistake.
-const ALIGNMENT_MAX: u64 = 1 << 30;
 /// The fewest units of a page.
 const PAGE_UNITS_MIN: u64 = 256;
 /// The most units of a page: `offset-allocator` counts in `u32`.

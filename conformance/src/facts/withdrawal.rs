@@ -4,8 +4,6 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 use millstream::{AllocationMode, CancelToken, Error, Handle, Reason, Stream, update};
-use rstest::rstest;
-use rstest_reuse::apply;
 
 const MIB: usize = 1 << 20;
 
@@ -14,8 +12,7 @@ fn reason(error: &Error) -> &Reason {
 }
 
 /// I6, I7: its outputs say so, its readers are told, and data that it did not touch is as it was.
-#[apply(every_device)]
-fn a_task_cancelled_while_it_is_held_poisons_what_it_would_have_written(#[case] on: On) {
+pub(crate) fn a_task_cancelled_while_it_is_held_poisons_what_it_would_have_written(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
@@ -50,8 +47,7 @@ fn a_task_cancelled_while_it_is_held_poisons_what_it_would_have_written(#[case] 
 }
 
 /// I6: what was issued runs to its end, and what has ended is not detached.
-#[apply(every_device)]
-fn a_task_that_was_issued_runs_to_its_end(#[case] on: On) {
+pub(crate) fn a_task_that_was_issued_runs_to_its_end(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.stream());
@@ -85,8 +81,7 @@ fn large(stream: &Stream) -> Handle<u8> {
 }
 
 /// I5, I6: nobody needs to do anything for a reservation that waits for memory to be given up.
-#[apply(every_device)]
-fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancelled(#[case] on: On) {
+pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancelled(on: On) {
     let (rig, guard) = short_of_memory(on);
     let stream = rig.client().stream();
     let token = CancelToken::new();
@@ -98,8 +93,7 @@ fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancelled(#[case] 
 }
 
 /// I5, I6: the device wakes for the deadline by itself.
-#[apply(every_device)]
-fn a_reservation_that_waits_for_memory_is_given_up_at_its_deadline(#[case] on: On) {
+pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_at_its_deadline(on: On) {
     let (rig, guard) = short_of_memory(on);
     let stream = rig.client().stream();
     let soon = Instant::now() + Duration::from_millis(30);
@@ -112,8 +106,7 @@ fn a_reservation_that_waits_for_memory_is_given_up_at_its_deadline(#[case] on: O
 }
 
 /// I1, I6: a deadline that has passed removes the task, one that has not does nothing.
-#[apply(every_device)]
-fn a_task_whose_deadline_has_passed_is_not_issued(#[case] on: On) {
+pub(crate) fn a_task_whose_deadline_has_passed_is_not_issued(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.stream());
@@ -131,8 +124,7 @@ fn a_task_whose_deadline_has_passed_is_not_issued(#[case] on: On) {
 }
 
 /// I5: a sync tells where a stream is, also one that was cancelled.
-#[apply(every_device)]
-fn a_cancelled_stream_still_answers_a_sync(#[case] on: On) {
+pub(crate) fn a_cancelled_stream_still_answers_a_sync(on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let token = CancelToken::new();
@@ -147,8 +139,7 @@ fn a_cancelled_stream_still_answers_a_sync(#[case] on: On) {
 }
 
 /// I6: what runs when it is cancelled is reported as detached, runs on, and is there at its end.
-#[apply(every_threaded_device)]
-fn running_work_that_is_cancelled_is_detached_and_ends(#[case] on: On) {
+pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
@@ -181,8 +172,7 @@ fn running_work_that_is_cancelled_is_detached_and_ends(#[case] on: On) {
 }
 
 /// I6: user code that runs is detached as well, and its guard stays good.
-#[apply(every_device)]
-fn a_guard_outlives_the_cancel_of_its_request(#[case] on: On) {
+pub(crate) fn a_guard_outlives_the_cancel_of_its_request(on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let values = stream.create(&[1_u32; 4]).unwrap();
@@ -197,8 +187,7 @@ fn a_guard_outlives_the_cancel_of_its_request(#[case] on: On) {
 }
 
 /// I5, I6: dropping an answer withdraws the answer, and nothing else.
-#[apply(every_device)]
-fn dropping_an_answer_leaves_the_work(#[case] on: On) {
+pub(crate) fn dropping_an_answer_leaves_the_work(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.stream());
@@ -217,8 +206,9 @@ fn dropping_an_answer_leaves_the_work(#[case] on: On) {
 }
 
 /// I5: the answer of a held task comes when the task is withdrawn, not when its turn comes.
-#[apply(every_device)]
-fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_the_guard_lives(#[case] on: On) {
+pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_the_guard_lives(
+    on: On,
+) {
     let rig = on.open();
     let client = rig.client();
     let (owner, stream) = (client.stream(), client.stream());
@@ -247,8 +237,7 @@ fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_the_guard_liv
 }
 
 /// I5: the same for a host function whose caller waits for its reply.
-#[apply(every_device)]
-fn guard_behind_a_guard_is_refused_at_its_deadline(#[case] on: On) {
+pub(crate) fn guard_behind_a_guard_is_refused_at_its_deadline(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (owner, stream) = (client.stream(), client.stream());

@@ -7,13 +7,9 @@ use millstream::{
     CancelToken, ClockSource, DeviceOptions, Error, KernelHandle, Pending, Profile, ProfileError,
     Stream, update,
 };
-use rstest::rstest;
-use rstest_reuse::apply;
 
+use crate::subject::{Clock, Way};
 use crate::support::*;
-
-/// Far longer than anything here takes: who would wait for ever fails instead.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn told(mut profile: Pending<Profile>) -> Profile {
     profile.wait_timeout(PATIENCE).unwrap()
@@ -54,8 +50,7 @@ impl Adder {
     }
 }
 
-#[apply(every_device)]
-fn a_profile_is_of_what_the_stream_was_given_between_its_ends(#[case] on: On) {
+pub(crate) fn a_profile_is_of_what_the_stream_was_given_between_its_ends(on: On) {
     let rig = on.open();
     let client = rig.client();
     let adder = Adder::new(&client);
@@ -85,17 +80,16 @@ fn a_profile_is_of_what_the_stream_was_given_between_its_ends(#[case] on: On) {
     assert_eq!(adds.timed, 3);
     assert!(adds.least <= adds.mean() && adds.mean() <= adds.greatest);
     let clock = profile.elapsed.clock;
-    let right = match on {
-        On::Sim | On::SimDriven => clock == ClockSource::Virtual,
-        _ if on.is_cuda() => matches!(clock, ClockSource::Device { .. }),
-        _ => clock == ClockSource::HOST,
+    let right = match on.abilities().clock {
+        Clock::Virtual => clock == ClockSource::Virtual,
+        Clock::Device => matches!(clock, ClockSource::Device { .. }),
+        Clock::Host => clock == ClockSource::HOST,
     };
     assert!(right, "{clock}");
     assert_eq!(profile.calls.clock, ClockSource::HOST);
 }
 
-#[apply(every_device)]
-fn tokens_nest_and_overlap_across_streams_and_threads(#[case] on: On) {
+pub(crate) fn tokens_nest_and_overlap_across_streams_and_threads(on: On) {
     let rig = on.open();
     let (client, others) = (rig.client(), rig.client());
     let (a, b, c) = (
@@ -137,8 +131,7 @@ fn tokens_nest_and_overlap_across_streams_and_threads(#[case] on: On) {
     assert_eq!(all.untimed + mine.untimed + two.untimed + inner.untimed, 0);
 }
 
-#[apply(every_device)]
-fn a_closure_is_profiled_also_if_it_panics(#[case] on: On) {
+pub(crate) fn a_closure_is_profiled_also_if_it_panics(on: On) {
     let rig = on.open();
     let adder = Adder::new(&rig.client());
     let (made, profile) = adder.stream.profiled(|_| adder.add(4)).unwrap();
@@ -156,8 +149,7 @@ fn a_closure_is_profiled_also_if_it_panics(#[case] on: On) {
 }
 
 /// Each task of it by its name and with its times, also where a driver would take it as a whole.
-#[apply(every_device)]
-fn a_recording_is_profiled_task_by_task(#[case] on: On) {
+pub(crate) fn a_recording_is_profiled_task_by_task(on: On) {
     let rig = on.open();
     let client = rig.client();
     let adder = Adder::new(&client);
@@ -185,9 +177,8 @@ fn a_recording_is_profiled_task_by_task(#[case] on: On) {
     assert_eq!(adder.stream.read(&to).wait().unwrap(), [12; 64]);
 }
 
-#[apply(every_device)]
-fn tokens_of_other_devices_and_ended_ones_are_told_apart(#[case] on: On) {
-    let (rig, other) = (on.open(), On::CpuDriven.open());
+pub(crate) fn tokens_of_other_devices_and_ended_ones_are_told_apart(on: On) {
+    let (rig, other) = (on.open(), on.open());
     let adder = Adder::new(&rig.client());
     let token = adder.stream.start_profile().unwrap();
     let foreign = other.client().start_profile().unwrap();
@@ -214,8 +205,7 @@ fn tokens_of_other_devices_and_ended_ones_are_told_apart(#[case] on: On) {
 }
 
 /// I5: what is ended before its tasks are issued is told once they are over, whatever held them back.
-#[apply(every_device)]
-fn a_profile_waits_for_tasks_that_are_held(#[case] on: On) {
+pub(crate) fn a_profile_waits_for_tasks_that_are_held(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (owner, adder) = (client.stream(), Adder::new(&client));
@@ -240,8 +230,7 @@ fn a_profile_waits_for_tasks_that_are_held(#[case] on: On) {
 }
 
 /// I5: nobody waits for a profile of a device that is gone.
-#[apply(every_device)]
-fn closing_answers_open_profiles(#[case] on: On) {
+pub(crate) fn closing_answers_open_profiles(on: On) {
     let rig = on.open();
     let client = rig.client();
     let adder = Adder::new(&client);
@@ -265,8 +254,7 @@ fn closing_answers_open_profiles(#[case] on: On) {
 }
 
 /// I12: those that nobody ends are bounded, and the rest is none the worse.
-#[apply(every_device)]
-fn ten_thousand_tokens_are_open_and_twenty_thousand_are_forgotten(#[case] on: On) {
+pub(crate) fn ten_thousand_tokens_are_open_and_twenty_thousand_are_forgotten(on: On) {
     let rig = on.open();
     let adder = Adder::new(&rig.client());
     let start = || adder.stream.start_profile().unwrap();
@@ -291,8 +279,7 @@ fn ten_thousand_tokens_are_open_and_twenty_thousand_are_forgotten(#[case] on: On
 }
 
 /// I12: what finds no room is counted, and said.
-#[apply(every_device)]
-fn tasks_without_room_for_their_times_are_counted(#[case] on: On) {
+pub(crate) fn tasks_without_room_for_their_times_are_counted(on: On) {
     let rig = on.open_with(DeviceOptions::default().profile_spans(1));
     let adder = Adder::new(&rig.client());
     let many = adder.stream.record(|recorder| {
@@ -302,15 +289,14 @@ fn tasks_without_room_for_their_times_are_counted(#[case] on: On) {
     let adds = profile.kernel("add_one").unwrap();
     assert_eq!((profile.tasks, adds.tasks), (50, 50));
     assert_eq!(adds.timed + profile.untimed, 50);
-    if on == On::CpuDriven {
+    if on.way() == Way::Driven && on.abilities().clock == Clock::Host {
         // Nobody takes times while it is pumped.
         assert!(profile.untimed > 0);
     }
 }
 
 /// I12: a profile that nobody ends does not measure for ever.
-#[apply(every_device)]
-fn a_profile_ends_by_itself_when_it_is_full(#[case] on: On) {
+pub(crate) fn a_profile_ends_by_itself_when_it_is_full(on: On) {
     let rig = on.open_with(DeviceOptions::default().profile_tasks(4));
     let adder = Adder::new(&rig.client());
     let (token, later) = (
@@ -332,8 +318,7 @@ fn a_profile_ends_by_itself_when_it_is_full(#[case] on: On) {
 }
 
 /// A timeline has all spans, whoever else wants them.
-#[apply(every_device)]
-fn a_timeline_and_profiles_have_the_same_spans(#[case] on: On) {
+pub(crate) fn a_timeline_and_profiles_have_the_same_spans(on: On) {
     let rig = on.open_with(DeviceOptions::default().trace(1_000));
     let adder = Adder::new(&rig.client());
     adder.add(3);

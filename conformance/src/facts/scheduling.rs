@@ -2,12 +2,9 @@
 
 use crate::support::*;
 use millstream::{DeviceOptions, Error, Full, Strategy};
-use rstest::rstest;
-use rstest_reuse::apply;
 
 /// I6.
-#[apply(every_device)]
-fn flushing_a_stream_listed_twice_runs_each_task_once(#[case] on: On) {
+pub(crate) fn flushing_a_stream_listed_twice_runs_each_task_once(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.stream());
@@ -20,8 +17,7 @@ fn flushing_a_stream_listed_twice_runs_each_task_once(#[case] on: On) {
 }
 
 /// I5: nobody has to say flush.
-#[apply(every_threaded_device)]
-fn one_lone_launch_without_flush_runs(#[case] on: On) {
+pub(crate) fn one_lone_launch_without_flush_runs(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
@@ -33,10 +29,7 @@ fn one_lone_launch_without_flush_runs(#[case] on: On) {
 }
 
 /// The same on a device that its owner runs: pumping is enough.
-#[rstest]
-#[case::cpu(On::CpuDriven)]
-#[case::cuda(On::CudaDriven)]
-fn one_lone_launch_runs_when_its_owner_pumps(#[case] on: On) {
+pub(crate) fn one_lone_launch_runs_when_its_owner_pumps(on: On) {
     let mut rig = on.open();
     let client = rig.client();
     let (set, stream) = (set(&client), client.stream());
@@ -53,8 +46,9 @@ fn one_lone_launch_runs_when_its_owner_pumps(#[case] on: On) {
 }
 
 /// I5, I12: what cannot run is held in software and stops nobody else.
-#[apply(every_device)]
-fn ten_thousand_launches_while_one_consumer_is_held_do_not_stop_any_other_stream(#[case] on: On) {
+pub(crate) fn ten_thousand_launches_while_one_consumer_is_held_do_not_stop_any_other_stream(
+    on: On,
+) {
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
@@ -79,11 +73,13 @@ fn ten_thousand_launches_while_one_consumer_is_held_do_not_stop_any_other_stream
 }
 
 /// A busy client floods; another's single task starts all the same.
-#[rstest]
-fn a_busy_client_cannot_keep_anothers_lone_task_from_starting(
-    #[values(On::CpuOneQueue, On::CudaOneQueue)] on: On,
-    #[values(Strategy::Interleave, Strategy::Sequential)] strategy: Strategy,
-) {
+pub(crate) fn a_busy_client_cannot_keep_anothers_lone_task_from_starting(on: On) {
+    for strategy in [Strategy::Interleave, Strategy::Sequential] {
+        flood_one_queue(on, strategy);
+    }
+}
+
+fn flood_one_queue(on: On, strategy: Strategy) {
     let rig = on.open_with(DeviceOptions::default().strategy(strategy));
     let busy = rig.client();
     let stop = std::sync::atomic::AtomicBool::new(false);
@@ -109,10 +105,7 @@ fn a_busy_client_cannot_keep_anothers_lone_task_from_starting(
 }
 
 /// I12: a full mailbox says `Busy`, and what it refused was not run.
-#[rstest]
-#[case::cpu(On::CpuDriven)]
-#[case::cuda(On::CudaDriven)]
-fn a_full_mailbox_gives_busy_and_loses_nothing(#[case] on: On) {
+pub(crate) fn a_full_mailbox_gives_busy_and_loses_nothing(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(16));
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.stream());
@@ -142,10 +135,7 @@ fn a_full_mailbox_gives_busy_and_loses_nothing(#[case] on: On) {
 }
 
 /// I12: one stream's backlog is bounded, and only its own callers feel it.
-#[rstest]
-#[case::cpu(On::Cpu)]
-#[case::cuda(On::Cuda)]
-fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on(#[case] on: On) {
+pub(crate) fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(8));
     let client = rig.client();
     let add_one = add_one(&client);
@@ -178,8 +168,7 @@ fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on(#[case] on: On) {
 }
 
 /// I5: thousands of streams cost no thread and all answer.
-#[apply(every_device)]
-fn ten_thousand_streams_all_answer(#[case] on: On) {
+pub(crate) fn ten_thousand_streams_all_answer(on: On) {
     let rig = on.open();
     let client = rig.client();
     let set = set(&client);

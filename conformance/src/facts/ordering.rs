@@ -1,13 +1,12 @@
 //! Order: hazards between streams and queues (I1, I2, I3).
 
 use crate::support::*;
-use millstream::{CubeCount, Error, Kernel, update};
-use rstest::rstest;
-use rstest_reuse::apply;
+use std::time::Duration;
+
+use millstream::{CubeCount, DeviceOptions, Error, Kernel, update};
 
 /// I2.
-#[apply(every_device)]
-fn a_write_waits_for_every_reader(#[case] on: On) {
+pub(crate) fn a_write_waits_for_every_reader(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (transfer, set) = (transfer(&client), set(&client));
@@ -33,8 +32,7 @@ fn a_write_waits_for_every_reader(#[case] on: On) {
 }
 
 /// I2, where the reader is held on the device while the write is submitted.
-#[apply(every_threaded_device)]
-fn a_write_waits_for_a_reader_that_is_still_running(#[case] on: On) {
+pub(crate) fn a_write_waits_for_a_reader_that_is_still_running(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (valve, set) = (rig.valve(), set(&client));
@@ -54,8 +52,7 @@ fn a_write_waits_for_a_reader_that_is_still_running(#[case] on: On) {
 }
 
 /// I1, I2: what peers get wrong because they keep only the allocation's cursor.
-#[apply(every_device)]
-fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(#[case] on: On) {
+pub(crate) fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
@@ -70,11 +67,8 @@ fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(#[case] on:
 }
 
 /// I2, I3: byte ranges, not slices, are what conflicts.
-#[rstest]
-#[case::cpu(On::Cpu)]
-#[case::cuda(On::Cuda)]
-fn two_half_writes_on_two_queues_do_not_wait_for_each_other_and_a_reader_of_the_whole_waits_for_both(
-    #[case] on: On,
+pub(crate) fn two_half_writes_on_two_queues_do_not_wait_for_each_other_and_a_reader_of_the_whole_waits_for_both(
+    on: On,
 ) {
     let rig = on.open();
     let client = rig.client();
@@ -95,10 +89,7 @@ fn two_half_writes_on_two_queues_do_not_wait_for_each_other_and_a_reader_of_the_
 }
 
 /// I3: one queue orders its streams by itself.
-#[rstest]
-#[case::cpu(On::CpuOneQueue)]
-#[case::cuda(On::CudaOneQueue)]
-fn two_streams_on_one_queue_never_wait_on_each_other(#[case] on: On) {
+pub(crate) fn two_streams_on_one_queue_never_wait_on_each_other(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
@@ -112,10 +103,7 @@ fn two_streams_on_one_queue_never_wait_on_each_other(#[case] on: On) {
 }
 
 /// I3: a wait brings in what it waited for.
-#[rstest]
-#[case::cpu(On::Cpu)]
-#[case::cuda(On::Cuda)]
-fn a_foreign_binding_is_waited_for_once_and_not_again_while_unchanged(#[case] on: On) {
+pub(crate) fn a_foreign_binding_is_waited_for_once_and_not_again_while_unchanged(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
@@ -136,9 +124,71 @@ fn a_foreign_binding_is_waited_for_once_and_not_again_while_unchanged(#[case] on
     assert_eq!(consumer.read(&out).wait().unwrap(), [2]);
 }
 
+/// I2: what a task waits for may lie in the middle of a batch that ends with the wait. The reader finds it there, as the
+/// server ends the batch before it says the wait.
+pub(crate) fn a_reader_waits_for_a_writer_whose_batch_its_wait_ends(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (add_one, transfer) = (add_one(&client), transfer(&client));
+    for _ in 0..4 {
+        let valve = rig.valve();
+        let held = held(&client, &valve);
+        // Two readers: whatever the queue of the writer, one of them may sit on another.
+        let (writer, readers) = (client.stream(), [client.stream(), client.stream()]);
+        let (shared, other) = (
+            writer.create(&[0_u32]).unwrap(),
+            writer.create(&[0_u32]).unwrap(),
+        );
+        let outs = readers
+            .each_ref()
+            .map(|stream| stream.create(&[9_u32]).unwrap());
+        rig.device.sync().wait().unwrap();
+        held.launch(&writer, &shared).unwrap();
+        for _ in 0..5 {
+            launch_update(&writer, &add_one, &other).unwrap();
+        }
+        let mut answers: Vec<_> = (readers.iter().zip(&outs))
+            .map(|(reader, out)| {
+                launch_transfer(reader, &transfer, &shared, out).unwrap();
+                reader.read(out)
+            })
+            .collect();
+        let mut early = answers
+            .iter_mut()
+            .map(|answer| answer.wait_timeout(Duration::from_millis(5)));
+        let waited = early.all(|answer| matches!(answer, Err(Error::TimedOut { .. })));
+        // Before anything fails: a kernel that is held keeps the device from closing.
+        valve.open();
+        assert!(waited, "a reader did not wait for the writer");
+        for answer in answers {
+            assert_eq!(answer.wait().unwrap(), [1]);
+        }
+    }
+}
+
+/// I1, I2: data that goes from queue to queue, while nobody asks for an answer and so nothing is flushed but by waits.
+pub(crate) fn what_goes_between_streams_without_a_flush_arrives(on: On) {
+    const ROUNDS: u32 = 60;
+    const LONG: usize = 1 << 12;
+    let rig = on.open_with(DeviceOptions::default().max_tasks(4 * ROUNDS as usize));
+    let client = rig.client();
+    let (add_one, transfer) = (add_one(&client), transfer(&client));
+    let (here, there) = (client.stream(), client.stream());
+    let ours = here.create(&[0_u32; LONG]).unwrap();
+    let theirs = there.create(&[0_u32; LONG]).unwrap();
+    for _ in 0..ROUNDS {
+        for _ in 0..3 {
+            launch_update(&here, &add_one, &ours).unwrap();
+        }
+        launch_transfer(&there, &transfer, &ours, &theirs).unwrap();
+        launch_update(&there, &add_one, &theirs).unwrap();
+        launch_transfer(&here, &transfer, &theirs, &ours).unwrap();
+    }
+    assert_eq!(here.read(&ours).wait().unwrap(), vec![4 * ROUNDS; LONG]);
+}
+
 /// I1: a point is an explicit edge between streams that share no bytes.
-#[apply(every_threaded_device)]
-fn a_stream_waits_for_the_point_of_another(#[case] on: On) {
+pub(crate) fn a_stream_waits_for_the_point_of_another(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
@@ -156,7 +206,7 @@ fn a_stream_waits_for_the_point_of_another(#[case] on: On) {
         .native(move |_cube, _args| {
             note.store(arrivals.arrivals(), std::sync::atomic::Ordering::SeqCst);
         });
-    let after = client.kernel(after.elements_ptx()).unwrap();
+    let after = prepare(&client, after).unwrap();
     held.launch(&first, &a).unwrap();
     let point = first.point().unwrap();
     second.wait_for(&point).unwrap();
@@ -169,13 +219,12 @@ fn a_stream_waits_for_the_point_of_another(#[case] on: On) {
     assert_eq!(ran_on_gpu().unwrap_or(0), 0, "it ran before the point");
     valve.open();
     done.wait().unwrap();
-    assert_eq!(seen(), if on.is_cuda() { 9 } else { 1 });
+    assert_eq!(seen(), if on.runs_rust() { 1 } else { 9 });
     assert_eq!(ran_on_gpu().unwrap_or(1), 1);
 }
 
 /// I1: happens-before between sends is kept, across threads and streams.
-#[apply(every_device)]
-fn messages_passed_between_threads_keep_their_order(#[case] on: On) {
+pub(crate) fn messages_passed_between_threads_keep_their_order(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
@@ -204,8 +253,7 @@ fn messages_passed_between_threads_keep_their_order(#[case] on: On) {
 }
 
 /// A dynamic count is a read of three numbers on the device.
-#[apply(every_device_but_gpus_yet)]
-fn a_dynamic_count_is_read_after_it_was_written(#[case] on: On) {
+pub(crate) fn a_dynamic_count_is_read_after_it_was_written(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (set, stream) = (set(&client), client.stream());

@@ -8,19 +8,22 @@ use millstream::{
     Stream, StreamPoint, read, update,
 };
 
-/// Steps of a program, and elements of each of its buffers.
-pub(crate) const STEPS: usize = 250;
-pub(crate) const ELEMENTS: usize = 96;
+/// Steps of a program.
+pub const STEPS: usize = 250;
+/// Elements of each buffer of a program.
+pub const ELEMENTS: usize = 96;
 
 /// xorshift64: the same seed, the same program.
-pub(crate) struct Dice(u64);
+pub struct Dice(u64);
 
 impl Dice {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Dice of this seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub(crate) fn roll(&mut self, below: usize) -> usize {
+    /// A number below `below`.
+    pub fn roll(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -28,8 +31,10 @@ impl Dice {
     }
 }
 
-pub(crate) struct Kernels {
-    pub(crate) add: KernelHandle,
+/// The kernels of a program.
+pub struct Kernels {
+    /// Adds a number to each element.
+    pub add: KernelHandle,
     mix: KernelHandle,
     set: KernelHandle,
     /// None where no task is to panic.
@@ -37,24 +42,26 @@ pub(crate) struct Kernels {
 }
 
 /// The arguments of `add`.
-pub(crate) fn by(values: &Handle<u32>, by: u32) -> impl Arguments {
+pub fn by(values: &Handle<u32>, by: u32) -> impl Arguments {
     (update(values), by, values.len() as u32)
 }
 
 /// The arguments of `mix`.
-pub(crate) fn into(from: &Handle<u32>, to: &Handle<u32>) -> impl Arguments {
+pub fn into(from: &Handle<u32>, to: &Handle<u32>) -> impl Arguments {
     (read(from), update(to), to.len() as u32)
 }
 
 impl Kernels {
-    pub(crate) fn new(on: On, client: &ComputeClient) -> Self {
+    /// All of them.
+    pub fn new(on: impl Into<On>, client: &ComputeClient) -> Self {
         Self {
             boom: Some(boom(on, client)),
             ..Self::that_never_fail(client)
         }
     }
 
-    pub(crate) fn that_never_fail(client: &ComputeClient) -> Self {
+    /// Those that do not panic.
+    pub fn that_never_fail(client: &ComputeClient) -> Self {
         let add = Kernel::new("add")
             .updates::<u32>("values")
             .scalar::<u32>("by")
@@ -76,14 +83,15 @@ impl Kernels {
                 }
             });
         Self {
-            add: client.kernel(add.elements_ptx()).unwrap(),
-            mix: client.kernel(mix.elements_ptx()).unwrap(),
+            add: prepare(client, add).unwrap(),
+            mix: prepare(client, mix).unwrap(),
             set: set(client),
             boom: None,
         }
     }
 
-    pub(crate) fn list(&self) -> Vec<KernelHandle> {
+    /// Each that there is.
+    pub fn list(&self) -> Vec<KernelHandle> {
         let all = [Some(&self.add), Some(&self.mix), Some(&self.set)];
         let boom = self.boom.as_ref().and_then(Boom::kernel);
         let all = all.into_iter().chain([boom]);
@@ -114,8 +122,10 @@ impl Buffer {
 /// A read that was asked for, and what it must give.
 type Read = (Pending<Vec<u32>>, Option<Vec<u32>>);
 
-pub(crate) struct Program {
-    pub(crate) dice: Dice,
+/// A program under way.
+pub struct Program {
+    /// What chooses its steps.
+    pub dice: Dice,
     kernels: Kernels,
     streams: Vec<Stream>,
     buffers: Vec<Buffer>,
@@ -126,7 +136,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    pub(crate) fn new(on: On, client: &ComputeClient, seed: u64) -> Self {
+    /// The program of this seed.
+    pub fn new(on: impl Into<On>, client: &ComputeClient, seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let streams: Vec<_> = (0..1 + dice.roll(5)).map(|_| client.stream()).collect();
         let buffers = (0..4)
@@ -144,23 +155,28 @@ impl Program {
     }
 
     /// The same program, of which no task panics.
-    pub(crate) fn that_never_fails(mut self) -> Self {
+    pub fn that_never_fails(mut self) -> Self {
         self.kernels.boom = None;
         self
     }
 
     /// Runs all of it.
-    pub(crate) fn run(mut self, client: &ComputeClient) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// That of a device which refuses what is sound.
+    pub fn run(mut self, client: &ComputeClient) -> Result<(), Error> {
         (0..STEPS).try_for_each(|_| self.step(client))?;
         self.finish()
     }
 
-    pub(crate) fn stream(&mut self) -> Stream {
+    /// One of its streams.
+    pub fn stream(&mut self) -> Stream {
         let nth = self.dice.roll(self.streams.len());
         self.streams[nth].clone()
     }
 
-    pub(crate) fn cubes(&mut self) -> CubeCount {
+    /// Some cubes.
+    pub fn cubes(&mut self) -> CubeCount {
         CubeCount::Static(1 + self.dice.roll(5) as u32, 1, 1)
     }
 
@@ -177,8 +193,11 @@ impl Program {
         (buffer, range, view)
     }
 
-    /// A task or so. An error is that of a device which refuses what is sound.
-    pub(crate) fn step(&mut self, client: &ComputeClient) -> Result<(), Error> {
+    /// A task or so.
+    ///
+    /// # Errors
+    /// That of a device which refuses what is sound.
+    pub fn step(&mut self, client: &ComputeClient) -> Result<(), Error> {
         let stream = self.stream();
         match self.dice.roll(20) {
             0..4 => self.add(&stream)?,
@@ -331,7 +350,11 @@ impl Program {
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Result<(), Error> {
+    /// Checks what is left to be read.
+    ///
+    /// # Errors
+    /// That of a device which refuses what is sound.
+    pub fn finish(mut self) -> Result<(), Error> {
         for buffer in 0..self.buffers.len() {
             let stream = self.stream();
             let expected = self.buffers[buffer].expected.iter().copied().collect();

@@ -1,12 +1,8 @@
 //! Recordings and their replays (I1, I2, I7).
 
-use rstest::rstest;
-use rstest_reuse::apply;
-
 use crate::support::*;
 
-#[apply(every_device)]
-fn a_recording_runs_what_was_recorded_with_other_handles(#[case] on: On) {
+pub(crate) fn a_recording_runs_what_was_recorded_with_other_handles(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer, add_one) = (client.stream(), transfer(&client), add_one(&client));
@@ -56,8 +52,9 @@ fn a_recording_runs_what_was_recorded_with_other_handles(#[case] on: On) {
 }
 
 /// Arguments that overlap where the recorded ones did not.
-#[apply(every_device)]
-fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_still_right(#[case] on: On) {
+pub(crate) fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_still_right(
+    on: On,
+) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer, add_one) = (client.stream(), transfer(&client), add_one(&client));
@@ -88,8 +85,7 @@ fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_still_right
 }
 
 /// A copy within a recording is no copy of overlapping ranges either.
-#[apply(every_device)]
-fn a_copy_whose_arguments_overlap_is_refused_at_the_replay(#[case] on: On) {
+pub(crate) fn a_copy_whose_arguments_overlap_is_refused_at_the_replay(on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let (a, b) = (
@@ -108,8 +104,7 @@ fn a_copy_whose_arguments_overlap_is_refused_at_the_replay(#[case] on: On) {
 }
 
 /// One recording, many threads: replays that share a temporary are ordered.
-#[apply(every_device)]
-fn one_recording_runs_from_many_threads(#[case] on: On) {
+pub(crate) fn one_recording_runs_from_many_threads(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer, add_one) = (client.stream(), transfer(&client), add_one(&client));
@@ -148,8 +143,7 @@ fn one_recording_runs_from_many_threads(#[case] on: On) {
 }
 
 /// I7: within a replay a failure reaches what depends on it, and nothing else.
-#[apply(every_device)]
-fn a_failed_parameter_fails_only_what_reads_it(#[case] on: On) {
+pub(crate) fn a_failed_parameter_fails_only_what_reads_it(on: On) {
     let rig = on.open_small(4 << 20);
     let client = rig.client();
     let (stream, transfer, boom) = (client.stream(), transfer(&client), boom(on, &client));
@@ -168,8 +162,7 @@ fn a_failed_parameter_fails_only_what_reads_it(#[case] on: On) {
 }
 
 /// A recording keeps alive what it was recorded with.
-#[apply(every_device)]
-fn a_recording_keeps_its_handles_and_kernels(#[case] on: On) {
+pub(crate) fn a_recording_keeps_its_handles_and_kernels(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.stream();
@@ -190,8 +183,7 @@ fn a_recording_keeps_its_handles_and_kernels(#[case] on: On) {
 }
 
 /// A handle that lies otherwise than the recorded one would misalign the elements of some launch.
-#[apply(every_device)]
-fn a_rebound_handle_must_be_aligned_as_the_recorded_one_was(#[case] on: On) {
+pub(crate) fn a_rebound_handle_must_be_aligned_as_the_recorded_one_was(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, add_one) = (client.stream(), add_one(&client));

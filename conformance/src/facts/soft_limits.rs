@@ -1,12 +1,7 @@
 //! Soft limits: who is above its own gets what there is, and waits behind others when there is little (I5, I6).
 
-use std::sync::{Arc, Mutex};
-
 use crate::support::*;
 use millstream::{AllocationMode, ComputeClient, Handle, Reason, Stream, update};
-use rstest::rstest;
-use rstest_reuse::apply;
-use tracing::field::{Field, Visit};
 
 const MIB: usize = 1 << 20;
 
@@ -35,8 +30,7 @@ fn both_wait(rig: &Rig) {
 }
 
 /// I6: the one that asked later goes first, and has all there is.
-#[apply(every_device)]
-fn who_would_go_above_its_soft_limit_waits_behind_who_would_not(#[case] on: On) {
+pub(crate) fn who_would_go_above_its_soft_limit_waits_behind_who_would_not(on: On) {
     let (rig, guard) = short_of_memory(on);
     let (first, second) = (limited(&rig, MIB).stream(), rig.client().stream());
     let above = large(&first);
@@ -54,8 +48,7 @@ fn who_would_go_above_its_soft_limit_waits_behind_who_would_not(#[case] on: On) 
 }
 
 /// I5, I6: it waits, and has its turn.
-#[apply(every_device)]
-fn who_waits_behind_others_gets_what_they_leave(#[case] on: On) {
+pub(crate) fn who_waits_behind_others_gets_what_they_leave(on: On) {
     let (rig, guard) = short_of_memory(on);
     let (first, second) = (limited(&rig, MIB).stream(), rig.client().stream());
     let above = large(&first);
@@ -71,8 +64,7 @@ fn who_waits_behind_others_gets_what_they_leave(#[case] on: On) {
 }
 
 /// I12: the usage says who is above, statistics how often that came to be.
-#[apply(every_device)]
-fn what_is_above_a_soft_limit_is_reported(#[case] on: On) {
+pub(crate) fn what_is_above_a_soft_limit_is_reported(on: On) {
     let rig = on.open();
     let client = limited(&rig, MIB);
     let stream = client.stream();
@@ -95,68 +87,4 @@ fn what_is_above_a_soft_limit_is_reported(#[case] on: On) {
         stream.sync().wait().unwrap();
         assert_eq!(of_client().above_soft_limit(), 0);
     }
-}
-
-/// A soft limit above the hard one would never be met.
-#[test]
-fn a_soft_limit_is_at_most_the_hard_one() {
-    let rig = On::Cpu.open();
-    let builder = rig.device.client_builder().hard_limit(1_000);
-    let client = builder.soft_limit(5_000).build();
-    client.stream().sync().wait().unwrap();
-    let report = client.memory_usage().wait().unwrap();
-    assert_eq!(report.clients[0].soft_limit, Some(1_000));
-}
-
-/// Warnings, each with its fields.
-#[derive(Clone, Default)]
-struct Warnings(Arc<Mutex<Vec<String>>>);
-
-impl Visit for &Warnings {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if field.name() == "message" {
-            self.0.lock().unwrap().push(format!("{value:?}"));
-        }
-    }
-}
-
-impl tracing::Subscriber for Warnings {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::WARN
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut &*self);
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
-/// One warning a crossing, however much there is above.
-#[test]
-fn each_crossing_of_a_soft_limit_is_warned_of_once() {
-    let warnings = Warnings::default();
-    // A driven device runs on this thread, and so logs here.
-    tracing::subscriber::with_default(warnings.clone(), || {
-        let rig = On::SimDriven.open();
-        let stream = limited(&rig, 1_024).stream();
-        for _ in 0..2 {
-            let slices = [(); 4].map(|()| stream.empty::<u8>(1_024).unwrap());
-            stream.sync().wait().unwrap();
-            drop(slices);
-            stream.sync().wait().unwrap();
-        }
-    });
-    let warned = warnings.0.lock().unwrap().clone();
-    assert_eq!(warned, ["the client is above its soft limit"; 2]);
 }

@@ -3,14 +3,11 @@
 use std::time::Duration;
 
 use millstream::{DeviceOptions, Error, Full};
-use rstest::rstest;
-use rstest_reuse::apply;
 
 use crate::support::*;
 
 /// I5: one answer, in whatever form it is asked for.
-#[apply(every_device)]
-fn an_answer_can_be_waited_for_polled_awaited_and_called_back(#[case] on: On) {
+pub(crate) fn an_answer_can_be_waited_for_polled_awaited_and_called_back(on: On) {
     let mut rig = on.open();
     let client = rig.client();
     let stream = client.stream();
@@ -41,8 +38,7 @@ fn an_answer_can_be_waited_for_polled_awaited_and_called_back(#[case] on: On) {
 }
 
 /// I8.
-#[apply(every_threaded_device)]
-fn a_wait_with_a_timeout_ends_and_the_answer_can_still_be_taken(#[case] on: On) {
+pub(crate) fn a_wait_with_a_timeout_ends_and_the_answer_can_still_be_taken(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
@@ -58,8 +54,7 @@ fn a_wait_with_a_timeout_ends_and_the_answer_can_still_be_taken(#[case] on: On) 
     assert_eq!(answer.wait().unwrap(), [1]);
 }
 
-#[apply(every_device)]
-fn tensors_are_pitched_on_the_device_and_dense_for_the_host(#[case] on: On) {
+pub(crate) fn tensors_are_pitched_on_the_device_and_dense_for_the_host(on: On) {
     use millstream::TensorSpec;
     let rig = on.open();
     let stream = rig.client().stream();
@@ -98,8 +93,7 @@ fn tensors_are_pitched_on_the_device_and_dense_for_the_host(#[case] on: On) {
     assert!(stream.write_tensor(&blank[0], &[1]).is_err());
 }
 
-#[apply(every_device)]
-fn several_handles_are_read_in_one_answer(#[case] on: On) {
+pub(crate) fn several_handles_are_read_in_one_answer(on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let handles: Vec<_> = (0..20_u32)
@@ -115,8 +109,7 @@ fn several_handles_are_read_in_one_answer(#[case] on: On) {
 }
 
 /// A sequence of readbacks with tags: bounded, in order, async or not (I5, I12).
-#[apply(every_device)]
-fn readbacks_come_as_a_bounded_sequence_with_their_tags(#[case] on: On) {
+pub(crate) fn readbacks_come_as_a_bounded_sequence_with_their_tags(on: On) {
     let mut rig = on.open();
     let stream = rig.client().stream();
     let values = stream.create(&[0_u32]).unwrap();
@@ -149,8 +142,7 @@ fn readbacks_come_as_a_bounded_sequence_with_their_tags(#[case] on: On) {
 }
 
 /// Timeouts that reach beyond the end of time are none.
-#[apply(every_device)]
-fn the_longest_timeout_is_no_timeout(#[case] on: On) {
+pub(crate) fn the_longest_timeout_is_no_timeout(on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let values = stream.create(&[5_u32]).unwrap();
@@ -165,8 +157,7 @@ fn the_longest_timeout_is_no_timeout(#[case] on: On) {
 }
 
 /// Who asks while the mailbox is full runs callbacks on a driven device, the sequence's own among them (I5, I8).
-#[apply(every_device)]
-fn readbacks_may_be_asked_faster_than_the_mailbox_takes_them(#[case] on: On) {
+pub(crate) fn readbacks_may_be_asked_faster_than_the_mailbox_takes_them(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(2));
     let stream = rig.client().stream();
     let values = stream.create(&[7_u32]).unwrap();
@@ -182,8 +173,7 @@ fn readbacks_may_be_asked_faster_than_the_mailbox_takes_them(#[case] on: On) {
 }
 
 /// I5: a consumer may wait before anything was asked; then it drives the device that is asked.
-#[apply(every_device)]
-fn consumer_that_waits_before_the_first_readback_gets_it(#[case] on: On) {
+pub(crate) fn consumer_that_waits_before_the_first_readback_gets_it(on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let values = stream.create(&[7_u32]).unwrap();
@@ -198,8 +188,7 @@ fn consumer_that_waits_before_the_first_readback_gets_it(#[case] on: On) {
 }
 
 /// I5: one sequence may serve several devices.
-#[apply(every_device)]
-fn sequence_of_two_devices_brings_what_both_answer(#[case] on: On) {
+pub(crate) fn sequence_of_two_devices_brings_what_both_answer(on: On) {
     let rigs = [on.open(), on.open()];
     let (sender, sequence) = millstream::readbacks::<u32, usize>(8);
     for round in 0..4 {

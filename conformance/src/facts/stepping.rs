@@ -2,30 +2,14 @@
 //! that (I5, I6, I8). Exact counts of wakes are in the actors' `station/tests`.
 
 use std::thread;
-use std::time::Duration;
 
 use millstream::Error;
-use rstest::rstest;
-use rstest_reuse::apply;
 
 use crate::support::*;
 
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits a few times after few messages: from here on a caller may step in.
-pub(crate) fn get_used_to_waits(stream: &millstream::Stream) {
-    let values = stream.create(&[0_u32]).unwrap();
-    for _ in 0..4 {
-        stream.fill(&values, 1_u32).unwrap();
-        stream.sync().wait().unwrap();
-    }
-}
-
 /// I1, I5, I6: a caller that steps in does the work of other callers as well, in its order: what is small inside of the device, and
 /// what is not after it has left.
-#[apply(every_device)]
-fn callers_that_wait_at_once_all_get_their_own_answers(#[case] on: On) {
+pub(crate) fn callers_that_wait_at_once_all_get_their_own_answers(on: On) {
     const CALLERS: u32 = 4;
     const ROUNDS: u32 = 60;
     let rig = on.open();
@@ -57,13 +41,8 @@ fn callers_that_wait_at_once_all_get_their_own_answers(#[case] on: On) {
 }
 
 /// I8: a kernel of users' code may block; a caller that waits for another answer does not run it.
-#[apply(every_threaded_device)]
-fn a_kernel_that_blocks_holds_up_no_caller_that_waits_for_another(#[case] on: On) {
+pub(crate) fn a_kernel_that_blocks_holds_up_no_caller_that_waits_for_another(on: On) {
     let rig = on.open();
-    // The simulator runs one task at a time, whatever its queue.
-    if rig.device.properties().queues < 2 || matches!(on, On::Sim) {
-        return;
-    }
     let client = rig.client();
     let valve = rig.valve();
     let held = held(&client, &valve);
@@ -82,8 +61,7 @@ fn a_kernel_that_blocks_holds_up_no_caller_that_waits_for_another(#[case] on: On
 }
 
 /// I5, I10: a close ends, whichever thread is inside at that moment, and every caller gets an answer.
-#[apply(every_threaded_device)]
-fn a_device_is_closed_while_callers_wait_on_it(#[case] on: On) {
+pub(crate) fn a_device_is_closed_while_callers_wait_on_it(on: On) {
     const CALLERS: usize = 3;
     let rig = on.open();
     let client = rig.client();

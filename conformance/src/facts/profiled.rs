@@ -7,7 +7,6 @@ use millstream::{
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use rstest::rstest;
 
 use crate::support::*;
 
@@ -189,13 +188,7 @@ impl World {
     }
 }
 
-#[rstest]
-#[case::cpu(On::Cpu)]
-#[case::cpu_one_queue(On::CpuOneQueue)]
-#[case::cpu_driven(On::CpuDriven)]
-#[case::sim(On::Sim)]
-#[case::sim_driven(On::SimDriven)]
-fn each_task_is_in_exactly_the_profiles_that_were_open_when_it_was_given(#[case] on: On) {
+pub(crate) fn each_task_is_in_exactly_the_profiles_that_were_open_when_it_was_given(on: On) {
     let config = ProptestConfig {
         cases: 24,
         failure_persistence: None,
@@ -212,11 +205,8 @@ fn each_task_is_in_exactly_the_profiles_that_were_open_when_it_was_given(#[case]
     });
 }
 
-/// The same on a GPU, which takes longer to open.
-#[rstest]
-#[case::cuda(On::Cuda)]
-#[case::cuda_driven(On::CudaDriven)]
-fn each_task_on_a_gpu_is_in_exactly_its_profiles(#[case] on: On) {
+/// The same of one program, for devices that take long to open.
+pub(crate) fn each_task_of_a_long_program_is_in_exactly_its_profiles(on: On) {
     let rig = on.open();
     let mut world = World::new(&rig);
     let mut runner = proptest::test_runner::TestRunner::deterministic();

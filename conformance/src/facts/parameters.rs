@@ -7,8 +7,6 @@ use millstream::{
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use rstest::rstest;
-use rstest_reuse::apply;
 
 use crate::program::Kernels;
 use crate::support::*;
@@ -47,8 +45,7 @@ fn filled_and_appended(input: &[u32], value: u32) -> Vec<u32> {
 }
 
 /// I1, I2: one recording, other handles and other words each time, from any thread.
-#[apply(every_device)]
-fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(#[case] on: On) {
+pub(crate) fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(on: On) {
     let rig = on.open();
     let client = rig.client();
     let recording = fill_and_append(&client.stream(), &set(&client), &add_one(&client));
@@ -78,8 +75,7 @@ fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(#[case] on: On) 
     });
 }
 
-#[apply(every_device)]
-fn a_parameter_is_known_by_its_handle(#[case] on: On) {
+pub(crate) fn a_parameter_is_known_by_its_handle(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer) = (client.stream(), transfer(&client));
@@ -102,8 +98,7 @@ fn a_parameter_is_known_by_its_handle(#[case] on: On) {
 }
 
 /// A task on a part of a parameter touches that part of what is bound, and needs no more of it.
-#[apply(every_device)]
-fn a_part_of_a_parameter_is_that_part_of_what_is_bound(#[case] on: On) {
+pub(crate) fn a_part_of_a_parameter_is_that_part_of_what_is_bound(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, add_one) = (client.stream(), add_one(&client));
@@ -131,8 +126,7 @@ fn a_part_of_a_parameter_is_that_part_of_what_is_bound(#[case] on: On) {
 
 /// I1, I2, I7: a shorter handle takes the place of a parameter that may be shorter, and what lies beside it is neither touched nor
 /// waited for, nor part of what fails.
-#[apply(every_device)]
-fn a_parameter_may_be_bound_to_less_where_that_is_allowed(#[case] on: On) {
+pub(crate) fn a_parameter_may_be_bound_to_less_where_that_is_allowed(on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let record = |recorder: &mut Recorder<'_>| {
@@ -181,8 +175,7 @@ fn cancelled() -> CancelToken {
     token
 }
 
-#[apply(every_device)]
-fn a_replay_that_lacks_something_is_refused_and_submits_nothing(#[case] on: On) {
+pub(crate) fn a_replay_that_lacks_something_is_refused_and_submits_nothing(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.stream();
@@ -236,8 +229,7 @@ fn a_replay_that_lacks_something_is_refused_and_submits_nothing(#[case] on: On) 
 
 /// I5, I7: a parameter has no memory outside of replays. Whoever asks for what it would have been is told so, in every
 /// way to ask; nothing hangs, and what is not made of it is as it was.
-#[apply(every_device)]
-fn a_parameter_outside_of_a_recording_is_told_i5_i7(#[case] on: On) {
+pub(crate) fn a_parameter_outside_of_a_recording_is_told_i5_i7(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer) = (client.stream(), transfer(&client));
@@ -297,8 +289,7 @@ fn a_parameter_outside_of_a_recording_is_told_i5_i7(#[case] on: On) {
 }
 
 /// I8: the twin that never waits says that there is no room, and has submitted nothing.
-#[apply(every_device)]
-fn a_replay_without_room_is_busy_i8(#[case] on: On) {
+pub(crate) fn a_replay_without_room_is_busy_i8(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
     let client = rig.client();
     let stream = client.stream();
@@ -366,8 +357,7 @@ fn random() -> impl Strategy<Value = Random> {
 const BUFFER: usize = 4 * LEN;
 
 /// I1, I2: a replay does what its tasks do that are submitted one by one, or is refused because one of them is.
-#[apply(every_device)]
-fn a_replay_is_its_tasks_one_by_one_i1_i2(#[case] on: On) {
+pub(crate) fn a_replay_is_its_tasks_one_by_one_i1_i2(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.stream();

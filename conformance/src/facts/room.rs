@@ -4,16 +4,11 @@
 use std::sync::mpsc;
 
 use millstream::{DeviceOptions, Error, Full, update};
-use rstest::rstest;
-use rstest_reuse::apply;
 
 use crate::support::*;
 
 /// I8: through `nowait` every call answers `Busy` instead of waiting.
-#[rstest]
-#[case::cpu(On::CpuDriven)]
-#[case::cuda(On::CudaDriven)]
-fn calls_through_nowait_never_wait(#[case] on: On) {
+pub(crate) fn calls_through_nowait_never_wait(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().mailbox_capacity(8));
     let stream = rig.client().stream();
     let values = stream.create(&[0_u32]).unwrap();
@@ -50,8 +45,7 @@ fn full<T: std::fmt::Debug>(answer: Result<T, impl Into<Error>>) -> Full {
 
 /// I12: what a client has on its way of user code and values to drop is bounded; beyond the bound nothing
 /// is lost, and other clients do not feel it.
-#[apply(every_threaded_device)]
-fn host_functions_callbacks_and_values_to_drop_have_a_bound(#[case] on: On) {
+pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_jobs(3));
     let client = rig.client();
     let stream = client.stream();
@@ -104,8 +98,7 @@ fn host_functions_callbacks_and_values_to_drop_have_a_bound(#[case] on: On) {
 }
 
 /// I5: user code of the runtime is told where it would wait for room, and only there.
-#[apply(every_device)]
-fn a_host_function_that_would_wait_for_room_is_told(#[case] on: On) {
+pub(crate) fn a_host_function_that_would_wait_for_room_is_told(on: On) {
     for (limit, fits) in [(1, false), (2, true)] {
         let rig = on.open_with(DeviceOptions::default().max_jobs(limit));
         let client = rig.client();
@@ -125,8 +118,7 @@ fn a_host_function_that_would_wait_for_room_is_told(#[case] on: On) {
 }
 
 /// I12: uploads beyond the bound say how far.
-#[apply(every_threaded_device)]
-fn uploads_beyond_the_bound_give_busy_with_the_figures(#[case] on: On) {
+pub(crate) fn uploads_beyond_the_bound_give_busy_with_the_figures(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_upload_bytes(1_024));
     let client = rig.client();
     let (stream, valve) = (client.stream(), rig.valve());
@@ -147,10 +139,7 @@ fn uploads_beyond_the_bound_give_busy_with_the_figures(#[case] on: On) {
 }
 
 /// I5: on a driven device who waits for room is told when the driver goes.
-#[rstest]
-#[case::cpu(On::CpuDriven)]
-#[case::cuda(On::CudaDriven)]
-fn a_caller_that_waits_for_room_is_told_when_the_driver_goes(#[case] on: On) {
+pub(crate) fn a_caller_that_waits_for_room_is_told_when_the_driver_goes(on: On) {
     let mut rig = on.open_with(DeviceOptions::default().max_held(2));
     let client = rig.client();
     let (owner, behind) = (client.stream(), client.stream());
@@ -167,8 +156,7 @@ fn a_caller_that_waits_for_room_is_told_when_the_driver_goes(#[case] on: On) {
 }
 
 /// I12: a client's own bounds hold for all its streams together, and for nobody else.
-#[apply(every_device)]
-fn the_tasks_of_all_streams_of_a_client_have_a_bound(#[case] on: On) {
+pub(crate) fn the_tasks_of_all_streams_of_a_client_have_a_bound(on: On) {
     let rig = on.open();
     let small = rig.device.client_builder().max_tasks(4).build();
     let (first, second) = (small.stream(), small.stream());
@@ -202,8 +190,7 @@ fn the_tasks_of_all_streams_of_a_client_have_a_bound(#[case] on: On) {
 }
 
 /// I12: as for tasks.
-#[apply(every_threaded_device)]
-fn a_clients_own_bound_on_uploads_replaces_the_devices(#[case] on: On) {
+pub(crate) fn a_clients_own_bound_on_uploads_replaces_the_devices(on: On) {
     let rig = on.open();
     let small = rig.device.client_builder().max_upload_bytes(1_000).build();
     let (stream, other) = (small.stream(), rig.client().stream());
@@ -228,8 +215,7 @@ fn a_clients_own_bound_on_uploads_replaces_the_devices(#[case] on: On) {
 }
 
 /// I12: a call that finds no room charges nothing to the client's hard limit, however often it is tried.
-#[apply(every_device)]
-fn what_finds_no_room_is_not_charged(#[case] on: On) {
+pub(crate) fn what_finds_no_room_is_not_charged(on: On) {
     let rig = on.open();
     let builder = rig.device.client_builder();
     let client = builder.hard_limit(64 << 10).max_tasks(2).build();
@@ -255,8 +241,7 @@ fn what_finds_no_room_is_not_charged(#[case] on: On) {
 }
 
 /// I12: a slice with its data is two tasks, of which none is left in the way where there is no room for both.
-#[apply(every_device)]
-fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(#[case] on: On) {
+pub(crate) fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
     let (stream, other) = (client.stream(), rig.client().stream());

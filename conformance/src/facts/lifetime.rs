@@ -4,15 +4,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use millstream::{Cpu, Device, DeviceOptions, Error, Kernel, OpenError, read, update};
-use rstest::rstest;
-use rstest_reuse::apply;
+use millstream::{DeviceOptions, Error, Feature, Kernel, read, update};
 
+use crate::subject::Way;
 use crate::support::*;
 
+/// What a subject says of its device, and what the device says.
+pub(crate) fn a_device_is_what_its_abilities_say(on: On) {
+    let (rig, abilities) = (on.open(), on.abilities());
+    let properties = rig.device.properties();
+    assert_eq!(
+        (abilities.rust_kernels, abilities.one_queue),
+        (
+            properties.has(Feature::NativeKernels),
+            properties.queues == 1
+        )
+    );
+    assert!(!abilities.queues_overlap || properties.queues > 1);
+    assert!(!abilities.dynamic_counts || properties.has(Feature::DynamicCubeCount));
+    assert_eq!(rig.driver.is_some(), on.way() == Way::Driven);
+    if on.way() == Way::OneQueue {
+        assert_eq!(properties.queues, 1);
+    }
+}
+
 /// I10.
-#[apply(every_device)]
-fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing(#[case] on: On) {
+pub(crate) fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing(on: On) {
     let ran = Arc::new(AtomicU32::new(0));
     let rig = on.open();
     {
@@ -24,7 +41,7 @@ fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing(#[case] on
             .native(move |_, _| {
                 seen.fetch_add(1, Ordering::Relaxed);
             });
-        let count = client.kernel(count.elements_ptx()).unwrap();
+        let count = prepare(&client, count).unwrap();
         for _ in 0..50 {
             let stream = client.stream();
             let values = stream.create(&[0_u32; 64]).unwrap();
@@ -43,20 +60,19 @@ fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing(#[case] on
         (0, 0, 0)
     );
     assert!(report.bytes_freed > 0);
-    match on.is_cuda() {
-        true => assert!(
+    match on.runs_rust() {
+        true => assert_eq!(ran.load(Ordering::Relaxed), 200),
+        false => assert!(
             rig.checked
                 .kernels_run("add_one")
                 .is_none_or(|of| of == 200)
         ),
-        false => assert_eq!(ran.load(Ordering::Relaxed), 200),
     }
     assert_eq!(Arc::strong_count(&ran), 1, "the kernel's closure is gone");
 }
 
 /// I5: after the close every call says so, at once.
-#[apply(every_device)]
-fn a_closed_device_says_so(#[case] on: On) {
+pub(crate) fn a_closed_device_says_so(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, add_one) = (client.stream(), add_one(&client));
@@ -79,22 +95,17 @@ fn a_closed_device_says_so(#[case] on: On) {
     assert!(matches!(stream.empty::<u32>(1), Err(Error::Closed)));
     assert!(matches!(client.sync().wait(), Err(Error::Closed)));
     assert!(matches!(client.stream().flush(), Err(Error::Closed)));
-    assert!(matches!(
-        client.kernel(
-            Kernel::new("k")
-                .native(|_, _| {})
-                .source(empty_ptx("k", &[]))
-        ),
-        Err(Error::Closed)
-    ));
+    let late = Kernel::new("set")
+        .writes::<u32>("dst")
+        .scalar::<u32>("value")
+        .scalar::<u32>("n")
+        .native(|_, _| {});
+    assert!(matches!(prepare(&client, late), Err(Error::Closed)));
     drop((values, stream, client));
 }
 
 /// I5: a close that cannot drain ends in time, and whoever waits is answered.
-#[rstest]
-#[case::cpu(On::Cpu)]
-#[case::cuda(On::Cuda)]
-fn a_close_with_work_that_does_not_end_reports_it_in_time(#[case] on: On) {
+pub(crate) fn a_close_with_work_that_does_not_end_reports_it_in_time(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
@@ -111,8 +122,7 @@ fn a_close_with_work_that_does_not_end_reports_it_in_time(#[case] on: On) {
 }
 
 /// No global state.
-#[apply(every_device)]
-fn two_devices_in_one_process_do_not_meet(#[case] on: On) {
+pub(crate) fn two_devices_in_one_process_do_not_meet(on: On) {
     let (first, second) = (on.open(), on.open());
     let (a, b) = (first.client(), second.client());
     let (add_a, add_b) = (add_one(&a), add_one(&b));
@@ -131,8 +141,7 @@ fn two_devices_in_one_process_do_not_meet(#[case] on: On) {
 }
 
 /// I6: values travel to the GC thread and are dropped once the stream's point has passed.
-#[apply(every_device)]
-fn a_value_is_dropped_after_the_streams_point_and_not_before(#[case] on: On) {
+pub(crate) fn a_value_is_dropped_after_the_streams_point_and_not_before(on: On) {
     let mut rig = on.open();
     let client = rig.client();
     let stream = client.stream();
@@ -155,31 +164,8 @@ fn a_value_is_dropped_after_the_streams_point_and_not_before(#[case] on: On) {
     receiver.recv().unwrap();
 }
 
-#[test]
-fn options_that_cannot_be_are_refused_with_a_sentence() {
-    let zero =
-        Device::open_with(Cpu::default(), DeviceOptions::default().max_tasks(0)).unwrap_err();
-    assert_eq!(
-        zero.to_string(),
-        "option `max_tasks` is 0, it must be at least 1"
-    );
-    assert!(matches!(
-        Device::open(Cpu::default().queues(0)),
-        Err(OpenError::Option { .. })
-    ));
-    assert!(matches!(
-        Device::open(Cpu::default().queues(10_000)),
-        Err(OpenError::Option { .. })
-    ));
-    assert!(matches!(
-        Device::open(Cpu::default().threads(0)),
-        Err(OpenError::Option { .. })
-    ));
-}
-
 /// I12: handles beyond the limit are an error, and dropping some makes room.
-#[apply(every_device)]
-fn handles_beyond_the_limit_are_an_error(#[case] on: On) {
+pub(crate) fn handles_beyond_the_limit_are_an_error(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_handles(16));
     let stream = rig.client().stream();
     let mut handles = Vec::new();
@@ -201,24 +187,8 @@ fn handles_beyond_the_limit_are_an_error(#[case] on: On) {
     assert!(stream.empty::<u8>(1).is_ok());
 }
 
-/// I5: user code that does not end cannot hold up a close beyond its time.
-#[test]
-fn a_callback_that_does_not_end_is_left_behind_by_a_close() {
-    let rig = On::Cpu.open();
-    let stream = rig.client().stream();
-    let values = stream.create(&[0_u32]).unwrap();
-    let valve = Valve::new();
-    let held = valve.clone();
-    stream.read(&values).on_ready(move |_| held.pass()).unwrap();
-    valve.wait_for_arrivals(1);
-    let report = rig.device.close(Duration::from_millis(500));
-    assert!(report.threads_left == 1, "{report:?}");
-    valve.open();
-}
-
 /// A closed device has no thread for user code, and the caller's is none: it may hold what the callback takes.
-#[apply(every_device)]
-fn closed_device_takes_no_callbacks(#[case] on: On) {
+pub(crate) fn closed_device_takes_no_callbacks(on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let values = stream.create(&[0_u32]).unwrap();
@@ -235,11 +205,7 @@ fn closed_device_takes_no_callbacks(#[case] on: On) {
 }
 
 /// I10: a close whose time is up tells what is left, and that is freed and joined once it has ended.
-#[rstest]
-#[case::cpu(On::Cpu)]
-#[case::sim(On::Sim)]
-#[case::tiny(On::Tiny)]
-fn close_that_runs_out_of_time_reports_what_is_left_and_ends_it_later(#[case] on: On) {
+pub(crate) fn close_that_runs_out_of_time_reports_what_is_left_and_ends_it_later(on: On) {
     let threads = Arc::new(());
     let counted = threads.clone();
     let options = DeviceOptions::default().spawn_with(move |body| {
@@ -278,43 +244,16 @@ fn close_that_runs_out_of_time_reports_what_is_left_and_ends_it_later(#[case] on
     let running = Arc::strong_count(&threads);
     assert!(running > 3, "{running}");
     valve.open();
-    // All that holds the options goes, and all threads do: a test that hangs here has found that they do not.
-    drop((rig, stream, values));
-    while Arc::strong_count(&threads) > 1 || weak.strong_count() > 0 {
+    // Ours, and that of the function that starts them. A test that hangs here has found that some thread does not end.
+    while Arc::strong_count(&threads) > 2 || weak.strong_count() > 0 {
         std::thread::yield_now();
     }
-}
-
-/// A waker is foreign code on a thread of the runtime: its panic stays with it.
-#[test]
-fn a_waker_that_panics_harms_nobody() {
-    struct Bad;
-    impl std::task::Wake for Bad {
-        fn wake(self: Arc<Self>) {
-            std::panic::resume_unwind(Box::new("bad waker"));
-        }
-    }
-    let rig = On::Cpu.open();
-    let client = rig.client();
-    let valve = rig.valve();
-    let (held, stream) = (held(&client, &valve), client.stream());
-    let values = stream.create(&[0_u32]).unwrap();
-    held.launch(&stream, &values).unwrap();
-    valve.wait_for_arrivals(1);
-    let mut answer = stream.read(&values);
-    let waker = std::task::Waker::from(Arc::new(Bad));
-    let mut context = std::task::Context::from_waker(&waker);
-    while answer.try_take().is_none()
-        && std::future::Future::poll(std::pin::Pin::new(&mut answer), &mut context).is_pending()
-    {
-        valve.open();
-    }
-    assert_eq!(stream.read(&values).wait().unwrap(), [1]);
+    drop((stream, values));
+    drop(rig);
 }
 
 /// I4: a guard that outlives a close still has its memory; what it held back is reported as left.
-#[apply(every_device)]
-fn a_guard_that_outlives_the_device_keeps_its_memory(#[case] on: On) {
+pub(crate) fn a_guard_that_outlives_the_device_keeps_its_memory(on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let values = stream.create(&[7_u32; 1_000]).unwrap();

@@ -2,26 +2,27 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
-use super::gpu::{Gate, Gpu};
+use crate::subject::Gate;
 
 /// Holds code until it is opened, and tells how much has come to it. One of a [`Rig`](super::Rig)'s holds kernels on
 /// whatever device, one of its own code of the host's.
 #[derive(Clone, Default)]
-pub(crate) struct Valve {
+pub struct Valve {
     host: Arc<(Mutex<(bool, u32)>, Condvar)>,
-    gate: Option<Arc<Gate>>,
+    gate: Option<Arc<dyn Gate>>,
 }
 
 impl Valve {
     /// One for code of the host's.
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self::default()
     }
 
-    pub(super) fn of(gpu: &Arc<Gpu>) -> Self {
+    /// One for kernels that come to this gate.
+    pub fn of(gate: Arc<dyn Gate>) -> Self {
         Self {
             host: Arc::default(),
-            gate: Some(Arc::new(Gate::new(gpu))),
+            gate: Some(gate),
         }
     }
 
@@ -39,7 +40,7 @@ impl Valve {
     }
 
     /// Comes to the valve and waits until it is open.
-    pub(crate) fn pass(&self) {
+    pub fn pass(&self) {
         let (state, changed) = &*self.host;
         let mut state = state.lock().unwrap();
         state.1 += 1;
@@ -48,7 +49,7 @@ impl Valve {
     }
 
     /// Opens it for good.
-    pub(crate) fn open(&self) {
+    pub fn open(&self) {
         self.host.0.lock().unwrap().0 = true;
         self.host.1.notify_all();
         if let Some(gate) = &self.gate {
@@ -57,7 +58,7 @@ impl Valve {
     }
 
     /// Waits until `count` have come.
-    pub(crate) fn wait_for_arrivals(&self, count: u32) {
+    pub fn wait_for_arrivals(&self, count: u32) {
         if let Some(gate) = &self.gate {
             while gate.arrivals() < count {
                 std::thread::yield_now();
@@ -72,7 +73,8 @@ impl Valve {
         );
     }
 
-    pub(crate) fn arrivals(&self) -> u32 {
+    /// How many have come.
+    pub fn arrivals(&self) -> u32 {
         match &self.gate {
             Some(gate) => gate.arrivals(),
             None => self.host.0.lock().unwrap().1,

@@ -6,14 +6,11 @@
 use crate::program::{ELEMENTS, Kernels, Program, STEPS, by};
 use crate::support::*;
 use millstream::Handle;
-use rstest::rstest;
-use rstest_reuse::apply;
 
 /// Programs per kind of device.
 const PROGRAMS: u64 = 200;
 
-#[apply(every_device)]
-fn one_thread_on_many_streams_computes_what_it_would_on_one(#[case] on: On) {
+pub(crate) fn one_thread_on_many_streams_computes_what_it_would_on_one(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_tasks(8));
     for seed in 1..=PROGRAMS {
         let client = rig.client();
@@ -24,22 +21,16 @@ fn one_thread_on_many_streams_computes_what_it_would_on_one(#[case] on: On) {
 }
 
 /// Few tasks in flight, batches of one, either strategy: the same results.
-#[rstest]
-fn programs_compute_the_same_with_little_room(
-    #[values(
-        On::Cpu,
-        On::CpuOneQueue,
-        On::CpuDriven,
-        On::Sim,
-        On::SimDriven,
-        On::Cuda,
-        On::CudaOneQueue,
-        On::CudaDriven
-    )]
-    on: On,
-    #[values(millstream::Strategy::Interleave, millstream::Strategy::Sequential)]
-    strategy: millstream::Strategy,
-) {
+pub(crate) fn programs_compute_the_same_with_little_room(on: On) {
+    little_room(on, millstream::Strategy::Interleave);
+}
+
+/// As above, of the other strategy.
+pub(crate) fn programs_compute_the_same_with_little_room_one_after_the_other(on: On) {
+    little_room(on, millstream::Strategy::Sequential);
+}
+
+fn little_room(on: On, strategy: millstream::Strategy) {
     let options = millstream::DeviceOptions::default()
         .max_tasks(1)
         .max_in_flight(2)
@@ -55,8 +46,7 @@ fn programs_compute_the_same_with_little_room(
 }
 
 /// Every thread has streams and buffers of its own, and all add to the same ones.
-#[apply(every_device)]
-fn threads_that_share_buffers_lose_no_update_and_disturb_nobody(#[case] on: On) {
+pub(crate) fn threads_that_share_buffers_lose_no_update_and_disturb_nobody(on: On) {
     const THREADS: usize = 4;
     let rig = on.open();
     let client = rig.client();

@@ -2,14 +2,11 @@
 
 use crate::support::*;
 use millstream::{AllocationMode, Error, Full, MemoryError, Reason, update};
-use rstest::rstest;
-use rstest_reuse::apply;
 
 const MIB: usize = 1 << 20;
 
 /// I7, I12: out of memory is the failure of one slice, typed.
-#[apply(every_device)]
-fn a_slice_that_the_device_has_no_memory_for_fails_alone(#[case] on: On) {
+pub(crate) fn a_slice_that_the_device_has_no_memory_for_fails_alone(on: On) {
     let rig = on.open_small(4 * MIB as u64);
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.stream());
@@ -34,10 +31,7 @@ fn a_slice_that_the_device_has_no_memory_for_fails_alone(#[case] on: On) {
 }
 
 /// I5, I7: a slice may be longer than the host has room, and asking for it ends nothing.
-#[rstest]
-#[case::cpu(On::Cpu)]
-#[case::cpu_driven(On::CpuDriven)]
-fn a_readback_that_the_host_has_no_room_for_is_an_error_i5(#[case] on: On) {
+pub(crate) fn a_readback_that_the_host_has_no_room_for_is_an_error_i5(on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let huge = stream.empty::<u32>(1 << 58).unwrap();
@@ -52,8 +46,7 @@ fn a_readback_that_the_host_has_no_room_for_is_an_error_i5(#[case] on: On) {
 }
 
 /// I4, I6: it parks its stream alone and goes on when memory returns.
-#[apply(every_device)]
-fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memory_returns(#[case] on: On) {
+pub(crate) fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memory_returns(on: On) {
     let rig = on.open_small(4 * MIB as u64);
     let client = rig.client();
     let add_one = add_one(&client);
@@ -82,9 +75,8 @@ fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memory_returns(
 }
 
 /// I4: memory is not reused under a task that still names it.
-#[apply(every_device)]
-fn a_slice_freed_while_another_stream_still_holds_a_task_on_it_is_not_reused_under_that_task(
-    #[case] on: On,
+pub(crate) fn a_slice_freed_while_another_stream_still_holds_a_task_on_it_is_not_reused_under_that_task(
+    on: On,
 ) {
     let rig = on.open();
     let client = rig.client();
@@ -110,8 +102,7 @@ fn a_slice_freed_while_another_stream_still_holds_a_task_on_it_is_not_reused_und
 }
 
 /// I12: hard limits are charged at once and credited at the last drop.
-#[apply(every_device)]
-fn a_clients_hard_limit_is_charged_at_once_and_credited_at_the_last_drop(#[case] on: On) {
+pub(crate) fn a_clients_hard_limit_is_charged_at_once_and_credited_at_the_last_drop(on: On) {
     let rig = on.open();
     let limited = rig
         .device
@@ -139,8 +130,7 @@ fn a_clients_hard_limit_is_charged_at_once_and_credited_at_the_last_drop(#[case]
 }
 
 /// Zero-sized slices are good for everything.
-#[apply(every_device)]
-fn zero_sized_buffers_and_zero_cubes_are_valid_no_ops(#[case] on: On) {
+pub(crate) fn zero_sized_buffers_and_zero_cubes_are_valid_no_ops(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, transfer, stream) = (add_one(&client), transfer(&client), client.stream());
@@ -171,32 +161,8 @@ fn zero_sized_buffers_and_zero_cubes_are_valid_no_ops(#[case] on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [1]);
 }
 
-/// I4, I10.
-#[test]
-fn a_million_live_slices_resolve() {
-    let rig = On::Cpu.open();
-    let client = rig.client();
-    let (set, stream) = (set(&client), client.stream());
-    let slices: Vec<_> = (0..1_000_000)
-        .map(|_| stream.empty::<u32>(1).unwrap())
-        .collect();
-    for index in (0..slices.len()).step_by(9_973) {
-        stream
-            .launch(&set, one(), to(&slices[index], index as u32))
-            .unwrap();
-    }
-    for index in (0..slices.len()).step_by(9_973) {
-        assert_eq!(stream.read(&slices[index]).wait().unwrap(), [index as u32]);
-    }
-    assert_eq!(rig.stats().memory.live_slices, 1_000_000);
-    drop(slices);
-    stream.sync().wait().unwrap();
-    assert_eq!(rig.stats().memory.live_slices, 0);
-}
-
 /// What was used returns, page by page.
-#[apply(every_device)]
-fn cleanup_gives_unused_pages_back(#[case] on: On) {
+pub(crate) fn cleanup_gives_unused_pages_back(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.stream();
@@ -219,8 +185,7 @@ fn cleanup_gives_unused_pages_back(#[case] on: On) {
 }
 
 /// Reuse in place is safe only for the sole hold.
-#[apply(every_device)]
-fn can_mut_is_true_for_the_only_hold(#[case] on: On) {
+pub(crate) fn can_mut_is_true_for_the_only_hold(on: On) {
     let rig = on.open();
     let stream = rig.client().stream();
     let handle = stream.create(&[1_u32, 2]).unwrap();
@@ -234,8 +199,7 @@ fn can_mut_is_true_for_the_only_hold(#[case] on: On) {
 
 /// I4, I5: the slots of freed slices return when their last use has passed, though nobody sends anything
 /// that would wake the device.
-#[apply(every_threaded_device)]
-fn slots_of_freed_slices_return_while_nobody_sends(#[case] on: On) {
+pub(crate) fn slots_of_freed_slices_return_while_nobody_sends(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(6));
     let client = rig.client();
     let valve = rig.valve();
@@ -262,8 +226,7 @@ fn slots_of_freed_slices_return_while_nobody_sends(#[case] on: On) {
 
 /// I6: memory whose release was asked for before comes back by itself, whoever has the last handle: a value that is to be dropped, a
 /// host function or a callback.
-#[apply(every_device)]
-fn reservation_waits_for_handles_that_leave_with_values_and_user_code(#[case] on: On) {
+pub(crate) fn reservation_waits_for_handles_that_leave_with_values_and_user_code(on: On) {
     let rig = on.open_small(4 * MIB as u64);
     let client = rig.client();
     let (first, second) = (client.stream(), client.stream());
@@ -289,8 +252,7 @@ fn reservation_waits_for_handles_that_leave_with_values_and_user_code(#[case] on
 }
 
 /// I12: what dropped slices hold until their tasks have completed counts as well.
-#[apply(every_device)]
-fn hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes(#[case] on: On) {
+pub(crate) fn hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes(on: On) {
     const LIMIT: u64 = 1 << 20;
     let rig = on.open();
     let limited = rig.device.client_builder().hard_limit(LIMIT).build();
@@ -310,8 +272,7 @@ fn hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes(#[case] on: O
 }
 
 /// I8, I12: a call that must not wait says that memory will come back, and a call whose client has it all in handles that it will not.
-#[apply(every_device)]
-fn hard_limit_is_busy_while_tasks_have_the_memory_and_an_error_while_handles_do(#[case] on: On) {
+pub(crate) fn hard_limit_is_busy_while_tasks_have_the_memory_and_an_error_while_handles_do(on: On) {
     let rig = on.open();
     let limited = rig.device.client_builder().hard_limit(1_000).build();
     let (stream, other) = (limited.stream(), rig.client().stream());

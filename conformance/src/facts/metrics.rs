@@ -5,10 +5,7 @@ use std::time::Instant;
 
 use millstream::metrics::{ClientMetrics, Metrics};
 use millstream::{CancelToken, DeviceOptions, update};
-use rstest::rstest;
-use rstest_reuse::apply;
 
-use crate::dying;
 use crate::support::*;
 
 fn metrics(rig: &Rig) -> Metrics {
@@ -23,7 +20,7 @@ fn of<'a>(metrics: &'a Metrics, name: &str) -> &'a ClientMetrics {
 
 /// Asks until it is so: what other threads have to say comes when they get to it.
 fn until(rig: &Rig, is_so: impl Fn(&Metrics) -> bool) -> Metrics {
-    let give_up = Instant::now() + dying::PATIENCE;
+    let give_up = Instant::now() + PATIENCE;
     loop {
         let metrics = metrics(rig);
         if is_so(&metrics) {
@@ -33,8 +30,7 @@ fn until(rig: &Rig, is_so: impl Fn(&Metrics) -> bool) -> Metrics {
     }
 }
 
-#[apply(every_device)]
-fn an_idle_device_tells_what_it_has_done(#[case] on: On) {
+pub(crate) fn an_idle_device_tells_what_it_has_done(on: On) {
     let rig = on.open();
     let named = |name: &str| rig.device.client_builder().name(name.to_owned()).build();
     let (busy, idle) = (named("busy"), named("idle"));
@@ -71,8 +67,7 @@ fn an_idle_device_tells_what_it_has_done(#[case] on: On) {
     drop(kept);
 }
 
-#[apply(every_device)]
-fn a_consumer_that_is_held_is_told_with_its_client(#[case] on: On) {
+pub(crate) fn a_consumer_that_is_held_is_told_with_its_client(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().name("waits").build();
     let (add_one, owner, stream) = (add_one(&client), rig.client().stream(), client.stream());
@@ -100,8 +95,7 @@ fn a_consumer_that_is_held_is_told_with_its_client(#[case] on: On) {
     assert_eq!(of(&gone, "waits").tasks, 4);
 }
 
-#[apply(every_device)]
-fn faults_are_counted_by_reason_and_poison_until_it_is_healed_i7(#[case] on: On) {
+pub(crate) fn faults_are_counted_by_reason_and_poison_until_it_is_healed_i7(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.stream());
@@ -124,8 +118,7 @@ fn faults_are_counted_by_reason_and_poison_until_it_is_healed_i7(#[case] on: On)
     assert_eq!((healed.slices_poisoned, healed.faults), (0, failed.faults));
 }
 
-#[apply(every_device)]
-fn cancelled_tasks_are_faults_of_their_own(#[case] on: On) {
+pub(crate) fn cancelled_tasks_are_faults_of_their_own(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, owner, stream) = (add_one(&client), client.stream(), client.stream());
@@ -142,8 +135,7 @@ fn cancelled_tasks_are_faults_of_their_own(#[case] on: On) {
 }
 
 /// I4: what is dropped waits for its last use, and is told for as long.
-#[apply(every_threaded_device)]
-fn what_was_dropped_is_told_until_it_is_free(#[case] on: On) {
+pub(crate) fn what_was_dropped_is_told_until_it_is_free(on: On) {
     let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
     let (client, valve) = (rig.client(), rig.valve());
     let (held, stream) = (held(&client, &valve), client.stream());
@@ -169,7 +161,7 @@ fn what_was_dropped_is_told_until_it_is_free(#[case] on: On) {
     assert_eq!(waits.latencies.unwrap().slice_waits_ns.count(), 0);
     valve.open();
     stream.sync().wait().unwrap();
-    told.recv_timeout(dying::PATIENCE).unwrap();
+    told.recv_timeout(PATIENCE).unwrap();
     let free = metrics(&rig);
     assert_eq!(free.collection.slices_waiting, 0);
     assert_eq!(free.collection.values_waiting, 0);
@@ -179,8 +171,7 @@ fn what_was_dropped_is_told_until_it_is_free(#[case] on: On) {
     assert_eq!(latencies.value_waits_ns.count(), 1);
 }
 
-#[apply(every_device)]
-fn every_task_is_followed_where_all_are_to_be(#[case] on: On) {
+pub(crate) fn every_task_is_followed_where_all_are_to_be(on: On) {
     let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.stream());

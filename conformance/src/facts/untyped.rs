@@ -6,8 +6,6 @@ use millstream::{
     CubeCount, Handle, Kernel, KernelHandle, LaunchError, RecordedWord, bf16, bind, f16, read,
     update, write,
 };
-use rstest::rstest;
-use rstest_reuse::apply;
 
 use crate::support::*;
 
@@ -30,7 +28,7 @@ fn large(client: &ComputeClient) -> KernelHandle {
         let scalars = (0..WORDS).map(|index| args.scalar::<u64>(index));
         args.chunk::<u64>(INPUTS)[0] = inputs.chain(scalars).sum();
     });
-    client.kernel(kernel.large_ptx(7)).unwrap()
+    prepare(client, kernel.with(MetadataWords(7))).unwrap()
 }
 
 fn inputs(stream: &Stream, values: std::ops::Range<u32>) -> Vec<Handle<u32>> {
@@ -39,8 +37,7 @@ fn inputs(stream: &Stream, values: std::ops::Range<u32>) -> Vec<Handle<u32>> {
         .collect()
 }
 
-#[apply(every_device)]
-fn words_and_bytes_are_arguments_as_any_others(#[case] on: On) {
+pub(crate) fn words_and_bytes_are_arguments_as_any_others(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, large, add_one) = (client.stream(), large(&client), add_one(&client));
@@ -67,8 +64,7 @@ fn words_and_bytes_are_arguments_as_any_others(#[case] on: On) {
 }
 
 /// Bindings and words that are boxed, at each replay: all in slots, and back to front.
-#[apply(every_device)]
-fn a_replay_takes_any_number_of_parameters_and_words(#[case] on: On) {
+pub(crate) fn a_replay_takes_any_number_of_parameters_and_words(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, large) = (client.stream(), large(&client));
@@ -102,8 +98,7 @@ fn a_replay_takes_any_number_of_parameters_and_words(#[case] on: On) {
     }
 }
 
-#[apply(every_device)]
-fn untyped_arguments_that_do_not_fit_are_refused(#[case] on: On) {
+pub(crate) fn untyped_arguments_that_do_not_fit_are_refused(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer) = (client.stream(), transfer(&client));
@@ -158,8 +153,7 @@ fn untyped_arguments_that_do_not_fit_are_refused(#[case] on: On) {
     assert!(sentence(typed).contains("`src` is declared as u32, the call gives u8"));
 }
 
-#[apply(every_device)]
-fn halves_are_elements(#[case] on: On) {
+pub(crate) fn halves_are_elements(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.stream();
@@ -178,8 +172,7 @@ fn halves_are_elements(#[case] on: On) {
     assert_eq!(bits, [0x3e00; 4]);
 }
 
-#[apply(every_device_that_runs_rust)]
-fn kernels_take_halves(#[case] on: On) {
+pub(crate) fn kernels_take_halves(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.stream();

@@ -1,0 +1,37 @@
+//! The suite of the runtime's behaviour on this backend, as the author of any backend has it.
+
+use millstream::CpuResources;
+use millstream_conformance::{Opening, Setting, Subject, suite};
+
+use crate::tiny::Tiny;
+
+struct OnTiny;
+
+impl Subject for OnTiny {
+    type Kind = Tiny;
+
+    fn open(&self, setting: &Setting) -> Opening<Tiny> {
+        let tiny = Tiny::default();
+        Opening::of(match setting.memory_bytes {
+            Some(bytes) => tiny.memory_limit(bytes),
+            None => tiny,
+        })
+    }
+
+    // The defaults of `abilities` and `twin` fit: kernels are Rust, and there is one queue.
+
+    fn read(&self, resources: &CpuResources, index: usize) -> Vec<u32> {
+        resources.read(index).to_vec()
+    }
+
+    fn change(
+        &self,
+        resources: &mut CpuResources,
+        index: usize,
+        change: &mut dyn FnMut(&mut [u32]),
+    ) {
+        change(resources.write(index));
+    }
+}
+
+suite!(tiny: OnTiny; threads, driven);

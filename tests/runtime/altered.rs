@@ -1,0 +1,245 @@
+//! The CPU as a backend with one thing changed: a planted mistake, other properties, or a language of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream::backend::{
+    Backend, BackendKernel, BoundSlice, Compiler, Cursor, CustomWork, HostContext, HostData,
+    Landing, Launch, Open, PageId, Pattern, Place, Point, Refused, Strided, Timeline,
+};
+use millstream::{
+    Cpu, DeviceProperties, Feature, Kernel, KernelError, OpenError, PageError, QueueId,
+};
+
+type CpuDevice = <Cpu as Open>::Backend;
+
+/// What is changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    /// A wait on a point that no call had flushed until the wait was to be said is dropped.
+    DropsWaitsOnNewBatches,
+    /// A fill ends with its last whole pattern.
+    DropsTailsOfFills,
+    /// Other properties.
+    Properties(fn(&mut DeviceProperties)),
+    /// A language: the text is the number that a kernel writes to every element.
+    TakesNumbers,
+    /// A language: the text is the name of a kernel of the suite. Kernels in Rust are not taken.
+    TakesNames,
+}
+
+/// The kind of text that [`Change::TakesNames`] takes.
+pub(crate) const NAME: &str = "a name";
+
+/// The kind of text that [`Change::TakesNumbers`] takes.
+pub(crate) const NUMBER: &str = "a number";
+
+/// The CPU with this change.
+#[derive(Clone)]
+pub(crate) struct Altered {
+    pub(crate) cpu: Cpu,
+    pub(crate) change: Change,
+}
+
+impl Open for Altered {
+    type Backend = AlteredDevice;
+
+    const NAME: &'static str = "altered";
+
+    fn open(self, context: HostContext) -> Result<AlteredDevice, OpenError> {
+        let inner = self.cpu.open(context)?;
+        let mut properties = inner.properties().clone();
+        properties.backend = Self::NAME;
+        match self.change {
+            Change::Properties(change) => change(&mut properties),
+            Change::TakesNames => {
+                properties.features.remove(&Feature::NativeKernels);
+            }
+            _ => {}
+        }
+        Ok(AlteredDevice {
+            inner,
+            properties,
+            change: self.change,
+            flushed_last: None,
+        })
+    }
+}
+
+pub(crate) struct AlteredDevice {
+    inner: CpuDevice,
+    properties: DeviceProperties,
+    change: Change,
+    /// What the last call flushed, if it was a flush.
+    flushed_last: Option<Point>,
+}
+
+impl AlteredDevice {
+    /// The device behind the change, for every call but a flush and a wait.
+    fn inner(&mut self) -> &mut CpuDevice {
+        self.flushed_last = None;
+        &mut self.inner
+    }
+}
+
+impl Backend for AlteredDevice {
+    type Resources = <CpuDevice as Backend>::Resources;
+
+    fn properties(&self) -> &DeviceProperties {
+        &self.properties
+    }
+
+    fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
+        self.inner.timeline(queue)
+    }
+
+    fn compiler(&self) -> Arc<dyn Compiler> {
+        match self.change {
+            Change::TakesNumbers => Arc::new(Numbers {
+                inner: self.inner.compiler(),
+            }),
+            Change::TakesNames => Arc::new(Names {
+                properties: self.properties.clone(),
+                inner: self.inner.compiler(),
+            }),
+            _ => self.inner.compiler(),
+        }
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<PageId, PageError> {
+        self.inner().allocate(bytes)
+    }
+
+    fn free(&mut self, page: PageId) {
+        self.inner().free(page);
+    }
+
+    fn launch(
+        &mut self,
+        queue: QueueId,
+        cursor: Cursor,
+        launch: &Launch<'_>,
+    ) -> Result<(), Refused> {
+        self.inner().launch(queue, cursor, launch)
+    }
+
+    fn copy_in(
+        &mut self,
+        place: Place<'_>,
+        target: &BoundSlice,
+        layout: Option<&Strided>,
+        source: HostData,
+    ) -> Result<(), Refused> {
+        self.inner().copy_in(place, target, layout, source)
+    }
+
+    fn copy_out(
+        &mut self,
+        place: Place<'_>,
+        source: &BoundSlice,
+        layout: Option<&Strided>,
+        landing: Arc<dyn Landing>,
+    ) -> Result<(), Refused> {
+        self.inner().copy_out(place, source, layout, landing)
+    }
+
+    fn copy(
+        &mut self,
+        place: Place<'_>,
+        source: &BoundSlice,
+        target: &BoundSlice,
+    ) -> Result<(), Refused> {
+        self.inner().copy(place, source, target)
+    }
+
+    fn fill(
+        &mut self,
+        place: Place<'_>,
+        target: &BoundSlice,
+        pattern: Pattern,
+    ) -> Result<(), Refused> {
+        let mut target = *target;
+        if matches!(self.change, Change::DropsTailsOfFills) {
+            target.len -= target.len % u64::from(pattern.width);
+        }
+        self.inner().fill(place, &target, pattern)
+    }
+
+    fn custom(
+        &mut self,
+        place: Place<'_>,
+        bindings: &[BoundSlice],
+        work: CustomWork,
+    ) -> Result<(), Refused> {
+        self.inner().custom(place, bindings, work)
+    }
+
+    fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<Self::Resources>, Refused> {
+        self.inner().resources(bindings)
+    }
+
+    fn mark(&mut self, queue: QueueId, cursor: Cursor) {
+        self.inner().mark(queue, cursor);
+    }
+
+    fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
+        let is_new = (self.flushed_last)
+            .is_some_and(|last| last.queue == point.queue && last.cursor >= point.cursor);
+        if is_new && matches!(self.change, Change::DropsWaitsOnNewBatches) {
+            return Ok(());
+        }
+        self.inner().queue_wait(queue, point)
+    }
+
+    fn flush(&mut self, queue: QueueId, cursor: Cursor) {
+        self.inner().flush(queue, cursor);
+        self.flushed_last = Some(Point::new(queue, cursor));
+    }
+
+    fn pump(&mut self, budget: Duration) -> bool {
+        self.inner().pump(budget)
+    }
+}
+
+/// Takes texts of the kind [`NUMBER`].
+struct Numbers {
+    inner: Arc<dyn Compiler>,
+}
+
+impl Compiler for Numbers {
+    fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
+        let mut sources = kernel.sources().iter();
+        let Some(text) = sources.find_map(|source| source.text_of(NUMBER)) else {
+            return Err(kernel.no_source(Altered::NAME, &[NUMBER]));
+        };
+        let number: u32 = text.parse().map_err(|error| KernelError::Compile {
+            kernel: kernel.name().clone(),
+            log: format!("`{text}`: {error}"),
+        })?;
+        let writes = Kernel::new(kernel.name().clone())
+            .writes::<u32>("values")
+            .native(move |_, args| args.chunk::<u32>(0).fill(number));
+        self.inner.compile(&Arc::new(writes))
+    }
+}
+
+/// Takes texts of the kind [`NAME`].
+struct Names {
+    properties: DeviceProperties,
+    inner: Arc<dyn Compiler>,
+}
+
+impl Compiler for Names {
+    fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
+        kernel.check_needs(&self.properties)?;
+        let mut names = kernel
+            .sources()
+            .iter()
+            .filter_map(|source| source.text_of(NAME));
+        // What the name stands for is the closure beside it.
+        match names.any(|name| name == kernel.name()) {
+            true => self.inner.compile(kernel),
+            false => Err(kernel.no_source(Altered::NAME, &[NAME])),
+        }
+    }
+}

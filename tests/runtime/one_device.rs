@@ -1,0 +1,189 @@
+//! Facts that one device is enough for: options, limits, and code of users that misbehaves on threads of the host.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use millstream::{ComputeClient, Cpu, Device, DeviceOptions, Error, Kernel, OpenError, update};
+use tracing::field::{Field, Visit};
+
+use crate::support::*;
+
+fn limited(rig: &Rig, soft_limit: usize) -> ComputeClient {
+    let builder = rig.device.client_builder().name("limited");
+    builder.soft_limit(soft_limit as u64).build()
+}
+
+#[test]
+fn options_that_cannot_be_are_refused_with_a_sentence() {
+    let zero =
+        Device::open_with(Cpu::default(), DeviceOptions::default().max_tasks(0)).unwrap_err();
+    assert_eq!(
+        zero.to_string(),
+        "option `max_tasks` is 0, it must be at least 1"
+    );
+    assert!(matches!(
+        Device::open(Cpu::default().queues(0)),
+        Err(OpenError::Option { .. })
+    ));
+    assert!(matches!(
+        Device::open(Cpu::default().queues(10_000)),
+        Err(OpenError::Option { .. })
+    ));
+    assert!(matches!(
+        Device::open(Cpu::default().threads(0)),
+        Err(OpenError::Option { .. })
+    ));
+}
+
+/// I5: user code that does not end cannot hold up a close beyond its time.
+#[test]
+fn a_callback_that_does_not_end_is_left_behind_by_a_close() {
+    let rig = On::Cpu.open();
+    let stream = rig.client().stream();
+    let values = stream.create(&[0_u32]).unwrap();
+    let valve = Valve::new();
+    let held = valve.clone();
+    stream.read(&values).on_ready(move |_| held.pass()).unwrap();
+    valve.wait_for_arrivals(1);
+    let report = rig.device.close(Duration::from_millis(500));
+    assert!(report.threads_left == 1, "{report:?}");
+    valve.open();
+}
+
+/// A waker is foreign code on a thread of the runtime: its panic stays with it.
+#[test]
+fn a_waker_that_panics_harms_nobody() {
+    struct Bad;
+    impl std::task::Wake for Bad {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new("bad waker"));
+        }
+    }
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let valve = rig.valve();
+    let (held, stream) = (held(&client, &valve), client.stream());
+    let values = stream.create(&[0_u32]).unwrap();
+    held.launch(&stream, &values).unwrap();
+    valve.wait_for_arrivals(1);
+    let mut answer = stream.read(&values);
+    let waker = std::task::Waker::from(Arc::new(Bad));
+    let mut context = std::task::Context::from_waker(&waker);
+    while answer.try_take().is_none()
+        && std::future::Future::poll(std::pin::Pin::new(&mut answer), &mut context).is_pending()
+    {
+        valve.open();
+    }
+    assert_eq!(stream.read(&values).wait().unwrap(), [1]);
+}
+
+/// I4, I10.
+#[test]
+fn a_million_live_slices_resolve() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let (set, stream) = (set(&client), client.stream());
+    let slices: Vec<_> = (0..1_000_000)
+        .map(|_| stream.empty::<u32>(1).unwrap())
+        .collect();
+    for index in (0..slices.len()).step_by(9_973) {
+        stream
+            .launch(&set, one(), to(&slices[index], index as u32))
+            .unwrap();
+    }
+    for index in (0..slices.len()).step_by(9_973) {
+        assert_eq!(stream.read(&slices[index]).wait().unwrap(), [index as u32]);
+    }
+    assert_eq!(rig.stats().memory.live_slices, 1_000_000);
+    drop(slices);
+    stream.sync().wait().unwrap();
+    assert_eq!(rig.stats().memory.live_slices, 0);
+}
+
+/// I5: on a driven device a kernel that submits into a full mailbox is told, it does not hang.
+#[test]
+fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() {
+    let rig = On::CpuDriven.open_with(DeviceOptions::default().mailbox_capacity(4));
+    let client = rig.client();
+    let stream = client.stream();
+    let (inner, values) = (client.stream(), stream.create(&[0_u32]).unwrap());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let mine = values.clone();
+    let submits = Kernel::new("submits")
+        .updates::<u32>("v")
+        .native(move |_, _| {
+            let refused = (0..100).find_map(|value| inner.fill(&mine, value).err());
+            sender.send(refused).unwrap();
+        });
+    let submits = client.kernel(submits).unwrap();
+    stream.launch(&submits, one(), (update(&values),)).unwrap();
+    stream.sync().wait().unwrap();
+    assert!(matches!(
+        receiver.recv().unwrap(),
+        Some(Error::WouldDeadlock)
+    ));
+}
+
+/// A soft limit above the hard one would never be met.
+#[test]
+fn a_soft_limit_is_at_most_the_hard_one() {
+    let rig = On::Cpu.open();
+    let builder = rig.device.client_builder().hard_limit(1_000);
+    let client = builder.soft_limit(5_000).build();
+    client.stream().sync().wait().unwrap();
+    let report = client.memory_usage().wait().unwrap();
+    assert_eq!(report.clients[0].soft_limit, Some(1_000));
+}
+
+/// Warnings, each with its fields.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Visit for &Warnings {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        if field.name() == "message" {
+            self.0.lock().unwrap().push(format!("{value:?}"));
+        }
+    }
+}
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        event.record(&mut &*self);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+/// One warning a crossing, however much there is above.
+#[test]
+fn each_crossing_of_a_soft_limit_is_warned_of_once() {
+    let warnings = Warnings::default();
+    // A driven device runs on this thread, and so logs here.
+    tracing::subscriber::with_default(warnings.clone(), || {
+        let rig = On::SimDriven.open();
+        let stream = limited(&rig, 1_024).stream();
+        for _ in 0..2 {
+            let slices = [(); 4].map(|()| stream.empty::<u8>(1_024).unwrap());
+            stream.sync().wait().unwrap();
+            drop(slices);
+            stream.sync().wait().unwrap();
+        }
+    });
+    let warned = warnings.0.lock().unwrap().clone();
+    assert_eq!(warned, ["the client is above its soft limit"; 2]);
+}

@@ -1,0 +1,257 @@
+//! The project's own devices as subjects of the suite.
+
+use std::ops::Deref;
+
+use millstream::sim::{Findings, Sim, SimResources};
+use millstream::{Cpu, CpuResources, Kernel, Source};
+use millstream_conformance::{
+    Abilities, Checks, Clock, On as SuiteOn, Opening, Setting, Subject, Way,
+};
+use millstream_cuda::{Cuda, CudaLaunch, CudaResources};
+
+use super::MetadataWords;
+use super::gpu::{Gpu, OfGpu, Words};
+use super::tiny::Tiny;
+
+/// A device of the project, opened in one way. What a test does with it is the suite's to say
+/// ([`millstream_conformance::On`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum On {
+    /// The CPU with queues that overlap.
+    Cpu,
+    /// The CPU with one queue: all order is the queue's own.
+    CpuOneQueue,
+    /// The CPU without any thread, through the direct channel.
+    CpuDriven,
+    /// The simulator, which steps by itself. Every test on it ends with its checks.
+    Sim,
+    /// The simulator, driven: the same test, the same run.
+    SimDriven,
+    /// A GPU, or what the driver's library is in its place (`gpu`). A test on the fake ends with its checks.
+    Cuda,
+    /// A GPU with one queue.
+    CudaOneQueue,
+    /// A GPU without any thread of ours. One test, one run, as far as the fake goes.
+    CudaDriven,
+    /// The backend of the example, which runs the suite by itself.
+    Tiny,
+    /// The same, driven.
+    TinyDriven,
+}
+
+impl Deref for On {
+    type Target = SuiteOn;
+
+    fn deref(&self) -> &SuiteOn {
+        match self {
+            On::Cpu => &const { SuiteOn::new(&OnCpu, Way::Threads) },
+            On::CpuOneQueue => &const { SuiteOn::new(&OnCpu, Way::OneQueue) },
+            On::CpuDriven => &const { SuiteOn::new(&OnCpu, Way::Driven) },
+            On::Sim => &const { SuiteOn::new(&OnSim, Way::Threads) },
+            On::SimDriven => &const { SuiteOn::new(&OnSim, Way::Driven) },
+            On::Cuda => &const { SuiteOn::new(&OnCuda, Way::Threads) },
+            On::CudaOneQueue => &const { SuiteOn::new(&OnCuda, Way::OneQueue) },
+            On::CudaDriven => &const { SuiteOn::new(&OnCuda, Way::Driven) },
+            On::Tiny => &const { SuiteOn::new(&OnTiny, Way::Threads) },
+            On::TinyDriven => &const { SuiteOn::new(&OnTiny, Way::Driven) },
+        }
+    }
+}
+
+impl From<On> for SuiteOn {
+    fn from(on: On) -> Self {
+        *on
+    }
+}
+
+pub(crate) struct OnCpu;
+
+impl Subject for OnCpu {
+    type Kind = Cpu;
+
+    fn open(&self, setting: &Setting) -> Opening<Cpu> {
+        let queues = match setting.way {
+            Way::OneQueue => 1,
+            Way::Threads | Way::Driven => 2,
+        };
+        let cpu = Cpu::default().queues(queues).threads(2);
+        Opening::of(match setting.memory_bytes {
+            Some(bytes) => cpu.memory_limit(bytes),
+            None => cpu,
+        })
+    }
+
+    fn abilities(&self, way: Way) -> Abilities {
+        Abilities::default().with(|has| {
+            has.queues_overlap = way == Way::Threads;
+            has.one_queue = way == Way::OneQueue;
+            has.leaves_tasks_behind = true;
+            has.memory_is_lazy = true;
+        })
+    }
+
+    fn read(&self, resources: &CpuResources, index: usize) -> Vec<u32> {
+        resources.read(index).to_vec()
+    }
+
+    fn change(
+        &self,
+        resources: &mut CpuResources,
+        index: usize,
+        change: &mut dyn FnMut(&mut [u32]),
+    ) {
+        change(resources.write(index));
+    }
+}
+
+pub(crate) struct OnSim;
+
+/// What the simulator found: nothing, or the test fails.
+struct Found(Findings);
+
+impl Checks for Found {}
+
+impl Drop for Found {
+    fn drop(&mut self) {
+        let Self(findings) = self;
+        if std::thread::panicking() {
+            // What was found may explain the failure.
+            for found in findings.violations() {
+                eprintln!("{found}");
+            }
+            return;
+        }
+        findings.assert_clean();
+        // I3: what the clocks imply is not waited for.
+        assert_eq!(findings.figures().waits.implied, 0, "needless waits");
+    }
+}
+
+impl Subject for OnSim {
+    type Kind = Sim;
+
+    fn open(&self, setting: &Setting) -> Opening<Sim> {
+        let sim = Sim::seed(setting.seed);
+        let sim = match setting.memory_bytes {
+            Some(bytes) => sim.memory_bytes(bytes),
+            None => sim,
+        };
+        let found = Found(sim.findings());
+        Opening::checked(sim, found)
+    }
+
+    /// It runs one task at a time, whatever its queue.
+    fn abilities(&self, _way: Way) -> Abilities {
+        Abilities::default().with(|has| {
+            has.one_queue = false;
+            has.clock = Clock::Virtual;
+        })
+    }
+
+    fn read(&self, resources: &SimResources, index: usize) -> Vec<u32> {
+        resources.read(index).to_vec()
+    }
+
+    fn change(
+        &self,
+        resources: &mut SimResources,
+        index: usize,
+        change: &mut dyn FnMut(&mut [u32]),
+    ) {
+        change(resources.write(index));
+    }
+}
+
+pub(crate) struct OnCuda;
+
+impl Subject for OnCuda {
+    type Kind = Cuda;
+
+    fn open(&self, setting: &Setting) -> Opening<Cuda> {
+        let gpu = Gpu::of_this_test(setting.seed, setting.way == Way::Driven);
+        if let (Some(bytes), Some(session)) = (setting.memory_bytes, gpu.session()) {
+            session.memory_bytes(bytes);
+        }
+        let queues = match setting.way {
+            Way::OneQueue => 1,
+            Way::Threads | Way::Driven => 2,
+        };
+        // The fake takes PTX alone.
+        let to_ptx = gpu.session().is_some();
+        let cuda = Cuda::ordinal(0).queues(queues).compile_to_ptx(to_ptx);
+        Opening::checked(cuda, OfGpu(gpu))
+    }
+
+    /// The backend does not read cube counts on the device yet.
+    fn abilities(&self, way: Way) -> Abilities {
+        Abilities::default().with(|has| {
+            has.rust_kernels = false;
+            has.dynamic_counts = false;
+            has.queues_overlap = way == Way::Threads;
+            has.one_queue = way == Way::OneQueue;
+            has.leaves_tasks_behind = true;
+            has.clock = Clock::Device;
+        })
+    }
+
+    fn twin(&self, kernel: Kernel) -> Kernel {
+        twin(kernel)
+    }
+
+    fn read(&self, resources: &CudaResources, index: usize) -> Vec<u32> {
+        Words::fetch(resources).binding(index).to_vec()
+    }
+
+    fn change(
+        &self,
+        resources: &mut CudaResources,
+        index: usize,
+        change: &mut dyn FnMut(&mut [u32]),
+    ) {
+        let mut all = Words::fetch(resources);
+        change(all.binding(index));
+        all.store(resources);
+    }
+}
+
+/// Adds the twin in PTX, which NVRTC made of the CUDA C in `kernels` (`twins`).
+fn twin(kernel: Kernel) -> Kernel {
+    let text = match &**kernel.name() {
+        "places" | "count_cubes" | "atomics" => include_str!("../kernels/cubes.ptx"),
+        "held" | "held_reader" => include_str!("../kernels/held.ptx"),
+        "large" | "wide" => include_str!("../kernels/large.ptx"),
+        _ => include_str!("../kernels/elements.ptx"),
+    };
+    let words = kernel.extension::<MetadataWords>().copied();
+    let kernel = kernel.source(Source::Ptx(text.into()));
+    match words {
+        Some(MetadataWords(words)) => kernel.with(CudaLaunch::default().metadata_words(words)),
+        None => kernel,
+    }
+}
+
+pub(crate) struct OnTiny;
+
+impl Subject for OnTiny {
+    type Kind = Tiny;
+
+    fn open(&self, setting: &Setting) -> Opening<Tiny> {
+        Opening::of(match setting.memory_bytes {
+            Some(bytes) => Tiny::default().memory_limit(bytes),
+            None => Tiny::default(),
+        })
+    }
+
+    fn read(&self, resources: &CpuResources, index: usize) -> Vec<u32> {
+        resources.read(index).to_vec()
+    }
+
+    fn change(
+        &self,
+        resources: &mut CpuResources,
+        index: usize,
+        change: &mut dyn FnMut(&mut [u32]),
+    ) {
+        change(resources.write(index));
+    }
+}
