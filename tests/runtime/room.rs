@@ -119,7 +119,10 @@ fn a_host_function_that_would_wait_for_room_is_told(#[case] on: On) {
         client.sync().wait().unwrap();
         match told.recv().unwrap() {
             Ok(()) => assert!(fits),
-            Err(error) => assert!(!fits && matches!(error, Error::WouldDeadlock), "{error}"),
+            Err(told) => assert!(
+                !fits && matches!(told.error, Error::WouldDeadlock),
+                "{told}"
+            ),
         }
     }
 }
@@ -290,4 +293,79 @@ fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(#[case] on: On
     assert!(told.contains("`create` is two tasks, give it 2"), "{told}");
     let waited = tiny.create(&[9_u32]).unwrap();
     assert_eq!(tiny.read(&waited).wait().unwrap(), [9]);
+}
+
+/// I6: what a call takes comes back with the error, so that the same call can be made again with the same value.
+#[apply(every_device)]
+fn a_value_that_finds_no_room_comes_back(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.device.client_builder().max_tasks(2).build();
+    let (stream, other) = (client.stream(), rig.client().stream());
+    let values = other.create(&[0_u32]).unwrap();
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    stream.nowait().fill(&values, 1).unwrap();
+    stream.nowait().fill(&values, 2).unwrap();
+    let mut data = vec![7_u32; 1_000];
+    let address = data.as_ptr();
+    let full = stream.nowait().create_owned(std::mem::take(&mut data));
+    let error = full.unwrap_err().restore(&mut data);
+    assert!(matches!(error, Error::Busy { .. }), "{error}");
+    assert_eq!((data.as_ptr(), data.len()), (address, 1_000));
+    let (sender, told) = mpsc::channel();
+    let host = stream
+        .nowait()
+        .host("told", (), move || sender.send(3).unwrap());
+    let host = host.unwrap_err();
+    assert_eq!(host.to_string(), host.error.to_string());
+    drop(guard);
+    stream.sync().wait().unwrap();
+    stream.host("told", (), host.into_value()).unwrap();
+    let made = stream.create_owned(data).unwrap();
+    assert_eq!(stream.read(&made).wait().unwrap(), [7; 1_000]);
+    stream.sync().wait().unwrap();
+    assert_eq!(told.recv(), Ok(3));
+}
+
+/// I6: the same of what a closed device refuses: code on a backend's resources, and a callback with its answer.
+#[test]
+fn what_a_closed_device_refuses_comes_back() {
+    let rig = On::Cpu.open_with(DeviceOptions::default().max_jobs(1));
+    let stream = rig.client().stream();
+    let values = stream.create(&[5_u32]).unwrap();
+    stream.sync().wait().unwrap();
+    let answer = stream.read(&values);
+    let (sender, told) = mpsc::channel();
+    assert!(rig.device.close(std::time::Duration::from_secs(10)).drained);
+    let mark = sender.clone();
+    let work = move |_: &mut millstream::CpuResources| mark.send("work").unwrap();
+    let refused = stream.with_resource::<millstream::Cpu>("work", (update(&values),), work);
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused.error, Error::Closed));
+    // Given again, it is taken for what it is: code on the same resources.
+    let again = stream.with_resource::<millstream::Cpu>("work", (), refused.value);
+    assert!(matches!(again.map_err(Error::from), Err(Error::Closed)));
+    assert_eq!(answer.wait().unwrap(), [5]);
+    drop(sender);
+    assert!(told.recv().is_err(), "nothing was called");
+}
+
+/// I5: who cannot leave an answer a callback keeps both.
+#[apply(every_threaded_device)]
+fn an_answer_and_its_callback_come_back_where_they_would_wait_for_ever(#[case] on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_jobs(1));
+    let client = rig.client();
+    let (stream, inner) = (client.stream(), client.stream());
+    let values = inner.create(&[5_u32]).unwrap();
+    let (sender, told) = mpsc::channel();
+    let outer = move || {
+        // Its own room is the client's only one.
+        let refused = inner
+            .read(&values)
+            .on_ready(|answer| drop(answer))
+            .unwrap_err();
+        assert!(matches!(refused.error, Error::WouldDeadlock));
+        sender.send(refused.value.0).unwrap();
+    };
+    stream.host("outer", (), outer).unwrap();
+    assert_eq!(told.recv().unwrap().wait().unwrap(), [5]);
 }

@@ -171,7 +171,7 @@ impl Boom {
         let (bindings, panics) = ((update(values),), self.panics);
         match &self.kernel {
             Some(kernel) => stream.launch(kernel, one(), bindings),
-            None => stream.with_resource::<Cuda>("boom", bindings, move |_| panics()),
+            None => Ok(stream.with_resource::<Cuda>("boom", bindings, move |_| panics())?),
         }
     }
 }

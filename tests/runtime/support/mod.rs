@@ -260,17 +260,18 @@ impl On {
             let work = |resources: &mut CpuResources| work(Resources::Host(resources));
             return match self {
                 _ if self.is_sim() => {
-                    stream.with_resource::<Sim>(name, bindings, |resources| work(resources))
+                    Ok(stream.with_resource::<Sim>(name, bindings, |resources| work(resources))?)
                 }
-                _ if self.is_tiny() => stream.with_resource::<Tiny>(name, bindings, work),
-                _ => stream.with_resource::<Cpu>(name, bindings, work),
+                _ if self.is_tiny() => Ok(stream.with_resource::<Tiny>(name, bindings, work)?),
+                _ => Ok(stream.with_resource::<Cpu>(name, bindings, work)?),
             };
         }
         stream.with_resource::<Cuda>(name, bindings, |resources| {
             let mut words = Words::fetch(resources);
             work(Resources::Gpu(&mut words));
             words.store(resources);
-        })
+        })?;
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use millstream_sync::facade::{Mutex, lock};
 
-use crate::client::{Home, Pending, Room};
+use crate::client::{Home, Pending, Returned, Room};
 use crate::error::Error;
 
 impl<T: Send + 'static> Pending<T> {
@@ -17,13 +17,18 @@ impl<T: Send + 'static> Pending<T> {
     ///
     /// # Errors
     /// [`Error::WouldDeadlock`] where it would wait on a thread that the device needs; [`Error::Closed`].
-    /// The callback is dropped then, uncalled.
-    pub fn on_ready(
+    /// The answer and the callback come back with it, the callback uncalled: [`Returned`].
+    pub fn on_ready<F: FnOnce(Result<T, Error>) + Send + 'static>(
         self,
-        callback: impl FnOnce(Result<T, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        let room = self.home().job_room(true)?;
-        self.call_back(Some(room), callback);
+        callback: F,
+    ) -> Result<(), Returned<(Self, F)>> {
+        match self.home().job_room(true) {
+            Ok(room) => self.call_back(Some(room), callback),
+            Err(error) => {
+                let value = (self, callback);
+                return Err(Returned { value, error });
+            }
+        }
         Ok(())
     }
 
@@ -31,13 +36,18 @@ impl<T: Send + 'static> Pending<T> {
     /// here.
     ///
     /// # Errors
-    /// [`Error::Busy`]; the callback is dropped then, uncalled.
-    pub fn try_on_ready(
+    /// [`Error::Busy`]. The callback comes back with it, uncalled: [`Returned`].
+    pub fn try_on_ready<F: FnOnce(Result<T, Error>) + Send + 'static>(
         &mut self,
-        callback: impl FnOnce(Result<T, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        let room = self.home().job_room(false)?;
-        self.take().call_back(Some(room), callback);
+        callback: F,
+    ) -> Result<(), Returned<F>> {
+        match self.home().job_room(false) {
+            Ok(room) => self.take().call_back(Some(room), callback),
+            Err(error) => {
+                let value = callback;
+                return Err(Returned { value, error });
+            }
+        }
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
 use crate::cancel::{CancelToken, Tally, Terms};
-use crate::client::{ComputeClient, DeviceShared, Finish, Home, Pending, Seat};
+use crate::client::{ComputeClient, DeviceShared, Finish, Home, Pending, Returned, Seat};
 use crate::element::Element;
 use crate::error::{Error, Full};
 use crate::handle::{Handle, Hold};
@@ -245,6 +245,42 @@ impl Stream {
         // which panics only if memory for them cannot be had, which aborts.
         let sent = unsafe { self.device().send_with(wait, &mut build) };
         self.refund_unless(sent)
+    }
+
+    /// As [`Stream::submit`], for a task that takes a value of the caller along, which comes back unless the task was
+    /// sent.
+    pub(crate) fn submit_value<V>(
+        &self,
+        wait: bool,
+        value: V,
+        op: impl FnOnce(V) -> Op,
+        fill: impl FnOnce(&mut Task),
+    ) -> Result<(), Returned<V>> {
+        let stream = match self.known().and_then(|stream| {
+            self.pay(wait)?;
+            Ok(stream)
+        }) {
+            Ok(stream) => stream,
+            Err(error) => return Err(Returned { value, error }),
+        };
+        let mut kept = Some((value, op, fill));
+        let mut build = |slot: &mut MaybeUninit<Task>| {
+            let Some((value, op, fill)) = kept.take() else {
+                slot.write(Task::new(Some(stream), Op::Taken));
+                return;
+            };
+            let task = slot.write(Task::new(Some(stream), op(value)));
+            fill(task);
+            self.bind_terms(task);
+        };
+        // SAFETY: the closure writes the slot. Those who submit box the value and push bindings, which panics only if
+        // memory cannot be had, which aborts.
+        let sent = unsafe { self.device().send_with(wait, &mut build) };
+        match (self.refund_unless(sent), kept) {
+            // A message that was refused was not built: the value is still here.
+            (Err(error), Some((value, ..))) => Err(Returned { value, error }),
+            _ => Ok(()),
+        }
     }
 
     /// As [`Stream::submit`], for what is built when the stream has room for it, by a closure that may panic.
