@@ -27,7 +27,7 @@ pub mod timeline;
 
 pub use millstream_actors::{Device, Driver};
 pub use millstream_core::access::Access;
-pub use millstream_core::cancel::{CancelToken, Tally};
+pub use millstream_core::cancel::{CancelToken, DropGuard, Tally};
 pub use millstream_core::channel::ComputeChannel;
 pub use millstream_core::client::{
     ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Readback, ReadbackSender,

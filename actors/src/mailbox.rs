@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
@@ -17,7 +17,7 @@ use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_core::server::Effect;
 use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, thread};
-use millstream_sync::mailbox::{Refused, Sender};
+use millstream_sync::mailbox::{Refused, RoomPlace, Sender};
 
 use crate::actor::{DeviceActor, Outside, ToDevice};
 use crate::gc::{GcThread, Handover, Then};
@@ -74,6 +74,15 @@ impl ComputeChannel for MailboxChannel {
             Refused::Full => Refusal::Full,
             Refused::Closed => Refusal::Closed,
         })
+    }
+
+    fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refusal>> {
+        let polled = self.sender.poll_room(place, waker);
+        polled.map_err(|_closed| Refusal::Closed)
+    }
+
+    fn leave_room(&self, place: RoomPlace) {
+        self.sender.leave_room(place);
     }
 
     fn depth(&self) -> usize {

@@ -18,6 +18,10 @@ impl<T: Send + 'static> Pending<T> {
     /// # Errors
     /// [`Error::WouldDeadlock`] where it would wait on a thread that the device needs; [`Error::Closed`].
     /// The answer and the callback come back with it, the callback uncalled: [`Returned`].
+    #[expect(
+        clippy::result_large_err,
+        reason = "the caller had both on its stack, and has them there again"
+    )]
     pub fn on_ready<F: FnOnce(Result<T, Error>) + Send + 'static>(
         self,
         callback: F,

@@ -94,8 +94,15 @@ impl Stream {
     /// would stand in the way of the next try. Whoever takes the room between is another thread.
     fn room_for_both(&self) -> Result<(), Error> {
         let credit = self.credit();
+        if let Some(purse) = self.purse() {
+            // Both are taken now, so that no other caller gets one of them between.
+            if purse.reserve(credit, 2) || credit.has_ended() {
+                return Ok(());
+            }
+        }
         let (held, limit) = (credit.in_use(), credit.limit());
-        if self.waits() || held + 2 <= limit || credit.has_ended() {
+        let fits = self.purse().is_none() && held + 2 <= limit;
+        if self.waits() || fits || credit.has_ended() {
             return Ok(());
         }
         let what = Full::Stream { held, limit };
@@ -191,7 +198,7 @@ impl Stream {
         let asked = bytes as u64;
         // What is larger than the whole credit goes alone.
         let amount = asked.min(credit.limit());
-        self.device().room(wait, credit, amount, || Full::Uploads {
+        self.take_room(wait, credit, amount, || Full::Uploads {
             asked,
             in_use: credit.in_use(),
             limit: credit.limit(),

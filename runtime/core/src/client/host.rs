@@ -138,7 +138,7 @@ impl Stream {
     ) -> Result<(), Returned<V>> {
         let prepared = self
             .own_bindings(bindings)
-            .and_then(|bindings| Ok((bindings, self.home().job_room(self.waits())?)));
+            .and_then(|bindings| Ok((bindings, self.job_room(self.waits())?)));
         let (bindings, room) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Err(Returned { value, error }),

@@ -23,6 +23,7 @@ mod returned;
 mod room;
 mod stream;
 mod tensors;
+mod when_room;
 
 use std::sync::atomic::Ordering;
 
@@ -46,6 +47,7 @@ pub use tensors::{Tensor, TensorSpec};
 pub(crate) use openings::{Bounds, Seat};
 pub(crate) use pending::Finish;
 pub(crate) use room::{Home, Room};
+use when_room::Purse;
 
 use crate::handle::{Hold, Shared};
 

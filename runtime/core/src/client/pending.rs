@@ -110,6 +110,21 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
+    /// Itself, if it was asked; else why it could not be: [`Error::Busy`] through [`Stream::nowait`](super::Stream::nowait), or
+    /// arguments that do not fit. For those who await room: `stream.when_room(|stream| stream.read(&values).asked())`.
+    ///
+    /// # Errors
+    /// What would be the answer otherwise.
+    pub fn asked(mut self) -> Result<Self, Error> {
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Failed(error) => Err(error),
+            state => {
+                self.state = state;
+                Ok(self)
+            }
+        }
+    }
+
     /// Blocks until the answer is there: spins briefly, then parks. On a driven device it pumps.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ impl Stream {
     pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Returned<V>> {
         let wait = self.waits();
         let (stream, room) = match self.known().and_then(|stream| {
-            let room = self.home().job_room(wait)?;
+            let room = self.job_room(wait)?;
             self.pay(wait).map(|()| (stream, room))
         }) {
             Ok(accepted) => accepted,
