@@ -297,24 +297,36 @@ fn metrics(
     let (stats, memory) = (device.stats()?, device.memory_usage()?);
     let mut page = Page::default();
     let healthy = matches!(device.health(), Health::Running { .. });
-    page.family("millstream_up", "gauge", "Whether the device runs.")?;
+    page.family(
+        "millstream_up",
+        "gauge",
+        "Whether the device runs: 1 if it does, else 0.",
+    )?;
     page.sample("", f64::from(u8::from(healthy)))?;
     for (name, help, count) in [
-        ("tasks", "Tasks issued to queues.", stats.tasks),
-        ("launches", "Kernel launches among them.", stats.launches),
+        (
+            "tasks",
+            "Tasks that were given to queues, in tasks.",
+            stats.tasks,
+        ),
+        (
+            "launches",
+            "Kernel launches that were given to queues, in launches.",
+            stats.launches,
+        ),
         (
             "batches",
-            "Runs of tasks handed over together.",
+            "Batches of tasks that were handed to queues together, in batches.",
             stats.batches,
         ),
         (
             "failures",
-            "Tasks that failed before they ran.",
+            "Tasks that failed before they ran, in tasks.",
             stats.failures,
         ),
         (
             "withdrawn",
-            "Tasks cancelled or late before they ran.",
+            "Tasks that were cancelled, or whose deadline passed, before they ran, in tasks.",
             stats.withdrawn,
         ),
     ] {
@@ -324,18 +336,18 @@ fn metrics(
     page.family(
         "millstream_tasks_held",
         "gauge",
-        "Tasks that wait in their streams.",
+        "Tasks that streams have accepted and no queue was given yet, in tasks.",
     )?;
     page.sample("", stats.tasks_held as f64)?;
     page.family(
         "millstream_queue_busy_seconds_total",
         "counter",
-        "Time in which a queue ran tasks.",
+        "Time in which a queue ran tasks, in seconds.",
     )?;
     for (queue, stats) in stats.queues.iter().enumerate() {
         page.sample(&format!("queue=\"{queue}\""), stats.busy_ns as f64 / 1e9)?;
     }
-    page.family("millstream_memory_bytes", "gauge", "Memory of the device.")?;
+    page.family("millstream_memory_bytes", "gauge", "Memory of the device in bytes, by state: in_use (by slices), reserved (in pages), high_water (the most in use).")?;
     let device = &memory.device;
     for (state, bytes) in [
         ("in_use", device.in_use),
@@ -347,7 +359,7 @@ fn metrics(
     page.family(
         "millstream_client_memory_peak_bytes",
         "gauge",
-        "The most that a client had.",
+        "The most memory that the slices of a client had at a time, in bytes.",
     )?;
     for of in &memory.clients {
         let is_theirs = |tenant: &&Tenant| tenant.client.id() == of.client;
@@ -358,7 +370,7 @@ fn metrics(
     page.family(
         "service_requests_total",
         "counter",
-        "Requests, by how they ended.",
+        "Requests that were answered, in requests, by how they ended.",
     )?;
     for ((tenant, outcome), count) in &ledger.outcomes {
         page.sample(

@@ -109,6 +109,8 @@ pub(crate) struct StreamActor {
     pub(crate) weight: usize,
     /// The priority of a stream that waits for its tasks up to a sequence.
     pub(crate) inherited: Option<(Priority, u64)>,
+    /// What its client is called, for timelines.
+    pub(crate) client_name: Arc<str>,
     /// Its number, for timelines.
     pub(crate) number: u64,
     /// Tasks accepted and not yet issued; callers wait for it.
