@@ -24,7 +24,7 @@
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
 
 mod lanes;
@@ -52,13 +52,14 @@ pub fn write<'a>(
     out: impl Write,
 ) -> io::Result<()> {
     let spans: Vec<&TraceSpan> = spans.into_iter().collect();
+    let lanes = Lanes::of(&spans);
     let mut file = File {
         out,
         buffer: Vec::with_capacity(BUFFER + 1024),
         queues: HashMap::new(),
         clients: HashMap::new(),
-        named: HashSet::new(),
-        lanes: Lanes::of(&spans),
+        named: vec![false; lanes.len()],
+        lanes,
         arrows: 0,
     };
     file.buffer
@@ -83,8 +84,8 @@ struct File<W> {
     /// The process of each client that was met.
     clients: HashMap<u32, u32>,
     lanes: Lanes,
-    /// The lanes of streams that were met.
-    named: HashSet<u32>,
+    /// Which of them were met, and have been told what they are called.
+    named: Vec<bool>,
     /// Arrows so far: each has a number.
     arrows: u64,
 }
@@ -196,7 +197,7 @@ impl<W> File<W> {
         };
         let lane = self.lanes.number(span);
         let at = Lane { process, lane };
-        if self.named.insert(lane) {
+        if !std::mem::replace(&mut self.named[lane as usize - 1], true) {
             let (client, on_it) = (client_of(span), self.lanes.lane(lane));
             let (name, first) = match on_it.streams {
                 1 => (format!("{client}: stream {}", on_it.first), on_it.first),

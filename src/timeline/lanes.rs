@@ -91,10 +91,14 @@ impl Lanes {
         }
     }
 
-    /// The number of the lane of a span's stream. A lane's number is not the stream's: viewers keep 32 bits of it.
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The number of the lane of the stream of a span, which is one of those that these are of. A lane's number is not the stream's: viewers keep 32 bits of it.
     pub(super) fn number(&self, span: &TraceSpan) -> u32 {
-        let lane = self.of.get(&(span.client, span.stream));
-        lane.copied().unwrap_or(0)
+        self.of[&(span.client, span.stream)]
     }
 
     /// The lane of this number.

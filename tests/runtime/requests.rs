@@ -105,7 +105,7 @@ fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence(#[case] o
     );
     assert_eq!(
         tell(stream.launch(&set, one(), (write(&a), 1_f32, 4_u32))),
-        "`set` was not accepted: `value` is declared as u32, the call gives f32"
+        "`set` was not accepted: scalar `value` is declared as u32, the call gives f32: write a literal as `5_u32`, and a value as `value as u32`"
     );
     assert_eq!(
         tell(stream.launch(&transfer, one(), (update(&a), write(&b), 4_u32))),
@@ -347,4 +347,104 @@ fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() 
         receiver.recv().unwrap(),
         Some(Error::WouldDeadlock)
     ));
+}
+
+/// A single argument needs no tuple, counts may be numbers or borrowed, and `usize` and `bool` are scalars of one width everywhere.
+#[rstest]
+#[case::cpu(On::Cpu)]
+#[case::sim(On::Sim)]
+fn arguments_and_counts_have_short_forms(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let adds = Kernel::new("adds")
+        .updates::<u32>("values")
+        .native(|_, args| {
+            args.chunk::<u32>(0)
+                .iter_mut()
+                .for_each(|value| *value += 1);
+        });
+    let (add_one, stream) = (client.kernel(adds).unwrap(), client.stream());
+    let values = stream.create(&[0_u32; 64]).unwrap();
+    let count = CubeCount::cover(values.len(), 16);
+    stream.launch(&add_one, &count, update(&values)).unwrap();
+    #[allow(unused_parens, reason = "what newcomers write")]
+    stream.launch(&add_one, &count, (update(&values))).unwrap();
+    stream.launch(&add_one, count, &values).unwrap();
+    stream.launch(&add_one, 4, [update(&values)]).unwrap();
+    stream.launch(&add_one, [2, 2], (update(&values),)).unwrap();
+    stream
+        .launch(&add_one, [4, 1, 1], (update(&values),))
+        .unwrap();
+    stream.launch(&add_one, (1, 2, 2), update(&values)).unwrap();
+    stream.host("looks", read(&values), || ()).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [7; 64]);
+}
+
+#[test]
+fn scalars_of_the_machines_width_have_one_of_their_own() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let kernel = Kernel::new("takes")
+        .writes::<u64>("out")
+        .scalar::<u64>("len")
+        .scalar::<i64>("shift")
+        .scalar::<u8>("flag")
+        .native(|_, args| {
+            let sum = args.scalar::<u64>(0) + args.scalar::<i64>(1) as u64;
+            args.chunk::<u64>(0)[0] = sum + u64::from(args.scalar::<u8>(2));
+        });
+    let (kernel, stream) = (client.kernel(kernel).unwrap(), client.stream());
+    let out = stream.empty::<u64>(1).unwrap();
+    let (len, shift) = (500_usize, 30_isize);
+    stream
+        .launch(&kernel, 1, (write(&out), len, shift, true))
+        .unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [531]);
+    let told = stream.launch(&kernel, 1, (write(&out), 5, shift, true));
+    assert_eq!(
+        told.unwrap_err().to_string(),
+        "`takes` was not accepted: scalar `len` is declared as u64, the call gives i32: write a literal as `5_u64`, and a value as `value as u64`"
+    );
+}
+
+/// I5: a timeout leaves the answer where it is; what was taken is told so.
+#[apply(every_threaded_device)]
+fn an_answer_that_came_too_late_is_waited_for_again(#[case] on: On) {
+    let rig = on.open();
+    let (client, valve) = (rig.client(), rig.valve());
+    let stream = client.stream();
+    let values = stream.create(&[5_u32; 64]).unwrap();
+    held(&client, &valve).launch(&stream, &values).unwrap();
+    let mut answer = stream.read(&values);
+    for _ in 0..3 {
+        let told = answer.wait_timeout(std::time::Duration::from_millis(1));
+        assert!(matches!(told, Err(Error::TimedOut { .. })));
+    }
+    valve.open();
+    let taken = answer
+        .wait_timeout(std::time::Duration::from_secs(60))
+        .unwrap();
+    assert_eq!(taken.len(), 64);
+    let told = answer.wait().unwrap_err();
+    assert!(matches!(told, Error::Taken), "{told}");
+    assert!(told.to_string().contains("`wait_timeout`"), "{told}");
+}
+
+/// `?` in the closure needs no type to be named, and a failure is the answer.
+#[test]
+fn a_closure_that_may_fail_is_profiled() {
+    let rig = On::Cpu.open();
+    let stream = rig.client().stream();
+    let values = stream.create(&[0_u32; 8]).unwrap();
+    let profiled = stream.try_profiled(|stream| {
+        stream.fill(&values, 1)?;
+        Ok(3)
+    });
+    let (made, profile) = profiled.unwrap();
+    assert_eq!((made, profile.wait().unwrap().tasks), (3, 1));
+    let failed = stream.try_profiled(|stream| {
+        stream.fill(&values, 1)?;
+        stream.copy(&values, &values)
+    });
+    assert!(matches!(failed.map(drop), Err(Error::Launch { .. })));
 }

@@ -359,10 +359,7 @@ fn an_answer_and_its_callback_come_back_where_they_would_wait_for_ever(#[case] o
     let (sender, told) = mpsc::channel();
     let outer = move || {
         // Its own room is the client's only one.
-        let refused = inner
-            .read(&values)
-            .on_ready(|answer| drop(answer))
-            .unwrap_err();
+        let refused = inner.read(&values).on_ready(drop).unwrap_err();
         assert!(matches!(refused.error, Error::WouldDeadlock));
         sender.send(refused.value.0).unwrap();
     };

@@ -83,7 +83,8 @@ impl Runner {
                 Err(cause) => inherit(entry, cause),
             };
             self.settle(entry, &outcome);
-            self.spans.end(Point::new(self.queue, entry.cursor), start);
+            let point = Point::new(self.queue, entry.cursor);
+            self.spans.end(point, start, outcome.as_ref().err());
         }
         self.timeline.publish(entry.cursor);
     }

@@ -12,7 +12,7 @@ use millstream::backend::host_memory::panic_message;
 use millstream::backend::{
     BoundSlice, Cursor, Landing, Point, Span, Table, Timeline, mark_runtime_thread, settle,
 };
-use millstream::{Failure, QueueId, Reason};
+use millstream::{Failure, FailureRef, QueueId, Reason};
 
 /// What a task does, or why it is refused.
 pub type Work = Box<dyn FnOnce() -> Result<(), String> + Send>;
@@ -128,19 +128,21 @@ impl Queue {
             landing.fail(failure.clone()); // the first failure stands
         }
         settle::outputs(&self.table, &job.bindings, &outcome);
-        self.note(job.cursor, start.as_nanos() as u64);
+        let start_ns = start.as_nanos() as u64;
+        self.note(job.cursor, start_ns, outcome.err());
         // Everything that the task owned goes before its cursor passes.
         drop(job.landing);
         self.timeline.publish(job.cursor);
     }
 
-    fn note(&self, cursor: Cursor, start_ns: u64) {
+    fn note(&self, cursor: Cursor, start_ns: u64, failure: Option<FailureRef>) {
         let mut state = self.state();
         if state.spans.len() < state.spans_max {
             state.spans.push(Span {
                 point: Point::new(QueueId(0), cursor),
                 start_ns,
                 end_ns: self.opened.elapsed().as_nanos() as u64,
+                failure,
             });
         }
     }

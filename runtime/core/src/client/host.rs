@@ -21,7 +21,12 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Bindings of a task that runs user code: a tuple of bound handles, or a list. Sealed.
+/// Bindings of a task that runs user code: a tuple of bound handles, one alone, or a list. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of bindings",
+    label = "expected a tuple of bound handles",
+    note = "write a tuple of at most 8, as `(read(&x), write(&y))`, `()` for none, or a slice `&[(&x, Access::Read)][..]`"
+)]
 pub trait IntoBindings: sealed::Sealed {
     /// The bindings, if all are of the device with this table.
     ///
@@ -61,6 +66,14 @@ macro_rules! tuple_bindings {
 }
 
 up_to_eight!(tuple_bindings);
+
+impl<T: Element> sealed::Sealed for Bound<'_, T> {}
+
+impl<T: Element> IntoBindings for Bound<'_, T> {
+    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>> {
+        Ok(vec![self.of(table)?])
+    }
+}
 
 impl<T: Element> sealed::Sealed for &[(&Handle<T>, Access)] {}
 

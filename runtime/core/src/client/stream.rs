@@ -98,7 +98,10 @@ impl Stream {
     /// ```
     pub fn nowait(&self) -> Self {
         Self {
-            patience: Patience::Never,
+            patience: match &self.patience {
+                Patience::Waits => Patience::Never,
+                never => never.clone(),
+            },
             ..self.clone()
         }
     }
