@@ -4,6 +4,7 @@
 //! a call that is told [`Error::Busy`] can be made again with the same value.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::error::Error;
 
@@ -34,6 +35,11 @@ impl<V> Returned<V> {
     /// The value, without the error: for a call that will be made again.
     pub fn into_value(self) -> V {
         self.value
+    }
+
+    /// How long to wait before trying again, if that is what helps: [`Error::retry_after`].
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.error.retry_after()
     }
 
     /// The same error with another value.
