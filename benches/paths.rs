@@ -164,10 +164,13 @@ fn sync(bencher: Bencher) {
 fn a_million_spans() -> Vec<TraceSpan> {
     let names: [std::sync::Arc<str>; 3] =
         ["histogram".into(), "blur_x".into(), "copy to host".into()];
+    let tenant: std::sync::Arc<str> = "tenant".into();
     (0..1_000_000_u64)
         .map(|index| TraceSpan {
             name: names[index as usize % names.len()].clone(),
+            client_name: tenant.clone(),
             stream: index % 64,
+            stream_ended: false,
             queue: index as u32 % 4,
             start_ns: 5_000_000_000 + index * 1_777,
             end_ns: 5_000_001_234 + index * 1_777,

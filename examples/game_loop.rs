@@ -282,7 +282,7 @@ impl World {
         }
         let arguments = (read(&self.field), write(&self.pixels));
         stream.launch(&self.shade, self.rows.clone(), arguments)?;
-        self.pictures.read(&stream, &self.pixels, number)
+        Ok(self.pictures.read(&stream, &self.pixels, number)?)
     }
 }
 

@@ -1,5 +1,5 @@
 //! A service: async handlers of many tenants share one device. Each tenant has limits of its own; requests have a
-//! deadline and may be given up; whoever finds no room waits as long as he is told; and there is a page of metrics.
+//! deadline and may be given up; a handler that finds no room awaits it; and there is a page of metrics.
 //!
 //! ```text
 //! cargo run --release --example service -- --requests 400 --backend cpu
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use millstream::sim::Sim;
 use millstream::{
     CancelToken, ComputeClient, Cpu, CubeCount, Cuda, Device, Error, Health, Kernel, KernelHandle,
-    MemoryError, OpenError, Priority, Reason, Source, read, write,
+    MemoryError, OpenError, Priority, Reason, Source, Stream, read, write,
 };
 
 /// Handlers that run at a time.
@@ -178,55 +178,40 @@ impl Request {
 }
 
 impl Tenant {
-    /// Answers one request. What it has submitted is withdrawn when its deadline passes or its asker goes away.
+    /// Answers one request. What it has submitted is withdrawn when its deadline passes, or when this future is dropped
+    /// because its asker has gone away. Where there is no room it waits in turn, and blocks no thread.
     async fn handle(
         &self,
         squares: &KernelHandle,
         request: &Request,
         ledger: &Mutex<Ledger>,
     ) -> Result<f32, Error> {
+        let gone = request.token.clone().drop_guard();
         let stream = self.client.stream().with_cancel(&request.token);
-        let stream = stream.with_deadline(request.deadline).nowait();
-        let busy = || lock(ledger).busy(self.name);
+        let stream = stream.with_deadline(request.deadline);
         let len = request.numbers.len();
-        let input = when_there_is_room(request, busy, || stream.create(&request.numbers)).await?;
-        let parts = when_there_is_room(request, busy, || {
-            stream.empty::<f32>(len.div_ceil(PER_CUBE))
-        })
-        .await?;
-        let cubes = CubeCount::cover(len, PER_CUBE);
-        when_there_is_room(request, busy, || {
+        let upload = |stream: &Stream| self.tried(ledger, stream.create(&request.numbers));
+        let input = stream.when_room(upload).await?;
+        let make = |stream: &Stream| self.tried(ledger, stream.empty(len.div_ceil(PER_CUBE)));
+        let parts = stream.when_room(make).await?;
+        let launch = |stream: &Stream| {
+            let cubes = CubeCount::cover(len, PER_CUBE);
             let arguments = (read(&input), write(&parts), len as u32);
-            stream.launch(squares, cubes.clone(), arguments)
-        })
-        .await?;
-        // Asked once, with a place of its own: this one may wait.
-        let parts = self
-            .client
-            .stream()
-            .with_deadline(request.deadline)
-            .read(&parts)
-            .await?;
+            self.tried(ledger, stream.launch(squares, cubes, arguments))
+        };
+        stream.when_room(launch).await?;
+        let ask = |stream: &Stream| self.tried(ledger, stream.read(&parts).asked());
+        let parts: Vec<f32> = stream.when_room(ask).await?.await?;
+        gone.disarm();
         Ok(parts.iter().sum())
     }
-}
 
-/// Tries again while there is no room, as long as the request has time. What was refused was not submitted.
-async fn when_there_is_room<T>(
-    request: &Request,
-    busy: impl Fn(),
-    mut attempt: impl FnMut() -> Result<T, Error>,
-) -> Result<T, Error> {
-    loop {
-        let outcome = attempt();
-        match outcome.as_ref().err().and_then(Error::retry_after) {
-            Some(pause) if Instant::now() + pause < request.deadline => {
-                busy();
-                // The thread is this handler's alone; elsewhere this is the executor's timer.
-                std::thread::sleep(pause);
-            }
-            _ => return outcome,
+    /// Notes a call that found no room, and will be made again.
+    fn tried<T>(&self, ledger: &Mutex<Ledger>, outcome: Result<T, Error>) -> Result<T, Error> {
+        if matches!(outcome, Err(Error::Busy { .. })) {
+            lock(ledger).busy(self.name);
         }
+        outcome
     }
 }
 
@@ -295,8 +280,6 @@ fn outcome(answer: &Result<f32, Error>) -> &'static str {
     match answer {
         Ok(_) => "served",
         Err(Error::Memory(MemoryError::Limit { .. })) => "refused",
-        // It was asked again for as long as it had time.
-        Err(Error::Busy { .. }) => "late",
         Err(error) => match error.failure().map(|failure| &failure.root().reason) {
             Some(Reason::Cancelled) => "cancelled",
             Some(Reason::DeadlinePassed) => "late",
@@ -314,24 +297,36 @@ fn metrics(
     let (stats, memory) = (device.stats()?, device.memory_usage()?);
     let mut page = Page::default();
     let healthy = matches!(device.health(), Health::Running { .. });
-    page.family("millstream_up", "gauge", "Whether the device runs.")?;
+    page.family(
+        "millstream_up",
+        "gauge",
+        "Whether the device runs: 1 if it does, else 0.",
+    )?;
     page.sample("", f64::from(u8::from(healthy)))?;
     for (name, help, count) in [
-        ("tasks", "Tasks issued to queues.", stats.tasks),
-        ("launches", "Kernel launches among them.", stats.launches),
+        (
+            "tasks",
+            "Tasks that were given to queues, in tasks.",
+            stats.tasks,
+        ),
+        (
+            "launches",
+            "Kernel launches that were given to queues, in launches.",
+            stats.launches,
+        ),
         (
             "batches",
-            "Runs of tasks handed over together.",
+            "Batches of tasks that were handed to queues together, in batches.",
             stats.batches,
         ),
         (
             "failures",
-            "Tasks that failed before they ran.",
+            "Tasks that failed before they ran, in tasks.",
             stats.failures,
         ),
         (
             "withdrawn",
-            "Tasks cancelled or late before they ran.",
+            "Tasks that were cancelled, or whose deadline passed, before they ran, in tasks.",
             stats.withdrawn,
         ),
     ] {
@@ -341,18 +336,18 @@ fn metrics(
     page.family(
         "millstream_tasks_held",
         "gauge",
-        "Tasks that wait in their streams.",
+        "Tasks that streams have accepted and no queue was given yet, in tasks.",
     )?;
     page.sample("", stats.tasks_held as f64)?;
     page.family(
         "millstream_queue_busy_seconds_total",
         "counter",
-        "Time in which a queue ran tasks.",
+        "Time in which a queue ran tasks, in seconds.",
     )?;
     for (queue, stats) in stats.queues.iter().enumerate() {
         page.sample(&format!("queue=\"{queue}\""), stats.busy_ns as f64 / 1e9)?;
     }
-    page.family("millstream_memory_bytes", "gauge", "Memory of the device.")?;
+    page.family("millstream_memory_bytes", "gauge", "Memory of the device in bytes, by state: in_use (by slices), reserved (in pages), high_water (the most in use).")?;
     let device = &memory.device;
     for (state, bytes) in [
         ("in_use", device.in_use),
@@ -364,7 +359,7 @@ fn metrics(
     page.family(
         "millstream_client_memory_peak_bytes",
         "gauge",
-        "The most that a client had.",
+        "The most memory that the slices of a client had at a time, in bytes.",
     )?;
     for of in &memory.clients {
         let is_theirs = |tenant: &&Tenant| tenant.client.id() == of.client;
@@ -375,7 +370,7 @@ fn metrics(
     page.family(
         "service_requests_total",
         "counter",
-        "Requests, by how they ended.",
+        "Requests that were answered, in requests, by how they ended.",
     )?;
     for ((tenant, outcome), count) in &ledger.outcomes {
         page.sample(

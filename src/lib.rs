@@ -27,12 +27,12 @@ pub mod timeline;
 
 pub use millstream_actors::{Device, Driver};
 pub use millstream_core::access::Access;
-pub use millstream_core::cancel::{CancelToken, Tally};
+pub use millstream_core::cancel::{CancelToken, DropGuard, Tally};
 pub use millstream_core::channel::ComputeChannel;
 pub use millstream_core::client::{
     ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Readback, ReadbackSender,
-    Readbacks, Recorder, Recording, ResourceGuard, Returned, Stream, StreamPoint, Tensor,
-    TensorSpec, WEIGHT_MAX, readbacks,
+    Readbacks, Recorder, Recording, ResourceGuard, ResourceWork, Returned, Stream, StreamPoint,
+    Tensor, TensorSpec, WEIGHT_MAX, readbacks,
 };
 pub use millstream_core::element::{Element, bf16, f16};
 pub use millstream_core::error::{

@@ -2,8 +2,9 @@
 //! [Perfetto](https://ui.perfetto.dev), `chrome://tracing` and others show, and `millstream timeline FILE` sums up.
 //!
 //! Each span is there twice: on the lane of its queue, which is what the device did, and on the lane of its stream, among those of
-//! its client, which is whose work it was. An arrow leads from a task to each task of another queue that waited for it. The file is
-//! written as the spans come: nothing is gathered but the numbers of lanes, and where each span ended.
+//! its client, which is whose work it was. An arrow leads from a task to each task of another queue that waited for it. Streams that
+//! have ended and do not overlap in time share a lane: a stream for each request makes as many lanes as there were requests at a time.
+//! The file is written as it is made: nothing is gathered but the numbers of lanes, and where each span ended.
 //!
 //! ```
 //! use millstream::{Cpu, Device, DeviceOptions, timeline};
@@ -21,9 +22,14 @@
 //! # Ok(()) }
 //! ```
 
+use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
+
+mod lanes;
+
+use lanes::Lanes;
 
 use crate::{TraceSpan, TraceWait};
 
@@ -45,12 +51,15 @@ pub fn write<'a>(
     spans: impl IntoIterator<Item = &'a TraceSpan>,
     out: impl Write,
 ) -> io::Result<()> {
+    let spans: Vec<&TraceSpan> = spans.into_iter().collect();
+    let lanes = Lanes::of(&spans);
     let mut file = File {
         out,
         buffer: Vec::with_capacity(BUFFER + 1024),
         queues: HashMap::new(),
         clients: HashMap::new(),
-        streams: HashMap::new(),
+        named: vec![false; lanes.len()],
+        lanes,
         arrows: 0,
     };
     file.buffer
@@ -74,8 +83,9 @@ struct File<W> {
     queues: HashMap<u32, Queue>,
     /// The process of each client that was met.
     clients: HashMap<u32, u32>,
-    /// The lane of each stream that was met. A lane's number is not the stream's: viewers keep 32 bits of it.
-    streams: HashMap<u64, u32>,
+    lanes: Lanes,
+    /// Which of them were met, and have been told what they are called.
+    named: Vec<bool>,
     /// Arrows so far: each has a number.
     arrows: u64,
 }
@@ -118,18 +128,28 @@ struct Lane {
 
 impl<W> File<W> {
     fn process(&mut self, process: u32, name: &str) {
+        let head = format!(
+            "{{\"name\":\"process_name\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":0,\"args\":{{\"name\":\""
+        );
+        self.buffer.extend_from_slice(head.as_bytes());
+        escaped(&mut self.buffer, name);
         let line = format!(
-            "{{\"name\":\"process_name\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":0,\"args\":{{\"name\":\"{name}\"}}}},\n\
+            "\"}}}},\n\
              {{\"name\":\"process_sort_index\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":0,\"args\":{{\"sort_index\":{process}}}}}"
         );
         self.buffer.extend_from_slice(line.as_bytes());
     }
 
     /// Says what a lane is called, before the first span on it.
-    fn lane(&mut self, at: Lane, kind: &str, number: u64) {
+    fn lane(&mut self, at: Lane, name: &str, number: u64) {
         let Lane { process, lane } = at;
+        let head = format!(
+            ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":{lane},\"args\":{{\"name\":\""
+        );
+        self.buffer.extend_from_slice(head.as_bytes());
+        escaped(&mut self.buffer, name);
         let line = format!(
-            ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":{lane},\"args\":{{\"name\":\"{kind} {number}\"}}}},\n\
+            "\"}}}},\n\
              {{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"ts\":0,\"pid\":{process},\"tid\":{lane},\"args\":{{\"sort_index\":{number}}}}}"
         );
         self.buffer.extend_from_slice(line.as_bytes());
@@ -160,7 +180,7 @@ impl<W> File<W> {
         let (ends, late) = (Vec::new(), BTreeMap::new());
         self.queues.insert(span.queue, Queue { lane, ends, late });
         let at = Lane { process, lane };
-        self.lane(at, "queue", span.queue.into());
+        self.lane(at, &format!("queue {}", span.queue), span.queue.into());
         at
     }
 
@@ -171,23 +191,21 @@ impl<W> File<W> {
             Entry::Vacant(place) => {
                 let process = *place.insert(QUEUES + 1 + met);
                 self.buffer.extend_from_slice(b",\n");
-                self.process(process, &format!("client {}", span.client));
+                self.process(process, &client_of(span));
                 process
             }
         };
-        let met = self.streams.len() as u32;
-        match self.streams.entry(span.stream) {
-            Entry::Occupied(known) => {
-                let lane = *known.get();
-                Lane { process, lane }
-            }
-            Entry::Vacant(place) => {
-                let lane = *place.insert(met + 1);
-                let at = Lane { process, lane };
-                self.lane(at, "stream", span.stream);
-                at
-            }
+        let lane = self.lanes.number(span);
+        let at = Lane { process, lane };
+        if !std::mem::replace(&mut self.named[lane as usize - 1], true) {
+            let (client, on_it) = (client_of(span), self.lanes.lane(lane));
+            let (name, first) = match on_it.streams {
+                1 => (format!("{client}: stream {}", on_it.first), on_it.first),
+                many => (format!("{client}: {many} streams in turn"), on_it.first),
+            };
+            self.lane(at, &name, first);
         }
+        at
     }
 
     fn event(&mut self, span: &TraceSpan, category: &str, at: Lane) {
@@ -203,6 +221,11 @@ impl<W> File<W> {
         place(out, at);
         out.extend_from_slice(b",\"args\":{\"client\":");
         digits(out, span.client.into());
+        if !span.client_name.is_empty() {
+            out.extend_from_slice(b",\"client_name\":\"");
+            escaped(out, &span.client_name);
+            out.push(b'"');
+        }
         out.extend_from_slice(b",\"stream\":");
         digits(out, span.stream);
         out.extend_from_slice(b",\"queue\":");
@@ -248,6 +271,14 @@ impl<W> File<W> {
             place(out, at);
             out.push(b'}');
         }
+    }
+}
+
+/// What the client of a span is called. Spans of older files have numbers alone.
+fn client_of(span: &TraceSpan) -> Cow<'_, str> {
+    match &*span.client_name {
+        "" => format!("client {}", span.client).into(),
+        name => name.into(),
     }
 }
 

@@ -52,6 +52,7 @@ fn the_text_of_a_timeline_is_this() {
         },
         TraceSpan {
             client: 4,
+            client_name: "shop \"2\"".into(),
             cursor: 2,
             waits: vec![TraceWait {
                 queue: 0,
@@ -67,18 +68,18 @@ fn the_text_of_a_timeline_is_this() {
 {"name":"thread_sort_index","ph":"M","ts":0,"pid":1,"tid":1,"args":{"sort_index":0}},
 {"name":"process_name","ph":"M","ts":0,"pid":2,"tid":0,"args":{"name":"client 3"}},
 {"name":"process_sort_index","ph":"M","ts":0,"pid":2,"tid":0,"args":{"sort_index":2}},
-{"name":"thread_name","ph":"M","ts":0,"pid":2,"tid":1,"args":{"name":"stream 7"}},
+{"name":"thread_name","ph":"M","ts":0,"pid":2,"tid":1,"args":{"name":"client 3: stream 7"}},
 {"name":"thread_sort_index","ph":"M","ts":0,"pid":2,"tid":1,"args":{"sort_index":7}},
 {"name":"luma","cat":"queue","ph":"X","ts":1,"dur":1.500,"pid":1,"tid":1,"args":{"client":3,"stream":7,"queue":0,"cursor":5}},
 {"name":"luma","cat":"stream","ph":"X","ts":1,"dur":1.500,"pid":2,"tid":1,"args":{"client":3,"stream":7,"queue":0,"cursor":5}},
 {"name":"thread_name","ph":"M","ts":0,"pid":1,"tid":2,"args":{"name":"queue 1"}},
 {"name":"thread_sort_index","ph":"M","ts":0,"pid":1,"tid":2,"args":{"sort_index":1}},
-{"name":"process_name","ph":"M","ts":0,"pid":3,"tid":0,"args":{"name":"client 4"}},
+{"name":"process_name","ph":"M","ts":0,"pid":3,"tid":0,"args":{"name":"shop \"2\""}},
 {"name":"process_sort_index","ph":"M","ts":0,"pid":3,"tid":0,"args":{"sort_index":3}},
-{"name":"thread_name","ph":"M","ts":0,"pid":3,"tid":2,"args":{"name":"stream 9"}},
+{"name":"thread_name","ph":"M","ts":0,"pid":3,"tid":2,"args":{"name":"shop \"2\": stream 9"}},
 {"name":"thread_sort_index","ph":"M","ts":0,"pid":3,"tid":2,"args":{"sort_index":9}},
-{"name":"copy","cat":"queue","ph":"X","ts":2.501,"dur":0,"pid":1,"tid":2,"args":{"client":4,"stream":9,"queue":1,"cursor":2,"waits":[[0,5]]}},
-{"name":"copy","cat":"stream","ph":"X","ts":2.501,"dur":0,"pid":3,"tid":2,"args":{"client":4,"stream":9,"queue":1,"cursor":2,"waits":[[0,5]]}},
+{"name":"copy","cat":"queue","ph":"X","ts":2.501,"dur":0,"pid":1,"tid":2,"args":{"client":4,"client_name":"shop \"2\"","stream":9,"queue":1,"cursor":2,"waits":[[0,5]]}},
+{"name":"copy","cat":"stream","ph":"X","ts":2.501,"dur":0,"pid":3,"tid":2,"args":{"client":4,"client_name":"shop \"2\"","stream":9,"queue":1,"cursor":2,"waits":[[0,5]]}},
 {"name":"wait","cat":"wait","ph":"s","id":1,"ts":2.499,"pid":1,"tid":1},
 {"name":"wait","cat":"wait","ph":"f","bp":"e","id":1,"ts":2.501,"pid":1,"tid":2}
 ]}
@@ -302,4 +303,75 @@ fn the_latest_are_kept_however_often_somebody_looks_i12(
     if let Some(token) = token {
         assert_eq!(stream.end_profile(token).wait().unwrap().tasks, 101);
     }
+}
+
+/// The lanes of streams, by what they are called, and how many spans are on each.
+fn stream_lanes(spans: &[TraceSpan]) -> Vec<(String, usize)> {
+    let events = events(spans);
+    let at = |event: &Value| (event["pid"].clone(), event["tid"].clone());
+    let of_streams = |event: &&Value| event["name"] == "thread_name" && event["pid"] != 1;
+    let lanes = events.iter().filter(of_streams);
+    lanes
+        .map(|lane| {
+            let on_it = |event: &&Value| event["cat"] == "stream" && at(event) == at(lane);
+            let spans = events.iter().filter(on_it).count();
+            (lane["args"]["name"].as_str().unwrap().to_owned(), spans)
+        })
+        .collect()
+}
+
+/// Streams that have ended share lanes where they do not overlap; one that lives keeps its own, and so does each client.
+#[test]
+fn a_lane_is_free_again_when_its_stream_has_ended() {
+    let ended = |client: u32, stream, start_ns, end_ns| TraceSpan {
+        client,
+        client_name: format!("tenant {client}").into(),
+        stream_ended: true,
+        ..span("work", stream, 0, start_ns, end_ns)
+    };
+    let lives = TraceSpan {
+        stream_ended: false,
+        ..ended(1, 3, 0, 10)
+    };
+    let spans = [
+        lives,
+        ended(1, 4, 0, 10),
+        ended(2, 5, 5, 15),
+        ended(1, 4, 10, 20),
+        ended(1, 6, 20, 30),
+        ended(1, 7, 25, 35),
+        ended(1, 8, 40, 50),
+    ];
+    assert_eq!(
+        stream_lanes(&spans),
+        [
+            ("tenant 1: stream 3".to_owned(), 1),
+            ("tenant 1: 3 streams in turn".to_owned(), 4),
+            ("tenant 2: stream 5".to_owned(), 1),
+            ("tenant 1: stream 7".to_owned(), 1)
+        ]
+    );
+}
+
+/// A stream for each request makes few lanes, which have the client's name.
+#[rstest]
+#[case::cpu(|options| Device::open_with(Cpu::default(), options))]
+#[case::sim(|options| Device::open_with(Sim::seed(1), options))]
+fn a_stream_for_each_request_makes_few_lanes(
+    #[case] open: fn(DeviceOptions) -> Result<Device, OpenError>,
+) {
+    let device = open(DeviceOptions::default().trace(10_000)).unwrap();
+    let client = device.client_builder().name("shop").build();
+    for request in 0..100 {
+        let stream = client.stream();
+        let values = stream.create(&[request; 100]).unwrap();
+        assert_eq!(stream.read(&values).wait().unwrap()[0], request);
+    }
+    device.sync().wait().unwrap();
+    let spans = device.trace().unwrap();
+    let lanes = stream_lanes(&spans);
+    assert!(spans.iter().all(|span| &*span.client_name == "shop"));
+    // The last one or two may not have been seen to end.
+    assert!(lanes.len() <= 4, "{lanes:?}");
+    assert!(lanes[0].0.starts_with("shop: "), "{lanes:?}");
 }

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
@@ -20,7 +20,7 @@ use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_sync::door::Door;
 use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
-use millstream_sync::mailbox::{Refused, Sender};
+use millstream_sync::mailbox::{Refused, RoomPlace, Sender};
 use millstream_sync::thread_flag;
 
 use crate::actor::{DeviceActor, ToDevice};
@@ -322,6 +322,15 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
         let sent = self.try_push(&mut Some(message));
         self.settle();
         sent
+    }
+
+    fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refusal>> {
+        let polled = self.sender.poll_room(place, waker);
+        polled.map_err(|_closed| Refusal::Closed)
+    }
+
+    fn leave_room(&self, place: RoomPlace) {
+        self.sender.leave_room(place);
     }
 
     fn depth(&self) -> usize {

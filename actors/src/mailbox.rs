@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use millstream_core::report::Report;
 use millstream_core::server::Effect;
 use millstream_core::threads::Spawner;
 use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, thread};
-use millstream_sync::mailbox::{Refused, Sender};
+use millstream_sync::mailbox::{Refused, RoomPlace, Sender};
 use millstream_sync::reply::ReplySender;
 
 use crate::actor::{DeviceActor, Outside, ToDevice};
@@ -78,6 +78,15 @@ impl ComputeChannel for MailboxChannel {
             Refused::Full => Refusal::Full,
             Refused::Closed => Refusal::Closed,
         })
+    }
+
+    fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refusal>> {
+        let polled = self.sender.poll_room(place, waker);
+        polled.map_err(|_closed| Refusal::Closed)
+    }
+
+    fn leave_room(&self, place: RoomPlace) {
+        self.sender.leave_room(place);
     }
 
     fn depth(&self) -> usize {

@@ -277,6 +277,7 @@ macro_rules! __facts {
             a_rebound_handle_must_be_aligned_as_the_recorded_one_was;
         }
         requests {
+            an_answer_that_came_too_late_is_waited_for_again [Threads, HeldKernels];
             offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_typed_errors;
             arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence;
             bindings_that_only_touch_or_are_only_read_may_share_a_slice;
@@ -297,6 +298,14 @@ macro_rules! __facts {
             a_clients_own_bound_on_uploads_replaces_the_devices [Threads];
             what_finds_no_room_is_not_charged;
             what_creates_without_room_for_both_of_its_tasks_sends_none_i12;
+            a_value_that_finds_no_room_comes_back;
+            an_answer_and_its_callback_come_back_where_they_would_wait_for_ever [Threads];
+            room_for_tasks_is_awaited_in_order;
+            who_awaits_room_is_told_of_the_end;
+            room_in_the_mailbox_is_awaited [Driven];
+            room_for_uploads_and_jobs_is_awaited [Threads];
+            many_who_await_room_all_get_it [Threads];
+            a_dropped_guard_cancels_its_token;
         }
         scheduling {
             flushing_a_stream_listed_twice_runs_each_task_once;

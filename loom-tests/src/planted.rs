@@ -22,6 +22,8 @@ pub const fn caught_by(bug: Bug) -> &'static str {
         Bug::MailboxCloseNoMark => "mailbox::closing_tells_what_was_accepted",
         Bug::MailboxLastSenderSilent => "mailbox::the_last_sender_closes",
         Bug::MailboxCloseSilent => "mailbox::closing_releases_a_blocked_sender",
+        Bug::MailboxTaskNoFence => "mailbox::a_task_that_waits_for_room_is_woken",
+        Bug::MailboxWakesTaskAlone => "mailbox::tasks_that_are_gone_keep_no_room_from_a_thread",
         Bug::OverflowOvertaken => "overflow::the_ring_is_used_again_after_the_overflow_alone",
         Bug::OverflowFirst | Bug::OverflowSilent => {
             "overflow::a_burst_wakes_a_sleeper_and_keeps_its_order"

@@ -1,4 +1,6 @@
 //! What each published metric is: its name, its unit, its meaning. All of them have the label `device`.
+//!
+//! A text is read alone, as the HELP line of one metric: it says what is counted or measured and in which unit, and refers to no other.
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
@@ -7,62 +9,62 @@ const COUNTERS: [(&str, Unit, &str); 12] = [
     (
         "millstream_tasks_total",
         Unit::Count,
-        "tasks that queues were given",
+        "Tasks that were given to queues: launches, copies, fills and all others, in tasks.",
     ),
     (
         "millstream_launches_total",
         Unit::Count,
-        "kernel launches among them",
+        "Kernel launches that were given to queues, in launches.",
     ),
     (
         "millstream_batches_total",
         Unit::Count,
-        "batches that queues were given",
+        "Batches of tasks that were handed to queues together, in batches.",
     ),
     (
         "millstream_waits_issued_total",
         Unit::Count,
-        "waits of one queue for another",
+        "Waits of one queue for another that the device was given, in waits.",
     ),
     (
         "millstream_waits_implied_total",
         Unit::Count,
-        "waits that were not needed: a clock or a completion implied them",
+        "Waits of one queue for another that were left out, since a vector clock or a completion implied them, in waits.",
     ),
     (
         "millstream_tasks_parked_total",
         Unit::Count,
-        "tasks that were held behind one that could not go",
+        "Tasks that were held behind a task that could not go, in tasks.",
     ),
     (
         "millstream_tasks_withdrawn_total",
         Unit::Count,
-        "tasks that were cancelled, or whose deadline passed, in time",
+        "Tasks that were cancelled, or whose deadline passed, before a queue was given them, in tasks.",
     ),
     (
         "millstream_soft_limit_crossings_total",
         Unit::Count,
-        "how often a client went above its soft limit",
+        "Times that the memory of a client went above its soft limit, in crossings.",
     ),
     (
         "millstream_faults_total",
         Unit::Count,
-        "tasks that failed, by `reason`",
+        "Tasks that failed, in tasks, by `reason`.",
     ),
     (
         "millstream_queue_tasks_total",
         Unit::Count,
-        "cursors of a `queue`",
+        "Tasks that were given to a `queue`, in places of its order: a replay counts each task of its recording.",
     ),
     (
         "millstream_queue_busy_nanoseconds_total",
         Unit::Nanoseconds,
-        "time in which a `queue` ran tasks, where that is measured",
+        "Time in which a `queue` ran tasks, in nanoseconds; zero where the device does not measure it.",
     ),
     (
         "millstream_client_tasks_total",
         Unit::Count,
-        "what the streams of a `client` have issued",
+        "Tasks that queues were given of the streams of a `client`, in tasks.",
     ),
 ];
 
@@ -71,124 +73,136 @@ const GAUGES: [(&str, Unit, &str); 21] = [
     (
         "millstream_epoch",
         Unit::Count,
-        "how often the device was lost and opened again",
+        "Times that the device was lost and opened again, in openings after the first.",
     ),
     (
         "millstream_mailbox_depth",
         Unit::Count,
-        "messages that wait to be taken",
+        "Messages of callers that the device has not taken yet, in messages.",
     ),
     (
         "millstream_mailbox_capacity",
         Unit::Count,
-        "messages after which senders wait",
+        "Messages that the device's mailbox holds before senders wait, in messages.",
     ),
-    ("millstream_streams", Unit::Count, "live streams"),
+    (
+        "millstream_streams",
+        Unit::Count,
+        "Streams that are alive on the device, in streams.",
+    ),
     (
         "millstream_tasks_held",
         Unit::Count,
-        "tasks that streams hold",
+        "Tasks that streams have accepted and no queue was given yet, in tasks.",
     ),
     (
         "millstream_memory_bytes",
         Unit::Bytes,
-        "device memory by `state`: in_use, reserved (all pages), padding, waiting",
+        "Memory of the device in bytes, by `state`: in_use (by slices), reserved (in pages), padding, waiting (dropped, still used by tasks).",
     ),
     (
         "millstream_memory_high_water_bytes",
         Unit::Bytes,
-        "the most that was ever in use",
+        "The most memory of the device that slices ever had in use at a time, in bytes.",
     ),
-    ("millstream_slices", Unit::Count, "live slices"),
+    (
+        "millstream_slices",
+        Unit::Count,
+        "Slices of device memory that are alive, in slices.",
+    ),
     (
         "millstream_slices_poisoned",
         Unit::Count,
-        "slices whose data is the failure of a task",
+        "Live slices whose data is the failure of a task, in slices.",
     ),
     (
         "millstream_slices_waiting",
         Unit::Count,
-        "dropped slices that a task still uses",
+        "Slices that were dropped while a task still uses them, in slices.",
     ),
     (
         "millstream_slice_wait_longest_seconds",
         Unit::Seconds,
-        "how long the first of them has waited, where latencies are sampled",
+        "Time for which the oldest slice that was dropped in use has waited to be free, in seconds; zero where latencies are not sampled.",
     ),
     (
         "millstream_values_waiting",
         Unit::Count,
-        "values to be dropped after tasks that have not ended",
+        "Values to be dropped after tasks that have not ended, in values.",
     ),
     (
         "millstream_values_parked",
         Unit::Count,
-        "values that are kept for ever: a lost device may use them",
+        "Values that are never dropped, since a lost device may still use them, in values.",
     ),
     (
         "millstream_queue_depth",
         Unit::Count,
-        "tasks of a `queue` in flight",
+        "Tasks that a `queue` was given and has not completed, in tasks.",
     ),
     (
         "millstream_queue_depth_max",
         Unit::Count,
-        "the most that a `queue` has in flight",
+        "The most tasks that a `queue` may have in flight (`max_in_flight`), in tasks.",
     ),
     (
         "millstream_queue_held",
         Unit::Count,
-        "tasks held by the streams of a `queue`",
+        "Tasks that the streams of a `queue` hold and the queue was not given yet, in tasks.",
     ),
     (
         "millstream_queue_streams",
         Unit::Count,
-        "streams of a `queue`",
+        "Streams whose tasks go to a `queue`, in streams.",
     ),
     (
         "millstream_client_memory_bytes",
         Unit::Bytes,
-        "memory of the slices of a `client`, padding included",
+        "Memory of the slices of a `client`, padding included, in bytes.",
     ),
     (
         "millstream_client_memory_high_water_bytes",
         Unit::Bytes,
-        "the most that a `client` ever had",
+        "The most memory that the slices of a `client` ever had at a time, padding included, in bytes.",
     ),
     (
         "millstream_client_streams",
         Unit::Count,
-        "streams of a `client`",
+        "Streams of a `client` that are alive, in streams.",
     ),
     (
         "millstream_client_tasks_held",
         Unit::Count,
-        "tasks that the streams of a `client` hold",
+        "Tasks that the streams of a `client` have accepted and no queue was given yet, in tasks.",
     ),
 ];
 
 /// Histograms: what has come since the last publication.
 const HISTOGRAMS: [(&str, Unit, &str); 5] = [
-    ("millstream_batch_tasks", Unit::Count, "tasks of a batch"),
+    (
+        "millstream_batch_tasks",
+        Unit::Count,
+        "Sizes of the batches that queues were handed, in tasks.",
+    ),
     (
         "millstream_task_queued_seconds",
         Unit::Seconds,
-        "from a task's admission until a queue was given it, of a sample",
+        "Time from the admission of a task until a queue was given it, of sampled tasks, in seconds.",
     ),
     (
         "millstream_task_run_seconds",
         Unit::Seconds,
-        "from then until its completion was published, of a sample",
+        "Time from when a queue was given a task until its completion was published, of sampled tasks, in seconds.",
     ),
     (
         "millstream_slice_wait_seconds",
         Unit::Seconds,
-        "from the drop of a slice in use until it was free",
+        "Time from the drop of a slice that tasks still used until its memory was free, of sampled slices, in seconds.",
     ),
     (
         "millstream_value_wait_seconds",
         Unit::Seconds,
-        "from the hand-over of a value to the GC until it was dropped",
+        "Time from the hand-over of a value to the GC actor until it was dropped, of sampled values, in seconds.",
     ),
 ];
 
@@ -202,5 +216,47 @@ pub(super) fn describe_all() {
     }
     for (name, unit, text) in HISTOGRAMS {
         describe_histogram!(name, unit, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// HELP lines are read one at a time.
+    #[test]
+    fn each_text_stands_alone_and_names_its_unit() {
+        let units = [
+            "in tasks",
+            "in launches",
+            "in batches",
+            "in waits",
+            "in crossings",
+            "in places",
+            "in nanoseconds",
+            "in seconds",
+            "in bytes",
+            "in messages",
+            "in streams",
+            "in slices",
+            "in values",
+            "in openings",
+        ];
+        let all = COUNTERS.iter().chain(&GAUGES).chain(&HISTOGRAMS);
+        for (name, _, text) in all {
+            assert!(
+                text.starts_with(char::is_uppercase) && text.ends_with('.'),
+                "{name}: {text}"
+            );
+            assert!(
+                units.iter().any(|unit| text.contains(unit)),
+                "{name}: {text}"
+            );
+            let refers = ["among them", "from then", "of them", "it is"];
+            assert!(
+                !refers.iter().any(|other| text.contains(other)),
+                "{name}: {text}"
+            );
+        }
     }
 }

@@ -271,7 +271,7 @@ impl Program {
             }
             22 => match dice.roll(3) {
                 0 => self.boom(&stream, dice),
-                1 => stream.host("nothing", (), || {}),
+                1 => stream.host("nothing", (), || {}).map_err(Into::into),
                 _ => self.cancelled(&stream, dice),
             },
             23 | 24 => self.tick(dice),

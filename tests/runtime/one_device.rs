@@ -1,9 +1,13 @@
 //! Facts that one device is enough for: options, limits, and code of users that misbehaves on threads of the host.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use millstream::{ComputeClient, Cpu, Device, DeviceOptions, Error, Kernel, OpenError, update};
+use millstream::{
+    ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Error, Kernel, OpenError, read, update,
+    write,
+};
+use rstest::rstest;
 use tracing::field::{Field, Visit};
 
 use crate::support::*;
@@ -186,4 +190,104 @@ fn each_crossing_of_a_soft_limit_is_warned_of_once() {
     });
     let warned = warnings.0.lock().unwrap().clone();
     assert_eq!(warned, ["the client is above its soft limit"; 2]);
+}
+
+/// A single argument needs no tuple, counts may be numbers or borrowed, and `usize` and `bool` are scalars of one width everywhere.
+#[rstest]
+#[case::cpu(On::Cpu)]
+#[case::sim(On::Sim)]
+fn arguments_and_counts_have_short_forms(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let adds = Kernel::new("adds")
+        .updates::<u32>("values")
+        .native(|_, args| {
+            args.chunk::<u32>(0)
+                .iter_mut()
+                .for_each(|value| *value += 1);
+        });
+    let (add_one, stream) = (client.kernel(adds).unwrap(), client.stream());
+    let values = stream.create(&[0_u32; 64]).unwrap();
+    let count = CubeCount::cover(values.len(), 16);
+    stream.launch(&add_one, &count, update(&values)).unwrap();
+    #[allow(unused_parens, reason = "what newcomers write")]
+    stream.launch(&add_one, &count, (update(&values))).unwrap();
+    stream.launch(&add_one, count, &values).unwrap();
+    stream.launch(&add_one, 4, [update(&values)]).unwrap();
+    stream.launch(&add_one, [2, 2], (update(&values),)).unwrap();
+    stream
+        .launch(&add_one, [4, 1, 1], (update(&values),))
+        .unwrap();
+    stream.launch(&add_one, (1, 2, 2), update(&values)).unwrap();
+    stream.host("looks", read(&values), || ()).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [7; 64]);
+}
+
+#[test]
+fn scalars_of_the_machines_width_have_one_of_their_own() {
+    let rig = On::Cpu.open();
+    let client = rig.client();
+    let kernel = Kernel::new("takes")
+        .writes::<u64>("out")
+        .scalar::<u64>("len")
+        .scalar::<i64>("shift")
+        .scalar::<u8>("flag")
+        .native(|_, args| {
+            let sum = args.scalar::<u64>(0) + args.scalar::<i64>(1) as u64;
+            args.chunk::<u64>(0)[0] = sum + u64::from(args.scalar::<u8>(2));
+        });
+    let (kernel, stream) = (client.kernel(kernel).unwrap(), client.stream());
+    let out = stream.empty::<u64>(1).unwrap();
+    let (len, shift) = (500_usize, 30_isize);
+    stream
+        .launch(&kernel, 1, (write(&out), len, shift, true))
+        .unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [531]);
+    let told = stream.launch(&kernel, 1, (write(&out), 5, shift, true));
+    assert_eq!(
+        told.unwrap_err().to_string(),
+        "`takes` was not accepted: scalar `len` is declared as u64, the call gives i32: write a literal as `5_u64`, and a value as `value as u64`"
+    );
+}
+
+/// `?` in the closure needs no type to be named, and a failure is the answer.
+#[test]
+fn a_closure_that_may_fail_is_profiled() {
+    let rig = On::Cpu.open();
+    let stream = rig.client().stream();
+    let values = stream.create(&[0_u32; 8]).unwrap();
+    let profiled = stream.try_profiled(|stream| {
+        stream.fill(&values, 1)?;
+        Ok(3)
+    });
+    let (made, profile) = profiled.unwrap();
+    assert_eq!((made, profile.wait().unwrap().tasks), (3, 1));
+    let failed = stream.try_profiled(|stream| {
+        stream.fill(&values, 1)?;
+        stream.copy(&values, &values)
+    });
+    assert!(matches!(failed.map(drop), Err(Error::Launch { .. })));
+}
+
+/// I6: the same of what a closed device refuses: code on a backend's resources, and a callback with its answer.
+#[test]
+fn what_a_closed_device_refuses_comes_back() {
+    let rig = On::Cpu.open_with(DeviceOptions::default().max_jobs(1));
+    let stream = rig.client().stream();
+    let values = stream.create(&[5_u32]).unwrap();
+    stream.sync().wait().unwrap();
+    let answer = stream.read(&values);
+    let (sender, told) = mpsc::channel();
+    assert!(rig.device.close(std::time::Duration::from_secs(10)).drained);
+    let mark = sender.clone();
+    let work = move |_: &mut millstream::CpuResources| mark.send("work").unwrap();
+    let refused = stream.with_resource::<millstream::Cpu>("work", (update(&values),), work);
+    let refused = refused.unwrap_err();
+    assert!(matches!(refused.error, Error::Closed));
+    // Given again, it is taken for what it is: code on the same resources.
+    let again = stream.with_resource::<millstream::Cpu>("work", (), refused.value);
+    assert!(matches!(again.map_err(Error::from), Err(Error::Closed)));
+    assert_eq!(answer.wait().unwrap(), [5]);
+    drop(sender);
+    assert!(told.recv().is_err(), "nothing was called");
 }

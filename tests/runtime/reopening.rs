@@ -46,7 +46,9 @@ fn a_reopened_device_works_and_the_old_handles_say_that_they_are_old(#[case] on:
             fresh.fill(&values, 1),
             fresh.copy(&others, &values),
             stream.fill(&others, 1),
-            fresh.host("late", (read(&values),), || ()),
+            fresh
+                .host("late", (read(&values),), || ())
+                .map_err(Error::from),
             step.replay(&stream),
             step.replay(&fresh),
             stream.empty::<u32>(1).map(drop),

@@ -233,3 +233,75 @@ fn the_log_tells_of_keys_that_cannot_be_kept() {
     let told: Vec<_> = told.collect();
     assert!(told.len() == 1 && told[0].contains("unwritten=1"), "{text}");
 }
+
+/// I7: a kernel that panics at once is the fastest of all. Its failure is found before its time counts, though nobody reads what it made: it
+/// never wins, and no store hears of it as a winner.
+#[apply(every_device)]
+fn a_kernel_that_fails_fast_never_wins_i7(#[case] on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.stream();
+    let (boom, fails) = (Arc::new(boom(on, &client)), stream.clone());
+    let fast = move |()| {
+        let values = fails.create(&[0_u32; 4])?;
+        boom.launch(&fails, &values)?;
+        Ok::<_, Error>(values)
+    };
+    let set = adders(&client, &stream, &[60, 50]).with(Tunable::new("fails", fast));
+    let identity = Identity {
+        device: "any".into(),
+        version: "1".into(),
+    };
+    let memory = Arc::new(Memory::default());
+    let store = Kept(memory.clone());
+    let (tuner, _) = Tuner::with_store(store, identity, effort()).unwrap();
+    let mut clock = StreamClock::new(&stream);
+    let chosen = tuner
+        .choose(&set, &7_usize, &(), &mut clock, Policy::Wait)
+        .unwrap();
+    assert_ne!(chosen.index, 2);
+    let outcome = tuner.outcome(&7).unwrap();
+    assert_ne!(outcome.winner, 2);
+    let failed = outcome.candidates.last().unwrap();
+    assert!(failed.index == 2 && failed.result.is_err(), "{failed:?}");
+    if matches!(on, On::Cpu) {
+        let told = failed.result.as_ref().unwrap_err().to_string();
+        assert!(told.contains("`boom` failed: panicked with"), "{told}");
+    }
+    let kept = memory.0.lock().unwrap().clone().unwrap();
+    let kept = String::from_utf8(kept).unwrap();
+    assert!(!kept.contains("\"winner\":2"), "{kept}");
+    // Alone, it is no choice at all.
+    let only = TunableSet::new("only", |_: &usize, (): &()| ());
+    let (boom, fails) = (Arc::new(self::boom(on, &client)), stream.clone());
+    let only: Adders = only.with(Tunable::new("fails", move |()| {
+        let values = fails.create(&[0_u32; 4])?;
+        boom.launch(&fails, &values)?;
+        Ok::<_, Error>(values)
+    }));
+    let (boom, fails) = (Arc::new(self::boom(on, &client)), stream.clone());
+    let only = only.with(Tunable::new("fails, too", move |()| {
+        let values = fails.create(&[0_u32; 4])?;
+        boom.launch(&fails, &values)?;
+        Ok::<_, Error>(values)
+    }));
+    let none = tuner.choose(&only, &8, &(), &mut clock, Policy::Wait);
+    none.unwrap_err();
+}
+
+/// A store that the test looks into.
+struct Kept(Arc<Memory>);
+
+impl Store for Kept {
+    fn place(&self) -> String {
+        self.0.place()
+    }
+
+    fn load(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.0.load()
+    }
+
+    fn update(&self, change: &mut dyn FnMut(Option<Vec<u8>>) -> Vec<u8>) -> Result<(), StoreError> {
+        self.0.update(change)
+    }
+}

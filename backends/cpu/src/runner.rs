@@ -90,13 +90,23 @@ impl Runner {
                 Ok(()) => self.perform(entry),
                 Err(cause) => inherit(entry, cause),
             };
-            match outcome {
+            let point = Point::new(self.queue, entry.cursor);
+            let failure = match outcome {
                 // Nothing was written, so nothing is data that was not.
-                Ok(Ran::NoCube) => quietly(|| entry.release()),
-                Ok(Ran::Whole) => self.settle(entry, &Ok(())),
-                Err(failure) => self.settle(entry, &Err(failure)),
-            }
-            self.spans.end(Point::new(self.queue, entry.cursor), start);
+                Ok(Ran::NoCube) => {
+                    quietly(|| entry.release());
+                    None
+                }
+                Ok(Ran::Whole) => {
+                    self.settle(entry, &Ok(()));
+                    None
+                }
+                Err(failure) => {
+                    self.settle(entry, &Err(failure.clone()));
+                    Some(failure)
+                }
+            };
+            self.spans.end(point, start, failure.as_ref());
         }
         self.timeline.publish(entry.cursor);
     }

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use millstream_core::backend::Span;
+use millstream_core::failure::FailureRef;
 use millstream_core::id::Point;
 use millstream_sync::facade::{Figure, Mutex, lock};
 
@@ -68,11 +69,11 @@ impl SpanLog {
 
     /// A task ends that had started so.
     #[inline]
-    pub(crate) fn end(&self, point: Point, start: Option<Instant>) {
+    pub(crate) fn end(&self, point: Point, start: Option<Instant>, failure: Option<&FailureRef>) {
         if let Some(start) = start
             && self.room.get() > 0
         {
-            self.record(point, start, Instant::now());
+            self.record(point, start, failure.cloned());
         }
     }
 
@@ -89,7 +90,8 @@ impl SpanLog {
     }
 
     #[cold]
-    fn record(&self, point: Point, start: Instant, end: Instant) {
+    fn record(&self, point: Point, start: Instant, failure: Option<FailureRef>) {
+        let end = Instant::now();
         let mut spans = lock(&self.spans);
         while spans.len() as u64 >= self.room.get().max(1) {
             spans.pop_front();
@@ -98,6 +100,7 @@ impl SpanLog {
             point,
             start_ns: nanoseconds(self.epoch, start),
             end_ns: nanoseconds(self.epoch, end),
+            failure,
         });
     }
 

@@ -138,6 +138,8 @@ impl Tracer {
                     point: Point::new(queue, timing.cursor),
                     start_ns: start as u64,
                     end_ns: end as u64,
+                    // A kernel that fails as it runs takes the context along: the device is lost then.
+                    failure: None,
                 };
                 // Relaxed: a figure that orders nothing.
                 self.busy_ns[queue.index()].fetch_add((end - start) as u64, Ordering::Relaxed);

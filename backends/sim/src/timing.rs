@@ -143,6 +143,8 @@ impl Timing {
                 point,
                 start_ns,
                 end_ns,
+                // What fails does no work here, and has no span.
+                failure: None,
             });
         }
     }

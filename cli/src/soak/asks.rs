@@ -121,7 +121,7 @@ fn call_back(tally: &Arc<Tally>, wanted: Wanted, pending: Pending<Vec<u32>>) -> 
         let _ = wanted.check(token.tally(), &answer);
     });
     if asked.is_err() {
-        // The callback was dropped, uncalled: the device is gone.
+        // The callback comes back, uncalled: the device is gone.
         tally.one(Count::Withdrawn);
         return Err(End::Lost);
     }

@@ -54,7 +54,9 @@ impl Session<'_> {
         let expected = Expected::defined(pattern, Excuses::NONE);
         let made = match dice.below(3) {
             0 => stream.create(&pattern.elements(len)),
-            1 => stream.create_owned(pattern.elements(len)),
+            1 => stream
+                .create_owned(pattern.elements(len))
+                .map_err(Error::from),
             _ => {
                 let flat = pattern.flat();
                 let made = stream.empty::<u32>(len);
@@ -302,7 +304,7 @@ impl Session<'_> {
         let (stream, at, token) = (self.stream(dice), self.any(dice), Token::new(self.tally()));
         let bindings = (read(&self.buffers[at].handle),);
         let asked = stream.host("look", bindings, move || token.called());
-        asked.map_err(|error| self.refused("host", error))
+        asked.map_err(|returned| self.refused("host", returned.error))
     }
 
     /// A sequence of readbacks, with a change between them; they come in order.
@@ -314,7 +316,7 @@ impl Session<'_> {
         let mut ended = Ok(());
         while ended.is_ok() && wanted.len() < count {
             let asked = sender.read(&stream, &self.buffers[at].handle, wanted.len());
-            ended = asked.map_err(|error| self.refused("sequence", error));
+            ended = asked.map_err(|returned| self.refused("sequence", returned.error));
             if ended.is_ok() {
                 self.tally().one(Count::Asked);
                 wanted.push(self.whole("sequence", at));

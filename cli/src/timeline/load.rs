@@ -73,6 +73,8 @@ struct Place {
     #[serde(default)]
     client: u32,
     #[serde(default)]
+    client_name: String,
+    #[serde(default)]
     cursor: u64,
     #[serde(default)]
     waits: Vec<(u32, u64)>,
@@ -133,24 +135,33 @@ impl Gather {
         let (start_ns, took_ns) = (nanoseconds(event.ts)?, nanoseconds(event.dur)?);
         let total = self.total_ns.checked_add(took_ns);
         self.total_ns = total.ok_or("spans of more than five hundred years")?;
-        let name = match self.names.get(&*event.name) {
-            Some(name) => name.clone(),
-            None => {
-                let name: Arc<str> = event.name.as_str().into();
-                self.names.insert(name.clone());
-                name
-            }
-        };
         Ok(TraceSpan {
-            name,
+            name: self.kept(&event.name),
             client: place.client,
+            client_name: self.kept(&place.client_name),
             stream,
+            // What is not in the file is nobody's concern here: lanes are not drawn by streams.
+            stream_ended: false,
             queue,
             cursor: place.cursor,
             start_ns,
             end_ns: start_ns + took_ns,
             waits: waits.collect(),
         })
+    }
+}
+
+impl Gather {
+    /// One copy of each name.
+    fn kept(&mut self, name: &str) -> Arc<str> {
+        match self.names.get(name) {
+            Some(name) => name.clone(),
+            None => {
+                let name: Arc<str> = name.into();
+                self.names.insert(name.clone());
+                name
+            }
+        }
     }
 }
 

@@ -118,11 +118,13 @@ pub(crate) fn readbacks_come_as_a_bounded_sequence_with_their_tags(on: On) {
         stream.write(&values, &[frame * 10]).unwrap();
         sender.read(&stream, &values, frame).unwrap();
     }
+    let refused = sender.read(&stream, &values, 9).unwrap_err();
+    assert_eq!(refused.value, 9, "the tag comes back");
     assert!(matches!(
-        sender.read(&stream, &values, 9),
-        Err(Error::Busy {
+        refused.error,
+        Error::Busy {
             what: Full::Readbacks { asked: 3 }
-        })
+        }
     ));
     if let Some(driver) = &mut rig.driver {
         while driver.pump(Duration::from_millis(1)) {}

@@ -101,7 +101,7 @@ pub(crate) fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentenc
     );
     assert_eq!(
         tell(stream.launch(&set, one(), (write(&a), 1_f32, 4_u32))),
-        "`set` was not accepted: `value` is declared as u32, the call gives f32"
+        "`set` was not accepted: scalar `value` is declared as u32, the call gives f32: write a literal as `5_u32`, and a value as `value as u32`"
     );
     assert_eq!(
         tell(stream.launch(&transfer, one(), (update(&a), write(&b), 4_u32))),
@@ -346,4 +346,26 @@ pub(crate) fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_b
         .launch(&atomics, one(), (update(&values), update(&values)))
         .unwrap();
     assert_eq!(stream.read(&values).wait().unwrap()[0], 3);
+}
+
+/// I5: a timeout leaves the answer where it is; what was taken is told so.
+pub(crate) fn an_answer_that_came_too_late_is_waited_for_again(on: On) {
+    let rig = on.open();
+    let (client, valve) = (rig.client(), rig.valve());
+    let stream = client.stream();
+    let values = stream.create(&[5_u32; 64]).unwrap();
+    held(&client, &valve).launch(&stream, &values).unwrap();
+    let mut answer = stream.read(&values);
+    for _ in 0..3 {
+        let told = answer.wait_timeout(std::time::Duration::from_millis(1));
+        assert!(matches!(told, Err(Error::TimedOut { .. })));
+    }
+    valve.open();
+    let taken = answer
+        .wait_timeout(std::time::Duration::from_secs(60))
+        .unwrap();
+    assert_eq!(taken.len(), 64);
+    let told = answer.wait().unwrap_err();
+    assert!(matches!(told, Error::Taken), "{told}");
+    assert!(told.to_string().contains("`wait_timeout`"), "{told}");
 }

@@ -112,7 +112,10 @@ pub(crate) fn a_host_function_that_would_wait_for_room_is_told(on: On) {
         client.sync().wait().unwrap();
         match told.recv().unwrap() {
             Ok(()) => assert!(fits),
-            Err(error) => assert!(!fits && matches!(error, Error::WouldDeadlock), "{error}"),
+            Err(told) => assert!(
+                !fits && matches!(told.error, Error::WouldDeadlock),
+                "{told}"
+            ),
         }
     }
 }
@@ -275,4 +278,260 @@ pub(crate) fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(on:
     assert!(told.contains("`create` is two tasks, give it 2"), "{told}");
     let waited = tiny.create(&[9_u32]).unwrap();
     assert_eq!(tiny.read(&waited).wait().unwrap(), [9]);
+}
+
+/// I6: what a call takes comes back with the error, so that the same call can be made again with the same value.
+pub(crate) fn a_value_that_finds_no_room_comes_back(on: On) {
+    let rig = on.open();
+    let client = rig.device.client_builder().max_tasks(2).build();
+    let (stream, other) = (client.stream(), rig.client().stream());
+    let values = other.create(&[0_u32]).unwrap();
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    stream.nowait().fill(&values, 1).unwrap();
+    stream.nowait().fill(&values, 2).unwrap();
+    let mut data = vec![7_u32; 1_000];
+    let address = data.as_ptr();
+    let full = stream.nowait().create_owned(std::mem::take(&mut data));
+    let error = full.unwrap_err().restore(&mut data);
+    assert!(matches!(error, Error::Busy { .. }), "{error}");
+    assert_eq!((data.as_ptr(), data.len()), (address, 1_000));
+    let (sender, told) = mpsc::channel();
+    let host = stream
+        .nowait()
+        .host("told", (), move || sender.send(3).unwrap());
+    let host = host.unwrap_err();
+    assert_eq!(host.to_string(), host.error.to_string());
+    drop(guard);
+    stream.sync().wait().unwrap();
+    stream.host("told", (), host.into_value()).unwrap();
+    let made = stream.create_owned(data).unwrap();
+    assert_eq!(stream.read(&made).wait().unwrap(), [7; 1_000]);
+    stream.sync().wait().unwrap();
+    assert_eq!(told.recv(), Ok(3));
+}
+
+/// I5: who cannot leave an answer a callback keeps both.
+pub(crate) fn an_answer_and_its_callback_come_back_where_they_would_wait_for_ever(on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_jobs(1));
+    let client = rig.client();
+    let (stream, inner) = (client.stream(), client.stream());
+    let values = inner.create(&[5_u32]).unwrap();
+    let (sender, told) = mpsc::channel();
+    let outer = move || {
+        // Its own room is the client's only one.
+        let refused = inner.read(&values).on_ready(drop).unwrap_err();
+        assert!(matches!(refused.error, Error::WouldDeadlock));
+        sender.send(refused.value.0).unwrap();
+    };
+    stream.host("outer", (), outer).unwrap();
+    assert_eq!(told.recv().unwrap().wait().unwrap(), [5]);
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(std::sync::atomic::AtomicUsize);
+
+impl std::task::Wake for Woken {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+impl Woken {
+    fn count(&self) -> usize {
+        self.0.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+fn poll<F: Future>(
+    future: std::pin::Pin<&mut F>,
+    woken: &std::sync::Arc<Woken>,
+) -> std::task::Poll<F::Output> {
+    let waker = std::task::Waker::from(woken.clone());
+    future.poll(&mut std::task::Context::from_waker(&waker))
+}
+
+/// I8, I12: a call that is awaited is made once there is room, in the order of asking, and a future that is dropped
+/// leaves nothing behind.
+pub(crate) fn room_for_tasks_is_awaited_in_order(on: On) {
+    let rig = on.open();
+    let client = rig.device.client_builder().max_tasks(2).build();
+    let (stream, other) = (client.stream(), rig.client().stream());
+    let values = other.create(&[0_u32]).unwrap();
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    (1..3).for_each(|value| stream.nowait().fill(&values, value).unwrap());
+    let woken = std::sync::Arc::new(Woken::default());
+    let create = |value: u32| stream.when_room(move |stream| stream.create(&[value; 100]));
+    let (mut gone, mut first) = (Box::pin(create(3)), Box::pin(create(4)));
+    let mut last = Box::pin(stream.when_room(|stream| stream.fill(&values, 5)));
+    assert!(poll(gone.as_mut(), &woken).is_pending());
+    assert!(poll(first.as_mut(), &woken).is_pending());
+    assert!(poll(last.as_mut(), &woken).is_pending());
+    drop(gone);
+    assert_eq!(woken.count(), 0);
+    drop(guard);
+    other.sync().wait().unwrap();
+    stream.client().sync().wait().unwrap();
+    // Both places of the limit were granted to the first who still waits, and to nobody else.
+    assert!(woken.count() > 0);
+    assert!(matches!(
+        full(stream.nowait().fill(&values, 6)),
+        Full::Stream { held: 2, limit: 2 }
+    ));
+    assert!(poll(last.as_mut(), &woken).is_pending());
+    let made = pollster::block_on(first).unwrap();
+    client.sync().wait().unwrap();
+    pollster::block_on(last).unwrap();
+    client.sync().wait().unwrap();
+    (0..2).for_each(|_| stream.nowait().fill(&values, 7).unwrap());
+    client.sync().wait().unwrap();
+    assert_eq!(stream.read(&made).wait().unwrap(), [4; 100]);
+    assert_eq!(stream.read(&values).wait().unwrap(), [7]);
+}
+
+/// I5: who awaits room is told when the device is closed.
+pub(crate) fn who_awaits_room_is_told_of_the_end(on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_held(2));
+    let (stream, other) = (rig.client().stream(), rig.client().stream());
+    let values = other.create(&[0_u32]).unwrap();
+    rig.checked.expects_leaks();
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    while stream.nowait().fill(&values, 1).is_ok() {}
+    let woken = std::sync::Arc::new(Woken::default());
+    let mut waits = Box::pin(stream.when_room(|stream| stream.fill(&values, 2)));
+    assert!(poll(waits.as_mut(), &woken).is_pending());
+    match rig.driver {
+        Some(driver) => drop(driver),
+        None => drop(rig.device.close(std::time::Duration::ZERO)),
+    }
+    assert!(woken.count() > 0);
+    assert!(matches!(pollster::block_on(waits), Err(Error::Closed)));
+    drop(guard);
+}
+
+/// I12: room in the mailbox is awaited as well; the device's turn makes some and wakes.
+pub(crate) fn room_in_the_mailbox_is_awaited(on: On) {
+    let mut rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
+    let stream = rig.client().stream();
+    let values = stream.create(&[0_u32; 1_000]).unwrap();
+    while stream.nowait().fill(&values, 1).is_ok() {}
+    let woken = std::sync::Arc::new(Woken::default());
+    let mut read = Box::pin(stream.when_room(|stream| stream.read(&values).asked()));
+    let mut gone = Box::pin(stream.when_room(|stream| stream.fill(&values, 9)));
+    assert!(poll(gone.as_mut(), &woken).is_pending());
+    assert!(poll(read.as_mut(), &woken).is_pending());
+    drop(gone);
+    let driver = rig.driver.as_mut().unwrap();
+    while driver.pump(std::time::Duration::from_millis(1)) {}
+    assert_eq!(woken.count(), 1);
+    let answer = pollster::block_on(read).unwrap();
+    assert_eq!(answer.wait().unwrap(), [1; 1_000]);
+}
+
+/// I12: so is room for uploads and for user code. Where waiting cannot help, `Busy` is the answer.
+pub(crate) fn room_for_uploads_and_jobs_is_awaited(on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_jobs(1));
+    let builder = rig.device.client_builder();
+    let client = builder.max_upload_bytes(1_000).max_tasks(3).build();
+    let (stream, other) = (client.stream(), rig.client().stream());
+    let values = stream.create(&[0_u8; 600]).unwrap();
+    client.sync().wait().unwrap();
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    stream.nowait().write(&values, &[1; 600]).unwrap();
+    let mut data = vec![2_u8; 600];
+    let write = stream.when_room(|stream| {
+        let made = stream.create_owned(std::mem::take(&mut data));
+        made.map_err(|returned| returned.restore(&mut data))
+    });
+    let woken = std::sync::Arc::new(Woken::default());
+    let mut write = Box::pin(write);
+    assert!(poll(write.as_mut(), &woken).is_pending());
+    let (sender, told) = mpsc::channel();
+    let mut ran = Some(move || sender.send(()).unwrap());
+    stream.host("first", (), || ()).unwrap();
+    let mut host = Box::pin(stream.when_room(|stream| {
+        let Some(function) = ran.take() else {
+            unreachable!("it comes back");
+        };
+        let asked = stream.host("second", (), function);
+        asked.map_err(|returned| {
+            ran = Some(returned.value);
+            returned.error
+        })
+    }));
+    assert!(poll(host.as_mut(), &woken).is_pending());
+    // Another stream's room is not what is waited for.
+    let another = rig.device.client_builder().max_tasks(1).build().stream();
+    another.fill(&values, 3).unwrap();
+    let beside = rig.client().stream();
+    let never = beside.when_room(|_| another.nowait().fill(&values, 3));
+    assert!(matches!(pollster::block_on(never), Err(Error::Busy { .. })));
+    drop(guard);
+    let made = pollster::block_on(write).unwrap();
+    pollster::block_on(host).unwrap();
+    assert_eq!(stream.read(&made).wait().unwrap(), [2; 600]);
+    told.recv().unwrap();
+    let tiny = rig.device.client_builder().max_tasks(1).build().stream();
+    let never = pollster::block_on(tiny.when_room(|stream| stream.create(&[1_u32])));
+    assert!(matches!(never, Err(Error::Busy { .. })));
+}
+
+/// I12: many handlers on few threads, with bounds that are far too small for them, all end.
+pub(crate) fn many_who_await_room_all_get_it(on: On) {
+    let rig = on.open_with(DeviceOptions::default().mailbox_capacity(4));
+    let builder = rig.device.client_builder();
+    let client = builder.max_tasks(3).max_upload_bytes(4_000).build();
+    let handle = async |number: u32| -> Result<Vec<u32>, Error> {
+        let stream = client.stream();
+        let numbers = vec![number; 500];
+        let values = stream.when_room(|stream| stream.create(&numbers)).await?;
+        let other = stream.when_room(|stream| stream.empty::<u32>(500)).await?;
+        stream
+            .when_room(|stream| stream.copy(&values, &other))
+            .await?;
+        stream
+            .when_room(|stream| stream.read(&other).asked())
+            .await?
+            .await
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4_u32)
+            .map(|thread| {
+                let handle = &handle;
+                scope.spawn(move || {
+                    for number in 0..20 {
+                        let number = thread * 100 + number;
+                        let answer = pollster::block_on(handle(number)).unwrap();
+                        assert_eq!(answer, vec![number; 500]);
+                    }
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// I6: a guard that is dropped withdraws what its token covers; one that was disarmed does not.
+pub(crate) fn a_dropped_guard_cancels_its_token(on: On) {
+    let rig = on.open();
+    let (stream, other) = (rig.client().stream(), rig.client().stream());
+    let values = stream.create(&[1_u32]).unwrap();
+    let held = on.guard(&other, (update(&values),)).unwrap();
+    let (kept, dropped) = (
+        millstream::CancelToken::new(),
+        millstream::CancelToken::new(),
+    );
+    stream.with_cancel(&kept).fill(&values, 2).unwrap();
+    let kept = kept.drop_guard().disarm();
+    stream.with_cancel(&dropped).fill(&values, 3).unwrap();
+    drop(dropped.clone().drop_guard());
+    assert!(dropped.is_cancelled() && !kept.is_cancelled());
+    drop(held);
+    stream.sync().wait().unwrap();
+    let told = stream.read(&values).wait().unwrap_err();
+    let reason = &told.failure().unwrap().root().reason;
+    assert_eq!(reason, &millstream::Reason::Cancelled);
+    assert_eq!(kept.tally().finished, 1);
 }

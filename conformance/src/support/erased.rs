@@ -85,7 +85,8 @@ impl<S: Subject> Erased for S {
                 subject: self,
                 resources,
             }));
-        })
+        })?;
+        Ok(())
     }
 }
 

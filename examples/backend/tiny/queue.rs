@@ -12,7 +12,7 @@ use millstream::backend::host_memory::panic_message;
 use millstream::backend::{
     BoundSlice, Cursor, Landing, Point, Span, Table, Timeline, mark_runtime_thread, settle,
 };
-use millstream::{Failure, QueueId, Reason};
+use millstream::{Failure, FailureRef, QueueId, Reason};
 
 /// What a task did to what it was to write.
 pub enum Done {
@@ -138,26 +138,35 @@ impl Queue {
         if let (Some(landing), Err(failure)) = (&job.landing, &outcome) {
             landing.fail(failure.clone()); // the first failure stands
         }
-        match outcome {
+        let outcome = match outcome {
             // Nothing was written: what had failed before has failed still.
-            Ok(Done::NoCube) => {}
+            Ok(Done::NoCube) => Ok(()),
             // Of a command as well, which cannot fail: this heals what it has overwritten.
-            Ok(Done::Written) => settle::outputs(&self.table, &job.bindings, &Ok(())),
-            Err(failure) => settle::outputs(&self.table, &job.bindings, &Err(failure)),
-        }
-        self.note(job.cursor, start.as_nanos() as u64);
+            Ok(Done::Written) => {
+                settle::outputs(&self.table, &job.bindings, &Ok(()));
+                Ok(())
+            }
+            Err(failure) => {
+                let failed = Err(failure);
+                settle::outputs(&self.table, &job.bindings, &failed);
+                failed
+            }
+        };
+        let start_ns = start.as_nanos() as u64;
+        self.note(job.cursor, start_ns, outcome.err());
         // Everything that the task owned goes before its cursor passes.
         drop(job.landing);
         self.timeline.publish(job.cursor);
     }
 
-    fn note(&self, cursor: Cursor, start_ns: u64) {
+    fn note(&self, cursor: Cursor, start_ns: u64, failure: Option<FailureRef>) {
         let mut state = self.state();
         if state.spans.len() < state.spans_max {
             state.spans.push(Span {
                 point: Point::new(QueueId(0), cursor),
                 start_ns,
                 end_ns: self.opened.elapsed().as_nanos() as u64,
+                failure,
             });
         }
     }

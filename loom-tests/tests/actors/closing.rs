@@ -125,8 +125,8 @@ fn drop_at(place: Place, device: Device) -> Result<(), Error> {
         _device: device,
     };
     match place {
-        Place::Callback => stream.read(&values).on_ready(move |_| drop(last)),
-        Place::Host => stream.host("drop", (), move || drop(last)),
+        Place::Callback => Ok(stream.read(&values).on_ready(move |_| drop(last))?),
+        Place::Host => Ok(stream.host("drop", (), move || drop(last))?),
         Place::Destructor => {
             let owner = Kernel::new("owner")
                 .updates::<u32>("values")

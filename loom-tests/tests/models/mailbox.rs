@@ -3,7 +3,9 @@
 use super::{gate, spinner};
 use millstream_loom::{Bound, check};
 use millstream_sync::facade::Arc;
-use millstream_sync::mailbox::{Receiver, Sender, TrySendError, mailbox};
+use millstream_sync::mailbox::{Receiver, RoomPlace, Sender, TrySendError, mailbox};
+use std::future::poll_fn;
+use std::task::{Poll, Waker};
 
 fn small<T: Send>() -> (Sender<T>, Receiver<T>) {
     mailbox(2, gate())
@@ -118,6 +120,74 @@ fn two_senders_wait_for_room() {
 #[ignore = "deep"]
 fn deep_two_senders_wait_for_room() {
     two_senders_wait_for_room_within(Bound::ThreeThreads);
+}
+
+/// Sends as a task would: tries, and is woken when there may be room. Not at a gate, whose fences would hide those of
+/// the mailbox.
+fn send_as_a_task(tx: &Sender<u32>, message: u32) -> bool {
+    let mut place = RoomPlace::new();
+    let send = poll_fn(|context| match tx.try_send(message) {
+        Ok(_) => Poll::Ready(true),
+        Err(TrySendError::Closed(_)) => Poll::Ready(false),
+        Err(TrySendError::Full(_)) => match tx.poll_room(&mut place, context.waker()) {
+            // The one sender: nobody takes the room first.
+            Poll::Ready(Ok(())) => Poll::Ready(tx.try_send(message).is_ok()),
+            Poll::Ready(Err(_)) => Poll::Ready(false),
+            Poll::Pending => Poll::Pending,
+        },
+    });
+    let sent = loom::future::block_on(send);
+    tx.leave_room(place);
+    sent
+}
+
+#[test]
+fn a_task_that_waits_for_room_is_woken() {
+    check(
+        "mailbox: a task at a full mailbox",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = full();
+            let (got, sent) = sides.run(move || drain(rx), move || send_as_a_task(&tx, 2));
+            assert_eq!((got, sent), (vec![0, 1, 2], true));
+        },
+    );
+}
+
+#[test]
+fn closing_releases_a_task_that_waits() {
+    check(
+        "mailbox: close against a task that waits",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, mut rx) = full();
+            let close = move || {
+                rx.close();
+                rx // keeps what was accepted: no room is made
+            };
+            let (rx, sent) = sides.run(close, move || send_as_a_task(&tx, 2));
+            assert!(!sent);
+            assert_eq!(drain(rx), [0, 1]);
+        },
+    );
+}
+
+/// As many tasks as there are messages stand in front of the thread, are woken, and never poll again.
+#[test]
+fn tasks_that_are_gone_keep_no_room_from_a_thread() {
+    check(
+        "mailbox: a thread behind tasks that are gone",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = full();
+            let mut places = [const { RoomPlace::new() }; 2];
+            for place in &mut places {
+                assert!(tx.poll_room(place, Waker::noop()).is_pending());
+            }
+            let (got, sent) = sides.run(move || drain(rx), move || tx.send(2).is_ok());
+            assert_eq!((got, sent), (vec![0, 1, 2], true));
+        },
+    );
 }
 
 #[test]

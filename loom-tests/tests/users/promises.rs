@@ -211,3 +211,24 @@ fn set(flag: &Flag) {
 fn is_set(flag: &Flag) -> bool {
     flag.load(std::sync::atomic::Ordering::Relaxed)
 }
+
+/// I12: room that is awaited comes though nobody pumps, also from another thread's future that is dropped half way.
+#[test]
+fn room_that_is_awaited_comes_without_anybody_who_pumps() {
+    loom::model(|| {
+        let device = open();
+        let client = device.client_builder().max_tasks(2).build();
+        let stream = client.stream();
+        let values = stream.create(&[0_u32]).unwrap();
+        let (theirs, shared) = (stream.clone(), values.clone());
+        let filling = thread::spawn(move || {
+            let mut gone = Box::pin(theirs.when_room(|stream| stream.fill(&shared, 1)));
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let _ = gone.as_mut().poll(&mut context);
+        });
+        let filled = stream.when_room(|stream| stream.fill(&values, 2));
+        loom::future::block_on(filled).unwrap();
+        filling.join().unwrap();
+        loom::future::block_on(stream.sync()).unwrap();
+    });
+}

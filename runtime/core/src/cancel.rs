@@ -7,6 +7,8 @@
 //! to its end, and is *detached* from then on: its answers come as they would have, and a [`Tally`] says how
 //! many tasks it is.
 
+mod drop_guard;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,6 +16,8 @@ use std::time::Instant;
 
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
 use millstream_sync::timeline::Timeline;
+
+pub use drop_guard::DropGuard;
 
 use crate::failure::Reason;
 use crate::handle::{Hold, Table};

@@ -5,9 +5,10 @@
 //! order of messages, which all hazards are judged in (I1).
 
 use std::mem::MaybeUninit;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Instant;
 
+use millstream_sync::mailbox::RoomPlace;
 use millstream_sync::thread_flag;
 
 use crate::message::Task;
@@ -74,6 +75,16 @@ pub trait ComputeChannel: Send + Sync + 'static {
     /// # Errors
     /// [`Refusal::Full`] or [`Refusal::Closed`].
     fn try_send(&self, message: Build<'_>) -> Result<(), Refusal>;
+
+    /// Looks for room for one message, for a task that waits by polling: ready when there is some, which other senders
+    /// may take first, or `waker` will be woken when there may be. Never blocks.
+    ///
+    /// # Errors
+    /// [`Refusal::Closed`].
+    fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refusal>>;
+
+    /// Gives up a place that was polled for room.
+    fn leave_room(&self, place: RoomPlace);
 
     /// Messages that wait.
     fn depth(&self) -> usize;

@@ -193,8 +193,12 @@ pub struct TraceSpan {
     pub name: Arc<str>,
     /// The number of the stream's client.
     pub client: u32,
+    /// What that client is called.
+    pub client_name: Arc<str>,
     /// The stream's number.
     pub stream: u64,
+    /// Whether the stream had ended when the span was told: its handles were dropped.
+    pub stream_ended: bool,
     /// The queue.
     pub queue: u32,
     /// Its place in the queue: later tasks have greater ones.

@@ -15,6 +15,7 @@ use crate::planted::{Bug, on, weaken};
 use crate::wait::Waiter;
 use std::collections::VecDeque;
 use std::fmt;
+use std::ops::Deref;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
@@ -225,12 +226,8 @@ impl Credit {
     }
 
     /// A place in the queue for `amount`, for who waits by polling. It is taken by the first poll.
-    pub fn place(&self, amount: u64) -> Place<'_> {
-        Place {
-            credit: self,
-            amount,
-            ticket: None,
-        }
+    pub fn place(&self, amount: u64) -> Place<&Self> {
+        Place::new(self, amount)
     }
 
     /// Whether nobody waits any more.
@@ -347,14 +344,23 @@ impl Credit {
 /// A place in the queue of those who wait for credit. Dropping it gives the place up, and what it was granted
 /// meanwhile.
 #[derive(Debug)]
-pub struct Place<'a> {
-    credit: &'a Credit,
+pub struct Place<C: Deref<Target = Credit>> {
+    credit: C,
     amount: u64,
     /// While it is in the queue, or granted and not told so.
     ticket: Option<u64>,
 }
 
-impl Place<'_> {
+impl<C: Deref<Target = Credit>> Place<C> {
+    /// A place in the queue for `amount` of `credit`, for who waits by polling. It is taken by the first poll.
+    pub fn new(credit: C, amount: u64) -> Self {
+        Self {
+            credit,
+            amount,
+            ticket: None,
+        }
+    }
+
     /// The credit, which is the caller's then; or `waker` will be woken when there is an answer. Never blocks.
     pub fn poll(&mut self, waker: &Waker) -> Poll<Result<(), AcquireError>> {
         if let Err(error) = self.credit.check(self.amount) {
@@ -411,7 +417,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl<C: Deref<Target = Credit>> Drop for Place<C> {
     fn drop(&mut self) {
         self.leave();
     }

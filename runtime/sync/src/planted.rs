@@ -59,6 +59,10 @@ bugs! {
     MailboxWaiterNoFence = "mailbox_waiter_no_fence",
     /// A closing receiver forgets the producers that wait for room.
     MailboxCloseSilent = "mailbox_close_silent",
+    /// A wake for room is spent on a task, which may be gone, though a thread waits behind it.
+    MailboxWakesTaskAlone = "mailbox_wakes_task_alone",
+    /// A task that waits for room looks once more without the fence.
+    MailboxTaskNoFence = "mailbox_task_no_fence",
     /// What is sent overtakes what lies in the overflow.
     OverflowOvertaken = "overflow_overtaken",
     /// The overflow is taken without another look at the ring.

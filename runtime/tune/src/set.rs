@@ -133,8 +133,9 @@ impl<K, I, O> TunableSet<K, I, O> {
         self
     }
 
-    /// Asked of each output once its work is over: whether the device did it. Where work fails after its launch, that is told by its data
-    /// alone.
+    /// Asked of each output once its work is over, and before its time counts: whether it is what it should be. A measure that cannot tell by
+    /// itself that work failed after its launch, as the host's clock, needs this: read the output, which answers the failure.
+    /// [`StreamClock`](crate::StreamClock) drops failed work by itself.
     #[must_use]
     pub fn settled<E: fmt::Display>(
         mut self,

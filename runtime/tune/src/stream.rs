@@ -13,8 +13,10 @@ use crate::measure::Measure;
 /// Takes the times of what candidates give to a stream: those in which the device was at it, by its own clock where it has one
 /// ([`Stream::profiled`]).
 ///
-/// Candidates give their work to this stream, or to clones of it; what they give to others is not measured. Work that does not run drops its
-/// candidate; of work that fails as it runs only the data tell ([`TunableSet::settled`](crate::TunableSet::settled), which may read one element).
+/// Candidates give their work to this stream, or to clones of it; what they give to others is not measured. Work that does not run, or fails
+/// as it runs, drops its candidate with that failure, on every backend: its time does not count, it does not win and is not stored. Whether
+/// the data is right is for [`TunableSet::settled`](crate::TunableSet::settled) and
+/// [`TunableSet::autotune_checks`](crate::TunableSet::autotune_checks).
 ///
 /// ```
 /// use millstream_core::client::Stream;
@@ -69,6 +71,9 @@ impl StreamClock {
 
     fn time(&mut self, profile: Result<Profile, Error>) -> Result<Duration, Failure> {
         let profile = profile.map_err(Failure::new)?;
+        if let Some(failure) = &profile.failure {
+            return Err(Failure::Failed(failure.to_string()));
+        }
         if profile.untimed > 0 {
             let (untimed, tasks) = (profile.untimed, profile.tasks);
             return Err(Failure::Failed(format!(

@@ -139,7 +139,7 @@ pub trait Compiler: Send + Sync + 'static {
 }
 
 /// When a task ran, in nanoseconds since the backend was opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Span {
     /// Which task.
     pub point: Point,
@@ -147,6 +147,8 @@ pub struct Span {
     pub start_ns: u64,
     /// When it ended.
     pub end_ns: u64,
+    /// Its failure, if it failed as it ran and the backend knows of it.
+    pub failure: Option<FailureRef>,
 }
 
 /// One device.

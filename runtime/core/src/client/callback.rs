@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use millstream_sync::facade::{Mutex, lock};
 
-use crate::client::{Home, Pending, Room};
+use crate::client::{Home, Pending, Returned, Room};
 use crate::error::Error;
 use crate::releases::Release;
 
@@ -17,15 +17,23 @@ impl<T: Send + 'static> Pending<T> {
     /// functions and values to drop on their way; [`Pending::try_on_ready`] does not.
     ///
     /// # Errors
-    /// [`Error::WouldDeadlock`] where it would wait on a thread that the device needs; [`Error::Closed`] once the device is
-    /// closed, as it has no thread for user code any more. The callback is dropped then, uncalled.
-    pub fn on_ready(
+    /// [`Error::WouldDeadlock`] where it would wait on a thread that the device needs; [`Error::Closed`] once the device is closed,
+    /// as it has no thread for user code any more. The answer and the callback come back with it, the callback uncalled: [`Returned`].
+    #[expect(
+        clippy::result_large_err,
+        reason = "the caller had both on its stack, and has them there again"
+    )]
+    pub fn on_ready<F: FnOnce(Result<T, Error>) + Send + 'static>(
         self,
-        callback: impl FnOnce(Result<T, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.home().device().check_callbacks()?;
-        let room = self.home().job_room(true)?;
-        self.call_back(Some(room), callback);
+        callback: F,
+    ) -> Result<(), Returned<(Self, F)>> {
+        match self.home().callback_room(true) {
+            Ok(room) => self.call_back(Some(room), callback),
+            Err(error) => {
+                let value = (self, callback);
+                return Err(Returned { value, error });
+            }
+        }
         Ok(())
     }
 
@@ -33,14 +41,18 @@ impl<T: Send + 'static> Pending<T> {
     /// here.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::Closed`]; the callback is dropped then, uncalled.
-    pub fn try_on_ready(
+    /// [`Error::Busy`], [`Error::Closed`]. The callback comes back with it, uncalled: [`Returned`].
+    pub fn try_on_ready<F: FnOnce(Result<T, Error>) + Send + 'static>(
         &mut self,
-        callback: impl FnOnce(Result<T, Error>) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.home().device().check_callbacks()?;
-        let room = self.home().job_room(false)?;
-        self.take().call_back(Some(room), callback);
+        callback: F,
+    ) -> Result<(), Returned<F>> {
+        match self.home().callback_room(false) {
+            Ok(room) => self.take().call_back(Some(room), callback),
+            Err(error) => {
+                let value = callback;
+                return Err(Returned { value, error });
+            }
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use millstream_sync::reply::reply;
 use smallvec::SmallVec;
 
 use crate::access::Access;
-use crate::client::{Finish, Pending, Room, Stream};
+use crate::client::{Finish, Pending, Returned, Room, Stream};
 use crate::element::Element;
 use crate::error::{Error, Full, LaunchError};
 use crate::handle::{Binding, Handle};
@@ -45,8 +45,18 @@ impl Stream {
     /// As [`Stream::empty`].
     pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
         self.room_for_both()?;
-        let handle = self.reserve(self.waits(), data.len(), AllocationMode::Automatic)?;
-        self.write(&handle, data)?;
+        let (wait, bytes) = (self.waits(), size_of_val(data));
+        // Before anything is sent: a reservation whose data finds no room would be for nothing.
+        let room = match bytes > INLINE_BYTES {
+            true => Some(self.upload_room(wait, bytes)?),
+            false => None,
+        };
+        let handle = self.reserve(wait, data.len(), AllocationMode::Automatic)?;
+        let target = handle.binding(Access::Write);
+        match room {
+            Some(room) => self.upload_in(room, wait, target, None, || data.to_vec())?,
+            None => self.write_words(wait, target, bytemuck::cast_slice(data))?,
+        }
         Ok(handle)
     }
 
@@ -54,21 +64,45 @@ impl Stream {
     /// [`Stream::create`].
     ///
     /// # Errors
-    /// As [`Stream::create`].
-    pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Error> {
-        self.room_for_both()?;
-        let handle = self.reserve(self.waits(), data.len(), AllocationMode::Automatic)?;
-        let (target, bytes) = (handle.binding(Access::Write), size_of_val(data.as_slice()));
-        self.upload(self.waits(), target, None, bytes, || data)?;
-        Ok(handle)
+    /// As [`Stream::create`], with `data`, which was not taken: [`Returned`].
+    pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Returned<Vec<T>>> {
+        let bytes = size_of_val(data.as_slice());
+        let prepared = self.room_for_both().and_then(|()| {
+            let room = self.upload_room(self.waits(), bytes)?;
+            let handle = self.reserve(self.waits(), data.len(), AllocationMode::Automatic)?;
+            Ok((room, handle))
+        });
+        let (room, handle) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return Err(Returned { value: data, error }),
+        };
+        let target = handle.binding(Access::Write);
+        let upload = Upload { data, _room: room };
+        let sent = self.submit_value(
+            self.waits(),
+            upload,
+            |upload| Op::CopyIn(HostSource::Owned(Box::new(upload))),
+            |task| task.push_binding(target),
+        );
+        match sent {
+            Ok(()) => Ok(handle),
+            Err(returned) => Err(returned.map(|upload| upload.data)),
+        }
     }
 
     /// A slice with its data is two tasks. Where calls do not wait, none is sent that the other could not follow: it
     /// would stand in the way of the next try. Whoever takes the room between is another thread.
     fn room_for_both(&self) -> Result<(), Error> {
         let credit = self.credit();
+        if let Some(purse) = self.purse() {
+            // Both are taken now, so that no other caller gets one of them between.
+            if purse.reserve(credit, 2) || credit.has_ended() {
+                return Ok(());
+            }
+        }
         let (held, limit) = (credit.in_use(), credit.limit());
-        if self.waits() || held + 2 <= limit || credit.has_ended() {
+        let fits = self.purse().is_none() && held + 2 <= limit;
+        if self.waits() || fits || credit.has_ended() {
             return Ok(());
         }
         let what = Full::Stream { held, limit };
@@ -105,11 +139,16 @@ impl Stream {
         if bytes.len() > INLINE_BYTES {
             return self.upload(wait, binding, None, bytes.len(), || data.to_vec());
         }
+        self.write_words(wait, binding, bytes)
+    }
+
+    /// Sends a few bytes inside the message.
+    fn write_words(&self, wait: bool, target: Binding, bytes: &[u8]) -> Result<(), Error> {
         self.submit(
             wait,
             Op::CopyIn(HostSource::Words(bytes.len() as u32)),
             |task: &mut Task| {
-                task.push_binding(binding);
+                task.push_binding(target);
                 let mut words = [0_u64; INLINE_WORDS];
                 bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
                 task.set_words(&words[..bytes.len().div_ceil(8)]);
@@ -127,15 +166,19 @@ impl Stream {
         bytes: usize,
         data: impl FnOnce() -> H,
     ) -> Result<(), Error> {
-        let credit = self.uploads();
-        let asked = bytes as u64;
-        // What is larger than the whole credit goes alone.
-        let amount = asked.min(credit.limit());
-        let room = self.device().room(wait, credit, amount, || Full::Uploads {
-            asked,
-            in_use: credit.in_use(),
-            limit: credit.limit(),
-        })?;
+        let room = self.upload_room(wait, bytes)?;
+        self.upload_in(room, wait, target, layout, data)
+    }
+
+    /// Sends owned bytes that have room among the client's uploads.
+    fn upload_in<H: HostBytes>(
+        &self,
+        room: Room,
+        wait: bool,
+        target: Binding,
+        layout: Option<Strided>,
+        data: impl FnOnce() -> H,
+    ) -> Result<(), Error> {
         self.submit_with(wait, |task| {
             let upload = Upload {
                 data: data(),
@@ -146,6 +189,19 @@ impl Stream {
             if layout.is_some() {
                 task.extra.get_or_insert().layouts.push(layout);
             }
+        })
+    }
+
+    /// Room among the client's uploads for so many bytes.
+    fn upload_room(&self, wait: bool, bytes: usize) -> Result<Room, Error> {
+        let credit = self.uploads();
+        let asked = bytes as u64;
+        // What is larger than the whole credit goes alone.
+        let amount = asked.min(credit.limit());
+        self.take_room(wait, credit, amount, || Full::Uploads {
+            asked,
+            in_use: credit.in_use(),
+            limit: credit.limit(),
         })
     }
 

@@ -8,20 +8,25 @@ use millstream_sync::reply::{ReplySender, reply};
 
 use crate::access::Access;
 use crate::backend::{Backend, CustomWork, Open, Refused};
-use crate::client::{Pending, Room, Stream};
+use crate::client::{Pending, Returned, Room, Stream};
 use crate::element::Element;
 use crate::error::Error;
 use crate::failure::{Failure, Reason};
 use crate::handle::{Binding, Handle, Table};
 use crate::launch::{Bound, up_to_eight};
-use crate::message::{Custom, HostDone, HostWork, Op};
+use crate::message::{Custom, HostDone, HostWork, Op, Task};
 
 mod sealed {
     /// Bindings come from handles alone.
     pub trait Sealed {}
 }
 
-/// Bindings of a task that runs user code: a tuple of bound handles, or a list. Sealed.
+/// Bindings of a task that runs user code: a tuple of bound handles, one alone, or a list. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of bindings",
+    label = "expected a tuple of bound handles",
+    note = "write a tuple of at most 8, as `(read(&x), write(&y))`, `()` for none, or a slice `&[(&x, Access::Read)][..]`"
+)]
 pub trait IntoBindings: sealed::Sealed {
     /// The bindings, if all are of the device with this table.
     ///
@@ -62,6 +67,14 @@ macro_rules! tuple_bindings {
 
 up_to_eight!(tuple_bindings);
 
+impl<T: Element> sealed::Sealed for Bound<'_, T> {}
+
+impl<T: Element> IntoBindings for Bound<'_, T> {
+    fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>> {
+        Ok(vec![self.of(table)?])
+    }
+}
+
 impl<T: Element> sealed::Sealed for &[(&Handle<T>, Access)] {}
 
 impl<T: Element> IntoBindings for &[(&Handle<T>, Access)] {
@@ -93,6 +106,11 @@ impl<O: Open> std::ops::DerefMut for ResourceGuard<O> {
     }
 }
 
+/// User code on the resources of one kind of backend: what [`Stream::with_resource`] gives back when it is not taken.
+/// It is such code itself, so the call can be made again with it.
+pub type ResourceWork<O> =
+    Box<dyn FnOnce(&mut <<O as Open>::Backend as Backend>::Resources) + Send>;
+
 impl Stream {
     /// Runs `function` on a thread for user code, after everything added to the stream so far, and
     /// before anything that is added later. Other streams go on meanwhile, unless they touch `bindings`.
@@ -103,14 +121,15 @@ impl Stream {
     /// [`Error::WouldDeadlock`].
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Closed`]; `function` is dropped then, uncalled.
-    pub fn host(
+    /// [`Error::Foreign`], [`Error::Closed`]; through [`Stream::nowait`] also [`Error::Busy`]. `function` comes back with
+    /// it, uncalled: [`Returned`].
+    pub fn host<F: FnOnce() + Send + 'static>(
         &self,
         name: &str,
         bindings: impl IntoBindings,
-        function: impl FnOnce() + Send + 'static,
-    ) -> Result<(), Error> {
-        self.submit_host(&bindings, |room| HostWork {
+        function: F,
+    ) -> Result<(), Returned<F>> {
+        let work = |function: F, room: Room| HostWork {
             name: name.into(),
             resources: false,
             run: Box::new(move |_done, _resources| {
@@ -119,22 +138,32 @@ impl Stream {
                 function();
             }),
             told: None,
-        })
+        };
+        self.submit_host(&bindings, function, work)
     }
 
-    fn submit_host(
+    /// Sends the host function that `work` makes of `value`, which comes back unless it was sent.
+    fn submit_host<V>(
         &self,
         bindings: &impl IntoBindings,
-        work: impl FnOnce(Room) -> HostWork,
-    ) -> Result<(), Error> {
-        let bindings = self.own_bindings(bindings)?;
-        let room = self.home().job_room(self.waits())?;
-        self.submit_with(self.waits(), |task| {
-            task.op = Op::Host(Box::new(work(room)));
+        value: V,
+        work: impl FnOnce(V, Room) -> HostWork,
+    ) -> Result<(), Returned<V>> {
+        let prepared = self
+            .own_bindings(bindings)
+            .and_then(|bindings| Ok((bindings, self.job_room(self.waits())?)));
+        let (bindings, room) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return Err(Returned { value, error }),
+        };
+        let op = |(value, room)| Op::Host(Box::new(work(value, room)));
+        let fill = |task: &mut Task| {
             bindings
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
-        })?;
+        };
+        self.submit_value(self.waits(), (value, room), op, fill)
+            .map_err(|returned| returned.map(|(value, _room)| value))?;
         self.device().channel().awaited();
         Ok(())
     }
@@ -162,24 +191,35 @@ impl Stream {
     /// A panic, or a device that refuses its resources, poisons what is bound for writing.
     ///
     /// # Errors
-    /// [`Error::WrongBackend`] on another kind of device, [`Error::Foreign`], [`Error::Closed`].
+    /// [`Error::WrongBackend`] on another kind of device, [`Error::Foreign`], [`Error::Closed`]; through
+    /// [`Stream::nowait`] also [`Error::Busy`]. `work` comes back with it, boxed and uncalled: [`Returned`].
     pub fn with_resource<O: Open>(
         &self,
         name: &str,
         bindings: impl IntoBindings,
         work: impl FnOnce(&mut <O::Backend as Backend>::Resources) + Send + 'static,
-    ) -> Result<(), Error> {
-        self.check_backend::<O>()?;
-        let bindings = self.own_bindings(&bindings)?;
-        self.submit_with(self.waits(), |task| {
-            task.op = Op::Custom(Box::new(Custom {
+    ) -> Result<(), Returned<ResourceWork<O>>> {
+        let known = self.check_backend::<O>();
+        let bindings = match known.and_then(|()| self.own_bindings(&bindings)) {
+            Ok(bindings) => bindings,
+            Err(error) => {
+                let value: ResourceWork<O> = Box::new(work);
+                return Err(Returned { value, error });
+            }
+        };
+        let op = |work| {
+            Op::Custom(Box::new(Custom {
                 name: name.into(),
                 work: on_resources(work),
-            }));
+            }))
+        };
+        let fill = |task: &mut Task| {
             bindings
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
-        })?;
+        };
+        self.submit_value(self.waits(), work, op, fill)
+            .map_err(|returned| returned.map(|work| Box::new(work) as ResourceWork<O>))?;
         self.device().channel().awaited();
         Ok(())
     }
@@ -194,7 +234,7 @@ impl Stream {
             return Pending::failed(home, error);
         }
         let (sender, receiver) = reply();
-        let asked = self.submit_host(&bindings, |room| {
+        let asked = self.submit_host(&bindings, sender, |sender, room| {
             let answer = Arc::new(Mutex::new(Some(sender)));
             let failed = answer.clone();
             HostWork {
@@ -209,7 +249,7 @@ impl Stream {
         });
         match asked {
             Ok(()) => Pending::value(home, receiver),
-            Err(error) => Pending::failed(home, error),
+            Err(returned) => Pending::failed(home, returned.error),
         }
     }
 }

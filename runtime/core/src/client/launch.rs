@@ -17,7 +17,19 @@ impl Stream {
     /// Runs a kernel with `count` cubes. Returns as soon as the task is in the mailbox; may wait for
     /// room there ([`Stream::try_launch`] does not).
     ///
-    /// Arguments are a tuple of bindings, in declared order, and then scalars.
+    /// Arguments are a tuple of bindings, in declared order, and then scalars; a single one needs no tuple. Counts are a
+    /// [`CubeCount`], a reference to one, or numbers.
+    ///
+    /// ```
+    /// # use millstream_core::{client::{KernelHandle, Stream}, error::Error, handle::Handle};
+    /// use millstream_core::launch::{CubeCount, read, update, write};
+    /// # fn f(stream: &Stream, double: &KernelHandle, blur: &KernelHandle, x: &Handle<f32>, y: &Handle<f32>) -> Result<(), Error> {
+    /// let count = CubeCount::cover(x.len(), 256);
+    /// stream.launch(double, &count, update(x))?;
+    /// stream.launch(blur, &count, (read(x), write(y), 3_u32, x.len()))?; // a length is a u64
+    /// stream.launch(double, [4, 2, 1], update(y))
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`Error::Launch`] when the arguments do not fit the kernel's signature, [`Error::Foreign`],
@@ -26,10 +38,10 @@ impl Stream {
     pub fn launch(
         &self,
         kernel: &KernelHandle,
-        count: CubeCount,
+        count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        let mut packed = Packed::new();
+        let (count, mut packed) = (count.into(), Packed::new());
         self.pack(kernel, &count, &arguments, &mut packed)?;
         self.submit_launch(
             self.waits(),
@@ -48,10 +60,10 @@ impl Stream {
     pub fn try_launch(
         &self,
         kernel: &KernelHandle,
-        count: CubeCount,
+        count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        let mut packed = Packed::new();
+        let (count, mut packed) = (count.into(), Packed::new());
         self.pack(kernel, &count, &arguments, &mut packed)?;
         self.submit_launch(false, kernel, &count, ExecutionMode::Checked, &mut packed)
     }
@@ -80,7 +92,7 @@ impl Stream {
     pub fn launch_words(
         &self,
         kernel: &KernelHandle,
-        count: CubeCount,
+        count: impl Into<CubeCount>,
         bindings: &[Bound<'_, u8>],
         words: &[u64],
     ) -> Result<(), Error> {
@@ -110,11 +122,11 @@ impl Stream {
     pub unsafe fn launch_unchecked(
         &self,
         kernel: &KernelHandle,
-        count: CubeCount,
+        count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
         let signature = kernel.kernel.signature();
-        let mut packed = Packed::new();
+        let (count, mut packed) = (count.into(), Packed::new());
         let table = self.device().table();
         let given = arguments.count();
         let mut writer = ArgumentWriter::unchecked(signature, table, &mut packed, given);

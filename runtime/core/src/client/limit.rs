@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use millstream_sync::credit::Credit;
 use millstream_sync::facade::THREADS;
 
-use crate::client::{DeviceShared, Seat};
+use crate::client::{DeviceShared, Stream};
 use crate::error::{Error, Full, MemoryError};
 use crate::handle::Hold;
 
@@ -35,36 +35,36 @@ impl Limit {
         })
     }
 
-    /// Charges a slice of which there is no handle yet. May wait for memory to return, if `wait`.
+    /// Charges a slice of which there is no handle yet, made by `stream`. May wait for memory to return, if `wait`.
     ///
     /// # Errors
     /// [`MemoryError::Limit`] where live handles leave no room; else as any wait for room.
     pub(crate) fn charge(
         self: &Arc<Self>,
-        seat: &Seat,
-        client: &Arc<str>,
+        stream: &Stream,
         (hold, bytes): (&Hold, u64),
         wait: bool,
     ) -> Result<(), Error> {
         if !THREADS {
             // In a model what others have dropped is there, or not yet.
-            seat.device.channel().looked();
+            stream.device().channel().looked();
         }
         let live = self.handles.try_acquire(bytes);
         live.map_err(|full| MemoryError::Limit {
-            client: client.clone(),
+            client: stream.client().shared.name.clone(),
             asked: bytes,
             in_use: full.in_use,
             limit: full.limit,
         })?;
-        if self.memory.try_acquire(bytes).is_err() {
-            let full = || Full::Memory {
-                asked: bytes,
-                in_use: self.memory.in_use(),
-                limit: self.memory.limit(),
-            };
-            let device = &seat.device;
-            if let Err(error) = device.wait_for_credit(wait, &self.memory, bytes, full) {
+        let full = || Full::Memory {
+            asked: bytes,
+            in_use: self.memory.in_use(),
+            limit: self.memory.limit(),
+        };
+        match stream.take_room(wait, &self.memory, bytes, full) {
+            // The charge gives it back.
+            Ok(room) => room.keep(),
+            Err(error) => {
                 self.handles.release(bytes);
                 return Err(error);
             }

@@ -110,6 +110,21 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
+    /// Itself, if it was asked; else why it could not be: [`Error::Busy`] through [`Stream::nowait`](super::Stream::nowait), or
+    /// arguments that do not fit. For those who await room: `stream.when_room(|stream| stream.read(&values).asked())`.
+    ///
+    /// # Errors
+    /// What would be the answer otherwise.
+    pub fn asked(mut self) -> Result<Self, Error> {
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Failed(error) => Err(error),
+            state => {
+                self.state = state;
+                Ok(self)
+            }
+        }
+    }
+
     /// Blocks until the answer is there: spins briefly, then parks. On a driven device it pumps.
     ///
     /// # Errors
@@ -124,9 +139,22 @@ impl<T: Send + 'static> Pending<T> {
 
     /// Blocks until the answer is there, but not longer than `timeout`.
     ///
+    /// An answer is given once. When the time is up it stays here, and can be waited for again as often as needed; once this has
+    /// answered the value, or a failure, it has been taken, and every later call answers [`Error::Taken`].
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use millstream_core::{client::Pending, error::Error};
+    /// fn patient(mut answer: Pending<Vec<u32>>) -> Result<Vec<u32>, Error> {
+    ///     match answer.wait_timeout(Duration::from_millis(5)) {
+    ///         Err(Error::TimedOut { .. }) => answer.wait(), // it is still here
+    ///         taken => taken, // keep it: `answer.wait()` would say that it was taken
+    ///     }
+    /// }
+    /// ```
+    ///
     /// # Errors
-    /// As [`Pending::wait`]; [`Error::TimedOut`] when the time is up, and then the answer can still be
-    /// taken later.
+    /// As [`Pending::wait`]; [`Error::TimedOut`] when the time is up; [`Error::Taken`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<T, Error> {
         match self.wait_until(Instant::now().checked_add(timeout)) {
             Some(answer) => answer,
@@ -134,7 +162,8 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// The answer, if it is there. Never blocks; on a driven device it does not pump either.
+    /// The answer, if it is there; it is given once, as by [`Pending::wait_timeout`]. Never blocks; on a driven device it does not
+    /// pump either.
     pub fn try_take(&mut self) -> Option<Result<T, Error>> {
         self.device().channel().looked();
         let answer = self.advance();

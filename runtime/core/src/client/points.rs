@@ -1,10 +1,9 @@
 //! Moments of a stream: points that other streams wait for, and values that are dropped then.
 
-use std::fmt;
 use std::mem::MaybeUninit;
 
 use crate::access::Access;
-use crate::client::{Room, Stream};
+use crate::client::{Returned, Room, Stream};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::message::{Op, Task};
@@ -50,7 +49,7 @@ impl Stream {
     pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Returned<V>> {
         let wait = self.waits();
         let (stream, room) = match self.known().and_then(|stream| {
-            let room = self.home().job_room(wait)?;
+            let room = self.job_room(wait)?;
             self.pay(wait).map(|()| (stream, room))
         }) {
             Ok(accepted) => accepted,
@@ -78,35 +77,4 @@ impl Stream {
 struct Kept<V> {
     value: V,
     _room: Room,
-}
-
-/// A value that was not taken, and why.
-pub struct Returned<V> {
-    /// The value.
-    pub value: V,
-    /// Why it was not taken.
-    pub error: Error,
-}
-
-impl<V> fmt::Debug for Returned<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Returned")
-            .field("error", &self.error)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<V> fmt::Display for Returned<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<V> std::error::Error for Returned<V> {}
-
-/// For `?`: the value is dropped.
-impl<V> From<Returned<V>> for Error {
-    fn from(returned: Returned<V>) -> Self {
-        returned.error
-    }
 }

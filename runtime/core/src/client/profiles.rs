@@ -123,6 +123,35 @@ impl Stream {
     }
 }
 
+impl Stream {
+    /// As [`Stream::profiled`], for a closure with `?` in it, whose error type need not be named. Where the closure fails, that is the
+    /// answer, and there is no profile.
+    ///
+    /// ```
+    /// # use millstream_core::client::Stream;
+    /// # use millstream_core::handle::Handle;
+    /// # fn f(stream: &Stream, values: &Handle<u32>) -> Result<(), millstream_core::error::Error> {
+    /// let ((), profile) = stream.try_profiled(|stream| {
+    ///     stream.fill(values, 7)?;
+    ///     stream.fill(values, 8)?;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(profile.wait()?.tasks, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Stream::start_profile`]; then `work` has not run. What `work` answers.
+    pub fn try_profiled<T>(
+        &self,
+        work: impl FnOnce(&Stream) -> Result<T, Error>,
+    ) -> Result<(T, Pending<Profile>), Error> {
+        let (made, profile) = self.profiled(work)?;
+        Ok((made?, profile))
+    }
+}
+
 /// Ends a profile whose closure panics.
 struct Ends<'a>(&'a Stream, Option<ProfileToken>);
 

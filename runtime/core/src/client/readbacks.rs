@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use crate::block::block_until;
 use crate::channel::is_runtime_thread;
 use crate::client::drives::Drives;
-use crate::client::{DeviceShared, Stream};
+use crate::client::{DeviceShared, Returned, Stream};
 use crate::element::Element;
 use crate::error::{Error, Full};
 use crate::handle::Handle;
@@ -156,14 +156,16 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
     ///
     /// # Errors
     /// [`Error::Busy`] when as many are asked and not taken as the sequence holds; [`Error::WouldDeadlock`] on a
-    /// thread that the device needs, while somebody else who asks waits for room.
-    pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Error> {
+    /// thread that the device needs, while somebody else who asks waits for room. The tag comes back with it:
+    /// [`Returned`]. What the device says of a readback that was asked is an item of the sequence instead.
+    pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Returned<Tag>> {
         let sequence = &*self.0;
         if sequence.room.try_acquire(1).is_err() {
             let asked = sequence.room.in_use();
-            return Err(Error::Busy {
+            let error = Error::Busy {
                 what: Full::Readbacks { asked },
-            });
+            };
+            return Err(Returned { value: tag, error });
         }
         sequence.drives.note(stream.device());
         let asked = match is_runtime_thread() {
@@ -172,7 +174,8 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
         };
         let Some(mut asked) = asked else {
             sequence.room.release(1);
-            return Err(Error::WouldDeadlock);
+            let error = Error::WouldDeadlock;
+            return Err(Returned { value: tag, error });
         };
         let (number, answer) = (*asked, stream.read_tagged(source, number_of(&tag)));
         *asked += 1;

@@ -72,10 +72,10 @@ impl Recorder<'_> {
     pub fn launch(
         &mut self,
         kernel: &KernelHandle,
-        count: CubeCount,
+        count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        self.take_launch(kernel, count, &arguments, Box::default())
+        self.take_launch(kernel, count.into(), &arguments, Box::default())
     }
 
     /// Takes down a launch as [`Stream::launch_words`] makes it. Words may be slots: then each replay gives their values
@@ -102,7 +102,7 @@ impl Recorder<'_> {
     pub fn launch_words(
         &mut self,
         kernel: &KernelHandle,
-        count: CubeCount,
+        count: impl Into<CubeCount>,
         bindings: &[Bound<'_, u8>],
         words: &[RecordedWord],
     ) -> Result<(), Error> {
@@ -125,7 +125,7 @@ impl Recorder<'_> {
             words: &values,
             metadata: &[],
         };
-        self.take_launch(kernel, count, &arguments, slots)
+        self.take_launch(kernel, count.into(), &arguments, slots)
     }
 
     fn take_launch(

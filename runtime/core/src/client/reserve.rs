@@ -74,12 +74,10 @@ impl Stream {
         bytes: u64,
         mode: Option<AllocationMode>,
     ) -> Result<Hold, Error> {
-        let seat = self.seat();
         let hold = self.device().slot()?;
-        let limit = seat.limit.as_ref();
+        let limit = self.seat().limit.as_ref();
         if let Some(limit) = limit.filter(|_| bytes > 0 && mode.is_some()) {
-            let client = &self.client().shared.name;
-            limit.charge(seat, client, (&hold, bytes), wait)?;
+            limit.charge(self, (&hold, bytes), wait)?;
         }
         let binding = Binding::new(SliceId(hold.id()), 0, bytes, Access::Write);
         let sent = self.send_reserve(wait, binding, mode);

@@ -16,6 +16,21 @@ pub(crate) struct Room {
     amount: u64,
 }
 
+impl Room {
+    /// Credit that was taken already.
+    pub(super) fn taken(credit: &Arc<Credit>, amount: u64) -> Self {
+        Self {
+            credit: credit.clone(),
+            amount,
+        }
+    }
+
+    /// Leaves the credit taken: the caller gives it back by itself.
+    pub(super) fn keep(mut self) {
+        self.amount = 0;
+    }
+}
+
 impl Drop for Room {
     fn drop(&mut self) {
         self.credit.release(self.amount);
@@ -38,16 +53,29 @@ impl Home {
         }
     }
 
+    /// Room for one more callback, on a device that has threads for user code.
+    pub(crate) fn callback_room(&self, wait: bool) -> Result<Room, Error> {
+        self.device().check_callbacks()?;
+        self.job_room(wait)
+    }
+
     /// Room for one more host function, callback or value that is to be dropped.
     pub(crate) fn job_room(&self, wait: bool) -> Result<Room, Error> {
         let jobs = match self {
             Home::Client(seat) => &seat.jobs,
             Home::Device(device) => device.jobs(),
         };
-        self.device().room(wait, jobs, 1, || Full::Jobs {
+        self.device().room(wait, jobs, 1, || Full::jobs(jobs))
+    }
+}
+
+impl Full {
+    /// That a client has so many jobs on their way.
+    pub(super) fn jobs(jobs: &Credit) -> Self {
+        Full::Jobs {
             in_use: jobs.in_use(),
             limit: jobs.limit(),
-        })
+        }
     }
 }
 
@@ -67,10 +95,7 @@ impl DeviceShared {
         if credit.try_acquire(amount).is_err() {
             self.wait_for_credit(wait, credit, amount, full)?;
         }
-        Ok(Room {
-            credit: credit.clone(),
-            amount,
-        })
+        Ok(Room::taken(credit, amount))
     }
 
     /// Takes `amount` of `credit` once there is so much, or says what is `full` unless `wait`. Waiting on

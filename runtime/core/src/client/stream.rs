@@ -8,7 +8,9 @@ use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
 use crate::cancel::{CancelToken, Tally, Terms};
-use crate::client::{ComputeClient, DeviceShared, Finish, Home, Pending, Seat};
+use crate::client::{
+    ComputeClient, DeviceShared, Finish, Home, Pending, Purse, Returned, Room, Seat,
+};
 use crate::element::Element;
 use crate::error::{Error, Full};
 use crate::handle::{Handle, Hold};
@@ -25,16 +27,27 @@ struct StreamShared {
     hold: Result<Hold, Error>,
 }
 
+/// What calls do that find no room.
+#[derive(Clone)]
+enum Patience {
+    /// They wait for it.
+    Waits,
+    /// They answer [`Error::Busy`].
+    Never,
+    /// The same, after they have looked for what was granted to them: see [`Stream::when_room`].
+    Granted(Arc<Purse>),
+}
+
 /// A logical order of tasks: what is added first runs first, as far as anybody can tell.
 ///
 /// Cheap to clone, `Send + Sync`; it belongs to no thread. Calls return as soon as the task is in
-/// the mailbox. They may wait for room there (their `try_` twins answer [`Error::Busy`] instead).
+/// the mailbox. They may wait for room there ([`Stream::nowait`] has twins that answer [`Error::Busy`] instead, and
+/// [`Stream::when_room`] awaits it).
 /// Tasks on different streams overlap unless they touch the same bytes, which orders them.
 #[derive(Clone)]
 pub struct Stream {
     shared: Arc<StreamShared>,
-    /// Do calls wait for room?
-    waits: bool,
+    patience: Patience,
     /// What may withdraw its tasks.
     terms: Option<Arc<Terms>>,
 }
@@ -68,7 +81,7 @@ impl Stream {
                 credit,
                 hold,
             }),
-            waits: true,
+            patience: Patience::Waits,
             terms: None,
         }
     }
@@ -85,7 +98,10 @@ impl Stream {
     /// ```
     pub fn nowait(&self) -> Self {
         Self {
-            waits: false,
+            patience: match &self.patience {
+                Patience::Waits => Patience::Never,
+                never => never.clone(),
+            },
             ..self.clone()
         }
     }
@@ -138,7 +154,23 @@ impl Stream {
     /// Do calls wait for room?
     #[inline]
     pub(crate) fn waits(&self) -> bool {
-        self.waits
+        matches!(self.patience, Patience::Waits)
+    }
+
+    /// The same stream, for calls that are tried again as `purse` is granted what they lack.
+    pub(super) fn with_purse(&self, purse: Arc<Purse>) -> Self {
+        Self {
+            patience: Patience::Granted(purse),
+            ..self.clone()
+        }
+    }
+
+    /// What its calls were granted, if they are awaited.
+    pub(super) fn purse(&self) -> Option<&Purse> {
+        match &self.patience {
+            Patience::Granted(purse) => Some(purse),
+            Patience::Waits | Patience::Never => None,
+        }
     }
 
     /// The client that made it.
@@ -163,7 +195,7 @@ impl Stream {
     }
 
     /// Its credit for tasks that are not issued.
-    pub(crate) fn credit(&self) -> &Credit {
+    pub(crate) fn credit(&self) -> &Arc<Credit> {
         &self.shared.credit
     }
 
@@ -202,11 +234,44 @@ impl Stream {
     #[cold]
     fn pay_slowly(&self, wait: bool) -> Result<(), Error> {
         let credit = &self.shared.credit;
-        self.device()
-            .wait_for_credit(wait, credit, 1, || Full::Stream {
-                held: credit.in_use(),
-                limit: credit.limit(),
-            })
+        let full = || Full::Stream {
+            held: credit.in_use(),
+            limit: credit.limit(),
+        };
+        let paid = self.device().wait_for_credit(wait, credit, 1, full);
+        self.or_granted(paid, credit, 1, || ())
+    }
+
+    /// Where there is no room, what was granted for it is `taken`.
+    fn or_granted<T>(
+        &self,
+        taken: Result<T, Error>,
+        credit: &Arc<Credit>,
+        amount: u64,
+        granted: impl FnOnce() -> T,
+    ) -> Result<T, Error> {
+        match (taken, self.purse()) {
+            (Err(Error::Busy { .. }), Some(purse)) if purse.spend(credit, amount) => Ok(granted()),
+            (taken, _) => taken,
+        }
+    }
+
+    /// Takes `amount` of a credit of its client until the room is dropped. Waits for it if `wait`.
+    pub(super) fn take_room(
+        &self,
+        wait: bool,
+        credit: &Arc<Credit>,
+        amount: u64,
+        full: impl FnOnce() -> Full,
+    ) -> Result<Room, Error> {
+        let room = self.device().room(wait, credit, amount, full);
+        self.or_granted(room, credit, amount, || Room::taken(credit, amount))
+    }
+
+    /// Room for one more host function, callback or value that is to be dropped.
+    pub(super) fn job_room(&self, wait: bool) -> Result<Room, Error> {
+        let jobs = &self.shared.seat.jobs;
+        self.take_room(wait, jobs, 1, || Full::jobs(jobs))
     }
 
     /// Gives credit back for a task that was not sent.
@@ -252,6 +317,42 @@ impl Stream {
         self.refund_unless(sent)
     }
 
+    /// As [`Stream::submit`], for a task that takes a value of the caller along, which comes back unless the task was
+    /// sent.
+    pub(crate) fn submit_value<V>(
+        &self,
+        wait: bool,
+        value: V,
+        op: impl FnOnce(V) -> Op,
+        fill: impl FnOnce(&mut Task),
+    ) -> Result<(), Returned<V>> {
+        let stream = match self.known().and_then(|stream| {
+            self.pay(wait)?;
+            Ok(stream)
+        }) {
+            Ok(stream) => stream,
+            Err(error) => return Err(Returned { value, error }),
+        };
+        let mut kept = Some((value, op, fill));
+        let mut build = |slot: &mut MaybeUninit<Task>| {
+            let Some((value, op, fill)) = kept.take() else {
+                slot.write(Task::new(Some(stream), Op::Taken));
+                return;
+            };
+            let task = slot.write(Task::new(Some(stream), op(value)));
+            fill(task);
+            self.bind_terms(task);
+        };
+        // SAFETY: the closure writes the slot. Those who submit box the value and push bindings, which panics only if
+        // memory cannot be had, which aborts.
+        let sent = unsafe { self.device().send_with(wait, &mut build) };
+        match (self.refund_unless(sent), kept) {
+            // A message that was refused was not built: the value is still here.
+            (Err(error), Some((value, ..))) => Err(Returned { value, error }),
+            _ => Ok(()),
+        }
+    }
+
     /// As [`Stream::submit`], for what is built when the stream has room for it, by a closure that may panic.
     pub(crate) fn submit_with(
         &self,
@@ -285,14 +386,14 @@ impl Stream {
     pub fn flush(&self) -> Result<(), Error> {
         let stream = self.known()?;
         self.device()
-            .send(self.waits, Task::new(Some(stream), Op::Flush))
+            .send(self.waits(), Task::new(Some(stream), Op::Flush))
     }
 
     /// When everything added to the stream so far has completed. Failures of tasks travel with the
     /// data that they would have written, not with this answer. Asking may wait for room in the mailbox.
     pub fn sync(&self) -> Pending<()> {
         let (sender, receiver) = reply();
-        match self.submit(self.waits, Op::Answer(sender), |_| {}) {
+        match self.submit(self.waits(), Op::Answer(sender), |_| {}) {
             Ok(()) => Pending::ticket(self.home(), receiver, Finish::Value(())),
             Err(error) => Pending::failed(self.home(), error),
         }

@@ -46,9 +46,19 @@ pub enum LaunchError {
         given: Access,
     },
     /// An argument has another element type than declared.
-    #[error("`{name}` is declared as {declared}, the call gives {given}")]
+    #[error("binding `{name}` is declared as {declared}, the call gives a handle of {given}")]
     ElementType {
-        /// The binding or scalar.
+        /// The binding.
+        name: Arc<str>,
+        /// Declared by the signature.
+        declared: DType,
+        /// Given by the call.
+        given: DType,
+    },
+    /// A scalar has another type than declared.
+    #[error("scalar `{name}` is declared as {declared}, the call gives {given}: {}", scalar_mend(*declared))]
+    ScalarType {
+        /// The scalar.
         name: Arc<str>,
         /// Declared by the signature.
         declared: DType,
@@ -169,6 +179,19 @@ pub enum LaunchError {
 
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// How a scalar of this type is written.
+fn scalar_mend(declared: DType) -> String {
+    match declared {
+        DType::F16 | DType::Bf16 => {
+            format!("write it as `{declared}::from_f32(5.0)`")
+        }
+        DType::F32 | DType::F64 => {
+            format!("write a literal as `5.0_{declared}`, and a value as `value as {declared}`")
+        }
+        _ => format!("write a literal as `5_{declared}`, and a value as `value as {declared}`"),
+    }
 }
 
 fn were(count: usize) -> String {

@@ -93,8 +93,10 @@ pub enum Error {
     /// There is no such profile.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// The answer was already taken.
-    #[error("the answer of this request was already taken")]
+    /// The answer was already taken: it is given once.
+    #[error(
+        "the answer of this request was already taken: `wait_timeout`, `try_take` or a poll gave it before; keep what they answer"
+    )]
     Taken,
     /// The time was up before the answer came.
     #[error("no answer within {waited:?}; the request goes on")]

@@ -30,6 +30,11 @@ fn every_launch_error() -> Vec<LaunchError> {
             declared: DType::F32,
             given: DType::U32,
         },
+        LaunchError::ScalarType {
+            name: name(),
+            declared: DType::U64,
+            given: DType::I32,
+        },
         LaunchError::Misaligned {
             name: name(),
             offset: 1,

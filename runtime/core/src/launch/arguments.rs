@@ -98,6 +98,15 @@ impl ArgumentCount {
 }
 
 /// One argument: a bound handle, a scalar, or an array of such. Sealed.
+///
+/// Scalars are the [element](Element) types, and `usize` as a `u64`, `isize` as an `i64`, `bool` as a `u8` of 0 or 1: so the
+/// width that a kernel sees is the same on every machine. A struct is not a scalar: give its fields, or bind it as bytes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no argument of a kernel",
+    label = "neither a bound handle nor a scalar",
+    note = "bind a handle by `read(&x)`, `write(&x)` or `update(&x)`, and give scalars as numbers: f64, i64, u64, usize, f32, i32, u32, f16, bf16, i16, u16, i8, u8 or bool",
+    note = "give the fields of a struct as scalars of their own, or upload it as bytes and bind those"
+)]
 pub trait Argument: Sealed {
     /// How many arguments it is.
     fn count(&self) -> ArgumentCount;
@@ -171,10 +180,37 @@ macro_rules! scalar_arguments {
     )*};
 }
 
+/// Scalars whose width is the machine's, or that have no element type, as one that has.
+macro_rules! scalars_as {
+    ($($rust:ty => $element:ty),*) => {$(
+        impl Sealed for $rust {}
+
+        impl Argument for $rust {
+            #[inline(always)]
+            fn count(&self) -> ArgumentCount {
+                ArgumentCount::SCALAR
+            }
+
+            #[inline(always)]
+            fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+                writer.scalar(*self as $element)
+            }
+        }
+    )*};
+}
+
+scalars_as! { usize => u64, isize => i64, bool => u8 }
+
 scalar_arguments! { f64, i64, u64, f32, i32, u32, half::f16, half::bf16, i16, u16, i8, u8 }
 
 /// All arguments of a launch: bindings first, then scalars, both in declared order. A tuple, or
-/// [`LaunchArgs`]. Sealed.
+/// [`LaunchArgs`]; a single argument is one as it is. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of a kernel's arguments",
+    label = "expected a tuple of bound handles and scalars",
+    note = "write a tuple of at most 16, as `(read(&x), write(&y), 3_u32)`; one argument may stand alone, and `LaunchArgs` takes any number",
+    note = "bind each handle by `read(&x)`, `write(&x)` or `update(&x)`; scalars are numbers or `bool`"
+)]
 pub trait Arguments: Sealed {
     /// How many there are: known when compiling, for a tuple.
     fn count(&self) -> ArgumentCount;
@@ -221,6 +257,31 @@ tuple_arguments! {
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15)
+}
+
+/// One argument alone, so that `(update(&x))` is what it looks like.
+macro_rules! single_arguments {
+    ($([$($generics:tt)*] $argument:ty;)*) => {$(
+        impl<$($generics)*> Arguments for $argument {
+            #[inline(always)]
+            fn count(&self) -> ArgumentCount {
+                Argument::count(self)
+            }
+
+            #[inline(always)]
+            fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+                Argument::write(self, writer)
+            }
+        }
+    )*};
+}
+
+single_arguments! {
+    [T: Element] Bound<'_, T>;
+    [T: Element] &Handle<T>;
+    [A: Argument, const N: usize] [A; N];
+    [] f64; [] i64; [] u64; [] f32; [] i32; [] u32; [] half::f16; [] half::bf16; [] i16; [] u16; [] i8; [] u8;
+    [] usize; [] isize; [] bool;
 }
 
 /// Arguments made at run time: any number of bindings and scalars, metadata and tensor maps.

@@ -69,3 +69,53 @@ impl CubeCount {
         )
     }
 }
+
+/// Cubes in a row.
+impl From<u32> for CubeCount {
+    fn from(x: u32) -> Self {
+        Self::d1(x)
+    }
+}
+
+/// In x and y.
+impl From<[u32; 2]> for CubeCount {
+    fn from([x, y]: [u32; 2]) -> Self {
+        Self::d2(x, y)
+    }
+}
+
+/// In x, y and z.
+impl From<[u32; 3]> for CubeCount {
+    fn from([x, y, z]: [u32; 3]) -> Self {
+        Self::d3(x, y, z)
+    }
+}
+
+/// In x and y.
+impl From<(u32, u32)> for CubeCount {
+    fn from((x, y): (u32, u32)) -> Self {
+        Self::d2(x, y)
+    }
+}
+
+/// In x, y and z.
+impl From<(u32, u32, u32)> for CubeCount {
+    fn from((x, y, z): (u32, u32, u32)) -> Self {
+        Self::d3(x, y, z)
+    }
+}
+
+/// The same count, for one that is used more than once.
+impl From<&CubeCount> for CubeCount {
+    #[inline]
+    fn from(count: &CubeCount) -> Self {
+        count.clone()
+    }
+}
+
+/// Read on the device.
+impl From<&Handle<u32>> for CubeCount {
+    fn from(three: &Handle<u32>) -> Self {
+        Self::Dynamic(three.clone())
+    }
+}

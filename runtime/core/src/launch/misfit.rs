@@ -135,7 +135,17 @@ pub(super) fn miscounted(signature: &Signature, given: ArgumentCount) -> Argumen
 }
 
 #[cold]
-pub(super) fn element_type(name: &Arc<str>, declared: DType, given: DType) -> ArgumentError {
+pub(super) fn scalar_type(name: &Arc<str>, declared: DType, given: DType) -> ArgumentError {
+    LaunchError::ScalarType {
+        name: name.clone(),
+        declared,
+        given,
+    }
+    .into()
+}
+
+#[cold]
+fn element_type(name: &Arc<str>, declared: DType, given: DType) -> ArgumentError {
     LaunchError::ElementType {
         name: name.clone(),
         declared,

@@ -13,7 +13,7 @@ use crate::element::Element;
 use crate::error::LaunchError;
 use crate::handle::{Binding, Handle, Hold, Table};
 use crate::kernel::{BindingSpec, ScalarSpec, Share, Signature};
-use crate::launch::misfit::{ArgumentError, Typed, element_type, miscounted, misfit, overlap};
+use crate::launch::misfit::{ArgumentError, Typed, miscounted, misfit, overlap, scalar_type};
 use crate::launch::{ArgumentCount, INLINE_BINDINGS, INLINE_WORDS, Inline, Metadata, TensorMap};
 use crate::message::{Extra, Task};
 use crate::rare::Rare;
@@ -290,7 +290,7 @@ impl<'a> ArgumentWriter<'a> {
             return Ok(());
         };
         if spec.dtype != T::DTYPE {
-            return Err(element_type(&spec.name, spec.dtype, T::DTYPE));
+            return Err(scalar_type(&spec.name, spec.dtype, T::DTYPE));
         }
         let value = bytemuck::bytes_of(&value);
         match &mut self.words {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::failure::FailureRef;
 use crate::profile::stretches::Stretches;
 use crate::profile::{ClockSource, KernelProfile, Profile, ProfileDuration};
 
@@ -34,9 +35,18 @@ pub(crate) struct Gathered {
     timed: u64,
     first_ns: u64,
     last_ns: u64,
+    failed: u64,
+    failure: Option<FailureRef>,
 }
 
 impl Gathered {
+    /// The task that was added last failed as it ran.
+    #[cold]
+    pub(crate) fn fail(&mut self, failure: &FailureRef) {
+        self.failed += 1;
+        self.failure.get_or_insert_with(|| failure.clone());
+    }
+
     /// A task is over; it ran from and to these nanoseconds of the device's clock, if that is known.
     pub(crate) fn add(&mut self, name: &Arc<str>, span: Option<(u64, u64)>) {
         self.tasks += 1;
@@ -119,6 +129,8 @@ impl Gathered {
             },
             tasks: self.tasks,
             untimed: self.tasks - self.timed,
+            failed: self.failed,
+            failure: self.failure,
             is_cut,
             kernels,
         }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::ProfileError;
+use crate::failure::FailureRef;
 
 pub(crate) use gather::Gathered;
 
@@ -132,6 +133,11 @@ pub struct Profile {
     pub tasks: u64,
     /// Those of them without times: they failed or were withdrawn before they ran, or the device had no room for their times.
     pub untimed: u64,
+    /// Those that failed as they ran, or whose input had failed, where the device times such tasks (the CPU does). A GPU's kernel that
+    /// fails takes the device along.
+    pub failed: u64,
+    /// The first of these failures.
+    pub failure: Option<FailureRef>,
     /// The device stopped counting at [`profile_tasks`](crate::options::DeviceOptions::profile_tasks): there may have been more.
     pub is_cut: bool,
     /// By name, those that took longest in all first.

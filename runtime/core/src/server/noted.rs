@@ -1,6 +1,6 @@
 //! Whose task is where: what the timeline and profiles need to know of a task beside its times.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::backend::{Backend, Span};
@@ -17,6 +17,7 @@ use super::profiles::Tokens;
 pub(super) struct Noted {
     point: Point,
     client: ClientId,
+    client_name: Arc<str>,
     stream: u64,
     name: Arc<str>,
 }
@@ -55,6 +56,7 @@ impl<B: Backend> Server<B> {
         }
         let actor = &self.streams[stream as usize];
         let (number, client) = (actor.number, actor.client);
+        let client_name = actor.client_name.clone();
         let own_name = self.name_of(task);
         // Those of one answer or replay have cursors that follow each other.
         for index in 0..tasks {
@@ -71,6 +73,7 @@ impl<B: Backend> Server<B> {
                 self.remember(Noted {
                     point: here,
                     client,
+                    client_name: client_name.clone(),
                     stream,
                     name,
                 });
@@ -137,6 +140,9 @@ impl<B: Backend> Server<B> {
                 cursor: waited_for.cursor,
             });
         }
+        let streams = self.streams.iter().map(|(_, stream)| stream);
+        let live = streams.filter(|stream| !stream.dropped);
+        let live: HashSet<u64> = live.map(|stream| stream.number).collect();
         let mut spans: Vec<TraceSpan> = Vec::new();
         // What has not run yet is told the next time, and stays in its order: the oldest gives way. The last of a place is the one that has it.
         let mut later: VecDeque<Noted> = VecDeque::new();
@@ -146,7 +152,9 @@ impl<B: Backend> Server<B> {
                 Some(span) => spans.push(TraceSpan {
                     name: task.name,
                     client: task.client.0,
+                    client_name: task.client_name,
                     stream: task.stream,
+                    stream_ended: !live.contains(&task.stream),
                     queue: u32::from(task.point.queue.0),
                     cursor: task.point.cursor,
                     start_ns: span.start_ns,

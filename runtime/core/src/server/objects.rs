@@ -111,6 +111,7 @@ impl<B: Backend> Server<B> {
                 let key = self.streams.insert(StreamActor {
                     id,
                     client,
+                    client_name,
                     own_priority: priority,
                     weight: weight.max(1) as usize,
                     inherited: Default::default(),

@@ -109,11 +109,15 @@ impl Profiles {
     }
 
     /// A task is over.
-    fn gather(&mut self, noted: Option<Noted>, span: Option<(u64, u64)>) {
+    fn gather(&mut self, noted: Option<Noted>, span: Option<&Span>) {
         let Some(noted) = noted else { return };
         for token in &noted.tokens {
             if let Some(open) = self.open.get_mut(token) {
-                open.gathered.add(&noted.name, span);
+                let times = span.map(|span| (span.start_ns, span.end_ns));
+                open.gathered.add(&noted.name, times);
+                if let Some(failure) = span.and_then(|span| span.failure.as_ref()) {
+                    open.gathered.fail(failure);
+                }
             }
         }
     }
@@ -125,10 +129,9 @@ impl Profiles {
             while let Some(first) = self.noted[queue].front()
                 && first.cursor <= span.point.cursor
             {
-                let times =
-                    (first.cursor == span.point.cursor).then_some((span.start_ns, span.end_ns));
+                let of_it = (first.cursor == span.point.cursor).then_some(span);
                 let noted = self.noted[queue].pop_front();
-                self.gather(noted, times);
+                self.gather(noted, of_it);
             }
         }
     }
@@ -282,7 +285,7 @@ impl<B: Backend> Server<B> {
         let mut spans = self.backend.take_spans();
         let capacity = self.options.trace_capacity;
         for span in spans.iter().filter(|_| capacity > 0) {
-            push_bounded(&mut self.profiles.for_timeline, *span, capacity);
+            push_bounded(&mut self.profiles.for_timeline, span.clone(), capacity);
         }
         spans.sort_unstable_by_key(|span| (span.point.queue.0, span.point.cursor));
         self.profiles.take_up(&spans);

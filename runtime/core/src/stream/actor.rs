@@ -111,6 +111,8 @@ pub(crate) struct StreamActor {
     pub(crate) weight: usize,
     /// By priority: a stream of that priority waits for our tasks up to this sequence.
     pub(crate) inherited: [u64; Priority::COUNT],
+    /// What its client is called, for timelines.
+    pub(crate) client_name: Arc<str>,
     /// Its number, for timelines.
     pub(crate) number: u64,
     /// Tasks accepted and not yet issued; callers wait for it.

@@ -12,7 +12,8 @@
 //! 3. Every accepted message is received, or dropped by the receiver; none is lost.
 //! 4. Positions are one total order that extends happens-before between sends (I1).
 //! 5. A producer that waits for room is woken after at most half a capacity of messages, or when the
-//!    receiver finds the mailbox empty, or when it is closed.
+//!    receiver finds the mailbox empty, or when it is closed. Tasks that wait are woken with the first thread behind them:
+//!    no wake is lost to a task that was dropped.
 
 mod crowd;
 mod receiver;
@@ -22,7 +23,7 @@ mod sender;
 mod tests;
 
 pub use receiver::Receiver;
-pub use sender::{Probe, Sender};
+pub use sender::{Probe, RoomPlace, Sender};
 
 use crate::gate::Gate;
 use std::fmt;

@@ -11,6 +11,7 @@ use crate::gate::Gate;
 use crate::planted::{Bug, on, weaken};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 
 /// In `tail`: nothing more is accepted. The other bits count accepted messages.
 const CLOSED: u64 = 1 << 63;
@@ -150,6 +151,37 @@ impl<T> Ring<T> {
             }
             thread::park();
         }
+    }
+
+    /// Whether a message would be accepted right now.
+    fn has_room(&self) -> Result<bool, Closed> {
+        // Relaxed: the tail orders nothing. What is found here is a hint: the claim itself acquires.
+        let tail = self.tail.load(Ordering::Relaxed);
+        if tail & CLOSED != 0 {
+            return Err(Closed(()));
+        }
+        // A turn behind the tail is a slot that was not freed; one ahead of it means that the tail is an old one.
+        let turn = self.slot(tail).turn.load(Ordering::Relaxed);
+        Ok(turn.wrapping_sub(tail).cast_signed() >= 0)
+    }
+
+    /// Whether there is room; or `waker` will be woken when there may be, and the ticket keeps its place.
+    pub(super) fn poll_room(&self, ticket: &mut Ticket, waker: &Waker) -> Poll<Result<(), Closed>> {
+        self.crowd.enter_task(ticket, waker);
+        if !on(Bug::MailboxTaskNoFence) {
+            // SeqCst: pairs with the fence in `look_for_waiting`, as in `claim_waiting`.
+            fence(Ordering::SeqCst);
+        }
+        match self.has_room() {
+            Ok(true) => Poll::Ready(Ok(())),
+            Ok(false) => Poll::Pending,
+            Err(closed) => Poll::Ready(Err(closed)),
+        }
+    }
+
+    /// The task of this ticket waits no longer.
+    pub(super) fn leave_room(&self, ticket: &Ticket) {
+        self.crowd.leave(ticket);
     }
 
     /// A producer that waited and got its turn wakes the next while there is room. This saves time and

@@ -1,5 +1,6 @@
 //! The producers' side: `Sender`, which keeps the mailbox open, and `Probe`, which does not.
 
+use super::crowd::Ticket;
 use super::ring::Ring;
 use super::{Closed, ClosedMarker, Refused, TrySendError};
 use crate::facade::atomic::Ordering;
@@ -8,6 +9,7 @@ use crate::planted::{Bug, on};
 use crate::slots::Sink;
 use std::fmt;
 use std::mem::MaybeUninit;
+use std::task::{Poll, Waker};
 
 /// Sends messages. When the last sender goes, the mailbox closes and the receiver is woken.
 pub struct Sender<T> {
@@ -18,6 +20,24 @@ pub struct Sender<T> {
 /// Keeps the ring's memory, but not the mailbox open.
 pub struct Probe<T> {
     ring: Arc<Ring<T>>,
+}
+
+/// A task's place among the producers that wait for room in one mailbox.
+#[derive(Debug)]
+#[must_use = "a place is given up by `Sender::leave_room`"]
+pub struct RoomPlace(Ticket);
+
+impl RoomPlace {
+    /// A place that is taken by the first poll.
+    pub const fn new() -> Self {
+        Self(Ticket::NEW)
+    }
+}
+
+impl Default for RoomPlace {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl<T> Sender<T> {
@@ -127,6 +147,18 @@ impl<T> Sender<T> {
         // SAFETY: `pos` was just claimed, and the slot is written.
         unsafe { self.ring.fill(pos, |slot| _ = slot.write(message)) };
         pos
+    }
+
+    /// Looks for room, for a task that waits by polling: ready when a message would be accepted, or `waker` will be
+    /// woken when that may be so. Room that is found is not kept: other producers may take it first, and then the same
+    /// place is polled again, which has not lost its turn. Never blocks. [`Self::leave_room`] gives the place up.
+    pub fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Closed>> {
+        self.ring.poll_room(&mut place.0, waker)
+    }
+
+    /// Gives a place up. To be called when its task has sent, or waits no longer.
+    pub fn leave_room(&self, place: RoomPlace) {
+        self.ring.leave_room(&place.0);
     }
 
     /// Messages accepted and not yet received, as of lately.
