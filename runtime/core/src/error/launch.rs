@@ -46,7 +46,9 @@ pub enum LaunchError {
         given: Access,
     },
     /// An argument has another element type than declared.
-    #[error("binding `{name}` is declared as {declared}, the call gives a handle of {given}")]
+    #[error(
+        "binding `{name}` is declared as {declared}, the call gives {given} elements: bind a handle of {declared}, which `Handle::cast` makes of bytes"
+    )]
     ElementType {
         /// The binding.
         name: Arc<str>,
