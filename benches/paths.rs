@@ -40,7 +40,7 @@ fn rig() -> Rig {
 #[divan::bench(args = [1, 2, 4, 8], sample_count = 100, sample_size = 1)]
 fn launch_from_threads(bencher: Bencher, threads: usize) {
     let rig = rig();
-    let streams: Vec<_> = (0..threads).map(|_| rig.client.stream()).collect();
+    let streams: Vec<_> = (0..threads).map(|_| rig.client.new_stream()).collect();
     let per_thread = LAUNCHES / threads;
     bencher
         .counter(ItemsCount::new(per_thread * threads))
@@ -104,8 +104,8 @@ const DRIVEN: u64 = 256;
 #[divan::bench(args = [false, true], sample_count = 2_000)]
 fn four_buffers_and_words(bencher: Bencher, replayed: bool) {
     let (device, mut driver) = Device::open_driven(Cpu::default(), Default::default()).unwrap();
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let fused = ["a", "b", "c"]
         .iter()
         .fold(Kernel::new("fused"), |kernel, name| {

@@ -125,8 +125,8 @@ fn main() {
         .skip(1)
         .find(|argument| !argument.starts_with('-'));
     let device = Device::open(Cpu::default()).unwrap();
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     for (name, shape, make) in ROWS {
         if wanted
             .as_ref()

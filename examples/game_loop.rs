@@ -222,7 +222,7 @@ pub fn run(options: &Options) -> Result<Digest, Box<dyn Error>> {
 /// Runs the log on a device with threads of its own.
 pub fn replay(log: &SubmissionLog, backend: Backend) -> Result<Digest, Box<dyn Error>> {
     let device = backend.open()?;
-    let client = device.client();
+    let client = device.new_client();
     let kernels = [client.kernel(step())?, client.kernel(shade())?];
     Ok(log.replay_with(&client, &kernels, drop)?)
 }
@@ -241,8 +241,8 @@ struct World {
 
 impl World {
     fn new(device: &Device, size: usize) -> Result<(Self, Readbacks<u32, u32>), millstream::Error> {
-        let client = device.client();
-        let stream = client.stream();
+        let client = device.new_client();
+        let stream = client.new_stream();
         let (step, shade) = (client.kernel(step())?, client.kernel(shade())?);
         let (food, field) = seeds(size);
         let here = [stream.create_owned(food)?, stream.create_owned(field)?];

@@ -70,7 +70,7 @@ fn open(backend: &str) -> Result<Device, OpenError> {
 /// Serves so many requests and tells how it went.
 pub fn run(requests: u32, backend: &str) -> Result<String, Box<dyn std::error::Error>> {
     let device = open(backend)?;
-    let squares = device.client().kernel(squares())?;
+    let squares = device.new_client().kernel(squares())?;
     let tenants = tenants(&device);
     let ledger = Mutex::new(Ledger::default());
     let (queue, incoming) = mpsc::channel();
@@ -187,7 +187,7 @@ impl Tenant {
         ledger: &Mutex<Ledger>,
     ) -> Result<f32, Error> {
         let gone = request.token.clone().drop_guard();
-        let stream = self.client.stream().with_cancel(&request.token);
+        let stream = self.client.new_stream().with_cancel(&request.token);
         let stream = stream.with_deadline(request.deadline);
         let len = request.numbers.len();
         let upload = |stream: &Stream| self.tried(ledger, stream.create(&request.numbers));

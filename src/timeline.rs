@@ -11,7 +11,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let device = Device::open_with(Cpu::default(), DeviceOptions::default().trace(1_000_000))?;
-//! let stream = device.client().stream();
+//! let stream = device.new_client().new_stream();
 //! let ones = stream.create(&[1_u32; 64])?;
 //! stream.fill(&ones, 2)?;
 //! device.sync().wait()?;

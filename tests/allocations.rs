@@ -54,7 +54,7 @@ struct Rig {
 
 impl Rig {
     fn new(client: ComputeClient) -> Self {
-        let stream = client.stream();
+        let stream = client.new_stream();
         let none = client
             .kernel(Kernel::new("none").native(|_, _| {}))
             .unwrap();
@@ -254,7 +254,7 @@ fn launching_prepared_kernels_and_recycling_buffers_allocates_nothing() {
         .unwrap(),
     ];
     for device in &devices {
-        let rig = Rig::new(device.client());
+        let rig = Rig::new(device.new_client());
         let launches = |stream: &Stream| rig.steady(|| rig.launches(stream, 100));
         assert_eq!(launches(&rig.stream), 0, "launches allocate");
         let later = Instant::now() + Duration::from_secs(3_600);
@@ -268,7 +268,7 @@ fn launching_prepared_kernels_and_recycling_buffers_allocates_nothing() {
         for stream in &terms {
             assert_eq!(launches(stream), 0, "launches under terms allocate");
         }
-        let readers: Vec<Stream> = (0..3).map(|_| rig.client.stream()).collect();
+        let readers: Vec<Stream> = (0..3).map(|_| rig.client.new_stream()).collect();
         assert_eq!(
             rig.steady(|| rig.shared_buffers_are_passed_around(&readers, 50)),
             0,

@@ -18,10 +18,10 @@ fn every_thread_is_the_callers(kind: impl Open) {
     let device = Device::open_with(kind, engine.options(|_| Answer::Start)).unwrap();
     let kept = held.clone();
     let kernel = Kernel::new("keeps").native(move |_, _| drop(kept.clone()));
-    let kernel = device.client().kernel(kernel).unwrap();
+    let kernel = device.new_client().kernel(kernel).unwrap();
     device
-        .client()
-        .stream()
+        .new_client()
+        .new_stream()
         .launch(&kernel, CubeCount::d1(4), ())
         .unwrap();
     use_everything(&device);
@@ -52,7 +52,7 @@ fn a_driven_device_asks_for_none(kind: impl Open) {
     let before = names();
     let engine = Arc::new(Engine::default());
     let (device, driver) = Device::open_driven(kind, engine.options(|_| Answer::Start)).unwrap();
-    let stream = device.client().stream();
+    let stream = device.new_client().new_stream();
     let values = stream.create(&[1_u32, 2]).unwrap();
     stream.host("nothing", (), || ()).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [1, 2]);

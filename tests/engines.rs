@@ -83,12 +83,12 @@ fn user_code_runs_although_no_further_thread_is_given_i5() {
         }),
     )
     .unwrap();
-    let client = device.client();
+    let client = device.new_client();
     let (tell, told) = mpsc::channel();
     for number in 0..20 {
         let tell = tell.clone();
         client
-            .stream()
+            .new_stream()
             .host("tell", (), move || tell.send(number).unwrap())
             .unwrap();
     }
@@ -112,7 +112,7 @@ fn a_device_whose_bodies_are_never_begun_closes_and_answers_i5() {
                 .map_err(|_| io::Error::other("no more jobs"))
         });
         let device = Device::open_with(cpu(), options).unwrap();
-        let stream = device.client().stream();
+        let stream = device.new_client().new_stream();
         let values = stream.create(&[1_u32]).unwrap();
         let answer = stream.read(&values);
         if dropped {
@@ -145,7 +145,7 @@ fn nothing_waits_inside_the_function_that_starts_threads_i5() {
     let lost = Sim::seed(7).faults(Faults::none().lost_from(1));
     let opened = Arc::new(Device::open_with(lost, options).unwrap());
     // It is told, or told so at once.
-    let _ = opened.client().stream().create(&[1_u32]);
+    let _ = opened.new_client().new_stream().create(&[1_u32]);
     assert!(matches!(
         opened.sync().wait(),
         Err(Error::DeviceLost { .. })
@@ -189,8 +189,16 @@ fn a_thread_that_ran_a_body_may_wait_again_i5() {
             })
             .collect();
         // The device's has begun then, and a queue's; whoever closes runs those that have not.
-        let values = device.client().stream().create(&[1_u32]).unwrap();
-        assert_eq!(device.client().stream().read(&values).wait().unwrap(), [1]);
+        let values = device.new_client().new_stream().create(&[1_u32]).unwrap();
+        assert_eq!(
+            device
+                .new_client()
+                .new_stream()
+                .read(&values)
+                .wait()
+                .unwrap(),
+            [1]
+        );
         device.close(PATIENCE);
         for thread in threads {
             let (role, waited) = thread.join().unwrap();

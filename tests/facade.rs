@@ -110,7 +110,7 @@ fn a_recorder_finds_what_the_device_told() {
     let touch = Kernel::new("touch")
         .updates::<u32>("values")
         .native(|_, _| {});
-    let (touch, stream) = (client.kernel(touch).unwrap(), client.stream());
+    let (touch, stream) = (client.kernel(touch).unwrap(), client.new_stream());
     let values = stream.create(&[0_u32; 1_000]).unwrap();
     for _ in 0..3 {
         stream
@@ -241,8 +241,8 @@ fn clients_beyond_a_hundred_names_are_told_together_i12() {
     let device = Device::open(Cpu::default().queues(1)).unwrap();
     let (kept, mut publisher) = (Kept::default(), Publisher::new("d"));
     let open = || {
-        let client = device.client();
-        let stream = client.stream();
+        let client = device.new_client();
+        let stream = client.new_stream();
         stream.create(&[0_u32; 16]).unwrap();
         (client, stream)
     };

@@ -70,8 +70,8 @@ fn add_one() -> Kernel {
 fn wave(device: &Device, add_one: &KernelHandle) {
     let clients: Vec<(ComputeClient, Vec<Stream>)> = (0..CLIENTS)
         .map(|_| {
-            let client = device.client();
-            let streams = (0..STREAMS_EACH).map(|_| client.stream()).collect();
+            let client = device.new_client();
+            let streams = (0..STREAMS_EACH).map(|_| client.new_stream()).collect();
             (client, streams)
         })
         .collect();
@@ -108,7 +108,7 @@ fn what_is_left(device: &Device) -> (u64, u64, u64, u64, usize) {
 }
 
 fn waves_leave_nothing(device: &Device) {
-    let add_one = device.client().kernel(add_one()).unwrap();
+    let add_one = device.new_client().kernel(add_one()).unwrap();
     let (mut reserved, mut live) = (0, Vec::new());
     for number in 0..WAVES_MAX {
         wave(device, &add_one);

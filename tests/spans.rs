@@ -53,8 +53,8 @@ fn what_is_slow_has_a_span_and_a_launch_has_none() {
     tracing::subscriber::with_default(subscriber, || {
         let device = Device::open(Cpu::default()).unwrap();
         assert!(begun.take().contains("open"));
-        let client = device.client();
-        let stream = client.stream();
+        let client = device.new_client();
+        let stream = client.new_stream();
         let kernel = Kernel::new("nothing")
             .updates::<u32>("data")
             .native(|_, _| {});

@@ -14,7 +14,7 @@ fn spins_of_a_device(policy: SpinPolicy) -> u32 {
     let before = spins_begun();
     let options = DeviceOptions::default().spin(policy);
     let device = Device::open_with(Cpu::default().queues(2).threads(3), options).unwrap();
-    let client = device.client();
+    let client = device.new_client();
     let add = Kernel::new("add").updates::<u32>("data").native(|_, args| {
         args.chunk::<u32>(0)
             .iter_mut()
@@ -22,7 +22,7 @@ fn spins_of_a_device(policy: SpinPolicy) -> u32 {
     });
     let add = client.kernel(add).unwrap();
     for round in 1..=20_u32 {
-        let (first, second) = (client.stream(), client.stream());
+        let (first, second) = (client.new_stream(), client.new_stream());
         let data = first.create(&[round; 4096]).unwrap();
         for stream in [&first, &second] {
             stream

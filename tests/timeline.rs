@@ -120,11 +120,14 @@ fn an_arrow_needs_the_span_that_was_waited_for() {
 fn a_timeline_tells_whose_task_waited_for_which() {
     let options = DeviceOptions::default().trace(1_000);
     let device = Device::open_with(Cpu::default().queues(2), options).unwrap();
-    let (first, second) = (device.client().stream(), device.client().stream());
+    let (first, second) = (
+        device.new_client().new_stream(),
+        device.new_client().new_stream(),
+    );
     let (begun, begins) = std::sync::mpsc::channel();
     let (go, goes) = std::sync::mpsc::channel::<()>();
     let (begun, goes) = (std::sync::Mutex::new(begun), std::sync::Mutex::new(goes));
-    let client = device.client();
+    let client = device.new_client();
     let slow = client
         .kernel(
             Kernel::new("slow")
@@ -205,7 +208,7 @@ fn every_event_of_a_device_has_what_viewers_need() {
     let options = DeviceOptions::default().trace(1_000);
     let device = Device::open_with(Cpu::default().queues(2), options).unwrap();
     for _ in 0..3 {
-        let stream = device.client().stream();
+        let stream = device.new_client().new_stream();
         let data = stream.create(&[1_u32; 100]).unwrap();
         stream.fill(&data, 2).unwrap();
         stream.sync().wait().unwrap();
@@ -277,8 +280,8 @@ fn the_latest_are_kept_however_often_somebody_looks_i12(
     let waits = Kernel::new("waits")
         .updates::<u32>("data")
         .native(move |_, _| goes.lock().unwrap().recv().unwrap());
-    let client = device.client();
-    let (waits, stream) = (client.kernel(waits).unwrap(), client.stream());
+    let client = device.new_client();
+    let (waits, stream) = (client.kernel(waits).unwrap(), client.new_stream());
     let data = stream.create(&[1_u32; 100]).unwrap();
     stream.sync().wait().unwrap();
     device.trace().unwrap();
@@ -363,7 +366,7 @@ fn a_stream_for_each_request_makes_few_lanes(
     let device = open(DeviceOptions::default().trace(10_000)).unwrap();
     let client = device.client_builder().name("shop").build();
     for request in 0..100 {
-        let stream = client.stream();
+        let stream = client.new_stream();
         let values = stream.create(&[request; 100]).unwrap();
         assert_eq!(stream.read(&values).wait().unwrap()[0], request);
     }

@@ -109,7 +109,7 @@ impl Device {
     }
 
     /// A client with the defaults.
-    pub fn client(&self) -> ComputeClient {
+    pub fn new_client(&self) -> ComputeClient {
         self.client_builder().build()
     }
 

@@ -42,8 +42,8 @@ impl Wake for Keeper {
 fn a_submission_that_would_wait_on_a_thread_of_the_runtime_is_an_error() {
     let options = DeviceOptions::default().mailbox_capacity(4);
     let device = Device::open_with(cpu(), options).unwrap();
-    let client = device.client();
-    let (stream, own) = (client.stream(), client.stream());
+    let client = device.new_client();
+    let (stream, own) = (client.new_stream(), client.new_stream());
     let (start, started) = mpsc::channel();
     let (tell, told) = mpsc::channel();
     let started = Mutex::new(started);
@@ -65,7 +65,7 @@ fn a_submission_that_would_wait_on_a_thread_of_the_runtime_is_an_error() {
     }));
     // The device thread itself tells where the work is, which on an idle stream is the answer, and wakes who
     // asked, unless it was quicker than the poll.
-    let idle = client.stream();
+    let idle = client.new_stream();
     let asked = (0..10_000).find_map(|_| {
         let mut answer = Box::pin(idle.sync());
         let polled = answer.as_mut().poll(&mut Context::from_waker(&keeper));
@@ -112,8 +112,8 @@ fn panics_that_panic_when_dropped_end_where_they_began(
     device: &Device,
     mut driver: Option<Driver>,
 ) {
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let kernel = Kernel::new("rude").updates::<u32>("data");
     let kernel = kernel.native(|_, _| panic_any(Rude(2)));
     let kernel = client.kernel(kernel).unwrap();
@@ -157,8 +157,8 @@ fn a_panic_that_panics_when_it_is_dropped_does_not_reach_who_pumps() {
 
 /// I5, I12: the close gives back the room of uploads that never went, and answers who waits for it.
 fn an_undrained_close_gives_back_room(device: &Device, close: impl FnOnce() -> bool) {
-    let client = device.client();
-    let (stream, other) = (client.stream(), client.stream());
+    let client = device.new_client();
+    let (stream, other) = (client.new_stream(), client.new_stream());
     let data = stream.create(&[0_u8; 1_024]).unwrap();
     let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
     let guard = guard.wait().unwrap();
@@ -172,7 +172,7 @@ fn an_undrained_close_gives_back_room(device: &Device, close: impl FnOnce() -> b
         })
     ));
     let waiter = {
-        let waiting = client.stream();
+        let waiting = client.new_stream();
         std::thread::spawn(move || waiting.create(&[3_u8; 1_024]).err())
     };
     assert!(!close(), "the guard is still there");

@@ -139,7 +139,7 @@ impl Program {
     /// The program of this seed.
     pub fn new(on: impl Into<On>, client: &ComputeClient, seed: u64) -> Self {
         let mut dice = Dice::new(seed);
-        let streams: Vec<_> = (0..1 + dice.roll(5)).map(|_| client.stream()).collect();
+        let streams: Vec<_> = (0..1 + dice.roll(5)).map(|_| client.new_stream()).collect();
         let buffers = (0..4)
             .map(|_| Buffer::new(&streams[0], &mut dice).unwrap())
             .collect();
@@ -223,7 +223,7 @@ impl Program {
             17 => stream.flush()?,
             18 => {
                 let nth = self.dice.roll(self.streams.len());
-                self.streams[nth] = client.stream();
+                self.streams[nth] = client.new_stream();
             }
             _ => match self.dice.roll(4) {
                 0 if self.kernels.boom.is_some() => self.boom(&stream)?,

@@ -19,7 +19,7 @@ use tiny::Tiny;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let device = Device::open(Tiny::default().memory_limit(1 << 30))?;
-    let client = device.client();
+    let client = device.new_client();
     let invert = client.kernel(
         Kernel::new("invert")
             .reads::<f32>("src")
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }),
     )?;
     let inverted = |values: &[f32]| -> Result<Vec<f32>, Error> {
-        let stream = client.stream();
+        let stream = client.new_stream();
         let src = stream.create(values)?;
         let dst = stream.empty::<f32>(src.len())?;
         stream.launch(

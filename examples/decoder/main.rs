@@ -54,8 +54,8 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
         room: tokens,
     };
     let device = options.open()?;
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let decoder = Decoder::new(&client, &stream, sizes, &Weights::new(sizes, 7))?;
     let before = decoder.kernels_compiled();
     let start = Instant::now();

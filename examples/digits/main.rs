@@ -38,8 +38,8 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
     }];
     let options = Options::parse("digits", arguments, &mut numbers)?;
     let device = options.open()?;
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let (images, tests) = Images::load();
     let network = Digits::new(&client, &stream, tests.len())?;
 

@@ -57,8 +57,8 @@ pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), Failure
     ];
     let options = Options::parse("reaction", arguments, &mut numbers)?;
     let device = options.open()?;
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let reaction = Reaction::new(&client, &stream, size, UNROLLED)?;
 
     let runs = steps / UNROLLED;

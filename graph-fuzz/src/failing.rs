@@ -12,7 +12,7 @@ use crate::trial::{Held, Ran, Trial, Wrong, told};
 
 /// Each input in turn is of failed data.
 pub(crate) fn each_input_fails(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
-    let client = rig.device.client();
+    let client = rig.device.new_client();
     let roots: Vec<_> = trial.built.roots.iter().collect();
     let schedule = Schedule::create(&roots).map_err(told)?;
     let compiled = schedule.compile(&client).map_err(told)?;
@@ -67,7 +67,7 @@ fn fails(
     run: usize,
 ) -> Result<(), Wrong> {
     let case = trial.case;
-    let stream = rig.device.client().stream();
+    let stream = rig.device.new_client().new_stream();
     let handles = upload(&stream, &trial.memory).map_err(told)?;
     let failed = trial.range(&handles, place)?;
     boom.fail(&stream, &failed, &trial.garbage(place)?)
@@ -94,7 +94,7 @@ fn fails(
             Err(error) => return Err(format!("run {run} memory {index}: {error}")),
         }
     }
-    for on in [stream, rig.device.client().stream()] {
+    for on in [stream, rig.device.new_client().new_stream()] {
         let handles = upload(&on, &trial.memory).map_err(told)?;
         let ran = trial.submit(|| compiled.run(), run, handles, &on, &held)?;
         if let Ran::Done(outputs, handles) = ran {
@@ -155,7 +155,7 @@ pub(crate) fn each_input_fails_held(trial: &Trial<'_>, rig: &Rig) -> Result<(), 
             continue;
         }
         let tell = |what| format!("x{place} failed: {what}");
-        let stream = rig.device.client().stream();
+        let stream = rig.device.new_client().new_stream();
         let handles = upload(&stream, &trial.memory).map_err(told)?;
         let failed = trial.range(&handles, place)?;
         boom.fail(&stream, &failed, &trial.garbage(place)?)
@@ -166,7 +166,7 @@ pub(crate) fn each_input_fails_held(trial: &Trial<'_>, rig: &Rig) -> Result<(), 
         if let Ran::Done(outputs, _) = trial.submit(make, run, handles, &stream, &held)? {
             roots_are_told(trial, &stream, &outputs, &depends, place, run).map_err(tell)?;
         }
-        for on in [stream, rig.device.client().stream()] {
+        for on in [stream, rig.device.new_client().new_stream()] {
             let handles = upload(&on, &trial.memory).map_err(told)?;
             let made = held::prepared(trial, &compiled, &held, run, &handles, &on)?;
             let make = || compiled.run(&made);

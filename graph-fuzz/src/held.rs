@@ -46,7 +46,7 @@ pub(crate) fn compiled(
     let Some(schedule) = made_holding(trial, &mut held)? else {
         return Ok(None);
     };
-    let compiled = schedule.compile(&rig.device.client());
+    let compiled = schedule.compile(&rig.device.new_client());
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
     trial.forget(Bound::Inputs);
     Ok(Some((compiled, held)))
@@ -121,7 +121,7 @@ fn holding(
     let Some((compiled, held)) = compiled(trial, rig, inputs, with_numbers)? else {
         return Ok(());
     };
-    let stream = rig.device.client().stream();
+    let stream = rig.device.new_client().new_stream();
     for run in 0..trial.case.runs.len() {
         let handles = upload(&stream, &trial.memory).map_err(told)?;
         let prepared = prepared(trial, &compiled, &held, run, &handles, &stream)?;

@@ -229,7 +229,7 @@ fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, bound: Bound) -> Re
             checked.map_err(|error| format!("a program is wrong: {error:?}"))?;
         }
     }
-    let client = rig.device.client();
+    let client = rig.device.new_client();
     let compiled = schedule.compile(&client);
     let compiled = compiled.map_err(|error| format!("compile: {error}"))?;
     run_all(trial, rig, &compiled, bound)
@@ -252,7 +252,7 @@ fn run_from(
     compiled: &CompiledSchedule,
     first: usize,
 ) -> Result<(), Wrong> {
-    let stream = rig.device.client().stream();
+    let stream = rig.device.new_client().new_stream();
     let runs = trial.case.runs.len();
     for _ in 0..ROUNDS {
         for run in (0..runs).map(|run| (first + run) % runs) {
@@ -273,7 +273,7 @@ const THREADS: usize = 3;
 fn by_threads(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
     let roots: Vec<_> = trial.built.roots.iter().collect();
     let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
-    let compiled = schedule.compile(&rig.device.client());
+    let compiled = schedule.compile(&rig.device.new_client());
     let compiled = &compiled.map_err(|error| format!("compile: {error}"))?;
     trial.forget(Bound::Inputs);
     std::thread::scope(|scope| {
@@ -294,7 +294,7 @@ fn tuned(trial: &Trial<'_>, rig: &Rig) -> Result<(), Wrong> {
         .budget(Duration::from_micros(1));
     let tuner = GraphTuner::with(Tuner::with_effort(effort));
     let cache = GraphCache::default().tuned_by(tuner);
-    let client = rig.device.client();
+    let client = rig.device.new_client();
     let roots: Vec<_> = trial.built.roots.iter().collect();
     let schedule = Schedule::create(&roots).map_err(|error| format!("create: {error}"))?;
     let compiled = schedule.compile_with_cache(&client, &cache);

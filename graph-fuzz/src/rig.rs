@@ -111,7 +111,7 @@ impl Boom {
         // No hook hears of it: it is not a fault of anybody.
         let boom = Kernel::new("boom").writes::<u8>("values");
         let boom = boom.native(|_, _| std::panic::resume_unwind(Box::new("boom")));
-        Ok(Self::Kernel(rig.device.client().kernel(boom)?))
+        Ok(Self::Kernel(rig.device.new_client().kernel(boom)?))
     }
 
     /// What was in these bytes is failed from now on, and something else lies there.

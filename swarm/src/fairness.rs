@@ -132,8 +132,8 @@ pub fn measure(
     let greedy = device.client_builder().weight(scenario.weight).build();
     let small = device.client_builder().priority(scenario.small).build();
     let (long, short) = (kernel(&greedy, "long")?, kernel(&small, "short")?);
-    let streams: Vec<Stream> = (0..STREAMS).map(|_| greedy.stream()).collect();
-    let stream = small.stream();
+    let streams: Vec<Stream> = (0..STREAMS).map(|_| greedy.new_stream()).collect();
+    let stream = small.new_stream();
     // Each task comes after the one before, wherever the stream sits.
     let values = stream.create(&[0_u32])?;
     let dice = &mut Dice::new(seed, 0);

@@ -58,7 +58,7 @@ pub(crate) struct Relic {
 impl Relic {
     /// They are of the lost epoch, and say so.
     pub(crate) fn is_old(&self, device: &Device) -> Found {
-        let fresh = device.client().stream();
+        let fresh = device.new_client().new_stream();
         let told = [
             self.stream.fill(&self.handle, 1),
             fresh.fill(&self.handle, 1),
@@ -213,7 +213,7 @@ impl Program {
     fn fresh_stream(&mut self, dice: &mut Dice) -> Ticking {
         self.streams_made += 1;
         Ticking {
-            stream: self.clients[dice.roll(self.clients.len())].stream(),
+            stream: self.clients[dice.roll(self.clients.len())].new_stream(),
             id: self.streams_made,
             ticks: 0,
         }

@@ -118,7 +118,7 @@ pub(crate) fn cpu() -> Cpu {
 
 /// Uses every kind of thread: queues, cubes, user code that blocks, callbacks, the collector.
 pub(crate) fn use_everything(device: &Device) {
-    let client = device.client();
+    let client = device.new_client();
     let kernel = Kernel::new("add").updates::<u32>("v").native(|_, args| {
         args.chunk::<u32>(0)
             .iter_mut()
@@ -126,7 +126,7 @@ pub(crate) fn use_everything(device: &Device) {
     });
     let kernel = client.kernel(kernel).unwrap();
     let together = Arc::new(Barrier::new(3));
-    let streams: Vec<_> = (0..3).map(|_| client.stream()).collect();
+    let streams: Vec<_> = (0..3).map(|_| client.new_stream()).collect();
     let values: Vec<_> = streams
         .iter()
         .map(|stream| {

@@ -87,7 +87,7 @@ impl Sheet {
             }
         }
         let compiled = schedule.compile(client).expect("it compiles");
-        let stream = client.stream();
+        let stream = client.new_stream();
         let run = || self.bind(compiled.run(), &stream).submit(&stream);
         run().expect("everything is bound");
         run().expect("and again");
@@ -110,7 +110,7 @@ impl Sheet {
             made => made.expect("the roots are right"),
         };
         let compiled = schedule.compile(client).expect("it compiles");
-        let stream = client.stream();
+        let stream = client.new_stream();
         let mut preparation = compiled.prepare();
         for held in held {
             preparation = preparation.input(&held.lazy, &upload(&stream, &held.want));

@@ -52,7 +52,7 @@ fn expected(x: &[f64], ws: &[Vec<f64>]) -> Vec<f64> {
 fn branches_run_in_any_order_and_meet_at_the_end_i1_i2(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let (inputs, sum) = branches(&graph);
     let schedule = Schedule::create_one(&sum).unwrap();

@@ -13,7 +13,7 @@ use crate::support::On;
 fn two_buffers_are_swapped(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let (ha, hb) = (
         stream.create(&[1.0_f32, 2.0]).unwrap(),
         stream.create(&[3.0_f32, 4.0]).unwrap(),
@@ -43,7 +43,7 @@ fn two_buffers_are_swapped(on: On) {
 fn a_step_that_takes_two_buffers_on_by_each_other_sees_both_as_they_were(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let start = [[1.0_f32, -2.0, 0.5], [0.0, 1.0, 4.0], [2.0, 2.0, -8.0]];
     let handles: Vec<Handle<f32>> = start.iter().map(|x| stream.create(x).unwrap()).collect();
     let graph = Graph::new();
@@ -72,7 +72,7 @@ fn a_step_that_takes_two_buffers_on_by_each_other_sees_both_as_they_were(on: On)
 fn a_second_version_of_the_old_one_may_need_the_first(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let b = graph.input("b", DType::F32, [4]);
     let first = b.set(&(&b + 1.0));
@@ -90,7 +90,7 @@ fn a_second_version_of_the_old_one_may_need_the_first(on: On) {
 fn a_call_in_place_reads_its_other_arguments_as_they_were(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     // Adds what lies the other way round: by one thread, so that it would see what it has written.
     let k = Builder::new("mirrored", [1, 1, 1]);
     let (from, to) = (k.read("from", DType::F32), k.update("to", DType::F32));
@@ -123,7 +123,7 @@ fn a_call_in_place_reads_its_other_arguments_as_they_were(on: On) {
 fn a_run_that_was_withdrawn_leaves_nothing_behind_in_the_temporaries_i7(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [2, 2]);
     let w = graph.input("w", DType::F32, [4, 2]);
@@ -147,7 +147,7 @@ fn a_run_that_was_withdrawn_leaves_nothing_behind_in_the_temporaries_i7(on: On) 
 fn temporaries_may_be_of_no_bytes(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [0, 4]);
     let w = graph.input("w", DType::F32, [4, 4]);
@@ -169,7 +169,7 @@ fn temporaries_may_be_of_no_bytes(on: On) {
 fn a_result_is_not_computed_over_what_it_is_made_of() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [6, 6]);
     let roots = [&(x.t() * 2.0), &(&x + 1.0)];

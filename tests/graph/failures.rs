@@ -25,7 +25,7 @@ pub(crate) fn values(outputs: &Outputs, root: usize, stream: &Stream) -> Option<
 #[apply(every_device)]
 fn product_stored_as_a_part_does_not_heal_the_other_part_i7(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let a = graph.input("a", DType::F32, [2, 2]);
     let b = graph.input("b", DType::F32, [2, 2]);
@@ -56,7 +56,7 @@ fn product_stored_as_a_part_does_not_heal_the_other_part_i7(on: On) {
 #[apply(every_device)]
 fn product_stored_as_a_part_leaves_the_other_part_as_it_is(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [2, 2]);
     let y = LazyBuffer::cat([&x, &x.matmul_t(&x)], 0);
@@ -74,7 +74,7 @@ fn product_stored_as_a_part_leaves_the_other_part_as_it_is(on: On) {
 #[apply(every_device)]
 fn failed_run_leaves_a_compiled_schedule_as_it_was_i7(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let [a, b, c] = ["a", "b", "c"].map(|name| graph.input(name, DType::F32, [4, 4]));
     let softmax = LazyBuffer::cat([&a, &b], 0).softmax(0);
@@ -98,7 +98,7 @@ fn failed_run_leaves_a_compiled_schedule_as_it_was_i7(on: On) {
         assert_eq!(values(&outputs, 1, &stream), Some(vec![0.25; 32]));
         // On as many streams as there are memories for temporaries, of clients that know nothing of it.
         for _ in 0..4 {
-            let stream = client.stream();
+            let stream = client.new_stream();
             sound(&run(&stream, &ones), &stream);
         }
     }
@@ -107,7 +107,7 @@ fn failed_run_leaves_a_compiled_schedule_as_it_was_i7(on: On) {
 #[apply(every_device)]
 fn set_of_a_whole_failed_buffer_heals_it_i7(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [4]);
     let z = graph.input("z", DType::F32, [4]);

@@ -36,7 +36,7 @@ const ODD: [f64; 17] = [
 #[apply(every_device)]
 fn elementary_functions_are_those_of_the_standard_library(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let x = graph.buffer(&stream.create(&ODD).unwrap(), [ODD.len()]);
     type Case = (&'static str, fn(&LazyBuffer) -> LazyBuffer, fn(f64) -> f64);
@@ -81,7 +81,7 @@ fn elementary_functions_are_those_of_the_standard_library(on: On) {
 #[apply(every_device)]
 fn angles_are_those_of_the_standard_library(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let of_axis = [
         0.0,
@@ -135,7 +135,7 @@ fn angles_are_those_of_the_standard_library(on: On) {
 #[apply(every_device)]
 fn shifts_by_any_number_are_defined(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let by = [0_i32, 1, 31, 32, 33, -1, i32::MIN];
     let by = graph.buffer(&stream.create(&by).unwrap(), [by.len()]);
@@ -154,7 +154,7 @@ fn shifts_by_any_number_are_defined(on: On) {
 #[apply(every_device)]
 fn elements_are_arranged_as_numpy_does(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let x = graph.iota(6).reshape([2, -1]);
     let wide = x.cast(DType::F32);
@@ -226,7 +226,7 @@ fn elements_are_arranged_as_numpy_does(on: On) {
 #[apply(every_device)]
 fn running_sums_of_any_length_leave_infinities_where_they_are(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     for length in [0_usize, 1, 63, 64, 65, 128, 129, 5000] {
         let x = graph.iota(2 * length).reshape([2, length]).t();
@@ -269,7 +269,7 @@ fn running_sums_of_any_length_leave_infinities_where_they_are(on: On) {
 #[apply(every_device)]
 fn symbolic_lengths_are_rolled_flipped_and_inferred(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let n = graph.length("n", 4);
     let x = graph.iota(Size::from(&n));
@@ -303,7 +303,7 @@ fn symbolic_lengths_are_rolled_flipped_and_inferred(on: On) {
 #[test]
 fn normal_numbers_have_the_moments_of_the_normal_distribution() {
     let rig = On::Cpu.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let (_, x) = Graph::new().normal([100, 1000], 7);
     let all = values(&x, &stream);
     let count = all.len() as f64;
@@ -317,7 +317,7 @@ fn normal_numbers_have_the_moments_of_the_normal_distribution() {
 #[test]
 fn schedule_says_what_it_takes_and_makes() {
     let rig = On::Cpu.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let (n, m) = (graph.length("n", 4), graph.length("m", 3));
     let x = graph.input("x", DType::F32, [Size::from(&n)]);

@@ -44,7 +44,7 @@ fn value(loss: &LazyBuffer, stream: &Stream) -> f64 {
 }
 
 fn check(client: &ComputeClient, name: &str, shapes: &[&[usize]], of: Function) {
-    let stream = client.stream();
+    let stream = client.new_stream();
     let data: Vec<Vec<f64>> = shapes
         .iter()
         .enumerate()
@@ -199,7 +199,7 @@ fn gradient_by_place_goes_where_the_index_says() {
 #[apply(every_device)]
 fn gradient_of_f32_is_the_same_on_every_device(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let x = graph.buffer(
         &stream.create(&[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap(),
@@ -217,7 +217,7 @@ fn gradient_of_f32_is_the_same_on_every_device(on: On) {
 #[test]
 fn gradient_at_a_corner_is_shared_or_zero() {
     let rig = On::Cpu.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let x = graph.buffer(&stream.create(&[0.0_f32, 2.0, 2.0, -1.0]).unwrap(), [4]);
     let values = |buffer: &LazyBuffer| buffer.eval(&stream).unwrap().values::<f32>().unwrap();
@@ -299,7 +299,7 @@ fn gradient_of_a_long_chain_takes_no_stack() {
 #[test]
 fn gradient_over_symbolic_lengths_is_that_of_each_length() {
     let rig = On::Cpu.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let n = graph.length("n", 5);
     let x = graph.input("x", DType::F32, [Size::from(&n), Size::from(2)]);
@@ -329,7 +329,7 @@ fn gradient_over_symbolic_lengths_is_that_of_each_length() {
 #[test]
 fn gradient_of_an_angle_is_known_on_the_axes_and_between_them() {
     let rig = On::Cpu.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let points = [
         [0.0_f64, 2.0],

@@ -51,7 +51,7 @@ fn count() -> Function {
 fn a_function_by_hand_takes_the_lengths_and_values_of_each_run(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let t = graph.length("t", 50);
     let (factor, _) = graph.scalar("factor", DType::F32, 2.0);
@@ -121,7 +121,7 @@ fn a_function_by_hand_takes_the_lengths_and_values_of_each_run(on: On) {
 fn a_function_by_hand_updates_in_place_once_a_run_i6(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let (step, _) = graph.scalar("step", DType::F32, 1.0);
     let n = graph.length("n", 9);
@@ -153,7 +153,7 @@ fn a_function_by_hand_updates_in_place_once_a_run_i6(on: On) {
 fn a_function_by_hand_is_held_with_its_scalars(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let (factor, _) = graph.scalar("factor", DType::F32, 2.0);
     let [x, w] = ["x", "w"].map(|name| graph.input(name, DType::F32, [8]));
@@ -183,7 +183,7 @@ fn a_function_by_hand_is_held_with_its_scalars(on: On) {
 fn scalars_of_a_call_are_what_its_kernel_declares() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let t = graph.length("t", 4);
     let (by, _) = graph.scalar("by", DType::F32, 3.0);
@@ -248,7 +248,7 @@ fn scalars_of_a_call_are_what_its_kernel_declares() {
 fn a_function_by_hand_updates_through_another_shape_i6(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let handle = stream.create(&[1.0_f32; 9]).unwrap();
     let counts = graph.buffer(&handle, [9]);

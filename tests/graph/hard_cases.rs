@@ -186,7 +186,7 @@ fn nothing_is_a_shape_too(on: On) {
 fn what_is_realized_lets_go_of_what_made_it() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let start = stream.create(&[1.0_f32; 64]).unwrap();
     let mut x = graph.buffer(&start, [64]);
@@ -236,7 +236,7 @@ fn a_whole_array_is_reduced_in_one(on: On) {
 fn a_buffer_that_only_has_an_inputs_number_is_not_that_input() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let handle = stream.create(&[1.0_f32; 8]).unwrap();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [8]);
@@ -275,7 +275,7 @@ fn names_that_a_schedule_does_not_have_are_refused() {
 fn means_of_halves_have_no_sums_of_halves_on_their_way() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [100_000]);
     for dtype in [DType::F16, DType::Bf16] {
@@ -301,7 +301,7 @@ fn means_of_halves_have_no_sums_of_halves_on_their_way() {
 #[apply(every_device)]
 fn axes_of_no_elements_reduce_to_what_nothing_is(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let none = stream.empty::<f32>(0).unwrap();
     let graph = Graph::new();
     let wide = graph.input("wide", DType::F32, [0, 8]);
@@ -358,7 +358,7 @@ fn axes_of_no_elements_reduce_to_what_nothing_is(on: On) {
 #[apply(every_device)]
 fn mean_of_ones_is_one_and_of_nothing_nan_whatever_is_known_of_the_length(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let n = graph.length("n", 200);
     let x = graph.input("x", DType::F32, [Size::from(&n)]);
@@ -426,7 +426,7 @@ fn refusals_name_what_is_wrong_with_the_call() {
 #[test]
 fn buffer_is_realized_by_its_own_elements_or_bytes_only() {
     let rig = On::Cpu.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let sum = graph.input("x", DType::F32, [4]) + 1.0;
     let whole = stream.create(&[1_i32; 4]).unwrap();
@@ -442,7 +442,7 @@ fn buffer_is_realized_by_its_own_elements_or_bytes_only() {
 #[apply(every_device)]
 fn indices_of_several_axes_take_their_place(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let x = graph.iota(6).reshape([3, 2]);
     let at = graph.input("at", DType::I64, [2, 2]);
@@ -458,7 +458,7 @@ fn indices_of_several_axes_take_their_place(on: On) {
 #[apply(every_device)]
 fn u64_is_computed_with_as_any_integer(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let x = graph.input("x", DType::U64, [2, 2]);
     let large = [u64::MAX, 1, 1 << 63, 3];
@@ -492,7 +492,7 @@ fn u64_is_computed_with_as_any_integer(on: On) {
 #[apply(every_device)]
 fn a_side_of_a_product_may_be_in_its_epilogue(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let graph = Graph::new();
     let (a, b) = (
         graph.buffer(&stream.create(&[3.0_f32]).unwrap(), [1, 1]),

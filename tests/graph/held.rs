@@ -82,7 +82,7 @@ fn close(got: &[f32], want: &[f32]) -> bool {
 fn a_run_makes_what_is_not_held_alone_i6(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let model = Model::new(&client);
     assert_eq!(model.compiled.first().tasks(), 2, "softmax, product");
     assert_eq!(model.compiled.rest().tasks(), 1, "product with its sum");
@@ -119,14 +119,14 @@ fn sixteen_threads_run_with_values_of_their_own_i1_i2(on: On) {
     let model = Model::new(&client);
     if rig.driver.is_some() {
         for seed in 0..16 {
-            let [got, want] = model.run(&client.stream(), seed);
+            let [got, want] = model.run(&client.new_stream(), seed);
             assert!(close(&got, &want), "{got:?} {want:?}");
         }
         return;
     }
     thread::scope(|scope| {
         for seed in 0..16 {
-            let (model, stream) = (&model, client.stream());
+            let (model, stream) = (&model, client.new_stream());
             scope.spawn(move || {
                 for turn in 0..3 {
                     let [got, want] = model.run(&stream, seed + turn);
@@ -143,7 +143,7 @@ fn sixteen_threads_run_with_values_of_their_own_i1_i2(on: On) {
 fn what_is_prepared_stays_what_it_was_i4(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let w = graph.input("w", DType::F32, [4]);
     let x = graph.input("x", DType::F32, [4]);
@@ -209,7 +209,7 @@ fn what_is_prepared_stays_what_it_was_i4(on: On) {
 fn held_lengths_belong_to_what_is_prepared(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let (rows, past) = (graph.length("rows", 6), graph.length("past", 8));
     let w = graph.input("w", DType::F32, [6, 4]);
@@ -251,7 +251,7 @@ fn held_lengths_belong_to_what_is_prepared(on: On) {
 fn what_stores_into_a_buffer_of_the_callers_belongs_to_runs_i6(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let (weights, counts) = (
         stream.create(&[1.0_f32; 8]).unwrap(),
@@ -297,7 +297,7 @@ fn what_stores_into_a_buffer_of_the_callers_belongs_to_runs_i6(on: On) {
 fn what_is_held_and_what_is_not_is_told_apart() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let [x, w, other] = ["x", "w", "other"].map(|name| graph.input(name, DType::F32, [4]));
     let (factor, by) = graph.scalar("factor", DType::F32, 2.0);

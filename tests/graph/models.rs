@@ -16,7 +16,7 @@ use crate::support::On;
 fn digits_are_learnt_to_95_percent() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let (images, tests) = digits::Images::load();
     let network = digits::Digits::new(&client, &stream, tests.len()).unwrap();
     let losses = digits::train(&network, &stream, &images, 12, |_| {}).unwrap();
@@ -40,7 +40,7 @@ fn digits_are_learnt_to_95_percent() {
 fn a_reaction_is_what_it_is_step_by_step() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let size = 32;
     let simulation = reaction::Reaction::new(&client, &stream, size, 4).unwrap();
     simulation.run(&stream, 5).unwrap();
@@ -66,7 +66,7 @@ fn a_decoder_compiles_nothing_after_its_first_token() {
     let weights = decoder::Weights::new(sizes, 5);
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let model = decoder::Decoder::new(&client, &stream, sizes, &weights).unwrap();
     let compiled = model.kernels_compiled();
     let decoded = model.decode(&stream, &[1, 2, 3], 24, || {}).unwrap();

@@ -105,7 +105,7 @@ fn parts_are_seen_in_texts_and_counted_in_memory() {
     assert!(text.contains("t0 f32 [1024, 1]  (x, t0)"), "{text}");
     assert!(text.contains("t1 f16 [1]  (t0, t1)"), "{text}");
     assert!(schedule.dot().contains("i0 -> i1 [label=\"t0\"]"));
-    let compiled = schedule.compile(&device.client()).unwrap();
+    let compiled = schedule.compile(&device.new_client()).unwrap();
     assert_eq!(compiled.tasks(), 2);
     assert_eq!(compiled.temporary_bytes(), 4096);
 }
@@ -319,7 +319,7 @@ fn rows_beyond_the_default_are_reduced_right(on: On) {
 fn no_rows_and_no_elements_come_to_what_nothing_does(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let nothing = graph.input("nothing", DType::F32, [3, 0]);
     let sum = nothing.sum(1);
@@ -351,8 +351,8 @@ fn as_many_threads_as_there_are_make_the_same_sums_bit_by_bit() {
         .collect();
     let sum = |threads: usize| {
         let device = Device::open(Cpu::default().threads(threads)).unwrap();
-        let client = device.client();
-        let stream = client.stream();
+        let client = device.new_client();
+        let stream = client.new_stream();
         let graph = Graph::new();
         let handle = stream.create(&data).unwrap();
         let x = graph.buffer(&handle, [data.len()]);

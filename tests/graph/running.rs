@@ -24,7 +24,7 @@ fn kinds(schedule: &Schedule) -> Vec<ItemKind> {
 fn inputs_scalars_and_lengths_change_without_compiling(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let t = graph.length("t", 8);
     let x = graph.input("x", DType::F32, [8, 4]);
@@ -75,7 +75,7 @@ fn inputs_scalars_and_lengths_change_without_compiling(on: On) {
 fn a_new_version_is_seen_by_those_who_ask_for_it_alone(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let data = [1.0_f32, 2.0, 3.0, 4.0];
     let handle = stream.create(&data).unwrap();
@@ -104,7 +104,7 @@ fn a_new_version_is_seen_by_those_who_ask_for_it_alone(on: On) {
 fn a_turned_buffer_can_be_stored_onto_itself(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let data: Vec<f32> = (0..36).map(|i| i as f32).collect();
     let handle = stream.create(&data).unwrap();
@@ -132,7 +132,7 @@ fn sixteen_threads_run_one_schedule_with_inputs_of_their_own_i1_i2(on: On) {
     let compiled = Schedule::create_one(&y).unwrap().compile(&client).unwrap();
     assert!(compiled.temporary_bytes() > 0);
     let run = |seed: usize| -> Vec<f32> {
-        let stream = client.stream();
+        let stream = client.new_stream();
         let data = |salt: usize| -> Vec<f32> {
             (0..4096)
                 .map(|i| ((i * 7 + seed * 31 + salt) % 13) as f32 / 13.0)
@@ -164,7 +164,7 @@ fn sixteen_threads_run_one_schedule_with_inputs_of_their_own_i1_i2(on: On) {
 fn an_expression_that_is_built_anew_is_compiled_once(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let cache = GraphCache::default();
     for round in 0..4 {
         let graph = Graph::new();
@@ -186,7 +186,7 @@ fn an_expression_that_is_built_anew_is_compiled_once(on: On) {
 fn kernels_of_users_are_called_in_order_with_the_destination_last() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let scale = Kernel::new("scale")
         .reads::<f32>("from")
         .writes::<f32>("to")
@@ -262,7 +262,7 @@ fn errors_say_what_and_where() {
     );
     let (one, two) = (On::Cpu.open(), On::Cpu.open());
     let make = |rig: &crate::support::Rig| -> Handle<f32> {
-        rig.client().stream().create(&[0.0; 6]).unwrap()
+        rig.client().new_stream().create(&[0.0; 6]).unwrap()
     };
     let (mine, theirs) = (make(&one), make(&two));
     let sum = graph.buffer(&mine, [6]) + graph.buffer(&theirs, [6]);
@@ -290,7 +290,7 @@ fn errors_say_what_and_where() {
 fn a_report_tells_the_parts_of_a_run_and_their_times() {
     let rig = On::Cpu.open_with(millstream::DeviceOptions::default().trace(1024));
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let handle = stream.create(&[0.5_f32; 64 * 64]).unwrap();
     let x = graph.buffer(&handle, [64, 64]);
@@ -329,7 +329,7 @@ fn a_report_tells_the_parts_of_a_run_and_their_times() {
 fn what_is_bound_has_the_elements_that_it_should_have() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [4]);
     let place = x.argmax(0);
@@ -382,7 +382,7 @@ fn what_is_bound_has_the_elements_that_it_should_have() {
 fn scalars_and_lengths_that_nothing_depends_on_are_refused() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let graph = Graph::new();
     let (used, by) = graph.scalar("used", DType::F32, 2.0);
     let (unused, _) = graph.scalar("unused", DType::F32, 2.0);
@@ -437,7 +437,7 @@ fn the_first_error_is_the_one_that_is_told_whatever_is_made_of_it() {
 #[apply(every_device)]
 fn a_run_takes_and_makes_no_more_than_its_lengths_i1_i4(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let n = graph.length("n", 8);
     let x = graph.input("x", DType::F32, [Size::from(&n), Size::from(2)]);

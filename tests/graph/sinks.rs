@@ -118,7 +118,7 @@ fn outputs_have_types_of_their_own(on: On) {
 #[apply(every_device)]
 fn stored_halves_are_rounded_for_what_is_made_of_them(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     for dtype in [DType::F16, DType::Bf16] {
         let graph = Graph::new();
         let x = graph.input("x", dtype, [64]);
@@ -172,7 +172,7 @@ fn few_long_rows_share_the_walks_over_their_parts(on: On) {
 #[apply(every_device)]
 fn lengths_of_a_run_may_be_zero(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let (n, m) = (graph.length("n", 6), graph.length("m", 5));
     let whole = graph.input("x", DType::F32, [6, 5]);
@@ -214,7 +214,7 @@ fn lengths_of_a_run_may_be_zero(on: On) {
 #[apply(every_device)]
 fn failed_input_reaches_what_needs_it_alone_i7(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let [a, b] = ["a", "b"].map(|name| graph.input(name, DType::F32, [4, 4]));
     // Rows of both, of the one, of both, and of the one by way of another: those that need `b` as well are apart.
@@ -279,7 +279,7 @@ fn groups_that_need_each_other_by_way_of_others_stay_apart(on: On) {
 #[apply(every_device)]
 fn stores_in_place_come_behind_all_readers_of_the_old_version(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [2, 3]);
     let (sum, max) = (x.sum(-1), x.max(-1));

@@ -18,7 +18,7 @@ fn stored_into(
     shape: [u64; 2],
     operation: impl Fn(&LazyBuffer) -> LazyBuffer,
 ) -> Vec<f32> {
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let count = shape.iter().product::<u64>() as usize;
     let ones = stream.create(&vec![1.0_f32; count]).unwrap();
@@ -67,7 +67,7 @@ fn set_on_an_operation_leaves_its_input_alone_whatever_the_lengths(on: On) {
 #[apply(every_device)]
 fn stored_input_that_overlaps_another_is_refused(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let handle = stream.create(&[1.0_f32, 2.0, 3.0, 4.0, 5.0]).unwrap();
     let four = handle.slice(..4).unwrap();
     let graph = Graph::new();
@@ -104,7 +104,7 @@ fn stored_input_that_overlaps_another_is_refused(on: On) {
 #[test]
 fn overlap_is_found_among_many_inputs() {
     let rig = On::Cpu.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let all = stream.create(&vec![1.0_f32; 4000]).unwrap();
     let graph = Graph::new();
     let inputs: Vec<LazyBuffer> = (0..1000)
@@ -133,7 +133,7 @@ fn overlap_is_found_among_many_inputs() {
 #[apply(every_device)]
 fn scatter_of_the_old_version_into_the_new_one_is_in_order(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let a = graph.input("a", DType::F32, [4]);
     let b = graph.input("b", DType::F32, [4]);
@@ -167,7 +167,7 @@ fn scatter_of_the_old_version_into_the_new_one_is_in_order(on: On) {
 #[apply(every_device)]
 fn rows_of_a_buffer_of_symbolic_columns_may_begin_at_a_length(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let t = graph.length("t", 3);
     let x = graph.input(
@@ -195,7 +195,7 @@ fn rows_of_a_buffer_of_symbolic_columns_may_begin_at_a_length(on: On) {
 #[apply(every_device)]
 fn first_of_two_stores_that_was_written_is_in_place(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [2]);
     let (first, second) = (x.set(&(&x + 1.0)), x.set(&(&x + 2.0)));

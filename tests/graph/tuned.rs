@@ -66,11 +66,11 @@ fn what_is_tuned_computes_the_same(on: On) {
     let client = rig.client();
     let model = Model::new();
     let usual = model.schedule.compile(&client).unwrap();
-    let expected = model.run(&usual, &client.stream());
+    let expected = model.run(&usual, &client.new_stream());
 
     let cache = GraphCache::default().tuned_by(hasty());
     let tuned = model.schedule.compile_with_cache(&client, &cache).unwrap();
-    let found = model.run(&tuned, &client.stream());
+    let found = model.run(&tuned, &client.new_stream());
     for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
         let near = (found - expected).abs() <= 1e-5 * expected.abs().max(1.0);
         assert!(near, "element {index} is {found}, and usually {expected}");
@@ -121,7 +121,7 @@ fn nobody_waits_for_a_tuning_who_does_not_want_to(on: On) {
     frozen.tuner().import(&bundle, &identity).unwrap();
     let cache = GraphCache::default().tuned_by(frozen);
     let compiled = model.schedule.compile_with_cache(&client, &cache).unwrap();
-    assert!(!model.run(&compiled, &client.stream()).is_empty());
+    assert!(!model.run(&compiled, &client.new_stream()).is_empty());
 }
 
 #[apply(every_device)]
@@ -155,7 +155,7 @@ fn without_room_to_try_a_program_it_runs_as_usual(on: On) {
 #[apply(every_device)]
 fn rows_that_are_cut_by_a_tuner_come_to_the_same(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let (long, columns) = (3000_u64, 24_usize);
     let graph = Graph::new();
     let x = graph.input("x", DType::F32, [long as usize, columns]);
@@ -202,7 +202,7 @@ fn rows_that_are_cut_by_a_tuner_come_to_the_same(on: On) {
 #[apply(every_device)]
 fn whatever_is_tuned_compiles_and_runs(on: On) {
     let rig = on.open();
-    let (client, stream) = (rig.client(), rig.client().stream());
+    let (client, stream) = (rig.client(), rig.client().new_stream());
     let graph = Graph::new();
     let rows = graph.length("rows", 8);
     let a = graph.input("a", DType::F32, [8, 3]);

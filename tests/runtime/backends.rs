@@ -242,8 +242,8 @@ fn a_text_is_a_source_for_the_backend_of_its_kind_and_others_name_the_kind() {
         change: Change::TakesNumbers,
     });
     let device = device.unwrap();
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let (nines, values) = (
         client.kernel(kernel("9")).unwrap(),
         stream.empty::<u32>(4).unwrap(),

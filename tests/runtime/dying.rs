@@ -42,7 +42,7 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) fn client(&self) -> ComputeClient {
-        self.device.client()
+        self.device.new_client()
     }
 }
 

@@ -26,7 +26,7 @@ fn a_loss_at_the_nth_launch_answers_every_asker(#[case] on: On) {
             for _ in 0..8 {
                 scope.spawn(|| {
                     let asker = || -> Result<(), Error> {
-                        let stream = client.stream();
+                        let stream = client.new_stream();
                         let values = stream.create(&[0_u32; 100])?;
                         let mut earlier = Vec::new();
                         for round in 1..=50 {
@@ -70,7 +70,7 @@ fn a_loss_at_the_nth_launch_answers_every_asker(#[case] on: On) {
 fn a_loss_at_an_allocation_is_one_of_the_device(#[case] on: On) {
     let (rig, switch) = open(on, Recovery::NewProcess);
     switch.lose_at_page(1);
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.empty::<u32>(1 << 20).unwrap();
     assert_eq!(
         lost_epoch(stream.read(&values).wait_timeout(PATIENCE)),
@@ -85,7 +85,7 @@ fn a_loss_that_no_call_tells_of_reaches_everybody_who_waits(#[case] on: On) {
     let options = DeviceOptions::default().max_held(4);
     let (rig, switch) = open_with(on, Recovery::SameProcess, options);
     let client = rig.client();
-    let (stream, add_one) = (client.stream(), add_one(&client));
+    let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[7_u32; 1_000]).unwrap();
     let guard = stream
         .get_resource::<Faulty>((update(&values),))
@@ -93,16 +93,16 @@ fn a_loss_that_no_call_tells_of_reaches_everybody_who_waits(#[case] on: On) {
         .unwrap();
     let asked = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let reader = scope.spawn(|| client.stream().read(&values).wait_timeout(PATIENCE));
+        let reader = scope.spawn(|| client.new_stream().read(&values).wait_timeout(PATIENCE));
         let syncer = scope.spawn(|| rig.device.sync().wait_timeout(PATIENCE));
         let another = scope.spawn(|| {
-            let stream = client.stream();
+            let stream = client.new_stream();
             let pending = stream.get_resource::<Faulty>((read(&values),));
             pending.wait().map(drop)
         });
         // Beyond its four tasks the stream has no room.
         let sender = scope.spawn(|| -> Result<(), Error> {
-            let stream = client.stream();
+            let stream = client.new_stream();
             loop {
                 launch_update(&stream, &add_one, &values)?;
                 asked.store(true, Ordering::SeqCst);
@@ -128,7 +128,7 @@ fn a_loss_that_no_call_tells_of_reaches_everybody_who_waits(#[case] on: On) {
 #[apply(every_device)]
 fn a_device_that_is_lost_for_the_process_is_left_alone(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[1_u32; 1_000]).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [1; 1_000]);
     switch.lose_now();
@@ -164,7 +164,7 @@ fn a_gpu_that_breaks_is_lost_for_the_process_i5(
         return; // Hardware does not break by itself.
     };
     let client = rig.client();
-    let (stream, add_one) = (client.stream(), add_one(&client));
+    let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[1_u32; 100]).unwrap();
     session.break_at(nth, code);
     let mut asked = Vec::new();
@@ -201,7 +201,7 @@ fn what_waits_for_work_that_never_ends_is_parked_and_the_rest_is_dropped(#[case]
     let (mut rig, switch) = open(on, Recovery::NewProcess);
     let client = rig.client();
     let valve = Valve::new();
-    let (held, stream) = (held(&client, &valve), client.stream());
+    let (held, stream) = (held(&client, &valve), client.new_stream());
     let values = stream.create(&[0_u32]).unwrap();
     held.launch(&stream, &values).unwrap();
     let (in_use, used) = mpsc::channel();
@@ -233,7 +233,7 @@ fn a_loss_during_teardown_ends_the_teardown_and_answers_everybody(#[case] on: On
     for nth in 1..=12 {
         let (rig, switch) = open(on, Recovery::SameProcess);
         let client = rig.client();
-        let (stream, add_one) = (client.stream(), add_one(&client));
+        let (stream, add_one) = (client.new_stream(), add_one(&client));
         let values = stream.create(&[0_u32; 10]).unwrap();
         let guard = stream
             .get_resource::<Faulty>((update(&values),))
@@ -286,7 +286,7 @@ fn a_device_lost_at_a_compilation_is_lost_for_everybody(#[case] driven: bool) {
             .unwrap(),
         false => (Device::open_with(lost(), options).unwrap(), None),
     };
-    let client = device.client();
+    let client = device.new_client();
     let kernel = || client.kernel(Kernel::new("k").native(|_, _| {}));
     assert_eq!(lost_epoch(kernel()), 0);
     assert!(matches!(device.health(), Health::Lost { epoch: 0, .. }));
@@ -300,7 +300,7 @@ fn a_device_lost_at_a_compilation_is_lost_for_everybody(#[case] driven: bool) {
 fn a_host_function_that_a_loss_keeps_from_running_is_withdrawn_i6() {
     let (mut rig, switch) = open(On::Driven, Recovery::SameProcess);
     let client = rig.client();
-    let (stream, add_one) = (client.stream(), add_one(&client));
+    let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[0_u32]).unwrap();
     stream.sync().wait().unwrap();
     let token = CancelToken::new();
@@ -308,7 +308,7 @@ fn a_host_function_that_a_loss_keeps_from_running_is_withdrawn_i6() {
     let runs = ran.clone();
     // Both are taken in one turn: the device is lost before the user code begins.
     switch.lose_at_launch(1);
-    let asked = client.stream().with_cancel(&token);
+    let asked = client.new_stream().with_cancel(&token);
     asked
         .host("late", (), move || runs.store(true, Ordering::SeqCst))
         .unwrap();
@@ -326,7 +326,7 @@ fn the_log_of_a_lost_device_can_be_taken(#[case] on: On) {
     let options = DeviceOptions::default().log_submissions(1 << 20);
     let (mut rig, switch) = open_with(on, Recovery::SameProcess, options);
     let client = rig.client();
-    let (stream, first) = (client.stream(), add_one(&client));
+    let (stream, first) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[7_u32; 10]).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [7; 10]);
     let mut log = rig.device.take_log().unwrap();

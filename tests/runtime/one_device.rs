@@ -43,7 +43,7 @@ fn options_that_cannot_be_are_refused_with_a_sentence() {
 #[test]
 fn a_callback_that_does_not_end_is_left_behind_by_a_close() {
     let rig = On::Cpu.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32]).unwrap();
     let valve = Valve::new();
     let held = valve.clone();
@@ -66,7 +66,7 @@ fn a_waker_that_panics_harms_nobody() {
     let rig = On::Cpu.open();
     let client = rig.client();
     let valve = rig.valve();
-    let (held, stream) = (held(&client, &valve), client.stream());
+    let (held, stream) = (held(&client, &valve), client.new_stream());
     let values = stream.create(&[0_u32]).unwrap();
     held.launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
@@ -86,7 +86,7 @@ fn a_waker_that_panics_harms_nobody() {
 fn a_million_live_slices_resolve() {
     let rig = On::Cpu.open();
     let client = rig.client();
-    let (set, stream) = (set(&client), client.stream());
+    let (set, stream) = (set(&client), client.new_stream());
     let slices: Vec<_> = (0..1_000_000)
         .map(|_| stream.empty::<u32>(1).unwrap())
         .collect();
@@ -109,8 +109,8 @@ fn a_million_live_slices_resolve() {
 fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() {
     let rig = On::CpuDriven.open_with(DeviceOptions::default().mailbox_capacity(4));
     let client = rig.client();
-    let stream = client.stream();
-    let (inner, values) = (client.stream(), stream.create(&[0_u32]).unwrap());
+    let stream = client.new_stream();
+    let (inner, values) = (client.new_stream(), stream.create(&[0_u32]).unwrap());
     let (sender, receiver) = std::sync::mpsc::channel();
     let mine = values.clone();
     let submits = Kernel::new("submits")
@@ -134,7 +134,7 @@ fn a_soft_limit_is_at_most_the_hard_one() {
     let rig = On::Cpu.open();
     let builder = rig.device.client_builder().hard_limit(1_000);
     let client = builder.soft_limit(5_000).build();
-    client.stream().sync().wait().unwrap();
+    client.new_stream().sync().wait().unwrap();
     let report = client.memory_usage().wait().unwrap();
     assert_eq!(report.clients[0].soft_limit, Some(1_000));
 }
@@ -180,7 +180,7 @@ fn each_crossing_of_a_soft_limit_is_warned_of_once() {
     // A driven device runs on this thread, and so logs here.
     tracing::subscriber::with_default(warnings.clone(), || {
         let rig = On::SimDriven.open();
-        let stream = limited(&rig, 1_024).stream();
+        let stream = limited(&rig, 1_024).new_stream();
         for _ in 0..2 {
             let slices = [(); 4].map(|()| stream.empty::<u8>(1_024).unwrap());
             stream.sync().wait().unwrap();
@@ -206,7 +206,7 @@ fn arguments_and_counts_have_short_forms(#[case] on: On) {
                 .iter_mut()
                 .for_each(|value| *value += 1);
         });
-    let (add_one, stream) = (client.kernel(adds).unwrap(), client.stream());
+    let (add_one, stream) = (client.kernel(adds).unwrap(), client.new_stream());
     let values = stream.create(&[0_u32; 64]).unwrap();
     let count = CubeCount::cover(values.len(), 16);
     stream.launch(&add_one, &count, update(&values)).unwrap();
@@ -236,7 +236,7 @@ fn scalars_of_the_machines_width_have_one_of_their_own() {
             let sum = args.scalar::<u64>(0) + args.scalar::<i64>(1) as u64;
             args.chunk::<u64>(0)[0] = sum + u64::from(args.scalar::<u8>(2));
         });
-    let (kernel, stream) = (client.kernel(kernel).unwrap(), client.stream());
+    let (kernel, stream) = (client.kernel(kernel).unwrap(), client.new_stream());
     let out = stream.empty::<u64>(1).unwrap();
     let (len, shift) = (500_usize, 30_isize);
     stream
@@ -254,7 +254,7 @@ fn scalars_of_the_machines_width_have_one_of_their_own() {
 #[test]
 fn a_closure_that_may_fail_is_profiled() {
     let rig = On::Cpu.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32; 8]).unwrap();
     let profiled = stream.try_profiled(|stream| {
         stream.fill(&values, 1)?;
@@ -273,7 +273,7 @@ fn a_closure_that_may_fail_is_profiled() {
 #[test]
 fn what_a_closed_device_refuses_comes_back() {
     let rig = On::Cpu.open_with(DeviceOptions::default().max_jobs(1));
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[5_u32]).unwrap();
     stream.sync().wait().unwrap();
     let answer = stream.read(&values);

@@ -17,7 +17,7 @@ fn a_reopened_device_works_and_the_old_handles_say_that_they_are_old(#[case] on:
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let client = rig.client();
     for epoch in 0..3 {
-        let (stream, add_one) = (client.stream(), add_one(&client));
+        let (stream, add_one) = (client.new_stream(), add_one(&client));
         let values = stream.create(&[1_u32; 1_000]).unwrap();
         let step = stream
             .record(|r| r.launch(&add_one, one(), in_place(&values)))
@@ -28,12 +28,12 @@ fn a_reopened_device_works_and_the_old_handles_say_that_they_are_old(#[case] on:
         switch.lose_now();
         until_lost(&mut rig);
         assert_eq!(lost_epoch(rig.client().sync().wait()), epoch);
-        assert_eq!(lost_epoch(client.stream().flush()), epoch);
+        assert_eq!(lost_epoch(client.new_stream().flush()), epoch);
 
         let report = rig.device.reopen().unwrap();
         assert_eq!((report.threads_left, report.bytes_left), (0, 0));
         assert_eq!(rig.device.health(), Health::Running { epoch: epoch + 1 });
-        let fresh = client.stream();
+        let fresh = client.new_stream();
         let others = fresh.create(&[5_u32; 1_000]).unwrap();
         let old = [
             launch_update(&stream, &add_one, &values),
@@ -76,14 +76,14 @@ fn a_reopened_device_works_and_the_old_handles_say_that_they_are_old(#[case] on:
 fn a_clients_hard_limit_is_its_own_again_after_a_reopening(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let client = rig.device.client_builder().hard_limit(1 << 20).build();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let kept = stream.empty::<u8>(1 << 20).unwrap();
     stream.sync().wait().unwrap();
     assert!(matches!(stream.empty::<u8>(1), Err(Error::Memory(_))));
     switch.lose_now();
     until_lost(&mut rig);
     rig.device.reopen().unwrap();
-    let fresh = client.stream();
+    let fresh = client.new_stream();
     let all = fresh.empty::<u8>(1 << 20).unwrap();
     drop(kept);
     assert!(matches!(fresh.empty::<u8>(1), Err(Error::Memory(_))));
@@ -147,7 +147,7 @@ fn another_device_does_not_take_the_place_of_the_lost_one(#[case] on: On) {
         "clients rely on what it was: {another:?}"
     );
     rig.device.reopen().unwrap();
-    assert!(client.stream().create(&[1_u8]).is_ok());
+    assert!(client.new_stream().create(&[1_u8]).is_ok());
 }
 
 /// I5: a host function that runs while the device is lost ends as it likes; reopening does not wait for it for
@@ -155,7 +155,7 @@ fn another_device_does_not_take_the_place_of_the_lost_one(#[case] on: On) {
 #[apply(every_threaded_device)]
 fn user_code_may_run_through_a_loss(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let valve = Valve::new();
     let (inside, told) = (valve.clone(), mpsc::channel());
     let sender = told.0;
@@ -172,7 +172,7 @@ fn user_code_may_run_through_a_loss(#[case] on: On) {
     let report = rig.device.reopen().unwrap();
     assert!(report.threads_left >= 1, "{report:?}");
     assert_eq!(switch.dropped.load(Ordering::SeqCst), 0);
-    let fresh = rig.client().stream();
+    let fresh = rig.client().new_stream();
     let values = fresh.create(&[3_u32]).unwrap();
     assert_eq!(fresh.read(&values).wait().unwrap(), [3]);
     valve.open();
@@ -184,14 +184,14 @@ fn user_code_may_run_through_a_loss(#[case] on: On) {
 fn a_panic_of_a_backend_is_a_loss(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
     let client = rig.client();
-    let (stream, add_one) = (client.stream(), add_one(&client));
+    let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[0_u32]).unwrap();
     switch.panic_at_next_launch();
     launch_update(&stream, &add_one, &values).unwrap();
     assert_eq!(lost_epoch(stream.read(&values).wait_timeout(PATIENCE)), 0);
     until_lost(&mut rig);
     rig.device.reopen().unwrap();
-    let fresh = client.stream();
+    let fresh = client.new_stream();
     let kernel = client.kernel(Kernel::new("k").native(|_, _| {})).unwrap();
     fresh.launch(&kernel, one(), ()).unwrap();
     fresh.sync().wait_timeout(PATIENCE).unwrap();
@@ -202,7 +202,7 @@ fn a_panic_of_a_backend_is_a_loss(#[case] on: On) {
 fn a_panic_in_a_callers_turn_is_a_loss(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
     let client = rig.client();
-    let (stream, add_one) = (client.stream(), add_one(&client));
+    let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[0_u32]).unwrap();
     get_used_to_waits(&stream);
     switch.panic_at_next_launch();
@@ -212,7 +212,7 @@ fn a_panic_in_a_callers_turn_is_a_loss(#[case] on: On) {
     assert_eq!(lost_epoch(stream.sync().wait_timeout(PATIENCE)), 0);
     until_lost(&mut rig);
     rig.device.reopen().unwrap();
-    get_used_to_waits(&client.stream());
+    get_used_to_waits(&client.new_stream());
 }
 
 /// I4: what lost epochs have left behind is told while the device goes on.
@@ -223,9 +223,13 @@ fn statistics_tell_what_lost_epochs_have_left_behind(#[case] on: On) {
     assert_eq!(rig.device.stats().unwrap().values_parked, 0);
     for epoch in 1..=2 {
         let valve = Valve::new();
-        let (held, stream) = (held(&client, &valve), client.stream());
+        let (held, stream) = (held(&client, &valve), client.new_stream());
         let values = stream.create(&[0_u32]).unwrap();
-        let guard = client.stream().get_resource::<Faulty>(()).wait().unwrap();
+        let guard = client
+            .new_stream()
+            .get_resource::<Faulty>(())
+            .wait()
+            .unwrap();
         held.launch(&stream, &values).unwrap();
         stream.drop_after(Box::new(7)).unwrap();
         valve.wait_for_arrivals(1);
@@ -247,7 +251,7 @@ fn statistics_tell_what_lost_epochs_have_left_behind(#[case] on: On) {
 fn profiles_of_a_lost_epoch_are_lost(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let client = rig.client();
-    let (stream, add_one) = (client.stream(), add_one(&client));
+    let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[1_u32; 1_000]).unwrap();
     let [waits, forgotten] = [(); 2].map(|()| stream.start_profile().unwrap());
     launch_update(&stream, &add_one, &values).unwrap();
@@ -269,7 +273,7 @@ fn profiles_of_a_lost_epoch_are_lost(#[case] on: On) {
             "{told:?}"
         );
     }
-    let fresh = client.stream();
+    let fresh = client.new_stream();
     let (filled, profile) = fresh
         .profiled(|_| fresh.create(&[1_u32; 8]).map(drop))
         .unwrap();
@@ -282,7 +286,7 @@ fn profiles_of_a_lost_epoch_are_lost(#[case] on: On) {
 fn a_reopened_device_counts_from_nothing(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.stream());
+    let (add_one, stream) = (add_one(&client), client.new_stream());
     let values = stream.create(&[1_u32; 4]).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
     stream.sync().wait().unwrap();

@@ -58,7 +58,7 @@ fn what_many_threads_submitted_is_replayed_from_one_to_the_same_bits_i1(#[case] 
     let client = rig.client();
     let kernels = Kernels::that_never_fail(&client).list();
     let [add, mix] = [&kernels[0], &kernels[1]];
-    let owner = client.stream();
+    let owner = client.new_stream();
     let buffers: Vec<Handle<u32>> = (0..4_u32)
         .map(|n| owner.create(&[n; 64]).unwrap())
         .collect();
@@ -69,7 +69,7 @@ fn what_many_threads_submitted_is_replayed_from_one_to_the_same_bits_i1(#[case] 
             move || {
                 let mut dice = Dice::new(thread + 1);
                 let (sender, results) = readbacks::<u32, u64>(100);
-                let stream = client.stream();
+                let stream = client.new_stream();
                 for step in 0..100 {
                     let (from, to) = (dice.roll(4), dice.roll(4));
                     let (from, to) = (&buffers[from], &buffers[to]);
@@ -183,7 +183,7 @@ fn every_kind_of_task_is_replayed(#[case] on: On) {
     };
     let kernel = prepare(&client, wide()).unwrap();
     let high = rig.device.client_builder().priority(Priority::High).build();
-    let stream = high.stream();
+    let stream = high.new_stream();
     let inputs: Vec<Handle<u8>> = (0..10_u8)
         .map(|n| stream.create(&[n, 0, 0]).unwrap())
         .collect();
@@ -225,7 +225,7 @@ fn every_kind_of_task_is_replayed(#[case] on: On) {
     let tensors = stream.create_tensors(&tensor).unwrap();
     let third = stream.read_tensors(&tensors).wait().unwrap();
     let point = stream.point().unwrap();
-    let other = client.stream();
+    let other = client.new_stream();
     other.wait_for(&point).unwrap();
     other.fill(&inputs[0], 7_u8).unwrap();
     other.copy(&inputs[0], &inputs[1]).unwrap();
@@ -253,7 +253,10 @@ fn every_kind_of_task_is_replayed(#[case] on: On) {
 fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
     let rig = logged(on);
     let client = rig.client();
-    let (stream, kernels) = (client.stream(), Kernels::that_never_fail(&client).list());
+    let (stream, kernels) = (
+        client.new_stream(),
+        Kernels::that_never_fail(&client).list(),
+    );
     let [add, mix] = [&kernels[0], &kernels[1]];
     let mut formal = None;
     let recording = stream.record(|recorder| {
@@ -304,7 +307,7 @@ fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
 #[apply(every_device)]
 fn replays_of_less_than_was_recorded_are_replayed_i1(#[case] on: On) {
     let rig = logged(on);
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let recording = stream.record(|recorder| {
         let values = recorder.parameter::<u32>(8)?;
         // SAFETY: there is no kernel, and no copy.
@@ -333,7 +336,7 @@ fn withdrawn_tasks_are_withdrawn_again_i6(#[case] on: On) {
     let rig = logged(on);
     let client = rig.client();
     let add = Kernels::new(on, &client).add;
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
     let launch = |stream: &millstream::Stream| {
         stream.launch(&add, one(), by(&values, 1)).unwrap();
@@ -367,7 +370,7 @@ fn withdrawn_tasks_are_withdrawn_again_i6(#[case] on: On) {
 fn code_that_is_not_logged_is_a_gap_if_it_may_have_written(#[case] on: On) {
     let rig = logged(on);
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
     stream.host("looks", (read(&values),), || {}).unwrap();
     stream.read(&values).wait().unwrap();
@@ -390,7 +393,7 @@ fn code_that_is_not_logged_is_a_gap_if_it_may_have_written(#[case] on: On) {
 fn a_kernel_that_is_missing_or_another_is_told_before_anything_runs(#[case] on: On) {
     let rig = logged(on);
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
     launch_update(&stream, &add_one(&client), &values).unwrap();
     stream.sync().wait().unwrap();
@@ -422,7 +425,7 @@ fn a_kernel_that_is_missing_or_another_is_told_before_anything_runs(#[case] on: 
 fn a_log_has_a_bound_and_comes_in_parts_i12(#[case] on: On) {
     assert!(matches!(on.open().device.take_log(), Err(Error::NoLog)));
     let rig = on.open_with(DeviceOptions::default().log_submissions(4_000));
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32; 200]).unwrap();
     let write = |value: u32| {
         stream.write(&values, &[value; 200]).unwrap();

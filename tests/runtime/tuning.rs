@@ -38,7 +38,7 @@ fn effort() -> Effort {
 fn the_candidate_that_keeps_the_device_least_is_chosen(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let set = adders(&client, &stream, &[60, 1, 30]);
     let tuner = Tuner::with_effort(effort());
     let mut clock = StreamClock::new(&stream).evicting(1 << 16).unwrap();
@@ -68,7 +68,7 @@ fn the_candidate_that_keeps_the_device_least_is_chosen(#[case] on: On) {
 fn a_candidate_that_fails_on_the_device_is_dropped_i7(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let (boom, fails) = (Arc::new(boom(on, &client)), stream.clone());
     let set = adders(&client, &stream, &[40, 2]).with(Tunable::new("fails", move |()| {
         let values = fails.create(&[0_u32; 1024])?;
@@ -95,8 +95,8 @@ fn a_driven_device_is_tuned_as_it_is_pumped_i8() {
     let options = millstream::DeviceOptions::default();
     let opened = millstream::Device::open_driven(millstream::Cpu::default().threads(1), options);
     let (device, mut driver) = opened.unwrap();
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let set = adders(&client, &stream, &[60, 1]);
     let tuner = Tuner::with_effort(effort());
     let mut clock = StreamClock::new(&stream);
@@ -117,7 +117,7 @@ fn a_driven_device_is_tuned_as_it_is_pumped_i8() {
 #[test]
 fn the_log_tells_what_was_tuned_and_what_won() {
     let rig = On::Cpu.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let set = adders(&rig.client(), &stream, &[40, 1]);
     let text = Log::of(|| {
         let mut clock = StreamClock::new(&stream);
@@ -240,7 +240,7 @@ fn the_log_tells_of_keys_that_cannot_be_kept() {
 fn a_kernel_that_fails_fast_never_wins_i7(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let (boom, fails) = (Arc::new(boom(on, &client)), stream.clone());
     let fast = move |()| {
         let values = fails.create(&[0_u32; 4])?;

@@ -49,7 +49,7 @@ fn launch_a_valve(device: &Device, stream: &Stream) -> (mpsc::Sender<()>, mpsc::
         start.send(()).unwrap();
         lock(&opened).recv_timeout(PATIENCE).unwrap();
     });
-    let valve = device.client().kernel(valve).unwrap();
+    let valve = device.new_client().kernel(valve).unwrap();
     stream.launch(&valve, CubeCount::single(), ()).unwrap();
     (open, started)
 }
@@ -86,7 +86,7 @@ fn by_hand(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
     let shared = channel
         .with_actor(|actor| share(actor, face, parts.table, options, end.gone.clone(), None));
     let openings = Openings::new(shared, Arc::default());
-    let stream = openings.client_builder().build().stream();
+    let stream = openings.client_builder().build().new_stream();
     (channel, stream)
 }
 
@@ -132,7 +132,7 @@ fn watches_do_not_pile_up_where_there_is_no_room_for_them() {
 #[test]
 fn who_waits_for_a_guard_of_another_thread_sleeps_until_it_is_dropped() {
     let (device, driver) = open();
-    let stream = device.client().stream();
+    let stream = device.new_client().new_stream();
     let data = stream.create(&[7_u32; 4]).unwrap();
     let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
     let guard = guard.wait().unwrap();
@@ -154,8 +154,8 @@ fn who_waits_for_a_guard_of_another_thread_sleeps_until_it_is_dropped() {
 #[test]
 fn who_finds_the_device_busy_sleeps_until_it_is_left() {
     let (device, mut driver) = open();
-    let client = device.client();
-    let (busy, other) = (client.stream(), client.stream());
+    let client = device.new_client();
+    let (busy, other) = (client.new_stream(), client.new_stream());
     let (open, started) = launch_a_valve(&device, &busy);
     std::thread::scope(|scope| {
         let pump = scope.spawn(|| driver.pump(Duration::ZERO));
@@ -176,7 +176,7 @@ fn who_finds_the_device_busy_sleeps_until_it_is_left() {
 #[test]
 fn a_time_limit_ends_the_sleep() {
     let (device, _driver) = open();
-    let stream = device.client().stream();
+    let stream = device.new_client().new_stream();
     let data = stream.create(&[7_u32; 4]).unwrap();
     let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
     let _guard = guard.wait().unwrap();
@@ -189,7 +189,7 @@ fn a_time_limit_ends_the_sleep() {
 #[test]
 fn closing_a_driven_device_reports_what_was_left() {
     let (device, driver) = open();
-    let stream = device.client().stream();
+    let stream = device.new_client().new_stream();
     let data = stream.create(&[7_u32; 4]).unwrap();
     let report = device.close(PATIENCE);
     assert_eq!(
@@ -205,7 +205,7 @@ fn closing_a_driven_device_reports_what_was_left() {
 fn a_host_function_may_close_its_device() {
     let (device, mut driver) = open();
     let device = Arc::new(device);
-    let stream = device.client().stream();
+    let stream = device.new_client().new_stream();
     let own = device.clone();
     let close = move || assert!(!own.close(PATIENCE).drained);
     stream.host("close", (), close).unwrap();
@@ -219,12 +219,12 @@ fn a_host_function_may_close_its_device() {
 fn a_contended_close_reports_once_and_answers_everybody() {
     for _ in 0..50 {
         let (device, mut driver) = open();
-        let client = device.client();
+        let client = device.new_client();
         let answers = AtomicUsize::new(0);
         let reports = std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
-                    let stream = client.stream();
+                    let stream = client.new_stream();
                     // Until the device is closed.
                     while let Ok(data) = stream.create(&[5_u32; 64]) {
                         match stream.read(&data).wait_timeout(PATIENCE) {

@@ -54,7 +54,7 @@ impl Rig {
         let openings = Openings::new(opened.shared.clone(), Arc::default());
         let client = openings.client_builder().build();
         let rig = Self {
-            stream: client.stream(),
+            stream: client.new_stream(),
             station,
             opened,
             client,
@@ -175,7 +175,7 @@ fn a_caller_leaves_a_timer_to_the_devices_thread() {
     rig.sleep();
     let before = rig.wakes();
     let until = Instant::now() + PATIENCE;
-    let late = rig.client.stream().with_deadline(until);
+    let late = rig.client.new_stream().with_deadline(until);
     let more = late.empty::<u8>(MEMORY_BYTES).unwrap();
     late.fill(&more, 7_u8).unwrap();
     let mut answer = late.sync();

@@ -41,7 +41,7 @@ pub fn copy_across<T: Element>(
     if is_within(target, from, to)? {
         return Ok(());
     }
-    let aside = target.client().stream();
+    let aside = target.client().new_stream();
     let between = aside.empty::<T>(to.len())?;
     let place = aside.get_resource::<Cuda>((write(&between),)).wait()?;
     let mut sending = Sending::begin(source, from, place, between)?;
@@ -63,7 +63,7 @@ pub async fn copy_across_async<T: Element>(
     if is_within(target, from, to)? {
         return Ok(());
     }
-    let aside = target.client().stream();
+    let aside = target.client().new_stream();
     let between = aside.empty::<T>(to.len())?;
     let place = aside.get_resource::<Cuda>((write(&between),)).await?;
     let mut sending = Sending::begin(source, from, place, between)?;

@@ -11,7 +11,7 @@
 //! let sim = Sim::seed(7);
 //! let findings = sim.findings();
 //! let (device, driver) = Device::open_driven(sim, DeviceOptions::default())?;
-//! let stream = device.client().stream();
+//! let stream = device.new_client().new_stream();
 //! let values = stream.create(&[1_u32, 2, 3])?;
 //! assert_eq!(stream.read(&values).wait()?, [1, 2, 3]);
 //! drop((stream, values, driver, device));

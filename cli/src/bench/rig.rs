@@ -25,12 +25,12 @@ pub(crate) struct Rig {
 impl Rig {
     /// On this device.
     pub(crate) fn new(device: Device) -> Result<Self, Error> {
-        let client = device.client();
+        let client = device.new_client();
         let empty = Kernel::new("empty").source(nothing("empty", 0));
         let touch = Kernel::new("touch")
             .updates::<u32>("values")
             .source(nothing("touch", 1));
-        let stream = client.stream();
+        let stream = client.new_stream();
         Ok(Self {
             empty: client.kernel(empty.native(|_, _| {}))?,
             touch: client.kernel(touch.native(|_, _| {}))?,

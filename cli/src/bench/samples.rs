@@ -77,7 +77,7 @@ pub(super) fn idle_wait(rig: &Rc<Rig>, load: Load) -> Sample {
 
 pub(super) fn throughput(rig: &Rc<Rig>, load: Load, threads: usize) -> Sample {
     let rig = rig.clone();
-    let streams: Vec<Stream> = (0..threads).map(|_| rig.client.stream()).collect();
+    let streams: Vec<Stream> = (0..threads).map(|_| rig.client.new_stream()).collect();
     Box::new(move || {
         let begun = Instant::now();
         rig.launch_from_threads(&streams, load.launches)?;
@@ -118,7 +118,7 @@ pub(super) fn replayed(rig: &Rc<Rig>, load: Load) -> Sample {
 }
 
 fn two_streams(rig: &Rig) -> [Stream; 2] {
-    [rig.client.stream(), rig.client.stream()]
+    [rig.client.new_stream(), rig.client.new_stream()]
 }
 
 pub(super) fn hand_over(rig: &Rc<Rig>, load: Load) -> Sample {

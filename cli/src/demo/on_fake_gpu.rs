@@ -44,9 +44,9 @@ struct Bench {
 
 impl Bench {
     fn new(device: &Device) -> Self {
-        let client = device.client();
+        let client = device.new_client();
         Self {
-            stream: client.stream(),
+            stream: client.new_stream(),
             client,
             kernels: kernels(ptx),
         }
@@ -232,8 +232,8 @@ fn threads_that_share_a_gpu_develop_every_photograph_right_i2() {
     for seed in 0..10 {
         let gpu = fake(seed);
         let device = Device::open_with(Cuda::ordinal(0).queues(3), options()).unwrap();
-        let client = device.client();
-        let streams: Vec<Stream> = (0..4).map(|_| client.stream()).collect();
+        let client = device.new_client();
+        let streams: Vec<Stream> = (0..4).map(|_| client.new_stream()).collect();
         let pipeline = Pipeline::new(&client, kernels(ptx)).unwrap();
         let progress = Progress::new("developing", 6);
         let round = workers::develop(&pipeline, &streams, &photos, 2, &progress).unwrap();

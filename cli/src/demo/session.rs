@@ -58,8 +58,8 @@ pub(crate) fn run_on(
     let saved = args.timeline.as_deref().map(Saved::create).transpose()?;
     let device = open(args)?;
     let publication = Publication::start(args.publish.as_deref(), "demo", &device)?;
-    let client = device.client();
-    let streams: Vec<Stream> = (0..settings.threads).map(|_| client.stream()).collect();
+    let client = device.new_client();
+    let streams: Vec<Stream> = (0..settings.threads).map(|_| client.new_stream()).collect();
     let pipeline = Pipeline::new(&client, kernels).map_err(device_error)?;
 
     let token = args.profile.then(|| device.start_profile()).transpose();

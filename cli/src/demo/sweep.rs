@@ -74,8 +74,8 @@ fn develop(photos: &[Prepared], faults: Faults, name: &str) -> (Ended, u64) {
     let sim = simulator(faults);
     let findings = sim.findings();
     let device = Device::open_with(sim, DeviceOptions::default()).unwrap();
-    let client = device.client();
-    let streams: Vec<Stream> = (0..THREADS).map(|_| client.stream()).collect();
+    let client = device.new_client();
+    let streams: Vec<Stream> = (0..THREADS).map(|_| client.new_stream()).collect();
     let ended = Pipeline::new(&client, kernels(gpu::sources)).and_then(|pipeline| {
         let progress = Progress::new("sweeping", RUNS);
         workers::develop(&pipeline, &streams, photos, REPEAT, &progress).map_err(device_error)

@@ -39,7 +39,7 @@ impl SelfTest {
     /// Tests the device, and closes it.
     pub(super) fn of(device: &Device, mix: Kernel) -> Self {
         let start = Instant::now();
-        let tested = Desk::new(&device.client(), mix).and_then(Desk::work);
+        let tested = Desk::new(&device.new_client(), mix).and_then(Desk::work);
         match tested.and_then(|()| close(device)) {
             Ok(()) => Self::Passed {
                 steps: STEPS,
@@ -111,7 +111,7 @@ struct Desk {
 impl Desk {
     fn new(client: &ComputeClient, mix: Kernel) -> Result<Self, String> {
         let mix = client.kernel(mix).map_err(|error| error.to_string())?;
-        let streams: Vec<Stream> = (0..STREAMS).map(|_| client.stream()).collect();
+        let streams: Vec<Stream> = (0..STREAMS).map(|_| client.new_stream()).collect();
         let mut buffers = Vec::new();
         for index in 0..BUFFERS {
             let len = ELEMENTS_MAX / (index + 1);
@@ -299,7 +299,11 @@ mod tests {
     #[test]
     fn what_is_left_behind_is_found() {
         let device = Device::open(Cpu::default()).unwrap();
-        let _held = device.client().stream().create(&[1_u32; 64]).unwrap();
+        let _held = device
+            .new_client()
+            .new_stream()
+            .create(&[1_u32; 64])
+            .unwrap();
         let SelfTest::Failed { reason } = SelfTest::of(&device, mix()) else {
             panic!("it passed");
         };

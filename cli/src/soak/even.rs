@@ -37,7 +37,7 @@ fn life(
     let refused = |error: millstream::Error| ground.refused("even", &error);
     let client = ground.device.client_builder().name("even").build();
     let kernels = Kernels::new(&client).map_err(refused)?;
-    let stream = client.stream();
+    let stream = client.new_stream();
     let mut pattern = Pattern { base: 1, stride: 1 };
     let buffer = stream
         .create(&pattern.elements(ELEMENTS))

@@ -92,11 +92,11 @@ fn open(args: &SoakArgs) -> Result<Device, OpenError> {
 /// Opens all, uses all, drops all.
 fn wave(device: &Device) -> Result<Wave, Error> {
     let began = Instant::now();
-    let kernels = Kernels::new(&device.client())?;
+    let kernels = Kernels::new(&device.new_client())?;
     let clients: Vec<(ComputeClient, Vec<Stream>)> = (0..CLIENTS)
         .map(|_| {
-            let client = device.client();
-            let streams = (0..STREAMS_EACH).map(|_| client.stream()).collect();
+            let client = device.new_client();
+            let streams = (0..STREAMS_EACH).map(|_| client.new_stream()).collect();
             (client, streams)
         })
         .collect();

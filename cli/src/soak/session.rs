@@ -132,7 +132,7 @@ impl<'a> Session<'a> {
 
     pub(super) fn open_stream(&mut self) {
         self.ground.tally.one(Count::Streams);
-        self.streams.push(self.client.stream());
+        self.streams.push(self.client.new_stream());
     }
 
     /// Waits for everything, and drops it.

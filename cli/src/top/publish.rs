@@ -47,7 +47,7 @@ impl Publication {
         device: &Device,
     ) -> Result<Option<Self>, CommandError> {
         let Some(path) = path else { return Ok(None) };
-        let writer = Writer::new(path, Source::new(command, device), device.client());
+        let writer = Writer::new(path, Source::new(command, device), device.new_client());
         let (stop, stopped) = mpsc::channel();
         let mut writer = writer.map_err(|source| CommandError::PublicationUnwritable {
             path: path.to_owned(),
@@ -159,9 +159,9 @@ mod tests {
         let folder = Scratch::new("publish");
         let path = folder.path().join("metrics.json");
         let device = Device::open(Cpu::default()).unwrap();
-        let stream = device.client().stream();
+        let stream = device.new_client().new_stream();
         let source = Source::new("soak", &device);
-        let mut writer = Writer::new(&path, source, device.client()).unwrap();
+        let mut writer = Writer::new(&path, source, device.new_client()).unwrap();
         let buffer = stream.create(&[1_u32; 16]).unwrap();
         stream.fill(&buffer, 2).unwrap();
         device.sync().wait().unwrap();

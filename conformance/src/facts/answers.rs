@@ -10,7 +10,7 @@ use crate::support::*;
 pub(crate) fn an_answer_can_be_waited_for_polled_awaited_and_called_back(on: On) {
     let mut rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[4_u32]).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [4]);
     let mut polled = stream.read(&values);
@@ -42,7 +42,7 @@ pub(crate) fn a_wait_with_a_timeout_ends_and_the_answer_can_still_be_taken(on: O
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
-    let (held, stream) = (held(&client, &valve), client.stream());
+    let (held, stream) = (held(&client, &valve), client.new_stream());
     let values = stream.create(&[0_u32]).unwrap();
     held.launch(&stream, &values).unwrap();
     let mut answer = stream.read(&values);
@@ -57,7 +57,7 @@ pub(crate) fn a_wait_with_a_timeout_ends_and_the_answer_can_still_be_taken(on: O
 pub(crate) fn tensors_are_pitched_on_the_device_and_dense_for_the_host(on: On) {
     use millstream::TensorSpec;
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let data: Vec<u32> = (0..3 * 5).collect();
     let small: Vec<u32> = vec![9, 8];
     let specs = [
@@ -95,7 +95,7 @@ pub(crate) fn tensors_are_pitched_on_the_device_and_dense_for_the_host(on: On) {
 
 pub(crate) fn several_handles_are_read_in_one_answer(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let handles: Vec<_> = (0..20_u32)
         .map(|value| stream.create(&vec![value; value as usize]).unwrap())
         .collect();
@@ -111,7 +111,7 @@ pub(crate) fn several_handles_are_read_in_one_answer(on: On) {
 /// A sequence of readbacks with tags: bounded, in order, async or not (I5, I12).
 pub(crate) fn readbacks_come_as_a_bounded_sequence_with_their_tags(on: On) {
     let mut rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32]).unwrap();
     let (sender, sequence) = millstream::readbacks::<u32, u32>(3);
     for frame in 0..3 {
@@ -146,7 +146,7 @@ pub(crate) fn readbacks_come_as_a_bounded_sequence_with_their_tags(on: On) {
 /// Timeouts that reach beyond the end of time are none.
 pub(crate) fn the_longest_timeout_is_no_timeout(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[5_u32]).unwrap();
     assert_eq!(
         stream.read(&values).wait_timeout(Duration::MAX).unwrap(),
@@ -161,7 +161,7 @@ pub(crate) fn the_longest_timeout_is_no_timeout(on: On) {
 /// Who asks while the mailbox is full runs callbacks on a driven device, the sequence's own among them (I5, I8).
 pub(crate) fn readbacks_may_be_asked_faster_than_the_mailbox_takes_them(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(2));
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32]).unwrap();
     let (sender, sequence) = millstream::readbacks::<u32, u32>(64);
     for frame in 0..64 {
@@ -177,7 +177,7 @@ pub(crate) fn readbacks_may_be_asked_faster_than_the_mailbox_takes_them(on: On) 
 /// I5: a consumer may wait before anything was asked; then it drives the device that is asked.
 pub(crate) fn consumer_that_waits_before_the_first_readback_gets_it(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32]).unwrap();
     let (sender, sequence) = millstream::readbacks::<u32, u32>(2);
     let first = std::thread::spawn(move || {
@@ -195,7 +195,7 @@ pub(crate) fn sequence_of_two_devices_brings_what_both_answer(on: On) {
     let (sender, sequence) = millstream::readbacks::<u32, usize>(8);
     for round in 0..4 {
         for (number, rig) in rigs.iter().enumerate() {
-            let stream = rig.client().stream();
+            let stream = rig.client().new_stream();
             let values = stream.create(&[round]).unwrap();
             sender.read(&stream, &values, number).unwrap();
         }

@@ -10,7 +10,7 @@ pub(crate) fn a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and
     let rig = on.open();
     let client = rig.client();
     let (boom, transfer, add_one) = (boom(on, &client), transfer(&client), add_one(&client));
-    let stream = client.stream();
+    let stream = client.new_stream();
     let whole = stream.create(&[1_u32, 2, 3, 4]).unwrap();
     let half = whole.slice(..2).unwrap();
     let rest = whole.slice(2..).unwrap();
@@ -21,7 +21,7 @@ pub(crate) fn a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and
     );
     assert_eq!(stream.read(&rest).wait().unwrap(), [3, 4]);
     // It travels with the data, through other streams, and names the chain.
-    let other = client.stream();
+    let other = client.new_stream();
     let copy = other.empty::<u32>(2).unwrap();
     launch_transfer(&other, &transfer, &half, &copy).unwrap();
     launch_update(&other, &add_one, &copy).unwrap();
@@ -41,7 +41,7 @@ pub(crate) fn an_overwrite_heals_poisoned_data_and_an_update_does_not(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (boom, add_one, set) = (boom(on, &client), add_one(&client), set(&client));
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
     boom.launch(&stream, &values).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
@@ -61,7 +61,7 @@ pub(crate) fn a_panic_after_a_full_overwrite_was_queued_does_not_poison_the_new_
     let rig = on.open();
     let client = rig.client();
     let (boom, set) = (boom(on, &client), set(&client));
-    let (first, second) = (client.stream(), client.stream());
+    let (first, second) = (client.new_stream(), client.new_stream());
     for round in 0..50 {
         let values = first.create(&[1_u32; 4]).unwrap();
         boom.launch(&first, &values).unwrap();
@@ -78,7 +78,7 @@ pub(crate) fn a_thousand_panics_leave_the_device_well(on: On) {
         std::panic::resume_unwind(Box::new("quiet"));
     });
     let add_one = add_one(&client);
-    let stream = client.stream();
+    let stream = client.new_stream();
     for _ in 0..1_000 {
         let values = stream.create(&[1_u32]).unwrap();
         quiet.launch(&stream, &values).unwrap();
@@ -92,7 +92,7 @@ pub(crate) fn a_thousand_panics_leave_the_device_well(on: On) {
 pub(crate) fn a_panic_in_a_host_function_poisons_what_it_was_bound_to(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let (bound, free) = (
         stream.create(&[1_u32]).unwrap(),
         stream.create(&[2_u32]).unwrap(),
@@ -114,10 +114,10 @@ pub(crate) fn a_panic_in_a_host_function_poisons_what_it_was_bound_to(on: On) {
 pub(crate) fn a_blocking_call_in_user_code_of_the_runtime_is_an_error(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32]).unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
-    let (inner, inner_values) = (client.stream(), values.clone());
+    let (inner, inner_values) = (client.new_stream(), values.clone());
     stream
         .host("waits", (), move || {
             sender
@@ -136,7 +136,7 @@ pub(crate) fn a_blocking_call_in_user_code_of_the_runtime_is_an_error(on: On) {
 pub(crate) fn a_guard_of_failed_data_answers_with_the_failure(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32]).unwrap();
     boom(on, &client).launch(&stream, &values).unwrap();
     let asked = on.guard(&stream, (read(&values),));
@@ -149,7 +149,7 @@ pub(crate) fn a_guard_of_failed_data_answers_with_the_failure(on: On) {
 /// I7: a task that uses a backend's own resources is called as its author says.
 pub(crate) fn a_panic_in_custom_work_poisons_what_it_was_bound_to_under_its_name(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[1_u32]).unwrap();
     on.with_resource(&stream, "denoise", (update(&values),), |_| {
         panic!("too noisy")
@@ -166,7 +166,7 @@ pub(crate) fn a_panic_in_custom_work_poisons_what_it_was_bound_to_under_its_name
 pub(crate) fn a_kernel_that_misuses_its_arguments_fails_with_what_its_author_must_do(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let told = |misuse: fn(&NativeArgs<'_>)| {
         let kernel = Kernel::new("wrong")
             .reads::<u32>("src")
@@ -221,7 +221,7 @@ pub(crate) fn a_kernel_that_misuses_its_arguments_fails_with_what_its_author_mus
 pub(crate) fn only_an_unchecked_launch_leaves_the_guards_out(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let twice = Kernel::new("twice")
         .updates::<u32>("values")
         .scalar::<u32>("by")
@@ -248,7 +248,7 @@ pub(crate) fn only_an_unchecked_launch_leaves_the_guards_out(on: On) {
 pub(crate) fn an_unchecked_launch_of_fitting_arguments_computes_the_same(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, transfer, set) = (client.stream(), transfer(&client), set(&client));
+    let (stream, transfer, set) = (client.new_stream(), transfer(&client), set(&client));
     let (source, checked, unchecked) = (
         stream.empty::<u32>(100).unwrap(),
         stream.empty::<u32>(100).unwrap(),
@@ -279,7 +279,7 @@ pub(crate) fn failure_keeps_its_size_when_thousands_of_tasks_inherit_it(on: On) 
     let rig = on.open();
     let client = rig.client();
     let (boom, add_one) = (boom(on, &client), add_one(&client));
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32; 4]).unwrap();
     boom.launch(&stream, &values).unwrap();
     for _ in 0..TASKS {
@@ -299,7 +299,7 @@ pub(crate) fn hundreds_of_failed_ranges_leave_the_bytes_between_them_sound(on: O
     let rig = on.open();
     let client = rig.client();
     let boom = boom(on, &client);
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&vec![7_u32; 2 * RANGES]).unwrap();
     for index in 0..RANGES {
         let one = values.slice(2 * index..2 * index + 1).unwrap();
@@ -320,7 +320,7 @@ pub(crate) fn launch_of_no_cube_does_not_heal_what_it_declares_to_write(on: On) 
     let rig = on.open();
     let client = rig.client();
     let (boom, set) = (boom(on, &client), set(&client));
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
     boom.launch(&stream, &values).unwrap();
     let none = CubeCount::cover(0, 256);
@@ -340,7 +340,7 @@ pub(crate) fn launch_with_a_count_on_the_device_heals_only_if_a_cube_runs(on: On
     let rig = on.open();
     let client = rig.client();
     let (boom, set) = (boom(on, &client), set(&client));
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
     let count = stream.create(&[0_u32, 1, 1]).unwrap();
     let launch = || {

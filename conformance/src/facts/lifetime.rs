@@ -43,7 +43,7 @@ pub(crate) fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing
             });
         let count = prepare(&client, count).unwrap();
         for _ in 0..50 {
-            let stream = client.stream();
+            let stream = client.new_stream();
             let values = stream.create(&[0_u32; 64]).unwrap();
             for _ in 0..4 {
                 launch_update(&stream, &count, &values).unwrap();
@@ -75,7 +75,7 @@ pub(crate) fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing
 pub(crate) fn a_closed_device_says_so(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, add_one) = (client.stream(), add_one(&client));
+    let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[0_u32]).unwrap();
     let before = stream.read(&values);
     match rig.driver {
@@ -94,7 +94,7 @@ pub(crate) fn a_closed_device_says_so(on: On) {
     assert!(matches!(stream.read(&values).wait(), Err(Error::Closed)));
     assert!(matches!(stream.empty::<u32>(1), Err(Error::Closed)));
     assert!(matches!(client.sync().wait(), Err(Error::Closed)));
-    assert!(matches!(client.stream().flush(), Err(Error::Closed)));
+    assert!(matches!(client.new_stream().flush(), Err(Error::Closed)));
     let late = Kernel::new("set")
         .writes::<u32>("dst")
         .scalar::<u32>("value")
@@ -109,7 +109,7 @@ pub(crate) fn a_close_with_work_that_does_not_end_reports_it_in_time(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
-    let (held, stream) = (held(&client, &valve), client.stream());
+    let (held, stream) = (held(&client, &valve), client.new_stream());
     let values = stream.create(&[0_u32]).unwrap();
     held.launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
@@ -126,7 +126,7 @@ pub(crate) fn two_devices_in_one_process_do_not_meet(on: On) {
     let (first, second) = (on.open(), on.open());
     let (a, b) = (first.client(), second.client());
     let (add_a, add_b) = (add_one(&a), add_one(&b));
-    let (stream_a, stream_b) = (a.stream(), b.stream());
+    let (stream_a, stream_b) = (a.new_stream(), b.new_stream());
     let (values_a, values_b) = (
         stream_a.create(&[0_u32]).unwrap(),
         stream_b.create(&[100_u32]).unwrap(),
@@ -144,7 +144,7 @@ pub(crate) fn two_devices_in_one_process_do_not_meet(on: On) {
 pub(crate) fn a_value_is_dropped_after_the_streams_point_and_not_before(on: On) {
     let mut rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[0_u32]).unwrap();
     let guard = on.guard(&stream, (update(&values),)).unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -167,7 +167,7 @@ pub(crate) fn a_value_is_dropped_after_the_streams_point_and_not_before(on: On) 
 /// I12: handles beyond the limit are an error, and dropping some makes room.
 pub(crate) fn handles_beyond_the_limit_are_an_error(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_handles(16));
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let mut handles = Vec::new();
     let error = loop {
         match stream.empty::<u8>(1) {
@@ -190,7 +190,7 @@ pub(crate) fn handles_beyond_the_limit_are_an_error(on: On) {
 /// A closed device has no thread for user code, and the caller's is none: it may hold what the callback takes.
 pub(crate) fn closed_device_takes_no_callbacks(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32]).unwrap();
     match rig.driver {
         Some(driver) => drop(driver.close()),
@@ -218,7 +218,7 @@ pub(crate) fn close_that_runs_out_of_time_reports_what_is_left_and_ends_it_later
         Ok(())
     });
     let rig = on.open_with(options);
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32; 1_000]).unwrap();
     stream.sync().wait().unwrap();
     let (value, alive) = (Arc::new(()), Arc::new(()));
@@ -256,7 +256,7 @@ pub(crate) fn close_that_runs_out_of_time_reports_what_is_left_and_ends_it_later
 /// I4: a guard that outlives a close still has its memory; what it held back is reported as left.
 pub(crate) fn a_guard_that_outlives_the_device_keeps_its_memory(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32; 1_000]).unwrap();
     let guard = on.guard(&stream, (read(&values),)).unwrap();
     rig.checked.expects_leaks();

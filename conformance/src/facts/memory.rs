@@ -9,7 +9,7 @@ const MIB: usize = 1 << 20;
 pub(crate) fn a_slice_that_the_device_has_no_memory_for_fails_alone(on: On) {
     let rig = on.open_small(4 * MIB as u64);
     let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.stream());
+    let (add_one, stream) = (add_one(&client), client.new_stream());
     let kept = stream.create(&[1_u32; 16]).unwrap();
     let huge = stream.empty::<u8>(64 * MIB);
     match huge {
@@ -33,7 +33,7 @@ pub(crate) fn a_slice_that_the_device_has_no_memory_for_fails_alone(on: On) {
 /// I5, I7: a slice may be longer than the host has room, and asking for it ends nothing.
 pub(crate) fn a_readback_that_the_host_has_no_room_for_is_an_error_i5(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let huge = stream.empty::<u32>(1 << 58).unwrap();
     for told in [
         stream.read(&huge).wait().map(drop),
@@ -50,14 +50,18 @@ pub(crate) fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memo
     let rig = on.open_small(4 * MIB as u64);
     let client = rig.client();
     let add_one = add_one(&client);
-    let (owner, hungry, other) = (client.stream(), client.stream(), client.stream());
+    let (owner, hungry, other) = (
+        client.new_stream(),
+        client.new_stream(),
+        client.new_stream(),
+    );
     let small = other.create(&[0_u32]).unwrap();
     let big = owner
         .empty_with::<u8>(3 * MIB, AllocationMode::Dedicated)
         .unwrap();
     // The guard keeps the big slice in use; its handle is dropped, so its memory will return.
     let guard = on.guard(&owner, (update(&big),)).unwrap();
-    let behind = client.stream();
+    let behind = client.new_stream();
     behind.host("uses it", (update(&big),), || {}).unwrap();
     drop(big);
     let second = hungry
@@ -81,7 +85,11 @@ pub(crate) fn a_slice_freed_while_another_stream_still_holds_a_task_on_it_is_not
     let rig = on.open();
     let client = rig.client();
     let (add_one, transfer) = (add_one(&client), transfer(&client));
-    let (owner, holder, taker) = (client.stream(), client.stream(), client.stream());
+    let (owner, holder, taker) = (
+        client.new_stream(),
+        client.new_stream(),
+        client.new_stream(),
+    );
     let gate_bytes = owner.create(&[0_u32]).unwrap();
     for _ in 0..20 {
         let out = holder.create(&[0_u32; 256]).unwrap();
@@ -110,7 +118,7 @@ pub(crate) fn a_clients_hard_limit_is_charged_at_once_and_credited_at_the_last_d
         .name("small one")
         .hard_limit(1_000)
         .build();
-    let (stream, free) = (limited.stream(), rig.client().stream());
+    let (stream, free) = (limited.new_stream(), rig.client().new_stream());
     for _ in 0..1_000 {
         let first = stream.empty::<u8>(600).unwrap();
         let error = stream.empty::<u8>(600).unwrap_err();
@@ -133,7 +141,7 @@ pub(crate) fn a_clients_hard_limit_is_charged_at_once_and_credited_at_the_last_d
 pub(crate) fn zero_sized_buffers_and_zero_cubes_are_valid_no_ops(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (add_one, transfer, stream) = (add_one(&client), transfer(&client), client.stream());
+    let (add_one, transfer, stream) = (add_one(&client), transfer(&client), client.new_stream());
     let (empty, also_empty) = (
         stream.create::<u32>(&[]).unwrap(),
         stream.empty::<u32>(0).unwrap(),
@@ -165,7 +173,7 @@ pub(crate) fn zero_sized_buffers_and_zero_cubes_are_valid_no_ops(on: On) {
 pub(crate) fn cleanup_gives_unused_pages_back(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let kept = stream.create(&[1_u32; 4]).unwrap();
     let many: Vec<_> = (0..64)
         .map(|_| stream.create(&vec![0_u8; 1 << 20]).unwrap())
@@ -187,7 +195,7 @@ pub(crate) fn cleanup_gives_unused_pages_back(on: On) {
 /// Reuse in place is safe only for the sole hold.
 pub(crate) fn can_mut_is_true_for_the_only_hold(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let handle = stream.create(&[1_u32, 2]).unwrap();
     assert!(handle.can_mut());
     let view = handle.slice(..1).unwrap();
@@ -203,7 +211,7 @@ pub(crate) fn slots_of_freed_slices_return_while_nobody_sends(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(6));
     let client = rig.client();
     let valve = rig.valve();
-    let (held, stream) = (held(&client, &valve), client.stream());
+    let (held, stream) = (held(&client, &valve), client.new_stream());
     let mut values: Vec<_> = Vec::new();
     while let Ok(value) = stream.create(&[0_u32; 4]) {
         values.push(value);
@@ -229,7 +237,7 @@ pub(crate) fn slots_of_freed_slices_return_while_nobody_sends(on: On) {
 pub(crate) fn reservation_waits_for_handles_that_leave_with_values_and_user_code(on: On) {
     let rig = on.open_small(4 * MIB as u64);
     let client = rig.client();
-    let (first, second) = (client.stream(), client.stream());
+    let (first, second) = (client.new_stream(), client.new_stream());
     let small = first.create(&[7_u8]).unwrap();
     for round in 0..30 {
         let held = first.empty::<u8>(3 * MIB).unwrap();
@@ -256,7 +264,7 @@ pub(crate) fn hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes(on
     const LIMIT: u64 = 1 << 20;
     let rig = on.open();
     let limited = rig.device.client_builder().hard_limit(LIMIT).build();
-    let stream = limited.stream();
+    let stream = limited.new_stream();
     for round in 0..40 {
         let values = stream.empty::<u32>(128 << 10).unwrap();
         stream.fill(&values, round).unwrap();
@@ -275,7 +283,7 @@ pub(crate) fn hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes(on
 pub(crate) fn hard_limit_is_busy_while_tasks_have_the_memory_and_an_error_while_handles_do(on: On) {
     let rig = on.open();
     let limited = rig.device.client_builder().hard_limit(1_000).build();
-    let (stream, other) = (limited.stream(), rig.client().stream());
+    let (stream, other) = (limited.new_stream(), rig.client().new_stream());
     let gate = other.create(&[0_u8; 600]).unwrap();
     let guard = on.guard(&other, (update(&gate),)).unwrap();
     let values = stream.empty::<u8>(600).unwrap();

@@ -34,7 +34,7 @@ pub(crate) fn an_idle_device_tells_what_it_has_done(on: On) {
     let rig = on.open();
     let named = |name: &str| rig.device.client_builder().name(name.to_owned()).build();
     let (busy, idle) = (named("busy"), named("idle"));
-    let (add_one, stream, other) = (add_one(&busy), busy.stream(), idle.stream());
+    let (add_one, stream, other) = (add_one(&busy), busy.new_stream(), idle.new_stream());
     let values = stream.create(&[1_u32; 1_000]).unwrap();
     let kept = other.empty::<u32>(4).unwrap();
     for _ in 0..5 {
@@ -70,7 +70,11 @@ pub(crate) fn an_idle_device_tells_what_it_has_done(on: On) {
 pub(crate) fn a_consumer_that_is_held_is_told_with_its_client(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().name("waits").build();
-    let (add_one, owner, stream) = (add_one(&client), rig.client().stream(), client.stream());
+    let (add_one, owner, stream) = (
+        add_one(&client),
+        rig.client().new_stream(),
+        client.new_stream(),
+    );
     let values = owner.create(&[1_u32; 4]).unwrap();
     // While the guard lives, whatever touches the values is held in software.
     let guard = on.guard(&owner, (update(&values),)).unwrap();
@@ -98,7 +102,7 @@ pub(crate) fn a_consumer_that_is_held_is_told_with_its_client(on: On) {
 pub(crate) fn faults_are_counted_by_reason_and_poison_until_it_is_healed_i7(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.stream());
+    let (add_one, stream) = (add_one(&client), client.new_stream());
     let values = stream.create(&[1_u32; 4]).unwrap();
     let sound = stream.create(&[1_u32; 4]).unwrap();
     boom(on, &client).launch(&stream, &values).unwrap();
@@ -121,7 +125,7 @@ pub(crate) fn faults_are_counted_by_reason_and_poison_until_it_is_healed_i7(on: 
 pub(crate) fn cancelled_tasks_are_faults_of_their_own(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (add_one, owner, stream) = (add_one(&client), client.stream(), client.stream());
+    let (add_one, owner, stream) = (add_one(&client), client.new_stream(), client.new_stream());
     let values = owner.create(&[1_u32; 4]).unwrap();
     let guard = on.guard(&owner, (update(&values),)).unwrap();
     let token = CancelToken::new();
@@ -138,7 +142,7 @@ pub(crate) fn cancelled_tasks_are_faults_of_their_own(on: On) {
 pub(crate) fn what_was_dropped_is_told_until_it_is_free(on: On) {
     let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
     let (client, valve) = (rig.client(), rig.valve());
-    let (held, stream) = (held(&client, &valve), client.stream());
+    let (held, stream) = (held(&client, &valve), client.new_stream());
     let values = stream.create(&[1_u32; 1_000]).unwrap();
     stream.sync().wait().unwrap();
     held.launch(&stream, &values).unwrap();
@@ -174,7 +178,7 @@ pub(crate) fn what_was_dropped_is_told_until_it_is_free(on: On) {
 pub(crate) fn every_task_is_followed_where_all_are_to_be(on: On) {
     let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
     let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.stream());
+    let (add_one, stream) = (add_one(&client), client.new_stream());
     let values = stream.create(&[1_u32; 100]).unwrap();
     let step = stream
         .record(|r| {

@@ -10,12 +10,12 @@ pub(crate) fn a_write_waits_for_every_reader(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (transfer, set) = (transfer(&client), set(&client));
-    let writer = client.stream();
+    let writer = client.new_stream();
     let shared = writer.create(&[7_u32; 64]).unwrap();
     for round in 0..50 {
         let copies: Vec<_> = (0..6)
             .map(|_| {
-                let stream = client.stream();
+                let stream = client.new_stream();
                 let copy = stream.empty::<u32>(64).unwrap();
                 launch_transfer(&stream, &transfer, &shared, &copy).unwrap();
                 (stream, copy)
@@ -37,7 +37,7 @@ pub(crate) fn a_write_waits_for_a_reader_that_is_still_running(on: On) {
     let client = rig.client();
     let (valve, set) = (rig.valve(), set(&client));
     let reader = held_reader(&client, &valve);
-    let (first, second) = (client.stream(), client.stream());
+    let (first, second) = (client.new_stream(), client.new_stream());
     let shared = first.create(&[7_u32]).unwrap();
     let out = first.create(&[0_u32]).unwrap();
     reader.launch_reader(&first, &shared, &out).unwrap();
@@ -56,7 +56,7 @@ pub(crate) fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
-    let (a, b) = (client.stream(), client.stream());
+    let (a, b) = (client.new_stream(), client.new_stream());
     let shared = a.create(&[0_u32; 16]).unwrap();
     for round in 1..=200_u32 {
         std::thread::scope(|scope| {
@@ -74,7 +74,11 @@ pub(crate) fn two_half_writes_on_two_queues_do_not_wait_for_each_other_and_a_rea
     let client = rig.client();
     let valve = rig.valve();
     let held = held(&client, &valve);
-    let (left_stream, right_stream, reader) = (client.stream(), client.stream(), client.stream());
+    let (left_stream, right_stream, reader) = (
+        client.new_stream(),
+        client.new_stream(),
+        client.new_stream(),
+    );
     let whole = reader.create(&[10_u32, 20]).unwrap();
     reader.sync().wait().unwrap();
     let (left, right) = (whole.slice(..1).unwrap(), whole.slice(1..).unwrap());
@@ -93,7 +97,11 @@ pub(crate) fn two_streams_on_one_queue_never_wait_on_each_other(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
-    let streams = [client.stream(), client.stream(), client.stream()];
+    let streams = [
+        client.new_stream(),
+        client.new_stream(),
+        client.new_stream(),
+    ];
     let shared = streams[0].create(&[0_u32; 4]).unwrap();
     for index in 0..300 {
         launch_update(&streams[index % 3], &add_one, &shared).unwrap();
@@ -108,7 +116,7 @@ pub(crate) fn a_foreign_binding_is_waited_for_once_and_not_again_while_unchanged
     let client = rig.client();
     let valve = rig.valve();
     let (held, transfer) = (held(&client, &valve), transfer(&client));
-    let (producer, consumer) = (client.stream(), client.stream());
+    let (producer, consumer) = (client.new_stream(), client.new_stream());
     let shared = producer.create(&[1_u32]).unwrap();
     let out = consumer.create(&[0_u32]).unwrap();
     rig.device.sync().wait().unwrap();
@@ -134,7 +142,10 @@ pub(crate) fn a_reader_waits_for_a_writer_whose_batch_its_wait_ends(on: On) {
         let valve = rig.valve();
         let held = held(&client, &valve);
         // Two readers: whatever the queue of the writer, one of them may sit on another.
-        let (writer, readers) = (client.stream(), [client.stream(), client.stream()]);
+        let (writer, readers) = (
+            client.new_stream(),
+            [client.new_stream(), client.new_stream()],
+        );
         let (shared, other) = (
             writer.create(&[0_u32]).unwrap(),
             writer.create(&[0_u32]).unwrap(),
@@ -173,7 +184,7 @@ pub(crate) fn what_goes_between_streams_without_a_flush_arrives(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_tasks(4 * ROUNDS as usize));
     let client = rig.client();
     let (add_one, transfer) = (add_one(&client), transfer(&client));
-    let (here, there) = (client.stream(), client.stream());
+    let (here, there) = (client.new_stream(), client.new_stream());
     let ours = here.create(&[0_u32; LONG]).unwrap();
     let theirs = there.create(&[0_u32; LONG]).unwrap();
     for _ in 0..ROUNDS {
@@ -193,7 +204,7 @@ pub(crate) fn a_stream_waits_for_the_point_of_another(on: On) {
     let client = rig.client();
     let valve = rig.valve();
     let held = held(&client, &valve);
-    let (first, second) = (client.stream(), client.stream());
+    let (first, second) = (client.new_stream(), client.new_stream());
     let (a, b) = (
         first.create(&[0_u32]).unwrap(),
         second.create(&[0_u32]).unwrap(),
@@ -228,13 +239,13 @@ pub(crate) fn messages_passed_between_threads_keep_their_order(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
-    let shared = client.stream().create(&[0_u32]).unwrap();
+    let shared = client.new_stream().create(&[0_u32]).unwrap();
     let (turn_sender, turn) = std::sync::mpsc::channel::<u32>();
     std::thread::scope(|scope| {
         let mut next = turn;
         for thread in 0..4 {
             let (sender, receiver) = std::sync::mpsc::channel();
-            let (stream, shared, add_one) = (client.stream(), shared.clone(), &add_one);
+            let (stream, shared, add_one) = (client.new_stream(), shared.clone(), &add_one);
             let mine = std::mem::replace(&mut next, receiver);
             scope.spawn(move || {
                 while let Ok(round) = mine.recv() {
@@ -256,7 +267,7 @@ pub(crate) fn messages_passed_between_threads_keep_their_order(on: On) {
 pub(crate) fn a_dynamic_count_is_read_after_it_was_written(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (set, stream) = (set(&client), client.stream());
+    let (set, stream) = (set(&client), client.new_stream());
     let count_cubes = Kernel::new("count_cubes")
         .updates_atomically::<u32>("cubes")
         .native(|_cube, args| {
@@ -268,7 +279,7 @@ pub(crate) fn a_dynamic_count_is_read_after_it_was_written(on: On) {
         stream.create(&[0_u32]).unwrap(),
     );
     stream.launch(&set, one(), to(&count, 3)).unwrap();
-    let other = client.stream();
+    let other = client.new_stream();
     other
         .launch(
             &count_cubes,

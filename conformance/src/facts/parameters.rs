@@ -48,13 +48,13 @@ fn filled_and_appended(input: &[u32], value: u32) -> Vec<u32> {
 pub(crate) fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let recording = fill_and_append(&client.stream(), &set(&client), &add_one(&client));
+    let recording = fill_and_append(&client.new_stream(), &set(&client), &add_one(&client));
     assert_eq!((recording.parameters(), recording.words()), (3, 1));
     std::thread::scope(|scope| {
         for thread in 0..3_u32 {
             let (client, recording) = (&client, &recording);
             scope.spawn(move || {
-                let stream = client.stream();
+                let stream = client.new_stream();
                 for round in 0..20 {
                     let value = 100 * thread + round;
                     let input: Vec<u32> = (0..LEN as u32).map(|at| at * value).collect();
@@ -78,7 +78,7 @@ pub(crate) fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(on: O
 pub(crate) fn a_parameter_is_known_by_its_handle(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, transfer) = (client.stream(), transfer(&client));
+    let (stream, transfer) = (client.new_stream(), transfer(&client));
     let kept = stream.create(&[3_u32; LEN]).unwrap();
     let mut made = None;
     let record = |recorder: &mut Recorder<'_>| {
@@ -101,7 +101,7 @@ pub(crate) fn a_parameter_is_known_by_its_handle(on: On) {
 pub(crate) fn a_part_of_a_parameter_is_that_part_of_what_is_bound(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, add_one) = (client.stream(), add_one(&client));
+    let (stream, add_one) = (client.new_stream(), add_one(&client));
     let record = |recorder: &mut Recorder<'_>| {
         let values = recorder.parameter::<u32>(LEN)?;
         recorder.launch(&add_one, one(), in_place(&values.slice(2..5).unwrap()))
@@ -128,7 +128,7 @@ pub(crate) fn a_part_of_a_parameter_is_that_part_of_what_is_bound(on: On) {
 /// waited for, nor part of what fails.
 pub(crate) fn a_parameter_may_be_bound_to_less_where_that_is_allowed(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let record = |recorder: &mut Recorder<'_>| {
         let (from, to) = (
             recorder.parameter::<u32>(LEN)?,
@@ -178,7 +178,7 @@ fn cancelled() -> CancelToken {
 pub(crate) fn a_replay_that_lacks_something_is_refused_and_submits_nothing(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let recording = fill_and_append(&stream, &set(&client), &add_one(&client));
     let from = stream.create(&[0_u32; LEN]).unwrap();
     let to = stream.create(&[0_u32; 2 * LEN]).unwrap();
@@ -213,7 +213,7 @@ pub(crate) fn a_replay_that_lacks_something_is_refused_and_submits_nothing(on: O
     );
     assert!(sentence(recording.replay(&stream)).contains("it takes 1 word, 0 were given"));
     let other = on.open();
-    let foreign = other.client().stream().create(&[0_u32; LEN]).unwrap();
+    let foreign = other.client().new_stream().create(&[0_u32; LEN]).unwrap();
     let bound = [(0, foreign.as_bytes()), output];
     let error = recording.replay_args(&stream, &bound, &[1]).unwrap_err();
     assert!(matches!(error, Error::Foreign { .. }), "{error}");
@@ -232,7 +232,7 @@ pub(crate) fn a_replay_that_lacks_something_is_refused_and_submits_nothing(on: O
 pub(crate) fn a_parameter_outside_of_a_recording_is_told_i5_i7(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, transfer) = (client.stream(), transfer(&client));
+    let (stream, transfer) = (client.new_stream(), transfer(&client));
     let (good, out) = (
         stream.create(&[4_u32; LEN]).unwrap(),
         stream.create(&[5_u32; LEN]).unwrap(),
@@ -292,7 +292,7 @@ pub(crate) fn a_parameter_outside_of_a_recording_is_told_i5_i7(on: On) {
 pub(crate) fn a_replay_without_room_is_busy_i8(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let recording = fill_and_append(&stream, &set(&client), &add_one(&client));
     let from = stream.create(&[6_u32; LEN]).unwrap();
     let to = stream.create(&[0_u32; 2 * LEN]).unwrap();
@@ -360,7 +360,7 @@ const BUFFER: usize = 4 * LEN;
 pub(crate) fn a_replay_is_its_tasks_one_by_one_i1_i2(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let (kernels, set) = (Kernels::that_never_fail(&client).list(), set(&client));
     let [add, mix] = [&kernels[0], &kernels[1]];
     let word = |value: u32| packed(value, LEN as u32);

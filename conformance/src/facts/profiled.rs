@@ -82,7 +82,7 @@ impl World {
     fn new(rig: &Rig) -> Self {
         let clients = [rig.client(), rig.client()];
         let streams: Vec<_> = (0..STREAMS)
-            .map(|index| clients[index / 2].stream())
+            .map(|index| clients[index / 2].new_stream())
             .collect();
         let own: Vec<_> = streams
             .iter()

@@ -35,7 +35,7 @@ struct Adder {
 
 impl Adder {
     fn new(client: &millstream::ComputeClient) -> Self {
-        let stream = client.stream();
+        let stream = client.new_stream();
         Self {
             add_one: add_one(client),
             values: stream.create(&[0_u32; 64]).unwrap(),
@@ -197,7 +197,9 @@ pub(crate) fn tokens_of_other_devices_and_ended_ones_are_told_apart(on: On) {
         refusal(adder.stream.end_profile(token)),
         ProfileError::Unknown
     );
-    let strange = rig.client().start_profile_of([&other.client().stream()]);
+    let strange = rig
+        .client()
+        .start_profile_of([&other.client().new_stream()]);
     assert!(
         matches!(strange, Err(Error::Foreign { what: "stream" })),
         "{strange:?}"
@@ -208,7 +210,7 @@ pub(crate) fn tokens_of_other_devices_and_ended_ones_are_told_apart(on: On) {
 pub(crate) fn a_profile_waits_for_tasks_that_are_held(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (owner, adder) = (client.stream(), Adder::new(&client));
+    let (owner, adder) = (client.new_stream(), Adder::new(&client));
     let token = CancelToken::new();
     let withdrawn = adder.stream.with_cancel(&token);
     adder.stream.sync().wait().unwrap();

@@ -50,7 +50,7 @@ pub(crate) fn threads_that_share_buffers_lose_no_update_and_disturb_nobody(on: O
     const THREADS: usize = 4;
     let rig = on.open();
     let client = rig.client();
-    let (kernels, owner) = (Kernels::new(on, &client), client.stream());
+    let (kernels, owner) = (Kernels::new(on, &client), client.new_stream());
     let shared: Vec<Handle<u32>> = (0..3)
         .map(|_| owner.create(&[0_u32; ELEMENTS]).unwrap())
         .collect();

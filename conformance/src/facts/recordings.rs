@@ -5,7 +5,7 @@ use crate::support::*;
 pub(crate) fn a_recording_runs_what_was_recorded_with_other_handles(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, transfer, add_one) = (client.stream(), transfer(&client), add_one(&client));
+    let (stream, transfer, add_one) = (client.new_stream(), transfer(&client), add_one(&client));
     let (a, b) = (
         stream.create(&[1_u32, 2]).unwrap(),
         stream.create(&[0_u32; 2]).unwrap(),
@@ -30,7 +30,7 @@ pub(crate) fn a_recording_runs_what_was_recorded_with_other_handles(on: On) {
         stream.create(&[10_u32, 20]).unwrap(),
         stream.empty::<u32>(2).unwrap(),
     );
-    step.replay_with(&client.stream(), &[(0, &c), (2, &d)])
+    step.replay_with(&client.new_stream(), &[(0, &c), (2, &d)])
         .unwrap();
     assert_eq!(stream.read(&d).wait().unwrap(), [11, 21]);
     assert_eq!(stream.read(&b).wait().unwrap(), [2, 3]);
@@ -57,7 +57,7 @@ pub(crate) fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_
 ) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, transfer, add_one) = (client.stream(), transfer(&client), add_one(&client));
+    let (stream, transfer, add_one) = (client.new_stream(), transfer(&client), add_one(&client));
     let (a, b) = (
         stream.create(&[1_u32; 4]).unwrap(),
         stream.create(&[1_u32; 4]).unwrap(),
@@ -72,7 +72,7 @@ pub(crate) fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_
     let (front, back) = (same.slice(..4).unwrap(), same.slice(2..).unwrap());
     both.replay_with(&stream, &[(0, &front), (1, &back)])
         .unwrap();
-    let other = client.stream();
+    let other = client.new_stream();
     assert_eq!(other.read(&same).wait().unwrap(), [6, 6, 7, 7, 6, 6]);
     // Within one launch an overlap with a writer is refused, as it would be without the recording.
     let copy = stream
@@ -87,7 +87,7 @@ pub(crate) fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_
 /// A copy within a recording is no copy of overlapping ranges either.
 pub(crate) fn a_copy_whose_arguments_overlap_is_refused_at_the_replay(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let (a, b) = (
         stream.create(&[1_u32; 4]).unwrap(),
         stream.create(&[2_u32; 4]).unwrap(),
@@ -107,7 +107,7 @@ pub(crate) fn a_copy_whose_arguments_overlap_is_refused_at_the_replay(on: On) {
 pub(crate) fn one_recording_runs_from_many_threads(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, transfer, add_one) = (client.stream(), transfer(&client), add_one(&client));
+    let (stream, transfer, add_one) = (client.new_stream(), transfer(&client), add_one(&client));
     let (input, output) = (
         stream.create(&[0_u32; 8]).unwrap(),
         stream.empty::<u32>(8).unwrap(),
@@ -126,7 +126,7 @@ pub(crate) fn one_recording_runs_from_many_threads(on: On) {
         for thread in 0..4_u32 {
             let (client, step) = (client.clone(), step.clone());
             scope.spawn(move || {
-                let stream = client.stream();
+                let stream = client.new_stream();
                 for round in 0..50 {
                     let value = thread * 1_000 + round;
                     let (input, output) = (
@@ -146,7 +146,7 @@ pub(crate) fn one_recording_runs_from_many_threads(on: On) {
 pub(crate) fn a_failed_parameter_fails_only_what_reads_it(on: On) {
     let rig = on.open_small(4 << 20);
     let client = rig.client();
-    let (stream, transfer, boom) = (client.stream(), transfer(&client), boom(on, &client));
+    let (stream, transfer, boom) = (client.new_stream(), transfer(&client), boom(on, &client));
     let make = |value: u32| stream.create(&[value; 4]).unwrap();
     let (a, b, c, d) = (make(1), make(2), make(0), make(0));
     let pairs = stream
@@ -165,7 +165,7 @@ pub(crate) fn a_failed_parameter_fails_only_what_reads_it(on: On) {
 pub(crate) fn a_recording_keeps_its_handles_and_kernels(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let out = stream.empty::<u32>(1).unwrap();
     let step = {
         let (transfer, n) = (transfer(&client), stream.create(&[77_u32]).unwrap());
@@ -177,7 +177,7 @@ pub(crate) fn a_recording_keeps_its_handles_and_kernels(on: On) {
     let _filler: Vec<_> = (0..100).map(|_| stream.create(&[3_u32]).unwrap()).collect();
     step.replay(&stream).unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [77]);
-    step.replay(&client.stream()).unwrap();
+    step.replay(&client.new_stream()).unwrap();
     drop(step);
     assert_eq!(stream.read(&out).wait().unwrap(), [77]);
 }
@@ -186,7 +186,7 @@ pub(crate) fn a_recording_keeps_its_handles_and_kernels(on: On) {
 pub(crate) fn a_rebound_handle_must_be_aligned_as_the_recorded_one_was(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, add_one) = (client.stream(), add_one(&client));
+    let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[1_u32; 8]).unwrap();
     let step = stream
         .record(|recorder| recorder.launch(&add_one, one(), in_place(&values)))

@@ -17,7 +17,7 @@ fn launch_error<T: std::fmt::Debug>(answer: Result<T, Error>) -> LaunchError {
 pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_typed_errors(on: On) {
     let (rig, other) = (on.open(), on.open());
     let client = rig.client();
-    let (stream, foreign) = (client.stream(), other.client().stream());
+    let (stream, foreign) = (client.new_stream(), other.client().new_stream());
     let values = stream.create(&[1_u32, 2, 3]).unwrap();
     assert!(matches!(
         values.slice(2..9),
@@ -84,7 +84,7 @@ pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_ty
 pub(crate) fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, transfer, set) = (client.stream(), transfer(&client), set(&client));
+    let (stream, transfer, set) = (client.new_stream(), transfer(&client), set(&client));
     let (a, b) = (
         stream.create(&[1_u32; 4]).unwrap(),
         stream.create(&[2_u32; 4]).unwrap(),
@@ -144,7 +144,7 @@ pub(crate) fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentenc
 pub(crate) fn bindings_that_only_touch_or_are_only_read_may_share_a_slice(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, transfer) = (client.stream(), transfer(&client));
+    let (stream, transfer) = (client.new_stream(), transfer(&client));
     let whole = stream.create(&[1_u32, 2, 0, 0]).unwrap();
     let (left, right) = (whole.slice(..2).unwrap(), whole.slice(2..).unwrap());
     launch_transfer(&stream, &transfer, &left, &right).unwrap();
@@ -169,7 +169,7 @@ pub(crate) fn bindings_that_only_touch_or_are_only_read_may_share_a_slice(on: On
 pub(crate) fn launches_larger_than_a_message_work(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let mut kernel = Kernel::new("large");
     for index in 0..11 {
         kernel = kernel.reads::<u32>(format!("in{index}"));
@@ -234,7 +234,7 @@ pub(crate) fn a_fill_may_end_with_a_part_of_its_pattern(on: On) {
         }
     }
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     fill(&stream, 0x01_u8, &[1]);
     fill(&stream, 0x0201_u16, &[1, 2]);
     fill(&stream, 0x0403_0201_u32, &[1, 2, 3, 4]);
@@ -249,7 +249,7 @@ pub(crate) fn a_fill_may_end_with_a_part_of_its_pattern(on: On) {
 pub(crate) fn resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, add_one) = (client.stream(), add_one(&client));
+    let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[1_u32, 2]).unwrap();
     launch_update(&stream, &add_one, &values).unwrap();
     on.with_resource(&stream, "times ten", (update(&values),), |mut resources| {
@@ -260,7 +260,7 @@ pub(crate) fn resources_are_reached_in_order_and_a_guard_holds_back_what_conflic
     assert_eq!(stream.read(&values).wait().unwrap(), [21, 31]);
     let guard = on.guard(&stream, (read(&values),)).unwrap();
     assert_eq!(guard.words(), [21, 31]);
-    let other = client.stream();
+    let other = client.new_stream();
     launch_update(&other, &add_one, &values).unwrap();
     let mut blocked = other.read(&values);
     assert!(blocked.try_take().is_none());
@@ -300,7 +300,7 @@ pub(crate) fn a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared
 pub(crate) fn every_cube_runs_once_and_knows_its_place(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let places = Kernel::new("places")
         .writes::<u32>("out")
         .native(|cube, args| {
@@ -322,7 +322,7 @@ pub(crate) fn every_cube_runs_once_and_knows_its_place(on: On) {
 pub(crate) fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_bytes(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
     let references = Kernel::new("transfer")
         .reads::<u32>("a")
@@ -352,7 +352,7 @@ pub(crate) fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_b
 pub(crate) fn an_answer_that_came_too_late_is_waited_for_again(on: On) {
     let rig = on.open();
     let (client, valve) = (rig.client(), rig.valve());
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[5_u32; 64]).unwrap();
     held(&client, &valve).launch(&stream, &values).unwrap();
     let mut answer = stream.read(&values);

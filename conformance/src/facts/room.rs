@@ -10,7 +10,7 @@ use crate::support::*;
 /// I8: through `nowait` every call answers `Busy` instead of waiting.
 pub(crate) fn calls_through_nowait_never_wait(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().mailbox_capacity(8));
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32]).unwrap();
     let busy = loop {
         if let Err(error) = stream.nowait().fill(&values, 1) {
@@ -48,7 +48,7 @@ fn full<T: std::fmt::Debug>(answer: Result<T, impl Into<Error>>) -> Full {
 pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_jobs(3));
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[5_u32]).unwrap();
     let (valve, (sender, told)) = (Valve::new(), mpsc::channel());
     let held = valve.clone();
@@ -78,7 +78,7 @@ pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
     assert_eq!(full(stream.nowait().host("no", (), || ())), jobs);
     let mut answer = stream.read(&values);
     assert_eq!(full(answer.try_on_ready(|_| ())), jobs);
-    let other = rig.client().stream();
+    let other = rig.client().new_stream();
     other.nowait().host("free", (), || ()).unwrap();
     other.sync().wait().unwrap();
     std::thread::scope(|scope| {
@@ -102,7 +102,7 @@ pub(crate) fn a_host_function_that_would_wait_for_room_is_told(on: On) {
     for (limit, fits) in [(1, false), (2, true)] {
         let rig = on.open_with(DeviceOptions::default().max_jobs(limit));
         let client = rig.client();
-        let (stream, inner) = (client.stream(), client.stream());
+        let (stream, inner) = (client.new_stream(), client.new_stream());
         let (sender, told) = mpsc::channel();
         stream
             .host("outer", (), move || {
@@ -124,7 +124,7 @@ pub(crate) fn a_host_function_that_would_wait_for_room_is_told(on: On) {
 pub(crate) fn uploads_beyond_the_bound_give_busy_with_the_figures(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_upload_bytes(1_024));
     let client = rig.client();
-    let (stream, valve) = (client.stream(), rig.valve());
+    let (stream, valve) = (client.new_stream(), rig.valve());
     let values = stream.create(&[0_u32; 256]).unwrap();
     stream.sync().wait().unwrap();
     held(&client, &valve).launch(&stream, &values).unwrap();
@@ -145,7 +145,7 @@ pub(crate) fn uploads_beyond_the_bound_give_busy_with_the_figures(on: On) {
 pub(crate) fn a_caller_that_waits_for_room_is_told_when_the_driver_goes(on: On) {
     let mut rig = on.open_with(DeviceOptions::default().max_held(2));
     let client = rig.client();
-    let (owner, behind) = (client.stream(), client.stream());
+    let (owner, behind) = (client.new_stream(), client.new_stream());
     let contested = owner.create(&[0_u32]).unwrap();
     let guard = on.guard(&owner, (update(&contested),)).unwrap();
     rig.checked.expects_leaks();
@@ -162,8 +162,8 @@ pub(crate) fn a_caller_that_waits_for_room_is_told_when_the_driver_goes(on: On) 
 pub(crate) fn the_tasks_of_all_streams_of_a_client_have_a_bound(on: On) {
     let rig = on.open();
     let small = rig.device.client_builder().max_tasks(4).build();
-    let (first, second) = (small.stream(), small.stream());
-    let (other, beside) = (rig.client().stream(), rig.client().stream());
+    let (first, second) = (small.new_stream(), small.new_stream());
+    let (other, beside) = (rig.client().new_stream(), rig.client().new_stream());
     let values = other.create(&[0_u32; 4]).unwrap();
     let free = beside.create(&[7_u32; 4]).unwrap();
     // While the guard lives, whatever touches `values` is held.
@@ -196,7 +196,7 @@ pub(crate) fn the_tasks_of_all_streams_of_a_client_have_a_bound(on: On) {
 pub(crate) fn a_clients_own_bound_on_uploads_replaces_the_devices(on: On) {
     let rig = on.open();
     let small = rig.device.client_builder().max_upload_bytes(1_000).build();
-    let (stream, other) = (small.stream(), rig.client().stream());
+    let (stream, other) = (small.new_stream(), rig.client().new_stream());
     let (values, kept) = (
         stream.create(&[0_u8; 600]).unwrap(),
         other.empty::<u8>(600).unwrap(),
@@ -222,8 +222,8 @@ pub(crate) fn what_finds_no_room_is_not_charged(on: On) {
     let rig = on.open();
     let builder = rig.device.client_builder();
     let client = builder.hard_limit(64 << 10).max_tasks(2).build();
-    let stream = client.stream();
-    let other = rig.client().stream();
+    let stream = client.new_stream();
+    let other = rig.client().new_stream();
     let values = other.create(&[0_u32]).unwrap();
     let guard = on.guard(&other, (update(&values),)).unwrap();
     // These two wait for the guard, and are all that the client may have on their way.
@@ -247,7 +247,7 @@ pub(crate) fn what_finds_no_room_is_not_charged(on: On) {
 pub(crate) fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
-    let (stream, other) = (client.stream(), rig.client().stream());
+    let (stream, other) = (client.new_stream(), rig.client().new_stream());
     let values = other.create(&[0_u32]).unwrap();
     let guard = on.guard(&other, (update(&values),)).unwrap();
     stream.nowait().fill(&values, 1).unwrap();
@@ -273,7 +273,12 @@ pub(crate) fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(on:
     };
     assert_eq!(stream.read(&created).wait().unwrap(), [7]);
     // Where it can never succeed, it says so.
-    let tiny = rig.device.client_builder().max_tasks(1).build().stream();
+    let tiny = rig
+        .device
+        .client_builder()
+        .max_tasks(1)
+        .build()
+        .new_stream();
     let told = tiny.nowait().create(&[1_u32]).unwrap_err().to_string();
     assert!(told.contains("`create` is two tasks, give it 2"), "{told}");
     let waited = tiny.create(&[9_u32]).unwrap();
@@ -284,7 +289,7 @@ pub(crate) fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(on:
 pub(crate) fn a_value_that_finds_no_room_comes_back(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
-    let (stream, other) = (client.stream(), rig.client().stream());
+    let (stream, other) = (client.new_stream(), rig.client().new_stream());
     let values = other.create(&[0_u32]).unwrap();
     let guard = on.guard(&other, (update(&values),)).unwrap();
     stream.nowait().fill(&values, 1).unwrap();
@@ -314,7 +319,7 @@ pub(crate) fn a_value_that_finds_no_room_comes_back(on: On) {
 pub(crate) fn an_answer_and_its_callback_come_back_where_they_would_wait_for_ever(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_jobs(1));
     let client = rig.client();
-    let (stream, inner) = (client.stream(), client.stream());
+    let (stream, inner) = (client.new_stream(), client.new_stream());
     let values = inner.create(&[5_u32]).unwrap();
     let (sender, told) = mpsc::channel();
     let outer = move || {
@@ -356,7 +361,7 @@ fn poll<F: Future>(
 pub(crate) fn room_for_tasks_is_awaited_in_order(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
-    let (stream, other) = (client.stream(), rig.client().stream());
+    let (stream, other) = (client.new_stream(), rig.client().new_stream());
     let values = other.create(&[0_u32]).unwrap();
     let guard = on.guard(&other, (update(&values),)).unwrap();
     (1..3).for_each(|value| stream.nowait().fill(&values, value).unwrap());
@@ -392,7 +397,7 @@ pub(crate) fn room_for_tasks_is_awaited_in_order(on: On) {
 /// I5: who awaits room is told when the device is closed.
 pub(crate) fn who_awaits_room_is_told_of_the_end(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(2));
-    let (stream, other) = (rig.client().stream(), rig.client().stream());
+    let (stream, other) = (rig.client().new_stream(), rig.client().new_stream());
     let values = other.create(&[0_u32]).unwrap();
     rig.checked.expects_leaks();
     let guard = on.guard(&other, (update(&values),)).unwrap();
@@ -412,7 +417,7 @@ pub(crate) fn who_awaits_room_is_told_of_the_end(on: On) {
 /// I12: room in the mailbox is awaited as well; the device's turn makes some and wakes.
 pub(crate) fn room_in_the_mailbox_is_awaited(on: On) {
     let mut rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32; 1_000]).unwrap();
     while stream.nowait().fill(&values, 1).is_ok() {}
     let woken = std::sync::Arc::new(Woken::default());
@@ -433,7 +438,7 @@ pub(crate) fn room_for_uploads_and_jobs_is_awaited(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_jobs(1));
     let builder = rig.device.client_builder();
     let client = builder.max_upload_bytes(1_000).max_tasks(3).build();
-    let (stream, other) = (client.stream(), rig.client().stream());
+    let (stream, other) = (client.new_stream(), rig.client().new_stream());
     let values = stream.create(&[0_u8; 600]).unwrap();
     client.sync().wait().unwrap();
     let guard = on.guard(&other, (update(&values),)).unwrap();
@@ -461,9 +466,14 @@ pub(crate) fn room_for_uploads_and_jobs_is_awaited(on: On) {
     }));
     assert!(poll(host.as_mut(), &woken).is_pending());
     // Another stream's room is not what is waited for.
-    let another = rig.device.client_builder().max_tasks(1).build().stream();
+    let another = rig
+        .device
+        .client_builder()
+        .max_tasks(1)
+        .build()
+        .new_stream();
     another.fill(&values, 3).unwrap();
-    let beside = rig.client().stream();
+    let beside = rig.client().new_stream();
     let never = beside.when_room(|_| another.nowait().fill(&values, 3));
     assert!(matches!(pollster::block_on(never), Err(Error::Busy { .. })));
     drop(guard);
@@ -471,7 +481,12 @@ pub(crate) fn room_for_uploads_and_jobs_is_awaited(on: On) {
     pollster::block_on(host).unwrap();
     assert_eq!(stream.read(&made).wait().unwrap(), [2; 600]);
     told.recv().unwrap();
-    let tiny = rig.device.client_builder().max_tasks(1).build().stream();
+    let tiny = rig
+        .device
+        .client_builder()
+        .max_tasks(1)
+        .build()
+        .new_stream();
     let never = pollster::block_on(tiny.when_room(|stream| stream.create(&[1_u32])));
     assert!(matches!(never, Err(Error::Busy { .. })));
 }
@@ -482,7 +497,7 @@ pub(crate) fn many_who_await_room_all_get_it(on: On) {
     let builder = rig.device.client_builder();
     let client = builder.max_tasks(3).max_upload_bytes(4_000).build();
     let handle = async |number: u32| -> Result<Vec<u32>, Error> {
-        let stream = client.stream();
+        let stream = client.new_stream();
         let numbers = vec![number; 500];
         let values = stream.when_room(|stream| stream.create(&numbers)).await?;
         let other = stream.when_room(|stream| stream.empty::<u32>(500)).await?;
@@ -516,7 +531,7 @@ pub(crate) fn many_who_await_room_all_get_it(on: On) {
 /// I6: a guard that is dropped withdraws what its token covers; one that was disarmed does not.
 pub(crate) fn a_dropped_guard_cancels_its_token(on: On) {
     let rig = on.open();
-    let (stream, other) = (rig.client().stream(), rig.client().stream());
+    let (stream, other) = (rig.client().new_stream(), rig.client().new_stream());
     let values = stream.create(&[1_u32]).unwrap();
     let held = on.guard(&other, (update(&values),)).unwrap();
     let (kept, dropped) = (

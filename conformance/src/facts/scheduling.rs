@@ -7,7 +7,7 @@ use millstream::{DeviceOptions, Error, Full, Strategy};
 pub(crate) fn flushing_a_stream_listed_twice_runs_each_task_once(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.stream());
+    let (add_one, stream) = (add_one(&client), client.new_stream());
     let values = stream.create(&[0_u32]).unwrap();
     for _ in 0..5 {
         launch_update(&stream, &add_one, &values).unwrap();
@@ -21,7 +21,7 @@ pub(crate) fn one_lone_launch_without_flush_runs(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
-    let (held, stream) = (held(&client, &valve), client.stream());
+    let (held, stream) = (held(&client, &valve), client.new_stream());
     let values = stream.create(&[0_u32]).unwrap();
     held.launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
@@ -32,7 +32,7 @@ pub(crate) fn one_lone_launch_without_flush_runs(on: On) {
 pub(crate) fn one_lone_launch_runs_when_its_owner_pumps(on: On) {
     let mut rig = on.open();
     let client = rig.client();
-    let (set, stream) = (set(&client), client.stream());
+    let (set, stream) = (set(&client), client.new_stream());
     let values = stream.create(&[0_u32]).unwrap();
     stream.launch(&set, one(), to(&values, 5)).unwrap();
     let mut answer = stream.read(&values);
@@ -52,15 +52,15 @@ pub(crate) fn ten_thousand_launches_while_one_consumer_is_held_do_not_stop_any_o
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
-    let owner = client.stream();
+    let owner = client.new_stream();
     let contested = owner.create(&[0_u32]).unwrap();
     let guard = on.guard(&owner, (millstream::update(&contested),)).unwrap();
     // Everything that touches what the guard holds is held; nothing else is.
-    let consumers: Vec<_> = (0..10).map(|_| client.stream()).collect();
+    let consumers: Vec<_> = (0..10).map(|_| client.new_stream()).collect();
     for index in 0..10_000 {
         launch_update(&consumers[index % 10], &add_one, &contested).unwrap();
     }
-    let other = client.stream();
+    let other = client.new_stream();
     let values = other.create(&[0_u32]).unwrap();
     for _ in 0..100 {
         launch_update(&other, &add_one, &values).unwrap();
@@ -86,7 +86,7 @@ fn flood_one_queue(on: On, strategy: Strategy) {
     let add_one = add_one(&busy);
     std::thread::scope(|scope| {
         let flood = scope.spawn(|| {
-            let stream = busy.stream();
+            let stream = busy.new_stream();
             let values = stream.create(&[0_u32]).unwrap();
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 launch_update(&stream, &add_one, &values).unwrap();
@@ -94,7 +94,7 @@ fn flood_one_queue(on: On, strategy: Strategy) {
         });
         let lone = rig.client();
         for _ in 0..20 {
-            let stream = lone.stream();
+            let stream = lone.new_stream();
             let values = stream.create(&[1_u32]).unwrap();
             launch_update(&stream, &add_one, &values).unwrap();
             assert_eq!(stream.read(&values).wait().unwrap(), [2]);
@@ -108,7 +108,7 @@ fn flood_one_queue(on: On, strategy: Strategy) {
 pub(crate) fn a_full_mailbox_gives_busy_and_loses_nothing(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(16));
     let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.stream());
+    let (add_one, stream) = (add_one(&client), client.new_stream());
     let values = stream.create(&[0_u32]).unwrap();
     stream.sync().wait().unwrap();
     let mut accepted = 0;
@@ -130,7 +130,7 @@ pub(crate) fn a_full_mailbox_gives_busy_and_loses_nothing(on: On) {
     // A drop needs no room in the mailbox and does not wait.
     let spare = values.clone();
     drop(spare);
-    drop(client.stream());
+    drop(client.new_stream());
     assert_eq!(stream.read(&values).wait().unwrap(), [accepted]);
 }
 
@@ -139,7 +139,11 @@ pub(crate) fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on(on: On) 
     let rig = on.open_with(DeviceOptions::default().max_held(8));
     let client = rig.client();
     let add_one = add_one(&client);
-    let (owner, behind, free) = (client.stream(), client.stream(), client.stream());
+    let (owner, behind, free) = (
+        client.new_stream(),
+        client.new_stream(),
+        client.new_stream(),
+    );
     let contested = owner.create(&[0_u32]).unwrap();
     let guard = on.guard(&owner, (millstream::update(&contested),)).unwrap();
     let mut accepted = 0;
@@ -174,7 +178,7 @@ pub(crate) fn ten_thousand_streams_all_answer(on: On) {
     let set = set(&client);
     let streams: Vec<_> = (0..10_000_u32)
         .map(|index| {
-            let stream = client.stream();
+            let stream = client.new_stream();
             let values = stream.empty::<u32>(2).unwrap();
             stream.launch(&set, one(), to(&values, index)).unwrap();
             (stream, values)

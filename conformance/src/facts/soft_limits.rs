@@ -18,7 +18,7 @@ fn limited(rig: &Rig, soft_limit: usize) -> ComputeClient {
 /// A device whose memory comes back when the guard goes.
 fn short_of_memory(on: On) -> (Rig, Guard) {
     let rig = on.open_small(4 * MIB as u64);
-    let owner = rig.client().stream();
+    let owner = rig.client().new_stream();
     let guard = on.guard(&owner, (update(&large(&owner)),)).unwrap();
     (rig, guard)
 }
@@ -32,7 +32,7 @@ fn both_wait(rig: &Rig) {
 /// I6: the one that asked later goes first, and has all there is.
 pub(crate) fn who_would_go_above_its_soft_limit_waits_behind_who_would_not(on: On) {
     let (rig, guard) = short_of_memory(on);
-    let (first, second) = (limited(&rig, MIB).stream(), rig.client().stream());
+    let (first, second) = (limited(&rig, MIB).new_stream(), rig.client().new_stream());
     let above = large(&first);
     let mut above_read = first.read(&above.slice(..4).unwrap());
     let within = large(&second);
@@ -50,7 +50,7 @@ pub(crate) fn who_would_go_above_its_soft_limit_waits_behind_who_would_not(on: O
 /// I5, I6: it waits, and has its turn.
 pub(crate) fn who_waits_behind_others_gets_what_they_leave(on: On) {
     let (rig, guard) = short_of_memory(on);
-    let (first, second) = (limited(&rig, MIB).stream(), rig.client().stream());
+    let (first, second) = (limited(&rig, MIB).new_stream(), rig.client().new_stream());
     let above = large(&first);
     first.fill(&above, 9).unwrap();
     let above_read = first.read(&above.slice(..4).unwrap());
@@ -67,7 +67,7 @@ pub(crate) fn who_waits_behind_others_gets_what_they_leave(on: On) {
 pub(crate) fn what_is_above_a_soft_limit_is_reported(on: On) {
     let rig = on.open();
     let client = limited(&rig, MIB);
-    let stream = client.stream();
+    let stream = client.new_stream();
     let of_client = || {
         let report = client.memory_usage().wait().unwrap();
         let mut clients = report.clients.into_iter();

@@ -15,12 +15,12 @@ pub(crate) fn callers_that_wait_at_once_all_get_their_own_answers(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add = add_one(&client);
-    let shared = client.stream().create(&[0_u32]).unwrap();
+    let shared = client.new_stream().create(&[0_u32]).unwrap();
     thread::scope(|scope| {
         for caller in 0..CALLERS {
             let (client, add, shared) = (&client, &add, &shared);
             scope.spawn(move || {
-                let stream = client.stream();
+                let stream = client.new_stream();
                 for round in 0..ROUNDS {
                     let own = caller * ROUNDS + round;
                     let len = if round % 2 == 0 { 8 } else { 1 << 15 };
@@ -36,7 +36,7 @@ pub(crate) fn callers_that_wait_at_once_all_get_their_own_answers(on: On) {
             });
         }
     });
-    let all = client.stream().read(&shared).wait().unwrap();
+    let all = client.new_stream().read(&shared).wait().unwrap();
     assert_eq!(all, [CALLERS * ROUNDS]);
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn a_kernel_that_blocks_holds_up_no_caller_that_waits_for_another(on:
     let client = rig.client();
     let valve = rig.valve();
     let held = held(&client, &valve);
-    let (stuck, free) = (client.stream(), client.stream());
+    let (stuck, free) = (client.new_stream(), client.new_stream());
     let values = stuck.create(&[0_u32]).unwrap();
     get_used_to_waits(&free);
     held.launch(&stuck, &values).unwrap();
@@ -70,7 +70,7 @@ pub(crate) fn a_device_is_closed_while_callers_wait_on_it(on: On) {
         for _ in 0..CALLERS {
             let (client, began) = (&client, began.clone());
             scope.spawn(move || {
-                let stream = client.stream();
+                let stream = client.new_stream();
                 get_used_to_waits(&stream);
                 began.send(()).unwrap();
                 let one = |round: u32| {

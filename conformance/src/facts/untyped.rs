@@ -40,7 +40,7 @@ fn inputs(stream: &Stream, values: std::ops::Range<u32>) -> Vec<Handle<u32>> {
 pub(crate) fn words_and_bytes_are_arguments_as_any_others(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, large, add_one) = (client.stream(), large(&client), add_one(&client));
+    let (stream, large, add_one) = (client.new_stream(), large(&client), add_one(&client));
     let (inputs, out) = (inputs(&stream, 0..11), stream.empty::<u64>(1).unwrap());
     let mut bindings: Vec<_> = inputs.iter().map(|input| read(input.as_bytes())).collect();
     bindings.push(write(out.as_bytes()));
@@ -67,7 +67,7 @@ pub(crate) fn words_and_bytes_are_arguments_as_any_others(on: On) {
 pub(crate) fn a_replay_takes_any_number_of_parameters_and_words(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, large) = (client.stream(), large(&client));
+    let (stream, large) = (client.new_stream(), large(&client));
     let recording = stream
         .record(|recorder| {
             let formal = (0..INPUTS).map(|_| recorder.parameter::<u32>(1));
@@ -101,7 +101,7 @@ pub(crate) fn a_replay_takes_any_number_of_parameters_and_words(on: On) {
 pub(crate) fn untyped_arguments_that_do_not_fit_are_refused(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (stream, transfer) = (client.stream(), transfer(&client));
+    let (stream, transfer) = (client.new_stream(), transfer(&client));
     let bytes = stream.create(&[0_u8; 32]).unwrap();
     let part = |range: std::ops::Range<usize>| bytes.slice(range).unwrap();
     let refused = |from: &Handle<u8>, to: (&Handle<u8>, Access), words: &[u64]| {
@@ -156,7 +156,7 @@ pub(crate) fn untyped_arguments_that_do_not_fit_are_refused(on: On) {
 pub(crate) fn halves_are_elements(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = [0.5, -2.0, 65504.0, f32::INFINITY];
     let (halves, brains) = (values.map(f16::from_f32), values.map(bf16::from_f32));
     let (a, b) = (
@@ -175,7 +175,7 @@ pub(crate) fn halves_are_elements(on: On) {
 pub(crate) fn kernels_take_halves(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let scale = Kernel::new("scale")
         .reads::<bf16>("src")
         .writes::<f16>("dst")

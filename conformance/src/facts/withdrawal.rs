@@ -16,7 +16,7 @@ pub(crate) fn a_task_cancelled_while_it_is_held_poisons_what_it_would_have_writt
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
-    let (owner, stream) = (client.stream(), client.stream());
+    let (owner, stream) = (client.new_stream(), client.new_stream());
     let (held, free) = (
         owner.create(&[1_u32; 4]).unwrap(),
         owner.create(&[5_u32; 4]).unwrap(),
@@ -50,7 +50,7 @@ pub(crate) fn a_task_cancelled_while_it_is_held_poisons_what_it_would_have_writt
 pub(crate) fn a_task_that_was_issued_runs_to_its_end(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.stream());
+    let (add_one, stream) = (add_one(&client), client.new_stream());
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
     let values = request.create(&[1_u32; 4]).unwrap();
@@ -69,7 +69,7 @@ pub(crate) fn a_task_that_was_issued_runs_to_its_end(on: On) {
 /// memory in use, whose handle has gone.
 fn short_of_memory(on: On) -> (Rig, Guard) {
     let rig = on.open_small(4 * MIB as u64);
-    let owner = rig.client().stream();
+    let owner = rig.client().new_stream();
     let big = large(&owner);
     let guard = on.guard(&owner, (update(&big),)).unwrap();
     (rig, guard)
@@ -83,7 +83,7 @@ fn large(stream: &Stream) -> Handle<u8> {
 /// I5, I6: nobody needs to do anything for a reservation that waits for memory to be given up.
 pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancelled(on: On) {
     let (rig, guard) = short_of_memory(on);
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let token = CancelToken::new();
     let second = large(&stream.with_cancel(&token));
     let answer = stream.read(&second.slice(..4).unwrap());
@@ -95,7 +95,7 @@ pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancell
 /// I5, I6: the device wakes for the deadline by itself.
 pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_at_its_deadline(on: On) {
     let (rig, guard) = short_of_memory(on);
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let soon = Instant::now() + Duration::from_millis(30);
     let later = soon + Duration::from_secs(3600);
     let second = large(&stream.with_deadline(soon).with_deadline(later));
@@ -109,7 +109,7 @@ pub(crate) fn a_reservation_that_waits_for_memory_is_given_up_at_its_deadline(on
 pub(crate) fn a_task_whose_deadline_has_passed_is_not_issued(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.stream());
+    let (add_one, stream) = (add_one(&client), client.new_stream());
     let values = stream.create(&[1_u32; 4]).unwrap();
     let far = stream.with_deadline(Instant::now() + Duration::from_secs(3600));
     launch_update(&far, &add_one, &values).unwrap();
@@ -126,7 +126,7 @@ pub(crate) fn a_task_whose_deadline_has_passed_is_not_issued(on: On) {
 /// I5: a sync tells where a stream is, also one that was cancelled.
 pub(crate) fn a_cancelled_stream_still_answers_a_sync(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let token = CancelToken::new();
     token.cancel();
     let request = stream.with_cancel(&token);
@@ -143,7 +143,7 @@ pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
-    let (held, stream) = (held(&client, &valve), client.stream());
+    let (held, stream) = (held(&client, &valve), client.new_stream());
     let values = stream.create(&[1_u32; 4]).unwrap();
     stream.sync().wait().unwrap();
     let token = CancelToken::new();
@@ -174,7 +174,7 @@ pub(crate) fn running_work_that_is_cancelled_is_detached_and_ends(on: On) {
 /// I6: user code that runs is detached as well, and its guard stays good.
 pub(crate) fn a_guard_outlives_the_cancel_of_its_request(on: On) {
     let rig = on.open();
-    let stream = rig.client().stream();
+    let stream = rig.client().new_stream();
     let values = stream.create(&[1_u32; 4]).unwrap();
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
@@ -190,7 +190,7 @@ pub(crate) fn a_guard_outlives_the_cancel_of_its_request(on: On) {
 pub(crate) fn dropping_an_answer_leaves_the_work(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (add_one, stream) = (add_one(&client), client.stream());
+    let (add_one, stream) = (add_one(&client), client.new_stream());
     let values = stream.create(&[1_u32; 4]).unwrap();
     let token = CancelToken::new();
     let request = stream.with_cancel(&token);
@@ -211,7 +211,7 @@ pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_th
 ) {
     let rig = on.open();
     let client = rig.client();
-    let (owner, stream) = (client.stream(), client.stream());
+    let (owner, stream) = (client.new_stream(), client.new_stream());
     let held = owner.create(&[1_u32; 4]).unwrap();
     let guard = on.guard(&owner, (update(&held),)).unwrap();
     let soon = Instant::now() + Duration::from_millis(10);
@@ -240,7 +240,7 @@ pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_th
 pub(crate) fn guard_behind_a_guard_is_refused_at_its_deadline(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let (owner, stream) = (client.stream(), client.stream());
+    let (owner, stream) = (client.new_stream(), client.new_stream());
     let held = owner.create(&[1_u32; 4]).unwrap();
     let guard = on.guard(&owner, (update(&held),)).unwrap();
     let soon = Instant::now() + Duration::from_millis(10);

@@ -162,7 +162,7 @@ impl Rig {
 
     /// A client.
     pub fn client(&self) -> ComputeClient {
-        self.device.client()
+        self.device.new_client()
     }
 
     /// Statistics of the device.

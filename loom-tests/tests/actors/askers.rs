@@ -98,7 +98,7 @@ pub(crate) fn launches(client: &ComputeClient, given: &Given) -> Result<(), Erro
             args.chunk::<u32>(0)[0] += 1;
         });
     let add_one = client.kernel(add_one)?;
-    let stream = client.stream();
+    let stream = client.new_stream();
     let token = (choose(2) == 0).then(|| stream.start_profile());
     let token = token.transpose()?;
     let values = stream.create(&[0_u32])?;
@@ -117,7 +117,7 @@ pub(crate) fn launches(client: &ComputeClient, given: &Given) -> Result<(), Erro
 
 /// A host function and callbacks, more of them than there is room for.
 pub(crate) fn callbacks(client: &ComputeClient, given: &Given) -> Result<(), Error> {
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[7_u32])?;
     let jobs = given.host.clone();
     stream.host("host", (read(&values),), move || jobs.run())?;
@@ -135,7 +135,7 @@ pub(crate) fn callbacks(client: &ComputeClient, given: &Given) -> Result<(), Err
 
 /// Futures, of a stream that waits for another's data.
 pub(crate) fn futures(client: &ComputeClient, _: &Given) -> Result<(), Error> {
-    let (first, second) = (client.stream(), client.stream());
+    let (first, second) = (client.new_stream(), client.new_stream());
     let values = first.create(&[1_u32, 2])?;
     let copy = second.empty::<u32>(2)?;
     second.copy(&values, &copy)?;

@@ -19,7 +19,7 @@ fn closed(error: &Error) -> bool {
 
 /// Askers, and a thread that closes whenever the schedule lets it.
 fn ask_and_close(device: Device) {
-    let (client, given) = (device.client(), Given::default());
+    let (client, given) = (device.new_client(), Given::default());
     let askers = start(&client, &given, 1, closed);
     drop(client);
     let closer = spawn(move || close(&device));
@@ -55,7 +55,7 @@ fn every_ask_of_a_closing_cpu_ends() {
 fn closing_twice_at_once_ends() {
     walk("two closes at once", 1_500, || {
         let device = Arc::new(Device::open_with(sim(), options()).unwrap());
-        let (client, given) = (device.client(), Given::default());
+        let (client, given) = (device.new_client(), Given::default());
         let askers = start(&client, &given, 1, closed);
         drop(client);
         let other = {
@@ -79,7 +79,7 @@ fn closing_twice_at_once_ends() {
 fn a_last_drop_wakes_a_device_that_sleeps() {
     walk("a last drop beside a device that sleeps", 500, || {
         let device = Device::open_with(sim(), options()).unwrap();
-        let client = device.client();
+        let client = device.new_client();
         let kept = Arc::new(());
         let owned = kept.clone();
         let kernel = Kernel::new("owner").native(move |_, _| _ = &owned);
@@ -117,8 +117,8 @@ struct Last {
 
 /// Gives the device away, to be dropped there.
 fn drop_at(place: Place, device: Device) -> Result<(), Error> {
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32])?;
     let last = Last {
         _client: client.clone(),
@@ -145,7 +145,7 @@ fn drop_at(place: Place, device: Device) -> Result<(), Error> {
 
 /// Askers, while the device is dropped in that place. Nobody waits for its end: it must end by itself.
 fn ask_and_drop(place: Place, device: Device) {
-    let (client, given) = (device.client(), Given::default());
+    let (client, given) = (device.new_client(), Given::default());
     let askers = start(&client, &given, 1, closed);
     if choose(2) == 0 {
         // It may then be the last client that is dropped there.
@@ -216,9 +216,9 @@ fn a_close_waits_for_a_guard_and_ends_with_it() {
         1_500,
         || {
             let device = Device::open_with(sim(), options()).unwrap();
-            let (client, given) = (device.client(), Given::default());
+            let (client, given) = (device.new_client(), Given::default());
             let mut threads = start(&client, &given, 1, closed);
-            let stream = client.stream();
+            let stream = client.new_stream();
             threads.push(spawn(move || {
                 let held = hold::<Sim>(&stream);
                 assert!(held.as_ref().err().is_none_or(closed), "{held:?}");

@@ -58,7 +58,7 @@ fn every_ask_of_a_dying_device_ends() {
     walk("asks of a device that dies", 1_500, || {
         let device = Device::open_with(sim().faults(faults()), options()).unwrap();
         let device = Arc::new(device);
-        let (client, given) = (device.client(), Given::default());
+        let (client, given) = (device.new_client(), Given::default());
         let supervisor = supervise(&device, false);
         let told = device.clone();
         let is_told = move |error: &Error| lost(error) && is_lost(&told);
@@ -81,7 +81,7 @@ fn every_ask_of_a_dying_device_ends() {
 fn a_dying_device_can_be_closed_at_any_moment() {
     walk("a device that dies and is closed", 1_500, || {
         let device = Device::open_with(sim().faults(faults()), options()).unwrap();
-        let (client, given) = (device.client(), Given::default());
+        let (client, given) = (device.new_client(), Given::default());
         let askers = start(&client, &given, 1, gone);
         drop(client);
         let closer = spawn(move || close(&device));
@@ -98,7 +98,7 @@ fn a_device_is_opened_again_while_others_ask() {
     walk("a device that dies and is opened again", 2_500, || {
         let device = Device::open_with(sim().faults(faults()), options()).unwrap();
         let device = Arc::new(device);
-        let (client, given) = (device.client(), Given::default());
+        let (client, given) = (device.new_client(), Given::default());
         let supervisor = supervise(&device, true);
         join(start(&client, &given, 2, lost));
         if device.health() == (Health::Running { epoch: 1 }) {

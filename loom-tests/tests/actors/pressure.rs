@@ -24,7 +24,7 @@ fn never(_: &Error) -> bool {
 
 /// Asks without waiting for room, again and again until there is some.
 fn insist(client: &ComputeClient) -> Result<(), Error> {
-    let stream = client.stream();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32])?;
     loop {
         match stream.nowait().fill(&values, 3) {
@@ -40,9 +40,9 @@ fn ask_tightly(device: &Device) {
     let given = Given::default();
     let mut threads = Vec::new();
     for _ in 0..2 {
-        threads.append(&mut start(&device.client(), &given, 1, never));
+        threads.append(&mut start(&device.new_client(), &given, 1, never));
     }
-    let client = device.client();
+    let client = device.new_client();
     threads.push(spawn(move || insist(&client).unwrap()));
     join(threads);
     assert_drained(&close(device));
@@ -73,7 +73,7 @@ fn nobody_waits_for_room_of_a_cpu_for_ever() {
 fn a_close_ends_the_wait_for_room() {
     walk("limits of one, and a close", 750, || {
         let device = Device::open_with(sim(), tight()).unwrap();
-        let (client, given) = (device.client(), Given::default());
+        let (client, given) = (device.new_client(), Given::default());
         let askers = start(&client, &given, 1, |error| matches!(error, Error::Closed));
         drop(client);
         let closer = spawn(move || close(&device));

@@ -26,7 +26,7 @@ struct Frames {
 
 impl Frames {
     fn new(device: &Device) -> Result<Self, Error> {
-        let client = device.client();
+        let client = device.new_client();
         let draw = client.kernel(
             Kernel::new("draw")
                 .writes::<u32>("image")
@@ -36,7 +36,7 @@ impl Frames {
                     args.chunk::<u32>(0).fill(frame);
                 }),
         )?;
-        let stream = client.stream();
+        let stream = client.new_stream();
         Ok(Self {
             draw,
             buffers: [stream.create(&[0; 2])?, stream.create(&[0; 2])?],
@@ -71,9 +71,9 @@ fn the_renderer_sees_the_frame_that_it_was_told_of(say: Say) {
     loom::model(move || {
         let device = Device::open(Sim::seed(7)).unwrap();
         let frames = Arc::new(Frames::new(&device).unwrap());
-        let (simulation, client) = (frames.clone(), device.client());
-        let stepping = thread::spawn(move || simulation.step(&client.stream(), say).unwrap());
-        let (latest, image) = frames.show(&device.client().stream()).unwrap();
+        let (simulation, client) = (frames.clone(), device.new_client());
+        let stepping = thread::spawn(move || simulation.step(&client.new_stream(), say).unwrap());
+        let (latest, image) = frames.show(&device.new_client().new_stream()).unwrap();
         assert_eq!(
             image, [latest as u32; 2],
             "frame {latest} shows another one"

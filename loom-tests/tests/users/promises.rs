@@ -17,13 +17,13 @@ fn open() -> Device {
 fn who_has_waited_sees_what_was_done_before_the_send() {
     loom::model(|| {
         let device = open();
-        let stream = device.client().stream();
+        let stream = device.new_client().new_stream();
         let sum = stream.create(&[0_u32]).unwrap();
         let note = Arc::new(Payload::new(0));
-        let (theirs, client, shared) = (note.clone(), device.client(), sum.clone());
+        let (theirs, client, shared) = (note.clone(), device.new_client(), sum.clone());
         let writing = thread::spawn(move || {
             theirs.set(1);
-            client.stream().fill(&shared, 1).unwrap();
+            client.new_stream().fill(&shared, 1).unwrap();
         });
         if stream.read(&sum).wait().unwrap() == [1] {
             assert_eq!(note.get(), 1);
@@ -38,17 +38,17 @@ fn who_has_waited_sees_what_was_done_before_the_send() {
 fn sending_orders_nobody() {
     loom::model(|| {
         let device = open();
-        let sum = device.client().stream().create(&[0_u32]).unwrap();
+        let sum = device.new_client().new_stream().create(&[0_u32]).unwrap();
         let note = Arc::new((Payload::new(0), AtomicUsize::new(0)));
-        let (theirs, client, shared) = (note.clone(), device.client(), sum.clone());
+        let (theirs, client, shared) = (note.clone(), device.new_client(), sum.clone());
         let writing = thread::spawn(move || {
             theirs.0.set(1);
-            client.stream().fill(&shared, 1).unwrap();
+            client.new_stream().fill(&shared, 1).unwrap();
             theirs.1.store(1, Ordering::Relaxed);
         });
         // Their send was first, and we know: but not from having waited.
         if note.1.load(Ordering::Relaxed) == 1 {
-            device.client().stream().fill(&sum, 2).unwrap();
+            device.new_client().new_stream().fill(&sum, 2).unwrap();
             let _ = note.0.get();
         }
         writing.join().unwrap();
@@ -60,9 +60,9 @@ fn sending_orders_nobody() {
 fn a_future_ends_without_anybody_who_pumps() {
     loom::model(|| {
         let device = open();
-        let client = device.client();
+        let client = device.new_client();
         let reading = thread::spawn(move || {
-            let stream = client.stream();
+            let stream = client.new_stream();
             let values = stream.create(&[5_u32]).unwrap();
             loom::future::block_on(stream.read(&values)).unwrap()
         });
@@ -75,7 +75,7 @@ fn a_future_ends_without_anybody_who_pumps() {
 fn a_callback_comes_without_anybody_who_pumps() {
     loom::model(|| {
         let device = open();
-        let stream = device.client().stream();
+        let stream = device.new_client().new_stream();
         let called = Arc::new(loom::sync::Notify::new());
         let call = called.clone();
         let asking = thread::spawn(move || {
@@ -96,7 +96,7 @@ fn a_host_function_runs_once_and_before_who_waits_for_it() {
         let count = Arc::new(AtomicUsize::new(0));
         let threads: Vec<_> = (0..2)
             .map(|_| {
-                let (stream, count) = (device.client().stream(), count.clone());
+                let (stream, count) = (device.new_client().new_stream(), count.clone());
                 thread::spawn(move || {
                     let counted = count.clone();
                     let function = move || _ = counted.fetch_add(1, Ordering::Relaxed);
@@ -119,7 +119,7 @@ fn both_sides_of_a_limit_are_seen() {
     loom::model(move || {
         let device = open();
         let client = device.client_builder().hard_limit(8_192).build();
-        let (stream, other) = (client.stream(), client.stream());
+        let (stream, other) = (client.new_stream(), client.new_stream());
         let held = stream.create(&[1_u32; 2_000]).unwrap();
         let dropping = thread::spawn(move || {
             stream.sync().wait().unwrap();
@@ -140,7 +140,7 @@ fn both_sides_of_a_limit_are_seen() {
 fn a_close_answers_who_asks() {
     loom::model(|| {
         let device = open();
-        let stream = device.client().stream();
+        let stream = device.new_client().new_stream();
         let asking = thread::spawn(move || match stream.create(&[1_u32]) {
             Ok(values) => match stream.read(&values).wait() {
                 Ok(read) => assert_eq!(read, [1]),
@@ -159,11 +159,11 @@ fn a_close_answers_who_asks() {
 fn a_guard_that_waits_for_who_waits_for_it_is_a_deadlock() {
     loom::model(|| {
         let device = Device::open(Cpu::default()).unwrap();
-        let stream = device.client().stream();
+        let stream = device.new_client().new_stream();
         let values = stream.create(&[1_u32]).unwrap();
         let bindings = [(&values, Access::ReadWrite)];
         let guard = stream.get_resource::<Cpu>(&bindings[..]).wait().unwrap();
-        let (reader, copy) = (device.client().stream(), values.clone());
+        let (reader, copy) = (device.new_client().new_stream(), values.clone());
         let reading = thread::spawn(move || reader.read(&copy).wait().unwrap());
         reading.join().unwrap();
         drop(guard);
@@ -175,16 +175,16 @@ fn a_guard_that_waits_for_who_waits_for_it_is_a_deadlock() {
 fn a_kernel_is_ordered_with_its_sender_and_its_waiter() {
     loom::model(|| {
         let device = open();
-        let client = device.client();
+        let client = device.new_client();
         let note = std::sync::Arc::new(Payload::new(1));
         let seen = note.clone();
         let kernel = Kernel::new("note").updates::<u32>("values");
         let kernel = kernel.native(move |_, _| seen.set(seen.get() + 1));
         let kernel = client.kernel(kernel).unwrap();
-        let stream = client.stream();
+        let stream = client.new_stream();
         let values = stream.create(&[0_u32]).unwrap();
         note.set(10);
-        let (theirs, shared) = (client.stream(), values.clone());
+        let (theirs, shared) = (client.new_stream(), values.clone());
         let launch = move || {
             let arguments = (update(&shared),);
             theirs.launch(&kernel, CubeCount::single(), arguments)?;
@@ -218,7 +218,7 @@ fn room_that_is_awaited_comes_without_anybody_who_pumps() {
     loom::model(|| {
         let device = open();
         let client = device.client_builder().max_tasks(2).build();
-        let stream = client.stream();
+        let stream = client.new_stream();
         let values = stream.create(&[0_u32]).unwrap();
         let (theirs, shared) = (stream.clone(), values.clone());
         let filling = thread::spawn(move || {

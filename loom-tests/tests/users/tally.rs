@@ -27,13 +27,13 @@ impl Tally {
                     args.chunk::<u32>(0)[0] += amount;
                 }),
         )?;
-        let sum = client.stream().create(&[0_u32])?;
+        let sum = client.new_stream().create(&[0_u32])?;
         Ok(Self { client, add, sum })
     }
 
     /// Adds, and says how much there is then.
     fn add(&self, amount: u32) -> Result<u32, Error> {
-        let stream = self.client.stream();
+        let stream = self.client.new_stream();
         stream.launch(&self.add, CubeCount::single(), (update(&self.sum), amount))?;
         Ok(stream.read(&self.sum).wait()?[0])
     }
@@ -44,7 +44,7 @@ fn nothing_that_is_added_is_lost() {
     for seed in 0..2 {
         loom::model(move || {
             let device = Device::open(Sim::seed(seed)).unwrap();
-            let tally = Tally::new(device.client()).unwrap();
+            let tally = Tally::new(device.new_client()).unwrap();
             let other = tally.clone();
             let adding = thread::spawn(move || other.add(2).unwrap());
             let mine = tally.add(40).unwrap();

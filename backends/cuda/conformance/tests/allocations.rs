@@ -44,7 +44,7 @@ static COUNTING: Counting = Counting;
 
 /// What `work` allocates in all of its rounds, when it has been done before.
 fn steady(device: &Device, work: impl Fn()) -> u64 {
-    let client = device.client();
+    let client = device.new_client();
     for _ in 0..20 {
         work();
         client.sync().wait().unwrap();
@@ -66,7 +66,7 @@ fn steady(device: &Device, work: impl Fn()) -> u64 {
 fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
     let gpu = Session::begin(7).unwrap_or_else(|error| panic!("{error}"));
     let device = Device::open(Cuda::ordinal(0).queues(queues)).unwrap();
-    let client = device.client();
+    let client = device.new_client();
     let saxpy = Kernel::new("saxpy")
         .reads::<f32>("x")
         .updates::<f32>("y")
@@ -85,7 +85,7 @@ fn launches_and_replays_allocate_nothing_i9(#[values(1, 2)] queues: usize) {
         .threads([1, 1, 1])
         .source(Source::Ptx(include_str!("kernels/map.ptx").into()));
     let [saxpy, words, map] = [saxpy, words, map].map(|kernel| client.kernel(kernel).unwrap());
-    let (stream, other) = (client.stream(), client.stream());
+    let (stream, other) = (client.new_stream(), client.new_stream());
     let x = stream.create(&[1.0_f32; 16]).unwrap();
     let y = stream.create(&[1.0_f32; 16]).unwrap();
     let z = stream.create(&[1.0_f32; 16]).unwrap();

@@ -15,7 +15,7 @@ fn without_nvrtc_the_next_source_is_taken_i7() {
     unsafe { std::env::set_var("MILLSTREAM_NVRTC", "/nowhere/at/all") };
     let gpu = Session::begin(1).unwrap_or_else(|error| panic!("{error}"));
     let device = Device::open(Cuda::ordinal(0).queues(1)).unwrap();
-    let client = device.client();
+    let client = device.new_client();
     let fill = || {
         let kernel = Kernel::new("fill").writes::<u32>("to");
         kernel
@@ -30,7 +30,10 @@ fn without_nvrtc_the_next_source_is_taken_i7() {
         other => panic!("{other:?}"),
     }
     let ptx = Source::Ptx(include_str!("kernels/fill.ptx").into());
-    let (fill, stream) = (client.kernel(fill().source(ptx)).unwrap(), client.stream());
+    let (fill, stream) = (
+        client.kernel(fill().source(ptx)).unwrap(),
+        client.new_stream(),
+    );
     let to = stream.empty::<u32>(300).unwrap();
     let cubes = CubeCount::cover(300, 256);
     stream

@@ -20,8 +20,8 @@ fn failed(
     ask: impl FnOnce(&Device, &Stream, &Handle<u32>) -> Pending<Vec<u32>>,
 ) -> (Reason, Extent) {
     let rig = Rig::new(Sim::seed(2).faults(Faults::none().nth(call, 2)));
-    let client = rig.device.client();
-    let (stream, well) = (client.stream(), client.stream());
+    let client = rig.device.new_client();
+    let (stream, well) = (client.new_stream(), client.new_stream());
     let values = stream.create(&[1_u32; 8]).unwrap();
     // The first call of each kind goes well, so that the second is the one that is asked for.
     let other = well.create(&[3_u32; 8]).unwrap();
@@ -45,7 +45,7 @@ fn refused(what: &str) -> (Reason, Extent) {
 #[test]
 fn a_refused_task_poisons_what_it_would_have_written() {
     let launch = failed(Call::Launch, |device, stream, values| {
-        let add_one = add_one(&device.client()).unwrap();
+        let add_one = add_one(&device.new_client()).unwrap();
         (0..2).for_each(|_| {
             stream
                 .launch(&add_one, CubeCount::single(), (update(values),))
@@ -85,7 +85,7 @@ fn a_refused_copy_of_the_host_is_its_answer() {
     });
     assert_eq!(copy_out, refused("copyout"));
     let rig = Rig::new(Sim::seed(2).faults(Faults::none().nth(Call::CopyIn, 1)));
-    let stream = rig.device.client().stream();
+    let stream = rig.device.new_client().new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
     let told = stream.read(&values).wait().unwrap_err();
     assert!(
@@ -112,25 +112,25 @@ fn a_failed_allocation_is_out_of_memory_and_a_failed_compile_a_kernels_error() {
             .memory_bytes(1 << 26)
             .faults(Faults::none().chance(Call::Allocate, 1.0)),
     );
-    let stream = rig.device.client().stream();
+    let stream = rig.device.new_client().new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
     let told = stream.read(&values).wait().unwrap_err();
     let reason = &told.failure().unwrap().root().reason;
     assert!(matches!(reason, Reason::OutOfMemory { .. }), "{reason:?}");
 
     let rig = Rig::new(Sim::seed(4).faults(Faults::none().nth(Call::Compile, 1)));
-    let told = add_one(&rig.device.client()).err().unwrap();
+    let told = add_one(&rig.device.new_client()).err().unwrap();
     assert!(
         matches!(told, Error::Kernel(KernelError::Compile { .. })),
         "{told}"
     );
-    assert!(add_one(&rig.device.client()).is_ok());
+    assert!(add_one(&rig.device.new_client()).is_ok());
 }
 
 #[test]
 fn refused_resources_are_the_guards_error() {
     let rig = Rig::new(Sim::seed(4).faults(Faults::none().nth(Call::Resources, 1)));
-    let stream = rig.device.client().stream();
+    let stream = rig.device.new_client().new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
     let told = stream
         .get_resource::<Sim>((update(&values),))
@@ -247,8 +247,8 @@ fn a_device_lost_while_a_task_runs_tells_everybody_and_is_reopened() {
             false => Device::open_with(sim, options).map(|device| (device, None)),
         }
         .unwrap();
-        let client = device.client();
-        let (stream, other) = (client.stream(), client.stream());
+        let client = device.new_client();
+        let (stream, other) = (client.new_stream(), client.new_stream());
         let values = stream.create(&[1_u32; 8]).unwrap();
         for value in 0..6 {
             stream.fill(&values, value).unwrap();
@@ -267,7 +267,7 @@ fn a_device_lost_while_a_task_runs_tells_everybody_and_is_reopened() {
         }
         device.reopen().unwrap();
         assert!(matches!(
-            client.stream().read(&values).wait(),
+            client.new_stream().read(&values).wait(),
             Err(Error::DeviceLost { epoch: 0, .. })
         ));
         let well = run_with(Faults::none()).0.unwrap();

@@ -79,9 +79,9 @@ const ELEMENTS: usize = 40;
 /// Says what the first failure was, or what came out.
 pub(crate) fn program(device: &Device) -> Result<Vec<u32>, Error> {
     const ROUNDS: usize = 12;
-    let client = device.client();
+    let client = device.new_client();
     let (add_one, sum) = (add_one(&client)?, sum(&client)?);
-    let streams: [Stream; 3] = std::array::from_fn(|_| client.stream());
+    let streams: [Stream; 3] = std::array::from_fn(|_| client.new_stream());
     let create = |stream: &Stream| stream.create(&[1_u32; ELEMENTS]);
     let mut buffers: Vec<Handle<u32>> = streams.iter().map(create).collect::<Result<_, _>>()?;
     for round in 0..ROUNDS {

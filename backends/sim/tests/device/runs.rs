@@ -59,8 +59,8 @@ fn program_that_leaves_elements_out_of_what_it_writes_is_found() {
         });
         let program = Arc::new(Program::Ssa(k.build().unwrap()));
         let rig = Rig::new(Sim::seed(3));
-        let client = rig.device.client();
-        let stream = client.stream();
+        let client = rig.device.new_client();
+        let stream = client.new_stream();
         let kernel = Kernel::from_program("ramp", program).unwrap();
         let kernel = client.kernel(kernel).unwrap();
         // The pattern that the check fills outputs with is a value like any other.
@@ -109,8 +109,8 @@ fn a_range_is_reused_by_another_queue_in_order() {
             Sim::seed(seed),
             DeviceOptions::default().mailbox_capacity(4),
         );
-        let client = rig.device.client();
-        let (owner, other) = (client.stream(), client.stream());
+        let client = rig.device.new_client();
+        let (owner, other) = (client.new_stream(), client.new_stream());
         let mut answers = Vec::new();
         for round in 0..60_u32 {
             drop(owner.create(&[round; 64]).unwrap());
@@ -135,7 +135,7 @@ fn a_range_is_reused_by_another_queue_in_order() {
 #[test]
 fn what_nobody_defined_reads_as_a_pattern() {
     let rig = Rig::new(Sim::seed(1));
-    let stream = rig.device.client().stream();
+    let stream = rig.device.new_client().new_stream();
     let fresh = stream.empty::<u8>(100).unwrap();
     assert_eq!(
         stream.read(&fresh).wait().unwrap(),
@@ -151,14 +151,14 @@ fn bytes_that_a_writer_leaves_out_are_anything() {
     let mut seen = BTreeSet::new();
     for seed in 0..8 {
         let rig = Rig::new(Sim::seed(seed));
-        let client = rig.device.client();
+        let client = rig.device.new_client();
         let lazy = Kernel::new("lazy")
             .writes::<u8>("out")
             .native(|_cube, args| {
                 args.chunk::<u8>(0)[0] = 1;
             });
         let lazy = client.kernel(lazy).unwrap();
-        let stream = client.stream();
+        let stream = client.new_stream();
         let out = stream.create(&[7_u8; 4]).unwrap();
         stream
             .launch(&lazy, CubeCount::single(), (write(&out),))
@@ -175,8 +175,8 @@ fn a_held_queue_runs_nothing_until_it_is_let_go() {
     let sim = Sim::seed(3).queues(1);
     let holds = sim.holds();
     let mut rig = Rig::new(sim);
-    let client = rig.device.client();
-    let (stream, add_one) = (client.stream(), add_one(&client).unwrap());
+    let client = rig.device.new_client();
+    let (stream, add_one) = (client.new_stream(), add_one(&client).unwrap());
     holds.hold(QueueId(0));
     let values = stream.create(&[1_u32]).unwrap();
     stream
@@ -200,10 +200,10 @@ fn virtual_time_judges_schedules() {
         let mut cost = CostModel::default();
         (cost.launch_ns, cost.cube_ns) = (100_000, 0);
         let rig = Rig::new(sim.cost(cost));
-        let client = rig.device.client();
+        let client = rig.device.new_client();
         let (add_one, streams) = (
             add_one(&client).unwrap(),
-            [client.stream(), client.stream()],
+            [client.new_stream(), client.new_stream()],
         );
         let buffers = streams
             .each_ref()

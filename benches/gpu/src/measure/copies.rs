@@ -131,7 +131,7 @@ fn bandwidth(ns: Figure) -> Figure {
 
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let device = rig.device()?;
-    let stream = device.client().stream();
+    let stream = device.new_client().new_stream();
     let small = ways(rig, &stream, SMALL_BYTES, rig.plan.copies)?;
     let large = ways(rig, &stream, LARGE_BYTES, rig.plan.large_copies)?;
     let (from, to) = (

@@ -49,8 +49,8 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let rounds = rig.plan.rounds.min(3);
     let [raw] = alternate(rounds, [&mut || Ok(sample(idle))])?;
     let device = rig.device()?;
-    let client = device.client();
-    let (stream, kernel) = (client.stream(), empty(&client)?);
+    let client = device.new_client();
+    let (stream, kernel) = (client.new_stream(), empty(&client)?);
     stream.launch(&kernel, CubeCount::single(), ())?;
     stream.sync().wait()?;
     let [ours] = alternate(rounds, [&mut || Ok(sample(idle))])?;

@@ -45,9 +45,9 @@ fn our_loop<A: Arguments>(
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let (gpu, count, rounds) = (rig.gpu, rig.plan.launches, rig.plan.rounds);
     let device = rig.device()?;
-    let client = device.client();
+    let client = device.new_client();
     let (ours_empty, ours_touch) = (empty(&client)?, touch(&client)?);
-    let stream = client.stream();
+    let stream = client.new_stream();
     let [a, b, c] = [
         stream.create(&[0_u32; WORDS])?,
         stream.create(&[0_u32; WORDS])?,

@@ -42,9 +42,9 @@ fn record(
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let (gpu, rounds) = (rig.gpu, rig.plan.rounds);
     let device = rig.device()?;
-    let client = device.client();
+    let client = device.new_client();
     let kernel = bump(&client)?;
-    let stream = client.stream();
+    let stream = client.new_stream();
     let handles = [
         stream.create(&[0_u32; WORDS])?,
         stream.create(&[0_u32; WORDS])?,

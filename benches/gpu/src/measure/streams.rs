@@ -16,9 +16,9 @@ use crate::stats::{alternate, ns_each};
 pub(super) fn hand_over(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let (gpu, hops) = (rig.gpu, rig.plan.hops);
     let device = rig.device()?;
-    let client = device.client();
+    let client = device.new_client();
     let kernel = bump(&client)?;
-    let streams = [client.stream(), client.stream()];
+    let streams = [client.new_stream(), client.new_stream()];
     let handle = streams[0].create(&[0_u32; WORDS])?;
 
     let raw_kernel = gpu.kernel(c"bump")?;
@@ -62,9 +62,9 @@ pub(super) fn hand_over(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
 pub(super) fn overlap(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let (gpu, count, turns) = (rig.gpu, rig.plan.long, rig.plan.turns);
     let device = rig.device()?;
-    let client = device.client();
+    let client = device.new_client();
     let kernel = spin(&client)?;
-    let streams = [client.stream(), client.stream()];
+    let streams = [client.new_stream(), client.new_stream()];
     let handles = [
         streams[0].empty::<u32>(WORDS)?,
         streams[1].empty::<u32>(WORDS)?,

@@ -52,12 +52,12 @@ fn together(
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let (gpu, rounds) = (rig.gpu, rig.plan.rounds);
     let device = rig.device()?;
-    let client = device.client();
+    let client = device.new_client();
     let (ours, raw) = (empty(&client)?, gpu.kernel(c"empty")?);
     let mut rows = Vec::new();
     for threads in THREADS {
         let count = rig.plan.launches / threads;
-        let streams: Vec<_> = (0..threads).map(|_| client.stream()).collect();
+        let streams: Vec<_> = (0..threads).map(|_| client.new_stream()).collect();
         let raw_streams = (0..threads).map(|_| gpu.stream());
         let raw_streams = raw_streams.collect::<Result<Vec<_>, _>>()?;
         let shared = Mutex::new(gpu.stream()?);

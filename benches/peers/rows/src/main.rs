@@ -121,7 +121,7 @@ fn compiled(
 fn main() -> Result<(), Fault> {
     let threads = std::env::args().nth(1).map_or(Ok(1), |n| n.parse())?;
     let device = Device::open(Cpu::default().queues(1).threads(threads))?;
-    let (client, stream) = (device.client(), device.client().stream());
+    let (client, stream) = (device.new_client(), device.new_client().new_stream());
     let mut rows = HashMap::new();
     for name in std::io::stdin().lock().lines() {
         let name = name?;

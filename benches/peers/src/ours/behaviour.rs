@@ -26,7 +26,7 @@ pub(crate) fn accepted_while_held() -> Figures {
     let device = Device::open(Null { withheld }).expect("the null device opens");
     // The first stream sits on the first queue, which does not complete; the next ones on others.
     let producer = Ours::on(device);
-    let (consumer, other) = (producer.client.stream(), producer.client.stream());
+    let (consumer, other) = (producer.client.new_stream(), producer.client.new_stream());
     let buffer = producer.empty(64);
     producer.launch_one(&buffer);
     let accepted = Arc::new(AtomicU64::new(0));
@@ -58,7 +58,7 @@ pub(crate) fn accepted_while_held() -> Figures {
 /// from before B's write. On the CPU device, whose queues overlap.
 pub(crate) fn stale_reads() -> Figures {
     let device = Device::open(Cpu::default()).expect("the CPU opens");
-    let client = device.client();
+    let client = device.new_client();
     let store = Kernel::new("store")
         .writes::<u64>("target")
         .scalar::<u64>("value")
@@ -69,7 +69,7 @@ pub(crate) fn stale_reads() -> Figures {
     let store = client.kernel(store).expect("the kernel is native");
     let mut stale = 0;
     for trial in 1..=STALE_TRIALS {
-        let (a, b) = (client.stream(), client.stream());
+        let (a, b) = (client.new_stream(), client.new_stream());
         let buffer = a.create(&[0_u64]).expect("memory does not run out");
         b.launch(&store, CubeCount::single(), (write(&buffer), trial))
             .expect("the launch fits");
@@ -84,12 +84,12 @@ pub(crate) fn stale_reads() -> Figures {
 pub(crate) fn panic_reports() -> Figures {
     std::panic::set_hook(Box::new(|_| {}));
     let device = Device::open(Cpu::default()).expect("the CPU opens");
-    let client = device.client();
+    let client = device.new_client();
     let kernel = Kernel::new("panics")
         .writes::<u8>("target")
         .native(|_, _| panic!("{PANIC_MESSAGE}"));
     let kernel = client.kernel(kernel).expect("the kernel is native");
-    let stream = client.stream();
+    let stream = client.new_stream();
     let buffer = stream.empty::<u8>(16).expect("memory does not run out");
     stream
         .launch(&kernel, CubeCount::single(), (write(&buffer),))

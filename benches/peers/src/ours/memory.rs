@@ -63,7 +63,7 @@ pub(crate) fn bytes_per_stream() -> Figures {
     let before = runtime_bytes(&ours);
     let mut live: Vec<Stream> = Vec::with_capacity(WEIGHED);
     for _ in 0..WEIGHED {
-        let stream = ours.client.stream();
+        let stream = ours.client.new_stream();
         stream
             .launch(&ours.kernels.bare, CubeCount::single(), ())
             .expect("the device is open");

@@ -72,9 +72,9 @@ impl Kernels {
 
 impl Ours {
     fn on(device: Device) -> Self {
-        let client = device.client();
+        let client = device.new_client();
         Self {
-            stream: client.stream(),
+            stream: client.new_stream(),
             kernels: Arc::new(Kernels::new(&client)),
             client,
             _device: Arc::new(device),
@@ -94,7 +94,7 @@ impl Contender for Ours {
 
     fn for_another_thread(&self) -> Self {
         Self {
-            stream: self.client.stream(),
+            stream: self.client.new_stream(),
             client: self.client.clone(),
             kernels: self.kernels.clone(),
             _device: self._device.clone(),

@@ -49,7 +49,10 @@ struct Submitter {
 impl Bench {
     fn new(options: DeviceOptions) -> Self {
         let (sender, receiver) = mailbox::<Task>(2, Arc::new(Gate::new()));
-        let table = Slots::new(options.handles(), Outlet::new(sender.probe(), Arc::default()));
+        let table = Slots::new(
+            options.handles(),
+            Outlet::new(sender.probe(), Arc::default()),
+        );
         Self {
             server: Server::new(NullDevice::new(Null::default()), options, table.clone()),
             table,

@@ -178,7 +178,7 @@ impl ComputeClient {
     /// A new stream. Costs a message and no thread; thousands are fine.
     ///
     /// May wait for room in the mailbox. On a closed device the stream's calls say so.
-    pub fn stream(&self) -> Stream {
+    pub fn new_stream(&self) -> Stream {
         Stream::new(self.clone())
     }
 

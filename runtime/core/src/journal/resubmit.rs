@@ -118,7 +118,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             } => {
                 let key = (client, priority as usize, weight);
                 let made = || self.client.like(priority, weight);
-                Object::Stream(self.clients.entry(key).or_insert_with(made).stream())
+                Object::Stream(self.clients.entry(key).or_insert_with(made).new_stream())
             }
             Entry::Kernel { .. } => match self.kernels.pop_front() {
                 Some(kernel) => Object::Kernel(kernel),
@@ -126,7 +126,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             },
             Entry::Recording { steps } => Object::Recording(steps),
             Entry::Parameter { bytes } => {
-                let stream = self.client.stream();
+                let stream = self.client.new_stream();
                 Object::Slice(Handle::whole(stream.formal(bytes)?, bytes))
             }
             Entry::Slice {

@@ -322,7 +322,7 @@ impl Recorder<'_> {
         client: &ComputeClient,
         kernels: &[KernelHandle],
     ) -> Result<Recording, ScheduleError> {
-        let stream = client.stream();
+        let stream = client.new_stream();
         let recording = stream.record(|recorder| {
             for parameter in self.memory.parameters() {
                 let bytes = parameter.bytes as usize;

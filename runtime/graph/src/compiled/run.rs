@@ -351,7 +351,7 @@ impl Run<'_> {
         }
         // Not under the lock, since it may wait; and not by the run's stream, which may be one that is withdrawn. Of two that make
         // one at once, the first is kept.
-        let made = shared.client.stream().empty::<u8>(bytes as usize)?;
+        let made = shared.client.new_stream().empty::<u8>(bytes as usize)?;
         Ok(Some(arenas()[turn].get_or_insert(made).clone()))
     }
 

@@ -252,7 +252,7 @@ impl Asked {
         if let Fastest::Hit(index) = tuner.tuner.fastest(&self.key) {
             return Ok(of(index));
         }
-        let stream = client.stream();
+        let stream = client.new_stream();
         let (trial, scratch) = (self.trial.clone(), stream.clone());
         let mut set = TunableSet::new("graph", move |_: &ProgramKey, _: &Scratch| {
             trial.scratch(&scratch)

@@ -87,7 +87,7 @@ impl Schedule {
         if let Fastest::Hit(index) = tuner.tuner.fastest(&key) {
             return Ok(of(index));
         }
-        let stream = client.stream();
+        let stream = client.new_stream();
         let bytes = usual.bytes_of_inputs(client)?;
         let scratch = stream.clone();
         let mut set = TunableSet::new("graph parts", move |_: &ProgramKey, _: &Inputs| {

@@ -60,7 +60,7 @@ impl Rig {
         gpu.writes_values(words);
         let kind = Cuda::ordinal(0).queues(queues);
         let (device, driver) = Device::open_driven(kind, options()).unwrap();
-        let fill = device.client().kernel(fill()).unwrap();
+        let fill = device.new_client().kernel(fill()).unwrap();
         Self {
             gpu,
             device,
@@ -130,7 +130,7 @@ fn a_launch_is_a_call_and_a_batch_one_more_i9(
     #[values(true, false)] words: bool,
 ) {
     let mut rig = Rig::new(1, words);
-    let stream = rig.device.client().stream();
+    let stream = rig.device.new_client().new_stream();
     let to = stream.empty::<u32>(32).unwrap();
     let calls = rig.calls_of(|rig| (0..launches).for_each(|_| rig.launch(&stream, &to)));
     assert_eq!(calls, Calls::of(launches, 1, words));
@@ -144,7 +144,7 @@ fn a_hazard_between_queues_is_a_wait_and_at_most_an_event_more_i3(
     #[values(true, false)] words: bool,
 ) {
     let mut rig = Rig::new(2, words);
-    let streams = [(); 2].map(|()| rig.device.client().stream());
+    let streams = [(); 2].map(|()| rig.device.new_client().new_stream());
     let buffers = [(); 2].map(|()| streams[0].empty::<u32>(32).unwrap());
     let apart = rig.calls_of(|rig| {
         rig.launch(&streams[0], &buffers[0]);
@@ -173,8 +173,8 @@ fn with_threads_a_batch_is_an_event_that_is_waited_for_once_i9() {
     const LAUNCHES: u64 = 2_000;
     let gpu = gpu(2);
     let device = open(1);
-    let client = device.client();
-    let (stream, fill) = (client.stream(), client.kernel(fill()).unwrap());
+    let client = device.new_client();
+    let (stream, fill) = (client.new_stream(), client.kernel(fill()).unwrap());
     let to = stream.empty::<u32>(32).unwrap();
     let run = || {
         for value in 0..LAUNCHES {
@@ -214,8 +214,8 @@ fn with_threads_a_batch_is_an_event_that_is_waited_for_once_i9() {
 fn an_idle_device_calls_nothing_i11() {
     let gpu = gpu(3);
     let device = open(2);
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let values = stream.create(&[1_u32; 32]).unwrap();
     stream.host("nothing", (update(&values),), || {}).unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [1; 32]);

@@ -78,7 +78,7 @@ fn a_driven_gpu_that_breaks_answers_everybody_i5(#[values(true, false)] words: b
 fn a_pump_of_a_held_gpu_ends_i8() {
     let gpu = gpu(5);
     let (device, mut driver) = driven(1);
-    let stream = device.client().stream();
+    let stream = device.new_client().new_stream();
     let handle = stream.create(&[1_u8; 16]).unwrap();
     stream.sync().wait().unwrap();
     gpu.hold_all();

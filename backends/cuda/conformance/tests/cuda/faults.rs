@@ -54,7 +54,7 @@ fn a_copy_that_has_no_room_for_a_part_is_refused_whole_i4_i7() {
     for upload in [true, false] {
         let gpu = gpu(1);
         let device = open(2);
-        let stream = device.client().stream();
+        let stream = device.new_client().new_stream();
         let long = stream.empty::<u8>(3 << 20).unwrap();
         stream.fill(&long, 5).unwrap();
         stream.sync().wait().unwrap();
@@ -82,7 +82,7 @@ fn a_copy_that_is_refused_in_its_middle_is_the_end_i2_i5() {
     for call in ["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"] {
         let gpu = gpu(2);
         let device = open(2);
-        let stream = device.client().stream();
+        let stream = device.new_client().new_stream();
         gpu.fault(Some(call), 2, 1);
         let long = stream.create(&vec![1_u8; 3 << 20]);
         let read = long.and_then(|long| stream.read(&long).wait());

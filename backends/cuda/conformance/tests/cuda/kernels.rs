@@ -14,8 +14,8 @@ use crate::support::*;
 fn saxpy_is_right_i6(#[values(1, 255, 256, 257, 5000)] len: usize) {
     let gpu = gpu(len as u64);
     let device = open(2);
-    let client = device.client();
-    let (stream, saxpy) = (client.stream(), client.kernel(saxpy()).unwrap());
+    let client = device.new_client();
+    let (stream, saxpy) = (client.new_stream(), client.kernel(saxpy()).unwrap());
     let x: Vec<f32> = (0..len).map(|at| at as f32 / 8.0).collect();
     let y: Vec<f32> = (0..len).map(|at| 1.0 - at as f32).collect();
     let (from, to) = (stream.create(&x).unwrap(), stream.create(&y).unwrap());
@@ -38,8 +38,8 @@ fn saxpy_is_right_i6(#[values(1, 255, 256, 257, 5000)] len: usize) {
 fn a_sum_in_shared_memory_is_right_i6(#[values(1, 256, 1000, 4096)] len: usize) {
     let gpu = gpu(len as u64);
     let device = open(2);
-    let client = device.client();
-    let (stream, sum) = (client.stream(), client.kernel(sum()).unwrap());
+    let client = device.new_client();
+    let (stream, sum) = (client.new_stream(), client.kernel(sum()).unwrap());
     let data: Vec<u32> = (0..len as u32).map(|at| at * 3 + 1).collect();
     let (from, to) = (
         stream.create(&data).unwrap(),
@@ -60,7 +60,7 @@ fn a_sum_in_shared_memory_is_right_i6(#[values(1, 256, 1000, 4096)] len: usize) 
 /// What a declaration is refused with.
 fn refused(kernel: Kernel) -> String {
     let device = open(1);
-    let client = device.client();
+    let client = device.new_client();
     match client.kernel(kernel) {
         Err(Error::Kernel(KernelError::Compile { log, .. })) => log,
         other => panic!("{other:?}"),
@@ -117,8 +117,8 @@ fn ptx_that_is_not_known_is_a_typed_error_i7() {
 fn a_store_out_of_bounds_loses_the_device_i5() {
     let gpu = gpu(3);
     let device = open(1);
-    let client = device.client();
-    let (stream, fill) = (client.stream(), client.kernel(fill()).unwrap());
+    let client = device.new_client();
+    let (stream, fill) = (client.new_stream(), client.kernel(fill()).unwrap());
     // A page of its own, behind whose end is nothing.
     let to: Handle<u32> = stream.empty(1 << 20).unwrap();
     let arguments = (write(&to), 1_u32, (1 << 20) + 5000_u32);

@@ -27,8 +27,8 @@ fn words() -> Kernel {
 fn metadata_reaches_the_kernel_by_value_i6() {
     let gpu = gpu(1);
     let device = open(1);
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let options = CudaLaunch::default().metadata_words(8);
     let kernel = client.kernel(words().with(options)).unwrap();
     let to = stream.empty::<u32>(8).unwrap();
@@ -65,7 +65,10 @@ fn what_an_entry_point_does_not_take_is_refused_i7(
 ) {
     let gpu = gpu(2);
     let device = open(1);
-    let why = device.client().kernel(words().with(options)).unwrap_err();
+    let why = device
+        .new_client()
+        .kernel(words().with(options))
+        .unwrap_err();
     assert!(why.to_string().contains(expected), "{why}");
     drop((why, device));
     gpu.assert_clean();
@@ -76,8 +79,8 @@ fn what_an_entry_point_does_not_take_is_refused_i7(
 fn clusters_and_cooperation_reach_the_driver_i6() {
     let gpu = gpu(5);
     let device = open(1);
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let options = CudaLaunch::default().cluster([2, 1, 1]).cooperative();
     // SAFETY: the kernel waits for nothing, and nothing is ahead of it that writes what it touches.
     let early = unsafe { CudaLaunch::default().programmatic() };
@@ -124,7 +127,7 @@ fn priorities_are_those_of_the_driver_i12() {
         let kernel = client.kernel(fill()).unwrap();
         // More streams than queues: none leaves the queues of its priority.
         for _ in 0..6 {
-            let stream = client.stream();
+            let stream = client.new_stream();
             let handle = stream.empty::<u32>(4).unwrap();
             let arguments = (write(&handle), value, 4_u32);
             stream

@@ -52,8 +52,8 @@ fn closing_leaves_nothing_i10(#[values(1, 2, 4)] queues: usize) {
         assert!(report.drained, "{report:?}");
     }
     let device = open(queues);
-    let client = device.client();
-    let (stream, kernel) = (client.stream(), client.kernel(saxpy()).unwrap());
+    let client = device.new_client();
+    let (stream, kernel) = (client.new_stream(), client.kernel(saxpy()).unwrap());
     let handle = stream.create(&[1_u8; 100]).unwrap();
     drop(device);
     // What outlives the device ends on threads that know nothing of CUDA.
@@ -67,8 +67,8 @@ fn out_of_memory_reaches_who_asked_i7_i12() {
     let gpu = gpu(8);
     gpu.memory_bytes(8 << 20);
     let device = open(2);
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let sound = stream.create(&[5_u32; 10]).unwrap();
     let large = stream.empty::<u8>(6 << 20).unwrap();
     let larger = stream.empty::<u8>(6 << 20).unwrap();
@@ -92,7 +92,10 @@ fn a_driven_device_is_driven_by_who_pumps_it_i8() {
         let gpu = Session::begin_stepped(seed).unwrap_or_else(|error| panic!("{error}"));
         let (device, mut driver) =
             Device::open_driven(Cuda::ordinal(0).queues(2), options()).unwrap();
-        let streams = [device.client().stream(), device.client().stream()];
+        let streams = [
+            device.new_client().new_stream(),
+            device.new_client().new_stream(),
+        ];
         let handle = streams[0].create(&[1_u32; 2000]).unwrap();
         let copy = streams[1].empty::<u32>(2000).unwrap();
         streams[1].copy(&handle, &copy).unwrap();

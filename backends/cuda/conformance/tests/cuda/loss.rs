@@ -18,7 +18,7 @@ fn a_gpu_that_breaks_answers_everybody_i5(#[values(700, 716, 719)] code: u32) {
     for nth in 1..30 {
         let gpu = gpu(nth);
         let device = open(2);
-        let client = device.client();
+        let client = device.new_client();
         gpu.break_at(nth, code);
         std::thread::scope(|scope| {
             for _ in 0..3 {
@@ -34,7 +34,7 @@ fn a_gpu_that_breaks_answers_everybody_i5(#[values(700, 716, 719)] code: u32) {
                 });
             }
         });
-        let stream = client.stream();
+        let stream = client.new_stream();
         let mut answer = stream.sync();
         let answer = answer.wait_timeout(PATIENCE);
         assert!(
@@ -62,8 +62,8 @@ fn a_gpu_that_breaks_answers_everybody_i5(#[values(700, 716, 719)] code: u32) {
 fn a_gpu_that_stands_still_blocks_nobody_who_does_not_wait_i8() {
     let gpu = gpu(5);
     let device = open(2);
-    let client = device.client();
-    let stream = client.stream();
+    let client = device.new_client();
+    let stream = client.new_stream();
     let small = stream.create(&[0_u8]).unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
     stream

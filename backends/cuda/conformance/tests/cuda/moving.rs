@@ -15,7 +15,7 @@ fn what_is_uploaded_is_read_back_i6(
 ) {
     let gpu = gpu(bytes as u64);
     let device = open(2);
-    let stream = device.client().stream();
+    let stream = device.new_client().new_stream();
     let data: Vec<u8> = (0..bytes).map(|at| (at * 7 % 251) as u8).collect();
     let handle = stream.create(&data).unwrap();
     assert_eq!(stream.read(&handle).wait().unwrap(), data);
@@ -33,7 +33,7 @@ fn fills_of_every_width_are_right_at_odd_ends_i6(
     const BYTES: usize = 256;
     let gpu = gpu((start * 10 + end) as u64);
     let device = open(1);
-    let stream = device.client().stream();
+    let stream = device.new_client().new_stream();
     let check = |unit: &[u8], fill: &dyn Fn(&Handle<u8>) -> Result<(), Error>| {
         let handle = stream.create(&[0xEE_u8; BYTES]).unwrap();
         fill(&handle).unwrap();
@@ -75,7 +75,7 @@ fn fills_of_every_width_are_right_at_odd_ends_i6(
 fn copies_are_in_the_order_of_their_stream_i1(#[values(1, 2, 3, 4)] seed: u64) {
     let gpu = gpu(seed);
     let device = open(2);
-    let stream = device.client().stream();
+    let stream = device.new_client().new_stream();
     let data: Vec<u32> = (0..5000).collect();
     let (first, second) = (
         stream.create(&data).unwrap(),
@@ -109,7 +109,7 @@ fn copies_are_in_the_order_of_their_stream_i1(#[values(1, 2, 3, 4)] seed: u64) {
 fn tensors_come_back_dense_i6(#[case] shape: &[u64], #[case] strides: &[u64]) {
     let gpu = gpu(3);
     let device = open(2);
-    let stream = device.client().stream();
+    let stream = device.new_client().new_stream();
     let layout = Strided::new(shape, strides, 4).unwrap();
     let room = layout.extent_bytes() as usize / 4 + 5;
     let handle = stream.create(&vec![9_u32; room]).unwrap();

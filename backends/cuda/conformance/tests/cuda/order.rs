@@ -30,9 +30,9 @@ fn many_threads_update_what_they_share_i1(#[values(11, 12, 13, 14)] seed: u64) {
     const ROUNDS: u32 = 20;
     let gpu = gpu(seed);
     let device = open(4);
-    let client = device.client();
+    let client = device.new_client();
     let sum = client.kernel(sum()).unwrap();
-    let first = client.stream();
+    let first = client.new_stream();
     let (ones, shared) = (
         first.create(&[1_u32; 300]).unwrap(),
         first.create(&[0_u32]).unwrap(),
@@ -40,7 +40,7 @@ fn many_threads_update_what_they_share_i1(#[values(11, 12, 13, 14)] seed: u64) {
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                let stream = client.stream();
+                let stream = client.new_stream();
                 let own = stream.create(&[0_u32]).unwrap();
                 for _ in 0..ROUNDS {
                     for target in [&own, &shared] {
@@ -71,8 +71,8 @@ fn many_threads_update_what_they_share_i1(#[values(11, 12, 13, 14)] seed: u64) {
 fn memory_is_used_again_only_when_its_users_are_over_i4(#[values(21, 22, 23, 24, 25)] seed: u64) {
     let gpu = gpu(seed);
     let device = open(2);
-    let client = device.client();
-    let streams = [client.stream(), client.stream()];
+    let client = device.new_client();
+    let streams = [client.new_stream(), client.new_stream()];
     let mut answers = Vec::new();
     for round in 0..60_u32 {
         let [writer, reader] = match round % 2 {

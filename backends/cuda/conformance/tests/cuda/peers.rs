@@ -22,7 +22,9 @@ fn a_copy_across_is_a_task_of_both_streams_i1_i2(
     gpu.gpus(2);
     gpu.are_peers(reach);
     let devices = two();
-    let streams = devices.each_ref().map(|device| device.client().stream());
+    let streams = devices
+        .each_ref()
+        .map(|device| device.new_client().new_stream());
     let from = streams[0].create(&vec![0_u32; 5000]).unwrap();
     let to = streams[1].create(&vec![9_u32; 5000]).unwrap();
     for round in 1..4_u32 {
@@ -45,9 +47,9 @@ fn copies_across_may_be_awaited_i5() {
     let gpu = gpu(5);
     gpu.gpus(2);
     let devices = two();
-    let one = devices[0].client().stream();
-    let other = devices[1].client().stream();
-    let again = devices[0].client().stream();
+    let one = devices[0].new_client().new_stream();
+    let other = devices[1].new_client().new_stream();
+    let again = devices[0].new_client().new_stream();
     let a = one.create(&[1_u8; 300]).unwrap();
     let b = other.create(&[2_u8; 300]).unwrap();
     let [c, d] = [&again, &again].map(|stream| stream.empty::<u8>(300).unwrap());
@@ -70,7 +72,9 @@ fn a_refused_copy_across_poisons_its_target_i7() {
     let gpu = gpu(6);
     gpu.gpus(2);
     let devices = two();
-    let streams = devices.each_ref().map(|device| device.client().stream());
+    let streams = devices
+        .each_ref()
+        .map(|device| device.new_client().new_stream());
     let from = streams[0].create(&[1_u8; 300]).unwrap();
     let to = streams[1].create(&[2_u8; 300]).unwrap();
     let short = to.slice(..20).unwrap();
@@ -103,7 +107,9 @@ fn opposite_copies_across_end_i5() {
     let gpu = gpu(8);
     gpu.gpus(2);
     let devices = two();
-    let streams = devices.each_ref().map(|device| device.client().stream());
+    let streams = devices
+        .each_ref()
+        .map(|device| device.new_client().new_stream());
     let [a, b] = streams
         .each_ref()
         .map(|stream| stream.create(&[5_u8; 3000]).unwrap());

@@ -22,7 +22,7 @@ fn kernel<T: Element, U: Element>(name: &str, text: &str) -> Kernel {
 fn run<T: Element, U: Element>(name: &str, text: &str, input: &[T], outputs: usize) -> Vec<U> {
     let gpu = gpu(1);
     let device = open(1);
-    let (client, stream) = (device.client(), device.client().stream());
+    let (client, stream) = (device.new_client(), device.new_client().new_stream());
     let prepared = client.kernel(kernel::<T, U>(name, text)).unwrap();
     let (from, to) = (
         stream.create(input).unwrap(),

@@ -11,9 +11,9 @@ const LEN: usize = 3000;
 
 /// Runs it once. What is answered is right.
 pub(crate) fn run(device: &Device) -> Result<(), Error> {
-    let client = device.client();
+    let client = device.new_client();
     let (fill, saxpy) = (client.kernel(fill())?, client.kernel(saxpy())?);
-    let (one, other) = (client.stream(), client.stream());
+    let (one, other) = (client.new_stream(), client.new_stream());
     let cubes = || CubeCount::cover(LEN, 256);
     let filled = one.empty::<u32>(LEN)?;
     one.launch(&fill, cubes(), (write(&filled), 9_u32, LEN as u32))?;

@@ -63,9 +63,9 @@ fn expected(x: f32) -> [f32; LEN] {
 fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64) {
     let gpu = gpu(seed);
     let device = open(2);
-    let client = device.client();
+    let client = device.new_client();
     let saxpy = client.kernel(saxpy()).unwrap();
-    let rig = record(&client.stream(), &saxpy);
+    let rig = record(&client.new_stream(), &saxpy);
     let others: Vec<_> = (2..5)
         .map(|x| rig.stream.create(&[x as f32; LEN]).unwrap())
         .collect();
@@ -112,9 +112,9 @@ fn replays_are_launched_as_one_graph_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64
 fn independent_branches_of_a_replay_are_not_ordered_i1_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64) {
     let gpu = gpu(seed);
     let device = open(1);
-    let client = device.client();
+    let client = device.new_client();
     let saxpy = client.kernel(saxpy()).unwrap();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let x = stream.create(&[1.0_f32; LEN]).unwrap();
     let [a, b, c] = [0; 3].map(|_| stream.create(&[0.0_f32; LEN]).unwrap());
     let one = CubeCount::single();
@@ -146,9 +146,9 @@ fn independent_branches_of_a_replay_are_not_ordered_i1_i2(#[values(1, 2, 3, 4, 5
 fn a_replay_orders_what_its_arguments_make_conflict_i2(#[values(1, 2, 3, 4, 5, 6)] seed: u64) {
     let gpu = gpu(seed);
     let device = open(1);
-    let client = device.client();
+    let client = device.new_client();
     let saxpy = client.kernel(saxpy()).unwrap();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let x = stream.create(&[1.0_f32; LEN]).unwrap();
     let one = CubeCount::single();
     let mut parameters = Vec::new();
@@ -211,9 +211,9 @@ fn a_replay_orders_what_its_arguments_make_conflict_i2(#[values(1, 2, 3, 4, 5, 6
 fn other_words_are_one_call_more_for_each_task_that_takes_them_i1() {
     let gpu = gpu(8);
     let device = open(1);
-    let client = device.client();
+    let client = device.new_client();
     let saxpy = client.kernel(saxpy()).unwrap();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let x = stream.create(&[1.0_f32; LEN]).unwrap();
     let ys = [0; 2].map(|_| stream.create(&[0.0_f32; LEN]).unwrap());
     // A factor and a length, in a word each. The second task has another slot, and the third none.
@@ -270,9 +270,9 @@ fn a_refusal_within_replays_is_contained_i7_i10(#[values(1, 2, 200)] code: u32) 
     for nth in 1.. {
         let gpu = gpu(nth);
         let device = open(1);
-        let client = device.client();
+        let client = device.new_client();
         let saxpy = client.kernel(saxpy()).unwrap();
-        let rig = record(&client.stream(), &saxpy);
+        let rig = record(&client.new_stream(), &saxpy);
         let other = rig.stream.create(&[3.0_f32; LEN]).unwrap();
         rig.stream.sync().wait().unwrap();
         gpu.fault(None, nth, code);
@@ -310,10 +310,10 @@ fn a_refusal_within_replays_is_contained_i7_i10(#[values(1, 2, 200)] code: u32) 
 fn graphs_go_with_their_recordings_i12() {
     let gpu = gpu(7);
     let device = open(3);
-    let client = device.client();
+    let client = device.new_client();
     let saxpy = client.kernel(saxpy()).unwrap();
-    let rig = record(&client.stream(), &saxpy);
-    let streams: Vec<_> = (0..3).map(|_| client.stream()).collect();
+    let rig = record(&client.new_stream(), &saxpy);
+    let streams: Vec<_> = (0..3).map(|_| client.new_stream()).collect();
     for stream in streams.iter().cycle().take(30) {
         rig.recording.replay(stream).unwrap();
     }
@@ -334,10 +334,10 @@ fn graphs_go_with_their_recordings_i12() {
 fn replays_launch_with_attributes_i6() {
     let gpu = gpu(9);
     let device = open(1);
-    let client = device.client();
+    let client = device.new_client();
     let cluster = CudaLaunch::default().cluster([2, 1, 1]);
     let fill = client.kernel(fill().with(cluster)).unwrap();
-    let stream = client.stream();
+    let stream = client.new_stream();
     let to = stream.empty::<u32>(LEN).unwrap();
     let recording = stream.record(|r| {
         for value in 1..4_u32 {

@@ -12,9 +12,9 @@ fn tasks_have_spans_by_the_gpus_clock_i1() {
     const TASKS: u32 = 40;
     let gpu = gpu(9);
     let device = Device::open_with(Cuda::ordinal(0).queues(2), options().trace(1000)).unwrap();
-    let client = device.client();
+    let client = device.new_client();
     let kernel = client.kernel(fill()).unwrap();
-    let streams = [client.stream(), client.stream()];
+    let streams = [client.new_stream(), client.new_stream()];
     let handles = streams
         .each_ref()
         .map(|stream| stream.empty::<u32>(8).unwrap());
@@ -65,8 +65,8 @@ fn a_span_that_cannot_be_had_costs_no_task_i7() {
         let before = gpu.calls("cuEventElapsedTime");
         let device =
             Device::open_with(Cuda::ordinal(0).queues(1), options().trace(traced)).unwrap();
-        let client = device.client();
-        let (stream, saxpy) = (client.stream(), client.kernel(saxpy()).unwrap());
+        let client = device.new_client();
+        let (stream, saxpy) = (client.new_stream(), client.kernel(saxpy()).unwrap());
         let (x, y) = (
             stream.create(&[2.0_f32; 4]).unwrap(),
             stream.create(&[1.0_f32; 4]).unwrap(),

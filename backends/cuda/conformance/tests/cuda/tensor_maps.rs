@@ -21,14 +21,14 @@ fn launched(
 ) -> (Vec<String>, Result<fake_cuda::TensorMap, Error>) {
     let gpu = gpu(1);
     let device = open(1);
-    let client = device.client();
+    let client = device.new_client();
     let kernel = Kernel::new("map")
         .reads::<u8>("from")
         .writes::<u64>("to")
         .with(CudaLaunch::default().tensor_maps(1))
         .source(ptx(include_str!("../kernels/map.ptx")))
         .threads([1, 1, 1]);
-    let (stream, kernel) = (client.stream(), client.kernel(kernel).unwrap());
+    let (stream, kernel) = (client.new_stream(), client.kernel(kernel).unwrap());
     let (from, to): (Handle<u8>, Handle<u64>) = (
         stream.create(&vec![1_u8; bytes]).unwrap(),
         stream.empty(16).unwrap(),

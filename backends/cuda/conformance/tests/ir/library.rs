@@ -164,7 +164,7 @@ fn a_product_that_fails_is_the_end_of_the_device_i7() {
     library().refuse(0, 0);
     let said = lost.to_string();
     assert!(matches!(lost, Error::DeviceLost { .. }), "{said}");
-    assert!(client.stream().create(&[1.0_f32]).is_err());
+    assert!(client.new_stream().create(&[1.0_f32]).is_err());
     drop(model);
 }
 
@@ -189,7 +189,7 @@ fn each_queue_has_memory_of_its_own_for_the_library_i2(#[values(1, 2, 3, 4)] see
     let gpu = Gpu::with(seed, |cuda| cuda.library_products_from(0).queues(2));
     let (client, first) = gpu.open();
     let model = Model::new(client);
-    let others: Vec<Stream> = (0..3).map(|_| client.stream()).collect();
+    let others: Vec<Stream> = (0..3).map(|_| client.new_stream()).collect();
     std::thread::scope(|scope| {
         for stream in others.iter().chain([first]) {
             let model = &model;

@@ -73,9 +73,9 @@ impl Gpu {
         // The fake takes PTX alone.
         let cuda = chosen.compile_to_ptx(true);
         let device = Device::open_with(cuda, options).unwrap();
-        let client = device.client();
+        let client = device.new_client();
         Self {
-            stream: client.stream(),
+            stream: client.new_stream(),
             client,
             device,
             session,

@@ -20,7 +20,7 @@ impl Ours {
     /// A device for all works, on which so many threads compute.
     pub(crate) fn open(threads: usize) -> Result<Self, Fault> {
         let device = Device::open(Cpu::default().queues(1).threads(threads))?;
-        let client = device.client();
+        let client = device.new_client();
         Ok(Self {
             _device: device,
             client,
@@ -34,7 +34,7 @@ impl Contender for Ours {
     }
 
     fn job<'a>(&'a self, work: Work, what: What, inputs: &'a [Input]) -> Offer<'a> {
-        let stream = self.client.stream();
+        let stream = self.client.new_stream();
         let put = |input: &Input| stream.create(&input.numbers);
         let handles: Vec<Handle<f32>> = inputs.iter().map(put).collect::<Result<_, _>>()?;
         let out = stream.empty::<f32>(work.output().iter().product())?;
