@@ -240,6 +240,7 @@ macro_rules! __facts {
             a_part_of_a_parameter_is_that_part_of_what_is_bound;
             a_parameter_may_be_bound_to_less_where_that_is_allowed;
             a_replay_that_lacks_something_is_refused_and_submits_nothing;
+            replay_inherits_no_failure_that_an_earlier_one_left_in_its_scratch [RustKernels];
             a_parameter_outside_of_a_recording_is_told_i5_i7;
             a_replay_without_room_is_busy_i8;
             a_replay_is_its_tasks_one_by_one_i1_i2;

@@ -303,6 +303,16 @@ impl Backend for CpuDevice {
         let _ = self.queues.push(queue, cursor, |_| Ok(()));
     }
 
+    fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
+        let (pages, spares) = (&self.pages, &self.spares);
+        // Where the worker is gone, the server hears of it from the next task.
+        let _ = self.queues.push(queue, 0, |entry| {
+            bind((pages, spares), entry, bytes)?;
+            entry.op = Op::Forget;
+            Ok(())
+        });
+    }
+
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
         self.queues.push(queue, 0, |entry| {
             entry.op = Op::Wait(point);

@@ -38,6 +38,8 @@ pub(crate) enum Op {
     Mark,
     /// What comes after waits for the point. It has no cursor of its own.
     Wait(Point),
+    /// The failures of the bindings are forgotten. It has no cursor of its own.
+    Forget,
     /// Runs a kernel.
     Launch {
         kernel: Arc<CpuKernel>,
@@ -68,7 +70,7 @@ impl Op {
     /// What failures call the task.
     pub(crate) fn name(&self) -> Option<&Arc<str>> {
         match self {
-            Op::Mark | Op::Wait(_) => None,
+            Op::Mark | Op::Wait(_) | Op::Forget => None,
             Op::Launch { kernel, .. } => Some(kernel.name()),
             Op::CopyIn { name, .. }
             | Op::CopyOut { name, .. }

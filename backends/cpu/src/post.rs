@@ -137,7 +137,7 @@ impl Lane {
 fn expected_ns(crew: &Crew, entry: &Entry) -> Option<u64> {
     // A byte takes less than a nanosecond, even one by one.
     let ns = match &entry.op {
-        Op::Mark => 0,
+        Op::Mark | Op::Forget => 0,
         Op::Wait(point) => return crew.has_passed(*point).then_some(0),
         Op::Launch { kernel, .. } => kernel.expected_ns(entry.views())?,
         // Owned bytes may be a type of the user's.

@@ -84,6 +84,9 @@ impl Runner {
     /// Runs a task and publishes its cursor.
     #[inline]
     pub(crate) fn run(&mut self, entry: &mut Entry) {
+        if let Op::Forget = entry.op {
+            return self.settle(entry, &Ok(()));
+        }
         if !matches!(entry.op, Op::Mark | Op::Wait(_)) {
             let start = self.spans.start();
             let outcome = match settle::inputs(&self.table, entry.bindings()) {
@@ -264,7 +267,7 @@ fn copy(seat: &mut TeamSeat, entry: &Entry) -> Result<(), Misfit> {
             unsafe { copies::fill(seat, first, *pattern) };
             Ok(())
         }
-        Op::Mark | Op::Wait(_) | Op::Launch { .. } | Op::Custom { .. } => Ok(()),
+        Op::Mark | Op::Wait(_) | Op::Forget | Op::Launch { .. } | Op::Custom { .. } => Ok(()),
     }
 }
 

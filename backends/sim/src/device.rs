@@ -318,6 +318,10 @@ impl Backend for SimDevice {
         debug_assert!(queued.is_ok(), "the queue exists");
     }
 
+    fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
+        self.shared.call(|state| state.forget(queue, bytes));
+    }
+
     fn queue_wait(&mut self, queue: QueueId, point: Point) -> Result<(), Refused> {
         self.shared.call(|state| {
             state.admit(Call::QueueWait)?;

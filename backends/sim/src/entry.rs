@@ -52,6 +52,8 @@ pub(crate) struct Entry {
     pub(crate) bindings: Vec<BoundSlice>,
     /// The memory of the bindings, in the same order.
     pub(crate) views: Vec<NativeView>,
+    /// Bytes whose failures are forgotten before the task runs.
+    pub(crate) forgets: Vec<BoundSlice>,
     /// What keeps that memory allocated, whoever frees its page.
     pub(crate) _blocks: Vec<Arc<Block>>,
 }

@@ -53,6 +53,7 @@ pub(crate) fn run(
     checks: bool,
 ) -> Ran {
     let mut unwritten = Vec::new();
+    settle::outputs(table, &entry.forgets, &Ok(()));
     if matches!(entry.op, Op::Mark) {
         let work = Work::Nothing;
         return Ran {

@@ -21,6 +21,8 @@ const EPOCH_SALT: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Default)]
 pub(crate) struct Queue {
     pub(crate) items: VecDeque<Item>,
+    /// Bytes whose failures the next task does not inherit.
+    pub(crate) forgets: Vec<BoundSlice>,
     /// Everything up to here has run.
     pub(crate) done: Cursor,
     pub(crate) flushed: Cursor,
@@ -154,11 +156,19 @@ impl State {
             name: place.name.clone(),
             op: op.take().unwrap_or(Op::Mark),
             bindings,
+            forgets: std::mem::take(&mut queue.forgets),
             views,
             _blocks: blocks,
         })));
         self.note(Event::Queued, point);
         Ok(())
+    }
+
+    /// The next task of the queue does not inherit what has failed in these bytes.
+    pub(crate) fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
+        if let Some(queue) = self.queues.get_mut(queue.index()) {
+            queue.forgets.extend_from_slice(bytes);
+        }
     }
 
     pub(crate) fn wait(&mut self, queue: QueueId, point: Point) {

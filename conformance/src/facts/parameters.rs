@@ -2,8 +2,8 @@
 //! (I1, I2, I7, I12); and launches whose arguments are made at run time.
 
 use millstream::{
-    CancelToken, DeviceOptions, Error, Handle, KernelHandle, LaunchError, ParameterMisfit, Reason,
-    RecordedWord, Recorder, Recording, Stream, read, update, write,
+    CancelToken, DeviceOptions, Error, Handle, Kernel, KernelHandle, LaunchError, ParameterMisfit,
+    Reason, RecordedWord, Recorder, Recording, Stream, read, update, write,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -460,4 +460,48 @@ pub(crate) fn a_replay_is_its_tasks_one_by_one_i1_i2(on: On) {
         replayed > 10 && refused > 2,
         "{replayed} replayed, {refused} refused"
     );
+}
+
+/// I7: a replay defines what it reads of its scratch memory, so it inherits nothing that failed there before; what it binds otherwise
+/// it does inherit.
+pub(crate) fn replay_inherits_no_failure_that_an_earlier_one_left_in_its_scratch(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let stream = client.new_stream();
+    let spreads = Kernel::new("spreads")
+        .reads::<u32>("seed")
+        .updates::<u32>("table")
+        .native(|_, args| {
+            let seed = args.read::<u32>(0)[0];
+            assert_ne!(seed, 13, "unlucky");
+            args.chunk::<u32>(1).fill(seed);
+        });
+    let spreads = client.kernel(spreads).unwrap();
+    let record = |recorder: &mut Recorder<'_>| {
+        let seed = recorder.parameter::<u32>(1)?;
+        let table = recorder.scratch::<u32>(LEN)?;
+        let out = recorder.parameter::<u32>(LEN)?;
+        recorder.launch(&spreads, 1, (read(&seed), update(&table)))?;
+        recorder.copy(&table, &out)
+    };
+    let recording = stream.record(record).unwrap();
+    let table = stream.create(&[0_u32; LEN]).unwrap();
+    let replay = |seed: u32| {
+        let (seed, out) = (stream.create(&[seed])?, stream.empty::<u32>(LEN)?);
+        let bound = [
+            (0, seed.as_bytes()),
+            (1, table.as_bytes()),
+            (2, out.as_bytes()),
+        ];
+        recording.replay_args(&stream, &bound, &[])?;
+        // Not waited for here: the next replay is issued while this one has not failed yet.
+        Ok::<_, Error>(stream.read(&out))
+    };
+    let answers = [1, 13, 2, 13, 13, 3].map(|seed| (seed, replay(seed).unwrap()));
+    for (seed, answer) in answers {
+        match seed {
+            13 => assert!(sentence(answer.wait()).contains("unlucky")),
+            _ => assert_eq!(answer.wait().unwrap(), [seed; LEN]),
+        }
+    }
 }

@@ -333,6 +333,16 @@ impl Backend for TinyDevice {
         });
     }
 
+    fn forget(&mut self, _queue: QueueId, bytes: &[BoundSlice]) {
+        self.queue.push(Job {
+            cursor: 0,
+            name: "forget".into(),
+            bindings: bytes.into(),
+            work: None,
+            landing: None,
+        });
+    }
+
     fn queue_wait(&mut self, _queue: QueueId, _point: Point) -> Result<(), Refused> {
         Ok(()) // there is no other queue
     }

@@ -113,6 +113,10 @@ impl Queue {
 
     fn run(&self, job: Job) {
         let Some(work) = job.work else {
+            if job.cursor == 0 {
+                // It has no place: failures of these bytes are forgotten from here on.
+                return settle::outputs(&self.table, &job.bindings, &Ok(()));
+            }
             return self.timeline.publish(job.cursor);
         };
         let start = self.opened.elapsed();

@@ -29,7 +29,8 @@ pub enum Reason {
     OutOfMemory {
         /// Bytes that were asked for.
         asked: u64,
-        /// Bytes that the device says are free, where it knows.
+        /// Bytes that no slice has, where the device says how many it has: in pages and outside of them, in pieces that may all be
+        /// too small.
         free: Option<u64>,
     },
     /// User code (a native kernel, a host function) panicked with this message.
@@ -167,6 +168,9 @@ impl fmt::Display for Failure {
                     Bytes(*asked),
                     Bytes(*free)
                 )?;
+                if free >= asked {
+                    f.write_str(", of which no piece is large enough")?;
+                }
             }
             Reason::OutOfMemory { asked, free: None } => {
                 write!(f, "out of memory, asked {}", Bytes(*asked))?;
@@ -197,6 +201,15 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+/// Two numbers of bytes in one sentence: exact where they would read the same though they differ.
+pub(crate) fn apart(first: u64, second: u64) -> [String; 2] {
+    let rounded = [Bytes(first), Bytes(second)].map(|bytes| bytes.to_string());
+    match first != second && rounded[0] == rounded[1] {
+        true => [first, second].map(|bytes| format!("{bytes} B")),
+        false => rounded,
+    }
+}
 
 /// A number of bytes, as people write it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -238,6 +251,14 @@ mod tests {
         assert_eq!(
             root.to_string(),
             "`blur` failed: out of memory, asked 4.0 GiB, free 1.0 GiB"
+        );
+        let fragmented = Reason::OutOfMemory {
+            asked: 1 << 20,
+            free: Some(2 << 20),
+        };
+        assert_eq!(
+            Failure::not_run(&"reserve".into(), fragmented).to_string(),
+            "`reserve` failed: out of memory, asked 1.0 MiB, free 2.0 MiB, of which no piece is large enough"
         );
         let sobel = Failure::input(&"sobel".into(), root);
         let tone = Failure::input(&"tone".into(), sobel);

@@ -4,6 +4,8 @@
 //! it touches, in order of first use; a replay may bind other handles to them. Those that were made as
 //! parameters have no memory, and must be bound. Words of scalars may be slots, which each replay fills.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use crate::access::Access;
@@ -188,6 +190,17 @@ impl Parameters {
         list
     }
 
+    /// The scratch parameters of which a task may read bytes that no task before it has defined: what is there is of an earlier
+    /// replay.
+    pub(crate) fn stale(&self, tasks: &[RecordedTask]) -> Box<[u32]> {
+        let scratch = self.list.iter().enumerate();
+        scratch
+            .filter(|(_, parameter)| self.scratch.contains(&parameter.binding.slice))
+            .map(|(index, _)| index as u32)
+            .filter(|index| reads_undefined(tasks, *index))
+            .collect()
+    }
+
     /// A binding as a part of its parameter.
     pub(crate) fn relative(&self, binding: &Binding, aliases: bool) -> RecordedBinding {
         let position = self
@@ -206,6 +219,56 @@ impl Parameters {
             access: binding.access,
             aliases,
         }
+    }
+}
+
+/// Whether some task reads bytes of a parameter that no task before it has defined.
+fn reads_undefined(tasks: &[RecordedTask], parameter: u32) -> bool {
+    let mut defined = Defined::default();
+    for task in tasks {
+        let bindings = task.bindings.iter();
+        let mine = bindings.filter(|binding| binding.parameter == parameter);
+        let (mut written, mut stale) = (Vec::new(), false);
+        for binding in mine {
+            let range = binding.offset..binding.offset + binding.len;
+            stale |= binding.access.reads() && !defined.covers(&range);
+            // A launch whose count is read on the device may define nothing.
+            if binding.access == Access::Write && !task.is_dynamic() {
+                written.push(range);
+            }
+        }
+        if stale {
+            return true;
+        }
+        written.into_iter().for_each(|range| defined.add(range));
+    }
+    false
+}
+
+/// Bytes that are defined: sorted ranges that do not touch.
+#[derive(Default)]
+struct Defined(Vec<Range<u64>>);
+
+impl Defined {
+    fn add(&mut self, mut range: Range<u64>) {
+        let first = self.0.partition_point(|other| other.end < range.start);
+        let behind = self.0[first..].partition_point(|other| other.start <= range.end);
+        let touched = first..first + behind;
+        if let (Some(low), Some(high)) = (
+            self.0[touched.clone()].first(),
+            self.0[touched.clone()].last(),
+        ) {
+            range = range.start.min(low.start)..range.end.max(high.end);
+        }
+        self.0.splice(touched, [range]);
+    }
+
+    fn covers(&self, range: &Range<u64>) -> bool {
+        range.is_empty()
+            || self
+                .0
+                .iter()
+                .any(|known| known.start <= range.start && range.end <= known.end)
     }
 }
 

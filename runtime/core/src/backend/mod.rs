@@ -285,6 +285,15 @@ pub trait Backend: Send + 'static {
     /// what failed to be queued still keeps its place in the order.
     fn mark(&mut self, queue: QueueId, cursor: Cursor);
 
+    /// Failures that tasks left in these bytes before are none of what is issued to `queue` from here on: it defines what it reads there.
+    /// Takes no cursor. Called before a replay whose temporaries hold what is left of another.
+    ///
+    /// A device whose tasks can fail while they run heals the bytes when the queue comes to this place, by
+    /// [`settle::outputs`](crate::settle::outputs). Any other has nothing to do.
+    fn forget(&mut self, queue: QueueId, bytes: &[BoundSlice]) {
+        let _ = (queue, bytes);
+    }
+
     /// What is issued to `queue` from here on waits, on the device, until `point` has passed. The point was flushed
     /// ([`Backend::flush`]), at the earliest by the call just before this one, and may lie within the batch that ended there.
     ///

@@ -311,6 +311,7 @@ impl Recorder<'_> {
         device.register(Registration::Recording {
             id,
             tasks: tasks.clone(),
+            stale: self.parameters.stale(&tasks),
         })?;
         Ok(Recording::new(
             hold,

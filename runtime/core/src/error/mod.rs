@@ -17,7 +17,7 @@ use std::time::Duration;
 pub use full::Full;
 pub use launch::{LaunchError, ParameterMisfit};
 
-use crate::failure::{Bytes, FailureRef};
+use crate::failure::{Bytes, FailureRef, apart};
 use crate::health::{Health, Recovery};
 use crate::properties::Feature;
 
@@ -141,7 +141,7 @@ pub enum MemoryError {
         limit: u64,
     },
     /// More than the device ever gives in one piece.
-    #[error("asked {}, the device gives at most {} in one piece", Bytes(*.asked), Bytes(*.limit))]
+    #[error("asked {}, the device gives at most {} in one piece", apart(*.asked, *.limit)[0], apart(*.asked, *.limit)[1])]
     TooLarge {
         /// Bytes asked for.
         asked: u64,

@@ -299,3 +299,15 @@ fn counts_are_told_in_their_number() {
     assert!(told(1).ends_with("`create` is two tasks, give it 2 where calls do not wait"));
     assert!(told(2).ends_with("(`max_held`, `max_tasks`)"));
 }
+
+#[test]
+fn sizes_that_read_alike_are_told_apart() {
+    let error = MemoryError::TooLarge {
+        asked: (256 << 20) + 1,
+        limit: 256 << 20,
+    };
+    assert_eq!(
+        error.to_string(),
+        "asked 268435457 B, the device gives at most 268435456 B in one piece"
+    );
+}

@@ -1,8 +1,9 @@
 //! Memory of the host as a page of a device.
 //!
-//! Blocks come zeroed, and nothing is touched where one is made: the system maps large ones lazily. Small ones come from the
+//! Blocks come zeroed, and making one touches no memory: the system maps large ones lazily. Small ones come from the
 //! system's allocator, which is asked for its own small alignment, because only that takes the lazy way. On Linux large ones are
-//! mapped, and the system is asked for huge pages there: a walk across a matrix touches a page with each step.
+//! mapped, so that their memory goes back to the system when they are dropped: the allocator keeps blocks of up to 32 MiB for itself.
+//! The largest ask the system for huge pages: a walk across a matrix touches a page with each step.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -10,9 +11,13 @@ use std::ptr::NonNull;
 /// What the system's allocator is asked for: an alignment with which it zeroes large blocks lazily.
 const SYSTEM_ALIGNMENT: usize = 16;
 
+/// A block of this much is worth the two calls of the system that map it and give it back.
+#[cfg(all(target_os = "linux", not(miri)))]
+const MAPPED_BYTES_MIN: usize = 256 << 10;
+
 /// A block of this much is worth huge pages, of 2 MiB each on most processors.
 #[cfg(all(target_os = "linux", not(miri)))]
-const MAPPED_BYTES_MIN: usize = 4 << 20;
+const HUGE_BYTES_MIN: usize = 4 << 20;
 
 /// Zeroed memory with an alignment.
 pub struct Block {
@@ -40,8 +45,10 @@ impl Memory {
         #[cfg(all(target_os = "linux", not(miri)))]
         if bytes >= MAPPED_BYTES_MIN {
             let memory = memmap2::MmapRaw::from(memmap2::MmapMut::map_anon(bytes).ok()?);
-            // A system without huge pages uses small ones.
-            let _ = memory.advise(memmap2::Advice::HugePage);
+            if bytes >= HUGE_BYTES_MIN {
+                // A system without huge pages uses small ones.
+                let _ = memory.advise(memmap2::Advice::HugePage);
+            }
             let start = NonNull::new(memory.as_mut_ptr())?;
             return Some((start, Self::Mapped(memory)));
         }
@@ -88,5 +95,25 @@ impl Block {
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use super::*;
+
+    /// What the allocator has, it may keep when the block is dropped.
+    #[test]
+    fn blocks_of_the_size_of_pages_are_mapped() {
+        for (bytes, is_mapped) in [
+            (64, false),
+            (64 << 10, false),
+            (256 << 10, true),
+            (8 << 20, true),
+        ] {
+            let block = Block::new(bytes, 256);
+            let memory = block.map(|block| matches!(block._memory, Memory::Mapped(_)));
+            assert_eq!(memory, Some(is_mapped), "{bytes} bytes");
+        }
     }
 }

@@ -127,7 +127,7 @@ impl Journal {
             Registration::Parameter { id, bytes, .. } => {
                 (id.index(), Entry::Parameter { bytes: *bytes })
             }
-            Registration::Recording { id, tasks } => {
+            Registration::Recording { id, tasks, .. } => {
                 let steps = tasks.iter().map(|task| self.step(task)).collect();
                 (id.index(), Entry::Recording { steps })
             }

@@ -243,6 +243,8 @@ pub enum Registration {
         id: RecordingId,
         /// Its tasks.
         tasks: Arc<[RecordedTask]>,
+        /// Parameters of which a task may read bytes that no replay needs from before.
+        stale: Box<[u32]>,
     },
     /// A stream.
     Stream {

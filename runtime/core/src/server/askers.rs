@@ -123,7 +123,7 @@ impl<B: Backend> Server<B> {
             match &mut task.op {
                 Op::Host(work) => {
                     let failure = Failure::not_run(&work.name, reason);
-                    tell(work, &failure);
+                    tell(work, &failure, &self.loss.gone);
                 }
                 Op::CopyOut(_) => {
                     let failure = Failure::not_run(&self.names.copy_out, reason);

@@ -95,7 +95,7 @@ impl<B: Backend> Server<B> {
                 });
             }
             Err(failure) => {
-                tell(&mut work, &failure);
+                tell(&mut work, &failure, &self.loss.gone);
                 self.fail(&mut held.task, failure);
                 // Dropping user code is running user code: not on this thread.
                 self.collect_after(work, Points::default());

@@ -264,11 +264,9 @@ impl<B: Backend> Server<B> {
             return;
         };
         let asked = self.slices[slice as usize].bytes();
-        let free = self
-            .backend
-            .properties()
-            .memory_bytes
-            .map(|all| all.saturating_sub(self.pools.usage().reserved));
+        let usage = self.pools.usage();
+        let all = self.backend.properties().memory_bytes;
+        let free = all.map(|all| all.saturating_sub(usage.in_use + usage.busy));
         self.log_memory("not to be had", asked);
         let reason = Reason::OutOfMemory { asked, free };
         self.fail_slice(slice, Failure::not_run(&self.names.reserve, reason));

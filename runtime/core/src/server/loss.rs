@@ -253,11 +253,13 @@ impl<B: Backend> Server<B> {
     }
 }
 
-/// What is told where a host function cannot run: not that the asking failed, but why.
-pub(super) fn tell(work: &mut HostWork, failure: &FailureRef) {
+/// Answers the caller of a host function that cannot run: with the failure of the data, not that a function did not run over it; or
+/// with the loss of the device.
+pub(super) fn tell(work: &mut HostWork, failure: &FailureRef, gone: &Gone) {
     if let Some(told) = work.told.take() {
-        told(Error::Failed(
-            failure.cause().unwrap_or_else(|| failure.clone()),
-        ));
+        told(match gone.lost() {
+            Some(_) => gone.error(),
+            None => Error::Failed(failure.cause().unwrap_or_else(|| failure.clone())),
+        });
     }
 }

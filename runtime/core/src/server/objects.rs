@@ -39,6 +39,8 @@ pub(super) struct StoredRecording {
     pub(super) kernels: Vec<Option<(Arc<str>, BackendKernel)>>,
     /// How many of the tasks are launches.
     pub(super) launches: u64,
+    /// Parameters of which a task may read what an earlier replay has left.
+    pub(super) stale: Box<[u32]>,
     pub(super) held_tasks: u32,
     pub(super) dropped: bool,
 }
@@ -66,7 +68,7 @@ impl<B: Backend> Server<B> {
                 let failure = Failure::not_run(&self.names.parameter, Reason::Parameter);
                 self.slices[key as usize].memory = Memory::Failed(bytes, failure);
             }
-            Registration::Recording { id, tasks } => {
+            Registration::Recording { id, tasks, stale } => {
                 let kernels: Vec<_> = tasks
                     .iter()
                     .map(|task| self.recorded_kernel(task))
@@ -77,6 +79,7 @@ impl<B: Backend> Server<B> {
                     tasks,
                     kernels,
                     launches: launches as u64,
+                    stale,
                     held_tasks: 0,
                     dropped: false,
                 };

@@ -40,6 +40,7 @@ impl<B: Backend> Server<B> {
             return self.backend.mark(point.queue, point.cursor);
         }
         let mut inner: Vec<BoundSlice> = std::mem::take(&mut self.inner);
+        self.forget_stale(key, point, &mut inner);
         let mut begun = 0;
         if !faulty {
             match self.replay_sound(key, words, point, &mut inner) {
@@ -52,6 +53,21 @@ impl<B: Backend> Server<B> {
         }
         self.replay_faulty(key, words, point, begun, &mut inner);
         self.inner = inner;
+    }
+
+    /// Failures that lie in temporaries, of an earlier replay, are not those of this one (I7).
+    fn forget_stale(&mut self, key: u32, point: Point, stale: &mut Vec<BoundSlice>) {
+        let parameters = &self.recordings[key as usize].stale;
+        if parameters.is_empty() {
+            return;
+        }
+        stale.clear();
+        let bound = parameters.iter().map(|index| BoundSlice {
+            access: Access::Write,
+            ..self.bound[*index as usize]
+        });
+        stale.extend(bound.filter(|bound| bound.page.is_some() && bound.len > 0));
+        self.backend.forget(point.queue, stale);
     }
 
     /// Runs the tasks of a recording whose parameters have no failed ranges, and tells how many there are.

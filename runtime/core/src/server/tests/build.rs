@@ -366,6 +366,7 @@ impl Rig {
         self.register(Registration::Recording {
             id,
             tasks: tasks.clone(),
+            stale: Box::default(),
         });
         Recording {
             hold,
