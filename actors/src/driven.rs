@@ -365,6 +365,12 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
             return run_job(job);
         }
         lock(&self.jobs).push_back(job);
+        // The caller need not drive the device: it wakes the threads that do.
+        self.idle.bell.ring();
+        // A close that began meanwhile may have run the last jobs already.
+        if self.sender.is_closed() {
+            self.run_jobs();
+        }
     }
 
     fn awaited(&self) {

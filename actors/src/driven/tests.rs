@@ -172,6 +172,34 @@ fn who_finds_the_device_busy_sleeps_until_it_is_left() {
     assert!(driver.close().drained);
 }
 
+/// I5, I11: a callback of an answer that is there already wakes a thread that sleeps, which then runs it.
+#[test]
+fn callback_of_an_answer_that_is_there_ends_the_sleep_of_who_drives() {
+    let (device, _driver) = open();
+    let stream = device.new_client().new_stream();
+    let (data, held) = (
+        stream.create(&[3_u32]).unwrap(),
+        stream.create(&[7_u32]).unwrap(),
+    );
+    let answer = stream.read(&data);
+    stream.sync().wait().unwrap();
+    let guard = stream.get_resource::<Cpu>(&[(&held, Access::Write)][..]);
+    let guard = guard.wait().unwrap();
+    let (tell, told) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| stream.read(&held).wait_timeout(PATIENCE));
+        until_asleep(&device, 1);
+        answer
+            .on_ready(move |data| tell.send((data, std::thread::current().id())).unwrap())
+            .unwrap();
+        let (data, runner) = told.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(data.unwrap(), [3]);
+        assert_eq!(runner, waiter.thread().id());
+        drop(guard);
+        assert_eq!(waiter.join().unwrap().unwrap(), [7]);
+    });
+}
+
 /// I5: with a limit, a sleep ends in time.
 #[test]
 fn a_time_limit_ends_the_sleep() {
