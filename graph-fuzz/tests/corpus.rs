@@ -28,14 +28,6 @@ fn wrong(cases: impl Iterator<Item = Case>, modes: &[Mode]) -> Vec<String> {
     wrong
 }
 
-/// Those that this build can run.
-fn modes() -> Vec<Mode> {
-    let of_gpu = Mode::OF_GPU
-        .into_iter()
-        .filter(|_| cfg!(feature = "nvrtc-tests"));
-    Mode::WITHOUT_GPU.into_iter().chain(of_gpu).collect()
-}
-
 #[rstest]
 #[case::cpu(Mode::Cpu, 1)]
 #[case::sim(Mode::Sim, 1)]
@@ -49,9 +41,12 @@ fn modes() -> Vec<Mode> {
 #[case::failing_sim(Mode::FailingSim, 2)]
 #[case::failing_held(Mode::FailingHeld, 4)]
 #[case::threads(Mode::Threads, 4)]
-#[cfg_attr(feature = "nvrtc-tests", case::cuda(Mode::Cuda, 12))]
-#[cfg_attr(feature = "nvrtc-tests", case::short_cuda(Mode::ShortCuda, 24))]
-#[cfg_attr(feature = "nvrtc-tests", case::failing_cuda(Mode::FailingCuda, 24))]
+#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[case::cuda(Mode::Cuda, 12)]
+#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[case::short_cuda(Mode::ShortCuda, 24)]
+#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[case::failing_cuda(Mode::FailingCuda, 24)]
 fn random_graphs_of_the_corpus_compute_what_numpy_does_i1_i4_i7(
     #[case] mode: Mode,
     #[case] each: usize,
@@ -61,19 +56,25 @@ fn random_graphs_of_the_corpus_compute_what_numpy_does_i1_i4_i7(
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[test]
-fn named_graphs_compute_what_numpy_does_in_every_mode_i1_i4_i7() {
-    let wrong = wrong(named(), &modes());
+#[rstest]
+#[case::without_gpu(&Mode::WITHOUT_GPU)]
+#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[case::of_gpu(&Mode::OF_GPU)]
+fn named_graphs_compute_what_numpy_does_in_every_mode_i1_i4_i7(#[case] modes: &[Mode]) {
+    let wrong = wrong(named(), modes);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-#[test]
-fn a_case_with_another_result_is_found_in_every_mode() {
+#[rstest]
+#[case::without_gpu(&Mode::WITHOUT_GPU)]
+#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[case::of_gpu(&Mode::OF_GPU)]
+fn a_case_with_another_result_is_found_in_every_mode(#[case] modes: &[Mode]) {
     let mut case = named().find(|case| case.name == "several_reductions_are_of_one_input");
     let root = &mut case.as_mut().unwrap().runs[0].roots[0];
     let was = root.exact.take().unwrap();
     root.exact = Some(format!("{}0000c041", &was[..was.len() - 8]));
-    for mode in modes() {
+    for &mode in modes {
         let wrong = wrong(case.iter().cloned(), &[mode]);
         assert_eq!(wrong.len(), 1, "{mode:?}: {wrong:?}");
     }

@@ -62,5 +62,6 @@ use rstest_reuse::template;
 #[case::cpu(crate::support::On::Cpu)]
 #[case::cpu_driven(crate::support::On::CpuDriven)]
 #[case::sim(crate::support::On::Sim)]
-#[cfg_attr(feature = "nvrtc-tests", case::cuda(crate::support::On::Cuda))]
+#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[case::cuda(crate::support::On::Cuda)]
 pub(crate) fn every_device(#[case] on: crate::support::On) {}

@@ -193,8 +193,8 @@ fn parts_of_every_type_come_to_what_whole_rows_do(
     every_reduction(on, dtype);
 }
 
-#[cfg(feature = "nvrtc-tests")]
 #[rstest]
+#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
 fn parts_of_halves_and_integers_come_to_what_whole_rows_do_on_a_gpu(
     #[values(DType::Bf16, DType::I64)] dtype: DType,
 ) {

@@ -20,7 +20,6 @@ mod reopening;
 mod replaying;
 #[cfg(feature = "tune")]
 mod tuning;
-#[cfg(feature = "nvrtc-tests")]
 mod twins;
 
 use millstream_conformance::{program, suite};

@@ -310,8 +310,8 @@ mod tests {
         assert!(reason.contains("1 piece of memory were left"), "{reason}");
     }
 
-    #[cfg(feature = "nvrtc-tests")]
     #[test]
+    #[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
     fn the_ptx_is_what_the_compiler_makes_of_the_cuda_c() {
         let made = millstream::cuda::ptx_for(&mix(), "compute_80").unwrap();
         if std::env::var_os("MILLSTREAM_WRITE_PTX").is_some() {

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "nvrtc-tests")]
+    #[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
     fn a_source_is_compiled_once_and_its_mistakes_are_shown_by_line() {
         let folder = folder("compiled");
         let (cache, again) = (

@@ -1,5 +1,4 @@
 //! Programs of the IR on a GPU: printed, compiled by NVRTC, and run on the fake.
-#![cfg(feature = "nvrtc-tests")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod close;

@@ -1,0 +1,85 @@
+//! Runs Cargo and the scripts, as a suite's steps.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Why a step failed, as a sentence.
+pub(crate) type Outcome = Result<(), String>;
+
+/// How Cargo is called.
+pub(crate) struct Cargo {
+    /// With `--locked`.
+    pub(crate) locked: bool,
+    /// Of tests, those whose names contain this.
+    pub(crate) only: Option<String>,
+}
+
+/// The folder of the workspace.
+pub(crate) fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package)
+}
+
+impl Cargo {
+    /// The Cargo that runs us, with arguments that are parted by blanks.
+    pub(crate) fn command(&self, arguments: &str) -> Command {
+        let mut command = self.unlocked(arguments);
+        if self.locked {
+            command.arg("--locked");
+        }
+        command
+    }
+
+    /// For commands that know no `--locked`.
+    pub(crate) fn unlocked(&self, arguments: &str) -> Command {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command
+            .args(arguments.split_whitespace())
+            .current_dir(root());
+        command
+    }
+
+    /// Runs Cargo with arguments that are parted by blanks.
+    pub(crate) fn run(&self, arguments: &str) -> Outcome {
+        run(&mut self.command(arguments))
+    }
+
+    /// Runs Cargo's tests, with arguments for Cargo and for the test programs.
+    pub(crate) fn test(&self, arguments: &str, of_tests: &[&str]) -> Outcome {
+        let mut command = self.command(&format!("test --no-fail-fast {arguments}"));
+        command.arg("--").args(of_tests).args(&self.only);
+        run(&mut command)
+    }
+}
+
+/// Runs a program with what it prints shown.
+pub(crate) fn run(command: &mut Command) -> Outcome {
+    let line = shown(command);
+    println!("$ {line}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{line}` ended with {status}")),
+        Err(error) => Err(format!("`{line}` does not start: {error}")),
+    }
+}
+
+/// Runs a program and gives what it prints.
+pub(crate) fn output(command: &mut Command) -> Result<String, String> {
+    let line = shown(command);
+    let ended = command.stderr(Stdio::inherit()).output();
+    let ended = ended.map_err(|error| format!("`{line}` does not start: {error}"))?;
+    if !ended.status.success() {
+        return Err(format!("`{line}` ended with {}", ended.status));
+    }
+    Ok(String::from_utf8_lossy(&ended.stdout).trim().to_owned())
+}
+
+/// The command as one would type it.
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(program.as_os_str());
+    let words = std::iter::once(name).chain(command.get_args());
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    words.join(" ")
+}

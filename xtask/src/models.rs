@@ -1,0 +1,235 @@
+//! Builds the models of `loom-tests` with `--cfg loom` and its walks with `--cfg shuttle`, runs each in a process of its own, as a
+//! failing model often aborts, and requires that every planted bug makes its model fail.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use millstream_loom::planted::{CAUGHT_BY_ACTORS, CAUGHT_BY_WALKS, caught_by};
+use millstream_sync::planted::Bug;
+
+use crate::cargo::{Cargo, Outcome, root};
+
+/// Models that are too large for every change have this in their names.
+const DEEP: &str = "deep_";
+
+/// How many times as many schedules of whole devices the deep run has.
+const DEEP_TIMES: u32 = 40;
+
+/// A test program of `loom-tests`, by the feature that it is built with.
+#[derive(Clone, Copy)]
+struct Program {
+    feature: &'static str,
+    name: &'static str,
+}
+
+const MODELS: Program = Program {
+    feature: "loom",
+    name: "models",
+};
+/// Models as users write them.
+const USERS: Program = Program {
+    feature: "users",
+    name: "users",
+};
+const WALKS: Program = Program {
+    feature: "shuttle",
+    name: "walks",
+};
+/// Walks of whole devices.
+const ACTORS: Program = Program {
+    feature: "actors",
+    name: "actors",
+};
+
+/// A program that was built, and its models.
+struct Built {
+    name: &'static str,
+    path: PathBuf,
+    models: Vec<String>,
+    environment: Vec<(&'static str, String)>,
+    only: Option<String>,
+}
+
+/// Every model that is small enough, every walk, and every planted bug.
+pub(crate) fn run_bounded(cargo: &Cargo) -> Outcome {
+    let bugs: Vec<_> = Bug::ALL.iter().map(|bug| (*bug, caught_by(*bug))).collect();
+    let planted: [(_, &[(Bug, &str)]); 4] = [
+        (MODELS, &bugs),
+        (USERS, &[]),
+        (WALKS, CAUGHT_BY_WALKS),
+        (ACTORS, CAUGHT_BY_ACTORS),
+    ];
+    let mut outcome = Ok(());
+    for (program, bugs) in planted {
+        let built = program.build(cargo)?;
+        outcome = outcome.and(built.hold(|model| !model.contains(DEEP)));
+        outcome = outcome.and(built.catch(bugs));
+    }
+    outcome
+}
+
+/// The models that are too large for every change, and the walks of whole devices with many more schedules.
+pub(crate) fn run_deep(cargo: &Cargo) -> Outcome {
+    let models = MODELS.build(cargo)?.hold(|model| model.contains(DEEP));
+    let mut walks = ACTORS.build(cargo)?;
+    let times = DEEP_TIMES.to_string();
+    walks.environment.push(("MILLSTREAM_WALKS", times));
+    models.and(walks.hold(|_| true))
+}
+
+impl Program {
+    fn build(self, cargo: &Cargo) -> Result<Built, String> {
+        let Self { feature, name } = self;
+        let arguments = format!(
+            "test --profile models --package millstream-loom --no-run --test {name} --features {feature} --target-dir target/models"
+        );
+        let mut command = cargo.command(&arguments);
+        // Flags of the build that runs us, such as a sanitizer's, are not for models. Both checkers' for each program, so that what
+        // they depend on is built once: the features choose.
+        command.env_remove("CARGO_ENCODED_RUSTFLAGS");
+        command.env("RUSTFLAGS", "--cfg loom --cfg shuttle");
+        println!("$ RUSTFLAGS=\"--cfg loom --cfg shuttle\" cargo {arguments}");
+        let output = command.output().map_err(|error| error.to_string())?;
+        let printed = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            return Err(format!("the {name} do not build:\n{printed}"));
+        }
+        // `Executable tests/models/main.rs (/path/to/models-0123)`
+        let path = printed
+            .rsplit_once('(')
+            .and_then(|(_, rest)| rest.split_once(')'));
+        let (path, _) = path.ok_or_else(|| format!("cargo names no program:\n{printed}"))?;
+        let mut built = Built {
+            name,
+            path: root().join(path),
+            models: Vec::new(),
+            environment: vec![("RUST_BACKTRACE", "0".to_owned())],
+            only: cargo.only.clone(),
+        };
+        // Shuttle says once that it does not model orderings; we know.
+        let quiet = ("SHUTTLE_SILENCE_WARNINGS", "1".to_owned());
+        built.environment.push(quiet);
+        if feature == USERS.feature {
+            // As the guide tells its readers to.
+            let bound = ("LOOM_MAX_PREEMPTIONS", "2".to_owned());
+            built.environment.push(bound);
+        }
+        let listed = Command::new(&built.path).arg("--list").output();
+        let listed = listed.map_err(|error| error.to_string())?;
+        built.models = String::from_utf8_lossy(&listed.stdout)
+            .lines()
+            .filter_map(|line| line.strip_suffix(": test"))
+            .map(str::to_owned)
+            .collect();
+        match built.models.is_empty() {
+            true => Err(format!("there are no {name}")),
+            false => Ok(built),
+        }
+    }
+}
+
+impl Built {
+    fn is_chosen(&self, model: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| model.contains(only))
+    }
+
+    /// Runs the chosen models; each must hold.
+    fn hold(&self, chosen: impl Fn(&str) -> bool) -> Outcome {
+        let is_chosen = |model: &&String| chosen(model) && self.is_chosen(model);
+        let models: Vec<_> = self.models.iter().filter(is_chosen).collect();
+        let start = Instant::now();
+        let failed = in_parallel(&models, |model| {
+            let output = self.run(model, None)?;
+            let printed = String::from_utf8_lossy(&output.stdout);
+            let figures = |line: &&str| line.contains("MODEL ") || line.contains("WALK ");
+            for line in printed.lines().filter(figures) {
+                println!("{line}");
+            }
+            if output.status.success() {
+                return Ok(());
+            }
+            let errors = String::from_utf8_lossy(&output.stderr);
+            println!("{model} FAILED\n{printed}\n{errors}");
+            Err((*model).clone())
+        });
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{} {} in {seconds:.1} s", models.len(), self.name);
+        none(failed, "do not hold")
+    }
+
+    /// Runs the model of each bug with that bug on; each must fail.
+    fn catch(&self, bugs: &[(Bug, &'static str)]) -> Outcome {
+        let is_chosen = |(_, model): &&(Bug, &str)| self.is_chosen(model);
+        let bugs: Vec<_> = bugs.iter().filter(is_chosen).collect();
+        let missed = in_parallel(&bugs, |&(bug, model)| {
+            if !self.models.iter().any(|known| known == model) {
+                return Err(format!("{}, whose model {model} is not there,", bug.name()));
+            }
+            let output = self.run(model, Some(*bug))?;
+            let why = reason(&output);
+            println!("BUG   {:<28} caught by {model:<54} {why}", bug.name());
+            match output.status.success() {
+                true => Err(bug.name().to_owned()),
+                false => Ok(()),
+            }
+        });
+        none(missed, "go unnoticed")
+    }
+
+    /// Runs one model in a process of its own, with a bug or without.
+    fn run(&self, model: &str, bug: Option<Bug>) -> Result<Output, String> {
+        let mut command = Command::new(&self.path);
+        command.args(["--exact", model, "--include-ignored", "--nocapture"]);
+        command.env_remove("MILLSTREAM_BUG");
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(bug) = bug {
+            command.env("MILLSTREAM_BUG", bug.name());
+        }
+        let ended = command.output();
+        ended.map_err(|error| format!("{model}, which does not start: {error},"))
+    }
+}
+
+/// An error that names these, unless there are none.
+fn none(these: Vec<String>, verb: &str) -> Outcome {
+    match these.is_empty() {
+        true => Ok(()),
+        false => Err(format!("{} {verb}", these.join(", "))),
+    }
+}
+
+/// What a failed model said first.
+fn reason(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let mut lines = errors
+        .lines()
+        .skip_while(|line| !line.contains("panicked at"));
+    let first = lines.nth(1).unwrap_or("NOTHING");
+    first
+        .split([';', '.'])
+        .next()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Applies `f` to every item on as many threads as there are cores; returns the errors.
+fn in_parallel<T: Sync>(items: &[T], f: impl Fn(&T) -> Result<(), String> + Sync) -> Vec<String> {
+    let (next, errors) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        // Relaxed: a counter.
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = f(item) {
+                let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
+                errors.push(error);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        (0..threads).for_each(|_| _ = scope.spawn(work));
+    });
+    errors.into_inner().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,163 @@
+//! The suites.
+
+use std::process::Command;
+
+use crate::cargo::{Cargo, Outcome, output, root, run};
+use crate::models;
+
+/// Checks with a name.
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
+    /// What it checks, in half a line.
+    pub(crate) about: &'static str,
+    /// CPU minutes that it usually takes, in the order of `ci` from a clean clone, or alone.
+    pub(crate) minutes: &'static str,
+    /// Must every change pass it?
+    pub(crate) in_ci: bool,
+    pub(crate) run: fn(&Cargo) -> Outcome,
+}
+
+/// In the order in which they run.
+pub(crate) const SUITES: &[Suite] = &[
+    Suite {
+        name: "format",
+        about: "formatting",
+        minutes: "0",
+        in_ci: true,
+        run: |cargo| run(&mut cargo.unlocked("fmt --all --check")),
+    },
+    Suite {
+        name: "lints",
+        about: "clippy without a warning, with all features of the library and with none",
+        minutes: "?",
+        in_ci: true,
+        run: lints,
+    },
+    Suite {
+        name: "docs",
+        about: "documentation without a warning",
+        minutes: "?",
+        in_ci: true,
+        run: docs,
+    },
+    Suite {
+        name: "crates",
+        about: "tests of the crates that `cargo test` leaves out: internals, CUDA on a fake driver, the fuzzer's corpus",
+        minutes: "?",
+        in_ci: true,
+        run: |cargo| {
+            cargo.test(
+                "--workspace --exclude millstream --exclude millstream-cli",
+                &[],
+            )
+        },
+    },
+    Suite {
+        name: "nvrtc",
+        about: "tests that compile CUDA C; installs NVRTC below target/ by pip, needs no GPU",
+        minutes: "?",
+        in_ci: true,
+        run: nvrtc,
+    },
+    Suite {
+        name: "models",
+        about: "loom models and shuttle walks, and that each planted bug makes its model fail",
+        minutes: "?",
+        in_ci: true,
+        run: models::run_bounded,
+    },
+    Suite {
+        name: "demo",
+        about: "the demo, as a new user runs it",
+        minutes: "?",
+        in_ci: true,
+        run: demo,
+    },
+    Suite {
+        name: "peers",
+        about: "the benches beside other libraries build and run",
+        minutes: "?",
+        in_ci: false,
+        run: |cargo| {
+            cargo.run("test --manifest-path benches/peers/Cargo.toml --target-dir target --quiet")
+        },
+    },
+    Suite {
+        name: "deep-models",
+        about: "larger loom models, and forty times the schedules of the walks of whole devices",
+        minutes: "?",
+        in_ci: false,
+        run: models::run_deep,
+    },
+    Suite {
+        name: "swarm",
+        about: "random programs on the simulator, for ten minutes",
+        minutes: "?",
+        in_ci: false,
+        run: |cargo| cargo.run("run --release -p millstream-swarm -- --minutes 10"),
+    },
+    Suite {
+        name: "soak",
+        about: "mixed load for twenty minutes, and what grew or was left",
+        minutes: "?",
+        in_ci: false,
+        run: |cargo| cargo.run("run --release -- soak --minutes 20"),
+    },
+    Suite {
+        name: "address",
+        about: "all tests under AddressSanitizer; needs nightly and cargo-nextest",
+        minutes: "?",
+        in_ci: false,
+        run: |_| sanitize("address"),
+    },
+    Suite {
+        name: "thread",
+        about: "all tests under ThreadSanitizer; needs nightly with rust-src and cargo-nextest",
+        minutes: "?",
+        in_ci: false,
+        run: |_| sanitize("thread"),
+    },
+    Suite {
+        name: "miri",
+        about: "the primitives under Miri; needs nightly with miri",
+        minutes: "?",
+        in_ci: false,
+        run: |_| sanitize("miri"),
+    },
+];
+
+fn lints(cargo: &Cargo) -> Outcome {
+    let denied = |arguments: &str| {
+        let mut command = cargo.command(&format!("clippy --quiet {arguments}"));
+        run(command.args(["--", "-D", "warnings"]))
+    };
+    denied("--workspace --all-targets --features millstream/metrics")?;
+    denied("-p millstream --no-default-features")
+}
+
+fn docs(cargo: &Cargo) -> Outcome {
+    let mut command =
+        cargo.command("doc --quiet --workspace --no-deps --features millstream/metrics");
+    run(command.env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+/// The tests that are ignored because they need NVRTC.
+fn nvrtc(cargo: &Cargo) -> Outcome {
+    let libraries = output(Command::new(".ci/nvrtc").current_dir(root()))?;
+    let mut command = cargo.command("test --no-fail-fast --workspace --lib --bins --tests");
+    command.args(["--", "--ignored"]).args(&cargo.only);
+    run(command.env("MILLSTREAM_NVRTC", libraries))
+}
+
+fn demo(cargo: &Cargo) -> Outcome {
+    let pictures = root().join("target/xtask-demo");
+    let mut command = cargo.command("run --release --quiet");
+    command
+        .args(["--", "demo", "--json", "--output"])
+        .arg(pictures);
+    output(&mut command).map(drop)
+}
+
+fn sanitize(kind: &str) -> Outcome {
+    run(Command::new(".ci/sanitize").arg(kind).current_dir(root()))
+}
