@@ -31,7 +31,7 @@ pub type ResourcesOf<S> = <<<S as Subject>::Kind as Open>::Backend as Backend>::
 /// | `held` | `u* values, u64 valve` | passes the [`Gate`] at address `valve`, then adds 1 to `values[0]` |
 /// | `held_reader` | `u* src, u* out, u64 valve` | passes the gate, then `out[0] = src[0]` |
 ///
-/// `tests/runtime/kernels` of the repository has them in CUDA C.
+/// `tests/devices/kernels` has them in CUDA C.
 pub trait Subject: Sync + 'static {
     /// The options of the device: what `Device::open` takes.
     type Kind: Open;

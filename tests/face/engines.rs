@@ -1,14 +1,11 @@
 //! Engines bring their own threads (I5, I10): one that is not had is an error that leaves nothing behind, and what an
 //! engine does with a thread does not decide whether the device ends.
-#![allow(clippy::unwrap_used, reason = "tests")]
-
-mod engine;
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 use std::time::Duration;
 
-use engine::{Answer, Engine, PATIENCE, cpu, use_everything};
+use crate::engine::{Answer, Engine, PATIENCE, cpu, use_everything};
 use millstream::sim::{Faults, Sim};
 use millstream::{Device, DeviceOptions, Error, Health, OpenError, ReopenError};
 

@@ -1,5 +1,4 @@
 //! Timelines as files: the exact text, names that JSON writes otherwise, times to the nanosecond.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::HashMap;
 use std::io::{self, Write};

@@ -1,5 +1,5 @@
-//! The behaviour of the runtime, fact by fact, on every kind of device that the project has: the suite
-//! (`millstream-conformance`) on each of them, and beside it what is about a device of ours, or about no device.
+//! What is about the project's own devices, and the suite on CUDA. The suite on the CPU and on the simulator is in `tests/behaviour.rs`
+//! of the library.
 //!
 //! A test's name is the fact; a comment names the invariant of `docs/design.md` that it guards.
 #![allow(
@@ -18,13 +18,10 @@ mod loss;
 mod one_device;
 mod reopening;
 mod replaying;
-#[cfg(feature = "tune")]
 mod tuning;
 mod twins;
 
 use millstream_conformance::{program, suite};
-use support::{OnCpu, OnCuda, OnSim};
+use support::OnCuda;
 
-suite!(cpu: OnCpu; threads, one_queue, driven);
-suite!(sim: OnSim; threads, driven);
 suite!(cuda: OnCuda; threads, one_queue, driven);

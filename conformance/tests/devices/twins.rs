@@ -20,7 +20,7 @@ fn the_ptx_is_what_the_compiler_makes_of_the_cuda_c() {
     for (name, source, ptx) in files!("cubes", "elements", "held", "large") {
         let made = millstream_cuda::ptx_for(&Kernel::new(name).cuda(source), "compute_80").unwrap();
         if std::env::var_os("MILLSTREAM_WRITE_PTX").is_some() {
-            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/runtime/kernels");
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/devices/kernels");
             std::fs::write(format!("{folder}/{name}.ptx"), &made).unwrap();
             continue;
         }

@@ -1,7 +1,6 @@
 //! What readers follow: links between the pages of the documentation, and the guide's table of contents.
 //!
 //! Examples in the pages are doc tests (`src/lib.rs`); links from the documentation of the code are rustdoc's to check.
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeSet;
 use std::fs;

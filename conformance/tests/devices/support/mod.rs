@@ -2,12 +2,14 @@
 //! with it is the suite's (`millstream_conformance::support`).
 
 mod devices;
+mod embedded;
 mod gpu;
 /// A backend as a third party writes one.
-#[path = "../../../examples/backend/tiny/mod.rs"]
+#[path = "../../../../examples/backend/tiny/mod.rs"]
 mod tiny;
 
-pub(crate) use devices::{On, OnCpu, OnCuda, OnSim};
+pub(crate) use devices::{On, OnCuda};
+pub(crate) use embedded::OnCpu;
 pub(crate) use millstream_conformance::support::*;
 
 use std::any::Any;

@@ -1,5 +1,4 @@
 //! Snapshots published to the facade of the crate `metrics`, as whatever is behind that finds them.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};

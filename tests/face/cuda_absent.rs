@@ -1,6 +1,4 @@
 //! A machine without a GPU: asking for one is an answer, and nothing else changes.
-#![cfg(feature = "cuda")]
-#![allow(clippy::unwrap_used, reason = "tests")]
 
 use millstream::{Cuda, Device, OpenError};
 

@@ -1,18 +1,16 @@
 //! The examples run, small: each is a module here, with the function that its `main` calls.
-#![cfg(feature = "cuda")]
-#![allow(clippy::unwrap_used, reason = "tests")]
 #![allow(
     clippy::duplicate_mod,
     reason = "each example brings what examples share, as it does as a program"
 )]
 
-#[path = "../examples/decoder/main.rs"]
+#[path = "../../examples/decoder/main.rs"]
 #[allow(dead_code, reason = "an example as a module")]
 mod decoder;
-#[path = "../examples/digits/main.rs"]
+#[path = "../../examples/digits/main.rs"]
 #[allow(dead_code, reason = "an example as a module")]
 mod digits;
-#[path = "../examples/game_loop.rs"]
+#[path = "../../examples/game_loop.rs"]
 #[allow(
     dead_code,
     unreachable_pub,
@@ -20,10 +18,10 @@ mod digits;
     reason = "an example as a module"
 )]
 mod game_loop;
-#[path = "../examples/reaction/main.rs"]
+#[path = "../../examples/reaction/main.rs"]
 #[allow(dead_code, reason = "an example as a module")]
 mod reaction;
-#[path = "../examples/service.rs"]
+#[path = "../../examples/service.rs"]
 #[allow(
     dead_code,
     unreachable_pub,
