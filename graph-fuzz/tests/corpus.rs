@@ -41,11 +41,11 @@ fn wrong(cases: impl Iterator<Item = Case>, modes: &[Mode]) -> Vec<String> {
 #[case::failing_sim(Mode::FailingSim, 2)]
 #[case::failing_held(Mode::FailingHeld, 4)]
 #[case::threads(Mode::Threads, 4)]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::cuda(Mode::Cuda, 12)]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::short_cuda(Mode::ShortCuda, 24)]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::failing_cuda(Mode::FailingCuda, 24)]
 fn random_graphs_of_the_corpus_compute_what_numpy_does_i1_i4_i7(
     #[case] mode: Mode,
@@ -58,7 +58,7 @@ fn random_graphs_of_the_corpus_compute_what_numpy_does_i1_i4_i7(
 
 #[rstest]
 #[case::without_gpu(&Mode::WITHOUT_GPU)]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::of_gpu(&Mode::OF_GPU)]
 fn named_graphs_compute_what_numpy_does_in_every_mode_i1_i4_i7(#[case] modes: &[Mode]) {
     let wrong = wrong(named(), modes);
@@ -67,7 +67,7 @@ fn named_graphs_compute_what_numpy_does_in_every_mode_i1_i4_i7(#[case] modes: &[
 
 #[rstest]
 #[case::without_gpu(&Mode::WITHOUT_GPU)]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::of_gpu(&Mode::OF_GPU)]
 fn a_case_with_another_result_is_found_in_every_mode(#[case] modes: &[Mode]) {
     let mut case = named().find(|case| case.name == "several_reductions_are_of_one_input");

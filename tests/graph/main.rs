@@ -62,6 +62,6 @@ use rstest_reuse::template;
 #[case::cpu(crate::support::On::Cpu)]
 #[case::cpu_driven(crate::support::On::CpuDriven)]
 #[case::sim(crate::support::On::Sim)]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 #[case::cuda(crate::support::On::Cuda)]
 pub(crate) fn every_device(#[case] on: crate::support::On) {}

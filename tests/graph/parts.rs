@@ -194,7 +194,7 @@ fn parts_of_every_type_come_to_what_whole_rows_do(
 }
 
 #[rstest]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn parts_of_halves_and_integers_come_to_what_whole_rows_do_on_a_gpu(
     #[values(DType::Bf16, DType::I64)] dtype: DType,
 ) {

@@ -227,7 +227,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     #[test]
-    #[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+    #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
     fn random_graphs_are_what_they_say_on_a_gpu(
         numbers in prop::collection::vec(number(), 8..90), steps in steps(), held in 0_u8..32, most in 0_u16..10,
     ) {

@@ -53,11 +53,11 @@ pub(crate) const SUITES: &[Suite] = &[
         },
     },
     Suite {
-        name: "nvrtc",
-        about: "tests that compile CUDA C; installs NVRTC below target/ by pip, needs no GPU",
+        name: "gpu",
+        about: "tests that compile CUDA C, and long ones on the fake driver; installs NVRTC below target/ by pip, needs no GPU",
         minutes: "?",
         in_ci: true,
-        run: nvrtc,
+        run: gpu,
     },
     Suite {
         name: "models",
@@ -141,8 +141,8 @@ fn docs(cargo: &Cargo) -> Outcome {
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// The tests that are ignored because they need NVRTC.
-fn nvrtc(cargo: &Cargo) -> Outcome {
+/// The tests that are ignored because they need NVRTC, or take long on the fake driver.
+fn gpu(cargo: &Cargo) -> Outcome {
     let libraries = output(Command::new(".ci/nvrtc").current_dir(root()))?;
     let mut command = cargo.command("test --no-fail-fast --workspace --lib --bins --tests");
     command.args(["--", "--ignored"]).args(&cargo.only);

@@ -184,6 +184,7 @@ mod tests {
 
     /// On a driver without a GPU, which finds whatever a row does wrong; its figures mean nothing.
     #[test]
+    #[ignore = "long on a driver without a GPU: run `cargo xtask gpu`"]
     fn every_row_is_measured_on_a_gpu() {
         let gpu = fake_cuda::Session::begin(1).unwrap();
         let args = BenchArgs {

@@ -2,7 +2,7 @@
 //! runs. The PTX is written anew by
 //!
 //! ```text
-//! MILLSTREAM_WRITE_PTX=1 cargo xtask nvrtc the_ptx_is_what
+//! MILLSTREAM_WRITE_PTX=1 cargo xtask gpu the_ptx_is_what
 //! ```
 
 use millstream::{Kernel, Source};
@@ -55,7 +55,7 @@ mod tests {
 
     /// Every GPU that we name has these kernels, within its registers. Prints what they take.
     #[test]
-    #[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+    #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
     fn the_kernels_compile_for_gpus_without_spilling() {
         for target in ["sm_80", "sm_90", "sm_90a", "sm_100"] {
             for kernel in kernels(sources) {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+    #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
     fn the_ptx_is_what_the_compiler_makes_of_the_cuda_c() {
         for kernel in kernels(sources) {
             let name = kernel.name();

@@ -227,6 +227,7 @@ fn photos() -> Vec<Prepared> {
 
 /// I1, I2: many threads develop photographs by the kernels for GPUs, in orders of ten seeds: every one is right.
 #[test]
+#[ignore = "long on a driver without a GPU: run `cargo xtask gpu`"]
 fn threads_that_share_a_gpu_develop_every_photograph_right_i2() {
     let photos = photos();
     for seed in 0..10 {

@@ -272,6 +272,7 @@ mod tests {
 
     /// The PTX that stands in where there is no compiler.
     #[test]
+    #[ignore = "long on a driver without a GPU: run `cargo xtask gpu`"]
     fn what_gpus_run_passes_on_a_driver_without_one() {
         let gpu = fake_cuda::Session::begin(1).unwrap();
         let device = Device::open(Cuda::ordinal(0)).unwrap();
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+    #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
     fn the_ptx_is_what_the_compiler_makes_of_the_cuda_c() {
         let made = millstream::cuda::ptx_for(&mix(), "compute_80").unwrap();
         if std::env::var_os("MILLSTREAM_WRITE_PTX").is_some() {

@@ -239,7 +239,7 @@ pub(crate) fn reservation_waits_for_handles_that_leave_with_values_and_user_code
     let client = rig.client();
     let (first, second) = (client.new_stream(), client.new_stream());
     let small = first.create(&[7_u8]).unwrap();
-    for round in 0..30 {
+    for round in 0..9 {
         let held = first.empty::<u8>(3 * MIB).unwrap();
         first.fill(&held, 1).unwrap();
         match round % 3 {
@@ -265,7 +265,7 @@ pub(crate) fn hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes(on
     let rig = on.open();
     let limited = rig.device.client_builder().hard_limit(LIMIT).build();
     let stream = limited.new_stream();
-    for round in 0..40 {
+    for round in 0..16 {
         let values = stream.empty::<u32>(128 << 10).unwrap();
         stream.fill(&values, round).unwrap();
         drop(values);

@@ -8,7 +8,7 @@ use crate::support::*;
 use millstream::Handle;
 
 /// Programs per kind of device.
-const PROGRAMS: u64 = 200;
+const PROGRAMS: u64 = 100;
 
 pub(crate) fn one_thread_on_many_streams_computes_what_it_would_on_one(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_tasks(8));

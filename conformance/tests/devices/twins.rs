@@ -2,7 +2,7 @@
 //! anew by
 //!
 //! ```text
-//! MILLSTREAM_WRITE_PTX=1 cargo xtask nvrtc twins
+//! MILLSTREAM_WRITE_PTX=1 cargo xtask gpu twins
 //! ```
 
 use millstream::Kernel;
@@ -15,7 +15,7 @@ macro_rules! files {
 }
 
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn the_ptx_is_what_the_compiler_makes_of_the_cuda_c() {
     for (name, source, ptx) in files!("cubes", "elements", "held", "large") {
         let made = millstream_cuda::ptx_for(&Kernel::new(name).cuda(source), "compute_80").unwrap();

@@ -26,7 +26,7 @@ fn kernels() -> [Kernel; 3] {
 
 /// Every GPU that we name has them, within its registers. Prints what they take.
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn the_kernels_of_the_examples_compile_for_gpus_without_spilling() {
     for target in ["sm_80", "sm_90", "sm_90a", "sm_100"] {
         for kernel in kernels() {
@@ -51,7 +51,7 @@ fn the_kernels_of_the_examples_compile_for_gpus_without_spilling() {
 
 /// Written anew where `MILLSTREAM_WRITE_PTX` is set.
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn the_ptx_of_the_examples_is_what_the_compiler_makes_of_their_cuda_c() {
     for kernel in kernels() {
         let name = kernel.name();

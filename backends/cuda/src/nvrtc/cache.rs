@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+    #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
     fn a_source_is_compiled_once_and_its_mistakes_are_shown_by_line() {
         let folder = folder("compiled");
         let (cache, again) = (

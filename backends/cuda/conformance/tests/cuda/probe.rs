@@ -285,7 +285,7 @@ fn what_nvrtc_prints_comes_to_what_the_cuda_c_says_i6() {
 #[case("compute_80")]
 #[case("compute_90")]
 #[case("compute_100")]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn every_dialect_of_nvrtc_comes_to_the_same_i6(#[case] target: &str) {
     let kernel = kernel::<u32, u32>("integers", "").cuda(include_str!("../kernels/probe.cu"));
     let text = millstream_cuda::ptx_for(&kernel, target).unwrap();

@@ -35,7 +35,7 @@ use crate::support::{Gpu, elements};
     nests::scatter(600, 4),
     "ms_tried_threads <<<[3, 1, 1], [256, 1, 1], 0>>>"
 )]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn a_launch_of_a_nest_has_the_cubes_that_its_lengths_ask_for(
     #[case] case: Case,
     #[case] expected: &str,
@@ -87,7 +87,7 @@ fn product(dtype: DType) -> Program {
 #[case::brain_floats(product(DType::Bf16), 0)]
 #[case::whole_numbers(product(DType::I32), 0)]
 #[case::bytes(product(DType::U8), 0)]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn every_way_compiles_without_spilling(
     #[case] program: Program,
     #[case] spilled_most: u32,
@@ -107,7 +107,7 @@ fn every_way_compiles_without_spilling(
 #[case::singles(product(DType::F32))]
 #[case::half_singles(product(DType::F16))]
 #[case::whole_numbers(product(DType::I32))]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn every_blocking_compiles_without_spilling(#[case] program: Program) {
     for blocking in lower::blockings(&program) {
         let kernel = Kernel::from_program("tried", Arc::new(program.clone())).unwrap();
@@ -124,7 +124,7 @@ fn every_blocking_compiles_without_spilling(#[case] program: Program) {
 
 /// More words than a kernel can be passed are refused as it is prepared, with what can be.
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn too_many_words_are_told() {
     let text = "nest outer 0 inner 0 words 600  buffer 0 f32 write  access 0 = buffer 0 []  %0 f32 = const 0x0  store outer 0 %0";
     let nest: Nest = text.parse().unwrap();

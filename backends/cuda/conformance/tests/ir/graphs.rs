@@ -35,7 +35,7 @@ fn attention(q: &[f32], k: &[f32], v: &[f32], bias: f32, width: usize) -> Vec<f3
 
 /// Runs differ in lengths, numbers and buffers, and are replays of one recording: each chooses its own way through each kernel.
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn runs_of_one_schedule_choose_anew_how_kernels_run() {
     let (rows, longest) = (3_u64, 700);
     let gpu = Gpu::new(11);

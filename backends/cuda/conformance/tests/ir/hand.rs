@@ -16,7 +16,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 }
 
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn saxpy_by_hand_is_saxpy() {
     let k = Builder::new("saxpy", [96, 1, 1]);
     let (x, y) = (k.read("x", DType::F32), k.update("y", DType::F32));
@@ -45,7 +45,7 @@ fn saxpy_by_hand_is_saxpy() {
 
 /// A cube turns tiles of 16 x 16 through shared memory, a step apart in rows of 17.
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn threads_see_behind_a_barrier_what_the_others_laid_down() {
     let k = Builder::new("turn", [16, 4, 1]);
     let (from, to) = (k.read("from", DType::F32), k.write("to", DType::F32));
@@ -78,7 +78,7 @@ fn threads_see_behind_a_barrier_what_the_others_laid_down() {
 
 /// Cubes of any number of threads reduce, whole warps or not, and all threads know what came of it.
 #[rstest]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn all_threads_know_what_a_cube_reduces_to(
     #[values([1, 1, 1], [7, 1, 1], [32, 1, 1], [33, 1, 1], [64, 1, 1], [100, 1, 1], [8, 6, 2], [16, 3, 1])]
     threads: [u32; 3],
@@ -122,7 +122,7 @@ fn all_threads_know_what_a_cube_reduces_to(
 }
 
 #[rstest]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn additions_at_once_lose_nothing(
     #[values(DType::I32, DType::U32, DType::I64, DType::U64, DType::F32, DType::F64)] dtype: DType,
 ) {
@@ -153,7 +153,7 @@ fn additions_at_once_lose_nothing(
 
 /// A loop whose step is none ends at once, and one whose bounds differ ends for each thread when it does.
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn loops_end() {
     let k = Builder::new("loops", [32, 1, 1]);
     let out = k.write("out", DType::I64);

@@ -85,7 +85,7 @@ impl Model {
 
 /// Runs are replays of one recording: one with a product by the library is issued task by task.
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn a_schedule_uses_the_library_at_every_run() {
     let gpu = Gpu::with(5, |cuda| cuda.library_products_from(0));
     let (client, stream) = gpu.open();
@@ -101,7 +101,7 @@ fn a_schedule_uses_the_library_at_every_run() {
 }
 
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn products_of_few_multiplications_are_not_the_librarys() {
     let gpu = Gpu::with(6, |cuda| {
         cuda.library_products_from((40 * WIDTH * WIDTH) as u64)
@@ -118,7 +118,7 @@ fn products_of_few_multiplications_are_not_the_librarys() {
 
 /// I12: a length that grows asks for another form at each run, and what was asked long ago is forgotten.
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn forms_are_remembered_up_to_a_bound_i12() {
     let gpu = Gpu::with(7, |cuda| cuda.library_products_from(0));
     let (client, stream) = gpu.open();
@@ -136,7 +136,7 @@ fn forms_are_remembered_up_to_a_bound_i12() {
 
 /// I7: what it refuses before it begins is nobody's error: there is a kernel for it.
 #[rstest]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn what_the_library_refuses_is_done_by_our_own_kernel_i7(
     #[values((NOT_SUPPORTED, 0), (0, NOT_SUPPORTED))] (product, algorithm): (u32, u32),
 ) {
@@ -158,7 +158,7 @@ fn what_the_library_refuses_is_done_by_our_own_kernel_i7(
 
 /// I7: one that fails as it is executed may be under way in part: the device is lost, and everybody is told.
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn a_product_that_fails_is_the_end_of_the_device_i7() {
     let gpu = Gpu::with(9, |cuda| cuda.library_products_from(0));
     let (client, stream) = gpu.open();
@@ -175,7 +175,7 @@ fn a_product_that_fails_is_the_end_of_the_device_i7() {
 
 /// The library works in memory of the device; where there is none, our own kernel needs none.
 #[test]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn without_memory_to_work_in_products_are_our_own() {
     let gpu = Gpu::with(10, |cuda| cuda.library_products_from(0));
     gpu.session().memory_bytes(8 << 20);
@@ -191,7 +191,7 @@ fn without_memory_to_work_in_products_are_our_own() {
 
 /// I2: two queues do not work in one place; the fake reports it where they do.
 #[rstest]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn each_queue_has_memory_of_its_own_for_the_library_i2(#[values(1, 2, 3, 4)] seed: u64) {
     let gpu = Gpu::with(seed, |cuda| cuda.library_products_from(0).queues(2));
     let (client, first) = gpu.open();

@@ -88,7 +88,7 @@ impl Shape {
 }
 
 #[rstest]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn a_product_is_that_of_its_matrices(
     #[values(dense(1, [5, 7, 3]), dense(2, [64, 64, 16]), turned(2, [70, 65, 33]), dense(1, [3, 130, 0]))]
     shape: Shape,
@@ -128,7 +128,7 @@ fn a_product_is_that_of_its_matrices(
 
 /// By tiles of every size, whether or not there is a library: a tile that is asked for is ours.
 #[rstest]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn a_product_is_the_same_by_every_tile(
     #[values(dense(1, [5, 7, 3]), turned(2, [130, 65, 33]))] shape: Shape,
     #[values(DType::F32, DType::F64, DType::F16, DType::I32, DType::U8)] dtype: DType,
@@ -162,7 +162,7 @@ fn a_product_is_the_same_by_every_tile(
 
 /// The epilogue sees each element as it would lie in memory, and works in place.
 #[rstest]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn an_epilogue_is_done_to_each_element(
     #[values(DType::F32, DType::F16)] dtype: DType,
     #[values(u64::MAX, 0)] library_from: u64,

@@ -49,7 +49,7 @@ fn compare(case: &Case, special: bool) {
 }
 
 #[rstest]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn rows_of_any_length_are_reduced(#[values(1, 2, 31, 32, 33, 64, 100)] len: usize) {
     compare(&nests::softmax(3, len), false);
 }
@@ -73,7 +73,7 @@ fn rows_of_any_length_are_reduced(#[values(1, 2, 31, 32, 33, 64, 100)] len: usiz
 #[case::long(nests::counted(1, 3, [30, 50]))]
 #[case::nothing_of_a_row(nests::counted(2, 3, [0, 5]))]
 #[case::no_rows(nests::counted(0, 3, [2, 5]))]
-#[ignore = "needs NVRTC: run `cargo xtask nvrtc`"]
+#[ignore = "needs NVRTC: run `cargo xtask gpu`"]
 fn every_way_comes_to_what_the_nest_says(#[case] case: Case, #[values(false, true)] special: bool) {
     compare(&case, special);
 }
