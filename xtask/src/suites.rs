@@ -45,12 +45,7 @@ pub(crate) const SUITES: &[Suite] = &[
         about: "tests of the crates that `cargo test` leaves out: internals, CUDA on a fake driver, the fuzzer's corpus",
         minutes: "?",
         in_ci: true,
-        run: |cargo| {
-            cargo.test(
-                "--workspace --exclude millstream --exclude millstream-cli",
-                &[],
-            )
-        },
+        run: crates,
     },
     Suite {
         name: "gpu",
@@ -141,11 +136,17 @@ fn docs(cargo: &Cargo) -> Outcome {
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+fn crates(cargo: &Cargo) -> Outcome {
+    run(&mut cargo.tests(
+        "--workspace --exclude millstream --exclude millstream-cli",
+        &[],
+    ))
+}
+
 /// The tests that are ignored because they need NVRTC, or take long on the fake driver.
 fn gpu(cargo: &Cargo) -> Outcome {
     let libraries = output(Command::new(".ci/nvrtc").current_dir(root()))?;
-    let mut command = cargo.command("test --no-fail-fast --workspace --lib --bins --tests");
-    command.args(["--", "--ignored"]).args(&cargo.only);
+    let mut command = cargo.tests("--workspace --lib --bins --tests", &["--ignored"]);
     run(command.env("MILLSTREAM_NVRTC", libraries))
 }
 

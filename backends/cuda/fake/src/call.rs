@@ -38,6 +38,8 @@ thread_local! {
     /// Which thread this is.
     // Relaxed: only that no two have the same.
     static THREAD: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
+    /// The session that this thread last called in.
+    static SESSION: Cell<Option<u64>> = const { Cell::new(None) };
     /// This thread is in a function of the host's that a stream was given.
     static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
     /// Contexts of this thread, each with the session that it is of: the last is current, 0 is none.
@@ -99,6 +101,11 @@ fn enter<T>(
             _ => Err(Code::NO_DEVICE),
         };
     };
+    // A device that ends late does so on threads that called in its own session; who opens another one begins with `cuInit`.
+    match SESSION.get() {
+        Some(of) if of < session && name != "cuInit" => return Err(Code::CONTEXT_IS_DESTROYED),
+        _ => SESSION.set(Some(session)),
+    }
     let current = CONTEXTS.with_borrow(|contexts| contexts.last().copied());
     if current.is_some_and(|(of, context)| of < session && context != 0) && needs.context() {
         // A lost device's threads may outlive the session in which it was lost.
