@@ -1,21 +1,20 @@
 //! Loom models and shuttle walks of millstream's primitives, and what runs them.
 //!
 //! ```text
-//! cargo test -p millstream-loom                     the CI set: every model, users' model, walk and planted bug
-//! cargo test -p millstream-loom -- --ignored        the deep run: larger models, minutes
-//! cargo test -p millstream-loom -- --nocapture      with bounds, iterations and times
+//! cargo xtask models                     what every change must pass: each model, users' model, walk and planted bug
+//! cargo xtask models --only gate::       some of them
+//! cargo xtask deep-models                larger models, minutes
 //! ```
-//! Those commands need no flags: `tests/ci.rs`, an ordinary test, builds `tests/models` with `--cfg loom`
-//! into `target/loom` (`tests/users`, models as users write them, into `target/users`; with `--cfg shuttle`
-//! `tests/walks` into `target/shuttle` and `tests/actors`, the walks of whole devices, into `target/actors`)
-//! and runs each model in a process of its own, since a failing model often aborts. Then it runs each planted bug's model again with
-//! `MILLSTREAM_BUG` set, and requires that it fails: a model that cannot fail proves nothing. The bugs are
+//! Those commands (`xtask/src/models.rs`) need no flags: they build `tests/models`, `tests/users` (models as users write them),
+//! `tests/walks` and `tests/actors` (walks of whole devices) into `target/models`, with `--cfg loom --cfg shuttle` and one feature each, and
+//! run each model in a process of its own, since a failing model often aborts. Then they run each planted bug's model again with
+//! `MILLSTREAM_BUG` set, and require that it fails: a model that cannot fail proves nothing. The bugs are
 //! chosen at run time, since a build for each would take ten minutes. One model by hand, `LOOM_LOG=trace`
 //! and the like:
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test --release -p millstream-loom --features loom \
-//!     --target-dir target/loom --test models -- --nocapture gate::
+//! RUSTFLAGS="--cfg loom --cfg shuttle" cargo test --profile models -p millstream-loom --features loom \
+//!     --target-dir target/models --test models -- --nocapture gate::
 //! ```
 //! The deep run is three models of three threads, some 2.6 million executions in all, and forty times the
 //! schedules of the walks of whole devices.

@@ -2,7 +2,7 @@
 //! runs. The PTX is written anew by
 //!
 //! ```text
-//! MILLSTREAM_WRITE_PTX=1 cargo xtask gpu the_ptx_is_what
+//! MILLSTREAM_WRITE_PTX=1 cargo xtask gpu --only the_ptx_is_what
 //! ```
 
 use millstream::{Kernel, Source};

@@ -2,7 +2,7 @@
 //! anew by
 //!
 //! ```text
-//! MILLSTREAM_WRITE_PTX=1 cargo xtask gpu twins
+//! MILLSTREAM_WRITE_PTX=1 cargo xtask gpu --only twins
 //! ```
 
 use millstream::Kernel;
