@@ -101,9 +101,10 @@ fn enter<T>(
             _ => Err(Code::NO_DEVICE),
         };
     };
-    // A device that ends late does so on threads that called in its own session; who opens another one begins with `cuInit`.
+    // A device that ends late does so on threads that called in its own session; who opens another one begins with what needs nothing,
+    // as `cuInit`.
     match SESSION.get() {
-        Some(of) if of < session && name != "cuInit" => return Err(Code::CONTEXT_IS_DESTROYED),
+        Some(of) if of < session && needs != Needs::Nothing => return Err(Code::CONTEXT_IS_DESTROYED),
         _ => SESSION.set(Some(session)),
     }
     let current = CONTEXTS.with_borrow(|contexts| contexts.last().copied());
