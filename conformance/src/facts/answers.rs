@@ -174,6 +174,24 @@ pub(crate) fn readbacks_may_be_asked_faster_than_the_mailbox_takes_them(on: On) 
     assert_eq!(tags, (0..64).collect::<Vec<_>>());
 }
 
+/// I5: no room will come where nothing takes readbacks any more, so that is not `Busy`.
+pub(crate) fn readback_without_a_consumer_is_an_error_and_not_busy(on: On) {
+    let mut rig = on.open();
+    let stream = rig.client().new_stream();
+    let values = stream.create(&[7_u32]).unwrap();
+    let (sender, sequence) = millstream::readbacks::<u32, u32>(1);
+    sender.read(&stream, &values, 1).unwrap();
+    drop(sequence);
+    let refused = sender.read(&stream, &values, 2).unwrap_err();
+    assert_eq!(refused.value, 2, "the tag comes back");
+    assert!(matches!(refused.error, Error::NoConsumer));
+    // What was asked before goes nowhere, and holds nothing up.
+    stream.sync().wait().unwrap();
+    if let Some(driver) = &mut rig.driver {
+        while driver.pump(Duration::from_millis(1)) {}
+    }
+}
+
 /// I5: a consumer may wait before anything was asked; then it drives the device that is asked.
 pub(crate) fn consumer_that_waits_before_the_first_readback_gets_it(on: On) {
     let rig = on.open();

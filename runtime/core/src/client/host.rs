@@ -118,7 +118,8 @@ impl Stream {
     /// May wait for room in the mailbox, or while the client has
     /// [`max_jobs`](crate::options::DeviceOptions::max_jobs) host functions, callbacks and values to drop on
     /// their way. A panic poisons what is bound for writing. A blocking call of this library inside answers
-    /// [`Error::WouldDeadlock`].
+    /// [`Error::WouldDeadlock`]. All clients of a device share its threads for user code, at most 16: what blocks for long belongs on a
+    /// thread of the caller's.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`]; through [`Stream::nowait`] also [`Error::Busy`]. `function` comes back with

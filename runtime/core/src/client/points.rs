@@ -42,6 +42,7 @@ impl Stream {
     /// Drops `value`, on the GC thread, once everything added to the stream so far has completed. May wait
     /// for room in the mailbox, or while the client has
     /// [`max_jobs`](crate::options::DeviceOptions::max_jobs) values, host functions and callbacks on their way.
+    /// The device has one GC thread: a slow destructor delays those of every client.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::WouldDeadlock`]; through [`Stream::nowait`] also [`Error::Busy`]. The

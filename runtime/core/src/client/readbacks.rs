@@ -155,11 +155,16 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
     /// wait for room in the mailbox.
     ///
     /// # Errors
-    /// [`Error::Busy`] when as many are asked and not taken as the sequence holds; [`Error::WouldDeadlock`] on a
+    /// [`Error::Busy`] when as many are asked and not taken as the sequence holds; [`Error::NoConsumer`] once the [`Readbacks`] was
+    /// dropped; [`Error::WouldDeadlock`] on a
     /// thread that the device needs, while somebody else who asks waits for room. The tag comes back with it:
     /// [`Returned`]. What the device says of a readback that was asked is an item of the sequence instead.
     pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Returned<Tag>> {
         let sequence = &*self.0;
+        if sequence.sender.is_disconnected() {
+            let error = Error::NoConsumer;
+            return Err(Returned { value: tag, error });
+        }
         if sequence.room.try_acquire(1).is_err() {
             let asked = sequence.room.in_use();
             let error = Error::Busy {

@@ -76,7 +76,7 @@ pub enum Error {
     },
     /// A blocking call was made on a thread that the device needs to make progress.
     #[error(
-        "waiting here would wait for ever: this thread belongs to the runtime; use `try_take`, a callback or `.await`"
+        "this call would wait, on a thread that the runtime needs; take answers by `try_take`, `.await` or a callback, and submit from a thread of your own, or by `nowait()`, which answers `Busy` where there is no room"
     )]
     WouldDeadlock,
     /// What is special to one backend was asked of another.
@@ -98,6 +98,11 @@ pub enum Error {
         "the answer of this request was already taken: `wait_timeout`, `try_take` or a poll gave it before; keep what they answer"
     )]
     Taken,
+    /// A readback was asked of a sequence whose [`Readbacks`](crate::client::Readbacks) was dropped: nobody would take it.
+    #[error(
+        "nothing takes the readbacks of this sequence, as its `Readbacks` was dropped; make another one by `readbacks`"
+    )]
+    NoConsumer,
     /// The time was up before the answer came.
     #[error("no answer within {waited:?}; the request goes on")]
     TimedOut {

@@ -200,6 +200,7 @@ fn every_error() -> Vec<Error> {
         Error::Profile(ProfileError::NotRegistered),
         Error::Profile(ProfileError::Unknown),
         Error::Taken,
+        Error::NoConsumer,
         Error::TimedOut {
             waited: Duration::from_secs(1),
         },
@@ -235,6 +236,7 @@ fn is_listed(error: &Error) -> bool {
         | Error::NoLog
         | Error::Profile(_)
         | Error::Taken
+        | Error::NoConsumer
         | Error::TimedOut { .. } => true,
     }
 }
