@@ -101,10 +101,10 @@ fn enter<T>(
             _ => Err(Code::NO_DEVICE),
         };
     };
-    // A device that ends late does so on threads that called in its own session; who opens another one begins with what needs nothing,
-    // as `cuInit`.
+    // A device that ends late does so on threads that called in its own session. Who opens another one begins with one of these.
+    let opens = matches!(name, "cuInit" | "cuDriverGetVersion");
     match SESSION.get() {
-        Some(of) if of < session && needs != Needs::Nothing => return Err(Code::CONTEXT_IS_DESTROYED),
+        Some(of) if of < session && !opens => return Err(Code::CONTEXT_IS_DESTROYED),
         _ => SESSION.set(Some(session)),
     }
     let current = CONTEXTS.with_borrow(|contexts| contexts.last().copied());
