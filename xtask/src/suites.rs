@@ -153,9 +153,10 @@ fn gpu(cargo: &Cargo) -> Outcome {
 fn demo(cargo: &Cargo) -> Outcome {
     let pictures = root().join("target/xtask-demo");
     let mut command = cargo.command("run --release --quiet");
-    command
-        .args(["--", "demo", "--json", "--output"])
-        .arg(pictures);
+    let arguments = ["--", "demo", "--json", "--output"];
+    command.args(arguments).arg(pictures);
+    // Link-time optimization takes as long as the rest of the build.
+    command.env("CARGO_PROFILE_RELEASE_LTO", "off");
     output(&mut command).map(drop)
 }
 

@@ -16,12 +16,16 @@ use millstream_cuda::Cuda;
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{Blocking, DType, Program};
 
+use crate::library::library;
+
 /// A GPU, and a stream on it.
 pub(crate) struct Gpu {
     stream: Stream,
     client: ComputeClient,
     device: Device,
     session: Session,
+    /// Things of the library for products that were there before: those of a device that was lost are left.
+    living: i64,
 }
 
 /// A handle of elements of any type.
@@ -72,9 +76,11 @@ impl Gpu {
             DeviceOptions::default().memory(MemoryOptions::default().page_bytes(256 << 10));
         // The fake takes PTX alone.
         let cuda = chosen.compile_to_ptx(true);
+        let living = library().living();
         let device = Device::open_with(cuda, options).unwrap();
         let client = device.new_client();
         Self {
+            living,
             stream: client.new_stream(),
             client,
             device,
@@ -154,9 +160,16 @@ impl Gpu {
         self.session.launched().pop().unwrap_or_default()
     }
 
+    /// How many things of the library for products this GPU's device has made that are not ended.
+    pub(crate) fn living(&self) -> i64 {
+        library().living() - self.living
+    }
+
     /// Nothing was wrong on the way: no race, no access out of bounds, no leak.
     pub(crate) fn close(self) {
+        let living = self.living;
         drop((self.stream, self.client, self.device));
+        assert_eq!(library().living(), living, "what the library made is ended");
         self.session.assert_clean();
     }
 }
