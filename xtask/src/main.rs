@@ -43,7 +43,8 @@ fn known(name: &str) -> Result<String, String> {
 
 /// The suites, a line each.
 fn list() -> String {
-    let mut text = String::from("Suites, and the CPU minutes that each usually takes:\n");
+    let mut text =
+        String::from("Suites, and the CPU minutes that each usually takes (-: not measured):\n");
     for in_ci in [true, false] {
         text += match in_ci {
             true => "\n  in `ci`, what every change must pass after `cargo test`:\n",
