@@ -51,7 +51,7 @@ impl Closing {
         self.report.is_ready()
     }
 
-    /// Runs the thread here if nobody has begun it.
+    /// Runs the thread here if it has not begun.
     pub(crate) fn run_unless_begun(&self) {
         self.thread.run_unless_begun();
     }

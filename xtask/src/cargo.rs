@@ -21,22 +21,17 @@ pub(crate) fn root() -> &'static Path {
 }
 
 impl Cargo {
-    /// The Cargo that runs us, with arguments that are parted by blanks.
+    /// The Cargo that runs us, with a subcommand and arguments for it, parted by blanks.
     pub(crate) fn command(&self, arguments: &str) -> Command {
-        let mut command = self.unlocked(arguments);
-        if self.locked {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut words = arguments.split_whitespace();
+        let mut command = Command::new(cargo);
+        command.current_dir(root()).args(words.next());
+        // Right behind the subcommand: behind a `--` it would be the program's. Formatting resolves nothing, and does not know it.
+        if self.locked && !arguments.starts_with("fmt") {
             command.arg("--locked");
         }
-        command
-    }
-
-    /// For commands that know no `--locked`.
-    pub(crate) fn unlocked(&self, arguments: &str) -> Command {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command
-            .args(arguments.split_whitespace())
-            .current_dir(root());
+        command.args(words);
         command
     }
 
@@ -80,11 +75,34 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&ended.stdout).trim().to_owned())
 }
 
-/// The command as one would type it.
+/// The command as it would be typed.
 fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());
     let words = std::iter::once(name).chain(command.get_args());
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(of: &str, locked: bool) -> String {
+        let cargo = Cargo { locked, only: None };
+        let command = cargo.command(of);
+        let words: Vec<_> = command
+            .get_args()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn locked_is_for_cargo_and_not_for_the_program() {
+        let run = "run -p swarm -- --minutes 10";
+        assert_eq!(words(run, false), run);
+        assert_eq!(words(run, true), "run --locked -p swarm -- --minutes 10");
+        assert_eq!(words("fmt --all --check", true), "fmt --all --check");
+    }
 }

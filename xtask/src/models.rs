@@ -25,24 +25,12 @@ struct Program {
     name: &'static str,
 }
 
-const MODELS: Program = Program {
-    feature: "loom",
-    name: "models",
-};
+const MODELS: Program = Program::new("loom", "models");
 /// Models as users write them.
-const USERS: Program = Program {
-    feature: "users",
-    name: "users",
-};
-const WALKS: Program = Program {
-    feature: "shuttle",
-    name: "walks",
-};
+const USERS: Program = Program::new("users", "users");
+const WALKS: Program = Program::new("shuttle", "walks");
 /// Walks of whole devices.
-const ACTORS: Program = Program {
-    feature: "actors",
-    name: "actors",
-};
+const ACTORS: Program = Program::new("actors", "actors");
 
 /// A program that was built, and its models.
 struct Built {
@@ -62,13 +50,21 @@ pub(crate) fn run_bounded(cargo: &Cargo) -> Outcome {
         (WALKS, CAUGHT_BY_WALKS),
         (ACTORS, CAUGHT_BY_ACTORS),
     ];
-    let mut outcome = Ok(());
+    let (mut outcome, mut chosen) = (Ok(()), 0);
     for (program, bugs) in planted {
         let built = program.build(cargo)?;
+        chosen += built
+            .models
+            .iter()
+            .filter(|model| built.is_chosen(model))
+            .count();
         outcome = outcome.and(built.hold(|model| !model.contains(DEEP)));
         outcome = outcome.and(built.catch(bugs));
     }
-    outcome
+    match &cargo.only {
+        Some(only) if chosen == 0 => Err(format!("no model's name contains `{only}`")),
+        _ => outcome,
+    }
 }
 
 /// The models that are too large for every change, and the walks of whole devices with many more schedules.
@@ -81,6 +77,10 @@ pub(crate) fn run_deep(cargo: &Cargo) -> Outcome {
 }
 
 impl Program {
+    const fn new(feature: &'static str, name: &'static str) -> Self {
+        Self { feature, name }
+    }
+
     fn build(self, cargo: &Cargo) -> Result<Built, String> {
         let Self { feature, name } = self;
         let arguments = format!(

@@ -202,7 +202,7 @@ pub(crate) fn consumer_that_waits_before_the_first_readback_gets_it(on: On) {
         let next = sequence.wait_next().unwrap();
         (next.tag, next.elements.unwrap())
     });
-    // Nobody else runs a driven device.
+    // A driven device has no thread: the consumer runs it.
     sender.read(&stream, &values, 3).unwrap();
     assert_eq!(first.join().unwrap(), (3, vec![7]));
 }

@@ -232,7 +232,7 @@ pub(crate) fn slots_of_freed_slices_return_while_nobody_sends(on: On) {
     }
 }
 
-/// I6: memory whose release was asked for before comes back by itself, whoever has the last handle: a value that is to be dropped, a
+/// I6: memory whose release was asked for before comes back by itself, whether the last handle is in a value that is to be dropped, a
 /// host function or a callback.
 pub(crate) fn reservation_waits_for_handles_that_leave_with_values_and_user_code(on: On) {
     let rig = on.open_small(4 * MIB as u64);

@@ -177,7 +177,7 @@ pub(crate) fn a_reader_waits_for_a_writer_whose_batch_its_wait_ends(on: On) {
     }
 }
 
-/// I1, I2: data that goes from queue to queue, while nobody asks for an answer and so nothing is flushed but by waits.
+/// I1, I2: data that goes from queue to queue, without a question for an answer in between: only waits flush.
 pub(crate) fn what_goes_between_streams_without_a_flush_arrives(on: On) {
     const ROUNDS: u32 = 60;
     const LONG: usize = 1 << 12;

@@ -271,11 +271,11 @@ pub(crate) fn resources_are_reached_in_order_and_a_guard_holds_back_what_conflic
 pub(crate) fn a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared(on: On) {
     let rig = on.open();
     let client = rig.client();
-    let other = Kernel::new("other").text("a language of nobody", "other");
+    let other = Kernel::new("other").text("an unknown language", "other");
     let told = client.kernel(other).unwrap_err().to_string();
     let backend = rig.device.properties().backend;
     let start = format!(
-        "kernel `other` has no source for `{backend}`, only a language of nobody; add one of "
+        "kernel `other` has no source for `{backend}`, only an unknown language; add one of "
     );
     // What the device takes follows.
     assert!(

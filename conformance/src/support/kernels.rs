@@ -1,7 +1,7 @@
 //! A few kernels: each a closure for devices that run Rust. Other devices add a twin in a source of their own
 //! ([`Subject`](crate::Subject) says what each is to do).
 //!
-//! A closure knows how long its bindings are; a twin is told, by a scalar `n`.
+//! A closure knows how long its bindings are; a twin gets that as the scalar `n`.
 
 use millstream::{
     Arguments, ComputeClient, CubeCount, Error, Handle, Kernel, KernelHandle, Stream, read, update,

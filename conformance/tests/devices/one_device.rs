@@ -104,7 +104,7 @@ fn a_million_live_slices_resolve() {
     assert_eq!(rig.stats().memory.live_slices, 0);
 }
 
-/// I5: on a driven device a kernel that submits into a full mailbox is told, it does not hang.
+/// I5: on a driven device a kernel that submits into a full mailbox gets an error and does not hang.
 #[test]
 fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() {
     let rig = On::CpuDriven.open_with(DeviceOptions::default().mailbox_capacity(4));

@@ -90,8 +90,8 @@ impl DeviceProperties {
         self.features.contains(&feature)
     }
 
-    /// Whether a device may say this of itself. It is asked when a device is opened, so that a mistake of a backend is told
-    /// there, and not met by the first task.
+    /// Whether a device may say this of itself. It is asked when a device is opened, so that a mistake of a backend is
+    /// an error of the opening, and not of the first task.
     ///
     /// # Errors
     /// [`OpenError::Properties`] with the first field that no device can have.

@@ -28,7 +28,7 @@
 //! publish(other command)
 //! ```
 //! If the command is given before the closure has ended, or `inputs` is called before, the command computes on data that has
-//! failed, and its reader is told nothing. If `outputs` is left out because commands do not fail, data that was overwritten
+//! failed, and its reader gets no error. If `outputs` is left out because commands do not fail, data that was overwritten
 //! stays failed. Several commands may be in flight as long as no closure lies between them: commands cannot poison anything.
 
 use std::sync::Arc;

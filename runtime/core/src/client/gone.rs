@@ -89,7 +89,7 @@ impl Gone {
 
     /// The device is being closed, and its threads for user code are ended: it takes no callbacks any more.
     pub fn end_callbacks(&self) {
-        // Relaxed: whoever is ordered after the close sees it; to others the close comes later.
+        // Relaxed: a thread that is ordered after the close sees it; to the others the close comes later.
         self.has_no_callbacks.store(true, Ordering::Relaxed);
     }
 

@@ -5,8 +5,8 @@
 //! live handles alone fails, since nothing would make room for it by itself. One that exceeds it only with memory that returns by
 //! itself waits for that.
 //!
-//! The [`Charge`] lies in the slot of the slice, from before its first handle until the slot is recycled: so whoever has a handle, or
-//! its last task, may look at it.
+//! The [`Charge`] lies in the slot of the slice, from before its first handle until the slot is recycled: so the
+//! holder of a handle, and the last task, may look at it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -27,7 +27,7 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// A limit of so many bytes.
+    /// A limit in bytes.
     pub(crate) fn new(device: &DeviceShared, bytes: u64) -> Arc<Self> {
         Arc::new(Self {
             handles: Credit::new(bytes),

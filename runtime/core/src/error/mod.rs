@@ -98,7 +98,7 @@ pub enum Error {
         "the answer of this request was already taken: `wait_timeout`, `try_take` or a poll gave it before; keep what they answer"
     )]
     Taken,
-    /// A readback was asked of a sequence whose [`Readbacks`](crate::client::Readbacks) was dropped: nobody would take it.
+    /// A readback was asked of a sequence whose [`Readbacks`](crate::client::Readbacks) was dropped: nothing would take it.
     #[error(
         "nothing takes the readbacks of this sequence, as its `Readbacks` was dropped; make another one by `readbacks`"
     )]
@@ -181,14 +181,15 @@ pub enum MemoryError {
 pub enum KernelError {
     /// No source that the device understands.
     #[error(
-        "kernel `{kernel}` has no source for `{backend}`, only {available}; add one of {taken}"
+        "kernel `{kernel}` has no source for `{backend}`, {}; add one of {taken}",
+        match available.as_str() { "" => "nor for any other".to_owned(), kinds => format!("only {kinds}") }
     )]
     NoSource {
         /// The kernel.
         kernel: Arc<str>,
         /// The device's backend.
         backend: &'static str,
-        /// The kinds of source that it has.
+        /// The kinds of source that it has; empty where it has none.
         available: String,
         /// The kinds of source that the device takes.
         taken: String,

@@ -340,13 +340,10 @@ impl Kernel {
         &self.sources
     }
 
-    /// The kinds of its sources, as an error lists them.
+    /// The kinds of its sources, as an error lists them; empty where it has none.
     pub fn source_kinds(&self) -> String {
         let kinds: Vec<&str> = self.sources.iter().map(Source::kind).collect();
-        match kinds[..] {
-            [] => "no source at all".to_owned(),
-            _ => kinds.join(", "),
-        }
+        kinds.join(", ")
     }
 
     /// The error of a backend that takes sources of these kinds, and finds none among those of the kernel.

@@ -13,7 +13,7 @@ pub enum CubeCount {
     /// Read on the device, when the launch starts, from three `u32`. This is a `Read` of the handle, which the launch must not
     /// write.
     ///
-    /// As nobody but the device knows the count, such a launch heals what failed while it ran (a panic of a kernel), if the count is
+    /// As only the device knows the count, such a launch heals what failed while it ran (a panic of a kernel), if the count is
     /// not zero. Data that failed without running (no memory, a cancelled task, an input that failed, a host function that
     /// panicked) is not healed by it: write it by a copy, a fill or a launch with a known count.
     Dynamic(Handle<u32>),

@@ -62,7 +62,7 @@ impl SharedFaults {
             Reason::Panicked(_) => 1,
             Reason::Input => 2,
             Reason::Refused(_) => 3,
-            // Of a closed device nobody asks.
+            // A closed device is not asked for metrics.
             Reason::Lost | Reason::Closed => 4,
             Reason::Parameter => 5,
             Reason::Cancelled => 6,

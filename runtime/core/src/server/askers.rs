@@ -91,7 +91,7 @@ impl<B: Backend> Server<B> {
         if let Some(task) = last.filter(|task| has_asker(task))
             && let Some(terms) = task.terms()
         {
-            // A token that was cancelled before tells nobody again.
+            // A token that was cancelled before sends no second message.
             self.askers.cancelled |= terms.withdrawn(self.now).is_some();
             self.askers.add(place, terms.deadline());
         }

@@ -255,7 +255,7 @@ fn launch_of_no_cube_neither_heals_nor_passes_failures_on() {
     assert!(rig.order(0).is_empty(), "the backend has no launch");
 }
 
-/// Nobody but the device knows whether such a launch wrote anything (I7).
+/// Only the device knows whether such a launch wrote anything (I7).
 #[test]
 fn launch_with_a_count_on_the_device_does_not_heal_what_failed_before_it_ran() {
     let mut rig = rig(1);
