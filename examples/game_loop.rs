@@ -327,7 +327,7 @@ impl<'a> Album<'a> {
             self.taken += 1;
             self.late_max = self.late_max.max(now - done.tag);
             if done.tag.is_multiple_of(60) || done.tag + 1 == self.options.frames {
-                self.kept.push((done.tag, pixels));
+                self.kept.push((done.tag, pixels.into_vec()));
             }
         }
         Ok(())

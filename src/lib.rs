@@ -31,8 +31,8 @@ pub use millstream_core::cancel::{CancelToken, DropGuard, Tally};
 pub use millstream_core::channel::ComputeChannel;
 pub use millstream_core::client::{
     ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Readback, ReadbackSender,
-    Readbacks, Recorder, Recording, ResourceGuard, ResourceWork, Returned, Stream, StreamPoint,
-    Tensor, TensorSpec, WEIGHT_MAX, readbacks,
+    Readbacks, Recorder, Recording, Recycled, ResourceGuard, ResourceWork, Returned, Stream,
+    StreamPoint, Tensor, TensorSpec, WEIGHT_MAX, readbacks,
 };
 pub use millstream_core::element::{Element, bf16, f16};
 pub use millstream_core::error::{

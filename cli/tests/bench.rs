@@ -22,7 +22,7 @@ fn millstream(folder: &Path, arguments: &str) -> Output {
 }
 
 /// Every row, by its name, and how its unit is called.
-const ROWS: [(&str, &str); 14] = [
+const ROWS: [(&str, &str); 20] = [
     ("a launch, caller's side", "ns"),
     ("a launch and the wait for it", "us"),
     ("the same after 1 ms of idling", "us"),
@@ -35,6 +35,12 @@ const ROWS: [(&str, &str); 14] = [
     ("memory taken and given back", "ns"),
     ("4 KiB there and back", "us"),
     ("4 MiB there and back", "us"),
+    ("1 MiB up, in warm copies", "copies"),
+    ("1 MiB down, in warm copies", "copies"),
+    ("4 MiB up, in warm copies", "copies"),
+    ("4 MiB down, in warm copies", "copies"),
+    ("64 MiB up, in warm copies", "copies"),
+    ("64 MiB down, in warm copies", "copies"),
     ("a step of a graph and its answer", "us"),
     ("a known key of the tuner", "ns"),
 ];

@@ -171,6 +171,11 @@ macro_rules! __facts {
             consumer_that_waits_before_the_first_readback_gets_it;
             sequence_of_two_devices_brings_what_both_answer;
         }
+        copies {
+            uploads_share_memory_one_after_the_other_i2;
+            a_readback_lands_in_the_memory_that_it_is_given;
+            the_memory_of_a_dropped_frame_serves_another;
+        }
         failure {
             a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and_the_message_reaches_the_reader;
             an_overwrite_heals_poisoned_data_and_an_update_does_not;

@@ -29,7 +29,8 @@ pub(crate) struct Batch {
     pub(crate) landings: Vec<Returning>,
     /// What is copied from. Kept until then.
     pub(crate) uploads: Vec<Staged>,
-    /// What those bytes are counted by as on their way, which bounds the blocks (I12).
+    /// The same where it is pinned memory of an upload's own. What else was copied to blocks is counted here as on its way, which
+    /// bounds the blocks (I12).
     pub(crate) sources: Vec<Box<dyn HostBytes>>,
     /// When its tasks ran, where that is asked for.
     pub(crate) timings: Option<Timings>,

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUdeviceptr, CUmemorytype};
-use millstream_core::backend::{BoundSlice, Refused};
+use millstream_core::backend::{BoundSlice, HostData, Refused};
 use millstream_core::id::QueueId;
 use millstream_core::landing::Landing;
 use millstream_core::layout::Strided;
+use millstream_core::message::HostBytes;
 
 use crate::completer::Returning;
 use crate::device::{CudaDevice, host_len};
@@ -32,15 +33,54 @@ impl CudaDevice {
         queue: QueueId,
         target: &BoundSlice,
         layout: Option<&Strided>,
-        bytes: &[u8],
+        source: HostData,
     ) -> Result<(), Refused> {
         let address = self.pages.resolve(target)?;
-        let parts = self.parts(layout, bytes.len() as u64, target)?;
+        let source = match source {
+            HostData::Owned(owned) if owned.is_of_host_memory() => {
+                return self.upload_pinned(queue, address, target, layout, owned);
+            }
+            source => source,
+        };
+        let bytes = source.bytes();
+        let parts = self.parts(layout, bytes.len() as u64, target, BLOCK_BYTES)?;
         let room = self.room(bytes.len())?;
         let copied = self.copy_parts(queue, Way::In, address, &parts, &room, bytes);
         // Kept all the same: what was given to the stream before a refusal reads from its blocks yet.
         let of = &mut self.queues[queue.index()];
         room.into_iter().for_each(|staged| of.keep(staged));
+        if let (Ok(()), HostData::Owned(mut owned)) = (&copied, source) {
+            owned.let_go();
+            of.keep_source(owned);
+        }
+        copied
+    }
+
+    /// Copies bytes that lie in pinned memory already: the GPU reads them there.
+    fn upload_pinned(
+        &mut self,
+        queue: QueueId,
+        address: CUdeviceptr,
+        target: &BoundSlice,
+        layout: Option<&Strided>,
+        source: Box<dyn HostBytes>,
+    ) -> Result<(), Refused> {
+        let bytes = source.bytes();
+        let parts = self.parts(layout, bytes.len() as u64, target, bytes.len())?;
+        let start = bytes.as_ptr().cast_mut();
+        let mut copied = Ok(());
+        for (nth, part) in parts.iter().enumerate() {
+            // SAFETY: a part lies within the bytes (`is_within`), which are only read.
+            let host = unsafe { start.add(part.dense as usize) };
+            copied = self
+                .copy_part(queue, Way::In, address + part.strided, host, part)
+                .map_err(|refused| self.cut_short(nth > 0, refused));
+            if copied.is_err() {
+                break;
+            }
+        }
+        // Kept all the same: what was given to the stream before a refusal reads from there yet.
+        self.queues[queue.index()].keep_source(source);
         copied
     }
 
@@ -54,11 +94,14 @@ impl CudaDevice {
     ) -> Result<(), Refused> {
         let address = self.pages.resolve(source)?;
         let dense = layout.map_or(source.len, Strided::dense_bytes);
-        let parts = self.parts(layout, dense, source)?;
+        let parts = self.parts(layout, dense, source, BLOCK_BYTES)?;
         // Many short runs with few gaps come whole, and the thread that lands them picks what was asked for.
         let picked = layout.filter(|_| parts.len() > PARTS_MANY && source.len / 2 <= dense);
         let (parts, bytes) = match picked {
-            Some(_) => (self.parts(None, source.len, source)?, source.len),
+            Some(_) => (
+                self.parts(None, source.len, source, BLOCK_BYTES)?,
+                source.len,
+            ),
             None => (parts, dense),
         };
         let from = self.room(host_len(bytes)?)?;
@@ -110,14 +153,15 @@ impl CudaDevice {
         self.check("cuMemcpyDtoDAsync", answer)
     }
 
+    /// The parts of a copy, none of which lies in two blocks of so many bytes on the host.
     fn parts(
         &self,
         layout: Option<&Strided>,
         dense: u64,
         binding: &BoundSlice,
+        block: usize,
     ) -> Result<Vec<Part>, Refused> {
-        let block = BLOCK_BYTES as u64;
-        parts(layout, dense, binding.len, block, self.pitch_max)
+        parts(layout, dense, binding.len, block as u64, self.pitch_max)
     }
 
     /// Blocks for so many bytes, all before the first of them is used: a copy is refused whole or not at all.
@@ -154,7 +198,7 @@ impl CudaDevice {
                 filled += 1;
             }
             let block = blocks[place].start();
-            // SAFETY: a part lies within one block (`parts`).
+            // SAFETY: a part lies within one block (`is_within`, `cut`).
             let host = unsafe { block.add((part.dense % BLOCK_BYTES as u64) as usize) };
             self.copy_part(queue, way, address + part.strided, host, part)
                 .map_err(|refused| self.cut_short(nth > 0, refused))?;

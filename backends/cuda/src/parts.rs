@@ -26,8 +26,15 @@ impl Part {
         self.width * self.rows
     }
 
-    /// Is it within so many bytes of the GPU's memory?
-    fn is_within(&self, bytes: u64) -> bool {
+    /// Is it within `dense` bytes of the host's memory, and `bytes` of the GPU's?
+    fn is_within(&self, dense: u64, bytes: u64) -> bool {
+        let rows = self.width.checked_mul(self.rows);
+        if rows
+            .and_then(|rows| rows.checked_add(self.dense))
+            .is_none_or(|end| end > dense)
+        {
+            return false;
+        }
         let last = self.pitch.checked_mul(self.rows.saturating_sub(1));
         let end = last.and_then(|last| self.strided.checked_add(last)?.checked_add(self.width));
         end.is_some_and(|end| end <= bytes)
@@ -61,7 +68,7 @@ pub(crate) fn parts(
         }
         Some(layout) => join_rows(layout, pitch_max, |rows| cut(rows, block, &mut parts)),
     }
-    match parts.iter().all(|part| part.is_within(bytes)) {
+    match parts.iter().all(|part| part.is_within(dense, bytes)) {
         true => Ok(parts),
         // The layout's own arithmetic is not trusted.
         false => Err(Refused::Task("its layout leaves the binding".to_owned())),

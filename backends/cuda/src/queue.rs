@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use millstream_core::backend::HostData;
 use millstream_core::id::{Cursor, QueueId};
 use millstream_core::message::HostBytes;
 use millstream_sync::timeline::Timeline;
@@ -138,13 +137,9 @@ impl Queue {
         self.uploads.push(staged);
     }
 
-    /// Counts these bytes as on their way until the batch has passed.
-    pub(crate) fn count(&mut self, source: HostData) {
-        if let HostData::Owned(mut source) = source {
-            // They are in pinned blocks; what counts is that they are on their way.
-            source.let_go();
-            self.sources.push(source);
-        }
+    /// Keeps these bytes until the batch has passed.
+    pub(crate) fn keep_source(&mut self, source: Box<dyn HostBytes>) {
+        self.sources.push(source);
     }
 
     /// Ends a batch: one event, behind everything that was issued, or one word that the stream writes.

@@ -3,8 +3,13 @@
 //!
 //! Blocks are of one size and are kept. A copy of more bytes takes several, and the GPU begins with the first while
 //! the processor fills the next; small copies share one. How many there are is bounded by what clients may have in flight (I12).
+//!
+//! Longer uploads of clients lie in pinned memory of their own from the start ([`PinnedMemory`]): the GPU copies from there.
 
-use std::sync::Arc;
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+use millstream_core::staging::{HostBlock, HostMemory};
 
 use crate::driver::{Code, Context, Pinned};
 
@@ -114,5 +119,43 @@ impl Staging {
             }
         }
         self.free.pop()
+    }
+}
+
+/// Pinned memory for uploads, which their callers copy to.
+pub(crate) struct PinnedMemory(Weak<Context>);
+
+impl PinnedMemory {
+    /// As long as the context is there.
+    pub(crate) fn new(context: &Arc<Context>) -> Arc<Self> {
+        Arc::new(Self(Arc::downgrade(context)))
+    }
+}
+
+impl HostMemory for PinnedMemory {
+    fn allocate(&self, bytes: usize) -> Option<Box<dyn HostBlock>> {
+        let context = self.0.upgrade()?;
+        // A client's thread.
+        let _current = context.lend().ok()?;
+        let pinned = Pinned::new(&context, bytes).ok()?;
+        // SAFETY: it has so many bytes, and is ours alone.
+        unsafe { pinned.start().as_ptr().write_bytes(0, bytes) };
+        Some(Box::new(PinnedBlock { pinned, bytes }))
+    }
+}
+
+struct PinnedBlock {
+    pinned: Pinned,
+    bytes: usize,
+}
+
+// SAFETY: pinned memory stays where it is until it is dropped, and was zeroed.
+unsafe impl HostBlock for PinnedBlock {
+    fn start(&self) -> NonNull<u8> {
+        self.pinned.start()
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::figure::Better;
 use super::rig::Rig;
 use super::samples::{
-    batch, graph_step, hand_over, idle_wait, implied, launch, lookup, memory, replayed,
-    there_and_back, throughput, wait,
+    batch, download, graph_step, hand_over, idle_wait, implied, launch, lookup, memory, replayed,
+    there_and_back, throughput, upload, wait,
 };
 
 /// Why there is no sample.
@@ -31,6 +31,9 @@ pub(super) enum Unit {
     Tasks,
     #[serde(rename = "%")]
     Percent,
+    /// Copies of the same bytes by `memcpy`, between memory of the host that both were in use before.
+    #[serde(rename = "copies")]
+    Copies,
 }
 
 impl Unit {
@@ -41,12 +44,13 @@ impl Unit {
             Self::MillionPerSecond => "million/s",
             Self::Tasks => "tasks",
             Self::Percent => "%",
+            Self::Copies => "copies",
         }
     }
 
     pub(super) fn better(self) -> Better {
         match self {
-            Self::Nanoseconds | Self::Microseconds => Better::Less,
+            Self::Nanoseconds | Self::Microseconds | Self::Copies => Better::Less,
             Self::MillionPerSecond | Self::Tasks | Self::Percent => Better::More,
         }
     }
@@ -161,6 +165,13 @@ pub(super) fn all(rig: &Rc<Rig>, load: Load, threads: usize) -> (Vec<Row>, Vec<L
             there_and_back(rig, load, 4 << 20),
         ),
     ]);
+    for mib in [1, 4, 64] {
+        let name = |what| format!("{mib} MiB {what}, in warm copies");
+        rows.extend([
+            row(&name("up"), Unit::Copies, upload(rig, mib << 20)),
+            row(&name("down"), Unit::Copies, download(rig, mib << 20)),
+        ]);
+    }
     let mut left_out = Vec::new();
     let late = [
         (

@@ -1,5 +1,6 @@
 //! How a sample of each row is taken.
 
+use std::hint::black_box;
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ use super::rows::{Load, Sample, Why};
 const BURST: usize = 200;
 /// How long the device has had nothing to do when a row begins that is about that.
 const PAUSE: Duration = Duration::from_millis(1);
+/// Bytes that a sample moves, if one move has fewer.
+const MOVED_BYTES: usize = 32 << 20;
 /// Rows and columns of the network's matrices.
 const WIDTH: usize = 64;
 /// Keys that the tuner knows.
@@ -167,6 +170,53 @@ pub(super) fn there_and_back(rig: &Rc<Rig>, load: Load, bytes: usize) -> Sample 
     in_us(timed(rig, times, move |rig| {
         Ok(rig.create_and_read(&values).map(drop)?)
     }))
+}
+
+/// What `move_bytes` takes, in copies of as many bytes between memory of the host that is in use already. Both take turns, so that
+/// a machine that becomes slower becomes so for both.
+fn in_copies(
+    bytes: usize,
+    mut move_bytes: impl FnMut(&[u8]) -> Result<(), Why> + 'static,
+) -> Sample {
+    let (source, mut target) = (vec![7_u8; bytes], vec![0_u8; bytes]);
+    let times = (MOVED_BYTES / bytes).max(1);
+    Box::new(move || {
+        let (mut copies, mut moves) = (Duration::ZERO, Duration::ZERO);
+        for _ in 0..times {
+            let begun = Instant::now();
+            target.copy_from_slice(black_box(&source));
+            black_box(&mut target);
+            copies += begun.elapsed();
+            let begun = Instant::now();
+            move_bytes(&source)?;
+            moves += begun.elapsed();
+        }
+        Ok(moves.as_secs_f64() / copies.as_secs_f64())
+    })
+}
+
+pub(super) fn upload(rig: &Rc<Rig>, bytes: usize) -> Sample {
+    let rig = rig.clone();
+    in_copies(bytes, move |values| {
+        let _handle = rig.stream.create(values)?;
+        Ok(rig.stream.sync().wait()?)
+    })
+}
+
+pub(super) fn download(rig: &Rc<Rig>, bytes: usize) -> Sample {
+    let rig = rig.clone();
+    let (mut handle, mut memory) = (None, Vec::new());
+    in_copies(bytes, move |values| {
+        let handle = match &handle {
+            Some(handle) => handle,
+            None => handle.insert(rig.stream.create(values)?),
+        };
+        memory = rig
+            .stream
+            .read_into(handle, std::mem::take(&mut memory))
+            .wait()?;
+        Ok(())
+    })
 }
 
 pub(super) fn graph_step(rig: &Rc<Rig>, load: Load) -> Result<Sample, Why> {

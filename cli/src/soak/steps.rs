@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use millstream::{
-    CancelToken, CubeCount, Error, MemoryError, Stream, read, readbacks, update, write,
+    CancelToken, CubeCount, Error, MemoryError, Recycled, Stream, read, readbacks, update, write,
 };
 
 use super::asks::{self, End, Wanted};
@@ -336,7 +336,8 @@ impl Session<'_> {
                 self.tally()
                     .is_wrong(format!("sequence: {got} came, not {tag}"));
             }
-            ended = ended.and(wanted.check(self.tally(), &frame.elements));
+            let elements = frame.elements.map(Recycled::into_vec);
+            ended = ended.and(wanted.check(self.tally(), &elements));
         }
         ended
     }

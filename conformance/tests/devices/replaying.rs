@@ -91,7 +91,7 @@ fn what_many_threads_submitted_is_replayed_from_one_to_the_same_bits_i1(#[case] 
                 let next = || {
                     results
                         .wait_next()
-                        .map(|done| (done.tag, done.elements.unwrap()))
+                        .map(|done| (done.tag, done.elements.unwrap().into_vec()))
                 };
                 std::iter::from_fn(next).collect::<Vec<_>>()
             }

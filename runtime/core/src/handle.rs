@@ -19,6 +19,7 @@ use crate::id::SliceId;
 use crate::message::Task;
 use crate::metrics::SharedFaults;
 use crate::releases::Releases;
+use crate::staging::Staging;
 
 /// What both sides see of a counted thing. Slices use all of it, kernels and streams nothing.
 #[derive(Default)]
@@ -38,6 +39,8 @@ pub struct Outlet {
     station: OnceLock<Weak<dyn StepIn>>,
     pub(crate) faults: SharedFaults,
     pub(crate) releases: Releases,
+    /// The memory that uploads go through.
+    pub staging: Arc<Staging>,
 }
 
 impl Outlet {
@@ -49,6 +52,7 @@ impl Outlet {
             station: OnceLock::new(),
             faults: SharedFaults::default(),
             releases: Releases::default(),
+            staging: Arc::default(),
         }
     }
 

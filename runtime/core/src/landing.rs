@@ -52,18 +52,39 @@ impl<T: Element> VecLanding<T> {
     /// [`MemoryError::Host`]: a slice that the device could not give may be longer than the host has room.
     pub(crate) fn new(len: usize) -> Result<Arc<Self>, MemoryError> {
         let room = bytemuck::allocation::try_zeroed_slice_box(len);
-        let mut elements: Vec<T> = room
-            .map_err(|()| MemoryError::Host {
-                asked: (len as u64).saturating_mul(size_of::<T>() as u64),
-            })?
-            .into_vec();
-        let pointer = elements.as_mut_ptr().cast();
-        Ok(Arc::new(Self {
+        let elements = room.map_err(|()| no_memory::<T>(len))?.into_vec();
+        Ok(Self::over(elements))
+    }
+
+    /// Room for `len` elements in `memory`, which grows if it is shorter.
+    ///
+    /// # Errors
+    /// As [`VecLanding::new`].
+    pub(crate) fn within(mut memory: Vec<T>, len: usize) -> Result<Arc<Self>, MemoryError> {
+        if memory.capacity() < len {
+            // What it holds is not worth a copy.
+            drop(memory);
+            return Self::new(len);
+        }
+        // A queue writes all of it; until then it is what it was.
+        memory.resize(len, T::zeroed());
+        Ok(Self::over(memory))
+    }
+
+    fn over(mut elements: Vec<T>) -> Arc<Self> {
+        let (pointer, len) = (elements.as_mut_ptr().cast(), elements.len());
+        Arc::new(Self {
             elements: UnsafeCell::new(elements),
             pointer,
             len,
             failure: OnceLock::new(),
-        }))
+        })
+    }
+}
+
+fn no_memory<T>(len: usize) -> MemoryError {
+    MemoryError::Host {
+        asked: (len as u64).saturating_mul(size_of::<T>() as u64),
     }
 }
 

@@ -14,6 +14,7 @@
 //! | [`hazard`], [`memory`], `slice` | who must run before whom; who has which bytes; a slice as the device thread knows it |
 //! | [`recording`] | tasks checked once and replayed as one message |
 //! | [`backend`], [`settle`], [`landing`], [`layout`] | what a device must do, and the means |
+//! | [`staging`] | memory of the host that uploads go through |
 //! | [`host_memory`] | what devices share whose memory is the host's |
 //! | [`threads`] | where the threads of actors and backends come from |
 //! | [`journal`] | what a device took, saved and replayed |
@@ -56,5 +57,6 @@ pub mod report;
 pub mod server;
 pub mod settle;
 mod slice;
+pub mod staging;
 pub mod stream;
 pub mod threads;

@@ -60,6 +60,7 @@ pub struct DeviceOptions {
     pub(crate) max_in_flight: usize,
     pub(crate) max_held: u64,
     pub(crate) max_upload_bytes: u64,
+    pub(crate) staging_bytes: u64,
     pub(crate) max_jobs: u64,
     pub(crate) flush_every: usize,
     pub(crate) max_handles: u32,
@@ -83,6 +84,7 @@ impl Default for DeviceOptions {
             max_in_flight: 512,
             max_held: 65_536,
             max_upload_bytes: 1 << 30,
+            staging_bytes: 128 << 20,
             max_jobs: 65_536,
             flush_every: 256,
             max_handles: 1 << 24,
@@ -128,6 +130,11 @@ impl DeviceOptions {
         /// Bytes of one client's uploads that may be on their way; beyond it callers wait or get
         /// `Busy`. Default 1 GiB.
         max_upload_bytes: u64;
+        /// Bytes of memory of the host that are kept for uploads to come, pinned where the device has such. Uploads of
+        /// 64 KiB and more are copied to memory that was in use before, which takes a fraction of the time that fresh memory takes, as long
+        /// as this is enough for those on their way. [`memory_cleanup`](crate::client::ComputeClient::memory_cleanup)
+        /// gives it back. Default 128 MiB; 0 keeps none.
+        staging_bytes: u64;
         /// Host functions, callbacks and values to drop of one client that may be on their way; beyond it
         /// callers wait or get `Busy`. Default 65,536, as many as tasks of a stream: what a closure
         /// costs is a few hundred bytes, so that is some tens of megabytes.

@@ -162,6 +162,9 @@ pub struct MemoryReport {
     pub device: MemoryUsage,
     /// Each client that has had any, or has a soft limit.
     pub clients: Vec<ClientMemory>,
+    /// Bytes of memory of the host that are kept for uploads to come
+    /// ([`staging_bytes`](crate::options::DeviceOptions::staging_bytes)).
+    pub staging: u64,
 }
 
 /// Memory of one client, in bytes, padding included.

@@ -88,10 +88,8 @@ impl Backend for CudaDevice {
         source: HostData,
     ) -> Result<(), Refused> {
         self.begin(place.queue)?;
-        self.upload(place.queue, target, layout, source.bytes())?;
-        let queue = &mut self.queues[place.queue.index()];
-        queue.count(source);
-        queue.issue(place.cursor);
+        self.upload(place.queue, target, layout, source)?;
+        self.queues[place.queue.index()].issue(place.cursor);
         Ok(())
     }
 

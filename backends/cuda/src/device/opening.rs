@@ -19,7 +19,7 @@ use crate::product::Products;
 use crate::properties::properties;
 use crate::queue::{Queue, QueueParts};
 use crate::replay::Replays;
-use crate::staging::Staging;
+use crate::staging::{PinnedMemory, Staging};
 use crate::trace::{CALLS_TIMED, Tracer};
 use crate::word::Word;
 
@@ -62,6 +62,8 @@ impl CudaDevice {
             properties.max_queue_depth /= CALLS_TIMED;
         }
         let depth = properties.max_queue_depth;
+        let uploads = &host.table.sink().staging;
+        uploads.set_memory(PinnedMemory::new(context));
         let pooled =
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
         let pool =

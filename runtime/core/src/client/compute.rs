@@ -290,7 +290,8 @@ impl ComputeClient {
         self.device().memory()
     }
 
-    /// Gives unused pages back to the device; answers with their bytes.
+    /// Gives unused pages back to the device, and answers with their bytes. Memory of the host that is kept for uploads goes back to the
+    /// system as well.
     pub fn memory_cleanup(&self) -> Pending<u64> {
         self.device().cleanup()
     }

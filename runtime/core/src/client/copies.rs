@@ -8,13 +8,14 @@ use smallvec::SmallVec;
 use crate::access::Access;
 use crate::client::{Finish, Pending, Returned, Room, Stream};
 use crate::element::Element;
-use crate::error::{Error, Full, LaunchError};
+use crate::error::{Error, Full, LaunchError, MemoryError};
 use crate::handle::{Binding, Handle};
 use crate::landing::{Landed, Landing, VecLanding};
 use crate::launch::INLINE_WORDS;
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::message::{CopyOut, HostBytes, HostSource, Op, Pattern, Task};
+use crate::staging::{Staged, Staging};
 
 /// Bytes that travel inside a message.
 const INLINE_BYTES: usize = INLINE_WORDS * 8;
@@ -32,6 +33,10 @@ impl<H: HostBytes> HostBytes for Upload<H> {
 
     fn let_go(&mut self) {
         self.data.let_go();
+    }
+
+    fn is_of_host_memory(&self) -> bool {
+        self.data.is_of_host_memory()
     }
 }
 
@@ -54,7 +59,7 @@ impl Stream {
         let handle = self.reserve(wait, data.len(), AllocationMode::Automatic)?;
         let target = handle.binding(Access::Write);
         match room {
-            Some(room) => self.upload_in(room, wait, target, None, || data.to_vec())?,
+            Some(room) => self.upload_in(room, wait, target, None, || self.staged(data))?,
             None => self.write_words(wait, target, bytemuck::cast_slice(data))?,
         }
         Ok(handle)
@@ -137,7 +142,7 @@ impl Stream {
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let binding = target.binding(Access::Write);
         if bytes.len() > INLINE_BYTES {
-            return self.upload(wait, binding, None, bytes.len(), || data.to_vec());
+            return self.upload(wait, binding, None, bytes.len(), || self.staged(data));
         }
         self.write_words(wait, binding, bytes)
     }
@@ -190,6 +195,16 @@ impl Stream {
                 task.extra.get_or_insert().layouts.push(layout);
             }
         })
+    }
+
+    /// The memory that uploads go through.
+    pub(crate) fn staging(&self) -> &Arc<Staging> {
+        &self.device().table().sink().staging
+    }
+
+    /// A copy of `data`, on its way to the device.
+    pub(crate) fn staged<T: Element>(&self, data: &[T]) -> Staged {
+        self.staging().copy(bytemuck::cast_slice(data))
     }
 
     /// Room among the client's uploads for so many bytes.
@@ -252,16 +267,35 @@ impl Stream {
     /// The elements of `source`, once everything before has run. Asking may wait for room in the mailbox,
     /// never for the device's work.
     pub fn read<T: Element>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
-        self.read_tagged(source, None)
+        self.read_to(source, VecLanding::new(source.len()), None)
     }
 
-    /// As [`Stream::read`], with a number that the submission log keeps.
-    pub(crate) fn read_tagged<T: Element>(
+    /// As [`Stream::read`], into memory that is in use already: the system gives fresh memory page by page, and that takes several
+    /// times as long as the copy from 1 MiB on. The answer is `memory`, with the elements of `source` and nothing else.
+    ///
+    /// Memory that has not enough capacity is dropped, and the answer is a new vector; after an error it is dropped as well.
+    ///
+    /// ```
+    /// # use millstream_core::{client::Stream, error::Error, handle::Handle};
+    /// # fn f(stream: &Stream, image: &Handle<u8>) -> Result<(), Error> {
+    /// let mut pixels = Vec::new();
+    /// for _frame in 0..3 {
+    ///     pixels = stream.read_into(image, pixels).wait()?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn read_into<T: Element>(&self, source: &Handle<T>, memory: Vec<T>) -> Pending<Vec<T>> {
+        self.read_to(source, VecLanding::within(memory, source.len()), None)
+    }
+
+    /// Reads to a landing, with a number that the submission log keeps.
+    pub(crate) fn read_to<T: Element>(
         &self,
         source: &Handle<T>,
+        landing: Result<Arc<VecLanding<T>>, MemoryError>,
         tag: Option<u64>,
     ) -> Pending<Vec<T>> {
-        let landing = match VecLanding::<T>::new(source.len()) {
+        let landing = match landing {
             Ok(landing) => landing,
             Err(error) => return Pending::failed(self.home(), error.into()),
         };

@@ -51,6 +51,7 @@ impl DeviceShared {
         before: Option<&Self>,
     ) -> Arc<Self> {
         let properties = backend.properties().clone();
+        table.sink().staging.set_bytes_max(options.staging_bytes);
         let queues = 0..properties.queues;
         Arc::new(Self {
             channel,

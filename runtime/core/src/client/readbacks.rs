@@ -22,10 +22,12 @@ use smallvec::SmallVec;
 use crate::block::block_until;
 use crate::channel::is_runtime_thread;
 use crate::client::drives::Drives;
+use crate::client::recycled::{Recycled, Spares};
 use crate::client::{DeviceShared, Returned, Stream};
 use crate::element::Element;
 use crate::error::{Error, Full};
 use crate::handle::Handle;
+use crate::landing::VecLanding;
 
 /// One readback with the tag that it was asked with.
 #[derive(Debug)]
@@ -33,7 +35,7 @@ pub struct Readback<T, Tag> {
     /// What the asker called it: a frame number, a request.
     pub tag: Tag,
     /// The elements, or what went wrong with them.
-    pub elements: Result<Vec<T>, Error>,
+    pub elements: Result<Recycled<T>, Error>,
 }
 
 /// What askers and answers share.
@@ -41,6 +43,7 @@ struct Sequence<T, Tag> {
     room: Arc<Credit>,
     sender: flume::Sender<Readback<T, Tag>>,
     drives: Arc<Drives>,
+    spares: Arc<Spares<T>>,
     /// How many were asked. Held while one is: the number and the place in the stream are taken together.
     asked: Mutex<u64>,
     /// Not held while one is asked, which may wait for room: who waits on a driven device runs callbacks, and
@@ -137,6 +140,7 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
         room: room.clone(),
         sender,
         drives: drives.clone(),
+        spares: Spares::new(capacity),
         asked: Mutex::new(0),
         order,
     };
@@ -182,12 +186,15 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
             let error = Error::WouldDeadlock;
             return Err(Returned { value: tag, error });
         };
-        let (number, answer) = (*asked, stream.read_tagged(source, number_of(&tag)));
+        let (len, spares) = (source.len(), &sequence.spares);
+        let landing = VecLanding::within(spares.take(len), len);
+        let (number, answer) = (*asked, stream.read_to(source, landing, number_of(&tag)));
         *asked += 1;
         drop(asked);
         let sequence = self.0.clone();
         // The sequence's own room bounds its callbacks.
         answer.call_back(None, move |elements| {
+            let elements = elements.map(|elements| Recycled::new(elements, &sequence.spares));
             sequence.deliver(number, Readback { tag, elements });
         });
         Ok(())
@@ -343,7 +350,7 @@ mod tests {
     }
 
     fn readback(of: &Shared, number: u64) -> Readback<u32, Nosy> {
-        let (tag, elements) = (Nosy(number, of.clone()), Ok(Vec::new()));
+        let (tag, elements) = (Nosy(number, of.clone()), Err(Error::Closed));
         Readback { tag, elements }
     }
 

@@ -7,6 +7,7 @@ use crate::error::{Error, LaunchError};
 use crate::handle::Handle;
 use crate::layout::{Axes, Strided};
 use crate::memory::AllocationMode;
+use crate::staging::Staged;
 
 /// What a tensor is to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -142,8 +143,8 @@ impl Stream {
             size_of_val(data),
             // Its elements are put in the order of the device here: a device's thread has better to do.
             || match whole && !dense {
-                true => turned(layout, data),
-                false => data.to_vec(),
+                true => self.turned(layout, bytemuck::cast_slice(data)),
+                false => self.staged(data),
             },
         )
     }
@@ -159,20 +160,16 @@ impl Stream {
             .collect();
         self.read_each(&wanted)
     }
-}
 
-/// Dense data in the order in which a tensor without gaps lies.
-fn turned<T: Element>(layout: &Strided, data: &[T]) -> Vec<T> {
-    let mut turned = data.to_vec();
-    let (from, to): (&[u8], &mut [u8]) = (
-        bytemuck::cast_slice(data),
-        bytemuck::cast_slice_mut(&mut turned),
-    );
-    layout.for_each_run(|strided, dense, bytes| {
-        let (strided, dense, bytes) = (strided as usize, dense as usize, bytes as usize);
-        to[strided..strided + bytes].copy_from_slice(&from[dense..dense + bytes]);
-    });
-    turned
+    /// Dense data in the order in which a tensor without gaps lies.
+    fn turned(&self, layout: &Strided, data: &[u8]) -> Staged {
+        self.staging().filled(data.len(), |turned| {
+            layout.for_each_run(|strided, dense, bytes| {
+                let (strided, dense, bytes) = (strided as usize, dense as usize, bytes as usize);
+                turned[strided..strided + bytes].copy_from_slice(&data[dense..dense + bytes]);
+            });
+        })
+    }
 }
 
 fn refused(why: LaunchError) -> Error {

@@ -91,6 +91,10 @@ impl Block {
         self.start.as_ptr()
     }
 
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
     /// How many bytes there are.
     #[inline]
     pub fn bytes(&self) -> u64 {

@@ -21,6 +21,11 @@ pub trait HostBytes: Send + 'static {
 
     /// Gives back the memory of bytes that are copied, before the copy to the device is over; there are none from here on.
     fn let_go(&mut self) {}
+
+    /// Do they lie in a block of the device's own [`HostMemory`](crate::staging::HostMemory), which stays until this is dropped?
+    fn is_of_host_memory(&self) -> bool {
+        false
+    }
 }
 
 impl<T: Element> HostBytes for Vec<T> {

@@ -52,13 +52,16 @@ impl<B: Backend> Server<B> {
                 let report = MemoryReport {
                     device: self.memory_usage(),
                     clients,
+                    staging: self.table.sink().staging.bytes_kept(),
                 };
                 reply.send(Ok(report));
             }
             Ask::Cleanup(reply) => {
                 self.progress();
                 let mut pages = Pages(&mut self.backend, &mut self.loss);
-                reply.send(Ok(self.pools.cleanup(&mut pages)));
+                let bytes = self.pools.cleanup(&mut pages);
+                self.table.sink().staging.clear();
+                reply.send(Ok(bytes));
             }
             Ask::Lost(reply) => {
                 let why = "a compilation met a lost device";

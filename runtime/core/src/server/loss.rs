@@ -130,6 +130,7 @@ impl<B: Backend> Server<B> {
     /// after the mailbox was closed and the timelines were ended.
     pub fn wreck(&mut self) {
         self.loss.gone.end_credits();
+        self.table.sink().staging.end();
         for (_, stream) in &self.streams {
             stream.credit.end();
         }

@@ -24,6 +24,55 @@ fn what_is_uploaded_is_read_back_i6(
     gpu.assert_clean();
 }
 
+/// What the caller has copied to pinned memory goes to the GPU in one piece, again and again from the same memory. Where there is no
+/// such memory, or the bytes are the caller's own, they go in blocks.
+#[test]
+fn an_upload_goes_from_the_pinned_memory_that_its_caller_copied_to() {
+    const BYTES: usize = 3 << 20;
+    let gpu = gpu(1);
+    let device = open(1);
+    let stream = device.new_client().new_stream();
+    let data: Vec<u8> = (0..BYTES).map(|at| (at * 7 % 251) as u8).collect();
+    let copies_of = |create: &dyn Fn() -> Handle<u8>| {
+        let before = gpu.calls("cuMemcpyHtoDAsync_v2");
+        let handle = create();
+        assert!(stream.read(&handle).wait().unwrap() == data);
+        gpu.calls("cuMemcpyHtoDAsync_v2") - before
+    };
+    let copied = || stream.create(&data).unwrap();
+    assert_eq!(copies_of(&copied), 1);
+    // The blocks of readbacks are there, too: nothing more is to be pinned, but once where the last upload has not let go yet.
+    let pinned = gpu.calls("cuMemHostAlloc");
+    for _ in 0..4 {
+        assert_eq!(copies_of(&copied), 1);
+    }
+    assert!(gpu.calls("cuMemHostAlloc") - pinned <= 1);
+    let owned = || stream.create_owned(data.clone()).unwrap();
+    assert_eq!(copies_of(&owned), 3);
+    drop((stream, device));
+    gpu.assert_clean();
+}
+
+/// I6: uploads do without pinned memory of their own.
+#[test]
+fn an_upload_that_finds_no_pinned_memory_goes_in_blocks_i6() {
+    const BYTES: usize = 3 << 20;
+    let gpu = gpu(2);
+    let device = open(1);
+    let stream = device.new_client().new_stream();
+    let data = vec![7_u8; BYTES];
+    // Its blocks are there.
+    stream.create_owned(data.clone()).unwrap();
+    stream.sync().wait().unwrap();
+    gpu.fault(Some("cuMemHostAlloc"), 1, 2);
+    let before = gpu.calls("cuMemcpyHtoDAsync_v2");
+    let handle = stream.create(&data).unwrap();
+    assert!(stream.read(&handle).wait().unwrap() == data);
+    assert_eq!(gpu.calls("cuMemcpyHtoDAsync_v2") - before, 3);
+    drop((handle, stream, device));
+    gpu.assert_clean();
+}
+
 /// I6: a fill is its pattern again and again, cut where the target ends, wherever that begins.
 #[rstest]
 fn fills_of_every_width_are_right_at_odd_ends_i6(
