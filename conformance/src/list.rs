@@ -284,7 +284,8 @@ macro_rules! __facts {
             arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence;
             bindings_that_only_touch_or_are_only_read_may_share_a_slice;
             launches_larger_than_a_message_work;
-            a_fill_may_end_with_a_part_of_its_pattern;
+            a_view_is_whole_elements;
+            a_fill_sets_every_element_and_nothing_beside_them;
             resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts;
             a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared;
             every_cube_runs_once_and_knows_its_place;

@@ -262,12 +262,13 @@ impl Recorder<'_> {
     ///
     /// # Safety
     /// Every replay must bind a handle that has all bytes which its tasks then read or write: the launches were checked against
-    /// the length that was recorded, and nothing else keeps a kernel within a shorter one. Both sides of a copy must be as long.
+    /// the length that was recorded, and nothing else keeps a kernel within a shorter one. Both sides of a copy must be as long,
+    /// and what a fill is left with must be whole elements.
     pub unsafe fn allow_shorter<T: Element>(&mut self, parameter: &Handle<T>) {
         self.parameters.shorter.push(parameter.id());
     }
 
-    /// Bindings without a shape (copies, counts) need the alignment of a count and overlap nothing.
+    /// Bindings without a shape overlap nothing: counts and fills need the alignment of their elements, copies none.
     fn take_down(
         &mut self,
         op: RecordedOp,
@@ -275,10 +276,10 @@ impl Recorder<'_> {
         mut shapes: Vec<Shape>,
         slots: Box<[WordSlot]>,
     ) {
-        let align = if matches!(op, RecordedOp::Launch { .. }) {
-            size_of::<u32>() as u64
-        } else {
-            1
+        let align = match &op {
+            RecordedOp::Launch { .. } => size_of::<u32>() as u64,
+            RecordedOp::Fill(pattern) => u64::from(pattern.width),
+            RecordedOp::Copy => 1,
         };
         shapes.resize(
             task.all_bindings().count(),

@@ -115,13 +115,25 @@ pub enum LaunchError {
         /// Bytes of one.
         element_bytes: u64,
     },
-    /// The bytes of a view do not divide into its elements.
-    #[error("{bytes} bytes do not divide into elements of {element_bytes}")]
+    /// A view would end within an element, or begin within one.
+    #[error(
+        "{bytes} bytes are no whole number of elements of {element_bytes} bytes: cut at a multiple of {element_bytes}, or cast the handle to `u8` to cut it at any byte"
+    )]
     Indivisible {
-        /// Bytes of the view.
+        /// Bytes of the view, or of the cut.
         bytes: u64,
         /// Bytes of an element.
         element_bytes: u64,
+    },
+    /// A view would start at no multiple of its element's size.
+    #[error(
+        "the view starts at byte {start} of its slice, which is no multiple of the element's {align} bytes: cut it at a multiple of {align}, or copy it to memory of its own"
+    )]
+    MisalignedView {
+        /// Where the view starts in its slice.
+        start: u64,
+        /// The element's size.
+        align: u64,
     },
     /// More cubes than the device runs.
     #[error("{given} cubes in axis {axis}, the device runs at most {limit}")]

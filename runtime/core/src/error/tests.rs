@@ -61,6 +61,7 @@ fn every_launch_error() -> Vec<LaunchError> {
             bytes: 9,
             element_bytes: 8,
         },
+        LaunchError::MisalignedView { start: 1, align: 4 },
         LaunchError::TooManyCubes {
             axis: 0,
             given: 9,
