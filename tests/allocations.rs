@@ -12,8 +12,12 @@ use std::time::{Duration, Instant};
 
 use millstream::{
     CancelToken, ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Handle, Kernel,
-    KernelHandle, RecordedWord, Recorder, Recording, Stream, read, update, write,
+    KernelHandle, Read, RecordedWord, Recorder, Recording, Stream, TypedKernel, Write, read,
+    update, write,
 };
+
+/// The arguments of `Rig::three`.
+type Three = (Read<u32>, Read<u32>, Write<u32>, [u64; 8]);
 
 struct Counting;
 
@@ -48,6 +52,7 @@ struct Rig {
     stream: Stream,
     none: KernelHandle,
     three: KernelHandle,
+    typed: TypedKernel<Three>,
     eight: KernelHandle,
     buffers: Vec<Handle<u32>>,
 }
@@ -78,6 +83,7 @@ impl Rig {
             })
             .native(|_, _| {});
         let (three, eight) = (client.kernel(three).unwrap(), client.kernel(eight).unwrap());
+        let typed = three.typed().unwrap();
         let buffers = (0..8_u32)
             .map(|value| stream.create(&[value; 16]).unwrap())
             .collect();
@@ -86,6 +92,7 @@ impl Rig {
             stream,
             none,
             three,
+            typed,
             eight,
             buffers,
         }
@@ -112,6 +119,8 @@ impl Rig {
             stream
                 .launch(&self.three, CubeCount::single(), three)
                 .unwrap();
+            let typed = (&b[0], &b[1], &b[2], [1, 2, 3, 4, 5, 6, 7, 8]);
+            self.typed.launch(stream, 1, typed).unwrap();
             // Eight bindings and 128 bytes of scalars are what a message has room for.
             let eight: [_; 8] = std::array::from_fn(|index| update(&b[index]));
             stream

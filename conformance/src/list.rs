@@ -284,6 +284,7 @@ macro_rules! __facts {
             arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence;
             bindings_that_only_touch_or_are_only_read_may_share_a_slice;
             launches_larger_than_a_message_work;
+            a_typed_kernel_takes_what_its_signature_declares;
             a_view_is_whole_elements;
             a_fill_sets_every_element_and_nothing_beside_them;
             resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts;

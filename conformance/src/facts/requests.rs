@@ -1,8 +1,8 @@
 //! Bad input, foreign things, large launches, a backend's own resources (I5).
 
 use millstream::{
-    CubeCount, Element, Error, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, Stream,
-    TensorMap, read, update, write,
+    CubeCount, Element, Error, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, Read,
+    Stream, TensorMap, Update, Write, read, update, write,
 };
 
 use crate::support::*;
@@ -198,6 +198,50 @@ pub(crate) fn launches_larger_than_a_message_work(on: On) {
     }
     stream.launch(&kernel, one(), args).unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [55 + 435 + words]);
+}
+
+/// The types of a kernel are compared with its signature once; launches then run as any others, and literals have the declared
+/// width.
+pub(crate) fn a_typed_kernel_takes_what_its_signature_declares(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, set, transfer) = (client.new_stream(), set(&client), transfer(&client));
+    let (a, b) = (
+        stream.empty::<u32>(4).unwrap(),
+        stream.empty::<u32>(4).unwrap(),
+    );
+    let set = set.typed::<(Write<u32>, u32, u32)>().unwrap();
+    let transfer = transfer.typed::<(Read<u32>, Write<u32>, u32)>().unwrap();
+    set.launch(&stream, one(), (&a, 7, 4)).unwrap();
+    let step = stream
+        .record(|recorder| recorder.launch(&transfer, one(), transfer.arguments((&a, &b, 4))));
+    step.unwrap().replay(&stream).unwrap();
+    assert_eq!(stream.read(&b).wait().unwrap(), [7; 4]);
+    // What only a launch can know is told as ever.
+    assert!(matches!(
+        launch_error(transfer.launch(&stream, one(), (&a, &a, 4))),
+        LaunchError::Overlap { .. }
+    ));
+    let tell = |outcome: Result<(), Error>| outcome.unwrap_err().to_string();
+    let says = "`transfer` was not accepted: its arguments are (Read<u32>, Write<u32>, u32), the types of the call are";
+    let mend = "write those of the signature";
+    assert_eq!(
+        tell(transfer.typed::<(Read<u32>, Write<u32>, f64)>().map(drop)),
+        format!("{says} (Read<u32>, Write<u32>, f64): {mend}")
+    );
+    assert_eq!(
+        tell(transfer.typed::<(Read<f32>, Update<u32>, u32)>().map(drop)),
+        format!("{says} (Read<f32>, Update<u32>, u32): {mend}")
+    );
+    assert_eq!(
+        tell(transfer.typed::<Read<u32>>().map(drop)),
+        format!("{says} Read<u32>: {mend}")
+    );
+    assert_eq!(
+        tell(transfer.typed::<(u32, Read<u32>, Write<u32>)>().map(drop)),
+        format!("{says} (u32, Read<u32>, Write<u32>): {mend}")
+    );
+    assert!(transfer.typed::<()>().is_err());
 }
 
 /// A view is whole elements that start at one: what would leave a part of an element cannot be made, and every task sees all

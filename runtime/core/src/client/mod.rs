@@ -31,7 +31,7 @@ pub use compute::{ClientBuilder, ComputeClient, WEIGHT_MAX};
 pub use device::DeviceShared;
 pub use gone::Gone;
 pub use host::{IntoBindings, ResourceGuard, ResourceWork};
-pub use kernel::KernelHandle;
+pub use kernel::{KernelHandle, TypedKernel};
 pub use openings::Openings;
 pub use pending::Pending;
 pub use points::StreamPoint;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use millstream_ir::DType;
 
 use crate::access::Access;
+use crate::launch::ArgumentKinds;
 
 /// What does not fit in the arguments of a task.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -34,6 +35,16 @@ pub enum LaunchError {
         expected: usize,
         /// Given by the call.
         given: usize,
+    },
+    /// A typed kernel is asked for with other types than its signature declares.
+    #[error(
+        "its arguments are {declared}, the types of the call are {given}: write those of the signature"
+    )]
+    Types {
+        /// Declared by the signature.
+        declared: ArgumentKinds,
+        /// Given by the call.
+        given: ArgumentKinds,
     },
     /// A binding is used otherwise than declared.
     #[error("binding `{name}` is declared as {declared}, the call says {given}")]

@@ -8,6 +8,7 @@ use super::*;
 use crate::access::Access;
 use crate::failure::{Failure, Reason};
 use crate::health::Recovery;
+use crate::launch::{ArgumentKinds, Read};
 
 fn every_launch_error() -> Vec<LaunchError> {
     let name = || -> Arc<str> { "x".into() };
@@ -19,6 +20,10 @@ fn every_launch_error() -> Vec<LaunchError> {
         LaunchError::ScalarCount {
             expected: 2,
             given: 1,
+        },
+        LaunchError::Types {
+            declared: ArgumentKinds::of_types::<(Read<f32>, u32)>(),
+            given: ArgumentKinds::of_types::<()>(),
         },
         LaunchError::Access {
             name: name(),

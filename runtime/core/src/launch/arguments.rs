@@ -6,7 +6,9 @@
 use crate::access::Access;
 use crate::element::Element;
 use crate::handle::Handle;
-use crate::launch::{ArgumentError, ArgumentWriter, Metadata, TensorMap, up_to_eight};
+use crate::launch::{
+    ArgumentError, ArgumentWriter, Metadata, TensorMap, nine_to_sixteen, up_to_eight,
+};
 
 /// A handle with an access: one binding of a launch.
 pub struct Bound<'a, T: Element> {
@@ -248,16 +250,7 @@ macro_rules! tuple_arguments {
 }
 
 up_to_eight!(tuple_arguments);
-tuple_arguments! {
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15)
-}
+nine_to_sixteen!(tuple_arguments);
 
 /// One argument alone, so that `(update(&x))` is what it looks like.
 macro_rules! single_arguments {
