@@ -31,7 +31,7 @@ pub use millstream_core::cancel::{CancelToken, DropGuard, Tally};
 pub use millstream_core::channel::ComputeChannel;
 pub use millstream_core::client::{
     ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Readback, ReadbackSender,
-    Readbacks, Recorder, Recording, ResourceGuard, ResourceWork, Returned, Stream,
+    Readbacks, Recorder, Recording, ReplayArgs, ResourceGuard, ResourceWork, Returned, Stream,
     StreamPoint, Tensor, TensorSpec, TypedKernel, WEIGHT_MAX, readbacks,
 };
 pub use millstream_core::element::{Element, bf16, f16};

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use millstream::{
     CancelToken, ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Handle, Kernel,
-    KernelHandle, Read, RecordedWord, Recorder, Recording, Stream, TypedKernel, Write, read,
+    KernelHandle, Read, RecordedWord, Recording, ReplayArgs, Stream, TypedKernel, Write, read,
     update, write,
 };
 
@@ -177,7 +177,7 @@ impl Rig {
 
     /// A recording with four parameters, each replay of which gives so many words: a kernel of as many, and one with more
     /// bindings and words than a queue's entry has room for.
-    fn recorded(&self, slots: u32) -> Recording {
+    fn recorded(&self, slots: u32) -> (Recording, [Handle<u32>; 4]) {
         let sum = (0..12).fold(Kernel::new("sum"), |kernel, index| {
             kernel.reads::<u32>(format!("b{index}"))
         });
@@ -188,35 +188,39 @@ impl Rig {
             args.chunk::<u32>(12)[0] = args.scalar::<u64>(39) as u32 + args.read::<u32>(11)[0];
         }));
         let sum = sum.unwrap();
-        let record = |recorder: &mut Recorder<'_>| {
-            let [a, b] = [
-                recorder.parameter::<u32>(16)?,
-                recorder.parameter::<u32>(16)?,
-            ];
-            let [c, d] = [
-                recorder.parameter::<u32>(16)?,
-                recorder.parameter::<u32>(16)?,
-            ];
-            let words: Vec<_> = (0..8).map(RecordedWord::Slot).collect();
-            let bindings = [read(a.as_bytes()), read(b.as_bytes()), write(c.as_bytes())];
-            recorder.launch_words(&self.three, CubeCount::single(), &bindings, &words)?;
-            let words: Vec<_> = (0..40)
-                .map(|word| RecordedWord::Slot(word % slots))
-                .collect();
-            let mut bindings = vec![read(a.as_bytes()); 12];
-            bindings[11] = read(c.as_bytes());
-            bindings.push(write(d.as_bytes()));
-            recorder.launch_words(&sum, CubeCount::single(), &bindings, &words)
-        };
-        self.stream.record(record).unwrap()
+        let mut recorder = self.stream.recorder();
+        let parameters = [(); 4].map(|()| recorder.parameter::<u32>(16).unwrap());
+        let [a, b, c, d] = parameters.each_ref().map(Handle::as_bytes);
+        let words: Vec<_> = (0..8).map(RecordedWord::Slot).collect();
+        let bindings = [read(a), read(b), write(c)];
+        recorder
+            .launch_words(&self.three, CubeCount::single(), &bindings, &words)
+            .unwrap();
+        let words: Vec<_> = (0..40)
+            .map(|word| RecordedWord::Slot(word % slots))
+            .collect();
+        let mut bindings = vec![read(a); 12];
+        bindings[11] = read(c);
+        bindings.push(write(d));
+        recorder
+            .launch_words(&sum, CubeCount::single(), &bindings, &words)
+            .unwrap();
+        (recorder.finish().unwrap(), parameters)
     }
 
-    fn replays(&self, stream: &Stream, recording: &Recording, rounds: u64) {
-        let b = &self.buffers;
+    /// Replays that name the parameters, and replays that know their indices.
+    fn replays(&self, stream: &Stream, recorded: &(Recording, [Handle<u32>; 4]), rounds: u64) {
+        let (b, (recording, named)) = (&self.buffers, recorded);
         let bound: [_; 4] = std::array::from_fn(|index| (index, b[index].as_bytes()));
         for round in 0..rounds {
             let words = [round; 16];
             recording.replay_args(stream, &bound, &words).unwrap();
+            let args = ReplayArgs::new(recording).words(&words);
+            let pairs = named.iter().zip(b);
+            let args = pairs.fold(args, |args, (parameter, handle)| {
+                args.bind(parameter, handle)
+            });
+            args.replay(stream).unwrap();
         }
         let expected = 1 + rounds as u32 - 1;
         let last = stream.read(&b[3]).wait().unwrap()[0];

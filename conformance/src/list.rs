@@ -237,7 +237,7 @@ macro_rules! __facts {
         }
         parameters {
             replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2;
-            a_parameter_is_known_by_its_handle;
+            a_parameter_is_known_by_its_handle_i5;
             a_part_of_a_parameter_is_that_part_of_what_is_bound;
             a_parameter_may_be_bound_to_less_where_that_is_allowed;
             a_replay_that_lacks_something_is_refused_and_submits_nothing;

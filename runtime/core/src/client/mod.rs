@@ -37,7 +37,7 @@ pub use pending::Pending;
 pub use points::StreamPoint;
 pub use readbacks::{Readback, ReadbackSender, Readbacks, readbacks};
 pub use record::Recorder;
-pub use replay::Recording;
+pub use replay::{Recording, ReplayArgs};
 pub use returned::Returned;
 pub use stream::Stream;
 pub use tensors::{Tensor, TensorSpec};

@@ -52,15 +52,21 @@ impl Stream {
         &self,
         record: impl FnOnce(&mut Recorder<'_>) -> Result<(), Error>,
     ) -> Result<Recording, Error> {
-        let mut recorder = Recorder {
+        let mut recorder = self.recorder();
+        record(&mut recorder)?;
+        recorder.finish()
+    }
+
+    /// Takes down tasks until [`Recorder::finish`] makes a recording of them. Nothing runs. It is [`Stream::record`] without a
+    /// function around it, so that parameters keep their names for the replays ([`Recording::bind`]).
+    pub fn recorder(&self) -> Recorder<'_> {
+        Recorder {
             stream: self,
             parameters: Parameters::default(),
             tasks: Vec::new(),
             kernels: Vec::new(),
             holds: Vec::new(),
-        };
-        record(&mut recorder)?;
-        recorder.finish()
+        }
     }
 }
 
@@ -79,21 +85,21 @@ impl Recorder<'_> {
     }
 
     /// Takes down a launch as [`Stream::launch_words`] makes it. Words may be slots: then each replay gives their values
-    /// ([`Recording::replay_args`]).
+    /// ([`ReplayArgs::words`](super::ReplayArgs::words)).
     ///
     /// ```
     /// # use millstream_core::{client::{KernelHandle, Recording, Stream}, error::Error, handle::Handle};
     /// use millstream_core::launch::{CubeCount, read, write};
     /// use millstream_core::recording::RecordedWord;
     /// # fn f(stream: &Stream, scale: &KernelHandle, x: &Handle<f32>, y: &Handle<f32>) -> Result<(), Error> {
-    /// let step = stream.record(|recorder| {
-    ///     let (a, b) = (recorder.parameter::<f32>(64)?, recorder.parameter::<f32>(64)?);
-    ///     let words = [RecordedWord::Value(64), RecordedWord::Slot(0)];
-    ///     let bindings = [read(a.as_bytes()), write(b.as_bytes())];
-    ///     recorder.launch_words(scale, CubeCount::single(), &bindings, &words)
-    /// })?;
+    /// let mut recorder = stream.recorder();
+    /// let (a, b) = (recorder.parameter::<f32>(64)?, recorder.parameter::<f32>(64)?);
+    /// let words = [RecordedWord::Value(64), RecordedWord::Slot(0)];
+    /// let bindings = [read(a.as_bytes()), write(b.as_bytes())];
+    /// recorder.launch_words(scale, CubeCount::single(), &bindings, &words)?;
+    /// let step = recorder.finish()?;
     /// let factor = u64::from(0.5_f32.to_bits());
-    /// step.replay_args(stream, &[(0, x.as_bytes()), (1, y.as_bytes())], &[factor])
+    /// step.bind(&a, x).bind(&b, y).words(&[factor]).replay(stream)
     /// # }
     /// ```
     ///
@@ -222,8 +228,8 @@ impl Recorder<'_> {
     }
 
     /// A parameter: `len` elements that each replay binds, without memory of their own. It takes a slot of the device's
-    /// table. A replay must bind it ([`Recording::replay_args`], under the index of [`Recording::parameter_of`]) to
-    /// a handle of at least as many bytes; what the handle has beyond them is not touched.
+    /// table. A replay must bind a handle to it ([`Recording::bind`]) that has at least as many bytes; what the handle has
+    /// beyond them is not touched.
     ///
     /// It is for recordings only: a task outside of one that is given it does not run, and whoever reads what that would
     /// have written is told so ([`Reason::Parameter`](crate::failure::Reason::Parameter)). May wait for room in the
@@ -299,7 +305,11 @@ impl Recorder<'_> {
         });
     }
 
-    fn finish(mut self) -> Result<Recording, Error> {
+    /// The recording of what was taken down. May wait for room in the mailbox.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn finish(mut self) -> Result<Recording, Error> {
         let parameters = self.parameters.finished();
         let tasks: Arc<[RecordedTask]> = self
             .tasks

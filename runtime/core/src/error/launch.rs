@@ -192,6 +192,11 @@ pub enum LaunchError {
         /// Why not.
         misfit: ParameterMisfit,
     },
+    /// A replay binds a handle to memory that no task of the recording touches.
+    #[error(
+        "no task of the recording touches what a handle is bound to: bind it to a handle that `Recorder::parameter` gave for this recording"
+    )]
+    NotAParameter,
     /// A tensor map names a binding that the launch does not have.
     #[error("a tensor map covers binding {binding}, the launch has {bindings}")]
     TensorMapBinding {
@@ -234,6 +239,10 @@ pub enum ParameterMisfit {
     },
     /// It has no memory of its own, and no handle was bound to it.
     Unbound,
+    /// Two handles were bound to it.
+    Twice,
+    /// It was named by a view that has not all bytes which the recording touches.
+    Part,
     /// The handle is too small.
     TooSmall {
         /// Bytes that the recording touches.
@@ -266,6 +275,10 @@ impl fmt::Display for ParameterMisfit {
                 write!(f, "does not exist, there are {parameters}")
             }
             Self::Unbound => f.write_str("has no memory of its own; bind a handle to it"),
+            Self::Twice => f.write_str("is bound twice; bind one handle to it"),
+            Self::Part => f.write_str(
+                "is named by a view of a part of it; name it by the handle that was recorded",
+            ),
             Self::TooSmall { recorded, given } => {
                 write!(f, "needs {recorded} bytes, the handle has {given}")
             }

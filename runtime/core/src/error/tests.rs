@@ -78,6 +78,7 @@ fn every_launch_error() -> Vec<LaunchError> {
             shape: 2,
             strides: 1,
         },
+        LaunchError::NotAParameter,
         LaunchError::MetadataRange { value: u64::MAX },
         LaunchError::TensorMapBinding {
             binding: 5,
@@ -86,6 +87,8 @@ fn every_launch_error() -> Vec<LaunchError> {
     ];
     let misfits = [
         ParameterMisfit::Missing { parameters: 2 },
+        ParameterMisfit::Twice,
+        ParameterMisfit::Part,
         ParameterMisfit::TooSmall {
             recorded: 8,
             given: 4,
