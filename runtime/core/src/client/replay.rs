@@ -95,8 +95,8 @@ impl Recording {
         ReplayArgs::new(self).replay(stream)
     }
 
-    /// Begins the arguments of a replay: `handle` takes the place of `parameter`, byte for byte. That is what
-    /// [`Recorder::parameter`](super::Recorder::parameter) gave, or any handle that it was recorded with. The handle needs at
+    /// Begins the arguments of a replay: `handle` takes the place of `parameter`, byte for byte. A parameter is what
+    /// [`Recorder::parameter`](super::Recorder::parameter) gave, or any handle that a task was recorded with. The handle needs at
     /// least the bytes that the recording touches of the parameter, aligned as those were; it keeps its own start.
     ///
     /// ```

@@ -102,12 +102,12 @@ impl ArgumentCount {
 /// One argument: a bound handle, a scalar, or an array of such. Sealed.
 ///
 /// Scalars are the [element](Element) types, and `usize` as a `u64`, `isize` as an `i64`, `bool` as a `u8` of 0 or 1: so the
-/// width that a kernel sees is the same on every machine. A struct is not a scalar: give its fields, or bind it as bytes.
+/// width that a kernel sees is the same on every machine. A struct is not a scalar: give its fields, or bind a buffer of one ([`Element`] says how).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no argument of a kernel",
     label = "neither a bound handle nor a scalar",
     note = "bind a handle by `read(&x)`, `write(&x)` or `update(&x)`, and give scalars as numbers: f64, i64, u64, usize, f32, i32, u32, f16, bf16, i16, u16, i8, u8 or bool",
-    note = "give the fields of a struct as scalars of their own, or upload it as bytes and bind those"
+    note = "give the fields of a `Pod` struct as scalars of their own, or bind a buffer of one: `stream.create(bytemuck::cast_slice::<_, f32>(&[it]))`"
 )]
 pub trait Argument: Sealed {
     /// How many arguments it is.

@@ -161,7 +161,8 @@ impl<A: ArgumentType, const N: usize> ArgumentType for [A; N] {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no list of the types of a kernel's arguments",
     label = "expected a tuple of types",
-    note = "write a tuple of at most 16, as `(Read<f32>, Write<f32>, u32)`; one type may stand alone"
+    note = "write a tuple of at most 16, as `(Read<f32>, Write<f32>, u32)`; one type may stand alone",
+    note = "each is `Read<T>`, `Write<T>` or `Update<T>`, with `T` the type of the elements, or the type of a number"
 )]
 pub trait ArgumentTypes {
     /// What a launch gives: a handle or a number for each.
