@@ -202,6 +202,7 @@ macro_rules! tuple_types {
             }
 
             #[inline(always)]
+            #[allow(clippy::unused_unit, reason = "no arguments are a tuple as well")]
             fn arguments(_given: Self::Given<'_>) -> Self::Arguments<'_> {
                 ($($name::argument(_given.$index),)*)
             }
