@@ -3,6 +3,8 @@
 pub use half::{bf16, f16};
 use millstream_ir::DType;
 
+use sealed::Sealed;
+
 /// A plain Rust type that stands for one [`DType`] on the device.
 ///
 /// Every bit pattern is a value (`bytemuck::Pod`), so a view of device memory is always sound. Kernels for any device are
@@ -23,7 +25,7 @@ use millstream_ir::DType;
 /// # Ok(()) }
 /// ```
 /// ```compile_fail,E0277
-/// # use millstream_core::{element::Element, kernel::AtomicElement};
+/// # use millstream_core::element::Element;
 /// # use millstream_ir::DType;
 /// #[repr(C, align(8))]
 /// #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
@@ -42,8 +44,6 @@ pub trait Element: bytemuck::Pod + Send + Sync + Sealed + 'static {
     /// The element type.
     const DTYPE: DType;
 }
-
-use sealed::Sealed;
 
 mod sealed {
     /// Only types of this crate are elements.
