@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use millstream::sim::Sim;
 use millstream::{
     Cpu, CubeCount, Cuda, Device, DeviceOptions, Digest, Driver, Handle, Kernel, NativeArgs,
-    OpenError, Readbacks, Source, SubmissionLog, read, readbacks, write,
+    OpenError, Read, Readbacks, Source, SubmissionLog, TypedKernel, Write, readbacks,
 };
 
 /// Time of one frame at 60 Hz.
@@ -232,7 +232,7 @@ struct World {
     stream: millstream::Stream,
     /// Two steps, there and back, as one message.
     two_steps: millstream::Recording,
-    shade: millstream::KernelHandle,
+    shade: TypedKernel<(Read<f32>, Write<u32>)>,
     field: Handle<f32>,
     pixels: Handle<u32>,
     rows: CubeCount,
@@ -243,7 +243,8 @@ impl World {
     fn new(device: &Device, size: usize) -> Result<(Self, Readbacks<u32, u32>), millstream::Error> {
         let client = device.new_client();
         let stream = client.new_stream();
-        let (step, shade) = (client.kernel(step())?, client.kernel(shade())?);
+        let step = client.kernel(step())?.typed::<Step>()?;
+        let shade = client.kernel(shade())?.typed()?;
         let (food, field) = seeds(size);
         let here = [stream.create_owned(food)?, stream.create_owned(field)?];
         let there = [
@@ -254,8 +255,8 @@ impl World {
         let rows = CubeCount::d1(size as u32);
         let two_steps = stream.record(|recorder| {
             for (from, to) in [(&here, &there), (&there, &here)] {
-                let arguments = (read(&from[0]), read(&from[1]), write(&to[0]), write(&to[1]));
-                recorder.launch(&step, rows.clone(), arguments)?;
+                let arguments = step.arguments((&from[0], &from[1], &to[0], &to[1]));
+                recorder.launch(&step, &rows, arguments)?;
             }
             Ok(())
         })?;
@@ -280,8 +281,8 @@ impl World {
         for _ in 0..pairs {
             self.two_steps.replay(&stream)?;
         }
-        let arguments = (read(&self.field), write(&self.pixels));
-        stream.launch(&self.shade, self.rows.clone(), arguments)?;
+        self.shade
+            .launch(&stream, &self.rows, (&self.field, &self.pixels))?;
         Ok(self.pictures.read(&stream, &self.pixels, number)?)
     }
 }
@@ -428,6 +429,9 @@ macro_rules! on_gpus {
             ))
     };
 }
+
+/// The arguments of [`step`]: food and field, and the next ones.
+type Step = (Read<f32>, Read<f32>, Write<f32>, Write<f32>);
 
 /// One step of Gray and Scott's system, a row a cube.
 pub fn step() -> Kernel {

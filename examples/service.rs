@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use millstream::sim::Sim;
 use millstream::{
-    CancelToken, ComputeClient, Cpu, CubeCount, Cuda, Device, Error, Health, Kernel, KernelHandle,
-    MemoryError, OpenError, Priority, Reason, Source, Stream, read, write,
+    CancelToken, ComputeClient, Cpu, CubeCount, Cuda, Device, Error, Health, Kernel, MemoryError,
+    OpenError, Priority, Read, Reason, Source, Stream, TypedKernel, Write,
 };
 
 /// Handlers that run at a time.
@@ -70,7 +70,7 @@ fn open(backend: &str) -> Result<Device, OpenError> {
 /// Serves so many requests and tells how it went.
 pub fn run(requests: u32, backend: &str) -> Result<String, Box<dyn std::error::Error>> {
     let device = open(backend)?;
-    let squares = device.new_client().kernel(squares())?;
+    let squares = device.new_client().kernel(squares())?.typed()?;
     let tenants = tenants(&device);
     let ledger = Mutex::new(Ledger::default());
     let (queue, incoming) = mpsc::channel();
@@ -182,7 +182,7 @@ impl Tenant {
     /// because its asker has gone away. Where there is no room it waits in turn, and blocks no thread.
     async fn handle(
         &self,
-        squares: &KernelHandle,
+        squares: &TypedKernel<Squares>,
         request: &Request,
         ledger: &Mutex<Ledger>,
     ) -> Result<f32, Error> {
@@ -196,8 +196,8 @@ impl Tenant {
         let parts = stream.when_room(make).await?;
         let launch = |stream: &Stream| {
             let cubes = CubeCount::cover(len, PER_CUBE);
-            let arguments = (read(&input), write(&parts), len as u32);
-            self.tried(ledger, stream.launch(squares, cubes, arguments))
+            let arguments = (&input, &parts, len as u32);
+            self.tried(ledger, squares.launch(stream, cubes, arguments))
         };
         stream.when_room(launch).await?;
         let ask = |stream: &Stream| self.tried(ledger, stream.read(&parts).asked());
@@ -214,6 +214,9 @@ impl Tenant {
         outcome
     }
 }
+
+/// The arguments of [`squares`]: numbers, a part for each cube, and how many numbers there are.
+type Squares = (Read<f32>, Write<f32>, u32);
 
 /// The sum of the squares, a part a cube: in Rust, in CUDA C, and as what NVRTC made of that, for GPUs without NVRTC.
 pub fn squares() -> Kernel {

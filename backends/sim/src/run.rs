@@ -262,13 +262,13 @@ fn perform_copy(entry: &Entry) -> Result<Work, String> {
     }
 }
 
-/// Fills memory with a pattern; a cut pattern may end it.
+/// Fills memory, which is whole patterns.
 fn fill(target: NativeView, pattern: Pattern) {
     let (width, value) = (usize::from(pattern.width).clamp(1, 8), pattern.bytes());
     // SAFETY: initialized memory of that length, which nobody else touches meanwhile (I2).
     let bytes = unsafe { std::slice::from_raw_parts_mut(target.pointer, target.bytes as usize) };
-    for piece in bytes.chunks_mut(width) {
-        piece.copy_from_slice(&value[..piece.len()]);
+    for piece in bytes.chunks_exact_mut(width) {
+        piece.copy_from_slice(&value[..width]);
     }
 }
 

@@ -75,26 +75,89 @@ pub(crate) fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(on: O
     });
 }
 
-pub(crate) fn a_parameter_is_known_by_its_handle(on: On) {
-    let rig = on.open();
+/// I5: a replay binds handles to what the recorder gave, in any order and of any elements, and to what was recorded. It tells what
+/// is no parameter of it, what is bound twice, and what is only a part, and submits nothing then.
+pub(crate) fn a_parameter_is_known_by_its_handle_i5(on: On) {
+    let (rig, elsewhere) = (on.open(), on.open());
     let client = rig.client();
     let (stream, transfer) = (client.new_stream(), transfer(&client));
     let kept = stream.create(&[3_u32; LEN]).unwrap();
-    let mut made = None;
-    let record = |recorder: &mut Recorder<'_>| {
-        let (unused, to) = (recorder.parameter::<u32>(1)?, recorder.parameter(LEN)?);
-        recorder.launch(&transfer, one(), across(&kept, &to))?;
-        made = Some((unused, to));
-        Ok(())
-    };
-    let recording = stream.record(record).unwrap();
-    let (unused, to) = made.unwrap();
+    let mut recorder = stream.recorder();
+    let unused = recorder.parameter::<u32>(LEN).unwrap();
+    let (bytes, to) = (
+        recorder.parameter::<u8>(4).unwrap(),
+        recorder.parameter::<u32>(LEN).unwrap(),
+    );
+    let back = kept.slice(2..).unwrap();
+    let front = to.slice(..LEN - 2).unwrap();
+    recorder
+        .launch(&transfer, one(), across(&back, &front))
+        .unwrap();
+    recorder.fill(&bytes, 8).unwrap();
+    let recording = recorder.finish().unwrap();
     let of = |handle: &Handle<u32>| recording.parameter_of(handle);
     assert_eq!((of(&kept), of(&to), of(&unused)), (Some(0), Some(1), None));
     assert_eq!((to.len(), rig.stats().failures), (LEN, 0));
-    let out = stream.empty::<u32>(LEN).unwrap();
-    recording.replay_with(&stream, &[(1, &out)]).unwrap();
-    assert_eq!(stream.read(&out).wait().unwrap(), [3; LEN]);
+    let out = stream.create(&[0_u32; LEN]).unwrap();
+    let out_bytes = stream.create(&[0_u8; 4]).unwrap();
+    let args = || recording.bind(&bytes, &out_bytes).bind(&to, &out);
+    args().replay(&stream).unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [3, 3, 3, 3, 3, 3, 0, 0]);
+    assert_eq!(stream.read(&out_bytes).wait().unwrap(), [8; 4]);
+    // What takes the place of a recorded handle does so byte for byte: its first two elements are not read either.
+    let other: Vec<u32> = (0..LEN as u32).collect();
+    let other = stream.create(&other).unwrap();
+    args().bind(&kept, &other).replay(&stream.nowait()).unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [2, 3, 4, 5, 6, 7, 0, 0]);
+    let is_none = "`replay` was not accepted: no task of the recording touches what a handle is bound to: \
+                   bind it to a handle that `Recorder::parameter` gave for this recording";
+    assert_eq!(
+        sentence(args().bind(&unused, &out).replay(&stream)),
+        is_none
+    );
+    let mut second = stream.recorder();
+    let theirs = second.parameter::<u32>(LEN).unwrap();
+    second.fill(&theirs, 1).unwrap();
+    let second = second.finish().unwrap();
+    assert_eq!(
+        sentence(args().bind(&theirs, &out).replay(&stream)),
+        is_none
+    );
+    assert_eq!(sentence(second.bind(&to, &out).replay(&stream)), is_none);
+    assert_eq!(
+        sentence(args().bind(&to, &other).replay(&stream)),
+        "`replay` was not accepted: parameter 1 of the recording is bound twice; bind one handle to it"
+    );
+    assert_eq!(
+        sentence(
+            args()
+                .bind(&kept.slice(3..).unwrap(), &other)
+                .replay(&stream)
+        ),
+        "`replay` was not accepted: parameter 0 of the recording is named by a view of a part of it; \
+         name it by the handle that was recorded"
+    );
+    assert_eq!(
+        sentence(recording.bind(&to, &out).replay(&stream)),
+        "`replay` was not accepted: parameter 2 of the recording has no memory of its own; bind a handle to it"
+    );
+    let foreign = elsewhere.client().new_stream();
+    let strange = foreign.create(&[1_u32; LEN]).unwrap();
+    for args in [args().bind(&kept, &strange), args().bind(&strange, &other)] {
+        let error = args.replay(&stream).unwrap_err();
+        assert!(
+            matches!(error, Error::Foreign { what: "handle" }),
+            "{error}"
+        );
+    }
+    let error = args().replay(&foreign).unwrap_err();
+    assert!(
+        matches!(error, Error::Foreign { what: "recording" }),
+        "{error}"
+    );
+    assert_eq!(stream.read(&out).wait().unwrap(), [2, 3, 4, 5, 6, 7, 0, 0]);
+    second.bind(&theirs, &out).replay(&stream).unwrap();
+    assert_eq!(stream.read(&out).wait().unwrap(), [1; LEN]);
 }
 
 /// A task on a part of a parameter touches that part of what is bound, and needs no more of it.

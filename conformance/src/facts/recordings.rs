@@ -205,4 +205,7 @@ pub(crate) fn a_rebound_handle_must_be_aligned_as_the_recorded_one_was(on: On) {
         stream.read(&bytes).wait().unwrap()[..8],
         [0, 0, 0, 0, 1, 0, 0, 0]
     );
+    let words = stream.record(|recorder| recorder.fill(&values, 7)).unwrap();
+    let refused = words.replay_with(&stream, &[(0, &bytes.slice(2..34).unwrap())]);
+    assert!(sentence(refused).ends_with("both must lie alike within 4 bytes"));
 }

@@ -1,8 +1,8 @@
 //! Bad input, foreign things, large launches, a backend's own resources (I5).
 
 use millstream::{
-    CubeCount, Element, Error, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, Stream,
-    TensorMap, read, update, write,
+    CubeCount, Element, Error, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, Read,
+    Stream, TensorMap, Update, Write, read, update, write,
 };
 
 use crate::support::*;
@@ -115,16 +115,6 @@ pub(crate) fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentenc
         launch_error(launch_transfer(&stream, &transfer, &a, &a)),
         LaunchError::Overlap { .. }
     ));
-    let bytes = stream.create(&[0_u8; 64]).unwrap();
-    let odd = bytes.slice(1..5).unwrap().cast::<u32>().unwrap();
-    assert!(matches!(
-        launch_error(stream.launch(&set, one(), to(&odd, 1))),
-        LaunchError::Misaligned {
-            offset: 1,
-            align: 4,
-            ..
-        }
-    ));
     let args = LaunchArgs::new()
         .arg(read(&a))
         .arg(write(&b))
@@ -210,39 +200,118 @@ pub(crate) fn launches_larger_than_a_message_work(on: On) {
     assert_eq!(stream.read(&out).wait().unwrap(), [55 + 435 + words]);
 }
 
-/// A fill whose bytes are no multiple of its pattern's ends with the beginning of the pattern, and begins with it wherever it
-/// starts.
-pub(crate) fn a_fill_may_end_with_a_part_of_its_pattern(on: On) {
-    const BYTES: usize = 64;
-    fn fill<T: Element>(stream: &Stream, value: T, pattern: &[u8]) {
-        for (start, len) in [(0, 1), (0, 3), (8, 9), (3, 5), (16, 13), (8, 31), (1, 62)] {
-            let values = stream.create(&[0xee_u8; BYTES]).unwrap();
-            let elements = values.clone().cast::<T>().unwrap();
-            let part = elements.offset_start(start as u64).unwrap();
-            let part = part.offset_end((BYTES - start - len) as u64).unwrap();
-            stream.fill(&part, value).unwrap();
-            let mut expected = [0xee; BYTES];
-            let all = pattern.iter().cycle();
-            let range = expected[start..start + len].iter_mut();
-            range.zip(all).for_each(|(byte, new)| *byte = *new);
+/// The types of a kernel are compared with its signature once; launches then run as any others, and literals have the declared
+/// width.
+pub(crate) fn a_typed_kernel_takes_what_its_signature_declares(on: On) {
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, set, transfer) = (client.new_stream(), set(&client), transfer(&client));
+    let (a, b) = (
+        stream.empty::<u32>(4).unwrap(),
+        stream.empty::<u32>(4).unwrap(),
+    );
+    let set = set.typed::<(Write<u32>, u32, u32)>().unwrap();
+    let transfer = transfer.typed::<(Read<u32>, Write<u32>, u32)>().unwrap();
+    set.launch(&stream, one(), (&a, 7, 4)).unwrap();
+    let step = stream
+        .record(|recorder| recorder.launch(&transfer, one(), transfer.arguments((&a, &b, 4))));
+    step.unwrap().replay(&stream).unwrap();
+    assert_eq!(stream.read(&b).wait().unwrap(), [7; 4]);
+    // What only a launch can know is told as ever.
+    assert!(matches!(
+        launch_error(transfer.launch(&stream, one(), (&a, &a, 4))),
+        LaunchError::Overlap { .. }
+    ));
+    let tell = |outcome: Result<(), Error>| outcome.unwrap_err().to_string();
+    let says = "`transfer` was not accepted: its arguments are (Read<u32>, Write<u32>, u32), the types of the call are";
+    let mend = "write those of the signature";
+    assert_eq!(
+        tell(transfer.typed::<(Read<u32>, Write<u32>, f64)>().map(drop)),
+        format!("{says} (Read<u32>, Write<u32>, f64): {mend}")
+    );
+    assert_eq!(
+        tell(transfer.typed::<(Read<f32>, Update<u32>, u32)>().map(drop)),
+        format!("{says} (Read<f32>, Update<u32>, u32): {mend}")
+    );
+    assert_eq!(
+        tell(transfer.typed::<Read<u32>>().map(drop)),
+        format!("{says} Read<u32>: {mend}")
+    );
+    assert_eq!(
+        tell(transfer.typed::<(u32, Read<u32>, Write<u32>)>().map(drop)),
+        format!("{says} (u32, Read<u32>, Write<u32>): {mend}")
+    );
+    assert!(transfer.typed::<()>().is_err());
+}
+
+/// A view is whole elements that start at one: what would leave a part of an element cannot be made, and every task sees all
+/// bytes of a view.
+pub(crate) fn a_view_is_whole_elements(on: On) {
+    let rig = on.open();
+    let stream = rig.client().new_stream();
+    let words = stream.create(&[1_u32, 2, 3]).unwrap();
+    let indivisible = |bytes, element_bytes| LaunchError::Indivisible {
+        bytes,
+        element_bytes,
+    };
+    for cut in [1, 2, 3, 5, 11] {
+        let front = words.clone().offset_start(cut).unwrap_err();
+        let back = words.clone().offset_end(cut).unwrap_err();
+        assert_eq!((front, back), (indivisible(cut, 4), indivisible(cut, 4)));
+    }
+    assert_eq!(
+        indivisible(3, 4).to_string(),
+        "3 bytes are no whole number of elements of 4 bytes: cut at a multiple of 4, or cast the handle to `u8` to cut it at any byte"
+    );
+    // As bytes it is cut anywhere, and is elements again only where it is whole ones.
+    let bytes = words.cast::<u8>().unwrap();
+    let ragged = bytes.clone().offset_end(3).unwrap();
+    assert_eq!(ragged.cast::<u32>().unwrap_err(), indivisible(9, 4));
+    let within = bytes.slice(2..10).unwrap();
+    assert_eq!(
+        within.cast::<u32>().unwrap_err(),
+        LaunchError::MisalignedView { start: 2, align: 4 }
+    );
+    assert_eq!(within.cast::<u16>().unwrap().len(), 4);
+    let last = bytes.slice(8..).unwrap().cast::<u32>().unwrap();
+    stream.write(&last, &[7]).unwrap();
+    assert_eq!(stream.read(&words).wait().unwrap(), [1, 2, 7]);
+    // One rule for all tasks: nine bytes are filled, written, copied and read as nine bytes.
+    stream.fill(&ragged, 5).unwrap();
+    assert_eq!(stream.read(&ragged).wait().unwrap(), [5; 9]);
+    stream.write(&ragged, &[6; 9]).unwrap();
+    let copied = stream.empty::<u8>(9).unwrap();
+    stream.copy(&ragged, &copied).unwrap();
+    assert_eq!(stream.read(&copied).wait().unwrap(), [6; 9]);
+    let all = stream.read(&bytes).wait().unwrap();
+    assert_eq!(all[8..], [6, 0, 0, 0]);
+}
+
+/// A fill sets each element of its view, wherever that starts and ends within a word.
+pub(crate) fn a_fill_sets_every_element_and_nothing_beside_them(on: On) {
+    const LEN: usize = 32;
+    fn fill<T: Element + PartialEq + std::fmt::Debug>(stream: &Stream, old: T, value: T) {
+        for (start, len) in [(0, 1), (0, 3), (8, 9), (3, 5), (16, 13), (1, 30), (7, 0)] {
+            let values = stream.create(&[old; LEN]).unwrap();
+            stream
+                .fill(&values.slice(start..start + len).unwrap(), value)
+                .unwrap();
+            let mut expected = [old; LEN];
+            expected[start..start + len].fill(value);
             let got = stream.read(&values).wait().unwrap();
-            let width = pattern.len();
+            let width = size_of::<T>();
             assert_eq!(
                 got, expected,
-                "{len} bytes from {start}, of a pattern of {width}"
+                "{len} elements from {start}, of {width} bytes"
             );
         }
     }
     let rig = on.open();
     let stream = rig.client().new_stream();
-    fill(&stream, 0x01_u8, &[1]);
-    fill(&stream, 0x0201_u16, &[1, 2]);
-    fill(&stream, 0x0403_0201_u32, &[1, 2, 3, 4]);
-    fill(
-        &stream,
-        0x0807_0605_0403_0201_u64,
-        &[1, 2, 3, 4, 5, 6, 7, 8],
-    );
+    fill(&stream, 0xee, 0x01_u8);
+    fill(&stream, 0xee, 0x0201_u16);
+    fill(&stream, 0xee, 0x0403_0201_u32);
+    fill(&stream, 0xee, 0x0807_0605_0403_0201_u64);
 }
 
 /// A backend's own resources, as a task in order and behind a guard.

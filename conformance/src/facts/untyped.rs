@@ -129,7 +129,7 @@ pub(crate) fn untyped_arguments_that_do_not_fit_are_refused(on: On) {
     );
     assert_eq!(
         refused(&part(0..15), (&back, Access::Write), &[4]),
-        "15 bytes do not divide into elements of 4"
+        "15 bytes are no whole number of elements of 4 bytes: cut at a multiple of 4, or cast the handle to `u8` to cut it at any byte"
     );
     assert_eq!(
         refused(&front, (&back, Access::ReadWrite), &[4]),

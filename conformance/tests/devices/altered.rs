@@ -18,8 +18,8 @@ type CpuDevice = <Cpu as Open>::Backend;
 pub(crate) enum Change {
     /// A wait on a point that no call had flushed until the wait was to be said is dropped.
     DropsWaitsOnNewBatches,
-    /// A fill ends with its last whole pattern.
-    DropsTailsOfFills,
+    /// A fill ends with its last eight bytes.
+    FillsInWords,
     /// Other properties.
     Properties(fn(&mut DeviceProperties)),
     /// A language: the text is the number that a kernel writes to every element.
@@ -159,8 +159,8 @@ impl Backend for AlteredDevice {
         pattern: Pattern,
     ) -> Result<(), Refused> {
         let mut target = *target;
-        if matches!(self.change, Change::DropsTailsOfFills) {
-            target.len -= target.len % u64::from(pattern.width);
+        if matches!(self.change, Change::FillsInWords) {
+            target.len -= target.len % 8;
         }
         self.inner().fill(place, &target, pattern)
     }

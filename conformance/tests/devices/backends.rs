@@ -114,14 +114,14 @@ fn the_suite_catches_waits_that_are_dropped_where_no_kernel_can_be_held() {
 }
 
 #[test]
-fn the_suite_catches_a_tail_of_a_fill_that_is_dropped() {
-    const MISTAKEN: SuiteOn = SuiteOn::new(&OnAltered(Change::DropsTailsOfFills), Way::Threads);
+fn the_suite_catches_the_last_elements_of_a_fill_that_are_dropped() {
+    const MISTAKEN: SuiteOn = SuiteOn::new(&OnAltered(Change::FillsInWords), Way::Threads);
     let told = failure(
         MISTAKEN,
         "requests",
-        "a_fill_may_end_with_a_part_of_its_pattern",
+        "a_fill_sets_every_element_and_nothing_beside_them",
     );
-    assert!(told.contains("1 bytes from 0, of a pattern of 2"), "{told}");
+    assert!(told.contains("1 elements from 0, of 1 bytes"), "{told}");
 }
 
 fn opened_with(change: fn(&mut DeviceProperties)) -> Result<Device, OpenError> {

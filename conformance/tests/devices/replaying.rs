@@ -550,6 +550,22 @@ fn a_forged_point_has_no_bytes(#[case] on: On) {
     }
 }
 
+/// A view is whole elements, also in a log: no fill ends or begins within one of its own.
+#[apply(every_device)]
+fn a_forged_fill_is_whole_elements(#[case] on: On) {
+    let slice: &[u8] = &[3, 0, 12, 1];
+    // Words of four bytes, from a byte on, so many bytes.
+    let fill = |start, len| [4, 0, 4, 4, 7, 1, 1, start, len, 1];
+    for (start, len) in [(0, 9), (2, 8), (3, 1)] {
+        let rig = on.open();
+        let log = forged(&[STREAM, slice, &fill(4, 8), &fill(start, len)]);
+        let error = log.replay(&rig.client(), &[]).unwrap_err();
+        let expected = matches!(error, ReplayError::Broken { entry: 3, .. });
+        assert!(expected, "{error}");
+        rig.device.sync().wait().unwrap();
+    }
+}
+
 /// Does it launch more cubes than a test has time for?
 fn is_endless(entry: &Entry<'_>) -> bool {
     let many = |work: &Work<'_>| match work {

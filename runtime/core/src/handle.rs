@@ -95,17 +95,31 @@ pub type Hold = Counted<Shared, Outlet>;
 /// A counted hold on a range of device memory, seen as elements of `T`.
 ///
 /// Cloning it copies no memory. The memory returns to its pool once the last handle is gone and
-/// every task that uses it has completed; dropping never waits. A handle is a view: offsets narrow
-/// it, [`Handle::size`] tells what is left.
+/// every task that uses it has completed; dropping never waits.
+///
+/// A handle is a view, and every view is whole elements: it starts at a multiple of the element's size within its slice, and
+/// its size is such a multiple. What would leave a part of an element is refused, so every task sees the same bytes of a
+/// view. To cut memory at any byte, cut it as `u8`:
+///
+/// ```
+/// # use millstream_core::{client::Stream, error::{Error, LaunchError}};
+/// # fn f(stream: &Stream) -> Result<(), Error> {
+/// let words = stream.create(&[1_u32, 2, 3])?;
+/// assert!(matches!(words.clone().offset_end(3), Err(LaunchError::Indivisible { .. })));
+/// let bytes = words.cast::<u8>()?.offset_end(3)?;
+/// assert_eq!(bytes.len(), 9);
+/// assert!(bytes.cast::<u32>().is_err());
+/// # Ok(()) }
+/// ```
 // The fields lie alike for every `T`: see `as_bytes`.
 #[repr(C)]
 pub struct Handle<T: Element = u8> {
     hold: Hold,
     /// Bytes of the whole slice.
     slice_bytes: u64,
-    /// Bytes cut off in front.
+    /// Bytes cut off in front: a multiple of the element's size.
     offset_start: u64,
-    /// Bytes cut off at the end.
+    /// Bytes cut off at the end. What is left is a multiple of the element's size.
     offset_end: u64,
     element: PhantomData<fn() -> T>,
 }
@@ -127,7 +141,7 @@ impl<T: Element> Handle<T> {
         self.slice_bytes - self.offset_start - self.offset_end
     }
 
-    /// Whole elements of the view.
+    /// Elements of the view.
     #[inline]
     pub fn len(&self) -> usize {
         (self.size() / size_of::<T>() as u64) as usize
@@ -154,7 +168,8 @@ impl<T: Element> Handle<T> {
     /// Cuts another `bytes` off in front. Offsets add up.
     ///
     /// # Errors
-    /// [`LaunchError::OutOfBounds`] when less than that is left.
+    /// [`LaunchError::OutOfBounds`] when less than that is left, [`LaunchError::Indivisible`] when that is no whole number of
+    /// elements.
     pub fn offset_start(mut self, bytes: u64) -> Result<Self, LaunchError> {
         self.check_cut(bytes)?;
         self.offset_start += bytes;
@@ -164,7 +179,7 @@ impl<T: Element> Handle<T> {
     /// Cuts another `bytes` off at the end. Offsets add up.
     ///
     /// # Errors
-    /// [`LaunchError::OutOfBounds`] when less than that is left.
+    /// As [`Handle::offset_start`].
     pub fn offset_end(mut self, bytes: u64) -> Result<Self, LaunchError> {
         self.check_cut(bytes)?;
         self.offset_end += bytes;
@@ -179,7 +194,7 @@ impl<T: Element> Handle<T> {
                 size: self.slice_bytes,
             });
         }
-        Ok(())
+        whole_elements::<T>(bytes)
     }
 
     /// A view of some elements of this one.
@@ -215,14 +230,13 @@ impl<T: Element> Handle<T> {
     /// The same bytes as elements of another type.
     ///
     /// # Errors
-    /// [`LaunchError::Indivisible`] when they do not divide into such elements.
+    /// [`LaunchError::Indivisible`] when they are no whole number of such elements, [`LaunchError::MisalignedView`] when the
+    /// view starts within one.
     pub fn cast<U: Element>(&self) -> Result<Handle<U>, LaunchError> {
-        let element_bytes = size_of::<U>() as u64;
-        if !self.size().is_multiple_of(element_bytes) {
-            return Err(LaunchError::Indivisible {
-                bytes: self.size(),
-                element_bytes,
-            });
+        whole_elements::<U>(self.size())?;
+        let (start, align) = (self.start(), size_of::<U>() as u64);
+        if !start.is_multiple_of(align) {
+            return Err(LaunchError::MisalignedView { start, align });
         }
         Ok(Handle {
             hold: self.hold.clone(),
@@ -280,6 +294,18 @@ impl<T: Element> Handle<T> {
     pub fn binding(&self, access: Access) -> Binding {
         Binding::new(self.id(), self.offset_start, self.size(), access)
     }
+}
+
+/// Checks that so many bytes leave no part of an element.
+fn whole_elements<T: Element>(bytes: u64) -> Result<(), LaunchError> {
+    let element_bytes = size_of::<T>() as u64;
+    if bytes.is_multiple_of(element_bytes) {
+        return Ok(());
+    }
+    Err(LaunchError::Indivisible {
+        bytes,
+        element_bytes,
+    })
 }
 
 impl<T: Element> Clone for Handle<T> {

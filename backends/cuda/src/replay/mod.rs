@@ -232,7 +232,7 @@ impl CudaDevice {
                 }
                 *known = Known::Ready(Box::new(graph));
             }
-            // Other handles may need other calls (a fill that is aligned otherwise), or another order (two of them overlap
+            // Other handles may need other calls (a fill of a shorter one), or another order (two of them overlap
             // that did not). That replay goes step by step.
             _ => return Ok(false),
         }

@@ -228,8 +228,8 @@ pub trait Backend: Send + 'static {
         target: &BoundSlice,
     ) -> Result<(), Refused>;
 
-    /// Fills `target` with a pattern, again and again. Where the bytes are no multiple of the pattern's width, the last one is
-    /// cut: its first bytes are written to the end of `target`. The pattern begins with `target`, at whatever address.
+    /// Fills `target` with a pattern, again and again. It is whole patterns: its offset and its length are multiples of the
+    /// pattern's width.
     ///
     /// # Errors
     /// As [`Backend::launch`].

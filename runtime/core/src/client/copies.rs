@@ -252,7 +252,7 @@ impl Stream {
         Ok((from, to))
     }
 
-    /// Fills `target` with `value`, again and again. May wait for room in the mailbox.
+    /// Sets every element of `target` to `value`. May wait for room in the mailbox.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`].
@@ -367,13 +367,8 @@ impl Stream {
                 tag,
             })),
             |task| {
-                for (source, layout) in wanted {
-                    let mut binding = source.binding(Access::Read);
-                    if layout.is_none() {
-                        // Whole elements: bytes that end a view without making up one are not read.
-                        binding.len = source.len() as u64 * size_of::<T>() as u64;
-                    }
-                    task.push_binding(binding);
+                for (source, _) in wanted {
+                    task.push_binding(source.binding(Access::Read));
                 }
                 if wanted.iter().any(|(_, layout)| layout.is_some()) {
                     task.extra.get_or_insert().layouts =

@@ -52,15 +52,21 @@ impl Stream {
         &self,
         record: impl FnOnce(&mut Recorder<'_>) -> Result<(), Error>,
     ) -> Result<Recording, Error> {
-        let mut recorder = Recorder {
+        let mut recorder = self.recorder();
+        record(&mut recorder)?;
+        recorder.finish()
+    }
+
+    /// Takes down tasks until [`Recorder::finish`] makes a recording of them. Nothing runs. It is [`Stream::record`] without a
+    /// function around it, so that parameters keep their names for the replays ([`Recording::bind`]).
+    pub fn recorder(&self) -> Recorder<'_> {
+        Recorder {
             stream: self,
             parameters: Parameters::default(),
             tasks: Vec::new(),
             kernels: Vec::new(),
             holds: Vec::new(),
-        };
-        record(&mut recorder)?;
-        recorder.finish()
+        }
     }
 }
 
@@ -79,21 +85,21 @@ impl Recorder<'_> {
     }
 
     /// Takes down a launch as [`Stream::launch_words`] makes it. Words may be slots: then each replay gives their values
-    /// ([`Recording::replay_args`]).
+    /// ([`ReplayArgs::words`](super::ReplayArgs::words)).
     ///
     /// ```
     /// # use millstream_core::{client::{KernelHandle, Recording, Stream}, error::Error, handle::Handle};
     /// use millstream_core::launch::{CubeCount, read, write};
     /// use millstream_core::recording::RecordedWord;
     /// # fn f(stream: &Stream, scale: &KernelHandle, x: &Handle<f32>, y: &Handle<f32>) -> Result<(), Error> {
-    /// let step = stream.record(|recorder| {
-    ///     let (a, b) = (recorder.parameter::<f32>(64)?, recorder.parameter::<f32>(64)?);
-    ///     let words = [RecordedWord::Value(64), RecordedWord::Slot(0)];
-    ///     let bindings = [read(a.as_bytes()), write(b.as_bytes())];
-    ///     recorder.launch_words(scale, CubeCount::single(), &bindings, &words)
-    /// })?;
+    /// let mut recorder = stream.recorder();
+    /// let (a, b) = (recorder.parameter::<f32>(64)?, recorder.parameter::<f32>(64)?);
+    /// let words = [RecordedWord::Value(64), RecordedWord::Slot(0)];
+    /// let bindings = [read(a.as_bytes()), write(b.as_bytes())];
+    /// recorder.launch_words(scale, CubeCount::single(), &bindings, &words)?;
+    /// let step = recorder.finish()?;
     /// let factor = u64::from(0.5_f32.to_bits());
-    /// step.replay_args(stream, &[(0, x.as_bytes()), (1, y.as_bytes())], &[factor])
+    /// step.bind(&a, x).bind(&b, y).words(&[factor]).replay(stream)
     /// # }
     /// ```
     ///
@@ -222,8 +228,8 @@ impl Recorder<'_> {
     }
 
     /// A parameter: `len` elements that each replay binds, without memory of their own. It takes a slot of the device's
-    /// table. A replay must bind it ([`Recording::replay_args`], under the index of [`Recording::parameter_of`]) to
-    /// a handle of at least as many bytes; what the handle has beyond them is not touched.
+    /// table. A replay must bind a handle to it ([`Recording::bind`]) that has at least as many bytes; what the handle has
+    /// beyond them is not touched.
     ///
     /// It is for recordings only: a task outside of one that is given it does not run, and whoever reads what that would
     /// have written is told so ([`Reason::Parameter`](crate::failure::Reason::Parameter)). May wait for room in the
@@ -262,12 +268,13 @@ impl Recorder<'_> {
     ///
     /// # Safety
     /// Every replay must bind a handle that has all bytes which its tasks then read or write: the launches were checked against
-    /// the length that was recorded, and nothing else keeps a kernel within a shorter one. Both sides of a copy must be as long.
+    /// the length that was recorded, and nothing else keeps a kernel within a shorter one. Both sides of a copy must be as long,
+    /// and what a fill is left with must be whole elements.
     pub unsafe fn allow_shorter<T: Element>(&mut self, parameter: &Handle<T>) {
         self.parameters.shorter.push(parameter.id());
     }
 
-    /// Bindings without a shape (copies, counts) need the alignment of a count and overlap nothing.
+    /// Bindings without a shape overlap nothing: counts and fills need the alignment of their elements, copies none.
     fn take_down(
         &mut self,
         op: RecordedOp,
@@ -275,10 +282,10 @@ impl Recorder<'_> {
         mut shapes: Vec<Shape>,
         slots: Box<[WordSlot]>,
     ) {
-        let align = if matches!(op, RecordedOp::Launch { .. }) {
-            size_of::<u32>() as u64
-        } else {
-            1
+        let align = match &op {
+            RecordedOp::Launch { .. } => size_of::<u32>() as u64,
+            RecordedOp::Fill(pattern) => u64::from(pattern.width),
+            RecordedOp::Copy => 1,
         };
         shapes.resize(
             task.all_bindings().count(),
@@ -298,7 +305,11 @@ impl Recorder<'_> {
         });
     }
 
-    fn finish(mut self) -> Result<Recording, Error> {
+    /// The recording of what was taken down. May wait for room in the mailbox.
+    ///
+    /// # Errors
+    /// [`Error::Closed`].
+    pub fn finish(mut self) -> Result<Recording, Error> {
         let parameters = self.parameters.finished();
         let tasks: Arc<[RecordedTask]> = self
             .tasks

@@ -8,8 +8,8 @@ use crate::client::{KernelHandle, Stream};
 use crate::element::Element;
 use crate::error::{Error, LaunchError, ParameterMisfit};
 use crate::handle::{Binding, Handle, Hold};
-use crate::id::RecordingId;
-use crate::launch::INLINE_BINDINGS;
+use crate::id::{RecordingId, SliceId};
+use crate::launch::{ArgumentError, INLINE_BINDINGS};
 use crate::message::Op;
 use crate::recording::{Parameter, RecordedTask, overlapping_task};
 
@@ -67,8 +67,7 @@ impl Recording {
 
     /// The index of the parameter that is this handle's slice, if a task of the recording touches it.
     pub fn parameter_of<T: Element>(&self, handle: &Handle<T>) -> Option<usize> {
-        let is_it = |parameter: &Parameter| parameter.binding.slice == handle.id();
-        self.shared.parameters.iter().position(is_it)
+        self.shared.parameter_of(handle.id())
     }
 
     /// How many words a replay gives: one more than the greatest slot, or none.
@@ -91,19 +90,37 @@ impl Recording {
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] for a recording that has parameters without memory, or
-    /// slots: those take [`Recording::replay_args`].
+    /// slots: those take [`Recording::bind`].
     pub fn replay(&self, stream: &Stream) -> Result<(), Error> {
-        self.replay_args(stream, &[], &[])
+        ReplayArgs::new(self).replay(stream)
     }
 
-    /// Runs the recording with other handles in place of some parameters: `(index, handle)`. May wait for
-    /// room in the mailbox. A handle needs at least the bytes that the recording touches of its parameter,
-    /// aligned as those were; it keeps its own start.
+    /// Begins the arguments of a replay: `handle` takes the place of `parameter`, byte for byte. A parameter is what
+    /// [`Recorder::parameter`](super::Recorder::parameter) gave, or any handle that a task was recorded with. The handle needs at
+    /// least the bytes that the recording touches of the parameter, aligned as those were; it keeps its own start.
+    ///
+    /// ```
+    /// # use millstream_core::{client::{KernelHandle, Stream}, error::Error, handle::Handle};
+    /// use millstream_core::launch::{CubeCount, read, write};
+    /// # fn f(stream: &Stream, blur: &KernelHandle, photo: &Handle<f32>, blurred: &Handle<f32>) -> Result<(), Error> {
+    /// let mut recorder = stream.recorder();
+    /// let (source, target) = (recorder.parameter::<f32>(photo.len())?, recorder.parameter::<f32>(photo.len())?);
+    /// recorder.launch(blur, CubeCount::single(), (read(&source), write(&target)))?;
+    /// let step = recorder.finish()?;
+    /// step.bind(&source, photo).bind(&target, blurred).replay(stream)
+    /// # }
+    /// ```
+    ///
+    /// What does not fit is told by [`ReplayArgs::replay`].
+    #[inline]
+    pub fn bind<T: Element>(&self, parameter: &Handle<T>, handle: &Handle<T>) -> ReplayArgs<'_> {
+        ReplayArgs::new(self).bind(parameter, handle)
+    }
+
+    /// As [`Recording::replay_args`], with handles of one element type and without words.
     ///
     /// # Errors
-    /// [`Error::Launch`] with [`LaunchError::Parameter`] when an index does not exist, a handle is too small
-    /// or aligned otherwise, or the handles overlap so that a task would read what it writes where no kernel
-    /// allows that.
+    /// As [`Recording::replay_args`].
     pub fn replay_with<T: Element>(
         &self,
         stream: &Stream,
@@ -111,25 +128,25 @@ impl Recording {
     ) -> Result<(), Error> {
         let rebound = rebound
             .iter()
-            .map(|(index, handle)| (*index, handle.as_bytes()));
-        self.submit(stream, stream.waits(), rebound, &[])
+            .map(|&(index, handle)| (index, handle.as_bytes()));
+        self.args(rebound).replay(stream)
     }
 
-    /// Runs the recording with handles of any elements ([`Handle::as_bytes`]) in place of parameters, as
-    /// [`Recording::replay_with`], and with the values of all slots. Every parameter that was made by
-    /// [`Recorder::parameter`](super::Recorder::parameter) must be bound. One message, which takes no heap for up to 8 parameters and 16 words;
-    /// may wait for room in the mailbox.
+    /// Runs the recording with handles in the place of parameters that are known by their index
+    /// ([`Recording::parameter_of`]), and with the values of all slots: for programs that make recordings out of lists.
+    /// Others name the parameters: [`Recording::bind`]. A handle begins where the parameter does, and for one that has memory of
+    /// its own where the first byte is that the recording touches. May wait for room in the mailbox.
     ///
     /// # Errors
-    /// As [`Recording::replay_with`]; [`LaunchError::Parameter`] where one that has no memory is left out,
-    /// [`LaunchError::WordCount`].
+    /// As [`ReplayArgs::replay`].
     pub fn replay_args(
         &self,
         stream: &Stream,
         rebound: &[(usize, &Handle<u8>)],
         words: &[u64],
     ) -> Result<(), Error> {
-        self.submit(stream, stream.waits(), rebound.iter().copied(), words)
+        let args = self.args(rebound.iter().copied()).words(words);
+        args.replay(stream)
     }
 
     /// As [`Recording::replay_args`], but never waits.
@@ -142,59 +159,17 @@ impl Recording {
         rebound: &[(usize, &Handle<u8>)],
         words: &[u64],
     ) -> Result<(), Error> {
-        self.submit(stream, false, rebound.iter().copied(), words)
+        let args = self.args(rebound.iter().copied()).words(words);
+        args.submit(stream, false)
     }
 
-    fn submit<'h>(
-        &self,
-        stream: &Stream,
-        wait: bool,
-        rebound: impl ExactSizeIterator<Item = (usize, &'h Handle<u8>)>,
-        words: &[u64],
-    ) -> Result<(), Error> {
-        let shared = &*self.shared;
-        let table = shared.hold.table();
-        if !Arc::ptr_eq(table, stream.device().table()) {
-            return Err(stream.device().foreign("recording", table));
-        }
-        if words.len() != shared.words {
-            let (expected, given) = (shared.words, words.len());
-            return Err(refused(LaunchError::WordCount { expected, given }));
-        }
-        // As many as a message has room for.
-        let mut parameters: SmallVec<[Binding; INLINE_BINDINGS]> =
-            SmallVec::from_slice(&shared.bindings);
-        let rebinds = rebound.len() > 0;
+    fn args<'h>(&self, rebound: impl Iterator<Item = (usize, &'h Handle<u8>)>) -> ReplayArgs<'_> {
+        let mut args = ReplayArgs::new(self);
         for (index, handle) in rebound {
-            stream.own(handle)?;
-            let (Some(recorded), Some(place)) =
-                (shared.parameters.get(index), parameters.get_mut(index))
-            else {
-                let parameters = self.parameters();
-                return Err(misfit(index, ParameterMisfit::Missing { parameters }));
-            };
-            *place = rebind(index, recorded, handle)?;
+            let bound = args.bind_index(index, handle);
+            args.note(bound);
         }
-        let unbound = |(recorded, bound): (&Parameter, &Binding)| {
-            recorded.is_formal && recorded.binding.slice == bound.slice
-        };
-        if let Some(index) = shared.parameters.iter().zip(&parameters).position(unbound) {
-            return Err(misfit(index, ParameterMisfit::Unbound));
-        }
-        // Recorded parameters never overlap. Rebound ones may: then each task is looked at again.
-        if rebinds
-            && aliased(&parameters)
-            && let Some(overlap) = overlapping_task(&shared.tasks, &parameters)
-        {
-            let (other, task) = (overlap.first, overlap.task);
-            let overlaps = ParameterMisfit::Overlap { other, task };
-            return Err(misfit(overlap.second, overlaps));
-        }
-        let op = Op::Replay(RecordingId(shared.hold.id()));
-        stream.submit(wait, op, |task| {
-            task.set_bindings(&parameters);
-            task.set_scalars(words);
-        })
+        args
     }
 }
 
@@ -204,26 +179,198 @@ impl std::fmt::Debug for Recording {
     }
 }
 
-/// The binding of a handle that takes the place of a parameter.
+/// The arguments of one replay: which handle takes the place of which parameter, and the words. [`Recording::bind`] begins them.
+///
+/// They are checked and resolved on the caller's stack, and take no heap for up to 8 parameters and 16 words (I9). What does not
+/// fit is told by the replay.
+#[must_use = "nothing runs before `replay`"]
+pub struct ReplayArgs<'a> {
+    recording: &'a RecordingShared,
+    /// One for each parameter: as it was recorded, until a handle is bound to it.
+    bindings: SmallVec<[Binding; INLINE_BINDINGS]>,
+    is_bound: SmallVec<[bool; INLINE_BINDINGS]>,
+    words: &'a [u64],
+    /// The first thing that did not fit.
+    misfit: Option<ArgumentError>,
+}
+
+impl<'a> ReplayArgs<'a> {
+    /// The arguments of a replay with what was recorded, to begin a loop with.
+    ///
+    /// ```
+    /// # use millstream_core::{client::{Recording, ReplayArgs, Stream}, error::Error, handle::Handle};
+    /// # fn f(stream: &Stream, step: &Recording, parameters: &[Handle<f32>], values: &[Handle<f32>]) -> Result<(), Error> {
+    /// let mut args = ReplayArgs::new(step);
+    /// for (parameter, value) in parameters.iter().zip(values) {
+    ///     args = args.bind(parameter, value);
+    /// }
+    /// args.replay(stream)
+    /// # }
+    /// ```
+    #[inline]
+    pub fn new(recording: &'a Recording) -> Self {
+        let recording = &*recording.shared;
+        Self {
+            recording,
+            bindings: SmallVec::from_slice(&recording.bindings),
+            is_bound: SmallVec::from_elem(false, recording.bindings.len()),
+            words: &[],
+            misfit: None,
+        }
+    }
+
+    /// Lets `handle` take the place of `parameter`, as [`Recording::bind`].
+    #[inline]
+    pub fn bind<T: Element>(mut self, parameter: &Handle<T>, handle: &Handle<T>) -> Self {
+        let bound = self.bind_named(parameter.as_bytes(), handle.as_bytes());
+        self.note(bound);
+        self
+    }
+
+    /// Gives the values of all slots ([`RecordedWord::Slot`](crate::recording::RecordedWord)).
+    #[inline]
+    pub fn words(mut self, words: &'a [u64]) -> Self {
+        self.words = words;
+        self
+    }
+
+    /// Runs the recording on `stream`. One message; may wait for room in the mailbox. Through [`Stream::nowait`] it does not.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] with [`LaunchError::NotAParameter`] for a handle that the
+    /// recording does not touch, [`LaunchError::WordCount`], and [`LaunchError::Parameter`] when a parameter is bound twice, or
+    /// has no memory and is not bound, when a handle is too small or aligned otherwise, or when handles overlap so that a task
+    /// would read what it writes where no kernel allows that.
+    pub fn replay(self, stream: &Stream) -> Result<(), Error> {
+        self.submit(stream, stream.waits())
+    }
+
+    #[inline]
+    fn note(&mut self, bound: Result<(), ArgumentError>) {
+        if let Err(misfit) = bound {
+            self.misfit.get_or_insert(misfit);
+        }
+    }
+
+    fn bind_named(
+        &mut self,
+        parameter: &Handle<u8>,
+        handle: &Handle<u8>,
+    ) -> Result<(), ArgumentError> {
+        self.own(parameter)?;
+        let Some(index) = self.recording.parameter_of(parameter.id()) else {
+            return Err(LaunchError::NotAParameter.into());
+        };
+        let touched = &self.recording.bindings[index];
+        let end = parameter.start() + parameter.size();
+        if touched.offset < parameter.start() || touched.offset + touched.len > end {
+            return Err(misfit(index, ParameterMisfit::Part));
+        }
+        self.place(index, parameter.start(), handle)
+    }
+
+    fn bind_index(&mut self, index: usize, handle: &Handle<u8>) -> Result<(), ArgumentError> {
+        let Some(recorded) = self.recording.parameters.get(index) else {
+            let parameters = self.recording.parameters.len();
+            return Err(misfit(index, ParameterMisfit::Missing { parameters }));
+        };
+        self.place(index, recorded.base(), handle)
+    }
+
+    /// Binds a handle that begins where byte `base` of the recorded slice was.
+    fn place(&mut self, index: usize, base: u64, handle: &Handle<u8>) -> Result<(), ArgumentError> {
+        self.own(handle)?;
+        if std::mem::replace(&mut self.is_bound[index], true) {
+            return Err(misfit(index, ParameterMisfit::Twice));
+        }
+        let bound = rebind(&self.recording.parameters[index], base, handle);
+        self.bindings[index] = bound.map_err(|why| misfit(index, why))?;
+        Ok(())
+    }
+
+    fn own(&self, handle: &Handle<u8>) -> Result<(), ArgumentError> {
+        match Arc::ptr_eq(handle.hold().table(), self.recording.hold.table()) {
+            true => Ok(()),
+            false => Err(ArgumentError::foreign(handle.hold().table())),
+        }
+    }
+
+    fn submit(self, stream: &Stream, wait: bool) -> Result<(), Error> {
+        let (shared, device) = (self.recording, stream.device());
+        let table = shared.hold.table();
+        if !Arc::ptr_eq(table, device.table()) {
+            return Err(device.foreign("recording", table));
+        }
+        let fits = match self.misfit {
+            Some(misfit) => Err(misfit),
+            None => shared.check(&self.bindings, self.is_bound.contains(&true), self.words),
+        };
+        fits.map_err(|misfit| misfit.of(&"replay".into(), device))?;
+        let op = Op::Replay(RecordingId(shared.hold.id()));
+        stream.submit(wait, op, |task| {
+            task.set_bindings(&self.bindings);
+            task.set_scalars(self.words);
+        })
+    }
+}
+
+impl RecordingShared {
+    fn parameter_of(&self, slice: SliceId) -> Option<usize> {
+        self.bindings.iter().position(|known| known.slice == slice)
+    }
+
+    /// Checks all arguments of a replay together.
+    fn check(
+        &self,
+        bindings: &[Binding],
+        rebinds: bool,
+        words: &[u64],
+    ) -> Result<(), ArgumentError> {
+        if words.len() != self.words {
+            let (expected, given) = (self.words, words.len());
+            return Err(LaunchError::WordCount { expected, given }.into());
+        }
+        let unbound = |(recorded, bound): (&Parameter, &Binding)| {
+            recorded.is_formal && recorded.binding.slice == bound.slice
+        };
+        if let Some(index) = self.parameters.iter().zip(bindings).position(unbound) {
+            return Err(misfit(index, ParameterMisfit::Unbound));
+        }
+        // Recorded parameters never overlap. Rebound ones may: then each task is looked at again.
+        if rebinds
+            && aliased(bindings)
+            && let Some(overlap) = overlapping_task(&self.tasks, bindings)
+        {
+            let (other, task) = (overlap.first, overlap.task);
+            let overlaps = ParameterMisfit::Overlap { other, task };
+            return Err(misfit(overlap.second, overlaps));
+        }
+        Ok(())
+    }
+}
+
+/// The binding of a handle that takes the place of a parameter from byte `base` on.
 #[inline]
-fn rebind(index: usize, recorded: &Parameter, handle: &Handle<u8>) -> Result<Binding, Error> {
-    let (touched, base) = (&recorded.binding, recorded.base());
+fn rebind(
+    recorded: &Parameter,
+    base: u64,
+    handle: &Handle<u8>,
+) -> Result<Binding, ParameterMisfit> {
+    let touched = &recorded.binding;
     let before = touched.offset - base;
     let needed = before + touched.len;
     if handle.size() < needed && !recorded.may_be_shorter {
         let (recorded, given) = (needed, handle.size());
-        return Err(misfit(index, ParameterMisfit::TooSmall { recorded, given }));
+        return Err(ParameterMisfit::TooSmall { recorded, given });
     }
     let (align, given) = (recorded.align, handle.start());
     // Alignments are sizes of elements, which are powers of two.
     if (given ^ base) & (align - 1) != 0 {
-        let recorded = base;
-        let misaligned = ParameterMisfit::Misaligned {
+        return Err(ParameterMisfit::Misaligned {
             align,
-            recorded,
+            recorded: base,
             given,
-        };
-        return Err(misfit(index, misaligned));
+        });
     }
     let before = before.min(handle.size());
     let len = touched.len.min(handle.size() - before);
@@ -245,12 +392,6 @@ fn aliased(parameters: &[Binding]) -> bool {
 }
 
 #[cold]
-fn misfit(index: usize, misfit: ParameterMisfit) -> Error {
-    refused(LaunchError::Parameter { index, misfit })
-}
-
-#[cold]
-fn refused(why: LaunchError) -> Error {
-    let task = "replay".into();
-    Error::Launch { task, why }
+fn misfit(index: usize, misfit: ParameterMisfit) -> ArgumentError {
+    LaunchError::Parameter { index, misfit }.into()
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use millstream_ir::DType;
 
 use crate::access::Access;
+use crate::launch::ArgumentKinds;
 
 /// What does not fit in the arguments of a task.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -34,6 +35,16 @@ pub enum LaunchError {
         expected: usize,
         /// Given by the call.
         given: usize,
+    },
+    /// A typed kernel is asked for with other types than its signature declares.
+    #[error(
+        "its arguments are {declared}, the types of the call are {given}: write those of the signature"
+    )]
+    Types {
+        /// Declared by the signature.
+        declared: ArgumentKinds,
+        /// Given by the call.
+        given: ArgumentKinds,
     },
     /// A binding is used otherwise than declared.
     #[error("binding `{name}` is declared as {declared}, the call says {given}")]
@@ -115,13 +126,25 @@ pub enum LaunchError {
         /// Bytes of one.
         element_bytes: u64,
     },
-    /// The bytes of a view do not divide into its elements.
-    #[error("{bytes} bytes do not divide into elements of {element_bytes}")]
+    /// A view would end within an element, or begin within one.
+    #[error(
+        "{bytes} bytes are no whole number of elements of {element_bytes} bytes: cut at a multiple of {element_bytes}, or cast the handle to `u8` to cut it at any byte"
+    )]
     Indivisible {
-        /// Bytes of the view.
+        /// Bytes of the view, or of the cut.
         bytes: u64,
         /// Bytes of an element.
         element_bytes: u64,
+    },
+    /// A view would start at no multiple of its element's size.
+    #[error(
+        "the view starts at byte {start} of its slice, which is no multiple of the element's {align} bytes: cut it at a multiple of {align}, or copy it to memory of its own"
+    )]
+    MisalignedView {
+        /// Where the view starts in its slice.
+        start: u64,
+        /// The element's size.
+        align: u64,
     },
     /// More cubes than the device runs.
     #[error("{given} cubes in axis {axis}, the device runs at most {limit}")]
@@ -169,6 +192,11 @@ pub enum LaunchError {
         /// Why not.
         misfit: ParameterMisfit,
     },
+    /// A replay binds a handle to memory that no task of the recording touches.
+    #[error(
+        "no task of the recording touches what a handle is bound to: bind it to a handle that `Recorder::parameter` gave for this recording"
+    )]
+    NotAParameter,
     /// A tensor map names a binding that the launch does not have.
     #[error("a tensor map covers binding {binding}, the launch has {bindings}")]
     TensorMapBinding {
@@ -211,6 +239,10 @@ pub enum ParameterMisfit {
     },
     /// It has no memory of its own, and no handle was bound to it.
     Unbound,
+    /// Two handles were bound to it.
+    Twice,
+    /// It was named by a view that has not all bytes which the recording touches.
+    Part,
     /// The handle is too small.
     TooSmall {
         /// Bytes that the recording touches.
@@ -243,6 +275,10 @@ impl fmt::Display for ParameterMisfit {
                 write!(f, "does not exist, there are {parameters}")
             }
             Self::Unbound => f.write_str("has no memory of its own; bind a handle to it"),
+            Self::Twice => f.write_str("is bound twice; bind one handle to it"),
+            Self::Part => f.write_str(
+                "is named by a view of a part of it; name it by the handle that was recorded",
+            ),
             Self::TooSmall { recorded, given } => {
                 write!(f, "needs {recorded} bytes, the handle has {given}")
             }

@@ -8,6 +8,7 @@ use super::*;
 use crate::access::Access;
 use crate::failure::{Failure, Reason};
 use crate::health::Recovery;
+use crate::launch::{ArgumentKinds, Read};
 
 fn every_launch_error() -> Vec<LaunchError> {
     let name = || -> Arc<str> { "x".into() };
@@ -19,6 +20,10 @@ fn every_launch_error() -> Vec<LaunchError> {
         LaunchError::ScalarCount {
             expected: 2,
             given: 1,
+        },
+        LaunchError::Types {
+            declared: ArgumentKinds::of_types::<(Read<f32>, u32)>(),
+            given: ArgumentKinds::of_types::<()>(),
         },
         LaunchError::Access {
             name: name(),
@@ -61,6 +66,7 @@ fn every_launch_error() -> Vec<LaunchError> {
             bytes: 9,
             element_bytes: 8,
         },
+        LaunchError::MisalignedView { start: 1, align: 4 },
         LaunchError::TooManyCubes {
             axis: 0,
             given: 9,
@@ -72,6 +78,7 @@ fn every_launch_error() -> Vec<LaunchError> {
             shape: 2,
             strides: 1,
         },
+        LaunchError::NotAParameter,
         LaunchError::MetadataRange { value: u64::MAX },
         LaunchError::TensorMapBinding {
             binding: 5,
@@ -80,6 +87,8 @@ fn every_launch_error() -> Vec<LaunchError> {
     ];
     let misfits = [
         ParameterMisfit::Missing { parameters: 2 },
+        ParameterMisfit::Twice,
+        ParameterMisfit::Part,
         ParameterMisfit::TooSmall {
             recorded: 8,
             given: 4,

@@ -230,6 +230,10 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                     access: Access::Write,
                     ..self.binding(part)?
                 };
+                let width = u64::from(pattern.width);
+                if !(binding.offset.is_multiple_of(width) && binding.len.is_multiple_of(width)) {
+                    return Err(Stop::Broken("a fill is no whole number of its elements"));
+                }
                 stream.submit(true, Op::Fill(pattern), |task| task.push_binding(binding))?;
             }
         }
@@ -267,7 +271,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         let mut views = Vec::with_capacity(parts.len());
         for (index, part) in parts.iter().enumerate() {
             let view = self.view(part)?;
-            // What ends a view without making up an element is not the launch's.
+            // What a shorter handle of a replay has beyond its last whole element is not the launch's.
             let spec = signature.bindings().get(index);
             let spare = spec.map_or(0, |spec| view.size() % spec.dtype.size() as u64);
             let whole = view.offset_end(spare);

@@ -6,7 +6,9 @@
 use crate::access::Access;
 use crate::element::Element;
 use crate::handle::Handle;
-use crate::launch::{ArgumentError, ArgumentWriter, Metadata, TensorMap, up_to_eight};
+use crate::launch::{
+    ArgumentError, ArgumentWriter, Metadata, TensorMap, nine_to_sixteen, up_to_eight,
+};
 
 /// A handle with an access: one binding of a launch.
 pub struct Bound<'a, T: Element> {
@@ -100,12 +102,12 @@ impl ArgumentCount {
 /// One argument: a bound handle, a scalar, or an array of such. Sealed.
 ///
 /// Scalars are the [element](Element) types, and `usize` as a `u64`, `isize` as an `i64`, `bool` as a `u8` of 0 or 1: so the
-/// width that a kernel sees is the same on every machine. A struct is not a scalar: give its fields, or bind it as bytes.
+/// width that a kernel sees is the same on every machine. A struct is not a scalar: give its fields, or bind a buffer of one ([`Element`] says how).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no argument of a kernel",
     label = "neither a bound handle nor a scalar",
     note = "bind a handle by `read(&x)`, `write(&x)` or `update(&x)`, and give scalars as numbers: f64, i64, u64, usize, f32, i32, u32, f16, bf16, i16, u16, i8, u8 or bool",
-    note = "give the fields of a struct as scalars of their own, or upload it as bytes and bind those"
+    note = "give the fields of a `Pod` struct as scalars of their own, or bind a buffer of one: `stream.create(bytemuck::cast_slice::<_, f32>(&[it]))`"
 )]
 pub trait Argument: Sealed {
     /// How many arguments it is.
@@ -248,16 +250,7 @@ macro_rules! tuple_arguments {
 }
 
 up_to_eight!(tuple_arguments);
-tuple_arguments! {
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14)
-    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11, M 12, N 13, O 14, P 15)
-}
+nine_to_sixteen!(tuple_arguments);
 
 /// One argument alone, so that `(update(&x))` is what it looks like.
 macro_rules! single_arguments {

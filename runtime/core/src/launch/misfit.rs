@@ -44,7 +44,7 @@ impl From<LaunchError> for ArgumentError {
 
 impl ArgumentError {
     #[cold]
-    pub(super) fn foreign(table: &Arc<Table>) -> Self {
+    pub(crate) fn foreign(table: &Arc<Table>) -> Self {
         ArgumentError(Box::new(Misfit::Foreign(ForeignTable(table.clone()))))
     }
 
@@ -90,20 +90,17 @@ pub(super) fn misfit<T: Element>(
         }
         .into();
     }
+    if let Typed::Yes = typed {
+        return element_type(&name, spec.dtype, T::DTYPE);
+    }
     let (offset, align) = (handle.start(), spec.dtype.size() as u64);
-    match typed {
-        Typed::Yes if spec.dtype != T::DTYPE => {
-            return element_type(&name, spec.dtype, T::DTYPE);
+    if offset.is_multiple_of(align) {
+        let (bytes, element_bytes) = (handle.size(), align);
+        return LaunchError::Indivisible {
+            bytes,
+            element_bytes,
         }
-        Typed::No if offset.is_multiple_of(align) => {
-            let (bytes, element_bytes) = (handle.size(), align);
-            return LaunchError::Indivisible {
-                bytes,
-                element_bytes,
-            }
-            .into();
-        }
-        Typed::Yes | Typed::No => {}
+        .into();
     }
     LaunchError::Misaligned {
         name,

@@ -8,6 +8,7 @@ mod misfit;
 mod pack;
 mod tensor_map;
 mod tuples;
+mod types;
 mod untyped;
 
 pub use arguments::{
@@ -22,7 +23,8 @@ pub(crate) use pack::Packed;
 pub use tensor_map::{
     Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
 };
-pub(crate) use tuples::up_to_eight;
+pub(crate) use tuples::{nine_to_sixteen, up_to_eight};
+pub use types::{ArgumentKind, ArgumentKinds, ArgumentType, ArgumentTypes, Read, Update, Write};
 pub(crate) use untyped::Untyped;
 
 /// Bindings that a task carries without the heap.

@@ -251,10 +251,8 @@ impl<'a> ArgumentWriter<'a> {
             let fits = Arc::ptr_eq(handle.hold().table(), self.table)
                 && (spec.access == access || is_fresh(spec.access, access, typed))
                 && match typed {
-                    Typed::Yes => {
-                        spec.dtype == T::DTYPE
-                            && handle.start().is_multiple_of(size_of::<T>() as u64)
-                    }
+                    // A view of such elements starts at one, and is whole ones.
+                    Typed::Yes => spec.dtype == T::DTYPE,
                     Typed::No => {
                         let element = spec.dtype.size() as u64;
                         handle.start().is_multiple_of(element)

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use millstream_sync::reply::ReplySender;
 use smallvec::SmallVec;
 
-use crate::backend::{BackendKernel, CustomWork};
+use crate::backend::{BackendKernel, BoundSlice, CustomWork};
 use crate::cancel::Terms;
 use crate::error::Error;
 use crate::handle::Binding;
@@ -186,6 +186,12 @@ impl Pattern {
     /// The pattern's bytes.
     pub fn bytes(&self) -> [u8; 8] {
         self.value.to_le_bytes()
+    }
+
+    /// Is this memory whole patterns?
+    pub(crate) fn divides(&self, target: &BoundSlice) -> bool {
+        let width = u64::from(self.width);
+        target.offset.is_multiple_of(width) && target.len.is_multiple_of(width)
     }
 }
 

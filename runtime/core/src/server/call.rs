@@ -51,7 +51,10 @@ impl<B: Backend> Server<B> {
                     name: &self.names.fill,
                 };
                 match self.bound.as_slice() {
-                    [target, ..] => self.backend.fill(place, target, *pattern),
+                    [target, ..] => {
+                        debug_assert!(pattern.divides(target), "views are whole elements");
+                        self.backend.fill(place, target, *pattern)
+                    }
                     _ => {
                         self.backend.mark(queue, cursor);
                         Ok(())

@@ -341,6 +341,7 @@ impl Step<'_> {
                 outcome.map_err(|refused| loss.refusal(backend, &names.copy, refused))
             }
             (RecordedOp::Fill(pattern), [target]) => {
+                debug_assert!(pattern.divides(target), "views are whole elements");
                 let outcome = backend.fill(place(&names.fill), target, *pattern);
                 outcome.map_err(|refused| loss.refusal(backend, &names.fill, refused))
             }

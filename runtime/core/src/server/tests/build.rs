@@ -256,7 +256,7 @@ impl Rig {
     pub(super) fn fill(&mut self, stream: &Stream, number: u64, target: Binding) {
         let pattern = Pattern {
             value: number,
-            width: 8,
+            width: 1,
         };
         self.submit(stream, Op::Fill(pattern), &[target]);
     }

@@ -232,7 +232,7 @@ impl Run {
     fn recorded(&self, number: u64, choice: u32, accesses: u32) -> (RecordedOp, Vec<Binding>) {
         let pattern = Pattern {
             value: number,
-            width: 8,
+            width: 1,
         };
         let other = match accesses >> 12 & 7 {
             0 => self
