@@ -1,6 +1,7 @@
 //! Bytes go in, around and out.
 
 use millstream_core::client::Tensor;
+use millstream_core::handle::Handle;
 use millstream_core::layout::Strided;
 use rstest::rstest;
 
