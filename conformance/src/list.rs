@@ -309,6 +309,12 @@ macro_rules! __facts {
             many_who_await_room_all_get_it [Threads];
             a_dropped_guard_cancels_its_token;
         }
+        callbacks {
+            callbacks_that_submit_lose_nothing;
+            callbacks_that_read_into_one_sequence_lose_nothing;
+            what_callbacks_submit_beyond_the_bounds_has_a_bound;
+            a_callback_that_does_not_wait_finds_room_in_the_mailbox [Driven];
+        }
         scheduling {
             flushing_a_stream_listed_twice_runs_each_task_once;
             one_lone_launch_without_flush_runs [Threads, HeldKernels];

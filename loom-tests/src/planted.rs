@@ -59,6 +59,9 @@ pub const fn caught_by(bug: Bug) -> &'static str {
             "credit::credit_orders_its_holders"
         }
         Bug::CreditNoBaton => "credit::one_release_serves_two",
+        Bug::CreditBeyondForgets => {
+            "credit::who_goes_beyond_the_limit_leaves_those_who_wait_their_turn"
+        }
         Bug::CreditPlaceKeeps => "credit::a_place_that_is_given_up_keeps_nothing",
         Bug::CreditEndSilent => "credit::the_end_is_an_answer",
         Bug::TokenGiveRelaxed | Bug::TokenTakeRelaxed => {

@@ -127,6 +127,8 @@ bugs! {
     CreditNoBaton = "credit_no_baton",
     /// `Credit::end` wakes nobody.
     CreditEndSilent = "credit_end_silent",
+    /// Who takes credit beyond the limit forgets that others wait.
+    CreditBeyondForgets = "credit_beyond_forgets",
     /// A place that is given up keeps what it was granted.
     CreditPlaceKeeps = "credit_place_keeps",
     /// A token is given back without release.

@@ -217,12 +217,18 @@ impl DeviceShared {
     pub(crate) fn refused(&self, refusal: Refusal) -> Error {
         match refusal {
             Refusal::Closed => self.gone(),
-            Refusal::WouldDeadlock => Error::WouldDeadlock,
-            Refusal::Full => Error::Busy {
-                what: Full::Mailbox {
-                    messages: self.channel.depth(),
-                },
+            Refusal::NoWait => Error::NoRoomHere {
+                what: self.full_mailbox(),
             },
+            Refusal::Full => Error::Busy {
+                what: self.full_mailbox(),
+            },
+        }
+    }
+
+    fn full_mailbox(&self) -> Full {
+        Full::Mailbox {
+            messages: self.channel.depth(),
         }
     }
 

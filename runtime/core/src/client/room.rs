@@ -1,4 +1,8 @@
 //! Room: credit that calls take for what is on its way, and how they wait for it (I8, I12).
+//!
+//! A thread of the runtime does not wait for credit: what gives it back may be a task behind a host function, or a callback, that needs
+//! this very thread. So code on such a thread goes beyond the limit, up to a headroom. Room in the mailbox needs no such thread, so
+//! callbacks wait for that (decision 32).
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -65,7 +69,9 @@ impl Home {
             Home::Client(seat) => &seat.jobs,
             Home::Device(device) => device.jobs(),
         };
-        self.device().room(wait, jobs, 1, || Full::jobs(jobs))
+        let headroom = self.device().options().callback_headroom;
+        self.device()
+            .room(wait, jobs, (1, headroom), || Full::jobs(jobs))
     }
 }
 
@@ -80,12 +86,13 @@ impl Full {
 }
 
 impl DeviceShared {
-    /// Takes `amount` of `credit` until the room is dropped. Waits for it if `wait`.
+    /// Takes `amount` of `credit` until the room is dropped. Waits for it if `wait`; a thread of the runtime takes it beyond the limit,
+    /// up to `headroom`.
     pub(crate) fn room(
         &self,
         wait: bool,
         credit: &Arc<Credit>,
-        amount: u64,
+        (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
     ) -> Result<Room, Error> {
         if !THREADS {
@@ -93,29 +100,33 @@ impl DeviceShared {
             self.channel().looked();
         }
         if credit.try_acquire(amount).is_err() {
-            self.wait_for_credit(wait, credit, amount, full)?;
+            self.wait_for_credit(wait, credit, (amount, headroom), full)?;
         }
         Ok(Room::taken(credit, amount))
     }
 
     /// Takes `amount` of `credit` once there is so much, or says what is `full` unless `wait`. Waiting on
-    /// a driven device is driving it.
+    /// a driven device is driving it. A thread of the runtime does not wait: it may go `headroom` beyond the limit.
     #[cold]
     pub(crate) fn wait_for_credit(
         &self,
         wait: bool,
         credit: &Credit,
-        amount: u64,
+        (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
     ) -> Result<(), Error> {
         if credit.has_ended() {
             return Err(self.gone());
         }
+        let cannot_wait = is_runtime_thread();
+        if cannot_wait && headroom > 0 && credit.try_acquire_beyond(amount, headroom).is_ok() {
+            return Ok(());
+        }
+        if cannot_wait && (wait || headroom > 0) {
+            return Err(Error::NoRoomHere { what: full() });
+        }
         if !wait {
             return Err(Error::Busy { what: full() });
-        }
-        if is_runtime_thread() {
-            return Err(Error::WouldDeadlock);
         }
         let span = tracing::debug_span!(target: "millstream", "wait_for_room", amount);
         let _entered = span.enter();

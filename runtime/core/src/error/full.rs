@@ -66,6 +66,15 @@ impl Full {
         }
     }
 
+    /// The end of a sentence that says what else helps a thread that cannot wait for room.
+    pub(super) fn or_raise(&self) -> &'static str {
+        match self {
+            Full::Stream { .. } | Full::Jobs { .. } => ", or raise `callback_headroom`",
+            Full::Uploads { .. } => ", or raise `callback_upload_headroom`",
+            Full::Mailbox { .. } | Full::Memory { .. } | Full::Readbacks { .. } => "",
+        }
+    }
+
     /// How long to wait before trying again: a guess. A message, task or callback is taken to cost a
     /// microsecond, far above what one of the runtime's costs, and a byte a quarter of a nanosecond, as over
     /// PCIe 3; half of what is there makes room enough. Readbacks wait for their consumer: a millisecond.

@@ -215,6 +215,7 @@ fn every_error() -> Vec<Error> {
     all.extend(every_memory_error().map(Error::Memory));
     all.extend(every_kernel_error().map(Error::Kernel));
     all.extend(every_full().map(|what| Error::Busy { what }));
+    all.extend(every_full().map(|what| Error::NoRoomHere { what }));
     all
 }
 
@@ -228,6 +229,7 @@ fn is_listed(error: &Error) -> bool {
         | Error::Memory(_)
         | Error::Kernel(_)
         | Error::Busy { .. }
+        | Error::NoRoomHere { .. }
         | Error::Foreign { .. }
         | Error::Closed
         | Error::DeviceLost { .. }
