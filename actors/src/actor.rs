@@ -210,6 +210,7 @@ impl<B: Backend> DeviceActor<B> {
             // From here on those who send are told at once, and those who wait on queues.
             self.receiver.close();
             self.timelines.iter().for_each(|timeline| timeline.end());
+            self.table.returns().end();
             self.server.wreck();
         }
         let server = &mut self.server;
@@ -350,6 +351,7 @@ impl<B: Backend> DeviceActor<B> {
         for timeline in &self.timelines {
             timeline.end();
         }
+        self.table.returns().end();
         // Dropping what users gave is running their code; what it panics with ends here.
         let mut left = 0;
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| left += self.server.abandon())) {

@@ -212,6 +212,8 @@ macro_rules! __facts {
             reservation_waits_for_handles_that_leave_with_values_and_user_code;
             hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes;
             hard_limit_is_busy_while_tasks_have_the_memory_and_an_error_while_handles_do;
+            loop_that_drops_what_it_makes_waits_for_slots;
+            slots_are_awaited_and_no_callback_waits_for_them;
             slots_of_freed_slices_return_while_nobody_sends [Threads, HeldKernels];
         }
         metrics {

@@ -146,7 +146,9 @@ impl DeviceOptions {
         /// After at most this many messages everything held is flushed, so that a busy client cannot
         /// keep another's lone task from starting. Default 256.
         flush_every: usize;
-        /// Slices, streams, kernels, recordings and clients that may live at once. Default 16,777,216.
+        /// Slices, streams, kernels, recordings and clients that may live at once, and dropped ones with tasks that have not completed.
+        /// Where live ones leave no room a call that makes one fails; else it waits for the dropped ones, or gets `Busy`.
+        /// Default 16,777,216.
         max_handles: u32;
         /// Times of tasks that one queue keeps until the device's thread takes them, while a profile is open; tasks that find no
         /// room are counted as [`untimed`](crate::profile::Profile::untimed). They are taken whenever that thread turns, so only

@@ -12,9 +12,9 @@ use crate::backend::{Backend, Compiler};
 use crate::channel::{Build, ComputeChannel, Refusal};
 use crate::client::profiles::Tokens;
 use crate::client::{Finish, Gone, Home, Pending};
-use crate::error::{Error, Full, MemoryError};
+use crate::error::{Error, Full};
 use crate::failure::{FailureRef, Reason};
-use crate::handle::{Hold, Table};
+use crate::handle::Table;
 use crate::id::Point;
 use crate::journal::SubmissionLog;
 use crate::message::{Op, Registration, Task};
@@ -172,14 +172,6 @@ impl DeviceShared {
 
     pub(crate) fn timeline(&self, point: Point) -> &Arc<Timeline> {
         &self.timelines[point.queue.index()]
-    }
-
-    /// A slot for a new thing.
-    pub(crate) fn slot(&self) -> Result<Hold, Error> {
-        self.table.acquire().map_err(|full| match self.gone.lost() {
-            Some(_) => self.gone(),
-            None => MemoryError::TooManyHandles { limit: full.limit }.into(),
-        })
     }
 
     /// Sends a message that `build` makes in its slot. May wait for room.

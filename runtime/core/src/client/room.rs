@@ -118,33 +118,51 @@ impl DeviceShared {
         if credit.has_ended() {
             return Err(self.gone());
         }
-        let cannot_wait = is_runtime_thread();
-        if cannot_wait && headroom > 0 && credit.try_acquire_beyond(amount, headroom).is_ok() {
-            return Ok(());
+        if headroom > 0 && is_runtime_thread() {
+            let taken = credit.try_acquire_beyond(amount, headroom);
+            return taken.map_err(|_| Error::NoRoomHere { what: full() });
         }
-        if cannot_wait && (wait || headroom > 0) {
-            return Err(Error::NoRoomHere { what: full() });
-        }
-        if !wait {
-            return Err(Error::Busy { what: full() });
+        if !self.may_wait(wait) {
+            return Err(self.no_room(wait, full()));
         }
         let span = tracing::debug_span!(target: "millstream", "wait_for_room", amount);
         let _entered = span.enter();
         let told = |outcome: Result<(), AcquireError>| outcome.map_err(|_| self.gone());
         let mut place = credit.place(amount);
+        if let Some(outcome) = self.drive_until(|waker| place.poll(waker)) {
+            return told(outcome);
+        }
+        drop(place);
+        told(credit.acquire(amount, self.spin()))
+    }
+
+    /// May a call that finds no room wait, which waits if `wait`?
+    pub(super) fn may_wait(&self, wait: bool) -> bool {
+        wait && !is_runtime_thread()
+    }
+
+    /// Why a call that may not wait, which would if `wait`, finds no room.
+    pub(super) fn no_room(&self, wait: bool, what: Full) -> Error {
+        match wait {
+            true => Error::NoRoomHere { what },
+            false => Error::Busy { what },
+        }
+    }
+
+    /// Drives a driven device until `poll` is ready; it is given a waker where this sleeps. `None` from a device that runs by itself.
+    pub(super) fn drive_until<T>(&self, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
         while let Some(worked) = self.channel().drive() {
-            let mut outcome = place.poll(Waker::noop());
+            let mut outcome = poll(Waker::noop());
             if outcome.is_pending() && !worked {
                 self.channel().rest(None, &mut |waker| {
-                    outcome = place.poll(waker);
+                    outcome = poll(waker);
                     outcome.is_ready()
                 });
             }
             if let Poll::Ready(outcome) = outcome {
-                return told(outcome);
+                return Some(outcome);
             }
         }
-        drop(place);
-        told(credit.acquire(amount, self.spin()))
+        None
     }
 }

@@ -60,7 +60,7 @@ impl Stream {
         let own = || Arc::new(Credit::new(device.options().max_held));
         let credit = seat.tasks.clone().unwrap_or_else(own);
         let credit_is_shared = seat.tasks.is_some();
-        let hold = device.slot().and_then(|hold| {
+        let hold = device.slot(true).and_then(|hold| {
             let id = StreamId(hold.id());
             device.register(Registration::Stream {
                 id,

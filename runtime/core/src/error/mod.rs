@@ -179,7 +179,9 @@ pub enum MemoryError {
         element_bytes: u64,
     },
     /// More live handles than the device counts.
-    #[error("{limit} slices, kernels and streams live, which is the device's limit")]
+    #[error(
+        "{limit} slices, kernels and streams live, which is the device's limit; drop some, or raise `max_handles`"
+    )]
     TooManyHandles {
         /// The limit.
         limit: u32,
