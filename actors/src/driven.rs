@@ -30,11 +30,13 @@ use crate::gc::Gc;
 use crate::host::run_job;
 
 mod attended;
+mod closing;
 mod inline;
 #[cfg(test)]
 mod tests;
 mod wheel;
 
+use closing::Left;
 use inline::{Idle, Inline};
 pub use wheel::Driver;
 pub(crate) use wheel::Wheel;
@@ -49,6 +51,8 @@ const NAP: Duration = Duration::from_micros(50);
 struct Core<B: Backend> {
     /// None once the device is closed.
     actor: Option<DeviceActor<B>>,
+    /// What the close has left, until it is freed.
+    left: Option<Arc<Left<B>>>,
     inline: Inline,
 }
 
@@ -62,8 +66,14 @@ impl<B: Backend> Core<B> {
         let mut worked = self.take_messages();
         let _mark = mark_runtime_thread();
         let _stepping = Stepping::enter();
-        let Self { actor, inline } = self;
-        let Some(actor) = actor else { return false };
+        let Self {
+            actor,
+            left,
+            inline,
+        } = self;
+        let Some(actor) = actor else {
+            return left.take_if(|left| left.free(false)).is_some();
+        };
         if !actor.server.is_lost() {
             worked |= actor.server.backend_mut().pump(budget);
         }
@@ -75,7 +85,7 @@ impl<B: Backend> Core<B> {
     fn take_messages(&mut self) -> bool {
         let _mark = mark_runtime_thread();
         let _stepping = Stepping::enter();
-        let Self { actor, inline } = self;
+        let Self { actor, inline, .. } = self;
         actor.as_mut().is_some_and(|actor| actor.turn(inline))
     }
 }
@@ -125,6 +135,7 @@ impl<B: Backend> DirectChannel<B> {
         };
         let core = Door::new(Core {
             actor: Some(actor),
+            left: None,
             inline,
         });
         Self(Arc::new(Direct {
@@ -286,63 +297,6 @@ impl<B: Backend> Direct<B> {
 
     fn step(&self, budget: Duration) -> bool {
         self.step_as(budget, false)
-    }
-
-    fn shut_down(&self, deadline: Option<Instant>) -> Report {
-        with_stack(|| self.shut_down_here(deadline))
-    }
-
-    fn shut_down_here(&self, deadline: Option<Instant>) -> Report {
-        let started = Instant::now();
-        let mut report = Report::default();
-        // Nothing more is accepted. What can end by itself does; what a guard holds back cannot.
-        if let Some(actor) = &mut self.core.enter().actor {
-            actor.close();
-        }
-        let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
-        loop {
-            let worked = self.step_as(DRIVE_BUDGET, true);
-            if !(worked || self.is_under_way()) || !in_time() {
-                break;
-            }
-            if !worked {
-                thread::nap(NAP);
-            }
-        }
-        let mut actor = self.core.enter().actor.take();
-        if let Some(actor) = actor.take_if(|actor| actor.server.is_lost()) {
-            let (lost, server) = actor.end_lost();
-            report = lost;
-            drop(server);
-            let mut core = self.core.enter();
-            core.inline.gc.park_all();
-            report.values_parked = core.inline.gc.parked();
-        } else if let Some(mut actor) = actor {
-            report.drained = actor.server.is_drained();
-            report.slices_held = actor.server.live_slices();
-            report.tasks_left = actor.abandon();
-            self.gone.end_credits();
-            if report.drained {
-                report.bytes_freed = actor.server.reserved_bytes();
-                actor.server.free_pages();
-                drop(actor);
-            } else {
-                // A guard may still be looking at the memory.
-                report.bytes_left = actor.server.reserved_bytes();
-                report.threads_left = actor.leak();
-            }
-            let mut core = self.core.enter();
-            core.inline.gc.park_all();
-            report.values_parked = core.inline.gc.parked();
-            drop(core);
-            self.gone.set_closed();
-        }
-        self.gone.end_callbacks();
-        // Callbacks of what was answered just now.
-        self.run_jobs();
-        self.idle.bell.ring();
-        report.took = started.elapsed();
-        report
     }
 }
 

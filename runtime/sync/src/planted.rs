@@ -115,8 +115,6 @@ bugs! {
     DroppedSilent = "dropped_silent",
     /// Who recycles a slot that is waited for tells nobody.
     SlotReturnSilent = "slot_return_silent",
-    /// Who waits for a slot looks at the cursor after it has said that it waits.
-    SlotCursorLate = "slot_cursor_late",
     /// The poison cell's flag is written after its lock was given back.
     PoisonFlagOutsideLock = "poison_flag_outside_lock",
     /// The poison cell's flag is not written at all when a range is marked.

@@ -38,7 +38,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
     #[cold]
     pub fn outlook(&self) -> Outlook {
         // Before the bit is set: what is published because of that bit is the next one.
-        let mut cursor = self.returns.completed() + 1;
+        let cursor = self.returns.completed() + 1;
         // Relaxed: a guess for the exchange. It is not older than the cursor, which was acquired.
         let mut head = self.free.load(Ordering::Relaxed);
         while head & WAITED_FOR == 0 {
@@ -54,9 +54,6 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
                 Ok(_) => break,
                 Err(now) => head = now,
             }
-        }
-        if on(Bug::SlotCursorLate) {
-            cursor = self.returns.completed() + 1;
         }
         match self.held(head) {
             held if held >= self.limit => Outlook::Held,
