@@ -154,7 +154,6 @@ pub(crate) fn a_caller_that_waits_for_room_is_told_when_the_driver_goes(on: On) 
     let (owner, behind) = (client.new_stream(), client.new_stream());
     let contested = owner.create(&[0_u32]).unwrap();
     let guard = on.guard(&owner, (update(&contested),)).unwrap();
-    rig.checked.expects_leaks();
     while behind.nowait().fill(&contested, 1).is_ok() {}
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| behind.fill(&contested, 2));
@@ -406,7 +405,9 @@ pub(crate) fn who_awaits_room_is_told_of_the_end(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(2));
     let (stream, other) = (rig.client().new_stream(), rig.client().new_stream());
     let values = other.create(&[0_u32]).unwrap();
-    rig.checked.expects_leaks();
+    if rig.driver.is_none() {
+        rig.checked.expects_leaks();
+    }
     let guard = on.guard(&other, (update(&values),)).unwrap();
     while stream.nowait().fill(&values, 1).is_ok() {}
     let woken = std::sync::Arc::new(Woken::default());
