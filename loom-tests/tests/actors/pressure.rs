@@ -1,9 +1,7 @@
 //! Limits of one or two: whoever waits for room gets it, or is told (I5, I6, I12).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
 use millstream::{ComputeClient, Device, DeviceOptions, Error};
+use millstream_sync::channel::{self, Sender};
 use millstream_sync::facade::thread::{self, spawn};
 
 use crate::askers::{Given, join, start};
@@ -72,14 +70,14 @@ fn nobody_waits_for_room_of_a_cpu_for_ever() {
 }
 
 /// Fills, and leaves the answer a callback that does it again.
-fn link(client: &ComputeClient, left: u32, ran: &Arc<AtomicU32>) -> Result<(), Error> {
+fn link(client: &ComputeClient, left: u32, ran: &Sender<u32>) -> Result<(), Error> {
     let stream = client.new_stream();
     let values = stream.create(&[1_u32])?;
     stream.fill(&values, left)?;
     let (next, ran) = (client.clone(), ran.clone());
     let called = stream.read(&values).on_ready(move |answer| {
         assert_eq!(answer.unwrap(), [left]);
-        ran.fetch_add(1, Relaxed);
+        ran.send(left).unwrap();
         if left > 0 {
             link(&next, left - 1, &ran).unwrap();
         }
@@ -92,14 +90,14 @@ fn link(client: &ComputeClient, left: u32, ran: &Arc<AtomicU32>) -> Result<(), E
 fn callbacks_that_submit_lose_nothing() {
     walk("callbacks that submit, limits of one", 300, || {
         let device = Device::open_with(cpu(), tight()).unwrap();
-        let ran = Arc::new(AtomicU32::new(0));
+        let (ran, hear) = channel::unbounded();
         let threads = (0..2).map(|_| {
             let (client, ran) = (device.new_client(), ran.clone());
             spawn(move || link(&client, 2, &ran).unwrap())
         });
         join(threads.collect());
-        while ran.load(Relaxed) < 6 {
-            device.sync().wait().unwrap();
+        for _ in 0..6 {
+            hear.recv().unwrap();
         }
         assert_drained(&close(&device));
     });
