@@ -16,7 +16,7 @@ use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_core::server::{Effect, HostToken, Server};
 use millstream_sync::channel;
-use millstream_sync::facade::{Edges, SpinPolicy, Spinner};
+use millstream_sync::facade::{Edges, Mutex, SpinPolicy, Spinner, lock};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::Receiver;
 use millstream_sync::payload;
@@ -34,12 +34,20 @@ pub(crate) enum Control {
     Close,
 }
 
+/// What is left of a closed device that nobody turns.
+pub(crate) trait Heir: Send + Sync {
+    /// Something was told to the device. Says whether nothing that is told later matters.
+    fn look(&self) -> bool;
+}
+
 /// How the device is told things apart from its mailbox.
 #[derive(Clone)]
 pub(crate) struct ToDevice {
     control: channel::Sender<Control>,
     pub(crate) gate: Arc<Gate>,
     edges: Arc<Edges>,
+    /// Who is told once nobody turns the device: only while user code of it runs, since it holds the device.
+    heir: Arc<Mutex<Option<Arc<dyn Heir>>>>,
 }
 
 impl ToDevice {
@@ -50,6 +58,7 @@ impl ToDevice {
             control,
             gate,
             edges,
+            heir: Arc::default(),
         };
         (device, receiver)
     }
@@ -59,6 +68,22 @@ impl ToDevice {
         self.edges.release();
         let _ = self.control.send(control);
         self.gate.wake();
+        self.look_as_heir();
+    }
+
+    /// The device is closed, and nobody turns it any more: `heir` looks at what is told from here on, and at what was told before.
+    pub(crate) fn set_heir(&self, heir: Arc<dyn Heir>) {
+        *lock(&self.heir) = Some(heir);
+        self.look_as_heir();
+    }
+
+    fn look_as_heir(&self) {
+        let heir = lock(&self.heir).clone();
+        if heir.is_some_and(|heir| heir.look()) {
+            // Dropping it may be the end of the device: after the lock.
+            let heir = lock(&self.heir).take();
+            drop(heir);
+        }
     }
 }
 
@@ -186,7 +211,7 @@ impl<B: Backend> DeviceActor<B> {
         taken
     }
 
-    fn take_controls(&mut self) -> bool {
+    pub(crate) fn take_controls(&mut self) -> bool {
         let mut worked = false;
         while let Ok(control) = self.control.try_recv() {
             worked = true;
@@ -210,6 +235,7 @@ impl<B: Backend> DeviceActor<B> {
             // From here on those who send are told at once, and those who wait on queues.
             self.receiver.close();
             self.timelines.iter().for_each(|timeline| timeline.end());
+            self.table.returns().end();
             self.server.wreck();
         }
         let server = &mut self.server;
@@ -350,6 +376,7 @@ impl<B: Backend> DeviceActor<B> {
         for timeline in &self.timelines {
             timeline.end();
         }
+        self.table.returns().end();
         // Dropping what users gave is running their code; what it panics with ends here.
         let mut left = 0;
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| left += self.server.abandon())) {

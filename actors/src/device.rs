@@ -225,11 +225,12 @@ impl Device {
     /// Accepts nothing more, finishes what was accepted, joins the threads and frees the memory.
     /// Blocks until then, but not much longer than `timeout`. The report says what has not ended by then: tasks, user code, guards,
     /// and the threads and memory that they keep. Callers that wait are answered with [`Error::Closed`]. The device's own thread
-    /// waits for the rest in the background, and frees the memory and ends the threads as soon as that is possible. (A driven device
-    /// has no thread: what it is left with then is never freed.)
+    /// waits for the rest in the background, and frees the memory and ends the threads as soon as that is possible.
     ///
     /// A driven device is closed by the calling thread, as by [`Driver::close`], which reports nothing then. What
-    /// somebody pumps at the moment is waited for, and what a guard holds back is not.
+    /// somebody pumps at the moment is waited for, and what a guard holds back is not. No thread waits for the rest: the host function that
+    /// ends last, or the guard that is dropped last, frees it there. Tasks that a GPU still runs are waited for when the driver is dropped,
+    /// and a pump frees what is left once they have ended; other tasks that were not run by then are dropped.
     ///
     /// Closing again reports nothing, and so does closing on a thread of the runtime, which only starts it.
     pub fn close(&self, timeout: Duration) -> Report {

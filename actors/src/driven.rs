@@ -3,7 +3,8 @@
 //! Messages go through the same mailbox, so both channels keep one total order; they are taken when
 //! the owner pumps, when the mailbox is full, or when somebody waits. Whoever waits and finds nothing to
 //! do sleeps at a bell (I11): it rings when a step did something, and when the device's gate is woken. User code (host functions,
-//! callbacks) runs on the pumping thread, outside the device's lock, so that it may submit.
+//! callbacks) runs on the pumping thread, outside the device's lock, so that it may submit. Where the mailbox is full then,
+//! that thread takes what is in it, and runs neither kernels nor other user code meanwhile: user code nests nowhere.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -13,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
 use millstream_core::channel::{
-    Build, ComputeChannel, Job, Refusal, is_runtime_thread, mark_runtime_thread,
+    Build, ComputeChannel, Job, Refusal, is_runtime_thread, mark_runtime_thread, mark_user_code,
+    runs_user_code,
 };
 use millstream_core::client::Gone;
 use millstream_core::message::Task;
@@ -28,11 +30,13 @@ use crate::gc::Gc;
 use crate::host::run_job;
 
 mod attended;
+mod closing;
 mod inline;
 #[cfg(test)]
 mod tests;
 mod wheel;
 
+use closing::Left;
 use inline::{Idle, Inline};
 pub use wheel::Driver;
 pub(crate) use wheel::Wheel;
@@ -47,6 +51,8 @@ const NAP: Duration = Duration::from_micros(50);
 struct Core<B: Backend> {
     /// None once the device is closed.
     actor: Option<DeviceActor<B>>,
+    /// What the close has left, until it is freed.
+    left: Option<Arc<Left<B>>>,
     inline: Inline,
 }
 
@@ -57,16 +63,30 @@ impl<B: Backend> Core<B> {
     }
 
     fn turn_here(&mut self, budget: Duration) -> bool {
+        let mut worked = self.take_messages();
         let _mark = mark_runtime_thread();
         let _stepping = Stepping::enter();
-        let Self { actor, inline } = self;
-        let Some(actor) = actor else { return false };
-        let mut worked = actor.turn(inline);
+        let Self {
+            actor,
+            left,
+            inline,
+        } = self;
+        let Some(actor) = actor else {
+            return left.take_if(|left| left.free(false)).is_some();
+        };
         if !actor.server.is_lost() {
             worked |= actor.server.backend_mut().pump(budget);
         }
         worked |= actor.turn(inline);
         worked | inline.gc.collect()
+    }
+
+    /// The device's own turn: it decides, and runs nothing that users gave.
+    fn take_messages(&mut self) -> bool {
+        let _mark = mark_runtime_thread();
+        let _stepping = Stepping::enter();
+        let Self { actor, inline, .. } = self;
+        actor.as_mut().is_some_and(|actor| actor.turn(inline))
     }
 }
 
@@ -115,6 +135,7 @@ impl<B: Backend> DirectChannel<B> {
         };
         let core = Door::new(Core {
             actor: Some(actor),
+            left: None,
             inline,
         });
         Self(Arc::new(Direct {
@@ -193,7 +214,16 @@ impl<B: Backend> Direct<B> {
     /// One turn of everything, and one more for each who found the device busy. Says whether anything was
     /// done. Where somebody else is inside, it is left to them, unless `patient`.
     fn step_as(&self, mut budget: Duration, patient: bool) -> bool {
-        let mut worked = false;
+        let (worked, _) = self.turn_as(patient, |core| {
+            core.turn(std::mem::replace(&mut budget, Duration::ZERO))
+        });
+        worked | self.run_jobs()
+    }
+
+    /// Turns by `turn`, and once more for each who found the device busy. Says whether anything was done, and whether
+    /// anybody found it busy.
+    fn turn_as(&self, patient: bool, mut turn: impl FnMut(&mut Core<B>) -> bool) -> (bool, bool) {
+        let (mut worked, mut again) = (false, false);
         self.edges.acquire();
         loop {
             let core = match patient {
@@ -201,22 +231,58 @@ impl<B: Backend> Direct<B> {
                 false => self.core.try_enter(),
             };
             let Some(mut core) = core else { break };
-            worked |= core.turn(budget);
+            worked |= turn(&mut core);
             if !self.core.leave(core) {
                 break;
             }
-            budget = Duration::ZERO;
+            again = true;
         }
         if worked {
             self.edges.pass_on();
             self.idle.bell.ring();
         }
-        worked | self.run_jobs()
+        (worked, again)
+    }
+
+    /// Makes room in the mailbox by a step, on behalf of a caller that has found it full and is not inside the device. Says
+    /// whether anything was done. User code runs no other user code meanwhile, which would fill the mailbox and come back here.
+    fn make_room(&self) -> bool {
+        if !runs_user_code() {
+            return self.step(DRIVE_BUDGET);
+        }
+        let (worked, again) = self.turn_as(false, |core| with_stack(|| core.take_messages()));
+        if again && !worked {
+            // They are owed a whole step.
+            self.idle.bell.ring();
+        }
+        worked
+    }
+
+    /// Sleeps, after a `step` that did nothing, until there may be something to do: see [`ComputeChannel::rest`].
+    fn rest_after(
+        &self,
+        step: impl Fn() -> bool,
+        deadline: Option<Instant>,
+        ready: &mut dyn FnMut(&Waker) -> bool,
+    ) {
+        let Idle {
+            bell, waker, gate, ..
+        } = &self.idle;
+        // What happens from here on rings.
+        let heard = bell.heard();
+        gate.arm(waker);
+        if !step() && !ready(waker) {
+            // A task's own deadline is something to do as well.
+            let until = deadline.into_iter().chain(self.next_deadline());
+            let soon = self.is_under_way().then(|| Instant::now() + NAP);
+            let until = until.chain(soon).min();
+            bell.sleep(heard, until);
+        }
     }
 
     /// Runs the user code that has become due, outside the device.
     fn run_jobs(&self) -> bool {
-        let _mark = mark_runtime_thread();
+        let _mark = mark_user_code();
         let mut worked = false;
         while let Some(job) = { lock(&self.jobs).pop_front() } {
             run_job(job);
@@ -232,63 +298,6 @@ impl<B: Backend> Direct<B> {
     fn step(&self, budget: Duration) -> bool {
         self.step_as(budget, false)
     }
-
-    fn shut_down(&self, deadline: Option<Instant>) -> Report {
-        with_stack(|| self.shut_down_here(deadline))
-    }
-
-    fn shut_down_here(&self, deadline: Option<Instant>) -> Report {
-        let started = Instant::now();
-        let mut report = Report::default();
-        // Nothing more is accepted. What can end by itself does; what a guard holds back cannot.
-        if let Some(actor) = &mut self.core.enter().actor {
-            actor.close();
-        }
-        let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
-        loop {
-            let worked = self.step_as(DRIVE_BUDGET, true);
-            if !(worked || self.is_under_way()) || !in_time() {
-                break;
-            }
-            if !worked {
-                thread::nap(NAP);
-            }
-        }
-        let mut actor = self.core.enter().actor.take();
-        if let Some(actor) = actor.take_if(|actor| actor.server.is_lost()) {
-            let (lost, server) = actor.end_lost();
-            report = lost;
-            drop(server);
-            let mut core = self.core.enter();
-            core.inline.gc.park_all();
-            report.values_parked = core.inline.gc.parked();
-        } else if let Some(mut actor) = actor {
-            report.drained = actor.server.is_drained();
-            report.slices_held = actor.server.live_slices();
-            report.tasks_left = actor.abandon();
-            self.gone.end_credits();
-            if report.drained {
-                report.bytes_freed = actor.server.reserved_bytes();
-                actor.server.free_pages();
-                drop(actor);
-            } else {
-                // A guard may still be looking at the memory.
-                report.bytes_left = actor.server.reserved_bytes();
-                report.threads_left = actor.leak();
-            }
-            let mut core = self.core.enter();
-            core.inline.gc.park_all();
-            report.values_parked = core.inline.gc.parked();
-            drop(core);
-            self.gone.set_closed();
-        }
-        self.gone.end_callbacks();
-        // Callbacks of what was answered just now.
-        self.run_jobs();
-        self.idle.bell.ring();
-        report.took = started.elapsed();
-        report
-    }
 }
 
 impl<B: Backend> ComputeChannel for DirectChannel<B> {
@@ -297,13 +306,16 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
         let sent = loop {
             match self.try_push(&mut message) {
                 // Room is made by driving.
-                Err(Refusal::Full) if Inside::get() => return Err(Refusal::WouldDeadlock),
-                Err(Refusal::Full) if self.step(DRIVE_BUDGET) => {}
-                // Somebody else is inside, and will take what is there.
-                Err(Refusal::Full) if is_runtime_thread() => return Err(Refusal::WouldDeadlock),
+                Err(Refusal::Full) if Inside::get() => return Err(Refusal::NoWait),
+                Err(Refusal::Full) if self.make_room() => {}
+                // Another thread is inside, and will take what is there. User code may wait for that: who is inside never
+                // waits, neither for room nor for user code (decision 32).
+                Err(Refusal::Full) if is_runtime_thread() && !runs_user_code() => {
+                    return Err(Refusal::NoWait);
+                }
                 Err(Refusal::Full) => {
                     let mut outcome = Err(Refusal::Full);
-                    self.rest(None, &mut |_| {
+                    self.rest_after(|| self.make_room(), None, &mut |_| {
                         outcome = self.try_push(&mut message);
                         outcome != Err(Refusal::Full)
                     });
@@ -319,7 +331,13 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
     }
 
     fn try_send(&self, message: Build<'_>) -> Result<(), Refusal> {
-        let sent = self.try_push(&mut Some(message));
+        let mut message = Some(message);
+        let mut sent = self.try_push(&mut message);
+        // To come again later helps user code only where another thread pumps.
+        let is_alone = runs_user_code() && !Inside::get();
+        if sent == Err(Refusal::Full) && is_alone && self.make_room() {
+            sent = self.try_push(&mut message);
+        }
         self.settle();
         sent
     }
@@ -337,6 +355,10 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
         self.sender.depth()
     }
 
+    fn is_driven(&self) -> bool {
+        true
+    }
+
     fn drive(&self) -> Option<bool> {
         let worked = self.step(DRIVE_BUDGET);
         self.settle();
@@ -344,19 +366,7 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
     }
 
     fn rest(&self, deadline: Option<Instant>, ready: &mut dyn FnMut(&Waker) -> bool) {
-        let Idle {
-            bell, waker, gate, ..
-        } = &self.idle;
-        // What happens from here on rings.
-        let heard = bell.heard();
-        gate.arm(waker);
-        if !self.step(DRIVE_BUDGET) && !ready(waker) {
-            // A task's own deadline is something to do as well.
-            let until = deadline.into_iter().chain(self.next_deadline());
-            let soon = self.is_under_way().then(|| Instant::now() + NAP);
-            let until = until.chain(soon).min();
-            bell.sleep(heard, until);
-        }
+        self.rest_after(|| self.step(DRIVE_BUDGET), deadline, ready);
     }
 
     fn execute(&self, job: Job) {

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_core::channel::{Job, mark_runtime_thread};
+use millstream_core::channel::{Job, mark_user_code};
 use millstream_core::error::OpenError;
 use millstream_core::host_memory::panic_message;
 use millstream_core::message::{HostDone, HostWork};
@@ -89,7 +89,7 @@ impl HostThreads {
     fn start_thread(&self) -> Result<(), OpenError> {
         let (receiver, idle) = (self.receiver.clone(), self.idle.clone());
         let run = move || {
-            let _mark = mark_runtime_thread();
+            let _mark = mark_user_code();
             while let Ok(job) = receiver.recv() {
                 run_job(job);
                 // Relaxed: see `execute`.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use millstream_core::backend::Backend;
 use millstream_core::channel::{
     Build, ComputeChannel, Job, Refusal, StepIn, is_runtime_thread, mark_runtime_thread,
+    runs_user_code,
 };
 use millstream_core::client::Gone;
 use millstream_core::hazard::points::Points;
@@ -53,13 +54,14 @@ impl MailboxChannel {
 impl ComputeChannel for MailboxChannel {
     #[inline]
     fn send(&self, message: Build<'_>) -> Result<(), Refusal> {
-        if is_runtime_thread() {
+        if is_runtime_thread() && !runs_user_code() {
             // The device may need this thread to make the room.
             return self.try_send(message).map_err(|refusal| match refusal {
-                Refusal::Full => Refusal::WouldDeadlock,
+                Refusal::Full => Refusal::NoWait,
                 other => other,
             });
         }
+        // User code may wait here: the device thread makes the room, and never waits for user code (decision 32).
         let station = self.station.as_deref();
         let instead = || station.is_some_and(StepIn::step_in_for_a_wake);
         // SAFETY: a `Build` initializes the slot and does not panic, by its constructor's contract.

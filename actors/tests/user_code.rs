@@ -75,7 +75,15 @@ fn a_submission_that_would_wait_on_a_thread_of_the_runtime_is_an_error() {
     is_kept.recv_timeout(PATIENCE).unwrap();
     start.send(()).unwrap();
     let (error, busy) = told.recv_timeout(PATIENCE).unwrap();
-    assert!(matches!(error, Some(Error::WouldDeadlock)), "{error:?}");
+    assert!(
+        matches!(
+            error,
+            Some(Error::NoRoomHere {
+                what: Full::Mailbox { .. }
+            })
+        ),
+        "{error:?}"
+    );
     assert!(
         matches!(
             busy,

@@ -217,6 +217,8 @@ macro_rules! __facts {
             reservation_waits_for_handles_that_leave_with_values_and_user_code;
             hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes;
             hard_limit_is_busy_while_tasks_have_the_memory_and_an_error_while_handles_do;
+            loop_that_drops_what_it_makes_waits_for_slots;
+            slots_are_awaited_and_no_callback_waits_for_them;
             slots_of_freed_slices_return_while_nobody_sends [Threads, HeldKernels];
         }
         metrics {
@@ -315,6 +317,12 @@ macro_rules! __facts {
             room_for_uploads_and_jobs_is_awaited [Threads];
             many_who_await_room_all_get_it [Threads];
             a_dropped_guard_cancels_its_token;
+        }
+        callbacks {
+            callbacks_that_submit_lose_nothing;
+            callbacks_that_read_into_one_sequence_lose_nothing;
+            what_callbacks_submit_beyond_the_bounds_has_a_bound;
+            a_callback_that_does_not_wait_finds_room_in_the_mailbox [Driven];
         }
         scheduling {
             flushing_a_stream_listed_twice_runs_each_task_once;

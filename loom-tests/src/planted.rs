@@ -52,6 +52,7 @@ pub const fn caught_by(bug: Bug) -> &'static str {
         Bug::DroppedRelaxed | Bug::DroppedTakeRelaxed => "slots::two_droppers_and_one_taker",
         Bug::DroppedStampEarly => "slots::a_stamp_covers_what_was_sent_before",
         Bug::DroppedSilent => "slots::a_drop_wakes_the_device_thread",
+        Bug::SlotReturnSilent => "slots::who_waits_for_a_slot_learns_of_its_return",
         Bug::PoisonFlagOutsideLock => "poison::healing_one_range_keeps_the_mark_of_another",
         Bug::PoisonNoFlag => "poison::a_mark_is_seen_by_who_comes_after",
         Bug::CreditLookFirst => "credit::a_release_reaches_who_waits",
@@ -59,6 +60,9 @@ pub const fn caught_by(bug: Bug) -> &'static str {
             "credit::credit_orders_its_holders"
         }
         Bug::CreditNoBaton => "credit::one_release_serves_two",
+        Bug::CreditBeyondForgets => {
+            "credit::who_goes_beyond_the_limit_leaves_those_who_wait_their_turn"
+        }
         Bug::CreditPlaceKeeps => "credit::a_place_that_is_given_up_keeps_nothing",
         Bug::CreditEndSilent => "credit::the_end_is_an_answer",
         Bug::TokenGiveRelaxed | Bug::TokenTakeRelaxed => {

@@ -278,3 +278,89 @@ fn a_contended_close_reports_once_and_answers_everybody() {
         assert_eq!(drained, 1, "{reports:?}");
     }
 }
+
+/// A kernel that owns `value`, which is dropped with the device.
+fn register_an_owner(device: &Device, value: &Arc<()>) -> millstream_core::client::KernelHandle {
+    let value = value.clone();
+    let owns = Kernel::new("owns").native(move |_, _| _ = &value);
+    device.new_client().kernel(owns).unwrap()
+}
+
+/// I10: the guard that outlives a close frees what the close has left, also where nothing else holds the device.
+#[test]
+fn the_last_guard_of_a_closed_device_frees_it() {
+    for alone in [false, true] {
+        let (device, driver) = open();
+        let stream = device.new_client().new_stream();
+        let (value, values) = (Arc::new(()), stream.create(&[7_u32; 8]).unwrap());
+        let kernel = register_an_owner(&device, &value);
+        let first = stream
+            .get_resource::<Cpu>(&[(&values, Access::Read)][..])
+            .wait()
+            .unwrap();
+        let second = device.new_client().new_stream();
+        let second = second
+            .get_resource::<Cpu>(&[(&values, Access::Read)][..])
+            .wait()
+            .unwrap();
+        let report = driver.close();
+        assert!(!report.drained && report.bytes_left > 0, "{report:?}");
+        drop(kernel);
+        let kept = (!alone).then_some((device, stream, values));
+        drop(first);
+        assert!(Arc::strong_count(&value) > 1, "a guard may still look");
+        drop(second);
+        assert_eq!(Arc::strong_count(&value), 1);
+        drop(kept);
+    }
+}
+
+/// I10: so does a host function that ends after the close.
+#[test]
+fn a_host_function_that_ends_after_the_close_frees_the_device() {
+    let (device, driver) = open();
+    let value = Arc::new(());
+    let stream = device.new_client().new_stream();
+    let (start, started) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let slow = move || {
+        start.send(()).unwrap();
+        assert!(ended.recv_timeout(PATIENCE).is_err());
+    };
+    let kernel = register_an_owner(&device, &value);
+    stream.host("slow", (), slow).unwrap();
+    std::thread::scope(|scope| {
+        let pumps = scope.spawn(|| stream.sync().wait());
+        started.recv_timeout(PATIENCE).unwrap();
+        let report = device.close(Duration::ZERO);
+        assert!(!report.drained && report.tasks_left > 0, "{report:?}");
+        drop(kernel);
+        assert!(Arc::strong_count(&value) > 1);
+        drop(end);
+        assert!(matches!(pumps.join().unwrap(), Err(Error::Closed)));
+    });
+    assert_eq!(Arc::strong_count(&value), 1);
+    drop(driver);
+}
+
+/// I10: tasks that nobody will run keep nothing.
+#[test]
+fn tasks_that_a_close_has_no_time_for_are_dropped_with_the_device() {
+    let (device, mut driver) = open();
+    let value = Arc::new(());
+    let stream = device.new_client().new_stream();
+    let kernel = register_an_owner(&device, &value);
+    let values = stream.create(&[7_u32; 8]).unwrap();
+    let behind = stream.read(&values);
+    (0..100).for_each(|_| stream.launch(&kernel, CubeCount::single(), ()).unwrap());
+    let report = device.close(Duration::ZERO);
+    assert_eq!(
+        (report.bytes_left, report.threads_left),
+        (0, 0),
+        "{report:?}"
+    );
+    drop(kernel);
+    assert_eq!(Arc::strong_count(&value), 1, "{report:?}");
+    assert!(!driver.pump(Duration::ZERO));
+    drop(behind);
+}

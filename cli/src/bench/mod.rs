@@ -206,7 +206,7 @@ mod tests {
             left_out.is_empty() || left_out == without_compiler,
             "{left_out:?}"
         );
-        assert_eq!(report.rows.len() + left_out.len(), 14);
+        assert_eq!(report.rows.len() + left_out.len(), 20);
         assert!(report.rows.iter().all(|row| row.figure.median > 0.0));
     }
 }

@@ -253,13 +253,17 @@ pub(crate) fn close_that_runs_out_of_time_reports_what_is_left_and_ends_it_later
     drop(rig);
 }
 
-/// I4: a guard that outlives a close still has its memory; what it held back is reported as left.
+/// I4, I10: a guard that outlives a close still has its memory; what it held back is reported as left. On a driven device dropping the guard
+/// frees all that, which the device's own checks look for.
 pub(crate) fn a_guard_that_outlives_the_device_keeps_its_memory(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32; 1_000]).unwrap();
     let guard = on.guard(&stream, (read(&values),)).unwrap();
-    rig.checked.expects_leaks();
+    if rig.driver.is_none() {
+        // Its thread frees what is left some time after the guard has gone.
+        rig.checked.expects_leaks();
+    }
     let report = match rig.driver {
         Some(driver) => driver.close(),
         None => rig.device.close(Duration::from_millis(20)),

@@ -223,13 +223,106 @@ pub(crate) fn slots_of_freed_slices_return_while_nobody_sends(on: On) {
     valve.wait_for_arrivals(1);
     // Their kernels are still to run.
     values.clear();
-    assert!(stream.empty::<u32>(4).is_err());
+    let busy = stream.nowait().empty::<u32>(4).map(drop);
+    assert!(
+        matches!(
+            busy,
+            Err(Error::Busy {
+                what: Full::Handles { limit: 6, .. }
+            })
+        ),
+        "{busy:?}"
+    );
     valve.open();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while stream.empty::<u32>(4).is_err() {
-        assert!(std::time::Instant::now() < deadline, "no slot came back");
-        std::thread::yield_now();
+    let value = stream.empty::<u32>(4).unwrap();
+    stream.fill(&value, 9).unwrap();
+    assert_eq!(stream.read(&value).wait().unwrap(), [9; 4]);
+}
+
+/// I8, I12: slots return by themselves as memory does, so a loop that drops what it makes waits for them, however few there are and
+/// whoever else makes things.
+pub(crate) fn loop_that_drops_what_it_makes_waits_for_slots(on: On) {
+    let rig = on.open_with(millstream::DeviceOptions::default().max_handles(16));
+    let client = rig.client();
+    let make = |stream: &millstream::Stream| {
+        for round in 0..200 {
+            let values = stream.create(&[round; 4]).unwrap();
+            let copy = stream.empty::<u32>(4).unwrap();
+            stream.copy(&values, &copy).unwrap();
+            if round % 50 == 0 {
+                assert_eq!(stream.read(&copy).wait().unwrap(), [round; 4]);
+            }
+        }
+    };
+    let streams = [client.new_stream(), client.new_stream()];
+    std::thread::scope(|scope| {
+        for stream in &streams {
+            scope.spawn(|| make(stream));
+        }
+    });
+    for _ in 0..100 {
+        drop(client.new_stream());
     }
+    // What is held is not waited for, and the message says what helps.
+    let mut held = Vec::new();
+    let error = loop {
+        match streams[0].empty::<u32>(1) {
+            Ok(handle) => held.push(handle),
+            Err(error) => break error,
+        }
+        assert!(held.len() < 16);
+    };
+    assert_eq!(
+        error.to_string(),
+        "16 slices, kernels and streams live, which is the device's limit; drop some, or raise `max_handles`"
+    );
+}
+
+/// I8: user code of the runtime cannot wait for a slot, since a task that keeps it may wait for that code; a future can.
+pub(crate) fn slots_are_awaited_and_no_callback_waits_for_them(on: On) {
+    let rig = on.open_with(millstream::DeviceOptions::default().max_handles(8));
+    let client = rig.client();
+    let (stream, other, beside) = (
+        client.new_stream(),
+        client.new_stream(),
+        client.new_stream(),
+    );
+    let gate = other.create(&[0_u32]).unwrap();
+    let guard = on.guard(&other, (update(&gate),)).unwrap();
+    let mut values: Vec<_> = Vec::new();
+    while let Ok(value) = stream.empty::<u32>(1) {
+        stream.copy(&gate, &value).unwrap();
+        values.push(value);
+    }
+    values.clear();
+    let (tell, told) = std::sync::mpsc::channel();
+    let inner = stream.clone();
+    beside
+        .host("makes", (), move || {
+            tell.send(inner.empty::<u32>(1).map(drop)).unwrap();
+        })
+        .unwrap();
+    beside.sync().wait().unwrap();
+    let refused = told.recv().unwrap();
+    assert!(
+        matches!(
+            refused,
+            Err(Error::NoRoomHere {
+                what: Full::Handles { .. }
+            })
+        ),
+        "{refused:?}"
+    );
+    let awaited = stream.when_room(|stream| stream.empty::<u32>(1));
+    let mut awaited = Box::pin(awaited);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(awaited.as_mut().poll(&mut context).is_pending());
+    drop(guard);
+    rig.device.sync().wait().unwrap();
+    assert!(stream.empty::<u32>(1).is_ok());
+    let value = pollster::block_on(awaited).unwrap();
+    stream.fill(&value, 3).unwrap();
+    assert_eq!(stream.read(&value).wait().unwrap(), [3]);
 }
 
 /// I6: memory whose release was asked for before comes back by itself, whether the last handle is in a value that is to be dropped, a

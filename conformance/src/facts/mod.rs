@@ -4,6 +4,7 @@
 //! (`[Threads, HeldKernels]`). A function that is not in the list is dead code, which the lints refuse.
 
 pub(crate) mod answers;
+pub(crate) mod callbacks;
 pub(crate) mod copies;
 pub(crate) mod failure;
 pub(crate) mod lifetime;

@@ -122,10 +122,11 @@ fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() 
     let submits = client.kernel(submits).unwrap();
     stream.launch(&submits, one(), (update(&values),)).unwrap();
     stream.sync().wait().unwrap();
-    assert!(matches!(
-        receiver.recv().unwrap(),
-        Some(Error::WouldDeadlock)
-    ));
+    let told = receiver.recv().unwrap().unwrap();
+    assert!(matches!(told, Error::NoRoomHere { .. }), "{told}");
+    assert_eq!(told.retry_after(), None);
+    let advice = "cannot wait for room; submit from a thread of your own";
+    assert!(told.to_string().ends_with(advice), "{told}");
 }
 
 /// A soft limit above the hard one would never be met.

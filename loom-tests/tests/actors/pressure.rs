@@ -1,6 +1,7 @@
 //! Limits of one or two: whoever waits for room gets it, or is told (I5, I6, I12).
 
 use millstream::{ComputeClient, Device, DeviceOptions, Error};
+use millstream_sync::channel::{self, Sender};
 use millstream_sync::facade::thread::{self, spawn};
 
 use crate::askers::{Given, join, start};
@@ -65,6 +66,40 @@ fn nobody_waits_for_room_for_ever() {
 fn nobody_waits_for_room_of_a_cpu_for_ever() {
     walk("the same on the CPU", 300, || {
         ask_tightly(&Device::open_with(cpu(), tight()).unwrap());
+    });
+}
+
+/// Fills, and leaves the answer a callback that does it again.
+fn link(client: &ComputeClient, left: u32, ran: &Sender<u32>) -> Result<(), Error> {
+    let stream = client.new_stream();
+    let values = stream.create(&[1_u32])?;
+    stream.fill(&values, left)?;
+    let (next, ran) = (client.clone(), ran.clone());
+    let called = stream.read(&values).on_ready(move |answer| {
+        assert_eq!(answer.unwrap(), [left]);
+        ran.send(left).unwrap();
+        if left > 0 {
+            link(&next, left - 1, &ran).unwrap();
+        }
+    });
+    called.map_err(|returned| returned.error)
+}
+
+/// I6, I8, I12: a callback waits for room in the mailbox, and goes beyond the other limits.
+#[test]
+fn callbacks_that_submit_lose_nothing() {
+    walk("callbacks that submit, limits of one", 300, || {
+        let device = Device::open_with(cpu(), tight()).unwrap();
+        let (ran, hear) = channel::unbounded();
+        let threads = (0..2).map(|_| {
+            let (client, ran) = (device.new_client(), ran.clone());
+            spawn(move || link(&client, 2, &ran).unwrap())
+        });
+        join(threads.collect());
+        for _ in 0..6 {
+            hear.recv().unwrap();
+        }
+        assert_drained(&close(&device));
     });
 }
 

@@ -44,6 +44,25 @@ fn one_release_serves_two() {
 }
 
 #[test]
+fn who_goes_beyond_the_limit_leaves_those_who_wait_their_turn() {
+    check(
+        "credit: a waiter, and one who goes beyond",
+        Bound::None,
+        |sides| {
+            let credit = used_up(1);
+            let holder = credit.clone();
+            let beyond = move || {
+                holder.try_acquire_beyond(1, 1).unwrap();
+                holder.release(1);
+                holder.release(1);
+            };
+            let (got, ()) = sides.run(acquire_one(&credit), beyond);
+            assert_eq!((got, credit.in_use()), (Ok(()), 1));
+        },
+    );
+}
+
+#[test]
 fn credit_orders_its_holders() {
     check(
         "credit: one holder after the other",

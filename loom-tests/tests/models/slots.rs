@@ -1,10 +1,10 @@
 //! Slots: the count, the free list, the dropped list, and the stamp that makes frees safe (I4).
 
-use super::{gate, spinner};
+use super::{SPIN, gate, spinner};
 use millstream_loom::{Bound, Payload, check};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::mailbox;
-use millstream_sync::slots::{Sink, Slots};
+use millstream_sync::slots::{Outlook, Sink, Slots};
 use std::sync::Arc;
 
 /// A sink whose device thread sleeps at a gate, or nowhere.
@@ -194,6 +194,59 @@ fn a_drop_wakes_the_device_thread() {
                 }
             };
             sides.run(serve, move || drop(held));
+        },
+    );
+}
+
+/// A slot, once there is one, unless all are held.
+fn wait_for_slot(
+    table: &Arc<Slots<Payload, Desk>>,
+) -> Option<millstream_sync::slots::Counted<Payload, Desk>> {
+    loop {
+        if let Ok(slot) = table.acquire() {
+            return Some(slot);
+        }
+        match table.outlook() {
+            Outlook::Free => {}
+            Outlook::Held => return None,
+            Outlook::Returning { cursor, .. } => table.returns().wait(cursor, &SPIN).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_a_slot_learns_of_its_return() {
+    check("slots: a waiter against recycling", Bound::None, |sides| {
+        let table = table::<Payload>(1);
+        drop(table.acquire().unwrap());
+        let waiter = table.clone();
+        let (taken, slot) = sides.run(
+            move || collect(&table, |_| ()),
+            move || wait_for_slot(&waiter),
+        );
+        assert!(taken == 1 && slot.is_some(), "none was held");
+    });
+}
+
+#[test]
+fn a_table_whose_slots_are_all_held_is_not_waited_for() {
+    check(
+        "slots: a waiter against a last drop",
+        Bound::TwoThreads,
+        |sides| {
+            let table = table::<Payload>(1);
+            let held = table.acquire().unwrap();
+            let waiter = table.clone();
+            let drop_and_recycle = move || {
+                drop(held);
+                collect(&table, |_| ())
+            };
+            let (taken, slot) = sides.run(drop_and_recycle, move || {
+                // It waits only once the slot was dropped.
+                wait_for_slot(&waiter).is_some()
+            });
+            assert_eq!(taken, 1);
+            let _ = slot;
         },
     );
 }

@@ -41,7 +41,7 @@ pub enum Refusal {
     /// The device is closed.
     Closed,
     /// There is no room now, and the calling thread, which the device may need, must not wait for it.
-    WouldDeadlock,
+    NoWait,
 }
 
 /// A device that runs by itself and that callers may turn while its thread sleeps.
@@ -64,10 +64,10 @@ pub type Job = Box<dyn FnOnce() + Send>;
 
 /// What carries messages to a device.
 pub trait ComputeChannel: Send + Sync + 'static {
-    /// Sends a message. May wait for room, but never on a runtime thread.
+    /// Sends a message. May wait for room; of the runtime's threads, only those that run user code wait ([`runs_user_code`]).
     ///
     /// # Errors
-    /// [`Refusal::Closed`]; [`Refusal::WouldDeadlock`] where it would have to wait on a runtime thread.
+    /// [`Refusal::Closed`]; [`Refusal::NoWait`] where it would have to wait on any other runtime thread.
     fn send(&self, message: Build<'_>) -> Result<(), Refusal>;
 
     /// Sends a message if there is room right now.
@@ -92,6 +92,11 @@ pub trait ComputeChannel: Send + Sync + 'static {
     /// Runs the device on the calling thread, if it needs that: a driven device. Says whether it did
     /// anything; `None` from a device that runs by itself, even if the caller has stepped in for its thread.
     fn drive(&self) -> Option<bool>;
+
+    /// Whether callers run the device, and user code with it.
+    fn is_driven(&self) -> bool {
+        false
+    }
 
     /// A caller waits for an answer, which may be there already.
     fn waits(&self) {}
@@ -122,10 +127,27 @@ thread_flag! {
     Marked
 }
 
+thread_flag! {
+    /// Does the thread, which is marked, run user code outside of the device?
+    InUserCode
+}
+
 /// Marks the calling thread as one that a device needs to make progress: blocking calls on it answer
 /// `WouldDeadlock` until the mark is dropped. For the threads of actors and backends.
 pub fn mark_runtime_thread() -> RuntimeThread {
-    RuntimeThread(Marked::replace(true))
+    RuntimeThread::mark(false)
+}
+
+/// As [`mark_runtime_thread`], for a thread that runs host functions and callbacks. Answers, and room that other user
+/// code may have to give back, need the thread, so it must not wait for those. The mailbox does not need it: what takes
+/// messages never waits for user code. So a send on the thread may wait for room in the mailbox.
+pub fn mark_user_code() -> RuntimeThread {
+    RuntimeThread::mark(true)
+}
+
+/// Does the calling thread run user code for a device, outside of the device: see [`mark_user_code`]?
+pub fn runs_user_code() -> bool {
+    InUserCode::get()
 }
 
 /// Does a device need the calling thread to make progress?
@@ -133,12 +155,25 @@ pub fn is_runtime_thread() -> bool {
     Marked::get()
 }
 
-/// The mark of [`mark_runtime_thread`]. It is undone when this is dropped, on the same thread.
+/// The mark of [`mark_runtime_thread`] or [`mark_user_code`]. It is undone when this is dropped, on the same thread.
 #[must_use = "the mark is undone when this is dropped"]
-pub struct RuntimeThread(bool);
+pub struct RuntimeThread {
+    was_marked: bool,
+    was_in_user_code: bool,
+}
+
+impl RuntimeThread {
+    fn mark(user_code: bool) -> Self {
+        Self {
+            was_marked: Marked::replace(true),
+            was_in_user_code: InUserCode::replace(user_code),
+        }
+    }
+}
 
 impl Drop for RuntimeThread {
     fn drop(&mut self) {
-        Marked::set(self.0);
+        Marked::set(self.was_marked);
+        InUserCode::set(self.was_in_user_code);
     }
 }

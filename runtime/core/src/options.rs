@@ -62,6 +62,8 @@ pub struct DeviceOptions {
     pub(crate) max_upload_bytes: u64,
     pub(crate) staging_bytes: u64,
     pub(crate) max_jobs: u64,
+    pub(crate) callback_headroom: u64,
+    pub(crate) callback_upload_headroom: u64,
     pub(crate) flush_every: usize,
     pub(crate) max_handles: u32,
     pub(crate) trace_capacity: usize,
@@ -86,6 +88,8 @@ impl Default for DeviceOptions {
             max_upload_bytes: 1 << 30,
             staging_bytes: 128 << 20,
             max_jobs: 65_536,
+            callback_headroom: 65_536,
+            callback_upload_headroom: 1 << 30,
             flush_every: 256,
             max_handles: 1 << 24,
             trace_capacity: 0,
@@ -139,10 +143,19 @@ impl DeviceOptions {
         /// callers wait or get `Busy`. Default 65,536, as many as tasks of a stream: what a closure
         /// costs is a few hundred bytes, so that is some tens of megabytes.
         max_jobs: u64;
+        /// What callbacks, host functions and other code on the runtime's threads may have on its way beyond a bound, since it
+        /// cannot wait there: so many tasks beyond [`max_held`](Self::max_held), or a client's own bound, and so many jobs beyond
+        /// [`max_jobs`](Self::max_jobs). Beyond that it gets [`Error::NoRoomHere`](crate::error::Error::NoRoomHere). Default
+        /// 65,536, as many again; 0 allows nothing beyond.
+        callback_headroom: u64;
+        /// The same for uploads: bytes beyond [`max_upload_bytes`](Self::max_upload_bytes). Default 1 GiB.
+        callback_upload_headroom: u64;
         /// After at most this many messages everything held is flushed, so that a busy client cannot
         /// keep another's lone task from starting. Default 256.
         flush_every: usize;
-        /// Slices, streams, kernels, recordings and clients that may live at once. Default 16,777,216.
+        /// Slices, streams, kernels, recordings and clients that may live at once, and dropped ones with tasks that have not completed.
+        /// Where live ones leave no room a call that makes one fails; else it waits for the dropped ones, or gets `Busy`.
+        /// Default 16,777,216.
         max_handles: u32;
         /// Times of tasks that one queue keeps until the device's thread takes them, while a profile is open; tasks that find no
         /// room are counted as [`untimed`](crate::profile::Profile::untimed). They are taken whenever that thread turns, so only

@@ -138,22 +138,39 @@ impl Credit {
     /// counting after [`Self::end`].
     #[inline]
     pub fn try_acquire(&self, amount: u64) -> Result<(), Exceeded> {
+        self.take(amount, |state| {
+            state & WAITED_FOR == 0 && self.fits(state, amount)
+        })
+    }
+
+    /// Takes `amount` without waiting, as long as no more than `headroom` beyond the limit is in use then: for a caller that
+    /// cannot wait. It goes before those who wait, who get nothing until less than the limit is in use.
+    pub fn try_acquire_beyond(&self, amount: u64, headroom: u64) -> Result<(), Exceeded> {
+        let limit = self.limit.saturating_add(headroom).min(LIMIT_MAX);
+        self.take(amount, |state| amount <= limit.saturating_sub(state / ONE))
+    }
+
+    /// Takes `amount` where `may` says so of the state.
+    #[inline]
+    fn take(&self, amount: u64, may: impl Fn(u64) -> bool) -> Result<(), Exceeded> {
         // Relaxed: a guess for the exchange.
         let mut state = self.state.load(Ordering::Relaxed);
         loop {
-            if state & WAITED_FOR != 0 || !self.fits(state, amount) {
+            if !may(state) {
                 return Err(Exceeded {
                     in_use: state / ONE,
                     limit: self.limit,
                 });
             }
+            // WAITED_FOR stays as it is.
+            let next = match on(Bug::CreditBeyondForgets) {
+                true => (state + amount * ONE) & !WAITED_FOR,
+                false => state + amount * ONE,
+            };
             // Acquire: what was done before the room was given back comes before what is done with it.
             let acquire = weaken(Bug::CreditAcquireRelaxed, Ordering::Acquire);
             let (won, lost) = (acquire, Ordering::Relaxed);
-            match self
-                .state
-                .compare_exchange_weak(state, state + amount * ONE, won, lost)
-            {
+            match self.state.compare_exchange_weak(state, next, won, lost) {
                 Ok(_) => return Ok(()),
                 Err(now) => state = now,
             }

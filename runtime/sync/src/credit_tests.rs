@@ -29,6 +29,28 @@ fn the_budget_is_kept() {
     assert_eq!((credit.in_use(), credit.limit()), (0, 10));
 }
 
+/// I12: beyond the limit there is a limit as well, and those who wait for less than the limit wait on.
+#[test]
+fn who_cannot_wait_may_go_beyond_the_budget_so_far() {
+    let credit = Credit::new(2);
+    assert_eq!(credit.try_acquire_beyond(1, 2), Ok(()));
+    assert_eq!(credit.try_acquire_beyond(3, 2), Ok(()));
+    let (in_use, limit) = (4, 2);
+    let exceeded = Err(Exceeded { in_use, limit });
+    assert_eq!(credit.try_acquire_beyond(1, 2), exceeded);
+    assert_eq!(credit.try_acquire(1), exceeded);
+    let mut place = credit.place(1);
+    assert_eq!(place.poll(Waker::noop()), Poll::Pending);
+    credit.release(2);
+    assert_eq!(place.poll(Waker::noop()), Poll::Pending);
+    assert_eq!(credit.try_acquire_beyond(1, 2), Ok(()));
+    credit.release(2);
+    assert_eq!(place.poll(Waker::noop()), Poll::Ready(Ok(())));
+    credit.release(2);
+    assert!(credit.try_acquire_beyond(u64::MAX, u64::MAX).is_err());
+    assert_eq!(credit.in_use(), 0);
+}
+
 #[test]
 fn more_than_the_budget_fails_at_once() {
     let credit = Credit::new(10);

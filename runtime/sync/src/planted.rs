@@ -113,6 +113,8 @@ bugs! {
     DroppedStampEarly = "dropped_stamp_early",
     /// Nobody is woken by the first push on the dropped list.
     DroppedSilent = "dropped_silent",
+    /// Who recycles a slot that is waited for tells nobody.
+    SlotReturnSilent = "slot_return_silent",
     /// The poison cell's flag is written after its lock was given back.
     PoisonFlagOutsideLock = "poison_flag_outside_lock",
     /// The poison cell's flag is not written at all when a range is marked.
@@ -127,6 +129,8 @@ bugs! {
     CreditNoBaton = "credit_no_baton",
     /// `Credit::end` wakes nobody.
     CreditEndSilent = "credit_end_silent",
+    /// Who takes credit beyond the limit forgets that others wait.
+    CreditBeyondForgets = "credit_beyond_forgets",
     /// A place that is given up keeps what it was granted.
     CreditPlaceKeeps = "credit_place_keeps",
     /// A token is given back without release.

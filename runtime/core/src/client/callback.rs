@@ -17,7 +17,7 @@ impl<T: Send + 'static> Pending<T> {
     /// functions and values to drop on their way; [`Pending::try_on_ready`] does not.
     ///
     /// # Errors
-    /// [`Error::WouldDeadlock`] where it would wait on a thread that the device needs; [`Error::Closed`] once the device is closed,
+    /// [`Error::NoRoomHere`] where it would wait on a thread that the device needs; [`Error::Closed`] once the device is closed,
     /// as it has no thread for user code any more. The answer and the callback come back with it, the callback uncalled: [`Returned`].
     #[expect(
         clippy::result_large_err,
@@ -41,7 +41,7 @@ impl<T: Send + 'static> Pending<T> {
     /// here.
     ///
     /// # Errors
-    /// [`Error::Busy`], [`Error::Closed`]. The callback comes back with it, uncalled: [`Returned`].
+    /// [`Error::Busy`], [`Error::NoRoomHere`], [`Error::Closed`]. The callback comes back with it, uncalled: [`Returned`].
     pub fn try_on_ready<F: FnOnce(Result<T, Error>) + Send + 'static>(
         &mut self,
         callback: F,

@@ -177,7 +177,8 @@ impl ComputeClient {
 
     /// A new stream. Costs a message and no thread; thousands are fine.
     ///
-    /// May wait for room in the mailbox. On a closed device the stream's calls say so.
+    /// May wait for room in the mailbox, or for a slot ([`max_handles`](crate::options::DeviceOptions::max_handles)). On a closed device the
+    /// stream's calls say so.
     pub fn new_stream(&self) -> Stream {
         Stream::new(self.clone())
     }
@@ -228,7 +229,7 @@ impl ComputeClient {
         if device.options().logs.compilation >= LogLevel::Basic {
             tracing::debug!(target: "millstream::compilation", kernel = %kernel.name(), backend = properties.backend, "prepared");
         }
-        let hold = device.slot()?;
+        let hold = device.slot(true)?;
         let id = KernelId(hold.id());
         device.register(Registration::Kernel {
             id,

@@ -6,6 +6,7 @@ use millstream_sync::reply::reply;
 use smallvec::SmallVec;
 
 use crate::access::Access;
+use crate::channel::is_runtime_thread;
 use crate::client::{Finish, Pending, Returned, Room, Stream};
 use crate::element::Element;
 use crate::error::{Error, Full, LaunchError, MemoryError};
@@ -106,12 +107,20 @@ impl Stream {
             }
         }
         let (held, limit) = (credit.in_use(), credit.limit());
-        let fits = self.purse().is_none() && held + 2 <= limit;
-        if self.waits() || fits || credit.has_ended() {
+        let cannot_wait = is_runtime_thread();
+        let headroom = match cannot_wait {
+            true => self.callback_headroom(),
+            false => 0,
+        };
+        let fits = self.purse().is_none() && held + 2 <= limit.saturating_add(headroom);
+        if fits || credit.has_ended() || (self.waits() && !cannot_wait) {
             return Ok(());
         }
         let what = Full::Stream { held, limit };
-        Err(Error::Busy { what })
+        Err(match self.waits() || headroom > 0 {
+            true => Error::NoRoomHere { what },
+            false => Error::Busy { what },
+        })
     }
 
     /// Overwrites `target` with a copy of `data`, which must be as long. May wait as
@@ -213,7 +222,11 @@ impl Stream {
         let asked = bytes as u64;
         // What is larger than the whole credit goes alone.
         let amount = asked.min(credit.limit());
-        self.take_room(wait, credit, amount, || Full::Uploads {
+        let headroom = match self.purse() {
+            Some(_) => 0,
+            None => self.device().options().callback_upload_headroom,
+        };
+        self.take_room(wait, credit, (amount, headroom), || Full::Uploads {
             asked,
             in_use: credit.in_use(),
             limit: credit.limit(),
@@ -267,7 +280,7 @@ impl Stream {
     /// The elements of `source`, once everything before has run. Asking may wait for room in the mailbox,
     /// never for the device's work.
     pub fn read<T: Element>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
-        self.read_to(source, VecLanding::new(source.len()), None)
+        self.read_in_turn(source, VecLanding::new(source.len()), None, || ())
     }
 
     /// As [`Stream::read`], into memory that is in use already: the system gives fresh memory page by page, and that takes several
@@ -285,15 +298,17 @@ impl Stream {
     /// # Ok(()) }
     /// ```
     pub fn read_into<T: Element>(&self, source: &Handle<T>, memory: Vec<T>) -> Pending<Vec<T>> {
-        self.read_to(source, VecLanding::within(memory, source.len()), None)
+        let landing = VecLanding::within(memory, source.len());
+        self.read_in_turn(source, landing, None, || ())
     }
 
-    /// Reads to a landing, with a number that the submission log keeps.
-    pub(crate) fn read_to<T: Element>(
+    /// Reads to a landing, with a number that the submission log keeps, in the turn that `turn` takes: see [`Stream::submit_in_turn`].
+    pub(super) fn read_in_turn<T: Element, G>(
         &self,
         source: &Handle<T>,
         landing: Result<Arc<VecLanding<T>>, MemoryError>,
         tag: Option<u64>,
+        turn: impl FnOnce() -> G,
     ) -> Pending<Vec<T>> {
         let landing = match landing {
             Ok(landing) => landing,
@@ -302,7 +317,7 @@ impl Stream {
         let finish = Finish::Landed(landing.clone());
         let mut landings: SmallVec<[Arc<dyn Landing>; 1]> = SmallVec::new();
         landings.push(landing);
-        match self.copy_out(&[(source, None)], landings, tag, finish) {
+        match self.copy_out(&[(source, None)], landings, (tag, turn), finish) {
             Ok(pending) => pending,
             Err(error) => Pending::failed(self.home(), error),
         }
@@ -342,24 +357,24 @@ impl Stream {
             unsafe { landing.take() }
         };
         let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
-        match self.copy_out(wanted, landings, None, finish) {
+        match self.copy_out(wanted, landings, (None, || ()), finish) {
             Ok(pending) => pending,
             Err(error) => Pending::failed(self.home(), error),
         }
     }
 
-    fn copy_out<T: Element, V: Send + 'static>(
+    fn copy_out<T: Element, V: Send + 'static, G>(
         &self,
         wanted: &[(&Handle<T>, Option<Strided>)],
         landings: SmallVec<[Arc<dyn Landing>; 1]>,
-        tag: Option<u64>,
+        (tag, turn): (Option<u64>, impl FnOnce() -> G),
         finish: Finish<V>,
     ) -> Result<Pending<V>, Error> {
         for (source, _) in wanted {
             self.own(source)?;
         }
         let (sender, receiver) = reply();
-        self.submit(
+        self.submit_in_turn(
             self.waits(),
             Op::CopyOut(Box::new(CopyOut {
                 landings,
@@ -375,6 +390,7 @@ impl Stream {
                         wanted.iter().map(|(_, layout)| layout.clone()).collect();
                 }
             },
+            turn,
         )?;
         Ok(Pending::ticket(self.home(), receiver, finish))
     }

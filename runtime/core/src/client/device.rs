@@ -12,9 +12,9 @@ use crate::backend::{Backend, Compiler};
 use crate::channel::{Build, ComputeChannel, Refusal};
 use crate::client::profiles::Tokens;
 use crate::client::{Finish, Gone, Home, Pending};
-use crate::error::{Error, Full, MemoryError};
+use crate::error::{Error, Full};
 use crate::failure::{FailureRef, Reason};
-use crate::handle::{Hold, Table};
+use crate::handle::Table;
 use crate::id::Point;
 use crate::journal::SubmissionLog;
 use crate::message::{Op, Registration, Task};
@@ -175,14 +175,6 @@ impl DeviceShared {
         &self.timelines[point.queue.index()]
     }
 
-    /// A slot for a new thing.
-    pub(crate) fn slot(&self) -> Result<Hold, Error> {
-        self.table.acquire().map_err(|full| match self.gone.lost() {
-            Some(_) => self.gone(),
-            None => MemoryError::TooManyHandles { limit: full.limit }.into(),
-        })
-    }
-
     /// Sends a message that `build` makes in its slot. May wait for room.
     ///
     /// # Safety
@@ -218,12 +210,18 @@ impl DeviceShared {
     pub(crate) fn refused(&self, refusal: Refusal) -> Error {
         match refusal {
             Refusal::Closed => self.gone(),
-            Refusal::WouldDeadlock => Error::WouldDeadlock,
-            Refusal::Full => Error::Busy {
-                what: Full::Mailbox {
-                    messages: self.channel.depth(),
-                },
+            Refusal::NoWait => Error::NoRoomHere {
+                what: self.full_mailbox(),
             },
+            Refusal::Full => Error::Busy {
+                what: self.full_mailbox(),
+            },
+        }
+    }
+
+    fn full_mailbox(&self) -> Full {
+        Full::Mailbox {
+            messages: self.channel.depth(),
         }
     }
 

@@ -122,7 +122,7 @@ impl Stream {
     /// thread of the caller's.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Closed`]; through [`Stream::nowait`] also [`Error::Busy`]. `function` comes back with
+    /// [`Error::Foreign`], [`Error::NoRoomHere`], [`Error::Closed`]; through [`Stream::nowait`] also [`Error::Busy`]. `function` comes back with
     /// it, uncalled: [`Returned`].
     pub fn host<F: FnOnce() + Send + 'static>(
         &self,

@@ -61,7 +61,7 @@ impl Limit {
             in_use: self.memory.in_use(),
             limit: self.memory.limit(),
         };
-        match stream.take_room(wait, &self.memory, bytes, full) {
+        match stream.take_room(wait, &self.memory, (bytes, 0), full) {
             // The charge gives it back.
             Ok(room) => room.keep(),
             Err(error) => {

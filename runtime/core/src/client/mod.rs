@@ -24,6 +24,7 @@ mod replay;
 mod reserve;
 mod returned;
 mod room;
+mod slots;
 mod stream;
 mod tensors;
 mod when_room;

@@ -108,7 +108,7 @@ impl Seat {
             uploads: device.credit(upload_bytes),
             jobs: device.credit(options.max_jobs),
             limit: bounds.memory_bytes.map(|bytes| Limit::new(&device, bytes)),
-            hold: device.slot().ok(),
+            hold: device.table().acquire().ok(),
             device,
         })
     }

@@ -45,7 +45,7 @@ impl Stream {
     /// The device has one GC thread: a slow destructor delays those of every client.
     ///
     /// # Errors
-    /// [`Error::Closed`], [`Error::WouldDeadlock`]; through [`Stream::nowait`] also [`Error::Busy`]. The
+    /// [`Error::Closed`], [`Error::NoRoomHere`]; through [`Stream::nowait`] also [`Error::Busy`]. The
     /// value comes back with it: it was not dropped.
     pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Returned<V>> {
         let wait = self.waits();

@@ -20,7 +20,7 @@ use millstream_sync::payload;
 use smallvec::SmallVec;
 
 use crate::block::block_until;
-use crate::channel::is_runtime_thread;
+use crate::channel::{is_runtime_thread, mark_user_code, runs_user_code};
 use crate::client::drives::Drives;
 use crate::client::recycled::{Recycled, Spares};
 use crate::client::{DeviceShared, Returned, Stream};
@@ -44,7 +44,8 @@ struct Sequence<T, Tag> {
     sender: flume::Sender<Readback<T, Tag>>,
     drives: Arc<Drives>,
     spares: Arc<Spares<T>>,
-    /// How many were asked. Held while one is: the number and the place in the stream are taken together.
+    /// How many were asked. Held while one is sent: the number and the place in the stream are taken together. Who holds it waits
+    /// for room in the mailbox at most, and runs no user code meanwhile: so user code may wait for it.
     asked: Mutex<u64>,
     /// Not held while one is asked, which may wait for room: who waits on a driven device runs callbacks, and
     /// they deliver.
@@ -160,9 +161,8 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
     ///
     /// # Errors
     /// [`Error::Busy`] when as many are asked and not taken as the sequence holds; [`Error::NoConsumer`] once the [`Readbacks`] was
-    /// dropped; [`Error::WouldDeadlock`] on a
-    /// thread that the device needs, while somebody else who asks waits for room. The tag comes back with it:
-    /// [`Returned`]. What the device says of a readback that was asked is an item of the sequence instead.
+    /// dropped; [`Error::WouldDeadlock`] in a kernel, while another thread asks. The tag comes back with it: [`Returned`]. What the device says of a readback that was asked is an item of the sequence
+    /// instead; so is [`Error::NoRoomHere`].
     pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Returned<Tag>> {
         let sequence = &*self.0;
         if sequence.sender.is_disconnected() {
@@ -177,20 +177,39 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
             return Err(Returned { value: tag, error });
         }
         sequence.drives.note(stream.device());
-        let asked = match is_runtime_thread() {
-            true => try_lock(&sequence.asked),
-            false => Some(lock(&sequence.asked)),
+        // What holds the lock may wait for room in the mailbox, which a thread that the device needs must not wait for.
+        let mut first = match is_runtime_thread() && !runs_user_code() {
+            true => match try_lock(&sequence.asked) {
+                None => {
+                    sequence.room.release(1);
+                    let error = Error::WouldDeadlock;
+                    return Err(Returned { value: tag, error });
+                }
+                held => held,
+            },
+            false => None,
         };
-        let Some(mut asked) = asked else {
-            sequence.room.release(1);
-            let error = Error::WouldDeadlock;
-            return Err(Returned { value: tag, error });
+        let mut next = |number: &mut Option<u64>| {
+            let mut asked = first.take().unwrap_or_else(|| lock(&sequence.asked));
+            *number = Some(*asked);
+            *asked += 1;
+            asked
         };
         let (len, spares) = (source.len(), &sequence.spares);
         let landing = VecLanding::within(spares.take(len), len);
-        let (number, answer) = (*asked, stream.read_to(source, landing, number_of(&tag)));
-        *asked += 1;
-        drop(asked);
+        let mut number = None;
+        let answer = stream.read_in_turn(source, landing, number_of(&tag), || {
+            let asked = next(&mut number);
+            // A callback that runs here might ask as well, and the lock is held.
+            let device = stream.device().channel();
+            let alone = (device.is_driven() && !is_runtime_thread()).then(mark_user_code);
+            (asked, alone)
+        });
+        if number.is_none() {
+            // It was not sent.
+            drop(next(&mut number));
+        }
+        let number = number.unwrap_or_default();
         let sequence = self.0.clone();
         // The sequence's own room bounds its callbacks.
         answer.call_back(None, move |elements| {

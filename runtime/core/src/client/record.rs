@@ -317,7 +317,7 @@ impl Recorder<'_> {
             .map(|taken| recorded(&self.parameters, taken))
             .collect();
         let device = self.stream.device();
-        let hold = device.slot()?;
+        let hold = device.slot(true)?;
         let id = RecordingId(hold.id());
         device.register(Registration::Recording {
             id,

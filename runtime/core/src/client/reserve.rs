@@ -13,10 +13,11 @@ use crate::message::{Op, Registration, Task};
 
 impl Stream {
     /// Memory for `len` elements, with undefined contents. Returns at once: the device reserves it
-    /// when it meets the task. May wait for room in the mailbox.
+    /// when it meets the task. May wait for room in the mailbox; while dropped slices whose tasks have not completed leave no room within the
+    /// client's hard limit or within [`max_handles`](crate::options::DeviceOptions::max_handles), for these.
     ///
     /// # Errors
-    /// [`Error::Memory`] for what is known at once: overflow, a client's hard limit, more than the
+    /// [`Error::Memory`] for what is known at once: overflow, live handles that leave no room within these limits, more than the
     /// device ever gives. The device's own lack of memory reaches whoever reads the slice.
     pub fn empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
         self.reserve(self.waits(), len, AllocationMode::Automatic)
@@ -74,7 +75,7 @@ impl Stream {
         bytes: u64,
         mode: Option<AllocationMode>,
     ) -> Result<Hold, Error> {
-        let hold = self.device().slot()?;
+        let hold = self.device().slot(wait)?;
         let limit = self.seat().limit.as_ref();
         if let Some(limit) = limit.filter(|_| bytes > 0 && mode.is_some()) {
             limit.charge(self, (&hold, bytes), wait)?;
@@ -92,7 +93,7 @@ impl Stream {
     /// A slice that never has memory: what it stands for is bound by replays.
     pub(crate) fn formal(&self, bytes: u64) -> Result<Hold, Error> {
         let device = self.device();
-        let hold = device.slot()?;
+        let hold = device.slot(true)?;
         device.register(Registration::Parameter {
             id: SliceId(hold.id()),
             bytes,

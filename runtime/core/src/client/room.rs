@@ -1,4 +1,8 @@
 //! Room: credit that calls take for what is on its way, and how they wait for it (I8, I12).
+//!
+//! A thread of the runtime does not wait for credit: what gives it back may be a task behind a host function, or a callback, that needs
+//! this very thread. So code on such a thread goes beyond the limit, up to a headroom. Room in the mailbox needs no such thread, so
+//! callbacks wait for that (decision 32).
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -65,7 +69,9 @@ impl Home {
             Home::Client(seat) => &seat.jobs,
             Home::Device(device) => device.jobs(),
         };
-        self.device().room(wait, jobs, 1, || Full::jobs(jobs))
+        let headroom = self.device().options().callback_headroom;
+        self.device()
+            .room(wait, jobs, (1, headroom), || Full::jobs(jobs))
     }
 }
 
@@ -80,12 +86,13 @@ impl Full {
 }
 
 impl DeviceShared {
-    /// Takes `amount` of `credit` until the room is dropped. Waits for it if `wait`.
+    /// Takes `amount` of `credit` until the room is dropped. Waits for it if `wait`; a thread of the runtime takes it beyond the limit,
+    /// up to `headroom`.
     pub(crate) fn room(
         &self,
         wait: bool,
         credit: &Arc<Credit>,
-        amount: u64,
+        (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
     ) -> Result<Room, Error> {
         if !THREADS {
@@ -93,47 +100,69 @@ impl DeviceShared {
             self.channel().looked();
         }
         if credit.try_acquire(amount).is_err() {
-            self.wait_for_credit(wait, credit, amount, full)?;
+            self.wait_for_credit(wait, credit, (amount, headroom), full)?;
         }
         Ok(Room::taken(credit, amount))
     }
 
     /// Takes `amount` of `credit` once there is so much, or says what is `full` unless `wait`. Waiting on
-    /// a driven device is driving it.
+    /// a driven device is driving it. A thread of the runtime does not wait: it may go `headroom` beyond the limit.
     #[cold]
     pub(crate) fn wait_for_credit(
         &self,
         wait: bool,
         credit: &Credit,
-        amount: u64,
+        (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
     ) -> Result<(), Error> {
         if credit.has_ended() {
             return Err(self.gone());
         }
-        if !wait {
-            return Err(Error::Busy { what: full() });
+        if headroom > 0 && is_runtime_thread() {
+            let taken = credit.try_acquire_beyond(amount, headroom);
+            return taken.map_err(|_| Error::NoRoomHere { what: full() });
         }
-        if is_runtime_thread() {
-            return Err(Error::WouldDeadlock);
+        if !self.may_wait(wait) {
+            return Err(self.no_room(wait, full()));
         }
         let span = tracing::debug_span!(target: "millstream", "wait_for_room", amount);
         let _entered = span.enter();
         let told = |outcome: Result<(), AcquireError>| outcome.map_err(|_| self.gone());
         let mut place = credit.place(amount);
+        if let Some(outcome) = self.drive_until(|waker| place.poll(waker)) {
+            return told(outcome);
+        }
+        drop(place);
+        told(credit.acquire(amount, self.spin()))
+    }
+
+    /// May a call that finds no room wait, which waits if `wait`?
+    pub(super) fn may_wait(&self, wait: bool) -> bool {
+        wait && !is_runtime_thread()
+    }
+
+    /// Why a call that may not wait, which would if `wait`, finds no room.
+    pub(super) fn no_room(&self, wait: bool, what: Full) -> Error {
+        match wait {
+            true => Error::NoRoomHere { what },
+            false => Error::Busy { what },
+        }
+    }
+
+    /// Drives a driven device until `poll` is ready; it is given a waker where this sleeps. `None` from a device that runs by itself.
+    pub(super) fn drive_until<T>(&self, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
         while let Some(worked) = self.channel().drive() {
-            let mut outcome = place.poll(Waker::noop());
+            let mut outcome = poll(Waker::noop());
             if outcome.is_pending() && !worked {
                 self.channel().rest(None, &mut |waker| {
-                    outcome = place.poll(waker);
+                    outcome = poll(waker);
                     outcome.is_ready()
                 });
             }
             if let Poll::Ready(outcome) = outcome {
-                return told(outcome);
+                return Some(outcome);
             }
         }
-        drop(place);
-        told(credit.acquire(amount, self.spin()))
+        None
     }
 }

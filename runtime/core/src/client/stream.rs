@@ -42,7 +42,8 @@ enum Patience {
 ///
 /// Cheap to clone, `Send + Sync`; it belongs to no thread. Calls return as soon as the task is in
 /// the mailbox. They may wait for room there ([`Stream::nowait`] has twins that answer [`Error::Busy`] instead, and
-/// [`Stream::when_room`] awaits it).
+/// [`Stream::when_room`] awaits it). In callbacks and host functions they wait for room in the mailbox alone, go beyond the other bounds by
+/// [`callback_headroom`](crate::options::DeviceOptions::callback_headroom), and answer [`Error::NoRoomHere`] where that is used up.
 /// Tasks on different streams overlap unless they touch the same bytes, which orders them.
 #[derive(Clone)]
 pub struct Stream {
@@ -59,7 +60,7 @@ impl Stream {
         let own = || Arc::new(Credit::new(device.options().max_held));
         let credit = seat.tasks.clone().unwrap_or_else(own);
         let credit_is_shared = seat.tasks.is_some();
-        let hold = device.slot().and_then(|hold| {
+        let hold = device.slot(true).and_then(|hold| {
             let id = StreamId(hold.id());
             device.register(Registration::Stream {
                 id,
@@ -87,7 +88,8 @@ impl Stream {
     }
 
     /// The same stream, with calls that never wait: where there is no room they answer
-    /// [`Error::Busy`], and nothing was submitted. This is the `try_` twin of every call.
+    /// [`Error::Busy`], and nothing was submitted. This is the `try_` twin of every call. In a callback, where no call waits for
+    /// the stream's room, they go as far beyond it as others do there.
     ///
     /// ```
     /// # fn f(stream: &millstream_core::client::Stream, values: &millstream_core::handle::Handle<u32>) {
@@ -238,8 +240,18 @@ impl Stream {
             held: credit.in_use(),
             limit: credit.limit(),
         };
-        let paid = self.device().wait_for_credit(wait, credit, 1, full);
+        let amount = (1, self.callback_headroom());
+        let paid = self.device().wait_for_credit(wait, credit, amount, full);
         self.or_granted(paid, credit, 1, || ())
+    }
+
+    /// How many tasks or jobs beyond a limit a thread of the runtime may have on their way, by a call of this stream. None where it is
+    /// tried again once there is room.
+    pub(super) fn callback_headroom(&self) -> u64 {
+        match self.purse() {
+            Some(_) => 0,
+            None => self.device().options().callback_headroom,
+        }
     }
 
     /// Where there is no room, what was granted for it is `taken`.
@@ -256,22 +268,23 @@ impl Stream {
         }
     }
 
-    /// Takes `amount` of a credit of its client until the room is dropped. Waits for it if `wait`.
+    /// Takes `amount` of a credit of its client until the room is dropped: see [`DeviceShared::room`].
     pub(super) fn take_room(
         &self,
         wait: bool,
         credit: &Arc<Credit>,
-        amount: u64,
+        (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
     ) -> Result<Room, Error> {
-        let room = self.device().room(wait, credit, amount, full);
+        let room = self.device().room(wait, credit, (amount, headroom), full);
         self.or_granted(room, credit, amount, || Room::taken(credit, amount))
     }
 
     /// Room for one more host function, callback or value that is to be dropped.
     pub(super) fn job_room(&self, wait: bool) -> Result<Room, Error> {
         let jobs = &self.shared.seat.jobs;
-        self.take_room(wait, jobs, 1, || Full::jobs(jobs))
+        let amount = (1, self.callback_headroom());
+        self.take_room(wait, jobs, amount, || Full::jobs(jobs))
     }
 
     /// Gives credit back for a task that was not sent.
@@ -297,8 +310,20 @@ impl Stream {
         op: Op,
         fill: impl FnOnce(&mut Task),
     ) -> Result<(), Error> {
+        self.submit_in_turn(wait, op, fill, || ())
+    }
+
+    /// As [`Stream::submit`], with the turn that `turn` takes between the wait for the stream's room and the sending.
+    pub(super) fn submit_in_turn<G>(
+        &self,
+        wait: bool,
+        op: Op,
+        fill: impl FnOnce(&mut Task),
+        turn: impl FnOnce() -> G,
+    ) -> Result<(), Error> {
         let stream = self.known()?;
         self.pay(wait)?;
+        let turn = turn();
         let mut parts = Some((op, fill));
         let mut build = |slot: &mut MaybeUninit<Task>| {
             let (op, fill) = match parts.take() {
@@ -314,6 +339,7 @@ impl Stream {
         // SAFETY: the closure writes the slot first thing. Those who submit fill it with bindings and layouts,
         // which panics only if memory for them cannot be had, which aborts.
         let sent = unsafe { self.device().send_with(wait, &mut build) };
+        drop(turn);
         self.refund_unless(sent)
     }
 

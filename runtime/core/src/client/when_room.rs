@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   try the call ──ok──► its answer
-//!      ▲     └──Busy──► what lacks: credit (noted in the purse)      or room in the mailbox
+//!      ▲     └──Busy──► what lacks: credit (noted in the purse)      or room in the mailbox, or a slot
 //!      │                 a place in that credit's queue               a place among those that wait for it
 //!      └── granted: the purse holds it, so the call finds it ◄─┘  └─► woken: tried again, in its old place
 //! ```
@@ -200,6 +200,12 @@ impl Waiting<'_> {
                     what: Full::Mailbox { .. },
                 },
             ) => poll_fn(|context| self.poll_mailbox(context)).await,
+            (
+                None,
+                Error::Busy {
+                    what: Full::Handles { .. },
+                },
+            ) => self.slot().await,
             _ => Err(busy),
         }
     }
@@ -212,6 +218,19 @@ impl Waiting<'_> {
             .give_back(|granted| !lacks_tasks || Arc::ptr_eq(granted, tasks));
         let mut place = Place::new(credit.clone(), amount);
         poll_fn(|context| polled(self.channel(), || place.poll(context.waker()))).await
+    }
+
+    /// Waits until a slot has returned, or there may be one.
+    async fn slot(&self) -> Result<(), Error> {
+        let device = self.stream.device();
+        // What others wait for is not kept meanwhile.
+        self.purse.give_back(|_| true);
+        let Some(mut returning) = device.slot_returns() else {
+            return Ok(());
+        };
+        let returned =
+            poll_fn(|context| polled(self.channel(), || returning.poll(context.waker())));
+        returned.await.map_err(|_| device.gone())
     }
 
     fn poll_mailbox(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {

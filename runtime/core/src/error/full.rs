@@ -39,6 +39,14 @@ pub enum Full {
         /// Bytes that the client may have.
         limit: u64,
     },
+    /// The slots for slices, streams, kernels, recordings and clients: those that handles leave are of dropped things with tasks that have
+    /// not completed.
+    Handles {
+        /// How many are live.
+        held: u32,
+        /// How many there may be, dropped ones with them.
+        limit: u32,
+    },
     /// The host functions, callbacks and values to drop of a client that are on their way.
     Jobs {
         /// How many there are.
@@ -62,7 +70,20 @@ impl Full {
             Full::Uploads { in_use, .. }
             | Full::Memory { in_use, .. }
             | Full::Jobs { in_use, .. } => *in_use,
+            Full::Handles { limit, .. } => u64::from(*limit),
             Full::Readbacks { asked } => *asked,
+        }
+    }
+
+    /// The end of a sentence that says what else helps a thread that cannot wait for room.
+    pub(super) fn or_raise(&self) -> &'static str {
+        match self {
+            Full::Stream { .. } | Full::Jobs { .. } => ", or raise `callback_headroom`",
+            Full::Uploads { .. } => ", or raise `callback_upload_headroom`",
+            Full::Mailbox { .. }
+            | Full::Memory { .. }
+            | Full::Handles { .. }
+            | Full::Readbacks { .. } => "",
         }
     }
 
@@ -76,6 +97,9 @@ impl Full {
             Full::Jobs { in_use, .. } => Duration::from_micros(in_use / 2 + 1),
             Full::Uploads { in_use, .. } | Full::Memory { in_use, .. } => {
                 Duration::from_nanos(in_use / 8 + 1_000)
+            }
+            Full::Handles { held, limit } => {
+                Duration::from_micros(u64::from(limit.saturating_sub(*held)) / 2 + 1)
             }
             Full::Readbacks { .. } => Duration::from_millis(1),
         }
@@ -125,6 +149,10 @@ impl fmt::Display for Full {
                 Bytes(*asked),
                 Bytes(*in_use),
                 Bytes(*limit)
+            ),
+            Full::Handles { held, limit } => write!(
+                f,
+                "all {limit} slots for slices, kernels and streams are in use, {held} of them by live ones, the others by tasks that have not completed (`max_handles`)"
             ),
             Full::Jobs { in_use, limit } => write!(
                 f,

@@ -74,11 +74,22 @@ pub enum Error {
         /// What helps.
         recovery: Recovery,
     },
-    /// A blocking call was made on a thread that the device needs to make progress.
+    /// A blocking call was made on a thread that the device needs to make progress. For a call that lacks room see
+    /// [`Error::NoRoomHere`].
     #[error(
-        "this call would wait, on a thread that the runtime needs; take answers by `try_take`, `.await` or a callback, and submit from a thread of your own, or by `nowait()`, which answers `Busy` where there is no room"
+        "this call would wait, on a thread that the runtime needs; take answers there by `try_take`, `.await` or a callback"
     )]
     WouldDeadlock,
+    /// There is no room for this, and the calling thread cannot wait for any, since the runtime needs it: it runs a callback, a host
+    /// function, a kernel or the like. Nothing was submitted. Callbacks and host functions get this only where they have used up what they
+    /// may submit beyond the bounds:
+    /// [`callback_headroom`](crate::options::DeviceOptions::callback_headroom),
+    /// [`callback_upload_headroom`](crate::options::DeviceOptions::callback_upload_headroom).
+    #[error("{what}, and this thread, which the runtime needs, cannot wait for room; submit from a thread of your own{}", what.or_raise())]
+    NoRoomHere {
+        /// What is full.
+        what: Full,
+    },
     /// What is special to one backend was asked of another.
     #[error("this device is `{actual}`, the call is for `{asked}`")]
     WrongBackend {
@@ -168,7 +179,9 @@ pub enum MemoryError {
         element_bytes: u64,
     },
     /// More live handles than the device counts.
-    #[error("{limit} slices, kernels and streams live, which is the device's limit")]
+    #[error(
+        "{limit} slices, kernels and streams live, which is the device's limit; drop some, or raise `max_handles`"
+    )]
     TooManyHandles {
         /// The limit.
         limit: u32,

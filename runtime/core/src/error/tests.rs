@@ -147,7 +147,7 @@ fn every_kernel_error() -> [KernelError; 4] {
     ]
 }
 
-fn every_full() -> [Full; 5] {
+fn every_full() -> [Full; 6] {
     [
         Full::Mailbox { messages: 16 },
         Full::Stream { held: 8, limit: 8 },
@@ -160,6 +160,7 @@ fn every_full() -> [Full; 5] {
             in_use: 4,
             limit: 4,
         },
+        Full::Handles { held: 3, limit: 4 },
         Full::Readbacks { asked: 3 },
     ]
 }
@@ -224,6 +225,7 @@ fn every_error() -> Vec<Error> {
     all.extend(every_memory_error().map(Error::Memory));
     all.extend(every_kernel_error().map(Error::Kernel));
     all.extend(every_full().map(|what| Error::Busy { what }));
+    all.extend(every_full().map(|what| Error::NoRoomHere { what }));
     all
 }
 
@@ -237,6 +239,7 @@ fn is_listed(error: &Error) -> bool {
         | Error::Memory(_)
         | Error::Kernel(_)
         | Error::Busy { .. }
+        | Error::NoRoomHere { .. }
         | Error::Foreign { .. }
         | Error::Closed
         | Error::DeviceLost { .. }
@@ -290,6 +293,7 @@ fn what_is_full_is_said_with_its_figures() {
             "the stream, or its client, holds 8 of at most 8 tasks (`max_held`, `max_tasks`), try again later",
             "an upload of 2 B finds 7 B of at most 8 B on their way (`max_upload_bytes`), try again later",
             "the client has 4 of at most 4 host functions, callbacks and values to drop on their way (`max_jobs`), try again later",
+            "all 4 slots for slices, kernels and streams are in use, 3 of them by live ones, the others by tasks that have not completed (`max_handles`), try again later",
             "the sequence is full with 3 readbacks that nobody has taken, try again later",
         ]
     );

@@ -13,15 +13,19 @@
 //!    happened before, so that they lie before the stamp (I4).
 //! 4. Slots do not move and live as long as the table; each counted slot keeps the table alive.
 //!
+//! 5. A caller that finds the table full waits as long as a slot returns by itself, and learns when one has (`outlook`).
+//!
 //! The device thread alone takes the dropped list and recycles.
 
 mod counted;
+mod outlook;
 mod segments;
 mod table;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 pub use counted::Counted;
+pub use outlook::Outlook;
 pub use table::{Exhausted, Slot, SlotId, Slots};
 
 /// Where the one who recycles is to be found: the mailbox's probe.

@@ -2,7 +2,8 @@
 //!
 //! The free list is a Treiber stack with a tag that every pop increments, so that a head seen before is
 //! not taken for the same head when slots went through other hands meanwhile (ABA). The dropped list is
-//! pushed one by one and taken whole, so it needs none.
+//! pushed one by one and taken whole, so it needs none. It counts its pushes: with the pops and makings it tells how many slots are
+//! held, without another word on the way of a drop.
 
 use super::segments::Segments;
 use super::{Counted, Sink};
@@ -10,15 +11,18 @@ use crate::facade::Padded;
 use crate::facade::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::facade::cell::UnsafeCell;
 use crate::planted::{Bug, on, weaken};
+use crate::timeline::Timeline;
 use std::fmt;
 use std::sync::Arc;
 
-/// An index in 28 bits and a tag in 36: 268 million slots, and 68 thousand million pops between two
-/// looks of one thread at the same head.
+/// An index in 28 bits and a tag in 35: 268 million slots, and 34 thousand million pops between two
+/// looks of one thread at the same head. The bit above is [`WAITED_FOR`].
 const INDEX_BITS: u32 = 28;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
 /// The end of a list.
-const NIL: u32 = INDEX_MASK as u32;
+pub(super) const NIL: u32 = INDEX_MASK as u32;
+/// In `free`, only while it is empty: a caller waits for a slot.
+pub(super) const WAITED_FOR: u64 = 1 << 63;
 
 /// Every slot of the table is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,25 +102,30 @@ impl<P> Slot<P> {
 
 /// The table of counted slots.
 pub struct Slots<P, S> {
-    /// First free slot and tag.
-    free: Padded<AtomicU64>,
-    /// Last dropped slot, or `NIL`.
-    dropped: Padded<AtomicU32>,
+    /// First free slot and tag, and [`WAITED_FOR`].
+    pub(super) free: Padded<AtomicU64>,
+    /// Last dropped slot, or `NIL`, and above it how many were ever dropped.
+    dropped: Padded<AtomicU64>,
     /// Slots ever made.
     made: Padded<AtomicU32>,
     /// Slots given back; with `made` and the free list's tag it tells how many live.
     recycled: AtomicU32,
-    limit: u32,
+    pub(super) limit: u32,
     segments: Segments<Slot<P>>,
     pub(super) sink: S,
+    /// Passes a cursor whenever a slot returns that was waited for.
+    pub(super) returns: Timeline,
 }
 
 fn pack(index: u32, tag: u64) -> u64 {
-    u64::from(index) | (tag << INDEX_BITS)
+    u64::from(index) | ((tag << INDEX_BITS) & !WAITED_FOR)
 }
 
-fn unpack(head: u64) -> (u32, u64) {
-    ((head & INDEX_MASK) as u32, head >> INDEX_BITS)
+pub(super) fn unpack(head: u64) -> (u32, u64) {
+    (
+        (head & INDEX_MASK) as u32,
+        (head & !WAITED_FOR) >> INDEX_BITS,
+    )
 }
 
 impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
@@ -124,12 +133,13 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
     pub fn new(limit: u32, sink: S) -> Arc<Self> {
         Arc::new(Self {
             free: Padded(AtomicU64::new(pack(NIL, 0))),
-            dropped: Padded(AtomicU32::new(NIL)),
+            dropped: Padded(AtomicU64::new(INDEX_MASK)),
             made: Padded(AtomicU32::new(0)),
             recycled: AtomicU32::new(0),
             limit: limit.min(NIL),
             segments: Segments::new(),
             sink,
+            returns: Timeline::new(),
         })
     }
 
@@ -208,10 +218,13 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         );
         let mut head = self.dropped.load(Ordering::Relaxed);
         loop {
+            let last = (head & INDEX_MASK) as u32;
             // Relaxed: published by the exchange.
-            slot.next.store(head, Ordering::Relaxed);
-            match self.dropped.compare_exchange_weak(head, index, won, lost) {
-                Ok(_) => return head == NIL,
+            slot.next.store(last, Ordering::Relaxed);
+            // The count above wraps: only differences of it are used.
+            let next = (head >> INDEX_BITS).wrapping_add(1) << INDEX_BITS | u64::from(index);
+            match self.dropped.compare_exchange_weak(head, next, won, lost) {
+                Ok(_) => return last == NIL,
                 Err(now) => head = now,
             }
         }
@@ -221,7 +234,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
     #[inline]
     pub fn has_dropped(&self) -> bool {
         // Relaxed: a hint; the taking acquires.
-        self.dropped.load(Ordering::Relaxed) != NIL
+        self.dropped.load(Ordering::Relaxed) & INDEX_MASK != INDEX_MASK
     }
 
     /// Gives `f` every dropped slot and its stamp, the oldest first; returns how many. `f` may recycle
@@ -232,7 +245,8 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         }
         // Acquire: pairs with every push, through the release sequence of exchanges.
         let acquire = weaken(Bug::DroppedTakeRelaxed, Ordering::Acquire);
-        let mut at = self.dropped.swap(NIL, acquire);
+        // It makes the list empty, and keeps the count.
+        let mut at = (self.dropped.fetch_or(INDEX_MASK, acquire) & INDEX_MASK) as u32;
         // The list is youngest first: turn it round.
         let mut oldest = NIL;
         while let Some(slot) = self.listed(at) {
@@ -289,17 +303,35 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
                 .free
                 .compare_exchange_weak(head, pack(index, tag), won, lost)
             {
+                Ok(_) if head & WAITED_FOR != 0 => return self.tell_returned(),
                 Ok(_) => return,
                 Err(now) => head = now,
             }
         }
     }
 
+    /// Slots acquired up to a look at the free list's head, modulo 2^32: every acquisition was a pop (the tag) or a making.
+    pub(super) fn acquired(&self, head: u64) -> u32 {
+        // Relaxed: a figure.
+        (unpack(head).1 as u32).wrapping_add(self.made.load(Ordering::Relaxed))
+    }
+
+    /// Slots ever dropped, modulo 2^32.
+    pub(super) fn ever_dropped(&self) -> u32 {
+        // Relaxed: a figure.
+        (self.dropped.load(Ordering::Relaxed) >> INDEX_BITS) as u32
+    }
+
+    /// Are all slots made that there may be?
+    pub(super) fn is_made_whole(&self) -> bool {
+        // Relaxed: it only grows.
+        self.made.load(Ordering::Relaxed) >= self.limit
+    }
+
     /// Slots acquired and not yet recycled, as of lately.
     pub fn live(&self) -> u32 {
-        // Relaxed: a figure. Every acquisition was a pop (the tag) or a making.
-        let (_, pops) = unpack(self.free.load(Ordering::Relaxed));
-        let acquired = (pops as u32).wrapping_add(self.made.load(Ordering::Relaxed));
+        // Relaxed: a figure.
+        let acquired = self.acquired(self.free.load(Ordering::Relaxed));
         acquired.wrapping_sub(self.recycled.load(Ordering::Relaxed))
     }
 }

@@ -1,0 +1,189 @@
+//! Callbacks and host functions that submit: they cannot wait for room that other user code gives back, and lose nothing by that (I6,
+//! I8, I12).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use millstream::{DeviceOptions, Error, Full, Handle, Stream, update};
+
+use super::room::no_room;
+use crate::support::*;
+
+/// Bounds that are far too small for what the tests of callbacks submit.
+fn tight() -> DeviceOptions {
+    let options = DeviceOptions::default().mailbox_capacity(16).max_held(4);
+    options.max_jobs(4).max_upload_bytes(2_000)
+}
+
+/// Work that submits itself again, in callbacks.
+struct Chain {
+    stream: Stream,
+    values: Handle<u32>,
+    links: AtomicU32,
+    errors: Mutex<Vec<Error>>,
+}
+
+impl Chain {
+    fn new(stream: Stream) -> Arc<Self> {
+        let values = stream.create(&[0_u32; 300]).unwrap();
+        Arc::new(Self {
+            stream,
+            values,
+            links: AtomicU32::new(0),
+            errors: Mutex::default(),
+        })
+    }
+
+    /// Tasks of all kinds, and a callback with the next link.
+    fn link(self: &Arc<Self>, left: u32) -> Result<(), Error> {
+        let made = self.stream.create(&[left; 300])?;
+        self.stream.copy(&made, &self.values)?;
+        self.stream.host("between", (), || ())?;
+        self.stream.drop_after(made)?;
+        let next = self.clone();
+        let answer = self.stream.read(&self.values);
+        let called = answer.on_ready(move |answer| {
+            next.links.fetch_add(1, Ordering::Relaxed);
+            // What others wrote between is as good.
+            let went_on = answer.and_then(|_| match left {
+                0 => Ok(()),
+                left => next.link(left - 1),
+            });
+            next.errors.lock().unwrap().extend(went_on.err());
+        });
+        called.map_err(|returned| returned.error)
+    }
+}
+
+/// I6, I8, I12: what a callback submits is not lost because others have much on their way, whatever the bounds.
+pub(crate) fn callbacks_that_submit_lose_nothing(on: On) {
+    const CHAINS: u32 = 24;
+    const LINKS: u32 = 100;
+    let rig = on.open_with(tight());
+    let client = rig.client();
+    let streams: Vec<_> = (0..3).map(|_| client.new_stream()).collect();
+    let chains: Vec<_> = (0..CHAINS)
+        .map(|index| Chain::new(streams[index as usize % streams.len()].clone()))
+        .collect();
+    // The caller waits for room; the callbacks that run meanwhile cannot.
+    chains
+        .iter()
+        .for_each(|chain| chain.link(LINKS - 1).unwrap());
+    for chain in &chains {
+        while chain.links.load(Ordering::Relaxed) < LINKS {
+            rig.device.sync().wait().unwrap();
+            let errors = chain.errors.lock().unwrap();
+            assert!(errors.is_empty(), "{errors:?}");
+        }
+    }
+    // Everything is given back.
+    streams[0].nowait().host("more", (), || ()).unwrap();
+    rig.device.sync().wait().unwrap();
+}
+
+/// I6, I8: so are readbacks, which are asked one after the other.
+pub(crate) fn callbacks_that_read_into_one_sequence_lose_nothing(on: On) {
+    const READS: u32 = 300;
+    let rig = on.open_with(tight());
+    let client = rig.client();
+    let (stream, other) = (client.new_stream(), client.new_stream());
+    let values = stream.create(&[7_u32]).unwrap();
+    let (sender, readbacks) = millstream::readbacks(READS as usize * 3);
+    let asked = Arc::new(AtomicU32::new(0));
+    for number in 0..READS {
+        let (ask, asked) = (
+            (sender.clone(), other.clone(), values.clone()),
+            asked.clone(),
+        );
+        let answer = stream.read(&values);
+        let called = answer.on_ready(move |_| {
+            let (sender, stream, values) = ask;
+            for _ in 0..2 {
+                sender.read(&stream, &values, number).unwrap();
+                asked.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        called.map_err(|returned| returned.error).unwrap();
+        sender.read(&stream, &values, number).unwrap();
+    }
+    while asked.load(Ordering::Relaxed) < READS * 2 {
+        rig.device.sync().wait().unwrap();
+    }
+    drop(sender);
+    let all: Vec<_> = std::iter::from_fn(|| readbacks.wait_next()).collect();
+    assert_eq!(all.len(), READS as usize * 3);
+    for readback in all {
+        assert_eq!(readback.elements.unwrap(), [7]);
+    }
+}
+
+/// I12: callbacks have a bound of their own, and are told which it is.
+pub(crate) fn what_callbacks_submit_beyond_the_bounds_has_a_bound(on: On) {
+    let options = tight().callback_headroom(6);
+    let rig = on.open_with(options.callback_upload_headroom(1_000));
+    let client = rig.client();
+    let (stream, host) = (client.new_stream(), client.new_stream());
+    let (uploads, other) = (client.new_stream(), rig.client().new_stream());
+    let values = other.create(&[0_u8; 1_000]).unwrap();
+    // While the guard lives, whatever touches `values` is held.
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    let (sender, told) = mpsc::channel();
+    let (mine, inner) = (values.clone(), stream.clone());
+    host.host("submits", (), move || {
+        let outcomes = (
+            (0..20).find_map(|_| inner.fill(&mine, 1).err()),
+            inner.nowait().fill(&mine, 1).err(),
+            inner.create(&[1_u8]).err(),
+            (0..20).find_map(|_| uploads.write(&mine, &[2; 1_000]).err()),
+        );
+        sender.send(outcomes).unwrap();
+    })
+    .unwrap();
+    host.sync().wait().unwrap();
+    let (tasks, nowait, create, bytes) = told.recv().unwrap();
+    let (held, limit) = (10, 4);
+    for error in [tasks, nowait, create] {
+        let error = error.unwrap();
+        assert_eq!(no_room(&error), Some(Full::Stream { held, limit }));
+        assert_eq!(error.retry_after(), None);
+        assert_eq!(
+            error.to_string(),
+            "the stream, or its client, holds 10 of at most 4 tasks (`max_held`, `max_tasks`), and this thread, which the runtime needs, \
+             cannot wait for room; submit from a thread of your own, or raise `callback_headroom`"
+        );
+    }
+    let (asked, in_use, limit) = (1_000, 3_000, 2_000);
+    let full = Full::Uploads {
+        asked,
+        in_use,
+        limit,
+    };
+    assert_eq!(no_room(&bytes.unwrap()), Some(full));
+    // Others feel nothing of it.
+    assert!(matches!(
+        stream.nowait().fill(&values, 2),
+        Err(Error::Busy { .. })
+    ));
+    drop(guard);
+    stream.fill(&values, 9).unwrap();
+    assert_eq!(stream.read(&values).wait().unwrap(), [9; 1_000]);
+}
+
+/// I8: nobody else may pump, so user code takes what is in the mailbox itself.
+pub(crate) fn a_callback_that_does_not_wait_finds_room_in_the_mailbox(on: On) {
+    let rig = on.open_with(tight().mailbox_capacity(4));
+    let client = rig.client();
+    let (stream, inner) = (client.new_stream(), client.new_stream().nowait());
+    let values = stream.create(&[0_u32]).unwrap();
+    let (sender, told) = mpsc::channel();
+    let mine = values.clone();
+    stream
+        .host("fills", (), move || {
+            let refused = (1..=1_000).find_map(|value| inner.fill(&mine, value).err());
+            sender.send(refused).unwrap();
+        })
+        .unwrap();
+    stream.sync().wait().unwrap();
+    assert!(told.recv().unwrap().is_none());
+    assert_eq!(stream.read(&values).wait().unwrap(), [1_000]);
+}
