@@ -251,7 +251,6 @@ macro_rules! __facts {
             replay_inherits_no_failure_that_an_earlier_one_left_in_its_scratch [RustKernels];
             a_parameter_outside_of_a_recording_is_told_i5_i7;
             a_replay_without_room_is_busy_i8;
-            a_replay_is_its_tasks_one_by_one_i1_i2;
         }
         profiled {
             each_task_is_in_exactly_the_profiles_that_were_open_when_it_was_given [RustKernels];
@@ -285,6 +284,9 @@ macro_rules! __facts {
             a_recording_keeps_its_handles_and_kernels;
             a_rebound_handle_must_be_aligned_as_the_recorded_one_was;
         }
+        replays {
+            a_replay_is_its_tasks_one_by_one_i1_i2;
+        }
         requests {
             an_answer_that_came_too_late_is_waited_for_again [Threads, HeldKernels];
             offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_typed_errors;
@@ -292,8 +294,6 @@ macro_rules! __facts {
             bindings_that_only_touch_or_are_only_read_may_share_a_slice;
             launches_larger_than_a_message_work;
             a_typed_kernel_takes_what_its_signature_declares;
-            a_view_is_whole_elements;
-            a_fill_sets_every_element_and_nothing_beside_them;
             resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts;
             a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared;
             every_cube_runs_once_and_knows_its_place;
@@ -311,12 +311,13 @@ macro_rules! __facts {
             what_creates_without_room_for_both_of_its_tasks_sends_none_i12;
             a_value_that_finds_no_room_comes_back;
             an_answer_and_its_callback_come_back_where_they_would_wait_for_ever [Threads];
+        }
+        awaited_room {
             room_for_tasks_is_awaited_in_order;
             who_awaits_room_is_told_of_the_end;
             room_in_the_mailbox_is_awaited [Driven];
             room_for_uploads_and_jobs_is_awaited [Threads];
             many_who_await_room_all_get_it [Threads];
-            a_dropped_guard_cancels_its_token;
         }
         callbacks {
             callbacks_that_submit_lose_nothing;
@@ -351,7 +352,12 @@ macro_rules! __facts {
             halves_are_elements;
             kernels_take_halves [RustKernels];
         }
+        views {
+            a_view_is_whole_elements;
+            a_fill_sets_every_element_and_nothing_beside_them;
+        }
         withdrawal {
+            a_dropped_guard_cancels_its_token;
             a_task_cancelled_while_it_is_held_poisons_what_it_would_have_written;
             a_task_that_was_issued_runs_to_its_end;
             a_reservation_that_waits_for_memory_is_given_up_when_it_is_cancelled;

@@ -4,6 +4,7 @@
 //! (`[Threads, HeldKernels]`). A function that is not in the list is dead code, which the lints refuse.
 
 pub(crate) mod answers;
+pub(crate) mod awaited_room;
 pub(crate) mod callbacks;
 pub(crate) mod copies;
 pub(crate) mod failure;
@@ -16,10 +17,12 @@ pub(crate) mod profiled;
 pub(crate) mod profiles;
 pub(crate) mod programs;
 pub(crate) mod recordings;
+pub(crate) mod replays;
 pub(crate) mod requests;
 pub(crate) mod room;
 pub(crate) mod scheduling;
 pub(crate) mod soft_limits;
 pub(crate) mod stepping;
 pub(crate) mod untyped;
+pub(crate) mod views;
 pub(crate) mod withdrawal;

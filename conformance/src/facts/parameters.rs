@@ -5,10 +5,7 @@ use millstream::{
     CancelToken, DeviceOptions, Error, Handle, Kernel, KernelHandle, LaunchError, ParameterMisfit,
     Reason, RecordedWord, Recorder, Recording, Stream, read, update, write,
 };
-use proptest::prelude::*;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use crate::program::Kernels;
 use crate::support::*;
 
 use RecordedWord::{Slot, Value};
@@ -16,7 +13,7 @@ use RecordedWord::{Slot, Value};
 const LEN: usize = 8;
 
 /// Two scalars of four bytes, as they are packed.
-fn packed(first: u32, second: u32) -> u64 {
+pub(super) fn packed(first: u32, second: u32) -> u64 {
     u64::from(first) | u64::from(second) << 32
 }
 
@@ -381,148 +378,6 @@ pub(crate) fn a_replay_without_room_is_busy_i8(on: On) {
     assert!(busy || rig.driver.is_none());
     let expected = filled_and_appended(&[6; LEN], last);
     assert_eq!(stream.read(&to).wait().unwrap(), expected);
-}
-
-/// What a task of a random recording does, to three parameters and a temporary.
-#[derive(Clone, Copy, Debug)]
-enum Does {
-    /// Sets all elements to the word of the step.
-    Set(usize),
-    /// Adds the word of the step.
-    Add(usize),
-    Mix(usize, usize),
-    Copy(usize, usize),
-}
-
-/// A recording, with the value of each step's word and whether it is a slot's, and where in a buffer the parameters
-/// begin when it is replayed.
-#[derive(Clone, Debug)]
-struct Random {
-    steps: Vec<(Does, u32, bool)>,
-    starts: [usize; 3],
-}
-
-fn random() -> impl Strategy<Value = Random> {
-    let pair = || (0_usize..4, 1_usize..4).prop_map(|(from, by)| (from, (from + by) % 4));
-    let does = prop_oneof![
-        (0_usize..4).prop_map(Does::Set),
-        (0_usize..4).prop_map(Does::Add),
-        pair().prop_map(|(from, to)| Does::Mix(from, to)),
-        pair().prop_map(|(from, to)| Does::Copy(from, to)),
-    ];
-    let steps = prop::collection::vec((does, any::<u32>(), any::<bool>()), 1..8);
-    // Some overlap.
-    let starts = prop::array::uniform3(prop::sample::select(vec![0, LEN, 2 * LEN, 2 * LEN + 3]));
-    (steps, starts).prop_map(|(steps, starts)| Random { steps, starts })
-}
-
-/// The elements of the buffer that parameters are views of.
-const BUFFER: usize = 4 * LEN;
-
-/// I1, I2: a replay does what its tasks do that are submitted one by one, or is refused because one of them is.
-pub(crate) fn a_replay_is_its_tasks_one_by_one_i1_i2(on: On) {
-    let rig = on.open();
-    let client = rig.client();
-    let stream = client.new_stream();
-    let (kernels, set) = (Kernels::that_never_fail(&client).list(), set(&client));
-    let [add, mix] = [&kernels[0], &kernels[1]];
-    let word = |value: u32| packed(value, LEN as u32);
-    let (mut replayed, mut refused) = (0, 0);
-    let check = |random: Random| {
-        let mut words = Vec::new();
-        let mut formal = Vec::new();
-        let record = |recorder: &mut Recorder<'_>| {
-            for _ in 0..3 {
-                formal.push(recorder.parameter::<u32>(LEN)?);
-            }
-            let temporary = recorder.empty::<u32>(LEN)?;
-            recorder.fill(&temporary, 0)?;
-            let at = |place: usize| formal.get(place).unwrap_or(&temporary);
-            for (does, value, is_slot) in &random.steps {
-                let word = match is_slot {
-                    true => {
-                        words.push(word(*value));
-                        Slot(words.len() as u32 - 1)
-                    }
-                    false => Value(word(*value)),
-                };
-                let mut launch = |kernel, bindings: &[_], word| {
-                    recorder.launch_words(kernel, one(), bindings, &[word])
-                };
-                match *does {
-                    Does::Set(to) => launch(&set, &[write(at(to).as_bytes())], word)?,
-                    Does::Add(to) => launch(add, &[update(at(to).as_bytes())], word)?,
-                    Does::Mix(from, to) => {
-                        let bindings = [read(at(from).as_bytes()), update(at(to).as_bytes())];
-                        launch(mix, &bindings, Value(LEN as u64))?;
-                    }
-                    Does::Copy(from, to) => recorder.copy(at(from), at(to))?,
-                }
-            }
-            Ok(())
-        };
-        let recording = stream.record(record).unwrap();
-        words.truncate(recording.words());
-        let data: Vec<u32> = (0..BUFFER as u32).collect();
-        let (ours, theirs) = (stream.create(&data).unwrap(), stream.create(&data).unwrap());
-        let view = |buffer: &Handle<u32>, nth: usize| {
-            let start = random.starts[nth];
-            buffer.slice(start..start + LEN).unwrap()
-        };
-        let views: Vec<_> = (0..3).map(|nth| view(&ours, nth)).collect();
-        let known = |nth: usize| recording.parameter_of(&formal[nth]);
-        let bound: Vec<_> = (0..3)
-            .filter_map(|nth| Some((known(nth)?, views[nth].as_bytes())))
-            .collect();
-        let outcome = recording.replay_args(&stream, &bound, &words);
-        // The same on the other buffer.
-        let temporary = stream.empty::<u32>(LEN).unwrap();
-        stream.fill(&temporary, 0).unwrap();
-        let at = |place: usize| match place {
-            3 => temporary.clone(),
-            nth => view(&theirs, nth),
-        };
-        let n = LEN as u32;
-        let one_by_one = random
-            .steps
-            .iter()
-            .try_for_each(|(does, value, _)| match *does {
-                Does::Set(to) => stream.launch(&set, one(), (write(&at(to)), *value, n)),
-                Does::Add(to) => stream.launch(add, one(), (update(&at(to)), *value, n)),
-                Does::Mix(from, to) => {
-                    stream.launch(mix, one(), (read(&at(from)), update(&at(to)), n))
-                }
-                Does::Copy(from, to) => stream.copy(&at(from), &at(to)),
-            });
-        prop_assert_eq!(
-            outcome.is_ok(),
-            one_by_one.is_ok(),
-            "{:?} {:?}",
-            outcome,
-            one_by_one
-        );
-        if outcome.is_err() {
-            refused += 1;
-            return Ok(());
-        }
-        replayed += 1;
-        let (got, expected) = (stream.read(&ours).wait(), stream.read(&theirs).wait());
-        prop_assert_eq!(got.unwrap(), expected.unwrap());
-        Ok(())
-    };
-    let config = Config {
-        failure_persistence: None,
-        ..Config::with_cases(40)
-    };
-    let check = std::cell::RefCell::new(check);
-    let rng = TestRng::deterministic_rng(RngAlgorithm::default());
-    TestRunner::new_with_rng(config, rng)
-        .run(&random(), |random| (check.borrow_mut())(random))
-        .unwrap();
-    assert!(
-        replayed > 10 && refused > 2,
-        "{replayed} replayed, {refused} refused"
-    );
 }
 
 /// I7: a replay defines what it reads of its scratch memory, so it inherits nothing that failed there before; what it binds otherwise

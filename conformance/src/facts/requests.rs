@@ -1,8 +1,8 @@
 //! Bad input, foreign things, large launches, a backend's own resources (I5).
 
 use millstream::{
-    CubeCount, Element, Error, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, Read,
-    Stream, TensorMap, Update, Write, read, update, write,
+    CubeCount, Error, Kernel, LaunchArgs, LaunchError, MemoryError, Metadata, Read, TensorMap,
+    Update, Write, read, update, write,
 };
 
 use crate::support::*;
@@ -242,76 +242,6 @@ pub(crate) fn a_typed_kernel_takes_what_its_signature_declares(on: On) {
         format!("{says} (u32, Read<u32>, Write<u32>): {mend}")
     );
     assert!(transfer.typed::<()>().is_err());
-}
-
-/// A view is whole elements that start at one: what would leave a part of an element cannot be made, and every task sees all
-/// bytes of a view.
-pub(crate) fn a_view_is_whole_elements(on: On) {
-    let rig = on.open();
-    let stream = rig.client().new_stream();
-    let words = stream.create(&[1_u32, 2, 3]).unwrap();
-    let indivisible = |bytes, element_bytes| LaunchError::Indivisible {
-        bytes,
-        element_bytes,
-    };
-    for cut in [1, 2, 3, 5, 11] {
-        let front = words.clone().offset_start(cut).unwrap_err();
-        let back = words.clone().offset_end(cut).unwrap_err();
-        assert_eq!((front, back), (indivisible(cut, 4), indivisible(cut, 4)));
-    }
-    assert_eq!(
-        indivisible(3, 4).to_string(),
-        "3 bytes are no whole number of elements of 4 bytes: cut at a multiple of 4, or cast the handle to `u8` to cut it at any byte"
-    );
-    // As bytes it is cut anywhere, and is elements again only where it is whole ones.
-    let bytes = words.cast::<u8>().unwrap();
-    let ragged = bytes.clone().offset_end(3).unwrap();
-    assert_eq!(ragged.cast::<u32>().unwrap_err(), indivisible(9, 4));
-    let within = bytes.slice(2..10).unwrap();
-    assert_eq!(
-        within.cast::<u32>().unwrap_err(),
-        LaunchError::MisalignedView { start: 2, align: 4 }
-    );
-    assert_eq!(within.cast::<u16>().unwrap().len(), 4);
-    let last = bytes.slice(8..).unwrap().cast::<u32>().unwrap();
-    stream.write(&last, &[7]).unwrap();
-    assert_eq!(stream.read(&words).wait().unwrap(), [1, 2, 7]);
-    // One rule for all tasks: nine bytes are filled, written, copied and read as nine bytes.
-    stream.fill(&ragged, 5).unwrap();
-    assert_eq!(stream.read(&ragged).wait().unwrap(), [5; 9]);
-    stream.write(&ragged, &[6; 9]).unwrap();
-    let copied = stream.empty::<u8>(9).unwrap();
-    stream.copy(&ragged, &copied).unwrap();
-    assert_eq!(stream.read(&copied).wait().unwrap(), [6; 9]);
-    let all = stream.read(&bytes).wait().unwrap();
-    assert_eq!(all[8..], [6, 0, 0, 0]);
-}
-
-/// A fill sets each element of its view, wherever that starts and ends within a word.
-pub(crate) fn a_fill_sets_every_element_and_nothing_beside_them(on: On) {
-    const LEN: usize = 32;
-    fn fill<T: Element + PartialEq + std::fmt::Debug>(stream: &Stream, old: T, value: T) {
-        for (start, len) in [(0, 1), (0, 3), (8, 9), (3, 5), (16, 13), (1, 30), (7, 0)] {
-            let values = stream.create(&[old; LEN]).unwrap();
-            stream
-                .fill(&values.slice(start..start + len).unwrap(), value)
-                .unwrap();
-            let mut expected = [old; LEN];
-            expected[start..start + len].fill(value);
-            let got = stream.read(&values).wait().unwrap();
-            let width = size_of::<T>();
-            assert_eq!(
-                got, expected,
-                "{len} elements from {start}, of {width} bytes"
-            );
-        }
-    }
-    let rig = on.open();
-    let stream = rig.client().new_stream();
-    fill(&stream, 0xee, 0x01_u8);
-    fill(&stream, 0xee, 0x0201_u16);
-    fill(&stream, 0xee, 0x0403_0201_u32);
-    fill(&stream, 0xee, 0x0807_0605_0403_0201_u64);
 }
 
 /// A backend's own resources, as a task in order and behind a guard.

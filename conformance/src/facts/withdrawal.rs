@@ -256,3 +256,23 @@ pub(crate) fn guard_behind_a_guard_is_refused_at_its_deadline(on: On) {
         "it was bound for writing"
     );
 }
+
+/// I6: a guard that is dropped withdraws what its token covers; one that was disarmed does not.
+pub(crate) fn a_dropped_guard_cancels_its_token(on: On) {
+    let rig = on.open();
+    let (stream, other) = (rig.client().new_stream(), rig.client().new_stream());
+    let values = stream.create(&[1_u32]).unwrap();
+    let held = on.guard(&other, (update(&values),)).unwrap();
+    let (kept, dropped) = (CancelToken::new(), CancelToken::new());
+    stream.with_cancel(&kept).fill(&values, 2).unwrap();
+    let kept = kept.drop_guard().disarm();
+    stream.with_cancel(&dropped).fill(&values, 3).unwrap();
+    drop(dropped.clone().drop_guard());
+    assert!(dropped.is_cancelled() && !kept.is_cancelled());
+    drop(held);
+    stream.sync().wait().unwrap();
+    let told = stream.read(&values).wait().unwrap_err();
+    let reason = &told.failure().unwrap().root().reason;
+    assert_eq!(reason, &Reason::Cancelled);
+    assert_eq!(kept.tally().finished, 1);
+}

@@ -1,0 +1,207 @@
+//! Room that is awaited: who awaits it gets it in order, or is told of the end (I5, I8, I12).
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use millstream::{DeviceOptions, Error, Full, update};
+
+use super::room::full;
+use crate::support::*;
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Woken {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+fn poll<F: Future>(future: Pin<&mut F>, woken: &Arc<Woken>) -> Poll<F::Output> {
+    let waker = Waker::from(woken.clone());
+    future.poll(&mut Context::from_waker(&waker))
+}
+
+/// I8, I12: a call that is awaited is made once there is room, in the order of asking, and a future that is dropped
+/// leaves nothing behind.
+pub(crate) fn room_for_tasks_is_awaited_in_order(on: On) {
+    let rig = on.open();
+    let client = rig.device.client_builder().max_tasks(2).build();
+    let (stream, other) = (client.new_stream(), rig.client().new_stream());
+    let values = other.create(&[0_u32]).unwrap();
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    (1..3).for_each(|value| stream.nowait().fill(&values, value).unwrap());
+    let woken = Arc::new(Woken::default());
+    let create = |value: u32| stream.when_room(move |stream| stream.create(&[value; 100]));
+    let (mut gone, mut first) = (Box::pin(create(3)), Box::pin(create(4)));
+    let mut last = Box::pin(stream.when_room(|stream| stream.fill(&values, 5)));
+    assert!(poll(gone.as_mut(), &woken).is_pending());
+    assert!(poll(first.as_mut(), &woken).is_pending());
+    assert!(poll(last.as_mut(), &woken).is_pending());
+    drop(gone);
+    assert_eq!(woken.count(), 0);
+    drop(guard);
+    other.sync().wait().unwrap();
+    stream.client().sync().wait().unwrap();
+    // Both places of the limit were granted to the first who still waits, and to nobody else.
+    assert!(woken.count() > 0);
+    assert!(matches!(
+        full(stream.nowait().fill(&values, 6)),
+        Full::Stream { held: 2, limit: 2 }
+    ));
+    assert!(poll(last.as_mut(), &woken).is_pending());
+    let made = pollster::block_on(first).unwrap();
+    client.sync().wait().unwrap();
+    pollster::block_on(last).unwrap();
+    client.sync().wait().unwrap();
+    (0..2).for_each(|_| stream.nowait().fill(&values, 7).unwrap());
+    client.sync().wait().unwrap();
+    assert_eq!(stream.read(&made).wait().unwrap(), [4; 100]);
+    assert_eq!(stream.read(&values).wait().unwrap(), [7]);
+}
+
+/// I5: who awaits room is told when the device is closed.
+pub(crate) fn who_awaits_room_is_told_of_the_end(on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_held(2));
+    let (stream, other) = (rig.client().new_stream(), rig.client().new_stream());
+    let values = other.create(&[0_u32]).unwrap();
+    if rig.driver.is_none() {
+        rig.checked.expects_leaks();
+    }
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    while stream.nowait().fill(&values, 1).is_ok() {}
+    let woken = Arc::new(Woken::default());
+    let mut waits = Box::pin(stream.when_room(|stream| stream.fill(&values, 2)));
+    assert!(poll(waits.as_mut(), &woken).is_pending());
+    match rig.driver {
+        Some(driver) => drop(driver),
+        None => drop(rig.device.close(std::time::Duration::ZERO)),
+    }
+    assert!(woken.count() > 0);
+    assert!(matches!(pollster::block_on(waits), Err(Error::Closed)));
+    drop(guard);
+}
+
+/// I12: room in the mailbox is awaited as well; the device's turn makes some and wakes.
+pub(crate) fn room_in_the_mailbox_is_awaited(on: On) {
+    let mut rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
+    let stream = rig.client().new_stream();
+    let values = stream.create(&[0_u32; 1_000]).unwrap();
+    while stream.nowait().fill(&values, 1).is_ok() {}
+    let woken = Arc::new(Woken::default());
+    let mut read = Box::pin(stream.when_room(|stream| stream.read(&values).asked()));
+    let mut gone = Box::pin(stream.when_room(|stream| stream.fill(&values, 9)));
+    assert!(poll(gone.as_mut(), &woken).is_pending());
+    assert!(poll(read.as_mut(), &woken).is_pending());
+    drop(gone);
+    let driver = rig.driver.as_mut().unwrap();
+    while driver.pump(std::time::Duration::from_millis(1)) {}
+    assert_eq!(woken.count(), 1);
+    let answer = pollster::block_on(read).unwrap();
+    assert_eq!(answer.wait().unwrap(), [1; 1_000]);
+}
+
+/// I12: so is room for uploads and for user code. Where waiting cannot help, `Busy` is the answer.
+pub(crate) fn room_for_uploads_and_jobs_is_awaited(on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_jobs(1));
+    let builder = rig.device.client_builder();
+    let client = builder.max_upload_bytes(1_000).max_tasks(3).build();
+    let (stream, other) = (client.new_stream(), rig.client().new_stream());
+    let values = stream.create(&[0_u8; 600]).unwrap();
+    client.sync().wait().unwrap();
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    stream.nowait().write(&values, &[1; 600]).unwrap();
+    let mut data = vec![2_u8; 600];
+    let write = stream.when_room(|stream| {
+        let made = stream.create_owned(std::mem::take(&mut data));
+        made.map_err(|returned| returned.restore(&mut data))
+    });
+    let woken = Arc::new(Woken::default());
+    let mut write = Box::pin(write);
+    assert!(poll(write.as_mut(), &woken).is_pending());
+    let (sender, told) = mpsc::channel();
+    let mut ran = Some(move || sender.send(()).unwrap());
+    stream.host("first", (), || ()).unwrap();
+    let mut host = Box::pin(stream.when_room(|stream| {
+        let Some(function) = ran.take() else {
+            unreachable!("it comes back");
+        };
+        let asked = stream.host("second", (), function);
+        asked.map_err(|returned| {
+            ran = Some(returned.value);
+            returned.error
+        })
+    }));
+    assert!(poll(host.as_mut(), &woken).is_pending());
+    // Another stream's room is not what is waited for.
+    let another = rig
+        .device
+        .client_builder()
+        .max_tasks(1)
+        .build()
+        .new_stream();
+    another.fill(&values, 3).unwrap();
+    let beside = rig.client().new_stream();
+    let never = beside.when_room(|_| another.nowait().fill(&values, 3));
+    assert!(matches!(pollster::block_on(never), Err(Error::Busy { .. })));
+    drop(guard);
+    let made = pollster::block_on(write).unwrap();
+    pollster::block_on(host).unwrap();
+    assert_eq!(stream.read(&made).wait().unwrap(), [2; 600]);
+    told.recv().unwrap();
+    let tiny = rig
+        .device
+        .client_builder()
+        .max_tasks(1)
+        .build()
+        .new_stream();
+    let never = pollster::block_on(tiny.when_room(|stream| stream.create(&[1_u32])));
+    assert!(matches!(never, Err(Error::Busy { .. })));
+}
+
+/// I12: many handlers on few threads, with bounds that are far too small for them, all end.
+pub(crate) fn many_who_await_room_all_get_it(on: On) {
+    let rig = on.open_with(DeviceOptions::default().mailbox_capacity(4));
+    let builder = rig.device.client_builder();
+    let client = builder.max_tasks(3).max_upload_bytes(4_000).build();
+    let handle = async |number: u32| -> Result<Vec<u32>, Error> {
+        let stream = client.new_stream();
+        let numbers = vec![number; 500];
+        let values = stream.when_room(|stream| stream.create(&numbers)).await?;
+        let other = stream.when_room(|stream| stream.empty::<u32>(500)).await?;
+        stream
+            .when_room(|stream| stream.copy(&values, &other))
+            .await?;
+        stream
+            .when_room(|stream| stream.read(&other).asked())
+            .await?
+            .await
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4_u32)
+            .map(|thread| {
+                let handle = &handle;
+                scope.spawn(move || {
+                    for number in 0..20 {
+                        let number = thread * 100 + number;
+                        let answer = pollster::block_on(handle(number)).unwrap();
+                        assert_eq!(answer, vec![number; 500]);
+                    }
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+    });
+}
