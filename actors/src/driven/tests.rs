@@ -364,3 +364,32 @@ fn tasks_that_a_close_has_no_time_for_are_dropped_with_the_device() {
     assert!(!driver.pump(Duration::ZERO));
     drop(behind);
 }
+
+/// I5, I10: what nobody has taken from the mailbox is answered by the close, and does not wait for a guard that is still held.
+#[test]
+fn a_close_answers_what_is_still_in_the_mailbox() {
+    let options = DeviceOptions::default()
+        .mailbox_capacity(256)
+        .flush_every(4);
+    let (device, driver) = Device::open_driven(Cpu::default().queues(2), options).unwrap();
+    let (stream, other) = (
+        device.new_client().new_stream(),
+        device.new_client().new_stream(),
+    );
+    let (held, data) = (
+        stream.create(&[1_u32]).unwrap(),
+        other.create(&[2_u32]).unwrap(),
+    );
+    let guard = stream.get_resource::<Cpu>(&[(&held, Access::Write)][..]);
+    let guard = guard.wait().unwrap();
+    let value = Arc::new(());
+    let mut answers: Vec<_> = (0..100).map(|_| other.read(&data)).collect();
+    let own = value.clone();
+    other.host("owns", (), move || drop(own)).unwrap();
+    let report = device.close(Duration::ZERO);
+    assert!(!report.drained && report.tasks_left > 0, "{report:?}");
+    assert!(answers.iter_mut().all(|answer| answer.try_take().is_some()));
+    drop(guard);
+    assert_eq!(Arc::strong_count(&value), 1);
+    drop(driver);
+}
