@@ -21,6 +21,7 @@ use millstream_core::client::Gone;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_sync::door::Door;
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
 use millstream_sync::mailbox::{Refused, RoomPlace, Sender};
 use millstream_sync::thread_flag;
@@ -101,6 +102,8 @@ pub(crate) struct Direct<B: Backend> {
     jobs: Arc<Mutex<VecDeque<Job>>>,
     gone: Arc<Gone>,
     edges: Arc<Edges>,
+    /// It was closed while a thread was inside: who leaves finishes that.
+    close_pending: AtomicBool,
 }
 
 impl<B: Backend> Clone for DirectChannel<B> {
@@ -145,6 +148,7 @@ impl<B: Backend> DirectChannel<B> {
             jobs,
             gone,
             edges,
+            close_pending: AtomicBool::new(false),
         }))
     }
 }
@@ -240,6 +244,10 @@ impl<B: Backend> Direct<B> {
         if worked {
             self.edges.pass_on();
             self.idle.bell.ring();
+        }
+        // Relaxed: who set it has tried the door afterwards.
+        if again && self.close_pending.swap(false, Ordering::Relaxed) {
+            self.shut_down(None);
         }
         (worked, again)
     }
@@ -370,15 +378,15 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
     }
 
     fn execute(&self, job: Job) {
-        if self.sender.is_closed() {
+        if self.gone.has_no_callbacks() {
             // Nobody pumps any more: the caller is as good a thread as any.
             return run_job(job);
         }
         lock(&self.jobs).push_back(job);
         // The caller need not drive the device: it wakes the threads that do.
         self.idle.bell.ring();
-        // A close that began meanwhile may have run the last jobs already.
-        if self.sender.is_closed() {
+        // A close may have run the last jobs already. Either it found this one, or, after it had the list, we find its word.
+        if self.gone.has_no_callbacks() {
             self.run_jobs();
         }
     }

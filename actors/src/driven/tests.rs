@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 
 use millstream_core::access::Access;
@@ -392,4 +392,37 @@ fn a_close_answers_what_is_still_in_the_mailbox() {
     drop(guard);
     assert_eq!(Arc::strong_count(&value), 1);
     drop(driver);
+}
+
+/// Closes a device by dropping its driver, when it is dropped itself.
+struct Owner(Arc<Mutex<Option<Driver>>>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let driver = lock(&self.0).take();
+        drop(driver);
+    }
+}
+
+/// I10: a destructor runs inside the device, and a kernel too. Either may be what drops the driver; the device is closed then.
+#[test]
+fn a_driver_that_is_dropped_inside_its_device_closes_it() {
+    for by_kernel in [false, true] {
+        let (device, driver) = open();
+        let stream = device.new_client().new_stream();
+        let owner = Owner(Arc::new(Mutex::new(Some(driver))));
+        let place = owner.0.clone();
+        if by_kernel {
+            let drops = Kernel::new("drops").native(move |_, _| drop(lock(&owner.0).take()));
+            let drops = device.new_client().kernel(drops).unwrap();
+            stream.launch(&drops, CubeCount::single(), ()).unwrap();
+        } else {
+            stream.drop_after(owner).unwrap();
+        }
+        while lock(&place).is_some() {
+            drop(stream.sync().wait());
+        }
+        assert!(matches!(stream.create(&[1_u32]), Err(Error::Closed)));
+        assert!(!device.close(PATIENCE).drained, "it was closed before");
+    }
 }
