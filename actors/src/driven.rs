@@ -104,6 +104,8 @@ pub(crate) struct Direct<B: Backend> {
     edges: Arc<Edges>,
     /// It was closed while a thread was inside: who leaves finishes that.
     close_pending: AtomicBool,
+    /// A thread found no way to learn when the next task is to be given up: who leaves rings.
+    deadline_wanted: AtomicBool,
 }
 
 impl<B: Backend> Clone for DirectChannel<B> {
@@ -149,6 +151,7 @@ impl<B: Backend> DirectChannel<B> {
             gone,
             edges,
             close_pending: AtomicBool::new(false),
+            deadline_wanted: AtomicBool::new(false),
         }))
     }
 }
@@ -163,9 +166,13 @@ impl<B: Backend> Direct<B> {
         }
     }
 
-    /// When a task that waits is to be given up. Who is inside, if somebody is, rings when he leaves.
+    /// When a task that waits is to be given up. A thread that is inside rings when it leaves.
     fn next_deadline(&self) -> Option<Instant> {
-        let core = self.core.look()?;
+        let core = self.core.look().or_else(|| {
+            // Relaxed: the door orders it. Either who is inside finds the door tried, and then this, or we find that it has left.
+            self.deadline_wanted.store(true, Ordering::Relaxed);
+            self.core.try_enter()
+        })?;
         let next = core
             .actor
             .as_ref()
@@ -243,9 +250,12 @@ impl<B: Backend> Direct<B> {
         }
         if worked {
             self.edges.pass_on();
+        }
+        // Relaxed: who set these has tried the door afterwards.
+        let is_wanted = again && self.deadline_wanted.swap(false, Ordering::Relaxed);
+        if worked || is_wanted {
             self.idle.bell.ring();
         }
-        // Relaxed: who set it has tried the door afterwards.
         if again && self.close_pending.swap(false, Ordering::Relaxed) {
             self.shut_down(None);
         }

@@ -426,3 +426,36 @@ fn a_driver_that_is_dropped_inside_its_device_closes_it() {
         assert!(!device.close(PATIENCE).drained, "it was closed before");
     }
 }
+
+/// I5, I11: who goes to sleep while another thread is inside cannot ask for the time at which a task is given up. That thread rings, also
+/// when it has done nothing.
+#[test]
+fn who_cannot_ask_for_the_next_deadline_is_rung_for() {
+    let (channel, stream) = by_hand(DeviceOptions::default());
+    let data = stream.create(&[7_u32]).unwrap();
+    let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
+    let _guard = guard.wait().unwrap();
+    let late = stream.with_deadline(Instant::now() + Duration::from_millis(1));
+    let answer = late.read(&data);
+    std::thread::scope(|scope| {
+        let mut waiter = None;
+        let mut answer = Some(answer);
+        let bell = channel.idle.bell.clone();
+        let heard = bell.heard();
+        let mut stay = |_: &mut Core<CpuDevice>| {
+            if let Some(mut answer) = answer.take() {
+                waiter = Some(scope.spawn(move || answer.wait_timeout(PATIENCE)));
+            }
+            let start = Instant::now();
+            while bell.sleepers() == 0 && bell.heard() == heard {
+                assert!(start.elapsed() < PATIENCE, "it does not sleep");
+                std::thread::yield_now();
+            }
+            false
+        };
+        channel.turn_as(true, &mut stay);
+        assert!(bell.heard() != heard, "it may sleep for ever");
+        let answer = waiter.unwrap().join().unwrap();
+        assert!(matches!(answer, Err(Error::Failed(_))), "{answer:?}");
+    });
+}
