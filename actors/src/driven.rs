@@ -225,10 +225,11 @@ impl<B: Backend> Direct<B> {
     /// One turn of everything, and one more for each who found the device busy. Says whether anything was
     /// done. Where somebody else is inside, it is left to them, unless `patient`.
     fn step_as(&self, mut budget: Duration, patient: bool) -> bool {
+        let until = Instant::now().checked_add(budget.max(DRIVE_BUDGET));
         let (worked, _) = self.turn_as(patient, |core| {
             core.turn(std::mem::replace(&mut budget, Duration::ZERO))
         });
-        worked | self.run_jobs()
+        worked | self.run_jobs(until)
     }
 
     /// Turns by `turn`, and once more for each who found the device busy. Says whether anything was done, and whether
@@ -298,13 +299,16 @@ impl<B: Backend> Direct<B> {
         }
     }
 
-    /// Runs the user code that has become due, outside the device.
-    fn run_jobs(&self) -> bool {
+    /// Runs the user code that has become due, outside the device: one piece, and more as long as there is time.
+    fn run_jobs(&self, until: Option<Instant>) -> bool {
         let _mark = mark_user_code();
         let mut worked = false;
         while let Some(job) = { lock(&self.jobs).pop_front() } {
             run_job(job);
             worked = true;
+            if until.is_some_and(thread::is_past) {
+                break;
+            }
         }
         if worked {
             self.edges.pass_on();
@@ -397,7 +401,7 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
         self.idle.bell.ring();
         // A close may have run the last jobs already. Either it found this one, or, after it had the list, we find its word.
         if self.gone.has_no_callbacks() {
-            self.run_jobs();
+            self.run_jobs(None);
         }
     }
 

@@ -146,7 +146,7 @@ impl<B: Backend> Direct<B> {
         }
         self.gone.end_callbacks();
         // Callbacks of what was answered just now.
-        self.run_jobs();
+        self.run_jobs(None);
         self.idle.bell.ring();
         report.took = started.elapsed();
         report

@@ -459,3 +459,32 @@ fn who_cannot_ask_for_the_next_deadline_is_rung_for() {
         assert!(matches!(answer, Err(Error::Failed(_))), "{answer:?}");
     });
 }
+
+/// I8: user code takes its part of a pump's time, and what is left of it waits for the next one.
+#[test]
+fn a_pump_whose_time_is_over_leaves_user_code_to_the_next() {
+    let (device, mut driver) = open();
+    let ran = Arc::new(AtomicUsize::new(0));
+    for _ in 0..20 {
+        let ran = ran.clone();
+        let long = move || {
+            let start = Instant::now();
+            while start.elapsed() <= DRIVE_BUDGET {
+                std::hint::spin_loop();
+            }
+            ran.fetch_add(1, Ordering::Relaxed);
+        };
+        device
+            .new_client()
+            .new_stream()
+            .host("long", (), long)
+            .unwrap();
+    }
+    let (mut pumps, mut before) = (0, 0);
+    while driver.pump(Duration::ZERO) {
+        let now = ran.load(Ordering::Relaxed);
+        assert!(now - before <= 1, "{} in one pump", now - before);
+        (pumps, before) = (pumps + 1, now);
+    }
+    assert!(before == 20 && pumps >= 20);
+}
