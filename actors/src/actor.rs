@@ -370,7 +370,7 @@ impl<B: Backend> DeviceActor<B> {
         (report, None)
     }
 
-    /// Nothing will run any more: fails what is held, refuses what comes, wakes who waits.
+    /// Nothing will run any more: fails what is held, answers what nobody has taken from the mailbox, refuses what comes, wakes who waits.
     pub(crate) fn abandon(&mut self) -> u64 {
         self.receiver.close();
         for timeline in &self.timelines {
@@ -379,9 +379,17 @@ impl<B: Backend> DeviceActor<B> {
         self.table.returns().end();
         // Dropping what users gave is running their code; what it panics with ends here.
         let mut left = 0;
-        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| left += self.server.abandon())) {
+        let Self {
+            server, receiver, ..
+        } = self;
+        let mut refuse_all = || {
+            left += server.abandon();
+            // The mailbox may outlive the close, behind user code that runs: its askers do not wait for that (I5).
+            receiver.finish_with(|task| server.lose(task));
+        };
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(&mut refuse_all)) {
             payload::end(panic);
         }
-        left
+        left + server.tasks_lost()
     }
 }

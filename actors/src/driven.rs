@@ -21,6 +21,7 @@ use millstream_core::client::Gone;
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_sync::door::Door;
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
 use millstream_sync::mailbox::{Refused, RoomPlace, Sender};
 use millstream_sync::thread_flag;
@@ -101,6 +102,10 @@ pub(crate) struct Direct<B: Backend> {
     jobs: Arc<Mutex<VecDeque<Job>>>,
     gone: Arc<Gone>,
     edges: Arc<Edges>,
+    /// It was closed while a thread was inside: who leaves finishes that.
+    close_pending: AtomicBool,
+    /// A thread found no way to learn when the next task is to be given up: who leaves rings.
+    deadline_wanted: AtomicBool,
 }
 
 impl<B: Backend> Clone for DirectChannel<B> {
@@ -145,6 +150,8 @@ impl<B: Backend> DirectChannel<B> {
             jobs,
             gone,
             edges,
+            close_pending: AtomicBool::new(false),
+            deadline_wanted: AtomicBool::new(false),
         }))
     }
 }
@@ -159,9 +166,13 @@ impl<B: Backend> Direct<B> {
         }
     }
 
-    /// When a task that waits is to be given up. Who is inside, if somebody is, rings when he leaves.
+    /// When a task that waits is to be given up. A thread that is inside rings when it leaves.
     fn next_deadline(&self) -> Option<Instant> {
-        let core = self.core.look()?;
+        let core = self.core.look().or_else(|| {
+            // Relaxed: the door orders it. Either who is inside finds the door tried, and then this, or we find that it has left.
+            self.deadline_wanted.store(true, Ordering::Relaxed);
+            self.core.try_enter()
+        })?;
         let next = core
             .actor
             .as_ref()
@@ -214,10 +225,11 @@ impl<B: Backend> Direct<B> {
     /// One turn of everything, and one more for each who found the device busy. Says whether anything was
     /// done. Where somebody else is inside, it is left to them, unless `patient`.
     fn step_as(&self, mut budget: Duration, patient: bool) -> bool {
+        let until = Instant::now().checked_add(budget.max(DRIVE_BUDGET));
         let (worked, _) = self.turn_as(patient, |core| {
             core.turn(std::mem::replace(&mut budget, Duration::ZERO))
         });
-        worked | self.run_jobs()
+        worked | self.run_jobs(until)
     }
 
     /// Turns by `turn`, and once more for each who found the device busy. Says whether anything was done, and whether
@@ -239,7 +251,14 @@ impl<B: Backend> Direct<B> {
         }
         if worked {
             self.edges.pass_on();
+        }
+        // Relaxed: who set these has tried the door afterwards.
+        let is_wanted = again && self.deadline_wanted.swap(false, Ordering::Relaxed);
+        if worked || is_wanted {
             self.idle.bell.ring();
+        }
+        if again && self.close_pending.swap(false, Ordering::Relaxed) {
+            self.shut_down(None);
         }
         (worked, again)
     }
@@ -280,13 +299,16 @@ impl<B: Backend> Direct<B> {
         }
     }
 
-    /// Runs the user code that has become due, outside the device.
-    fn run_jobs(&self) -> bool {
+    /// Runs the user code that has become due, outside the device: one piece, and more as long as there is time.
+    fn run_jobs(&self, until: Option<Instant>) -> bool {
         let _mark = mark_user_code();
         let mut worked = false;
         while let Some(job) = { lock(&self.jobs).pop_front() } {
             run_job(job);
             worked = true;
+            if until.is_some_and(thread::is_past) {
+                break;
+            }
         }
         if worked {
             self.edges.pass_on();
@@ -370,16 +392,16 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
     }
 
     fn execute(&self, job: Job) {
-        if self.sender.is_closed() {
+        if self.gone.has_no_callbacks() {
             // Nobody pumps any more: the caller is as good a thread as any.
             return run_job(job);
         }
         lock(&self.jobs).push_back(job);
         // The caller need not drive the device: it wakes the threads that do.
         self.idle.bell.ring();
-        // A close that began meanwhile may have run the last jobs already.
-        if self.sender.is_closed() {
-            self.run_jobs();
+        // A close may have run the last jobs already. Either it found this one, or, after it had the list, we find its word.
+        if self.gone.has_no_callbacks() {
+            self.run_jobs(None);
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::panic::panic_any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
@@ -202,4 +203,48 @@ fn a_driven_close_that_does_not_drain_gives_back_the_room_of_uploads() {
     let options = DeviceOptions::default().max_upload_bytes(1_024);
     let (device, driver) = Device::open_driven(cpu(), options).unwrap();
     an_undrained_close_gives_back_room(&device, || driver.close().drained);
+}
+
+/// Tells when it is dropped.
+struct Tell(Arc<AtomicBool>);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// I10, I4: a kernel may use a value that is to be dropped after it, so a close that does not wait for the kernel does not drop the
+/// value either, wherever that waits: behind a host function, or in the mailbox.
+#[test]
+fn a_close_keeps_values_that_a_running_kernel_may_use() {
+    for closes_early in [false, true] {
+        let device = Device::open_with(cpu(), DeviceOptions::default()).unwrap();
+        let client = device.new_client();
+        let stream = client.new_stream();
+        let dropped = Arc::new(AtomicBool::new(false));
+        let (start, started) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let (seen, ended) = (dropped.clone(), Mutex::new(ended));
+        let uses = Kernel::new("uses").native(move |_, _| {
+            start.send(()).unwrap();
+            assert!(ended.lock().unwrap().recv_timeout(PATIENCE).is_err());
+            tell.send(seen.load(Ordering::SeqCst)).unwrap();
+        });
+        let uses = client.kernel(uses).unwrap();
+        stream.launch(&uses, CubeCount::single(), ()).unwrap();
+        stream.flush().unwrap();
+        started.recv_timeout(PATIENCE).unwrap();
+        stream.host("between", (), || ()).unwrap();
+        stream.drop_after(Tell(dropped.clone())).unwrap();
+        if !closes_early {
+            // Answered by the device: it has admitted what came before.
+            device.stats().unwrap();
+        }
+        let report = device.close(Duration::ZERO);
+        assert!(!report.drained, "{report:?}");
+        drop(end);
+        assert!(!told.recv_timeout(PATIENCE).unwrap(), "{closes_early}");
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::engine::{Answer, Engine, PATIENCE, cpu, use_everything};
 use millstream::sim::{Faults, Sim};
-use millstream::{Device, DeviceOptions, Error, Health, OpenError, ReopenError};
+use millstream::{Access, Device, DeviceOptions, Error, Health, OpenError, ReopenError};
 
 /// I5, I10: whatever the engine does at whichever call, opening fails or succeeds whole.
 #[test]
@@ -202,4 +202,43 @@ fn a_thread_that_ran_a_body_may_wait_again_i5() {
             assert!(waited.is_ok(), "{role:?}: {waited:?}");
         }
     });
+}
+
+/// I5, I10: callbacks that are told of a loss run outside the device, as all others: they may drop the driver.
+#[test]
+fn a_callback_that_is_told_of_the_loss_may_drop_the_driver() {
+    let sim = Sim::seed(3).faults(Faults::none().lost_at_run(6));
+    let (device, driver) = Device::open_driven(sim, DeviceOptions::default()).unwrap();
+    let (stream, other) = (
+        device.new_client().new_stream(),
+        device.new_client().new_stream(),
+    );
+    let (data, held) = (
+        stream.create(&[1_u32; 8]).unwrap(),
+        other.create(&[2_u32]).unwrap(),
+    );
+    let guard = other
+        .get_resource::<Sim>(&[(&held, Access::Write)][..])
+        .wait()
+        .unwrap();
+    let (driver, (tell, told)) = (Mutex::new(Some(driver)), mpsc::channel());
+    // The guard holds it back until the device is lost.
+    other
+        .read(&held)
+        .on_ready(move |answer| {
+            drop(driver.lock().unwrap().take());
+            tell.send(answer).unwrap();
+        })
+        .unwrap();
+    (0..20).for_each(|_| stream.fill(&data, 3).unwrap());
+    assert!(matches!(
+        stream.sync().wait(),
+        Err(Error::DeviceLost { .. })
+    ));
+    assert!(matches!(
+        told.recv_timeout(PATIENCE).unwrap(),
+        Err(Error::DeviceLost { .. })
+    ));
+    assert_eq!(device.health(), Health::Closed);
+    drop(guard);
 }

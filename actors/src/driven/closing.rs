@@ -8,7 +8,9 @@
 //!    what was told.
 //! 2. Tasks that run by themselves are not waited for by the close, nor by user code that ends. A later pump frees what is left once they
 //!    have ended; dropping the driver waits for them, and so does dropping the last thing that holds the device.
-//! 3. What nobody pumps does not run: the tasks of such a backend are dropped with it at once.
+//! 3. A driver that is dropped inside the device, by a kernel or by the destructor of a user's value, only asks for the close. The thread
+//!    that is inside closes the device once it has left.
+//! 4. What nobody pumps does not run: the tasks of such a backend are dropped with it at once.
 
 use super::*;
 
@@ -69,7 +71,24 @@ impl<B: Backend> Heir for Left<B> {
 
 impl<B: Backend> Direct<B> {
     pub(super) fn shut_down(&self, deadline: Option<Instant>) -> Report {
+        if Inside::get() && !self.may_shut_down() {
+            return Report::default();
+        }
         with_stack(|| self.shut_down_here(deadline))
+    }
+
+    /// Whether a thread that is inside a device may close this one. If a thread is inside this very device, that finishes the close once it
+    /// has left.
+    fn may_shut_down(&self) -> bool {
+        // Relaxed: the door orders it. Either who is inside finds the door tried, and then this, or we find that it has left.
+        self.close_pending.store(true, Ordering::Relaxed);
+        let Some(core) = self.core.try_enter() else {
+            return false;
+        };
+        if self.core.leave(core) {
+            self.idle.bell.ring();
+        }
+        self.close_pending.swap(false, Ordering::Relaxed)
     }
 
     fn shut_down_here(&self, deadline: Option<Instant>) -> Report {
@@ -127,7 +146,7 @@ impl<B: Backend> Direct<B> {
         }
         self.gone.end_callbacks();
         // Callbacks of what was answered just now.
-        self.run_jobs();
+        self.run_jobs(None);
         self.idle.bell.ring();
         report.took = started.elapsed();
         report

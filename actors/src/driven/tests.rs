@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 
 use millstream_core::access::Access;
@@ -363,4 +363,128 @@ fn tasks_that_a_close_has_no_time_for_are_dropped_with_the_device() {
     assert_eq!(Arc::strong_count(&value), 1, "{report:?}");
     assert!(!driver.pump(Duration::ZERO));
     drop(behind);
+}
+
+/// I5, I10: what nobody has taken from the mailbox is answered by the close, and does not wait for a guard that is still held.
+#[test]
+fn a_close_answers_what_is_still_in_the_mailbox() {
+    let options = DeviceOptions::default()
+        .mailbox_capacity(256)
+        .flush_every(4);
+    let (device, driver) = Device::open_driven(Cpu::default().queues(2), options).unwrap();
+    let (stream, other) = (
+        device.new_client().new_stream(),
+        device.new_client().new_stream(),
+    );
+    let (held, data) = (
+        stream.create(&[1_u32]).unwrap(),
+        other.create(&[2_u32]).unwrap(),
+    );
+    let guard = stream.get_resource::<Cpu>(&[(&held, Access::Write)][..]);
+    let guard = guard.wait().unwrap();
+    let value = Arc::new(());
+    let mut answers: Vec<_> = (0..100).map(|_| other.read(&data)).collect();
+    let own = value.clone();
+    other.host("owns", (), move || drop(own)).unwrap();
+    let report = device.close(Duration::ZERO);
+    assert!(!report.drained && report.tasks_left > 0, "{report:?}");
+    assert!(answers.iter_mut().all(|answer| answer.try_take().is_some()));
+    drop(guard);
+    assert_eq!(Arc::strong_count(&value), 1);
+    drop(driver);
+}
+
+/// Closes a device by dropping its driver, when it is dropped itself.
+struct Owner(Arc<Mutex<Option<Driver>>>);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let driver = lock(&self.0).take();
+        drop(driver);
+    }
+}
+
+/// I10: a destructor runs inside the device, and a kernel too. Either may be what drops the driver; the device is closed then.
+#[test]
+fn a_driver_that_is_dropped_inside_its_device_closes_it() {
+    for by_kernel in [false, true] {
+        let (device, driver) = open();
+        let stream = device.new_client().new_stream();
+        let owner = Owner(Arc::new(Mutex::new(Some(driver))));
+        let place = owner.0.clone();
+        if by_kernel {
+            let drops = Kernel::new("drops").native(move |_, _| drop(lock(&owner.0).take()));
+            let drops = device.new_client().kernel(drops).unwrap();
+            stream.launch(&drops, CubeCount::single(), ()).unwrap();
+        } else {
+            stream.drop_after(owner).unwrap();
+        }
+        while lock(&place).is_some() {
+            drop(stream.sync().wait());
+        }
+        assert!(matches!(stream.create(&[1_u32]), Err(Error::Closed)));
+        assert!(!device.close(PATIENCE).drained, "it was closed before");
+    }
+}
+
+/// I5, I11: who goes to sleep while another thread is inside cannot ask for the time at which a task is given up. That thread rings, also
+/// when it has done nothing.
+#[test]
+fn who_cannot_ask_for_the_next_deadline_is_rung_for() {
+    let (channel, stream) = by_hand(DeviceOptions::default());
+    let data = stream.create(&[7_u32]).unwrap();
+    let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
+    let _guard = guard.wait().unwrap();
+    let late = stream.with_deadline(Instant::now() + Duration::from_millis(1));
+    let answer = late.read(&data);
+    std::thread::scope(|scope| {
+        let mut waiter = None;
+        let mut answer = Some(answer);
+        let bell = channel.idle.bell.clone();
+        let heard = bell.heard();
+        let mut stay = |_: &mut Core<CpuDevice>| {
+            if let Some(mut answer) = answer.take() {
+                waiter = Some(scope.spawn(move || answer.wait_timeout(PATIENCE)));
+            }
+            let start = Instant::now();
+            while bell.sleepers() == 0 && bell.heard() == heard {
+                assert!(start.elapsed() < PATIENCE, "it does not sleep");
+                std::thread::yield_now();
+            }
+            false
+        };
+        channel.turn_as(true, &mut stay);
+        assert!(bell.heard() != heard, "it may sleep for ever");
+        let answer = waiter.unwrap().join().unwrap();
+        assert!(matches!(answer, Err(Error::Failed(_))), "{answer:?}");
+    });
+}
+
+/// I8: user code takes its part of a pump's time, and what is left of it waits for the next one.
+#[test]
+fn a_pump_whose_time_is_over_leaves_user_code_to_the_next() {
+    let (device, mut driver) = open();
+    let ran = Arc::new(AtomicUsize::new(0));
+    for _ in 0..20 {
+        let ran = ran.clone();
+        let long = move || {
+            let start = Instant::now();
+            while start.elapsed() <= DRIVE_BUDGET {
+                std::hint::spin_loop();
+            }
+            ran.fetch_add(1, Ordering::Relaxed);
+        };
+        device
+            .new_client()
+            .new_stream()
+            .host("long", (), long)
+            .unwrap();
+    }
+    let (mut pumps, mut before) = (0, 0);
+    while driver.pump(Duration::ZERO) {
+        let now = ran.load(Ordering::Relaxed);
+        assert!(now - before <= 1, "{} in one pump", now - before);
+        (pumps, before) = (pumps + 1, now);
+    }
+    assert!(before == 20 && pumps >= 20);
 }

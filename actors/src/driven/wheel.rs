@@ -73,6 +73,7 @@ impl Driver {
     /// Runs the device on the calling thread until there is nothing to do or about `budget` is over,
     /// and says whether there may be more to do. A kernel that has started is not interrupted, and a GPU, which works by
     /// itself, is not waited for: then there is more to do later.
+    /// Host functions and callbacks run within the budget too: one at least, and all that begin within 200 microseconds.
     pub fn pump(&mut self, budget: Duration) -> bool {
         let end = Instant::now().checked_add(budget);
         loop {

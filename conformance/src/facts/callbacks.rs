@@ -76,8 +76,8 @@ pub(crate) fn callbacks_that_submit_lose_nothing(on: On) {
             assert!(errors.is_empty(), "{errors:?}");
         }
     }
-    // Everything is given back.
-    streams[0].nowait().host("more", (), || ()).unwrap();
+    // Everything is given back; of what the last callbacks submitted that takes a moment, since other threads do it.
+    streams[0].host("more", (), || ()).unwrap();
     rig.device.sync().wait().unwrap();
 }
 

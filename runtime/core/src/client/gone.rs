@@ -94,7 +94,7 @@ impl Gone {
     }
 
     /// Whether callbacks would find no thread to be called on.
-    pub(crate) fn has_no_callbacks(&self) -> bool {
+    pub fn has_no_callbacks(&self) -> bool {
         // Relaxed: see `end_callbacks`.
         self.has_no_callbacks.load(Ordering::Relaxed)
     }

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::failure::{Failure, FailureRef, Reason};
 use crate::hazard::points::Points;
 use crate::health::Recovery;
-use crate::id::Point;
+use crate::id::{Point, StreamId};
 use crate::journal::Journal;
 use crate::message::{HostSource, HostWork, Op, Registration, Task};
 use crate::rare::Rare;
@@ -159,7 +159,7 @@ impl<B: Backend> Server<B> {
         let keys: Vec<u32> = self.streams.iter().map(|(key, _)| key as u32).collect();
         for key in keys {
             let stream = &mut self.streams[key as usize];
-            let last = (stream.last > 0).then(|| Point::new(stream.queue, stream.last));
+            let last = stream.last_point();
             stream.waiters.clear();
             for mut held in std::mem::take(&mut stream.held) {
                 self.lose_task(&mut held.task, last);
@@ -189,7 +189,17 @@ impl<B: Backend> Server<B> {
     /// Answers a message that came too late. It is left with nothing to be dropped.
     pub fn lose(&mut self, message: &mut Task) {
         self.messages += 1;
-        self.lose_task(message, None);
+        let last = match message.op {
+            Op::DropAfter(_) => self.last_of(message.stream),
+            _ => None,
+        };
+        self.lose_task(message, last);
+    }
+
+    /// How far a stream has come that may be forgotten already. Looks through all of them.
+    fn last_of(&self, stream: Option<StreamId>) -> Option<Point> {
+        let mut streams = self.streams.iter().map(|(_, stream)| stream);
+        streams.find(|actor| Some(actor.id) == stream)?.last_point()
     }
 
     /// Answers a task, whose stream has come as far as `last`.

@@ -2,6 +2,7 @@
 
 use crate::backend::Backend;
 use crate::failure::{Failure, Reason};
+use crate::hazard::points::Points;
 use crate::id::{Point, QueueId};
 use crate::memory::{PageError, PageId, PageSource};
 use crate::message::Op;
@@ -159,7 +160,7 @@ impl<B: Backend> Server<B> {
     }
 
     /// Everything the server still holds fails: the device is going away. Askers are told, user code
-    /// in tasks is dropped.
+    /// in tasks is dropped; values that issued tasks may use stay until the server is dropped.
     pub fn abandon(&mut self) -> u64 {
         let mut left = 0;
         self.is_abandoned = true;
@@ -174,8 +175,16 @@ impl<B: Backend> Server<B> {
                 left += 1;
                 let failure = Failure::not_run(&self.name_of(&held.task), Reason::Closed);
                 self.fail(&mut held.task, failure);
-                let op = std::mem::replace(&mut held.task.op, Op::Taken);
-                drop(op);
+                match std::mem::replace(&mut held.task.op, Op::Taken) {
+                    Op::DropAfter(value) => {
+                        // What came before it may be using the value.
+                        let last = self.streams[stream as usize].last_point();
+                        let mut after = Points::default();
+                        last.into_iter().for_each(|last| after.insert(last));
+                        self.collect_after(value, after);
+                    }
+                    op => drop(op),
+                }
             }
         }
         self.lose_profiles();

@@ -142,6 +142,11 @@ pub(crate) struct StreamActor {
 }
 
 impl StreamActor {
+    /// The last task that was issued, if any.
+    pub(crate) fn last_point(&self) -> Option<Point> {
+        (self.last > 0).then(|| Point::new(self.queue, self.last))
+    }
+
     /// The profile of `token` covers what it is given from here on.
     pub(crate) fn cover(&mut self, token: u64) {
         // Tokens come in about the order of their numbers: nearly always this is the end.

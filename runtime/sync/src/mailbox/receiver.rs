@@ -84,6 +84,24 @@ impl<T> Receiver<T> {
         self.ring.wake_all_senders();
     }
 
+    /// Refuses further messages and lets `f` use every accepted one, which is dropped afterwards. Waits for producers that are just
+    /// filling their slots.
+    pub fn finish_with(&mut self, mut f: impl FnMut(&mut T)) {
+        self.close();
+        let end = self.ring.tail();
+        let mut pauses = 0;
+        while self.cursor.head != end {
+            if self.try_recv_with(&mut f).is_some() {
+                pauses = 0;
+            } else if pauses < PAUSES_BEFORE_YIELD {
+                pauses += 1;
+                relax();
+            } else {
+                thread::yield_now();
+            }
+        }
+    }
+
     /// Closed, and every accepted message received.
     #[inline]
     pub fn is_finished(&self) -> bool {
@@ -116,19 +134,7 @@ impl<T> Receiver<T> {
 impl<T> Drop for Receiver<T> {
     /// Closes and drops every accepted message, waiting for producers that are just filling their slots.
     fn drop(&mut self) {
-        self.close();
-        let end = self.ring.tail();
-        let mut pauses = 0;
-        while self.cursor.head != end {
-            if self.try_recv_with(|_| ()).is_some() {
-                pauses = 0;
-            } else if pauses < PAUSES_BEFORE_YIELD {
-                pauses += 1;
-                relax();
-            } else {
-                thread::yield_now();
-            }
-        }
+        self.finish_with(|_| ());
     }
 }
 
