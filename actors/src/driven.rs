@@ -225,11 +225,11 @@ impl<B: Backend> Direct<B> {
     /// One turn of everything, and one more for each who found the device busy. Says whether anything was
     /// done. Where somebody else is inside, it is left to them, unless `patient`.
     fn step_as(&self, mut budget: Duration, patient: bool) -> bool {
-        let until = Instant::now().checked_add(budget.max(DRIVE_BUDGET));
+        let for_jobs = budget.max(DRIVE_BUDGET);
         let (worked, _) = self.turn_as(patient, |core| {
             core.turn(std::mem::replace(&mut budget, Duration::ZERO))
         });
-        worked | self.run_jobs(until)
+        worked | self.run_jobs(Some(for_jobs))
     }
 
     /// Turns by `turn`, and once more for each who found the device busy. Says whether anything was done, and whether
@@ -299,11 +299,15 @@ impl<B: Backend> Direct<B> {
         }
     }
 
-    /// Runs the user code that has become due, outside the device: one piece, and more as long as there is time.
-    fn run_jobs(&self, until: Option<Instant>) -> bool {
+    /// Runs the user code that has become due, outside the device: one piece, and more within the budget.
+    fn run_jobs(&self, budget: Option<Duration>) -> bool {
         let _mark = mark_user_code();
-        let mut worked = false;
+        let (mut worked, mut until) = (false, None);
         while let Some(job) = { lock(&self.jobs).pop_front() } {
+            if !worked {
+                // Only where there is something to run: a step of a device without user code looks at no clock.
+                until = budget.and_then(|budget| Instant::now().checked_add(budget));
+            }
             run_job(job);
             worked = true;
             if until.is_some_and(thread::is_past) {
