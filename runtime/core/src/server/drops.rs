@@ -107,8 +107,13 @@ impl<B: Backend> Server<B> {
                 self.links.take(slot);
                 self.table.recycle(slot);
             }
-            // A thing whose registration was refused.
-            None => self.table.recycle(slot),
+            // A thing whose registration was refused, or that was lost with the device: a slice among these has been charged.
+            None => {
+                if let Some(shared) = self.table.slot(slot) {
+                    shared.payload().charge.clear();
+                }
+                self.table.recycle(slot);
+            }
         }
     }
 
