@@ -172,7 +172,7 @@ impl<B: Backend> DeviceActor<B> {
             return self.lost_turn(outside);
         }
         let mut worked = taken > 0;
-        if taken > 0 || self.table.has_dropped() {
+        if taken > 0 || self.server.has_drops() {
             self.server.honour_drops();
             worked = true;
         }
@@ -246,7 +246,7 @@ impl<B: Backend> DeviceActor<B> {
         {
             worked = true;
         }
-        if self.table.has_dropped() {
+        if self.server.has_drops() {
             self.server.honour_drops();
             worked = true;
         }
@@ -288,7 +288,7 @@ impl<B: Backend> DeviceActor<B> {
     #[inline]
     pub(crate) fn has_news(&self) -> bool {
         self.receiver.has_next()
-            || self.table.has_dropped()
+            || self.server.has_drops()
             || !self.control.is_empty()
             || self
                 .wanted

@@ -215,6 +215,7 @@ macro_rules! __facts {
             cleanup_gives_unused_pages_back;
             can_mut_is_true_for_the_only_hold;
             reservation_waits_for_handles_that_leave_with_values_and_user_code;
+            reservation_waits_for_handles_that_leave_where_no_slot_is_left_i6;
             hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes;
             hard_limit_is_busy_while_tasks_have_the_memory_and_an_error_while_handles_do;
             loop_that_drops_what_it_makes_waits_for_slots;
@@ -368,6 +369,7 @@ macro_rules! __facts {
             a_guard_outlives_the_cancel_of_its_request;
             dropping_an_answer_leaves_the_work;
             read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_the_guard_lives;
+            read_behind_a_guard_is_answered_at_its_cancel_where_no_slot_is_left_i5;
             guard_behind_a_guard_is_refused_at_its_deadline;
         }
     } };

@@ -1,7 +1,9 @@
 //! Memory: limits, reuse, what lacks it (I4, I6, I12).
 
 use crate::support::*;
-use millstream::{AllocationMode, Error, Full, MemoryError, Reason, update};
+use millstream::{
+    AllocationMode, DeviceOptions, Error, Full, Handle, MemoryError, Reason, Stream, update,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -328,10 +330,26 @@ pub(crate) fn slots_are_awaited_and_no_callback_waits_for_them(on: On) {
 /// I6: memory whose release was asked for before comes back by itself, whether the last handle is in a value that is to be dropped, a
 /// host function or a callback.
 pub(crate) fn reservation_waits_for_handles_that_leave_with_values_and_user_code(on: On) {
-    let rig = on.open_small(4 * MIB as u64);
+    leave_and_reserve(&on.open_small(4 * MIB as u64), |_| Vec::new());
+}
+
+/// I6: the same where the table of handles has no slot left: the device needs none to hear of it.
+pub(crate) fn reservation_waits_for_handles_that_leave_where_no_slot_is_left_i6(on: On) {
+    let options = DeviceOptions::default().max_handles(16);
+    let rig = on.open_small_with(4 * MIB as u64, options);
+    leave_and_reserve(&rig, |stream| {
+        let mut kept = fill_table(stream);
+        // For the slice that leaves, and the one that comes.
+        kept.truncate(kept.len() - 2);
+        kept
+    });
+}
+
+fn leave_and_reserve(rig: &Rig, keep: impl FnOnce(&Stream) -> Vec<Handle<u8>>) {
     let client = rig.client();
     let (first, second) = (client.new_stream(), client.new_stream());
     let small = first.create(&[7_u8]).unwrap();
+    let _kept = keep(&first);
     for round in 0..9 {
         let held = first.empty::<u8>(3 * MIB).unwrap();
         first.fill(&held, 1).unwrap();

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::support::*;
-use millstream::{AllocationMode, CancelToken, Error, Handle, Reason, Stream, update};
+use millstream::{
+    AllocationMode, CancelToken, DeviceOptions, Error, Handle, Reason, Stream, update,
+};
 
 const MIB: usize = 1 << 20;
 
@@ -236,6 +238,26 @@ pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_th
     stream.sync().wait().unwrap();
     assert_eq!(token.tally().withdrawn, 2);
     assert_eq!(rig.stats().withdrawn, 3);
+}
+
+/// I5: a cancel is heard although live handles fill the table: it needs no slot.
+pub(crate) fn read_behind_a_guard_is_answered_at_its_cancel_where_no_slot_is_left_i5(on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_handles(16));
+    let client = rig.client();
+    let (owner, stream) = (client.new_stream(), client.new_stream());
+    let held = owner.create(&[1_u32; 4]).unwrap();
+    let guard = on.guard(&owner, (update(&held),)).unwrap();
+    let free = client.new_stream();
+    let kept = fill_table(&free);
+    let token = CancelToken::new();
+    let mut cancelled = stream.with_cancel(&token).read(&held);
+    // The device holds it by then.
+    free.sync().wait().unwrap();
+    token.cancel();
+    let told = cancelled.wait_timeout(Duration::from_secs(60)).unwrap_err();
+    assert_eq!(reason(&told), &Reason::Cancelled);
+    drop((guard, kept));
+    assert_eq!(owner.read(&held).wait().unwrap(), [1; 4]);
 }
 
 /// I5: the same for a host function whose caller waits for its reply.

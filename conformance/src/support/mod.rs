@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use millstream::{
-    Bound, ComputeClient, Device, DeviceOptions, Driver, Element, Error, Feature, Kernel,
-    MemoryOptions, Stats, Stream,
+    Bound, ComputeClient, Device, DeviceOptions, Driver, Element, Error, Feature, Handle, Kernel,
+    MemoryError, MemoryOptions, Stats, Stream,
 };
 
 use crate::subject::{Abilities, Checks, Setting, Subject, Way};
@@ -78,11 +78,15 @@ impl On {
 
     /// Opens it with at most `bytes` of device memory, in pages of 64 KiB.
     pub fn open_small(self, bytes: u64) -> Rig {
+        self.open_small_with(bytes, DeviceOptions::default())
+    }
+
+    /// The same, with these options otherwise.
+    pub fn open_small_with(self, bytes: u64, options: DeviceOptions) -> Rig {
         let memory = MemoryOptions::default()
             .page_bytes(64 << 10)
             .small_max(4 << 10);
-        let options = DeviceOptions::default().memory(memory);
-        self.open_limited(Some(bytes), options, seed())
+        self.open_limited(Some(bytes), options.memory(memory), seed())
     }
 
     fn open_limited(self, memory_bytes: Option<u64>, options: DeviceOptions, seed: u64) -> Rig {
@@ -208,6 +212,18 @@ fn twin(client: &ComputeClient, kernel: Kernel) -> Kernel {
 /// The failure's sentence.
 pub fn sentence<T: std::fmt::Debug>(answer: Result<T, Error>) -> String {
     answer.unwrap_err().to_string()
+}
+
+/// Makes slices until live handles fill the table of the device.
+pub fn fill_table(stream: &Stream) -> Vec<Handle<u8>> {
+    let mut kept = Vec::new();
+    loop {
+        match stream.empty(0) {
+            Ok(handle) => kept.push(handle),
+            Err(Error::Memory(MemoryError::TooManyHandles { .. })) => return kept,
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 /// Waits a few times after few messages: from here on a caller may step in.

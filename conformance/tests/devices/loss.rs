@@ -65,6 +65,21 @@ fn a_loss_at_the_nth_launch_answers_every_asker(#[case] on: On) {
     }
 }
 
+/// I5: a slot that comes back from a lost slice has no charge of it, so whoever takes the slot is told of the loss.
+#[test]
+fn slice_of_a_lost_device_leaves_its_slot_uncharged_i5() {
+    let sim = Sim::seed(7).faults(Faults::none().lost_at_run(1));
+    let (device, mut driver) = Device::open_driven(sim, DeviceOptions::default()).unwrap();
+    let client = device.client_builder().hard_limit(1 << 20).build();
+    let stream = client.new_stream();
+    let values = stream.create(&[1_u32; 4]).unwrap();
+    assert_eq!(lost_epoch(stream.read(&values).wait()), 0);
+    drop(values);
+    while driver.pump(std::time::Duration::from_millis(1)) {}
+    assert_eq!(lost_epoch(stream.create(&[2_u32; 4])), 0);
+    assert_eq!(lost_epoch(stream.empty::<u32>(4)), 0);
+}
+
 /// I5: a device may find out where it needs memory, too.
 #[apply(every_device)]
 fn a_loss_at_an_allocation_is_one_of_the_device(#[case] on: On) {

@@ -10,8 +10,8 @@
 mod drop_guard;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
@@ -20,7 +20,7 @@ use millstream_sync::timeline::Timeline;
 pub use drop_guard::DropGuard;
 
 use crate::failure::Reason;
-use crate::handle::{Hold, Table};
+use crate::handle::Table;
 use crate::id::Cursor;
 
 /// Withdraws the tasks that were submitted with it. Cheap to clone; clones are one token.
@@ -44,9 +44,8 @@ struct Shared {
     accepted: AtomicU64,
     withdrawn: AtomicU64,
     issued: Mutex<Issued>,
-    /// A slot of each open device that may hold tasks of the token. Dropping it wakes the device, without a
-    /// message that might find no room.
-    rings: Mutex<Vec<Hold>>,
+    /// The open devices that may hold tasks of the token. A cancel rings for them, without a message that might find no room.
+    rings: Mutex<Vec<Weak<Table>>>,
 }
 
 /// The tasks that were issued.
@@ -100,11 +99,12 @@ impl CancelToken {
     /// waits. The tally is of this moment: what runs is detached, what is waiting will be removed by the device
     /// as its turn comes, but for a task that it is issuing just now.
     pub fn cancel(&self) -> Tally {
-        // Release: pairs with the Acquire in `is_cancelled`. The rings' drops order it before the device's
-        // next turn.
+        // Release: pairs with the Acquire in `is_cancelled`. The rings order it before the device's next turn.
         self.0.cancelled.store(true, Ordering::Release);
         let rings = std::mem::take(&mut *self.rings());
-        drop(rings);
+        for table in rings.iter().filter_map(Weak::upgrade) {
+            table.sink().ring();
+        }
         self.tally()
     }
 
@@ -122,22 +122,25 @@ impl CancelToken {
     /// The device of `table` is woken when the token is cancelled.
     pub(crate) fn ring(&self, table: &Arc<Table>) {
         let mut rings = self.rings();
-        if self.is_cancelled() || rings.iter().any(|ring| Arc::ptr_eq(ring.table(), table)) {
+        let is_known = |ring: &Weak<Table>| std::ptr::eq(ring.as_ptr(), Arc::as_ptr(table));
+        if self.is_cancelled() || rings.iter().any(is_known) {
             return;
         }
-        // A device was opened: those of lost or closed ones ring for nobody, and keep their tables.
-        let met = std::mem::take(&mut *rings).into_iter();
-        let (ended, mut live): (Vec<_>, Vec<_>) =
-            met.partition(|ring| ring.table().sink().is_over());
-        // Without a slot the device finds out at its next turn, when a handle goes at the latest.
-        live.extend(table.acquire().ok());
-        *rings = live;
+        // A device was opened: those of lost or closed ones ring for nobody.
+        let mut tables = Vec::new();
+        rings.retain(|ring| {
+            let met = ring.upgrade();
+            let is_live = met.as_ref().is_some_and(|table| !table.sink().is_over());
+            tables.extend(met);
+            is_live
+        });
+        rings.push(Arc::downgrade(table));
         drop(rings);
-        // Dropping rings, and the last one drops a table: after the lock.
-        drop(ended);
+        // The last one drops a table: after the lock.
+        drop(tables);
     }
 
-    fn rings(&self) -> MutexGuard<'_, Vec<Hold>> {
+    fn rings(&self) -> MutexGuard<'_, Vec<Weak<Table>>> {
         lock(&self.0.rings)
     }
 }
@@ -416,6 +419,6 @@ mod tests {
             drop((sender, receiver));
         }
         let alive = tables.iter().filter(|table| table.strong_count() > 0);
-        assert_eq!(alive.count(), 1);
+        assert_eq!(alive.count(), 0);
     }
 }

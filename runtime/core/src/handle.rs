@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::{Arc, OnceLock, Weak};
 
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Edges, THREADS};
 use millstream_sync::mailbox::Probe;
 use millstream_sync::poison::PoisonCell;
@@ -37,6 +38,8 @@ pub struct Outlet {
     edges: Arc<Edges>,
     /// The device, if callers may turn it. It holds the table.
     station: OnceLock<Weak<dyn StepIn>>,
+    /// See [`Outlet::ring`].
+    rung: AtomicBool,
     pub(crate) faults: SharedFaults,
     pub(crate) releases: Releases,
     /// The memory that uploads go through.
@@ -50,6 +53,7 @@ impl Outlet {
             mailbox,
             edges,
             station: OnceLock::new(),
+            rung: AtomicBool::new(false),
             faults: SharedFaults::default(),
             releases: Releases::default(),
             staging: Arc::default(),
@@ -65,15 +69,43 @@ impl Outlet {
     pub(crate) fn is_over(&self) -> bool {
         self.mailbox.is_closed()
     }
+
+    /// Has the device look at what it holds, and wakes it for that. It needs neither room in the mailbox nor a slot, of which there
+    /// may be none (I5).
+    pub(crate) fn ring(&self) {
+        self.tells();
+        // Release: pairs with `take_ring`. A wake comes after what it is for, as that of a dropped slot.
+        self.rung.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Whether somebody has rung since the device looked last.
+    #[inline]
+    pub fn has_rung(&self) -> bool {
+        // Relaxed: a hint; the taking acquires.
+        self.rung.load(Ordering::Relaxed)
+    }
+
+    /// The same, once.
+    #[inline]
+    pub(crate) fn take_ring(&self) -> bool {
+        // Acquire: what was done before the ring is seen.
+        self.has_rung() && self.rung.swap(false, Ordering::Acquire)
+    }
+
+    /// In a model what a thread has done is something that others may find done, or not. The device's own is part of its step.
+    #[inline]
+    fn tells(&self) {
+        if !THREADS && !is_runtime_thread() {
+            self.edges.release();
+        }
+    }
 }
 
 impl Sink for Outlet {
     #[inline]
     fn stamp(&self) -> u64 {
-        // In a model a drop is something that others may find done, or not. The device's own are part of its step.
-        if !THREADS && !is_runtime_thread() {
-            self.edges.release();
-        }
+        self.tells();
         self.mailbox.tail()
     }
 

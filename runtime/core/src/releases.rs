@@ -4,16 +4,16 @@
 //! be dropped, and user code that runs, can: both may own the last handle of a slice. Each of them has a [`Release`] from the moment
 //! at which nothing but a thread of the runtime stands between it and its end, until it has been dropped.
 //!
-//! The server asks `Releases::are_open` before it gives a reservation up, and leaves a *ring* there if it is to wait: a slot of the
-//! table, whose drop wakes the device as the drop of any handle does. The lock orders the two: either the server sees no release,
-//! or the release that ends next finds the ring.
+//! The server asks `Releases::are_open` before it gives a reservation up, and leaves word there if it is to wait: then the release that
+//! ends next rings ([`Outlet::ring`](crate::handle::Outlet)). The lock orders the two: either the server sees no release, or the
+//! release that ends next finds its word.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use millstream_sync::facade::{Mutex, lock};
 
-use crate::handle::{Hold, Table};
+use crate::handle::Table;
 
 /// What may still let go of handles by itself.
 #[derive(Default)]
@@ -22,28 +22,21 @@ pub struct Releases(Mutex<State>);
 #[derive(Default)]
 struct State {
     open: u64,
-    /// Wakes the device when it is dropped. Only while the server waits: it keeps the table alive.
-    ring: Option<Hold>,
+    /// The server waits for the next one to end.
+    is_awaited: bool,
 }
 
 impl Releases {
     /// Whether there are any. Then the device is woken when the next one has ended.
-    pub(crate) fn are_open(&self, table: &Arc<Table>) -> bool {
+    pub(crate) fn are_open(&self) -> bool {
         let mut state = lock(&self.0);
-        if state.open == 0 {
-            return false;
-        }
-        if state.ring.is_none() {
-            state.ring = table.acquire().ok();
-        }
-        // Without a slot nothing would wake the device.
-        state.ring.is_some()
+        state.is_awaited = state.open > 0;
+        state.is_awaited
     }
 
     /// The server waits for none.
-    pub(crate) fn forget_ring(&self) {
-        let ring = lock(&self.0).ring.take();
-        drop(ring);
+    pub(crate) fn forget_wait(&self) {
+        lock(&self.0).is_awaited = false;
     }
 }
 
@@ -62,10 +55,12 @@ impl Drop for Release {
     fn drop(&mut self) {
         let mut state = lock(&self.0.sink().releases.0);
         state.open -= 1;
-        let ring = state.ring.take();
+        let is_awaited = std::mem::take(&mut state.is_awaited);
         drop(state);
         // It wakes the device: after the lock.
-        drop(ring);
+        if is_awaited {
+            self.0.sink().ring();
+        }
     }
 }
 

@@ -113,7 +113,11 @@ impl Recording {
     ///
     /// What does not fit is told by [`ReplayArgs::replay`].
     #[inline]
-    pub fn bind<T: Element>(&self, parameter: &Handle<T>, handle: &Handle<T>) -> ReplayArgs<'_> {
+    pub fn bind<'a, T: Element>(
+        &'a self,
+        parameter: &Handle<T>,
+        handle: &'a Handle<T>,
+    ) -> ReplayArgs<'a> {
         ReplayArgs::new(self).bind(parameter, handle)
     }
 
@@ -163,7 +167,10 @@ impl Recording {
         args.submit(stream, false)
     }
 
-    fn args<'h>(&self, rebound: impl Iterator<Item = (usize, &'h Handle<u8>)>) -> ReplayArgs<'_> {
+    fn args<'a>(
+        &'a self,
+        rebound: impl Iterator<Item = (usize, &'a Handle<u8>)>,
+    ) -> ReplayArgs<'a> {
         let mut args = ReplayArgs::new(self);
         for (index, handle) in rebound {
             let bound = args.bind_index(index, handle);
@@ -183,6 +190,18 @@ impl std::fmt::Debug for Recording {
 ///
 /// They are checked and resolved on the caller's stack, and take no heap for up to 8 parameters and 16 words (I9). What does not
 /// fit is told by the replay.
+///
+/// They borrow the handles until the replay (I4): a binding is plain numbers, and a slice without handles is freed before a replay that
+/// is sent later.
+///
+/// ```compile_fail,E0505
+/// # use millstream_core::{client::{Recording, Stream}, error::Error, handle::Handle};
+/// # fn f(stream: &Stream, step: &Recording, parameter: &Handle<f32>, values: Handle<f32>) -> Result<(), Error> {
+/// let args = step.bind(parameter, &values);
+/// drop(values); // after `replay` it may go
+/// args.replay(stream)
+/// # }
+/// ```
 #[must_use = "nothing runs before `replay`"]
 pub struct ReplayArgs<'a> {
     recording: &'a RecordingShared,
@@ -221,7 +240,7 @@ impl<'a> ReplayArgs<'a> {
 
     /// Lets `handle` take the place of `parameter`, as [`Recording::bind`].
     #[inline]
-    pub fn bind<T: Element>(mut self, parameter: &Handle<T>, handle: &Handle<T>) -> Self {
+    pub fn bind<T: Element>(mut self, parameter: &Handle<T>, handle: &'a Handle<T>) -> Self {
         let bound = self.bind_named(parameter.as_bytes(), handle.as_bytes());
         self.note(bound);
         self
@@ -255,7 +274,7 @@ impl<'a> ReplayArgs<'a> {
     fn bind_named(
         &mut self,
         parameter: &Handle<u8>,
-        handle: &Handle<u8>,
+        handle: &'a Handle<u8>,
     ) -> Result<(), ArgumentError> {
         self.own(parameter)?;
         let Some(index) = self.recording.parameter_of(parameter.id()) else {
@@ -269,7 +288,7 @@ impl<'a> ReplayArgs<'a> {
         self.place(index, parameter.start(), handle)
     }
 
-    fn bind_index(&mut self, index: usize, handle: &Handle<u8>) -> Result<(), ArgumentError> {
+    fn bind_index(&mut self, index: usize, handle: &'a Handle<u8>) -> Result<(), ArgumentError> {
         let Some(recorded) = self.recording.parameters.get(index) else {
             let parameters = self.recording.parameters.len();
             return Err(misfit(index, ParameterMisfit::Missing { parameters }));
@@ -278,7 +297,12 @@ impl<'a> ReplayArgs<'a> {
     }
 
     /// Binds a handle that begins where byte `base` of the recorded slice was.
-    fn place(&mut self, index: usize, base: u64, handle: &Handle<u8>) -> Result<(), ArgumentError> {
+    fn place(
+        &mut self,
+        index: usize,
+        base: u64,
+        handle: &'a Handle<u8>,
+    ) -> Result<(), ArgumentError> {
         self.own(handle)?;
         if std::mem::replace(&mut self.is_bound[index], true) {
             return Err(misfit(index, ParameterMisfit::Twice));

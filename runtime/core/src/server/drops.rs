@@ -40,8 +40,17 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// Honours the drops that the mailbox has passed: every task that could name them was admitted.
+    /// Is there anything for [`Server::honour_drops`]? Only loads.
+    #[inline]
+    pub fn has_drops(&self) -> bool {
+        self.table.has_dropped() || self.table.sink().has_rung()
+    }
+
+    /// Honours the drops that the mailbox has passed: every task that could name them was admitted. Hears who has rung, as well.
     pub fn honour_drops(&mut self) {
+        if self.table.sink().take_ring() {
+            self.askers.note_cancel();
+        }
         let head = self.messages;
         while let Some((slot, stamp)) = self.early_drops.front().copied() {
             if stamp > head {
@@ -98,9 +107,11 @@ impl<B: Backend> Server<B> {
                 self.links.take(slot);
                 self.table.recycle(slot);
             }
-            // A ring of a token, which is dropped when the token is cancelled; or a thing whose registration was refused.
+            // A thing whose registration was refused, or that was lost with the device: a slice among these has been charged.
             None => {
-                self.askers.note_cancel();
+                if let Some(shared) = self.table.slot(slot) {
+                    shared.payload().charge.clear();
+                }
                 self.table.recycle(slot);
             }
         }

@@ -153,7 +153,7 @@ impl<B: Backend> Server<B> {
                 self.join_turn(stream);
             }
         }
-        self.table.sink().releases.forget_ring();
+        self.table.sink().releases.forget_wait();
     }
 
     /// What later reservations may take, for all that the first of the hungry needs.
@@ -206,7 +206,7 @@ impl<B: Backend> Server<B> {
             || self.can_flush()
             || !self.host_turns.is_empty()
             // Before the look at the drops: what a release has let go of is among those.
-            || self.table.sink().releases.are_open(&self.table)
+            || self.table.sink().releases.are_open()
             || self.table.has_dropped()
             || (self.dropped_in_use > 0 && self.dropped_in_use > self.dropped_and_stuck(|_| true))
     }

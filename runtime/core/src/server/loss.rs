@@ -176,7 +176,7 @@ impl<B: Backend> Server<B> {
         self.tasks_held = 0;
         self.hungry.clear();
         self.askers = Askers::default();
-        self.table.sink().releases.forget_ring();
+        self.table.sink().releases.forget_wait();
         self.host_turns.clear();
         self.spare.clear();
         for queue in &mut self.queues {

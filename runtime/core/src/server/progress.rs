@@ -165,7 +165,7 @@ impl<B: Backend> Server<B> {
         let mut left = 0;
         self.is_abandoned = true;
         self.askers = Askers::default();
-        self.table.sink().releases.forget_ring();
+        self.table.sink().releases.forget_wait();
         self.table.sink().staging.end();
         let keys: Vec<u32> = self.streams.iter().map(|(key, _)| key as u32).collect();
         for stream in keys {

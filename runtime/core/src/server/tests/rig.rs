@@ -97,7 +97,7 @@ impl Rig {
 
     /// One turn of the device actor; false if it slept.
     pub(super) fn turn(&mut self) -> bool {
-        if self.table.has_dropped() {
+        if self.server.has_drops() {
             self.awake = true;
         }
         if !self.awake {
@@ -122,7 +122,7 @@ impl Rig {
             taken += 1;
         }
         let mut worked = taken > 0;
-        if taken > 0 || self.table.has_dropped() {
+        if taken > 0 || self.server.has_drops() {
             self.server.honour_drops();
             worked = true;
         }
