@@ -151,11 +151,11 @@ impl Staging {
         if let Some(block) = kept.take(bytes) {
             return Some(block);
         }
-        let is_kept = bytes as u64 <= kept.bytes_max;
-        drop(kept);
         // Uploads of about the same length use one block in turn.
         let step = (bytes.next_power_of_two() / 8).max(1);
         let bytes = bytes.next_multiple_of(step);
+        let is_kept = bytes as u64 <= kept.bytes_max;
+        drop(kept);
         match self.memory.get() {
             // A driver takes long to pin memory, and may wait for the device to give it back: not for one upload.
             Some(memory) if is_kept => memory.allocate(bytes),

@@ -44,7 +44,7 @@ struct Shape {
 impl Stream {
     /// Takes down what `record` does with the recorder. Nothing runs.
     ///
-    /// May wait for room in the mailbox.
+    /// May wait for room in the mailbox, or for a slot ([`max_handles`](crate::options::DeviceOptions::max_handles)).
     ///
     /// # Errors
     /// What `record` returns; [`Error::Closed`].
@@ -233,7 +233,7 @@ impl Recorder<'_> {
     ///
     /// It is for recordings only: a task outside of one that is given it does not run, and whoever reads what that would
     /// have written is told so ([`Reason::Parameter`](crate::failure::Reason::Parameter)). May wait for room in the
-    /// mailbox.
+    /// mailbox, or for a slot.
     ///
     /// # Errors
     /// [`LaunchError::SizeOverflow`], [`Error::Closed`].
@@ -305,7 +305,7 @@ impl Recorder<'_> {
         });
     }
 
-    /// The recording of what was taken down. May wait for room in the mailbox.
+    /// The recording of what was taken down. May wait for room in the mailbox, or for a slot.
     ///
     /// # Errors
     /// [`Error::Closed`].
