@@ -277,7 +277,17 @@ pub(crate) fn open_driven<O: Open>(
     end: End,
     before: Option<&DeviceShared>,
 ) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
-    let parts = with_stack(|| parts(kind, options, true, end.gone.clone(), before))?;
+    // All of it: what a device is made of is moved by value.
+    with_stack(|| open_driven_here(kind, options, end, before))
+}
+
+fn open_driven_here<O: Open>(
+    kind: O,
+    options: &DeviceOptions,
+    end: End,
+    before: Option<&DeviceShared>,
+) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
+    let parts = parts(kind, options, true, end.gone.clone(), before)?;
     let device = parts.device.clone();
     let gone = end.gone.clone();
     let channel = DirectChannel::new(
