@@ -58,7 +58,7 @@ impl Chain {
 /// I6, I8, I12: what a callback submits is not lost because others have much on their way, whatever the bounds.
 pub(crate) fn callbacks_that_submit_lose_nothing(on: On) {
     const CHAINS: u32 = 24;
-    const LINKS: u32 = 100;
+    const LINKS: u32 = 40;
     let rig = on.open_with(tight());
     let client = rig.client();
     let streams: Vec<_> = (0..3).map(|_| client.new_stream()).collect();
