@@ -118,7 +118,7 @@ fn the_suite_catches_the_last_elements_of_a_fill_that_are_dropped() {
     const MISTAKEN: SuiteOn = SuiteOn::new(&OnAltered(Change::FillsInWords), Way::Threads);
     let told = failure(
         MISTAKEN,
-        "requests",
+        "views",
         "a_fill_sets_every_element_and_nothing_beside_them",
     );
     assert!(told.contains("1 elements from 0, of 1 bytes"), "{told}");
