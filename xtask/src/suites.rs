@@ -51,7 +51,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "gpu",
         about: "tests that compile CUDA C, and long ones on the fake driver; installs NVRTC below target/ by pip, needs no GPU",
-        minutes: "5",
+        minutes: "1.3",
         in_ci: true,
         run: gpu,
     },
@@ -65,7 +65,7 @@ pub(crate) const SUITES: &[Suite] = &[
     Suite {
         name: "demo",
         about: "the demo, as a new user runs it",
-        minutes: "6",
+        minutes: "4.5",
         in_ci: true,
         run: demo,
     },
