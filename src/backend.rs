@@ -10,6 +10,7 @@
 //! | [`Timeline`], [`Cursor`], [`Point`] | how far a queue is; a backend publishes it, and everybody waits on it |
 //! | [`settle`], [`Table`] | failures that become known while a task runs, where tasks can fail then |
 //! | [`host_memory`] | for devices whose memory is the host's: pages, strided copies, native kernels, resources |
+//! | [`HostMemory`], [`HostContext::set_host_memory`] | pinned memory that uploads of clients lie in from the start, where a device has such |
 //! | [`Spawner`], [`Thread`], [`mark_runtime_thread`] | threads of the backend's own |
 //! | [`Gone`] | how a backend tells of a loss that it notices by itself |
 
@@ -26,5 +27,6 @@ pub use millstream_core::memory::PageId;
 pub use millstream_core::message::{HostBytes, Pattern};
 pub use millstream_core::properties::{ALIGNMENT_MAX, ALIGNMENT_MIN};
 pub use millstream_core::settle;
+pub use millstream_core::staging::{HostBlock, HostMemory};
 pub use millstream_core::threads::{Spawner, Thread};
 pub use millstream_sync::timeline::Timeline;

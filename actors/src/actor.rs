@@ -34,7 +34,7 @@ pub(crate) enum Control {
     Close,
 }
 
-/// What is left of a closed device that nobody turns.
+/// What is left of a closed device, which no thread turns any more.
 pub(crate) trait Heir: Send + Sync {
     /// Something was told to the device. Says whether nothing that is told later matters.
     fn look(&self) -> bool;
@@ -46,7 +46,7 @@ pub(crate) struct ToDevice {
     control: channel::Sender<Control>,
     pub(crate) gate: Arc<Gate>,
     edges: Arc<Edges>,
-    /// Who is told once nobody turns the device: only while user code of it runs, since it holds the device.
+    /// Looks at what is told once no thread turns the device. Only while user code of the device runs, since the heir holds the device.
     heir: Arc<Mutex<Option<Arc<dyn Heir>>>>,
 }
 
@@ -71,7 +71,7 @@ impl ToDevice {
         self.look_as_heir();
     }
 
-    /// The device is closed, and nobody turns it any more: `heir` looks at what is told from here on, and at what was told before.
+    /// The device is closed, and no thread turns it any more: `heir` looks at what is told from here on, and at what was told before.
     pub(crate) fn set_heir(&self, heir: Arc<dyn Heir>) {
         *lock(&self.heir) = Some(heir);
         self.look_as_heir();
@@ -370,7 +370,7 @@ impl<B: Backend> DeviceActor<B> {
         (report, None)
     }
 
-    /// Nothing will run any more: fails what is held, answers what nobody has taken from the mailbox, refuses what comes, wakes who waits.
+    /// Nothing will run any more: fails what is held, answers what is left in the mailbox, refuses what comes, wakes the threads that wait.
     pub(crate) fn abandon(&mut self) -> u64 {
         self.receiver.close();
         for timeline in &self.timelines {

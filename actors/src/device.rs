@@ -228,7 +228,7 @@ impl Device {
     /// waits for the rest in the background, and frees the memory and ends the threads as soon as that is possible.
     ///
     /// A driven device is closed by the calling thread, as by [`Driver::close`], which reports nothing then. What
-    /// somebody pumps at the moment is waited for, and what a guard holds back is not. No thread waits for the rest: the host function that
+    /// another thread pumps at the moment is waited for, and what a guard holds back is not. No thread waits for the rest: the host function that
     /// ends last, or the guard that is dropped last, frees it there. Tasks that a GPU still runs are waited for when the driver is dropped,
     /// and a pump frees what is left once they have ended; other tasks that were not run by then are dropped.
     ///

@@ -3,14 +3,14 @@
 //! No thread is there to wait for what a close has to leave: user code that runs on another thread, a guard that is held, tasks that a
 //! GPU still runs. What lets go of the last of these frees the rest, on its own thread:
 //!
-//! 1. While user code may look at the memory, what is left is the *heir* of the device: whoever tells the device that user code has
+//! 1. While user code may look at the memory, what is left is the *heir* of the device: the thread that tells the device that user code has
 //!    ended ([`ToDevice::tell`]) has the heir look. The lock of the heir orders the two: either the teller finds it, or it finds
 //!    what was told.
 //! 2. Tasks that run by themselves are not waited for by the close, nor by user code that ends. A later pump frees what is left once they
 //!    have ended; dropping the driver waits for them, and so does dropping the last thing that holds the device.
 //! 3. A driver that is dropped inside the device, by a kernel or by the destructor of a user's value, only asks for the close. The thread
 //!    that is inside closes the device once it has left.
-//! 4. What nobody pumps does not run: the tasks of such a backend are dropped with it at once.
+//! 4. A backend that works in its pump alone runs nothing more: its tasks are dropped with it at once.
 
 use super::*;
 

@@ -343,7 +343,7 @@ fn a_host_function_that_ends_after_the_close_frees_the_device() {
     drop(driver);
 }
 
-/// I10: tasks that nobody will run keep nothing.
+/// I10: tasks that will not run keep nothing.
 #[test]
 fn tasks_that_a_close_has_no_time_for_are_dropped_with_the_device() {
     let (device, mut driver) = open();
@@ -365,7 +365,7 @@ fn tasks_that_a_close_has_no_time_for_are_dropped_with_the_device() {
     drop(behind);
 }
 
-/// I5, I10: what nobody has taken from the mailbox is answered by the close, and does not wait for a guard that is still held.
+/// I5, I10: what is left in the mailbox is answered by the close, and does not wait for a guard that is still held.
 #[test]
 fn a_close_answers_what_is_still_in_the_mailbox() {
     let options = DeviceOptions::default()

@@ -153,7 +153,7 @@ impl CudaDevice {
         self.check("cuMemcpyDtoDAsync", answer)
     }
 
-    /// The parts of a copy, none of which lies in two blocks of so many bytes on the host.
+    /// The parts of a copy, none of which lies in two blocks of `block` bytes on the host.
     fn parts(
         &self,
         layout: Option<&Strided>,

@@ -138,7 +138,7 @@ impl HostMemory for PinnedMemory {
         // A client's thread.
         let _current = context.lend().ok()?;
         let pinned = Pinned::new(&context, bytes).ok()?;
-        // SAFETY: it has so many bytes, and is ours alone.
+        // SAFETY: the memory has `bytes` bytes, and no other code knows of it yet.
         unsafe { pinned.start().as_ptr().write_bytes(0, bytes) };
         Some(Box::new(PinnedBlock { pinned, bytes }))
     }

@@ -1,4 +1,4 @@
-//! Room that is awaited: who awaits it gets it in order, or is told of the end (I5, I8, I12).
+//! Room that is awaited: futures get it in the order of asking, or learn that the device has ended (I5, I8, I12).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(crate) fn room_for_tasks_is_awaited_in_order(on: On) {
     drop(guard);
     other.sync().wait().unwrap();
     stream.client().sync().wait().unwrap();
-    // Both places of the limit were granted to the first who still waits, and to nobody else.
+    // Both places of the limit were granted to the first future that still waits, and to no other.
     assert!(woken.count() > 0);
     assert!(matches!(
         full(stream.nowait().fill(&values, 6)),
@@ -70,7 +70,7 @@ pub(crate) fn room_for_tasks_is_awaited_in_order(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [7]);
 }
 
-/// I5: who awaits room is told when the device is closed.
+/// I5: a future that awaits room ends with an error when the device is closed.
 pub(crate) fn who_awaits_room_is_told_of_the_end(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(2));
     let (stream, other) = (rig.client().new_stream(), rig.client().new_stream());

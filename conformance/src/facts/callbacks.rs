@@ -169,7 +169,7 @@ pub(crate) fn what_callbacks_submit_beyond_the_bounds_has_a_bound(on: On) {
     assert_eq!(stream.read(&values).wait().unwrap(), [9; 1_000]);
 }
 
-/// I8: nobody else may pump, so user code takes what is in the mailbox itself.
+/// I8: no other thread pumps, so user code takes the messages from the mailbox itself.
 pub(crate) fn a_callback_that_does_not_wait_finds_room_in_the_mailbox(on: On) {
     let rig = on.open_with(tight().mailbox_capacity(4));
     let client = rig.client();

@@ -242,7 +242,7 @@ pub(crate) fn slots_of_freed_slices_return_while_nobody_sends(on: On) {
 }
 
 /// I8, I12: slots return by themselves as memory does, so a loop that drops what it makes waits for them, however few there are and
-/// whoever else makes things.
+/// whatever other threads make.
 pub(crate) fn loop_that_drops_what_it_makes_waits_for_slots(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(16));
     let client = rig.client();

@@ -217,7 +217,7 @@ pub(crate) fn a_typed_kernel_takes_what_its_signature_declares(on: On) {
         .record(|recorder| recorder.launch(&transfer, one(), transfer.arguments((&a, &b, 4))));
     step.unwrap().replay(&stream).unwrap();
     assert_eq!(stream.read(&b).wait().unwrap(), [7; 4]);
-    // What only a launch can know is told as ever.
+    // What only a launch can know is an error of the launch, as without types.
     assert!(matches!(
         launch_error(transfer.launch(&stream, one(), (&a, &a, 4))),
         LaunchError::Overlap { .. }

@@ -65,7 +65,7 @@ fn a_loss_at_the_nth_launch_answers_every_asker(#[case] on: On) {
     }
 }
 
-/// I5: a slot that comes back from a lost slice has no charge of it, so whoever takes the slot is told of the loss.
+/// I5: a slot that comes back from a lost slice has no charge of it, so the next call that takes the slot answers with the loss.
 #[test]
 fn slice_of_a_lost_device_leaves_its_slot_uncharged_i5() {
     let sim = Sim::seed(7).faults(Faults::none().lost_at_run(1));

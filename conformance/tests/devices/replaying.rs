@@ -554,7 +554,7 @@ fn a_forged_point_has_no_bytes(#[case] on: On) {
 #[apply(every_device)]
 fn a_forged_fill_is_whole_elements(#[case] on: On) {
     let slice: &[u8] = &[3, 0, 12, 1];
-    // Words of four bytes, from a byte on, so many bytes.
+    // Words of four bytes: from this byte on, this many bytes.
     let fill = |start, len| [4, 0, 4, 4, 7, 1, 1, start, len, 1];
     for (start, len) in [(0, 9), (2, 8), (3, 1)] {
         let rig = on.open();

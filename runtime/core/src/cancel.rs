@@ -126,7 +126,7 @@ impl CancelToken {
         if self.is_cancelled() || rings.iter().any(is_known) {
             return;
         }
-        // A device was opened: those of lost or closed ones ring for nobody.
+        // A device was opened: the rings of lost or closed ones have no use any more.
         let mut tables = Vec::new();
         rings.retain(|ring| {
             let met = ring.upgrade();

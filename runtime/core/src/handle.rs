@@ -43,7 +43,7 @@ pub struct Outlet {
     pub(crate) faults: SharedFaults,
     pub(crate) releases: Releases,
     /// The memory that uploads go through.
-    pub staging: Arc<Staging>,
+    pub(crate) staging: Arc<Staging>,
 }
 
 impl Outlet {
@@ -79,7 +79,7 @@ impl Outlet {
         self.wake();
     }
 
-    /// Whether somebody has rung since the device looked last.
+    /// Whether a thread has rung since the device looked last.
     #[inline]
     pub fn has_rung(&self) -> bool {
         // Relaxed: a hint; the taking acquires.
@@ -328,7 +328,7 @@ impl<T: Element> Handle<T> {
     }
 }
 
-/// Checks that so many bytes leave no part of an element.
+/// Checks that `bytes` is a whole number of elements.
 fn whole_elements<T: Element>(bytes: u64) -> Result<(), LaunchError> {
     let element_bytes = size_of::<T>() as u64;
     if bytes.is_multiple_of(element_bytes) {

@@ -144,7 +144,7 @@ impl DeviceOptions {
         /// costs is a few hundred bytes, so that is some tens of megabytes.
         max_jobs: u64;
         /// What callbacks, host functions and other code on the runtime's threads may have on its way beyond a bound, since it
-        /// cannot wait there: so many tasks beyond [`max_held`](Self::max_held), or a client's own bound, and so many jobs beyond
+        /// cannot wait there: this many tasks beyond [`max_held`](Self::max_held), or a client's own bound, and as many jobs beyond
         /// [`max_jobs`](Self::max_jobs). Beyond that it gets [`Error::NoRoomHere`](crate::error::Error::NoRoomHere). Default
         /// 65,536, as many again; 0 allows nothing beyond.
         callback_headroom: u64;

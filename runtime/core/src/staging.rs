@@ -51,7 +51,7 @@ unsafe impl HostBlock for Block {
 
 /// The blocks of an epoch of a device.
 #[derive(Default)]
-pub struct Staging {
+pub(crate) struct Staging {
     memory: OnceLock<Arc<dyn HostMemory>>,
     kept: Mutex<Kept>,
 }
@@ -91,11 +91,11 @@ impl Kept {
 
 impl Staging {
     /// Blocks are of this memory from here on. To be said while the device is opened; only the first time counts.
-    pub fn set_memory(&self, memory: Arc<dyn HostMemory>) {
+    pub(crate) fn set_memory(&self, memory: Arc<dyn HostMemory>) {
         let _ = self.memory.set(memory);
     }
 
-    /// Keeps blocks of so many bytes together.
+    /// Keeps blocks of at most `bytes` together.
     pub(crate) fn set_bytes_max(&self, bytes: u64) {
         lock(&self.kept).bytes_max = bytes;
     }
@@ -129,7 +129,7 @@ impl Staging {
         }
     }
 
-    /// So many bytes as `fill` leaves them. It is given what an upload before this one left, or zeros.
+    /// `bytes` bytes that `fill` writes. It finds there what an earlier upload left, or zeros.
     pub(crate) fn filled(self: &Arc<Self>, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Staged {
         let block = match bytes {
             ..STAGED_BYTES_MIN => None,
@@ -140,7 +140,7 @@ impl Staging {
             fill(&mut memory);
             return Staged(StagedIn::Vec(memory));
         };
-        // SAFETY: the block is ours alone, and has at least so many bytes, which are initialized.
+        // SAFETY: the block is ours alone, and has at least `bytes` bytes, which are initialized.
         fill(unsafe { std::slice::from_raw_parts_mut(block.start().as_ptr(), bytes) });
         Staged(StagedIn::Block(block, bytes, self.clone()))
     }
@@ -196,7 +196,7 @@ enum StagedIn {
 impl HostBytes for Staged {
     fn bytes(&self) -> &[u8] {
         match &self.0 {
-            // SAFETY: the block has at least so many bytes, which are initialized, and is written by nobody while this has it.
+            // SAFETY: the block has at least `len` bytes, which are initialized, and no other code has it.
             StagedIn::Block(block, len, _) => unsafe {
                 std::slice::from_raw_parts(block.start().as_ptr(), *len)
             },

@@ -113,7 +113,7 @@ bugs! {
     DroppedStampEarly = "dropped_stamp_early",
     /// Nobody is woken by the first push on the dropped list.
     DroppedSilent = "dropped_silent",
-    /// Who recycles a slot that is waited for tells nobody.
+    /// Recycling a slot that is waited for wakes no waiter.
     SlotReturnSilent = "slot_return_silent",
     /// The poison cell's flag is written after its lock was given back.
     PoisonFlagOutsideLock = "poison_flag_outside_lock",

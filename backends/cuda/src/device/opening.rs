@@ -62,8 +62,7 @@ impl CudaDevice {
             properties.max_queue_depth /= CALLS_TIMED;
         }
         let depth = properties.max_queue_depth;
-        let uploads = &host.table.sink().staging;
-        uploads.set_memory(PinnedMemory::new(context));
+        host.set_host_memory(PinnedMemory::new(context));
         let pooled =
             gpu.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0;
         let pool =

@@ -8,6 +8,7 @@ use crate::backend::Backend;
 use crate::client::Gone;
 use crate::error::OpenError;
 use crate::handle::Table;
+use crate::staging::HostMemory;
 use crate::threads::Spawner;
 
 /// What a backend is opened with.
@@ -25,6 +26,15 @@ pub struct HostContext {
     pub gone: Arc<Gone>,
     /// Starts the backend's own threads, all of them.
     pub spawner: Spawner,
+}
+
+impl HostContext {
+    /// Uploads of 64 KiB and more lie in this memory before the device copies them, instead of the system's: pinned memory of a GPU's
+    /// driver, say. [`HostBytes::is_of_host_memory`](crate::message::HostBytes::is_of_host_memory) says of a copy in whether its bytes do.
+    /// Only the first call counts. The memory goes when the epoch ends.
+    pub fn set_host_memory(&self, memory: Arc<dyn HostMemory>) {
+        self.table.sink().staging.set_memory(memory);
+    }
 }
 
 /// Options of a device kind, and how it is opened.

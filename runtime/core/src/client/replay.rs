@@ -111,7 +111,7 @@ impl Recording {
     /// # }
     /// ```
     ///
-    /// What does not fit is told by [`ReplayArgs::replay`].
+    /// [`ReplayArgs::replay`] answers with an error if a handle does not fit.
     #[inline]
     pub fn bind<'a, T: Element>(
         &'a self,
@@ -188,8 +188,8 @@ impl std::fmt::Debug for Recording {
 
 /// The arguments of one replay: which handle takes the place of which parameter, and the words. [`Recording::bind`] begins them.
 ///
-/// They are checked and resolved on the caller's stack, and take no heap for up to 8 parameters and 16 words (I9). What does not
-/// fit is told by the replay.
+/// They are checked and resolved on the caller's stack, and take no heap for up to 8 parameters and 16 words (I9). The
+/// replay answers with an error if something does not fit.
 ///
 /// They borrow the handles until the replay (I4): a binding is plain numbers, and a slice without handles is freed before a replay that
 /// is sent later.

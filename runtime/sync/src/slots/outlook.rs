@@ -24,7 +24,7 @@ pub enum Outlook {
     Free,
     /// All slots are held: only their holders can make room.
     Held,
-    /// So many are held; one of the others will be free once [`Slots::returns`] has passed the cursor.
+    /// Some are held; one of the others will be free once [`Slots::returns`] has passed the cursor.
     Returning {
         /// Slots that are held.
         held: u32,
