@@ -1,5 +1,7 @@
 //! Memory: limits, reuse, what lacks it (I4, I6, I12).
 
+use std::sync::mpsc::TryRecvError;
+
 use crate::support::*;
 use millstream::{
     AllocationMode, DeviceOptions, Error, Full, Handle, MemoryError, Reason, Stream, update,
@@ -353,11 +355,14 @@ fn leave_and_reserve(rig: &Rig, keep: impl FnOnce(&Stream) -> Vec<Handle<u8>>) {
     for round in 0..9 {
         let held = first.empty::<u8>(3 * MIB).unwrap();
         first.fill(&held, 1).unwrap();
+        let (leaves, left) = std::sync::mpsc::channel::<()>();
+        // A tuple drops its fields in order.
+        let leaving = (held, leaves);
         match round % 3 {
-            0 => first.drop_after(held).unwrap(),
-            1 => first.host("drops it", (), move || drop(held)).unwrap(),
+            0 => first.drop_after(leaving).unwrap(),
+            1 => first.host("drops it", (), move || drop(leaving)).unwrap(),
             _ => {
-                let callback = move |_| drop(held);
+                let callback = move |_| drop(leaving);
                 first.read(&small).on_ready(callback).unwrap();
             }
         }
@@ -367,6 +372,10 @@ fn leave_and_reserve(rig: &Rig, keep: impl FnOnce(&Stream) -> Vec<Handle<u8>>) {
         assert_eq!(second.read(&one).wait().unwrap(), [2], "round {round}");
         drop(next);
         second.sync().wait().unwrap();
+        // `next` has its memory first where the host function before still held `first` up: then `held` has its slot until here.
+        while left.try_recv() == Err(TryRecvError::Empty) {
+            rig.device.sync().wait().unwrap();
+        }
     }
 }
 
