@@ -112,29 +112,30 @@ impl Layer {
         assert_eq!(input.len(), m * k);
         let (row, inner) = (n as isize, k as isize);
         let (out, right) = (self.out.as_mut_ptr(), self.weights.as_ptr());
-        let none = gemm::Parallelism::None;
+        let gemm = gemm_f32::gemm::f32::get_gemm_fn();
+        // Transposed: it is quickest where the elements of a column are neighbours.
         // SAFETY: the lengths are those that the strides reach.
         unsafe {
-            gemm::gemm(
-                m,
+            gemm(
                 n,
+                m,
                 k,
                 out,
-                1,
                 row,
+                1,
                 false,
-                input.as_ptr(),
-                1,
-                inner,
                 right,
-                1,
                 row,
-                0.0_f32,
+                1,
+                input.as_ptr(),
+                inner,
+                1,
+                0.0,
                 1.0,
                 false,
                 false,
                 false,
-                none,
+                gemm_common::Parallelism::None,
             );
         }
         if let Some(least) = least {

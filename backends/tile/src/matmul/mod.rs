@@ -1,4 +1,4 @@
-//! Products of matrices: floats by the `gemm` crate, halves by it too, widened; few rows and integers by loops of ours.
+//! Products of matrices: floats by the `gemm` crates, halves by it too, widened; few rows and integers by loops of ours.
 //!
 //! The product is cut into tiles, of which each is a piece: usually of some rows and all columns. What is to be done to each element is
 //! done to a tile while it is in the cache.
@@ -405,11 +405,11 @@ impl MatmulCode {
                 // Of the whole product: each of its blocks is summed the same way.
                 DType::F32 => match Dots::of(product) {
                     Some(dots) => block.dots::<f32, 8>(dots, self.level),
-                    None => block.by_gemm::<f32>(0.0, 1.0),
+                    None => block.by_gemm(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0),
                 },
                 DType::F64 => match Dots::of(product) {
                     Some(dots) => block.dots::<f64, 4>(dots, self.level),
-                    None => block.by_gemm::<f64>(0.0, 1.0),
+                    None => block.by_gemm(gemm_f64::gemm::f64::get_gemm_fn(), 0.0, 1.0),
                 },
                 DType::F16 => block.widened(F16::to_f32, F16::of_f32),
                 DType::Bf16 => block.widened(Bf16::to_f32, Bf16::of_f32),

@@ -1,35 +1,62 @@
 //! How the elements of a product come to be: by `gemm`, or widened and by `gemm`; by loops of ours in `dots` and `whole`.
 
-use gemm::Parallelism;
+use gemm_common::Parallelism;
 
 use super::{Product, Side};
 use crate::scratch::Scratch;
 
+/// A product of one type of floats, as `gemm` has it. Behind the sizes each matrix has the steps between its columns, then its rows.
+#[rustfmt::skip]
+pub(super) type Gemm<T> = unsafe fn(
+    usize, usize, usize,
+    *mut T, isize, isize, bool,
+    *const T, isize, isize,
+    *const T, isize, isize,
+    T, T, bool, bool, bool, Parallelism,
+);
+
+impl Side<'_> {
+    fn transposed(self) -> Self {
+        Self {
+            row: self.column,
+            column: self.row,
+            ..self
+        }
+    }
+}
+
 impl Product<'_> {
-    pub(super) unsafe fn by_gemm<T: 'static>(&self, zero: T, one: T) {
+    pub(super) unsafe fn by_gemm<T>(&self, gemm: Gemm<T>, zero: T, one: T) {
         let Self {
-            m,
-            n,
+            mut m,
+            mut n,
             k,
-            lhs,
-            rhs,
-            out,
+            mut lhs,
+            mut rhs,
+            mut out,
             ..
         } = *self;
+        // It is quickest where the elements of a column of its output are neighbours.
+        if out.column.unsigned_abs() < out.row.unsigned_abs() {
+            (m, n) = (n, m);
+            (lhs, rhs) = (rhs.transposed(), lhs.transposed());
+            out = out.transposed();
+        }
+        let (left, right) = (lhs.base.cast_const().cast(), rhs.base.cast_const().cast());
         // SAFETY: the caller's promises.
         unsafe {
-            gemm::gemm(
+            gemm(
                 m,
                 n,
                 k,
-                out.base.cast::<T>(),
+                out.base.cast(),
                 out.column,
                 out.row,
                 false,
-                lhs.base.cast::<T>(),
+                left,
                 lhs.column,
                 lhs.row,
-                rhs.base.cast::<T>(),
+                right,
                 rhs.column,
                 rhs.row,
                 zero,
@@ -90,7 +117,7 @@ impl Product<'_> {
             };
             // SAFETY: there is room for the three, which are apart; the caller's promises.
             unsafe {
-                block.by_gemm::<f32>(0.0, 1.0);
+                block.by_gemm(gemm_f32::gemm::f32::get_gemm_fn(), 0.0, 1.0);
                 for row in 0..m {
                     for column in 0..n {
                         let place = row as isize * out.row + column as isize * out.column;
