@@ -40,17 +40,14 @@ impl Cargo {
         run(&mut self.command(arguments))
     }
 
-    /// Cargo's tests of crates that compute much, with arguments and settings for Cargo, and arguments for the test programs.
-    pub(crate) fn tests(&self, arguments: &str, settings: &[&str], of_tests: &[&str]) -> Command {
+    /// Cargo's tests of crates that compute much, with arguments for Cargo, and some for the test programs.
+    pub(crate) fn tests(&self, arguments: &str, of_tests: &[&str]) -> Command {
         let mut command = self.command(&format!("test --no-fail-fast {arguments}"));
         // `cargo test` itself does without: there it would take longer to build than it saves.
         for (package, level) in [("millstream-tile", 1), ("millstream-fake-cuda", 2)] {
             let setting = format!("profile.dev.package.{package}.opt-level={level}");
             command.args(["--config", &setting]);
         }
-        settings.iter().for_each(|setting| {
-            command.args(["--config", setting]);
-        });
         command.arg("--").args(of_tests).args(&self.only);
         command
     }

@@ -11,8 +11,8 @@ use suites::SUITES;
 mod cargo;
 mod clock;
 mod models;
-mod runner;
 mod suites;
+mod targets;
 
 use cargo::Cargo;
 use clock::{Clock, Taken};
@@ -62,10 +62,6 @@ fn list() -> String {
 }
 
 fn main() -> ExitCode {
-    let mut words = std::env::args().skip(1);
-    if words.next().as_deref() == Some(runner::LEAVE_OUT) {
-        return runner::run(words);
-    }
     let arguments = Arguments::parse();
     if arguments.suites.is_empty() {
         println!(

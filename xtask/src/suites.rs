@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run};
-use crate::{models, runner};
+use crate::{models, targets};
 
 /// Checks with a name.
 pub(crate) struct Suite {
@@ -137,17 +137,17 @@ fn docs(cargo: &Cargo) -> Outcome {
     run(command.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// The workspace as a whole, because Cargo builds what all of it depends on with the features that the chosen packages ask for.
 fn crates(cargo: &Cargo) -> Outcome {
-    let done = runner::setting(&["millstream", "millstream-cli"])?;
-    let programs = run(&mut cargo.tests("--workspace --lib --bins --tests", &[&done], &[]));
-    programs.and(run(&mut cargo.tests("--workspace --doc", &[], &[])))
+    let programs = targets::beyond_cargo_test(cargo)?;
+    let programs = run(&mut cargo.tests(&programs, &[]));
+    programs.and(run(&mut cargo.tests("--workspace --doc", &[])))
 }
 
 /// The tests that are ignored because they need NVRTC, or take long on the fake driver.
 fn gpu(cargo: &Cargo) -> Outcome {
     let libraries = output(Command::new(".ci/nvrtc").current_dir(root()))?;
-    let mut command = cargo.tests("--workspace --lib --bins --tests", &[], &["--ignored"]);
+    let programs = targets::with_ignored_tests(cargo)?;
+    let mut command = cargo.tests(&programs, &["--ignored"]);
     run(command.env("MILLSTREAM_NVRTC", libraries))
 }
 
