@@ -95,7 +95,7 @@ fn a_dying_device_can_be_closed_at_any_moment() {
 /// I5, I10: who asks while a device is opened again gets the old epoch's answer or the new one's.
 #[test]
 fn a_device_is_opened_again_while_others_ask() {
-    walk("a device that dies and is opened again", 2_500, || {
+    walk("a device that dies and is opened again", 1_000, || {
         let device = Device::open_with(sim().faults(faults()), options()).unwrap();
         let device = Arc::new(device);
         let (client, given) = (device.new_client(), Given::default());

@@ -45,7 +45,7 @@ fn ask(tx: &Sender<Ask>, question: u32) -> Result<u32, Closed> {
 fn asks_end_when_the_actor_dies() {
     walk(
         "three askers, four asks each, a dying actor",
-        20_000,
+        10_000,
         || {
             let (tx, mut rx) = mailbox::<Ask>(2, gate());
             let actor = thread::spawn(move || {
@@ -80,7 +80,7 @@ fn asks_end_when_the_actor_dies() {
 #[test]
 fn a_slot_outlives_the_messages_that_name_it() {
     type Table = Slots<(), Probe<(u32, u32)>>;
-    walk("frees behind messages", 20_000, || {
+    walk("frees behind messages", 10_000, || {
         let (tx, mut rx) = mailbox::<(u32, u32)>(4, gate());
         let table = Table::new(8, tx.probe());
         let device = {
@@ -146,7 +146,7 @@ fn a_slot_outlives_the_messages_that_name_it() {
 /// nobody waits for ever.
 #[test]
 fn work_in_flight_is_bounded_and_collected() {
-    walk("credit, timeline and GC hand-over", 20_000, || {
+    walk("credit, timeline and GC hand-over", 10_000, || {
         let (credit, timeline) = (Arc::new(Credit::new(1)), Arc::new(Timeline::new()));
         let (tx, mut rx) = mailbox::<()>(2, gate());
         let (to_collector, slices) = bounded(1);
