@@ -3,7 +3,7 @@
 //! Messages go through the same mailbox, so both channels keep one total order; they are taken when
 //! the owner pumps, when the mailbox is full, or when somebody waits. Whoever waits and finds nothing to
 //! do sleeps at a bell (I11): it rings when a step did something, and when the device's gate is woken. User code (host functions,
-//! callbacks) runs on the pumping thread, outside the device's lock, so that it may submit. Where the mailbox is full then,
+//! callbacks, destructors) runs on the pumping thread, outside the device's lock, so that it may submit. Where the mailbox is full then,
 //! that thread takes what is in it, and runs neither kernels nor other user code meanwhile: user code nests nowhere.
 
 use std::collections::VecDeque;
@@ -38,7 +38,7 @@ mod tests;
 mod wheel;
 
 use closing::Left;
-use inline::{Idle, Inline};
+use inline::{Due, Idle, Inline};
 pub use wheel::Driver;
 pub(crate) use wheel::Wheel;
 
@@ -79,7 +79,7 @@ impl<B: Backend> Core<B> {
             worked |= actor.server.backend_mut().pump(budget);
         }
         worked |= actor.turn(inline);
-        worked | inline.gc.collect()
+        worked | inline.collect()
     }
 
     /// The device's own turn: it decides, and runs nothing that users gave.
@@ -99,7 +99,7 @@ pub(crate) struct Direct<B: Backend> {
     core: Door<Core<B>>,
     idle: Idle,
     sender: Sender<Task>,
-    jobs: Arc<Mutex<VecDeque<Job>>>,
+    due: Arc<Mutex<VecDeque<Due>>>,
     gone: Arc<Gone>,
     edges: Arc<Edges>,
     /// It was closed while a thread was inside: who leaves finishes that.
@@ -131,11 +131,11 @@ impl<B: Backend> DirectChannel<B> {
         gone: Arc<Gone>,
         edges: Arc<Edges>,
     ) -> Self {
-        let jobs = Arc::new(Mutex::new(VecDeque::new()));
+        let due = Arc::new(Mutex::new(VecDeque::new()));
         let idle = Idle::new(device.gate.clone());
         let inline = Inline {
             gc,
-            jobs: jobs.clone(),
+            due: due.clone(),
             device,
         };
         let core = Door::new(Core {
@@ -147,7 +147,7 @@ impl<B: Backend> DirectChannel<B> {
             core,
             idle,
             sender,
-            jobs,
+            due,
             gone,
             edges,
             close_pending: AtomicBool::new(false),
@@ -192,10 +192,10 @@ impl<B: Backend> Direct<B> {
         let Some(mut core) = self.core.look() else {
             return true;
         };
-        let actor = core.actor.as_mut();
-        let under_way = actor.is_some_and(|actor| {
-            !actor.server.is_lost() && actor.server.backend_mut().is_under_way()
-        });
+        let under_way = match &mut core.actor {
+            Some(actor) => !actor.server.is_lost() && actor.server.backend_mut().is_under_way(),
+            None => core.left.as_ref().is_some_and(|left| left.is_under_way()),
+        };
         // Who found the device busy meanwhile is owed a look.
         if self.core.leave(core) {
             self.idle.bell.ring();
@@ -225,11 +225,11 @@ impl<B: Backend> Direct<B> {
     /// One turn of everything, and one more for each who found the device busy. Says whether anything was
     /// done. Where somebody else is inside, it is left to them, unless `patient`.
     fn step_as(&self, mut budget: Duration, patient: bool) -> bool {
-        let for_jobs = budget.max(DRIVE_BUDGET);
+        let for_user_code = budget.max(DRIVE_BUDGET);
         let (worked, _) = self.turn_as(patient, |core| {
             core.turn(std::mem::replace(&mut budget, Duration::ZERO))
         });
-        worked | self.run_jobs(Some(for_jobs))
+        worked | self.run_user_code(Some(for_user_code))
     }
 
     /// Turns by `turn`, and once more for each who found the device busy. Says whether anything was done, and whether
@@ -300,15 +300,15 @@ impl<B: Backend> Direct<B> {
     }
 
     /// Runs the user code that has become due, outside the device: one piece, and more within the budget.
-    fn run_jobs(&self, budget: Option<Duration>) -> bool {
+    fn run_user_code(&self, budget: Option<Duration>) -> bool {
         let _mark = mark_user_code();
         let (mut worked, mut until) = (false, None);
-        while let Some(job) = { lock(&self.jobs).pop_front() } {
+        while let Some(due) = { lock(&self.due).pop_front() } {
             if !worked {
                 // Only where there is something to run: a step of a device without user code looks at no clock.
                 until = budget.and_then(|budget| Instant::now().checked_add(budget));
             }
-            run_job(job);
+            due.run();
             worked = true;
             if until.is_some_and(thread::is_past) {
                 break;
@@ -400,12 +400,12 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
             // Nobody pumps any more: the caller is as good a thread as any.
             return run_job(job);
         }
-        lock(&self.jobs).push_back(job);
+        lock(&self.due).push_back(Due::Run(job));
         // The caller need not drive the device: it wakes the threads that do.
         self.idle.bell.ring();
         // A close may have run the last jobs already. Either it found this one, or, after it had the list, we find its word.
         if self.gone.has_no_callbacks() {
-            self.run_jobs(None);
+            self.run_user_code(None);
         }
     }
 

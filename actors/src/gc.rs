@@ -88,8 +88,8 @@ impl Gc {
         });
     }
 
-    /// Does what has become due and says whether anything had.
-    pub(crate) fn collect(&mut self) -> bool {
+    /// Does what has become due and says whether anything had. Values go to `drop_value`.
+    pub(crate) fn collect(&mut self, mut drop_value: impl FnMut(Leaving)) -> bool {
         let mut worked = false;
         let mut index = 0;
         while index < self.waiting.len() {
@@ -121,8 +121,7 @@ impl Gc {
                 continue;
             }
             match then {
-                // A panic of a user's destructor ends here.
-                Then::Drop(value) => end_panic(catch_unwind(AssertUnwindSafe(|| drop(value)))),
+                Then::Drop(value) => drop_value(value),
                 Then::WakeDevice(_) => self.device.tell(Control::LookAround),
             }
         }
@@ -173,12 +172,27 @@ impl Gc {
             .any(|waiting| waiting.handover.after.iter().next().is_none_or(passed))
     }
 
+    /// What is still waited for will never run: the values go to `drop_value`.
+    pub(crate) fn release_all(&mut self, mut drop_value: impl FnMut(Leaving)) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            if let Then::Drop(value) = waiting.handover.then {
+                self.meter.value_done(waiting.handover.since_ns);
+                drop_value(value);
+            }
+        }
+    }
+
     /// Parks what is still waited for.
     pub(crate) fn park_all(&mut self) {
         for waiting in std::mem::take(&mut self.waiting) {
             self.park(waiting.handover.then);
         }
     }
+}
+
+/// Drops what a user gave; a panic of its destructor ends here.
+pub(crate) fn drop_value(value: Leaving) {
+    end_panic(catch_unwind(AssertUnwindSafe(|| drop(value))));
 }
 
 /// The device's end of a GC actor with a thread.
@@ -274,7 +288,7 @@ fn run(gc: &mut Gc, receiver: &channel::Receiver<Handover>, gate: &Arc<Gate>, cl
             // The device may have kept some: there is room again.
             gc.device.tell(Control::LookAround);
         }
-        gc.collect();
+        gc.collect(drop_value);
         if !open {
             gc.park_all();
             return;

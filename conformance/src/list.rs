@@ -200,6 +200,7 @@ macro_rules! __facts {
             a_close_with_work_that_does_not_end_reports_it_in_time [Threads, HeldKernels, LeavesTasksBehind];
             two_devices_in_one_process_do_not_meet;
             a_value_is_dropped_after_the_streams_point_and_not_before;
+            destructor_that_blocks_holds_up_no_caller_i6;
             handles_beyond_the_limit_are_an_error;
             closed_device_takes_no_callbacks;
             close_that_runs_out_of_time_reports_what_is_left_and_ends_it_later [Threads];

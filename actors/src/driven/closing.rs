@@ -33,6 +33,16 @@ impl<B: Backend> Left<B> {
         actor.take_controls();
         let server = &mut actor.server;
         let may_run = B::WORKS_BY_ITSELF && !patient;
+        if may_run {
+            // How far they are. That finds out as well if the device is lost meanwhile.
+            server.backend_mut().pump(Duration::ZERO);
+        }
+        if server.recovery().is_some() {
+            let actor = place.take();
+            drop(place);
+            drop(actor.map(DeviceActor::end_lost));
+            return true;
+        }
         if server.user_code_runs() || may_run && server.backend_mut().is_under_way() {
             return false;
         }
@@ -47,6 +57,14 @@ impl<B: Backend> Left<B> {
             end_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
         }
         true
+    }
+
+    /// Do tasks run by themselves still?
+    pub(super) fn is_under_way(&self) -> bool {
+        let mut place = lock(&self.0);
+        place
+            .as_mut()
+            .is_some_and(|actor| actor.server.backend_mut().is_under_way())
     }
 }
 
@@ -129,10 +147,12 @@ impl<B: Backend> Direct<B> {
             let mut core = self.core.enter();
             if is_freed {
                 report.bytes_freed = bytes;
+                core.inline.release_all();
             } else {
                 (report.bytes_left, report.threads_left) = (bytes, busy);
                 core.left = Some(left);
             }
+            // What is left now may still be used.
             core.inline.gc.park_all();
             report.values_parked = core.inline.gc.parked();
             drop(core);
@@ -146,7 +166,7 @@ impl<B: Backend> Direct<B> {
         }
         self.gone.end_callbacks();
         // Callbacks of what was answered just now.
-        self.run_jobs(None);
+        self.run_user_code(None);
         self.idle.bell.ring();
         report.took = started.elapsed();
         report

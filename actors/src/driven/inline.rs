@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use millstream_core::channel::Job;
+use millstream_core::releases::Leaving;
 use millstream_core::server::Effect;
 use millstream_sync::bell::Bell;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
@@ -13,14 +14,47 @@ use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::gate::Gate;
 
 use crate::actor::{Outside, ToDevice};
-use crate::gc::{Gc, Handover, Then};
-use crate::host::host_job;
+use crate::gc::{Gc, Handover, Then, drop_value};
+use crate::host::{host_job, run_job};
+
+/// User code that is due. It runs outside of the device, so that it may wait for a thread that needs the device.
+pub(super) enum Due {
+    /// A host function or a callback.
+    Run(Job),
+    /// The destructor of a value.
+    Drop(Leaving),
+}
+
+impl Due {
+    pub(super) fn run(self) {
+        match self {
+            Self::Run(job) => run_job(job),
+            Self::Drop(value) => drop_value(value),
+        }
+    }
+}
 
 /// Effects without threads.
 pub(super) struct Inline {
     pub(super) gc: Gc,
-    pub(super) jobs: Arc<Mutex<VecDeque<Job>>>,
+    pub(super) due: Arc<Mutex<VecDeque<Due>>>,
     pub(super) device: ToDevice,
+}
+
+impl Inline {
+    /// Has the values that may go dropped outside of the device. Says whether anything was due.
+    pub(super) fn collect(&mut self) -> bool {
+        let due = &self.due;
+        self.gc
+            .collect(|value| lock(due).push_back(Due::Drop(value)))
+    }
+
+    /// The same with all values: nothing that was to run before them is left.
+    pub(super) fn release_all(&mut self) {
+        let due = &self.due;
+        self.gc
+            .release_all(|value| lock(due).push_back(Due::Drop(value)));
+    }
 }
 
 impl Outside for Inline {
@@ -32,7 +66,7 @@ impl Outside for Inline {
                 token,
             } => {
                 let job = host_job(work, resources, token, self.device.clone());
-                lock(&self.jobs).push_back(job);
+                lock(&self.due).push_back(Due::Run(job));
             }
             Effect::Collect { value, after } => {
                 self.gc.take(Handover {

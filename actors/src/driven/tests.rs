@@ -460,25 +460,56 @@ fn who_cannot_ask_for_the_next_deadline_is_rung_for() {
     });
 }
 
+/// Longer than a waiting thread drives at once.
+fn spin_for_long() {
+    let start = Instant::now();
+    while start.elapsed() <= DRIVE_BUDGET {
+        std::hint::spin_loop();
+    }
+}
+
+/// I10: values behind tasks that will not run go with the device, as nothing can use what they own.
+#[test]
+fn values_behind_tasks_that_a_close_has_no_time_for_are_dropped() {
+    let (device, _driver) = open();
+    let value = Arc::new(());
+    let stream = device.new_client().new_stream();
+    let long = Kernel::new("long").native(|_, _| spin_for_long());
+    let long = device.new_client().kernel(long).unwrap();
+    (0..100).for_each(|_| stream.launch(&long, CubeCount::single(), ()).unwrap());
+    stream.drop_after(value.clone()).unwrap();
+    let report = device.close(Duration::ZERO);
+    assert_eq!(
+        (report.drained, report.values_parked),
+        (false, 0),
+        "{report:?}"
+    );
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
+/// Takes its time to be dropped, and counts that.
+struct Long(Arc<AtomicUsize>);
+
+impl Drop for Long {
+    fn drop(&mut self) {
+        spin_for_long();
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// I8: user code takes its part of a pump's time, and what is left of it waits for the next one.
 #[test]
 fn a_pump_whose_time_is_over_leaves_user_code_to_the_next() {
     let (device, mut driver) = open();
     let ran = Arc::new(AtomicUsize::new(0));
     for _ in 0..20 {
-        let ran = ran.clone();
-        let long = move || {
-            let start = Instant::now();
-            while start.elapsed() <= DRIVE_BUDGET {
-                std::hint::spin_loop();
-            }
-            ran.fetch_add(1, Ordering::Relaxed);
-        };
-        device
-            .new_client()
-            .new_stream()
-            .host("long", (), long)
-            .unwrap();
+        let long = Long(ran.clone());
+        let stream = device.new_client().new_stream();
+        stream.host("long", (), move || drop(long)).unwrap();
+    }
+    let stream = device.new_client().new_stream();
+    for _ in 0..20 {
+        stream.drop_after(Long(ran.clone())).unwrap();
     }
     let (mut pumps, mut before) = (0, 0);
     while driver.pump(Duration::ZERO) {
@@ -486,5 +517,5 @@ fn a_pump_whose_time_is_over_leaves_user_code_to_the_next() {
         assert!(now - before <= 1, "{} in one pump", now - before);
         (pumps, before) = (pumps + 1, now);
     }
-    assert!(before == 20 && pumps >= 20);
+    assert!(before == 40 && pumps >= 40);
 }

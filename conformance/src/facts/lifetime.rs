@@ -1,7 +1,7 @@
 //! Opening, closing, and what is left (I5, I9, I10).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use millstream::{DeviceOptions, Error, Feature, Kernel, read, update};
@@ -162,6 +162,38 @@ pub(crate) fn a_value_is_dropped_after_the_streams_point_and_not_before(on: On) 
         while driver.pump(Duration::from_millis(1)) {}
     }
     receiver.recv().unwrap();
+}
+
+/// I6: a destructor that waits for a lock, say, may wait for a thread that waits for the device: it holds up no caller.
+pub(crate) fn destructor_that_blocks_holds_up_no_caller_i6(on: On) {
+    struct Blocks(std::sync::mpsc::Sender<()>, std::sync::mpsc::Receiver<()>);
+    impl Drop for Blocks {
+        fn drop(&mut self) {
+            self.0.send(()).unwrap();
+            self.1.recv_timeout(PATIENCE).unwrap();
+        }
+    }
+    let rig = on.open();
+    let client = rig.client();
+    let (stream, other) = (client.new_stream(), client.new_stream());
+    let values = other.create(&[7_u32]).unwrap();
+    let (starts, started) = std::sync::mpsc::channel();
+    let (goes_on, may_go_on) = std::sync::mpsc::channel();
+    stream.drop_after(Blocks(starts, may_go_on)).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // On a driven device a thread that waits runs it.
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                rig.device.sync().wait().unwrap();
+            }
+        });
+        started.recv_timeout(PATIENCE).unwrap();
+        let answer = other.read(&values).wait_timeout(PATIENCE);
+        goes_on.send(()).unwrap();
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(answer.unwrap(), [7]);
+    });
 }
 
 /// I12: handles beyond the limit are an error, and dropping some makes room.

@@ -93,6 +93,52 @@ fn a_pump_of_a_held_gpu_ends_i8() {
     gpu.assert_clean();
 }
 
+/// I10: what a close has no time to wait for is freed by later pumps, which say until then that there is more to do.
+#[test]
+fn pumps_of_a_closed_gpu_free_what_the_close_has_left_i10() {
+    let gpu = gpu(5);
+    let (device, mut driver) = driven(1);
+    let stream = device.new_client().new_stream();
+    let handle = stream.create(&[1_u8; 16]).unwrap();
+    stream.sync().wait().unwrap();
+    gpu.hold_all();
+    stream.fill(&handle, 2).unwrap();
+    let report = device.close(Duration::ZERO);
+    assert!(report.bytes_left > 0, "{report:?}");
+    assert_eq!(gpu.calls("cuMemFreeAsync"), 0);
+    assert!(driver.pump(Duration::ZERO));
+    gpu.release_all();
+    let give_up = Instant::now() + PATIENCE;
+    while driver.pump(Duration::from_millis(1)) {
+        assert!(Instant::now() < give_up);
+    }
+    assert!(gpu.calls("cuMemFreeAsync") > 0);
+    drop((handle, stream, driver, device));
+    gpu.assert_clean();
+}
+
+/// I10: if the GPU breaks meanwhile, pumps find out, and leave it alone.
+#[test]
+fn pumps_of_a_closed_gpu_that_breaks_end_i10() {
+    let gpu = gpu(5);
+    let (device, mut driver) = driven(1);
+    let stream = device.new_client().new_stream();
+    let handle = stream.create(&[1_u8; 16]).unwrap();
+    stream.sync().wait().unwrap();
+    gpu.hold_all();
+    stream.fill(&handle, 2).unwrap();
+    assert!(device.close(Duration::ZERO).bytes_left > 0);
+    gpu.fault(Some("cuCtxSetCurrent"), 1, 700);
+    let give_up = Instant::now() + PATIENCE;
+    while driver.pump(Duration::ZERO) {
+        assert!(Instant::now() < give_up);
+    }
+    drop((handle, stream, driver, device));
+    let mut reports = gpu.end();
+    reports.retain(|report| !report.starts_with("leak: "));
+    assert!(reports.is_empty(), "{}", reports.join("\n"));
+}
+
 /// I5, I10: a driven device whose context cannot be entered any more is lost; nobody waits for it, and its driver goes.
 #[test]
 fn a_context_that_cannot_be_entered_is_a_loss_i5_i10() {
