@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use millstream::{DeviceOptions, Error, Full};
+use millstream::{DeviceOptions, Error, Full, update};
 
 use crate::support::*;
 
@@ -175,6 +175,34 @@ pub(crate) fn readbacks_may_be_asked_faster_than_the_mailbox_takes_them(on: On) 
         .map(|readback| readback.tag)
         .collect();
     assert_eq!(tags, (0..64).collect::<Vec<_>>());
+}
+
+/// I8: a readback that a `nowait` stream has no room for was not asked: its tag comes back, and it has no place in the sequence.
+pub(crate) fn readback_that_finds_no_room_comes_back_i8(on: On) {
+    let rig = on.open_with(DeviceOptions::default().max_held(4));
+    let client = rig.client();
+    let (stream, other) = (client.new_stream(), client.new_stream());
+    let values = other.create(&[7_u32]).unwrap();
+    let (sender, readbacks) = millstream::readbacks(8);
+    // While the guard lives, what touches `values` is held.
+    let guard = on.guard(&other, (update(&values),)).unwrap();
+    let (mut asked, busy) = (0, stream.nowait());
+    let returned = loop {
+        match sender.read(&busy, &values, asked) {
+            Ok(()) => asked += 1,
+            Err(returned) => break returned,
+        }
+    };
+    assert!(matches!(returned.error, Error::Busy { .. }), "{returned:?}");
+    assert_eq!(returned.value, asked);
+    drop(guard);
+    sender.read(&stream, &values, asked).unwrap();
+    drop(sender);
+    let tags = std::iter::from_fn(|| readbacks.wait_next()).map(|item| {
+        assert_eq!(item.elements.unwrap(), [7]);
+        item.tag
+    });
+    assert_eq!(tags.collect::<Vec<_>>(), (0..=asked).collect::<Vec<_>>());
 }
 
 /// I5: no room will come where nothing takes readbacks any more, so that is not `Busy`.

@@ -280,7 +280,7 @@ impl Stream {
     /// The elements of `source`, once everything before has run. Asking may wait for room in the mailbox,
     /// never for the device's work.
     pub fn read<T: Element>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
-        self.read_in_turn(source, VecLanding::new(source.len()), None, || ())
+        self.read_to(source, VecLanding::new(source.len()))
     }
 
     /// As [`Stream::read`], into memory that is in use already: the system gives fresh memory page by page, and that takes several
@@ -298,8 +298,16 @@ impl Stream {
     /// # Ok(()) }
     /// ```
     pub fn read_into<T: Element>(&self, source: &Handle<T>, memory: Vec<T>) -> Pending<Vec<T>> {
-        let landing = VecLanding::within(memory, source.len());
+        self.read_to(source, VecLanding::within(memory, source.len()))
+    }
+
+    fn read_to<T: Element>(
+        &self,
+        source: &Handle<T>,
+        landing: Result<Arc<VecLanding<T>>, MemoryError>,
+    ) -> Pending<Vec<T>> {
         self.read_in_turn(source, landing, None, || ())
+            .unwrap_or_else(|error| Pending::failed(self.home(), error))
     }
 
     /// Reads to a landing, with a number that the submission log keeps, in the turn that `turn` takes: see [`Stream::submit_in_turn`].
@@ -309,18 +317,12 @@ impl Stream {
         landing: Result<Arc<VecLanding<T>>, MemoryError>,
         tag: Option<u64>,
         turn: impl FnOnce() -> G,
-    ) -> Pending<Vec<T>> {
-        let landing = match landing {
-            Ok(landing) => landing,
-            Err(error) => return Pending::failed(self.home(), error.into()),
-        };
+    ) -> Result<Pending<Vec<T>>, Error> {
+        let landing = landing?;
         let finish = Finish::Landed(landing.clone());
         let mut landings: SmallVec<[Arc<dyn Landing>; 1]> = SmallVec::new();
         landings.push(landing);
-        match self.copy_out(&[(source, None)], landings, (tag, turn), finish) {
-            Ok(pending) => pending,
-            Err(error) => Pending::failed(self.home(), error),
-        }
+        self.copy_out(&[(source, None)], landings, (tag, turn), finish)
     }
 
     /// The elements of several handles, in one answer. Asking may wait for room in the mailbox.

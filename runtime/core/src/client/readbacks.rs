@@ -23,7 +23,7 @@ use crate::block::block_until;
 use crate::channel::{is_runtime_thread, mark_user_code, runs_user_code};
 use crate::client::drives::Drives;
 use crate::client::recycled::{Recycled, Spares};
-use crate::client::{DeviceShared, Returned, Stream};
+use crate::client::{DeviceShared, Pending, Returned, Stream};
 use crate::element::Element;
 use crate::error::{Error, Full};
 use crate::handle::Handle;
@@ -160,9 +160,10 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
     /// wait for room in the mailbox.
     ///
     /// # Errors
-    /// [`Error::Busy`] when as many are asked and not taken as the sequence holds; [`Error::NoConsumer`] once the [`Readbacks`] was
-    /// dropped; [`Error::WouldDeadlock`] in a kernel, while another thread asks. The tag comes back with it: [`Returned`]. What the device says of a readback that was asked is an item of the sequence
-    /// instead; so is [`Error::NoRoomHere`].
+    /// [`Error::Busy`] when as many are asked and not taken as the sequence holds, and where a [`Stream::nowait`] would wait for room;
+    /// [`Error::NoRoomHere`] where user code would; [`Error::NoConsumer`] once the [`Readbacks`] was
+    /// dropped; [`Error::WouldDeadlock`] in a kernel, while another thread asks. The tag comes back with it: [`Returned`]. All else,
+    /// such as the end of the device, is an item of the sequence.
     pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Returned<Tag>> {
         let sequence = &*self.0;
         if sequence.sender.is_disconnected() {
@@ -198,13 +199,20 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
         let (len, spares) = (source.len(), &sequence.spares);
         let landing = VecLanding::within(spares.take(len), len);
         let mut number = None;
-        let answer = stream.read_in_turn(source, landing, number_of(&tag), || {
+        let sent = stream.read_in_turn(source, landing, number_of(&tag), || {
             let asked = next(&mut number);
             // A callback that runs here might ask as well, and the lock is held.
             let device = stream.device().channel();
             let alone = (device.is_driven() && !is_runtime_thread()).then(mark_user_code);
             (asked, alone)
         });
+        let answer = match sent {
+            Err(error @ (Error::Busy { .. } | Error::NoRoomHere { .. })) if number.is_none() => {
+                sequence.room.release(1);
+                return Err(Returned { value: tag, error });
+            }
+            sent => sent.unwrap_or_else(|error| Pending::failed(stream.home(), error)),
+        };
         if number.is_none() {
             // It was not sent.
             drop(next(&mut number));
