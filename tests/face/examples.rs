@@ -10,7 +10,7 @@ mod decoder;
 #[path = "../../examples/digits/main.rs"]
 #[allow(dead_code, reason = "an example as a module")]
 mod digits;
-#[path = "../../examples/game_loop.rs"]
+#[path = "../../examples/game_loop/main.rs"]
 #[allow(
     dead_code,
     unreachable_pub,

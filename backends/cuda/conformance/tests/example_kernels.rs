@@ -1,7 +1,7 @@
 //! The kernels of the examples, as NVRTC compiles them. It needs no GPU.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../../../../examples/game_loop.rs"]
+#[path = "../../../../examples/game_loop/main.rs"]
 #[allow(
     dead_code,
     unreachable_pub,
