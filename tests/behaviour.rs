@@ -1,7 +1,7 @@
 //! The behaviour of the runtime, fact by fact, on the devices that need nothing else: the CPU and the simulator. On CUDA the same suite
 //! runs with the tests of `conformance`.
 
-#[path = "../conformance/tests/devices/support/embedded.rs"]
+#[path = "conformance/tests/devices/support/embedded.rs"]
 mod embedded;
 
 use embedded::{OnCpu, OnSim};

@@ -43,7 +43,7 @@ mod reference;
 mod running;
 mod sinks;
 mod storing;
-#[path = "../../conformance/tests/devices/support/mod.rs"]
+#[path = "../conformance/tests/devices/support/mod.rs"]
 #[allow(
     dead_code,
     unused_imports,

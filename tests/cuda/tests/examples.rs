@@ -1,7 +1,7 @@
 //! The examples on a GPU: on the fake driver, by the PTX that they bring for machines without NVRTC.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../../../../examples/game_loop/main.rs"]
+#[path = "../../../examples/game_loop/main.rs"]
 #[allow(
     dead_code,
     unreachable_pub,
@@ -9,7 +9,7 @@
     reason = "an example as a module"
 )]
 mod game_loop;
-#[path = "../../../../examples/service.rs"]
+#[path = "../../../examples/service.rs"]
 #[allow(
     dead_code,
     unreachable_pub,

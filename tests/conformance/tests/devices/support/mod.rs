@@ -5,7 +5,7 @@ mod devices;
 mod embedded;
 mod gpu;
 /// A backend as a third party writes one.
-#[path = "../../../../examples/backend/tiny/mod.rs"]
+#[path = "../../../../../examples/backend/tiny/mod.rs"]
 mod tiny;
 
 pub(crate) use devices::{On, OnCuda};

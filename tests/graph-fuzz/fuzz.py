@@ -21,7 +21,7 @@ from make import patterns, pretty, random_graph, shrink
 from make.values import Reject
 
 HERE = Path(__file__).resolve().parent
-BINARY = HERE.parent / "target" / "release" / "graph-fuzz"
+BINARY = HERE.parent.parent / "target" / "release" / "graph-fuzz"
 # Longer than the binary itself waits for a case.
 SILENCE = 90
 # Of a case that is written, in characters.

@@ -1,7 +1,7 @@
 //! The kernels of the examples, as NVRTC compiles them. It needs no GPU.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../../../../examples/game_loop/main.rs"]
+#[path = "../../../examples/game_loop/main.rs"]
 #[allow(
     dead_code,
     unreachable_pub,
@@ -9,7 +9,7 @@
     reason = "an example as a module"
 )]
 mod game_loop;
-#[path = "../../../../examples/service.rs"]
+#[path = "../../../examples/service.rs"]
 #[allow(
     dead_code,
     unreachable_pub,
@@ -57,7 +57,7 @@ fn the_ptx_of_the_examples_is_what_the_compiler_makes_of_their_cuda_c() {
         let name = kernel.name();
         let made = millstream_cuda::ptx_for(&kernel, "compute_80").unwrap();
         if std::env::var_os("MILLSTREAM_WRITE_PTX").is_some() {
-            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/kernels");
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/kernels");
             std::fs::write(format!("{folder}/{name}.ptx"), &made).unwrap();
             continue;
         }
