@@ -15,7 +15,6 @@
 //! | [`Gone`] | how a backend tells of a loss that it notices by itself |
 
 pub use millstream_core::backend::*;
-pub use millstream_core::channel::mark_runtime_thread;
 pub use millstream_core::client::Gone;
 pub use millstream_core::handle::Table;
 pub use millstream_core::host_memory;
@@ -23,6 +22,7 @@ pub use millstream_core::id::{Cursor, MAX_QUEUES, Point, RecordingId};
 pub use millstream_core::kernel::{NativeKernel, NativeView};
 pub use millstream_core::landing::Landing;
 pub use millstream_core::layout::Strided;
+pub use millstream_core::marks::mark_runtime_thread;
 pub use millstream_core::memory::PageId;
 pub use millstream_core::message::{HostBytes, Pattern};
 pub use millstream_core::properties::{ALIGNMENT_MAX, ALIGNMENT_MIN};

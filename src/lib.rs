@@ -27,6 +27,7 @@ pub mod timeline;
 
 pub use millstream_actors::{Device, Driver};
 pub use millstream_core::access::Access;
+pub use millstream_core::argument::{ArgumentKind, ArgumentKinds};
 pub use millstream_core::cancel::{CancelToken, DropGuard, Tally};
 pub use millstream_core::channel::ComputeChannel;
 pub use millstream_core::client::{
@@ -51,13 +52,13 @@ pub use millstream_core::kernel::{
     Share, Signature, Source,
 };
 pub use millstream_core::launch::{
-    Argument, ArgumentError, ArgumentKind, ArgumentKinds, ArgumentType, ArgumentTypes,
-    ArgumentWriter, Arguments, Bound, CubeCount, Im2colMap, Interleave, LaunchArgs, Metadata,
-    OutOfBoundsFill, Prefetch, Read, Swizzle, TensorMap, TensorMapFormat, Update, Write, bind,
-    read, update, write,
+    Argument, ArgumentError, ArgumentType, ArgumentTypes, ArgumentWriter, Arguments, Bound,
+    CubeCount, Im2colMap, Interleave, LaunchArgs, Metadata, OutOfBoundsFill, Prefetch, Read,
+    Swizzle, TensorMap, TensorMapFormat, Update, Write, bind, read, update, write,
 };
 pub use millstream_core::memory::{AllocationMode, MemoryOptions, PageError};
 pub use millstream_core::options::{DeviceOptions, LogLevel, Logs, Strategy};
+pub use millstream_core::priority::Priority;
 pub use millstream_core::profile::{
     ClockSource, KernelProfile, Profile, ProfileDuration, ProfileToken,
 };
@@ -66,7 +67,6 @@ pub use millstream_core::recording::RecordedWord;
 pub use millstream_core::report::{
     ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan, TraceWait,
 };
-pub use millstream_core::stream::Priority;
 pub use millstream_core::threads::{Spawner, ThreadBody, ThreadRole};
 pub use millstream_cpu::{Cpu, CpuResources, ResourceError};
 #[cfg(feature = "cuda")]

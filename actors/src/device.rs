@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Open;
-use millstream_core::channel::is_runtime_thread;
 use millstream_core::client::{ClientBuilder, ComputeClient, Openings, Pending};
 use millstream_core::error::{Error, OpenError};
 use millstream_core::health::{Health, HealthWatch, Vitals};
 use millstream_core::journal::SubmissionLog;
+use millstream_core::marks::is_runtime_thread;
 use millstream_core::metrics::Metrics;
 use millstream_core::options::DeviceOptions;
 use millstream_core::profile::{Profile, ProfileToken};

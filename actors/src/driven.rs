@@ -13,11 +13,11 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
-use millstream_core::channel::{
-    Build, ComputeChannel, Job, Refusal, is_runtime_thread, mark_runtime_thread, mark_user_code,
-    runs_user_code,
-};
+use millstream_core::channel::{Build, ComputeChannel, Job, Refusal};
 use millstream_core::client::Gone;
+use millstream_core::marks::{
+    is_runtime_thread, mark_runtime_thread, mark_user_code, runs_user_code,
+};
 use millstream_core::message::Task;
 use millstream_core::report::Report;
 use millstream_sync::door::Door;

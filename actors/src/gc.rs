@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use millstream_core::channel::mark_runtime_thread;
 use millstream_core::client::Gone;
 use millstream_core::error::OpenError;
 use millstream_core::hazard::points::Points;
 use millstream_core::id::Point;
+use millstream_core::marks::mark_runtime_thread;
 use millstream_core::metrics::Meter;
 use millstream_core::releases::Leaving;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};

@@ -8,9 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_core::channel::{Job, mark_user_code};
+use millstream_core::channel::Job;
 use millstream_core::error::OpenError;
 use millstream_core::host_memory::panic_message;
+use millstream_core::marks::mark_user_code;
 use millstream_core::message::{HostDone, HostWork};
 use millstream_core::server::HostToken;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};

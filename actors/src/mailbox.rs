@@ -8,13 +8,11 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
-use millstream_core::channel::{
-    Build, ComputeChannel, Job, Refusal, StepIn, is_runtime_thread, mark_runtime_thread,
-    runs_user_code,
-};
+use millstream_core::channel::{Build, ComputeChannel, Job, Refusal, StepIn};
 use millstream_core::client::Gone;
 use millstream_core::hazard::points::Points;
 use millstream_core::health::{Recovery, Vitals};
+use millstream_core::marks::{is_runtime_thread, mark_runtime_thread, runs_user_code};
 use millstream_core::message::Task;
 use millstream_core::releases::Leaving;
 use millstream_core::report::Report;

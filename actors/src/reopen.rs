@@ -6,9 +6,9 @@
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::Open;
-use millstream_core::channel::is_runtime_thread;
 use millstream_core::error::ReopenError;
 use millstream_core::health::{Health, Recovery};
+use millstream_core::marks::is_runtime_thread;
 use millstream_core::report::Report;
 use millstream_sync::facade::lock;
 

@@ -26,7 +26,8 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use millstream_core::backend::{Backend, Held, Large};
-use millstream_core::channel::{StepIn, is_runtime_thread, mark_runtime_thread};
+use millstream_core::channel::StepIn;
+use millstream_core::marks::{is_runtime_thread, mark_runtime_thread};
 use millstream_core::message::Task;
 use millstream_sync::door::Door;
 use millstream_sync::facade::Spinner;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_core::backend::Large;
-use millstream_core::channel::mark_runtime_thread;
+use millstream_core::marks::mark_runtime_thread;
 use millstream_sync::door::Door;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::gate::Gate;

@@ -4,9 +4,9 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_core::channel::mark_runtime_thread;
 use millstream_core::error::OpenError;
 use millstream_core::host_memory::panic_message;
+use millstream_core::marks::mark_runtime_thread;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::team::{Seat, Work, team};

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use millstream_core::channel::mark_runtime_thread;
 use millstream_core::client::Gone;
 use millstream_core::error::OpenError;
 use millstream_core::health::Recovery;
 use millstream_core::id::{Cursor, QueueId};
 use millstream_core::landing::Landing;
 use millstream_core::layout::Strided;
+use millstream_core::marks::mark_runtime_thread;
 use millstream_core::message::HostBytes;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel::{self, Receiver, Sender};

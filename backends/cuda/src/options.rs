@@ -6,7 +6,7 @@ use cudarc::driver::sys::{CUcontext, CUstream};
 use millstream_core::backend::{HostContext, Open};
 use millstream_core::error::OpenError;
 use millstream_core::id::MAX_QUEUES;
-use millstream_core::stream::Priority;
+use millstream_core::priority::Priority;
 
 use crate::adopted::{Adopted, Handle};
 use crate::device::{CudaDevice, Plan};

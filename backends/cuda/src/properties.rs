@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use millstream_core::error::OpenError;
+use millstream_core::priority::Priority;
 use millstream_core::properties::{DeviceProperties, Feature};
-use millstream_core::stream::Priority;
 
 use crate::driver::{Gpu, graph_api};
 use crate::pages::ALIGNMENT;

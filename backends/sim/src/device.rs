@@ -9,13 +9,13 @@ use millstream_core::backend::{
     Backend, BoundCount, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place,
     Refused, Span,
 };
-use millstream_core::channel::mark_runtime_thread;
 use millstream_core::error::OpenError;
 use millstream_core::health::Recovery;
 use millstream_core::host_memory::{HostResources, check_launch};
 use millstream_core::id::{Cursor, Point, QueueId, SliceId};
 use millstream_core::landing::Landing;
 use millstream_core::layout::Strided;
+use millstream_core::marks::mark_runtime_thread;
 use millstream_core::memory::{PageError, PageId};
 use millstream_core::message::Pattern;
 use millstream_core::profile::ClockSource;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use millstream_core::channel::mark_runtime_thread;
 use millstream_core::error::OpenError;
+use millstream_core::marks::mark_runtime_thread;
 use millstream_core::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::facade::{SpinPolicy, Spinner};
 

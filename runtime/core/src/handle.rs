@@ -11,12 +11,13 @@ use millstream_sync::poison::PoisonCell;
 use millstream_sync::slots::{Counted, Sink, Slots};
 
 use crate::access::Access;
-use crate::channel::{StepIn, is_runtime_thread};
+use crate::channel::StepIn;
 use crate::client::Charge;
 use crate::element::Element;
 use crate::error::LaunchError;
 use crate::failure::FailureRef;
 use crate::id::SliceId;
+use crate::marks::is_runtime_thread;
 use crate::message::Task;
 use crate::metrics::SharedFaults;
 use crate::releases::Releases;

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::block::block_until;
-use crate::channel::is_runtime_thread;
 use crate::error::Error;
+use crate::marks::is_runtime_thread;
 
 /// What helps after a device was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

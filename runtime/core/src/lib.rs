@@ -25,6 +25,7 @@
 //! | [`error`], [`failure`], [`health`], [`report`], [`properties`], [`options`] | what is said |
 
 pub mod access;
+pub mod argument;
 pub mod backend;
 mod block;
 pub mod cancel;
@@ -43,11 +44,13 @@ pub mod kernel;
 pub mod landing;
 pub mod launch;
 pub mod layout;
+pub mod marks;
 pub mod memory;
 pub mod message;
 pub mod metrics;
 pub mod options;
 pub mod planted;
+pub mod priority;
 pub mod profile;
 pub mod properties;
 pub mod rare;

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::error::OpenError;
 use crate::id::MAX_QUEUES;
-use crate::stream::Priority;
+use crate::priority::Priority;
 
 /// The least alignment that a device may say: that of the largest elements, in bytes.
 pub const ALIGNMENT_MIN: u64 = 8;

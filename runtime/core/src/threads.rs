@@ -25,8 +25,8 @@ use millstream_sync::facade::{Mutex, SpinPolicy, lock};
 use millstream_sync::payload;
 use millstream_sync::reply::{ReplyReceiver, reply};
 
-use crate::channel::mark_runtime_thread;
 use crate::error::OpenError;
+use crate::marks::mark_runtime_thread;
 
 /// What a thread is for, so that whoever starts it may choose its core or its priority.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

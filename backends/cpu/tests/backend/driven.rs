@@ -5,8 +5,8 @@ use std::thread::current;
 use std::time::Duration;
 
 use millstream_core::backend::Backend;
-use millstream_core::channel::is_runtime_thread;
 use millstream_core::kernel::Kernel;
+use millstream_core::marks::is_runtime_thread;
 
 use crate::rig::{Q0, Q1, Rig};
 

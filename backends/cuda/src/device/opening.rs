@@ -6,7 +6,7 @@ use cudarc::driver::sys::{CUdevice_attribute, CUtensorMap};
 use millstream_core::backend::HostContext;
 use millstream_core::error::OpenError;
 use millstream_core::id::QueueId;
-use millstream_core::stream::Priority;
+use millstream_core::priority::Priority;
 use millstream_sync::timeline::Timeline;
 
 use crate::completer::{Completer, Ending};

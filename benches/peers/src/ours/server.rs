@@ -14,7 +14,7 @@ use millstream_core::memory::AllocationMode;
 use millstream_core::message::{Op, Registration, Task};
 use millstream_core::options::{DeviceOptions, Strategy};
 use millstream_core::server::Server;
-use millstream_core::stream::Priority;
+use millstream_core::priority::Priority;
 use millstream_sync::credit::Credit;
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, mailbox};

@@ -14,9 +14,9 @@ use crate::kernel::Kernel;
 use crate::message::Registration;
 use crate::metrics::Metrics;
 use crate::options::LogLevel;
+use crate::priority::Priority;
 use crate::properties::DeviceProperties;
 use crate::report::{MemoryReport, Scope, Stats};
-use crate::stream::Priority;
 
 /// What clones of a client share.
 pub(crate) struct ClientShared {

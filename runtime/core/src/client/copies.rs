@@ -6,7 +6,6 @@ use millstream_sync::reply::reply;
 use smallvec::SmallVec;
 
 use crate::access::Access;
-use crate::channel::is_runtime_thread;
 use crate::client::{Finish, Pending, Returned, Room, Stream};
 use crate::element::Element;
 use crate::error::{Error, Full, LaunchError, MemoryError};
@@ -14,6 +13,7 @@ use crate::handle::{Binding, Handle};
 use crate::landing::{Landed, Landing, VecLanding};
 use crate::launch::INLINE_WORDS;
 use crate::layout::Strided;
+use crate::marks::is_runtime_thread;
 use crate::memory::AllocationMode;
 use crate::message::{CopyOut, HostBytes, HostSource, Op, Pattern, Task};
 use crate::staging::{Staged, Staging};

@@ -9,7 +9,7 @@ use crate::error::{Error, LaunchError};
 use crate::handle::Hold;
 use crate::id::KernelId;
 use crate::kernel::Kernel;
-use crate::launch::{ArgumentKinds, ArgumentTypes, CubeCount};
+use crate::launch::{ArgumentTypes, CubeCount, kinds_of, kinds_of_types};
 
 /// A kernel that a device knows. Cheap to clone; launches need only a reference.
 #[derive(Clone)]
@@ -40,8 +40,8 @@ impl KernelHandle {
     /// # Errors
     /// [`LaunchError::Types`] when the signature declares others. The sentence has those of the signature, to be written.
     pub fn typed<A: ArgumentTypes>(&self) -> Result<TypedKernel<A>, Error> {
-        let declared = ArgumentKinds::of(self.kernel.signature());
-        let given = ArgumentKinds::of_types::<A>();
+        let declared = kinds_of(self.kernel.signature());
+        let given = kinds_of_types::<A>();
         if declared != given {
             let (task, why) = (self.name().clone(), LaunchError::Types { declared, given });
             return Err(Error::Launch { task, why });
@@ -139,11 +139,6 @@ impl<A: ArgumentTypes> Clone for TypedKernel<A> {
 
 impl<A: ArgumentTypes> std::fmt::Debug for TypedKernel<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "TypedKernel<{}>({})",
-            ArgumentKinds::of_types::<A>(),
-            self.name()
-        )
+        write!(f, "TypedKernel<{}>({})", kinds_of_types::<A>(), self.name())
     }
 }

@@ -14,12 +14,12 @@ use millstream_sync::facade::THREADS;
 use millstream_sync::reply::ReplyReceiver;
 use millstream_sync::timeline::WaitKey;
 
-use crate::channel::is_runtime_thread;
 use crate::client::{DeviceShared, Home};
 use crate::error::Error;
 use crate::failure::FailureRef;
 use crate::id::Point;
 use crate::landing::Landed;
+use crate::marks::is_runtime_thread;
 use crate::message::Ticket;
 
 /// Where the value comes from once the work is done.

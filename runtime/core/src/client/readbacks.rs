@@ -20,7 +20,6 @@ use millstream_sync::payload;
 use smallvec::SmallVec;
 
 use crate::block::block_until;
-use crate::channel::{is_runtime_thread, mark_user_code, runs_user_code};
 use crate::client::drives::Drives;
 use crate::client::recycled::{Recycled, Spares};
 use crate::client::{DeviceShared, Pending, Returned, Stream};
@@ -28,6 +27,7 @@ use crate::element::Element;
 use crate::error::{Error, Full};
 use crate::handle::Handle;
 use crate::landing::VecLanding;
+use crate::marks::{is_runtime_thread, mark_user_code, runs_user_code};
 
 /// One readback with the tag that it was asked with.
 #[derive(Debug)]

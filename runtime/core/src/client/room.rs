@@ -10,9 +10,9 @@ use std::task::{Poll, Waker};
 use millstream_sync::credit::{AcquireError, Credit};
 use millstream_sync::facade::THREADS;
 
-use crate::channel::is_runtime_thread;
 use crate::client::{DeviceShared, Seat};
 use crate::error::{Error, Full};
+use crate::marks::is_runtime_thread;
 
 /// Credit taken by a thing on its way. It travels with the thing and is given back with it.
 pub(crate) struct Room {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millstream_ir::DType;
 
 use crate::access::Access;
-use crate::launch::ArgumentKinds;
+use crate::argument::ArgumentKinds;
 
 /// What does not fit in the arguments of a task.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -8,7 +8,7 @@ use super::*;
 use crate::access::Access;
 use crate::failure::{Failure, Reason};
 use crate::health::Recovery;
-use crate::launch::{ArgumentKinds, Read};
+use crate::launch::{Read, kinds_of_types};
 
 fn every_launch_error() -> Vec<LaunchError> {
     let name = || -> Arc<str> { "x".into() };
@@ -22,8 +22,8 @@ fn every_launch_error() -> Vec<LaunchError> {
             given: 1,
         },
         LaunchError::Types {
-            declared: ArgumentKinds::of_types::<(Read<f32>, u32)>(),
-            given: ArgumentKinds::of_types::<()>(),
+            declared: kinds_of_types::<(Read<f32>, u32)>(),
+            given: kinds_of_types::<()>(),
         },
         LaunchError::Access {
             name: name(),

@@ -12,8 +12,8 @@ use crate::kernel::{BindingSpec, Share, Signature};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::message::Pattern;
+use crate::priority::Priority;
 use crate::recording::WordSlot;
-use crate::stream::Priority;
 
 const ACCESSES: [Access; 3] = [Access::Read, Access::Write, Access::ReadWrite];
 const SHARES: [Share; 4] = [Share::Whole, Share::Chunks, Share::Atomic, Share::Raw];

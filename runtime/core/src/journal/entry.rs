@@ -9,8 +9,8 @@ use crate::kernel::Signature;
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::message::Pattern;
+use crate::priority::Priority;
 use crate::recording::WordSlot;
-use crate::stream::Priority;
 
 /// One entry of a log. Streams, kernels, slices and recordings take the next number as they appear.
 #[derive(Clone, PartialEq, Debug)]

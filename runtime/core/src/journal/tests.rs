@@ -14,8 +14,8 @@ use crate::kernel::{BindingSpec, Share, Signature};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
 use crate::message::Pattern;
+use crate::priority::Priority;
 use crate::recording::WordSlot;
-use crate::stream::Priority;
 
 fn access() -> impl Strategy<Value = Access> {
     prop::sample::select(vec![Access::Read, Access::Write, Access::ReadWrite])

@@ -24,7 +24,8 @@ pub use tensor_map::{
     Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
 };
 pub(crate) use tuples::{nine_to_sixteen, up_to_eight};
-pub use types::{ArgumentKind, ArgumentKinds, ArgumentType, ArgumentTypes, Read, Update, Write};
+pub use types::{ArgumentType, ArgumentTypes, Read, Update, Write};
+pub(crate) use types::{kinds_of, kinds_of_types};
 pub(crate) use untyped::Untyped;
 
 /// Bindings that a task carries without the heap.

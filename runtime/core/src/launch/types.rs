@@ -3,12 +3,10 @@
 //! What a kernel declares is known at run time only. A [`TypedKernel`](crate::client::TypedKernel) compares it with such a tuple
 //! once, and then takes nothing else: the compiler infers the width of a literal, and refuses a handle of other elements.
 
-use std::fmt;
 use std::marker::PhantomData;
 
-use millstream_ir::DType;
-
 use crate::access::Access;
+use crate::argument::{ArgumentKind, ArgumentKinds};
 use crate::element::Element;
 use crate::handle::Handle;
 use crate::kernel::Signature;
@@ -23,59 +21,21 @@ pub struct Write<T: Element>(PhantomData<fn() -> T>);
 /// A binding that a kernel reads and writes, among the types of a [`TypedKernel`](crate::client::TypedKernel).
 pub struct Update<T: Element>(PhantomData<fn() -> T>);
 
-/// One argument as a signature declares it. Its `Display` is the Rust type that stands for it: `Read<f32>`, `f32`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ArgumentKind {
-    /// A binding.
-    Binding(Access, DType),
-    /// A scalar.
-    Scalar(DType),
+/// The kinds of the arguments that a signature declares.
+pub(crate) fn kinds_of(signature: &Signature) -> ArgumentKinds {
+    let bindings = signature.bindings().iter();
+    let bindings = bindings.map(|spec| ArgumentKind::Binding(spec.access, spec.dtype));
+    let scalars = signature.scalars().iter();
+    bindings
+        .chain(scalars.map(|spec| ArgumentKind::Scalar(spec.dtype)))
+        .collect()
 }
 
-impl fmt::Display for ArgumentKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Binding(Access::Read, dtype) => write!(f, "Read<{dtype}>"),
-            Self::Binding(Access::Write, dtype) => write!(f, "Write<{dtype}>"),
-            Self::Binding(Access::ReadWrite, dtype) => write!(f, "Update<{dtype}>"),
-            Self::Scalar(dtype) => write!(f, "{dtype}"),
-        }
-    }
-}
-
-/// All arguments of a kernel as a signature declares them. Its `Display` is the tuple of Rust types that stands for them.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ArgumentKinds(Vec<ArgumentKind>);
-
-impl ArgumentKinds {
-    /// Those of a signature.
-    pub(crate) fn of(signature: &Signature) -> Self {
-        let bindings = signature.bindings().iter();
-        let bindings = bindings.map(|spec| ArgumentKind::Binding(spec.access, spec.dtype));
-        let scalars = signature.scalars().iter();
-        Self(
-            bindings
-                .chain(scalars.map(|spec| ArgumentKind::Scalar(spec.dtype)))
-                .collect(),
-        )
-    }
-
-    /// Those of a tuple of types.
-    pub(crate) fn of_types<A: ArgumentTypes>() -> Self {
-        let mut kinds = Vec::new();
-        A::add_kinds(&mut kinds);
-        Self(kinds)
-    }
-}
-
-impl fmt::Display for ArgumentKinds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kinds: Vec<String> = self.0.iter().map(ArgumentKind::to_string).collect();
-        match kinds.as_slice() {
-            [alone] => f.write_str(alone),
-            several => write!(f, "({})", several.join(", ")),
-        }
-    }
+/// Those of a tuple of types.
+pub(crate) fn kinds_of_types<A: ArgumentTypes>() -> ArgumentKinds {
+    let mut kinds = Vec::new();
+    A::add_kinds(&mut kinds);
+    kinds.into_iter().collect()
 }
 
 /// The type of one argument of a [`TypedKernel`](crate::client::TypedKernel): [`Read`], [`Write`] or [`Update`] of an

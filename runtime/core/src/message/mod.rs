@@ -21,10 +21,10 @@ use crate::landing::Landing;
 use crate::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline, TensorMap};
 use crate::layout::Strided;
 use crate::memory::AllocationMode;
+use crate::priority::Priority;
 use crate::rare::Rare;
 use crate::recording::RecordedTask;
 use crate::report::{Ask, TraceSpan};
-use crate::stream::Priority;
 
 mod host;
 

@@ -11,8 +11,8 @@ use crate::hazard::log::Use;
 use crate::id::{Point, QueueId, StreamId};
 use crate::message::{Op, Reply, Task};
 use crate::planted::{Bug, on};
+use crate::priority::Priority;
 use crate::rare::Rare;
-use crate::stream::Priority;
 use crate::stream::actor::{HeldTask, Waiter};
 use crate::stream::queue::QueueState;
 

@@ -13,9 +13,9 @@ use crate::hazard::log::AccessLog;
 use crate::id::{ClientId, QueueId, RecordingId, SeatId};
 use crate::kernel::Kernel;
 use crate::message::{Op, Registration};
+use crate::priority::Priority;
 use crate::recording::RecordedTask;
 use crate::slice::{Memory, Slice};
-use crate::stream::Priority;
 use crate::stream::actor::{NO_OBJECT, Parked, StreamActor, credit_chunk};
 
 use super::Server;

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 
 use crate::id::{ClientId, Cursor, Point, QueueId, StreamId};
 use crate::message::{Op, Task};
-use crate::stream::turns::Priority;
+use crate::priority::Priority;
 
 /// The key of no kernel and no recording.
 pub(crate) const NO_OBJECT: u32 = u32::MAX;

@@ -3,5 +3,3 @@
 pub(crate) mod actor;
 pub(crate) mod queue;
 pub(crate) mod turns;
-
-pub use turns::Priority;

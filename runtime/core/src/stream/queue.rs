@@ -8,7 +8,8 @@ use millstream_sync::timeline::Timeline;
 use crate::hazard::clock::QueueClock;
 use crate::hazard::points::Points;
 use crate::id::Cursor;
-use crate::stream::turns::{Priority, Turns};
+use crate::priority::Priority;
+use crate::stream::turns::Turns;
 
 /// A slot of a freed slice that may be recycled once its last uses have passed.
 pub(crate) struct Retiring {

@@ -4,7 +4,7 @@ use millstream_actors::Device;
 use millstream_core::error::Error;
 use millstream_core::kernel::Kernel;
 use millstream_core::launch::{CubeCount, LaunchArgs, Metadata, write};
-use millstream_core::stream::Priority;
+use millstream_core::priority::Priority;
 use millstream_cuda::{Cuda, CudaLaunch};
 use rstest::rstest;
 

@@ -14,9 +14,9 @@ use crate::kernel::Kernel;
 use crate::landing::{Landed, Landing, VecLanding};
 use crate::memory::AllocationMode;
 use crate::message::{CopyOut, HostSource, LaunchCount, Op, Pattern, Registration, Task, Ticket};
+use crate::priority::Priority;
 use crate::recording::{Parameters, RecordedOp, RecordedTask};
 use crate::report::{Ask, Scope};
-use crate::stream::Priority;
 
 use super::rig::Rig;
 

@@ -1,7 +1,7 @@
 //! Priorities and weights: who goes first on a queue that is behind, and that nobody starves.
 
 use crate::options::{DeviceOptions, Strategy};
-use crate::stream::Priority;
+use crate::priority::Priority;
 
 use super::build::Stream;
 use super::rig::Rig;
