@@ -15,7 +15,7 @@
 //! | [`Gone`] | how a backend tells of a loss that it notices by itself |
 
 pub use millstream_core::backend::*;
-pub use millstream_core::client::Gone;
+pub use millstream_core::gone::Gone;
 pub use millstream_core::handle::Table;
 pub use millstream_core::host_memory;
 pub use millstream_core::id::{Cursor, MAX_QUEUES, Point, RecordingId};

@@ -44,9 +44,7 @@ pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Origin, R
 pub use millstream_core::handle::{Binding, Handle};
 pub use millstream_core::health::{Health, HealthWatch, Recovery};
 pub use millstream_core::id::{ClientId, MAX_QUEUES, QueueId, SliceId, StreamId};
-pub use millstream_core::journal::{
-    self, Digest, LogError, LoggedReadback, ReplayError, Replayed, SubmissionLog,
-};
+pub use millstream_core::journal::{self, Digest, LogError, SubmissionLog};
 pub use millstream_core::kernel::{
     AtomicElement, BindingSpec, Cube, CubeShape, ExecutionMode, Kernel, NativeArgs, ScalarSpec,
     Share, Signature, Source,
@@ -67,6 +65,7 @@ pub use millstream_core::recording::RecordedWord;
 pub use millstream_core::report::{
     ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan, TraceWait,
 };
+pub use millstream_core::resubmit::{LoggedReadback, ReplayError, Replayed};
 pub use millstream_core::threads::{Spawner, ThreadBody, ThreadRole};
 pub use millstream_cpu::{Cpu, CpuResources, ResourceError};
 #[cfg(feature = "cuda")]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
 use millstream_core::channel::{Build, ComputeChannel, Job, Refusal};
-use millstream_core::client::Gone;
+use millstream_core::gone::Gone;
 use millstream_core::marks::{
     is_runtime_thread, mark_runtime_thread, mark_user_code, runs_user_code,
 };

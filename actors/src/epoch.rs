@@ -7,8 +7,9 @@ use std::time::Instant;
 
 use millstream_core::backend::{Backend, HostContext, Open};
 use millstream_core::channel::{ComputeChannel, StepIn};
-use millstream_core::client::{DeviceShared, Gone};
+use millstream_core::client::DeviceShared;
 use millstream_core::error::OpenError;
+use millstream_core::gone::Gone;
 use millstream_core::handle::{Outlet, Table};
 use millstream_core::id::QueueId;
 use millstream_core::message::Task;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use millstream_core::client::Gone;
 use millstream_core::error::OpenError;
+use millstream_core::gone::Gone;
 use millstream_core::hazard::points::Points;
 use millstream_core::id::Point;
 use millstream_core::marks::mark_runtime_thread;

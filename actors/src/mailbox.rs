@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use millstream_core::backend::Backend;
 use millstream_core::channel::{Build, ComputeChannel, Job, Refusal, StepIn};
-use millstream_core::client::Gone;
+use millstream_core::gone::Gone;
 use millstream_core::hazard::points::Points;
 use millstream_core::health::{Recovery, Vitals};
 use millstream_core::marks::{is_runtime_thread, mark_runtime_thread, runs_user_code};

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use millstream_core::client::Gone;
 use millstream_core::error::OpenError;
+use millstream_core::gone::Gone;
 use millstream_core::health::Recovery;
 use millstream_core::id::{Cursor, QueueId};
 use millstream_core::landing::Landing;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::client::Gone;
+use millstream_core::gone::Gone;
 use millstream_core::handle::Table;
 use millstream_core::health::Recovery;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};

@@ -12,7 +12,7 @@ use millstream_sync::slots::{Counted, Sink, Slots};
 
 use crate::access::Access;
 use crate::channel::StepIn;
-use crate::client::Charge;
+use crate::charge::Charge;
 use crate::element::Element;
 use crate::error::LaunchError;
 use crate::failure::FailureRef;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use millstream_sync::facade::SpinPolicy;
 
 use crate::backend::Backend;
-use crate::client::Gone;
 use crate::error::OpenError;
+use crate::gone::Gone;
 use crate::handle::Table;
 use crate::staging::HostMemory;
 use crate::threads::Spawner;

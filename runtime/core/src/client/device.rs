@@ -11,12 +11,14 @@ use millstream_sync::timeline::Timeline;
 use crate::backend::{Backend, Compiler};
 use crate::channel::{Build, ComputeChannel, Refusal};
 use crate::client::profiles::Tokens;
-use crate::client::{Finish, Gone, Home, Pending};
+use crate::client::{Finish, Home, Pending};
 use crate::error::{Error, Full};
 use crate::failure::{FailureRef, Reason};
+use crate::gone::Gone;
 use crate::handle::Table;
 use crate::id::Point;
 use crate::journal::SubmissionLog;
+use crate::launch::ArgumentError;
 use crate::message::{Op, Registration, Task};
 use crate::metrics::Metrics;
 use crate::options::DeviceOptions;
@@ -121,6 +123,12 @@ impl DeviceShared {
             (Reason::Lost, Some(_)) | (Reason::Closed, _) => self.gone(),
             _ => Error::Failed(failure),
         }
+    }
+
+    /// The error of `task`, whose arguments do not fit.
+    #[cold]
+    pub(crate) fn misfit(&self, error: ArgumentError, task: &Arc<str>) -> Error {
+        error.of(task, |table| self.foreign("handle", table))
     }
 
     /// Why a thing of `table` is not taken: it is of an epoch that was lost, or this one is, or it belongs to

@@ -132,7 +132,7 @@ impl Stream {
         let mut writer = ArgumentWriter::unchecked(signature, table, &mut packed, given);
         arguments
             .write(&mut writer)
-            .map_err(|error| error.of(kernel.name(), self.device()))?;
+            .map_err(|error| self.device().misfit(error, kernel.name()))?;
         self.submit_launch(
             self.waits(),
             kernel,
@@ -159,7 +159,7 @@ impl Stream {
         let fits = ArgumentWriter::new(signature, table, packed, arguments.count())
             .and_then(|mut writer| arguments.write(&mut writer));
         if let Err(error) = fits {
-            return Err(error.of(kernel.name(), device));
+            return Err(device.misfit(error, kernel.name()));
         }
         self.check_count(kernel, count)?;
         if let CubeCount::Dynamic(handle) = count {

@@ -8,7 +8,6 @@ mod compute;
 mod copies;
 mod device;
 mod drives;
-mod gone;
 mod host;
 mod kernel;
 mod launch;
@@ -31,7 +30,6 @@ mod when_room;
 
 pub use compute::{ClientBuilder, ComputeClient, WEIGHT_MAX};
 pub use device::DeviceShared;
-pub use gone::Gone;
 pub use host::{IntoBindings, ResourceGuard, ResourceWork};
 pub use kernel::{KernelHandle, TypedKernel};
 pub use openings::Openings;
@@ -45,7 +43,6 @@ pub use returned::Returned;
 pub use stream::Stream;
 pub use tensors::{Tensor, TensorSpec};
 
-pub(crate) use limit::{Charge, Limit};
 pub(crate) use openings::{Bounds, Seat};
 pub(crate) use pending::Finish;
 pub(crate) use room::{Home, Room};

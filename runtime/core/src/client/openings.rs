@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use millstream_sync::credit::Credit;
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
-use crate::client::{ClientBuilder, DeviceShared, Limit};
+use crate::charge::Limit;
+use crate::client::{ClientBuilder, DeviceShared};
 use crate::handle::Hold;
 use crate::health::{Health, Vitals};
 use crate::id::{ClientId, SeatId};

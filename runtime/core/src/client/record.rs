@@ -150,7 +150,7 @@ impl Recorder<'_> {
         let given = arguments.count();
         let fits = ArgumentWriter::new(signature, device.table(), &mut packed, given)
             .and_then(|writer| arguments.write(&mut writer.keeping(&mut self.holds)));
-        fits.map_err(|error| error.of(kernel.name(), device))?;
+        fits.map_err(|error| device.misfit(error, kernel.name()))?;
         self.stream.check_count(kernel, &count)?;
         let mut task = Task::new(None, Op::Taken);
         packed.move_to(&mut task);

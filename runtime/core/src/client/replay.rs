@@ -329,7 +329,7 @@ impl<'a> ReplayArgs<'a> {
             Some(misfit) => Err(misfit),
             None => shared.check(&self.bindings, self.is_bound.contains(&true), self.words),
         };
-        fits.map_err(|misfit| misfit.of(&"replay".into(), device))?;
+        fits.map_err(|error| device.misfit(error, &"replay".into()))?;
         let op = Op::Replay(RecordingId(shared.hold.id()));
         stream.submit(wait, op, |task| {
             task.set_bindings(&self.bindings);

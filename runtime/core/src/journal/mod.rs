@@ -13,8 +13,6 @@
 //! | `wire` | numbers and texts as bytes, and back |
 //! | `code` | entries as bytes, and back |
 //! | `log` | [`SubmissionLog`]: the log as a value, and its file format |
-//! | `replay` | what a replay is given, checks and answers |
-//! | `resubmit` | resubmitting entries |
 //! | `digest` | [`Digest`]: many bytes as one number |
 //!
 //! The mailbox is the one order in which all hazards are judged (I1, I2), so its order decides all that tasks
@@ -31,6 +29,8 @@
 //! replay a typed error, before anything is submitted. Launches with tensor maps are gaps as well. Asks (statistics,
 //! syncs, flushes) compute nothing and are left out.
 //!
+//! To replay a log is [`resubmit`](crate::resubmit): it is a client, and the log knows nothing of it.
+//!
 //! A log that is off costs one comparison per burst. No I/O here: the caller gives a `Read` or a `Write`.
 
 mod code;
@@ -38,8 +38,6 @@ mod digest;
 mod entry;
 mod log;
 mod note;
-mod replay;
-mod resubmit;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -48,4 +46,3 @@ pub use digest::Digest;
 pub use entry::{Count, Entry, Part, Step, Work};
 pub use log::{LogError, SubmissionLog};
 pub(crate) use note::Journal;
-pub use replay::{LoggedReadback, ReplayError, Replayed};

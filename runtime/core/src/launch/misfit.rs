@@ -5,7 +5,6 @@ use std::sync::Arc;
 use millstream_ir::DType;
 
 use crate::access::Access;
-use crate::client::DeviceShared;
 use crate::element::Element;
 use crate::error::{Error, LaunchError};
 use crate::handle::{Handle, Table};
@@ -48,15 +47,15 @@ impl ArgumentError {
         ArgumentError(Box::new(Misfit::Foreign(ForeignTable(table.clone()))))
     }
 
-    /// The error of `task`, which was for `device`.
+    /// The error of `task`, or that of `foreign`, for a handle that is of the device with this table.
     #[cold]
-    pub(crate) fn of(self, task: &Arc<str>, device: &DeviceShared) -> Error {
+    pub(crate) fn of(self, task: &Arc<str>, foreign: impl FnOnce(&Arc<Table>) -> Error) -> Error {
         match *self.0 {
             Misfit::Launch(why) => Error::Launch {
                 task: task.clone(),
                 why,
             },
-            Misfit::Foreign(theirs) => device.foreign("handle", &theirs.0),
+            Misfit::Foreign(theirs) => foreign(&theirs.0),
         }
     }
 }

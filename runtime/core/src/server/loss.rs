@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use crate::backend::{Backend, Refused};
-use crate::client::Gone;
 use crate::error::Error;
 use crate::failure::{Failure, FailureRef, Reason};
+use crate::gone::Gone;
 use crate::hazard::points::Points;
 use crate::health::Recovery;
 use crate::id::{Point, StreamId};

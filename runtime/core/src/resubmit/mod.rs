@@ -6,13 +6,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::digest::Digest;
-use super::entry::{Entry, Part, Work};
-use super::log::SubmissionLog;
-use super::resubmit::Replay;
 use crate::client::{ComputeClient, KernelHandle};
 use crate::error::Error;
+use crate::journal::{Digest, Entry, Part, SubmissionLog, Work};
 use crate::kernel::Signature;
+
+use run::Replay;
+
+mod run;
 
 /// One readback of a replayed log.
 #[derive(Debug)]

@@ -7,14 +7,13 @@ use std::time::Instant;
 
 use millstream_sync::reply::reply;
 
-use super::digest::Digest;
-use super::entry::{Count, Entry, Part, Step, Work};
-use super::replay::{LoggedReadback, ReplayError};
+use super::{LoggedReadback, ReplayError};
 use crate::access::Access;
 use crate::cancel::CancelToken;
 use crate::client::{ComputeClient, Finish, KernelHandle, Pending, Stream};
 use crate::error::Error;
 use crate::handle::{Binding, Handle};
+use crate::journal::{Count, Digest, Entry, Part, Step, Work};
 use crate::landing::{Landed, Landing, VecLanding};
 use crate::launch::{CubeCount, Untyped, bind};
 use crate::layout::Strided;
