@@ -9,24 +9,27 @@
 //! | --- | --- |
 //! | [`Timeline`], [`Cursor`], [`Point`] | how far a queue is; a backend publishes it, and everybody waits on it |
 //! | [`settle`], [`Table`] | failures that become known while a task runs, where tasks can fail then |
-//! | [`host_memory`] | for devices whose memory is the host's: pages, strided copies, native kernels, resources |
+//! | [`Block`], [`for_each_run`], [`host_memory`] | for devices whose memory is the host's: pages, strided copies, native kernels and resources |
 //! | [`HostMemory`], [`HostContext::set_host_memory`] | pinned memory that uploads of clients lie in from the start, where a device has such |
 //! | [`Spawner`], [`Thread`], [`mark_runtime_thread`] | threads of the backend's own |
 //! | [`Gone`] | how a backend tells of a loss that it notices by itself |
 
-pub use millstream_core::backend::*;
-pub use millstream_core::gone::Gone;
-pub use millstream_core::handle::Table;
-pub use millstream_core::host_memory;
-pub use millstream_core::id::{Cursor, MAX_QUEUES, Point, RecordingId};
-pub use millstream_core::kernel::{NativeKernel, NativeView};
-pub use millstream_core::landing::Landing;
-pub use millstream_core::layout::Strided;
-pub use millstream_core::marks::mark_runtime_thread;
-pub use millstream_core::memory::PageId;
-pub use millstream_core::message::{HostBytes, Pattern};
-pub use millstream_core::properties::{ALIGNMENT_MAX, ALIGNMENT_MIN};
-pub use millstream_core::settle;
-pub use millstream_core::staging::{HostBlock, HostMemory};
-pub use millstream_core::threads::{Spawner, Thread};
+pub use millstream_host as host_memory;
+pub use millstream_protocol::backend::*;
+pub use millstream_protocol::error::Refused;
+pub use millstream_protocol::gone::Gone;
+pub use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, RecordingId};
+pub use millstream_protocol::kernel::{BackendKernel, NativeKernel, NativeView};
+pub use millstream_protocol::landing::Landing;
+pub use millstream_protocol::launch::Pattern;
+pub use millstream_protocol::layout::{Strided, check_layout, for_each_run};
+pub use millstream_protocol::marks::mark_runtime_thread;
+pub use millstream_protocol::memory::PageId;
+pub use millstream_protocol::message::{CustomWork, HostBytes};
+pub use millstream_protocol::properties::{ALIGNMENT_MAX, ALIGNMENT_MIN};
+pub use millstream_protocol::settle;
+pub use millstream_protocol::staging::{Block, HostBlock, HostMemory};
+pub use millstream_protocol::table::Table;
+pub use millstream_protocol::threads::{Spawner, Thread};
+pub use millstream_sync::payload::panic_message;
 pub use millstream_sync::timeline::Timeline;

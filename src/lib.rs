@@ -22,56 +22,62 @@
 #![doc = include_str!("../README.md")]
 
 pub mod backend;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod metrics;
 pub mod timeline;
 
+#[cfg(feature = "cuda")]
+pub use cuda::Cuda;
 pub use millstream_actors::{Device, Driver};
-pub use millstream_core::access::Access;
-pub use millstream_core::argument::{ArgumentKind, ArgumentKinds};
-pub use millstream_core::cancel::{CancelToken, DropGuard, Tally};
-pub use millstream_core::channel::ComputeChannel;
-pub use millstream_core::client::{
+pub use millstream_client::arguments::{
+    Argument, ArgumentError, ArgumentType, ArgumentTypes, ArgumentWriter, Arguments, Bound,
+    CubeCount, LaunchArgs, Read, Update, Write, bind, read, update, write,
+};
+pub use millstream_client::handle::Handle;
+pub use millstream_client::resubmit::{LoggedReadback, ReplayError, Replayed};
+pub use millstream_client::{
     ClientBuilder, ComputeClient, IntoBindings, KernelHandle, Pending, Readback, ReadbackSender,
     Readbacks, Recorder, Recording, Recycled, ReplayArgs, ResourceGuard, ResourceWork, Returned,
     Stream, StreamPoint, Tensor, TensorSpec, TypedKernel, WEIGHT_MAX, readbacks,
 };
-pub use millstream_core::element::{Element, bf16, f16};
-pub use millstream_core::error::{
+pub use millstream_cpu::{Cpu, CpuResources, ResourceError};
+pub use millstream_graph as graph;
+pub use millstream_ir::{self as ir, DType};
+pub use millstream_protocol::access::Access;
+pub use millstream_protocol::argument::{ArgumentKind, ArgumentKinds};
+pub use millstream_protocol::binding::Binding;
+pub use millstream_protocol::cancel::{CancelToken, DropGuard, Tally};
+pub use millstream_protocol::channel::ComputeChannel;
+pub use millstream_protocol::element::{Element, bf16, f16};
+pub use millstream_protocol::error::{
     Error, Full, KernelError, LaunchError, MemoryError, OpenError, ParameterMisfit, ProfileError,
     ReopenError,
 };
-pub use millstream_core::failure::{Bytes, Extent, Failure, FailureRef, Origin, Reason};
-pub use millstream_core::handle::{Binding, Handle};
-pub use millstream_core::health::{Health, HealthWatch, Recovery};
-pub use millstream_core::id::{ClientId, MAX_QUEUES, QueueId, SliceId, StreamId};
-pub use millstream_core::journal::{self, Digest, LogError, SubmissionLog};
-pub use millstream_core::kernel::{
+pub use millstream_protocol::failure::{Bytes, Extent, Failure, FailureRef, Origin, Reason};
+pub use millstream_protocol::health::{Health, HealthWatch, Recovery};
+pub use millstream_protocol::id::{ClientId, MAX_QUEUES, QueueId, SliceId, StreamId};
+pub use millstream_protocol::journal;
+pub use millstream_protocol::journal::{Digest, LogError, SubmissionLog};
+pub use millstream_protocol::kernel::{
     AtomicElement, BindingSpec, Cube, CubeShape, ExecutionMode, Kernel, NativeArgs, ScalarSpec,
     Share, Signature, Source,
 };
-pub use millstream_core::launch::{
-    Argument, ArgumentError, ArgumentType, ArgumentTypes, ArgumentWriter, Arguments, Bound,
-    CubeCount, Im2colMap, Interleave, LaunchArgs, Metadata, OutOfBoundsFill, Prefetch, Read,
-    Swizzle, TensorMap, TensorMapFormat, Update, Write, bind, read, update, write,
+pub use millstream_protocol::launch::{
+    Im2colMap, Interleave, Metadata, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
 };
-pub use millstream_core::memory::{AllocationMode, MemoryOptions, PageError};
-pub use millstream_core::options::{DeviceOptions, LogLevel, Logs, Strategy};
-pub use millstream_core::priority::Priority;
-pub use millstream_core::profile::{
+pub use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError};
+pub use millstream_protocol::options::{DeviceOptions, LogLevel, Logs, Strategy};
+pub use millstream_protocol::priority::Priority;
+pub use millstream_protocol::profile::{
     ClockSource, KernelProfile, Profile, ProfileDuration, ProfileToken,
 };
-pub use millstream_core::properties::{DeviceProperties, Feature};
-pub use millstream_core::recording::RecordedWord;
-pub use millstream_core::report::{
+pub use millstream_protocol::properties::{DeviceProperties, Feature};
+pub use millstream_protocol::recording::RecordedWord;
+pub use millstream_protocol::report::{
     ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan, TraceWait,
 };
-pub use millstream_core::resubmit::{LoggedReadback, ReplayError, Replayed};
-pub use millstream_core::threads::{Spawner, ThreadBody, ThreadRole};
-pub use millstream_cpu::{Cpu, CpuResources, ResourceError};
-#[cfg(feature = "cuda")]
-pub use millstream_cuda::{self as cuda, Cuda};
-pub use millstream_graph as graph;
-pub use millstream_ir::{self as ir, DType};
+pub use millstream_protocol::threads::{Spawner, ThreadBody, ThreadRole};
 pub use millstream_sim as sim;
 pub use millstream_sync::facade::SpinPolicy;
 

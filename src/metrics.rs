@@ -4,7 +4,7 @@
 //!
 //! [guide]: https://github.com/millstream/millstream/blob/main/docs/guide/metrics.md
 
-pub use millstream_core::metrics::{
+pub use millstream_protocol::metrics::{
     ClientMetrics, Collection, FaultCounts, Histogram, Latencies, Metrics,
 };
 

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use millstream_core::backend::Backend;
-use millstream_core::handle::Table;
-use millstream_core::health::Recovery;
-use millstream_core::id::{Point, QueueId};
-use millstream_core::message::Task;
-use millstream_core::report::Report;
-use millstream_core::server::{Effect, HostToken, Server};
+use millstream_protocol::backend::Backend;
+use millstream_protocol::health::Recovery;
+use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::message::Task;
+use millstream_protocol::report::Report;
+use millstream_protocol::table::Table;
+use millstream_server::server::{Effect, HostToken, Server};
 use millstream_sync::channel;
 use millstream_sync::facade::{Edges, Mutex, SpinPolicy, Spinner, lock};
 use millstream_sync::gate::Gate;
@@ -46,7 +46,7 @@ pub(crate) struct ToDevice {
     control: channel::Sender<Control>,
     pub(crate) gate: Arc<Gate>,
     edges: Arc<Edges>,
-    /// Looks at what is told once no thread turns the device. Only while user code of the device runs, since the heir holds the device.
+    /// Takes what others send the device once no thread turns it. Set only while user code of the device runs, since the heir holds the device.
     heir: Arc<Mutex<Option<Arc<dyn Heir>>>>,
 }
 
@@ -71,7 +71,7 @@ impl ToDevice {
         self.look_as_heir();
     }
 
-    /// The device is closed, and no thread turns it any more: `heir` looks at what is told from here on, and at what was told before.
+    /// The device is closed, and no thread turns it any more: `heir` takes what was sent before, and what is sent from here on.
     pub(crate) fn set_heir(&self, heir: Arc<dyn Heir>) {
         *lock(&self.heir) = Some(heir);
         self.look_as_heir();

@@ -4,17 +4,18 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_core::backend::Open;
-use millstream_core::client::{ClientBuilder, ComputeClient, Openings, Pending};
-use millstream_core::error::{Error, OpenError};
-use millstream_core::health::{Health, HealthWatch, Vitals};
-use millstream_core::journal::SubmissionLog;
-use millstream_core::marks::is_runtime_thread;
-use millstream_core::metrics::Metrics;
-use millstream_core::options::DeviceOptions;
-use millstream_core::profile::{Profile, ProfileToken};
-use millstream_core::properties::DeviceProperties;
-use millstream_core::report::{MemoryReport, Report, Scope, Stats, TraceSpan};
+use millstream_client::{ClientBuilder, ComputeClient, Openings, Pending};
+use millstream_protocol::backend::Open;
+use millstream_protocol::error::{Error, OpenError};
+use millstream_protocol::health::{Health, HealthWatch, Vitals};
+use millstream_protocol::journal::SubmissionLog;
+use millstream_protocol::marks::is_runtime_thread;
+use millstream_protocol::message::Scope;
+use millstream_protocol::metrics::Metrics;
+use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::profile::{Profile, ProfileToken};
+use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::report::{MemoryReport, Report, Stats, TraceSpan};
 use millstream_sync::facade::{Mutex, THREADS, lock, thread};
 
 use crate::driven::{Driver, Wheel};
@@ -26,7 +27,7 @@ use crate::reopen::{Again, again};
 ///
 /// The value owns the lifetime. Dropping it drains, joins its threads and frees its memory, and may
 /// block as long as work in flight takes; on a thread of the runtime it only starts that.
-/// A guard ([`Stream::get_resource`](millstream_core::client::Stream::get_resource)) is work in flight: drop it
+/// A guard ([`Stream::get_resource`](millstream_client::Stream::get_resource)) is work in flight: drop it
 /// first. [`Device::close`] does the same with a limit and a report. A device in a `static` is never dropped: close it.
 ///
 /// # On its own threads
@@ -34,7 +35,7 @@ use crate::reopen::{Again, again};
 /// on threads that the device may need. There nothing blocks: a call that waits for an answer always answers
 /// [`Error::WouldDeadlock`], even where the answer is there already, so that the mistake shows the first time.
 /// A call that submits answers so only where it would have to wait for room; its
-/// [`nowait`](millstream_core::client::Stream::nowait) twin says [`Error::Busy`] there, as everywhere.
+/// [`nowait`](millstream_client::Stream::nowait) twin says [`Error::Busy`] there, as everywhere.
 ///
 /// # When it is lost
 /// Everything outstanding is answered with [`Error::DeviceLost`], and [`Device::health`] says so. Where this
@@ -208,7 +209,7 @@ impl Device {
 
     /// Starts a profile of what all streams of the device are given from here on, also those that are made later. May wait for
     /// room in the mailbox. Otherwise as
-    /// [`Stream::start_profile`](millstream_core::client::Stream::start_profile).
+    /// [`Stream::start_profile`](millstream_client::Stream::start_profile).
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::DeviceLost`].
@@ -216,7 +217,7 @@ impl Device {
         self.openings.current().start_profile(true, Scope::Device)
     }
 
-    /// Ends a profile of this device, as [`Stream::end_profile`](millstream_core::client::Stream::end_profile). Asking may wait for
+    /// Ends a profile of this device, as [`Stream::end_profile`](millstream_client::Stream::end_profile). Asking may wait for
     /// room in the mailbox.
     pub fn end_profile(&self, token: ProfileToken) -> Pending<Profile> {
         self.openings.current().end_profile(true, token)

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use millstream_core::backend::Backend;
-use millstream_core::channel::{Build, ComputeChannel, Job, Refusal};
-use millstream_core::gone::Gone;
-use millstream_core::marks::{
+use millstream_protocol::backend::Backend;
+use millstream_protocol::channel::{Build, ComputeChannel, Job, Refusal};
+use millstream_protocol::gone::Gone;
+use millstream_protocol::marks::{
     is_runtime_thread, mark_runtime_thread, mark_user_code, runs_user_code,
 };
-use millstream_core::message::Task;
-use millstream_core::report::Report;
+use millstream_protocol::message::Task;
+use millstream_protocol::report::Report;
 use millstream_sync::door::Door;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use millstream_core::backend::{Backend, HostContext, Open};
-use millstream_core::channel::{ComputeChannel, StepIn};
-use millstream_core::client::DeviceShared;
-use millstream_core::error::OpenError;
-use millstream_core::gone::Gone;
-use millstream_core::handle::{Outlet, Table};
-use millstream_core::id::QueueId;
-use millstream_core::message::Task;
-use millstream_core::metrics::{Meter, ReadClock};
-use millstream_core::options::DeviceOptions;
-use millstream_core::report::Report;
-use millstream_core::server::Server;
-use millstream_core::threads::{Spawner, Thread, ThreadRole};
+use millstream_client::DeviceShared;
+use millstream_protocol::backend::{Backend, HostContext, Open};
+use millstream_protocol::channel::{ComputeChannel, StepIn};
+use millstream_protocol::error::OpenError;
+use millstream_protocol::gone::Gone;
+use millstream_protocol::id::QueueId;
+use millstream_protocol::message::Task;
+use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::report::Report;
+use millstream_protocol::table::{Outlet, Table};
+use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
+use millstream_server::observers::meter::{Meter, ReadClock};
+use millstream_server::server::Server;
 use millstream_sync::facade::{Edges, SpinPolicy, lock, with_stack};
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Sender, mailbox};
@@ -104,21 +104,22 @@ pub(crate) fn parts<O: Open>(
     before: Option<&DeviceShared>,
 ) -> Result<Parts<O::Backend>, OpenError> {
     options.check()?;
+    let settings = options.settings();
     // How many threads an epoch leaves behind is its own matter.
-    let spawner = options.spawner().counting_anew();
+    let spawner = settings.spawner.counting_anew();
     let gate = Arc::new(Gate::new());
     let edges = Arc::new(Edges::default());
-    let (sender, receiver) = mailbox::<Task>(options.mailbox_messages(), gate.clone());
-    let sender = sender.with_spin(*options.spin_policy());
+    let (sender, receiver) = mailbox::<Task>(settings.mailbox_capacity, gate.clone());
+    let sender = sender.with_spin(settings.spin);
     let table: Arc<Table> = {
         let outlet = Outlet::new(sender.probe(), edges.clone());
-        Slots::new(options.handles(), outlet)
+        Slots::new(settings.max_handles, outlet)
     };
     let context = HostContext {
         driven,
         table: table.clone(),
-        trace_capacity: options.trace_spans(),
-        spin: *options.spin_policy(),
+        trace_capacity: settings.trace_capacity,
+        spin: settings.spin,
         gone: gone.clone(),
         spawner: spawner.clone(),
     };
@@ -136,11 +137,11 @@ pub(crate) fn parts<O: Open>(
     let timelines: Vec<_> = queues
         .map(|queue| backend.timeline(QueueId(queue as u8)).clone())
         .collect();
-    let meter = match options.latencies_every() {
+    let meter = match settings.latencies_every {
         0 => Meter::new(),
         _ => Meter::timed(since_now()),
     };
-    let server = Server::new(backend, options.clone(), table.clone())
+    let server = Server::new(backend, settings.clone(), table.clone())
         .with_gone(gone.clone())
         .with_meter(meter.clone());
     let (device, controls) = ToDevice::new(gate, edges.clone());
@@ -152,7 +153,7 @@ pub(crate) fn parts<O: Open>(
         controls,
         table.clone(),
         timelines,
-        options.burst(),
+        settings.flush_every,
     );
     Ok(Parts {
         actor,
@@ -252,7 +253,7 @@ pub(crate) fn open_threads<O: Open>(
         spawner,
     } = unattended(kind, options, &end, before)?;
     let opened = Arc::new(AtomicBool::new(false));
-    let (spin, ending) = (*options.spin_policy(), end.clone());
+    let (spin, ending) = (options.settings().spin, end.clone());
     let (told, report) = reply();
     let body = DeviceThread::new(station, spin, ending, opened.clone(), told);
     let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || body.run())?;

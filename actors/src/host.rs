@@ -8,17 +8,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_core::channel::Job;
-use millstream_core::error::OpenError;
-use millstream_core::host_memory::panic_message;
-use millstream_core::marks::mark_user_code;
-use millstream_core::message::{HostDone, HostWork};
-use millstream_core::server::HostToken;
-use millstream_core::threads::{Spawner, Thread, ThreadRole};
+use millstream_protocol::channel::Job;
+use millstream_protocol::error::OpenError;
+use millstream_protocol::marks::mark_user_code;
+use millstream_protocol::message::{HostDone, HostWork};
+use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
+use millstream_server::server::HostToken;
 use millstream_sync::channel;
 use millstream_sync::facade::atomic::{AtomicIsize, Ordering};
 use millstream_sync::facade::{Mutex, lock, thread};
 use millstream_sync::payload;
+use millstream_sync::payload::panic_message;
 use millstream_sync::thread_flag;
 
 use crate::actor::{Control, ToDevice};
@@ -214,12 +214,13 @@ fn tell_end(tell: &Mutex<Option<ToDevice>>, token: HostToken, outcome: Result<()
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
     use std::io;
     use std::sync::mpsc;
     use std::sync::{OnceLock, Weak};
 
-    use millstream_core::threads::ThreadBody;
+    use millstream_protocol::threads::ThreadBody;
+
+    use super::*;
 
     fn on_a_thread(body: ThreadBody) -> io::Result<()> {
         std::thread::spawn(|| body.run());

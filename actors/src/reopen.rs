@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant};
 
-use millstream_core::backend::Open;
-use millstream_core::error::ReopenError;
-use millstream_core::health::{Health, Recovery};
-use millstream_core::marks::is_runtime_thread;
-use millstream_core::report::Report;
+use millstream_protocol::backend::Open;
+use millstream_protocol::error::ReopenError;
+use millstream_protocol::health::{Health, Recovery};
+use millstream_protocol::marks::is_runtime_thread;
+use millstream_protocol::report::Report;
 use millstream_sync::facade::lock;
 
 use crate::Device;
@@ -43,11 +43,11 @@ impl Device {
     ///
     /// Clients go on: what they make from here on is of the new epoch, and their hard limits are theirs again,
     /// for all that the lost epoch was charged was credited. Streams, handles, kernels and recordings of the
-    /// lost epoch go on answering [`Error::DeviceLost`](millstream_core::error::Error::DeviceLost) with its
+    /// lost epoch go on answering [`Error::DeviceLost`](millstream_protocol::error::Error::DeviceLost) with its
     /// number.
     ///
     /// Blocks while the device is opened, and before that up to about a second for user code of the lost epoch
-    /// that still runs. Memory that a guard ([`Stream::get_resource`](millstream_core::client::Stream::get_resource))
+    /// that still runs. Memory that a guard ([`Stream::get_resource`](millstream_client::Stream::get_resource))
     /// still looks at then is never freed.
     ///
     /// # Errors

@@ -25,10 +25,10 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use millstream_core::backend::{Backend, Held, Large};
-use millstream_core::channel::StepIn;
-use millstream_core::marks::{is_runtime_thread, mark_runtime_thread};
-use millstream_core::message::Task;
+use millstream_protocol::backend::{Backend, Held, Large};
+use millstream_protocol::channel::StepIn;
+use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread};
+use millstream_protocol::message::Task;
 use millstream_sync::door::Door;
 use millstream_sync::facade::Spinner;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};

@@ -10,12 +10,12 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use millstream_actors::{Device, Driver};
-use millstream_core::access::Access;
-use millstream_core::error::{Error, Full};
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::CubeCount;
-use millstream_core::options::DeviceOptions;
+use millstream_client::arguments::CubeCount;
 use millstream_cpu::Cpu;
+use millstream_protocol::access::Access;
+use millstream_protocol::error::{Error, Full};
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::options::DeviceOptions;
 
 /// Far longer than anything here takes: a test that is about to hang fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -135,7 +135,7 @@ fn panics_that_panic_when_dropped_end_where_they_began(
             .unwrap();
         assert!(matches!(stream.read(&data).wait(), Err(Error::Failed(_))));
         stream.write(&data, &[3; 8]).unwrap();
-        let one = (millstream_core::launch::update(&data),);
+        let one = (millstream_client::arguments::update(&data),);
         stream.launch(&kernel, CubeCount::d1(8), one).unwrap();
         assert!(matches!(stream.read(&data).wait(), Err(Error::Failed(_))));
         let called = stream.sync().on_ready(|_| panic_any(Rude(2)));

@@ -18,14 +18,13 @@ use std::process::ExitCode;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use kernels::{Step, seeds};
+pub use kernels::{shade, step};
 use millstream::sim::Sim;
 use millstream::{
     Cpu, CubeCount, Cuda, Device, DeviceOptions, Digest, Driver, Handle, OpenError, Read,
     Readbacks, SubmissionLog, TypedKernel, Write, readbacks,
 };
-
-use kernels::{Step, seeds};
-pub use kernels::{shade, step};
 
 /// Time of one frame at 60 Hz.
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 60);
@@ -229,7 +228,7 @@ pub fn replay(log: &SubmissionLog, backend: Backend) -> Result<Digest, Box<dyn E
     let device = backend.open()?;
     let client = device.new_client();
     let kernels = [client.kernel(step())?, client.kernel(shade())?];
-    Ok(log.replay_with(&client, &kernels, drop)?)
+    Ok(client.resubmit_with(log, &kernels, drop)?)
 }
 
 /// The device's side of the game: two fields that react and diffuse, and their picture.

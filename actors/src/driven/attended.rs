@@ -5,7 +5,7 @@
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 
-use millstream_core::backend::Backend;
+use millstream_protocol::backend::Backend;
 use millstream_sync::facade::THREADS;
 
 use super::{DRIVE_BUDGET, Direct, DirectChannel, Inside};

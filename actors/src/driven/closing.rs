@@ -8,7 +8,7 @@
 //!    what was told.
 //! 2. Tasks that run by themselves are not waited for by the close, nor by user code that ends. A later pump frees what is left once they
 //!    have ended; dropping the driver waits for them, and so does dropping the last thing that holds the device.
-//! 3. A driver that is dropped inside the device, by a kernel or by the destructor of a user's value, only asks for the close. The thread
+//! 3. A driver that is dropped inside the device, by a kernel or by the destructor of what a kernel owns, only asks for the close. The thread
 //!    that is inside closes the device once it has left.
 //! 4. A backend that works in its pump alone runs nothing more: its tasks are dropped with it at once.
 

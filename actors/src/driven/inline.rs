@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 
-use millstream_core::channel::Job;
-use millstream_core::releases::Leaving;
-use millstream_core::server::Effect;
+use millstream_protocol::channel::Job;
+use millstream_protocol::leaving::Leaving;
+use millstream_server::server::Effect;
 use millstream_sync::bell::Bell;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Mutex, lock};

@@ -5,15 +5,14 @@
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 
-use millstream_core::access::Access;
-use millstream_core::client::{Openings, Stream};
-use millstream_core::error::Error;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::CubeCount;
-use millstream_core::options::DeviceOptions;
-use millstream_core::server::Effect;
+use millstream_client::arguments::CubeCount;
+use millstream_client::{Openings, Stream};
 use millstream_cpu::{Cpu, CpuDevice};
-
+use millstream_protocol::access::Access;
+use millstream_protocol::error::Error;
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::options::DeviceOptions;
+use millstream_server::server::Effect;
 use millstream_sync::timeline::Timeline;
 
 use super::*;
@@ -280,7 +279,7 @@ fn a_contended_close_reports_once_and_answers_everybody() {
 }
 
 /// A kernel that owns `value`, which is dropped with the device.
-fn register_an_owner(device: &Device, value: &Arc<()>) -> millstream_core::client::KernelHandle {
+fn register_an_owner(device: &Device, value: &Arc<()>) -> millstream_client::KernelHandle {
     let value = value.clone();
     let owns = Kernel::new("owns").native(move |_, _| _ = &value);
     device.new_client().kernel(owns).unwrap()

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_core::health::{Health, Vitals};
-use millstream_core::report::Report;
+use millstream_protocol::health::{Health, Vitals};
+use millstream_protocol::report::Report;
 use millstream_sync::facade::{Mutex, THREADS, lock};
 
 use super::Driven;
@@ -73,7 +73,7 @@ impl Driver {
     /// Runs the device on the calling thread until there is nothing to do or about `budget` is over,
     /// and says whether there may be more to do. A kernel that has started is not interrupted, and a GPU, which works by
     /// itself, is not waited for: then there is more to do later.
-    /// Host functions and callbacks run within the budget too: one at least, and all that begin within 200 microseconds.
+    /// Host functions, callbacks and destructors of values run within the budget too: one at least, and all that begin within 200 microseconds.
     pub fn pump(&mut self, budget: Duration) -> bool {
         let end = Instant::now().checked_add(budget);
         loop {

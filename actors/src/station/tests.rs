@@ -9,12 +9,12 @@ use std::task::{Context, Wake};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use millstream_core::client::{ComputeClient, Openings, Stream};
-use millstream_core::error::Error;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{CubeCount, update};
-use millstream_core::options::DeviceOptions;
+use millstream_client::arguments::{CubeCount, update};
+use millstream_client::{ComputeClient, Openings, Stream};
 use millstream_cpu::{Cpu, CpuDevice};
+use millstream_protocol::error::Error;
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::options::DeviceOptions;
 
 use super::*;
 use crate::epoch::{Opened, by_hand};

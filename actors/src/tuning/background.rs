@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Sender, TrySendError, bounded};
-
-use millstream_core::host_memory::panic_message;
+use millstream_sync::payload::panic_message;
 use millstream_tune::{Measure, Policy, TunableSet, TuneKey, Tuner};
 
 /// Keys that wait to be tuned, at most (I12).

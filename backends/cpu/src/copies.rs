@@ -5,10 +5,10 @@
 
 use std::ops::Range;
 
-use millstream_core::host_memory::{Misfit, for_each_run};
-use millstream_core::kernel::NativeView;
-use millstream_core::layout::Strided;
-use millstream_core::message::Pattern;
+use millstream_protocol::kernel::NativeView;
+use millstream_protocol::launch::Pattern;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::layout::{Misfit, for_each_run};
 
 use crate::team::TeamSeat;
 
@@ -171,9 +171,10 @@ pub(crate) unsafe fn fill(seat: &mut TeamSeat, target: NativeView, pattern: Patt
 
 #[cfg(test)]
 mod tests {
+    use millstream_sync::facade::SpinPolicy;
+
     use super::*;
     use crate::team::Team;
-    use millstream_sync::facade::SpinPolicy;
 
     fn team(threads: usize) -> (Team, TeamSeat) {
         let (team, mut seats) =

@@ -6,20 +6,22 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_core::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, CustomWork, Held, HostContext, HostData, Large,
-    Launch, LetGo, Place, Refused, Span,
+use millstream_host::{HostResources, check_launch};
+use millstream_protocol::backend::{
+    Backend, BoundCount, BoundSlice, Compiler, Held, HostContext, HostData, Large, Launch, LetGo,
+    Place, Span,
 };
-use millstream_core::error::OpenError;
-use millstream_core::health::Recovery;
-use millstream_core::host_memory::{HostResources, check_launch};
-use millstream_core::id::{Cursor, Point, QueueId};
-use millstream_core::landing::Landing;
-use millstream_core::layout::Strided;
-use millstream_core::memory::{PageError, PageId};
-use millstream_core::message::Pattern;
-use millstream_core::properties::DeviceProperties;
-use millstream_core::threads::Thread;
+use millstream_protocol::error::OpenError;
+use millstream_protocol::error::Refused;
+use millstream_protocol::health::Recovery;
+use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::landing::Landing;
+use millstream_protocol::launch::Pattern;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::memory::{PageError, PageId};
+use millstream_protocol::message::CustomWork;
+use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::threads::Thread;
 use millstream_sync::facade::atomic::AtomicBool;
 use millstream_sync::timeline::Timeline;
 

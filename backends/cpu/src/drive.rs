@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_core::id::Point;
-use millstream_core::marks::mark_runtime_thread;
+use millstream_protocol::id::Point;
+use millstream_protocol::marks::mark_runtime_thread;
 
 use crate::entry::Op;
 use crate::queue::Inbox;

@@ -9,14 +9,15 @@ use std::mem::MaybeUninit;
 use std::ptr::addr_of_mut;
 use std::sync::{Arc, Weak};
 
-use millstream_core::backend::{BoundSlice, CustomWork};
-use millstream_core::id::{Cursor, Point};
-use millstream_core::kernel::{ExecutionMode, NativeView};
-use millstream_core::landing::Landing;
-use millstream_core::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline};
-use millstream_core::layout::Strided;
-use millstream_core::message::{HostBytes, Pattern};
-
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::id::{Cursor, Point};
+use millstream_protocol::kernel::{ExecutionMode, NativeView};
+use millstream_protocol::landing::Landing;
+use millstream_protocol::launch::Pattern;
+use millstream_protocol::launch::{INLINE_BINDINGS, INLINE_WORDS, Inline};
+use millstream_protocol::layout::Strided;
+use millstream_protocol::message::CustomWork;
+use millstream_protocol::message::HostBytes;
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::kernel::CpuKernel;

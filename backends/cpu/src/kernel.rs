@@ -9,13 +9,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use millstream_core::backend::{BackendKernel, Compiler};
-use millstream_core::error::KernelError;
-use millstream_core::host_memory::{HostSource, count_cubes, host_source, panic_message};
-use millstream_core::kernel::{Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView};
-use millstream_core::properties::DeviceProperties;
+use millstream_host::{HostSource, count_cubes, host_source};
 use millstream_ir::{Blocking, Program};
+use millstream_protocol::backend::Compiler;
+use millstream_protocol::error::KernelError;
+use millstream_protocol::kernel::BackendKernel;
+use millstream_protocol::kernel::{
+    Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView,
+};
+use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::facade::Figure;
+use millstream_sync::payload::panic_message;
 use millstream_tile::{Code, RunError, Unfit};
 
 use crate::post::bytes_of;

@@ -7,7 +7,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `options` | [`Cpu`]: what can be chosen, and opening |
-//! | `device` | [`CpuDevice`]: the [`Backend`](millstream_core::backend::Backend), on the device thread |
+//! | `device` | [`CpuDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
 //! | `properties` | what the device says of itself |
 //! | `pages` | the memory: pages and how bindings resolve to pointers |
 //! | `entry` | one task as it lies in a queue |
@@ -48,6 +48,6 @@ mod worker;
 
 pub use device::CpuDevice;
 /// What a custom task and a guard are given.
-pub use millstream_core::host_memory::HostResources as CpuResources;
-pub use millstream_core::host_memory::ResourceError;
+pub use millstream_host::HostResources as CpuResources;
+pub use millstream_host::ResourceError;
 pub use options::Cpu;

@@ -2,9 +2,9 @@
 
 use std::thread::available_parallelism;
 
-use millstream_core::backend::{HostContext, Open};
-use millstream_core::error::OpenError;
-use millstream_core::id::MAX_QUEUES;
+use millstream_protocol::backend::{HostContext, Open};
+use millstream_protocol::error::OpenError;
+use millstream_protocol::id::MAX_QUEUES;
 
 use crate::device::CpuDevice;
 

@@ -2,10 +2,11 @@
 
 use std::ptr;
 
-use millstream_core::backend::{BoundSlice, Refused};
-use millstream_core::host_memory::Block;
-use millstream_core::kernel::NativeView;
-use millstream_core::memory::{PageError, PageId};
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::error::Refused;
+use millstream_protocol::kernel::NativeView;
+use millstream_protocol::memory::{PageError, PageId};
+use millstream_protocol::staging::Block;
 
 /// Every page and so every slice starts at a multiple of this many bytes.
 pub(crate) const ALIGNMENT: usize = 256;

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::backend::Large;
-use millstream_core::marks::mark_runtime_thread;
+use millstream_protocol::backend::Large;
+use millstream_protocol::marks::mark_runtime_thread;
 use millstream_sync::door::Door;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::gate::Gate;
@@ -154,6 +154,6 @@ fn expected_ns(crew: &Crew, entry: &Entry) -> Option<u64> {
 }
 
 /// Bytes of all views.
-pub(crate) fn bytes_of(views: &[millstream_core::kernel::NativeView]) -> u64 {
+pub(crate) fn bytes_of(views: &[millstream_protocol::kernel::NativeView]) -> u64 {
     views.iter().map(|view| view.bytes).sum()
 }

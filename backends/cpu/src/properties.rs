@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::properties::{DeviceProperties, Feature};
+use millstream_protocol::properties::{DeviceProperties, Feature};
 
 use crate::options::Settings;
 use crate::pages::{ALIGNMENT, PAGE_BYTES_MAX};

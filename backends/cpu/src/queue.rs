@@ -6,7 +6,7 @@
 
 use std::mem::MaybeUninit;
 
-use millstream_core::id::Cursor;
+use millstream_protocol::id::Cursor;
 use millstream_sync::overflow;
 
 use crate::entry::Entry;

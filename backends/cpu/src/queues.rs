@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::backend::{Held, Large, LetGo, Refused};
-use millstream_core::id::{Cursor, QueueId};
+use millstream_protocol::backend::{Held, Large, LetGo};
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::{Cursor, QueueId};
 
 use crate::entry::Entry;
 use crate::post::Post;

@@ -7,14 +7,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use millstream_core::backend::{HostContext, Refused};
-use millstream_core::failure::{Failure, FailureRef, Reason};
-use millstream_core::handle::Table;
-use millstream_core::host_memory::{
-    HostResources, Misfit, count_cubes, panic_message, read_counts,
-};
-use millstream_core::id::{Point, QueueId};
-use millstream_core::settle;
+use millstream_host::{HostResources, count_cubes, read_counts};
+use millstream_protocol::backend::HostContext;
+use millstream_protocol::error::Refused;
+use millstream_protocol::failure::{Failure, FailureRef, Reason};
+use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::layout::Misfit;
+use millstream_protocol::settle;
+use millstream_protocol::table::Table;
+use millstream_sync::payload::panic_message;
 use millstream_sync::timeline::Timeline;
 
 use crate::copies;

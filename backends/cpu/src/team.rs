@@ -4,11 +4,11 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_core::error::OpenError;
-use millstream_core::host_memory::panic_message;
-use millstream_core::marks::mark_runtime_thread;
-use millstream_core::threads::{Spawner, Thread, ThreadRole};
+use millstream_protocol::error::OpenError;
+use millstream_protocol::marks::mark_runtime_thread;
+use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::facade::SpinPolicy;
+use millstream_sync::payload::panic_message;
 use millstream_sync::team::{Seat, Work, team};
 
 millstream_sync::__thread_local! {

@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use millstream_core::backend::Span;
-use millstream_core::failure::FailureRef;
-use millstream_core::id::Point;
+use millstream_protocol::backend::Span;
+use millstream_protocol::failure::FailureRef;
+use millstream_protocol::id::Point;
 use millstream_sync::facade::{Figure, Mutex, lock};
 
 /// Spans that a log has room for at once, without growing.

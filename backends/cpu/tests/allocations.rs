@@ -9,11 +9,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_core::backend::BoundCount;
-use millstream_core::kernel::Kernel;
 use millstream_cpu::Cpu;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
+use millstream_protocol::backend::BoundCount;
+use millstream_protocol::kernel::Kernel;
 use rig::{Q0, Q1, Rig, Slice};
 
 struct Counting;
@@ -101,7 +101,7 @@ fn a_launch_in_the_steady_state_neither_allocates_nor_frees() {
             let cubes = if launch % 10 == 0 { 64 } else { 1 };
             let queue = if launch % 7 == 0 { Q1 } else { Q0 };
             if queue != last.queue {
-                millstream_core::backend::Backend::queue_wait(&mut rig.device, queue, last)
+                millstream_protocol::backend::Backend::queue_wait(&mut rig.device, queue, last)
                     .unwrap();
             }
             last = rig.launch(queue, &kernel, cubes, &bindings, &[7; 16]);

@@ -8,8 +8,8 @@ mod rig;
 use std::path::Path;
 use std::time::Duration;
 
-use millstream_core::kernel::Kernel;
 use millstream_cpu::Cpu;
+use millstream_protocol::kernel::Kernel;
 use rig::{Q0, Q1, Rig};
 
 /// Threads of this process.

@@ -4,15 +4,15 @@
 
 use std::sync::Arc;
 
-use millstream_core::error::OpenError;
-use millstream_core::gone::Gone;
-use millstream_core::health::Recovery;
-use millstream_core::id::{Cursor, QueueId};
-use millstream_core::landing::Landing;
-use millstream_core::layout::Strided;
-use millstream_core::marks::mark_runtime_thread;
-use millstream_core::message::HostBytes;
-use millstream_core::threads::{Spawner, Thread, ThreadRole};
+use millstream_protocol::error::OpenError;
+use millstream_protocol::gone::Gone;
+use millstream_protocol::health::Recovery;
+use millstream_protocol::id::{Cursor, QueueId};
+use millstream_protocol::landing::Landing;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::marks::mark_runtime_thread;
+use millstream_protocol::message::HostBytes;
+use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::channel::{self, Receiver, Sender};
 use millstream_sync::timeline::Timeline;
 

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUdeviceptr, CUmemorytype};
-use millstream_core::backend::{BoundSlice, HostData, Refused};
-use millstream_core::id::QueueId;
-use millstream_core::landing::Landing;
-use millstream_core::layout::Strided;
-use millstream_core::message::HostBytes;
+use millstream_protocol::backend::{BoundSlice, HostData};
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::QueueId;
+use millstream_protocol::landing::Landing;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::message::HostBytes;
 
 use crate::completer::Returning;
 use crate::device::{CudaDevice, host_len};

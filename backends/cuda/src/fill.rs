@@ -1,7 +1,7 @@
 //! Fills: the driver sets elements of one, two or four bytes; longer patterns are made of those.
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use millstream_core::message::Pattern;
+use millstream_protocol::launch::Pattern;
 
 use crate::driver::{Api, Code};
 
@@ -115,8 +115,9 @@ fn value(unit: &[u8]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

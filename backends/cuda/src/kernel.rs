@@ -4,13 +4,14 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::CUtensorMap;
-use millstream_core::access::Access;
-use millstream_core::backend::{BackendKernel, Compiler};
-use millstream_core::error::KernelError;
-use millstream_core::kernel::{Kernel, Source};
-use millstream_core::properties::{DeviceProperties, Feature};
 use millstream_ir::lower::{self, Limits};
 use millstream_ir::{Blocking, Program};
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::Compiler;
+use millstream_protocol::error::KernelError;
+use millstream_protocol::kernel::BackendKernel;
+use millstream_protocol::kernel::{Kernel, Source};
+use millstream_protocol::properties::{DeviceProperties, Feature};
 
 use crate::driver::{Class, Code, Context, Function, Module};
 use crate::ir::{self, Entries, Printed, Ways};

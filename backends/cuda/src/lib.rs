@@ -10,12 +10,12 @@
 //! | module | what |
 //! | --- | --- |
 //! | `driver` | the driver behind values of our own; loaded at run time |
-//! | `device` | [`CudaDevice`]: the [`Backend`](millstream_core::backend::Backend), on the device thread |
+//! | `device` | [`CudaDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
 //! | `adopted` | contexts and streams of others, and ours for others |
 //! | `queue` | a stream and the events of its batches |
 //! | `completer`, `word` | progress: the thread that waits for events; the word that a stream writes, on driven devices |
 //! | `copies`, `parts` | copies, and the calls of the driver that each is |
-//! | `peer` | copies from one GPU to another |
+//! | `peer` | copies from one GPU to another, within a custom task |
 //! | `trace` | when tasks ran, by the GPU's clock |
 //! | `staging` | pinned blocks that copies go through |
 //! | `pages` | memory, and how bindings resolve to addresses |
@@ -53,4 +53,4 @@ pub use device::{CudaDevice, CudaResources};
 pub use launch::CudaLaunch;
 pub use nvrtc::{Compiled, KeptKernels, compile_for, cuda_c, kept_kernels, ptx_for};
 pub use options::{Cuda, GpuInfo, compiler, gpus_seen as gpus, product_library};
-pub use peer::{copy_across, copy_across_async};
+pub use peer::PeerPlace;

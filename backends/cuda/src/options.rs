@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
-use millstream_core::backend::{HostContext, Open};
-use millstream_core::error::OpenError;
-use millstream_core::id::MAX_QUEUES;
-use millstream_core::priority::Priority;
+use millstream_protocol::backend::{HostContext, Open};
+use millstream_protocol::error::OpenError;
+use millstream_protocol::id::MAX_QUEUES;
+use millstream_protocol::priority::Priority;
 
 use crate::adopted::{Adopted, Handle};
 use crate::device::{CudaDevice, Plan};

@@ -1,8 +1,9 @@
 //! Pages, and how bindings resolve to addresses.
 
 use cudarc::driver::sys::{CUdeviceptr, CUmemoryPool};
-use millstream_core::backend::{BoundSlice, Refused};
-use millstream_core::memory::{PageError, PageId};
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::error::Refused;
+use millstream_protocol::memory::{PageError, PageId};
 
 use crate::driver::{Class, Code, PagePool};
 

@@ -3,9 +3,9 @@
 //! A copy is between dense bytes, which lie in blocks of staging, and memory of the GPU, dense or strided. Each part
 //! is a number of rows of one width, at one pitch, within one block: one call of the driver.
 
-use millstream_core::backend::Refused;
-use millstream_core::host_memory::check_layout;
-use millstream_core::layout::Strided;
+use millstream_protocol::error::Refused;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::layout::check_layout;
 
 /// Rows of bytes: one after the other in dense memory, `pitch` bytes apart in the GPU's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,8 +141,9 @@ fn cut(rows: Part, block: u64, parts: &mut Vec<Part>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     /// Where each dense byte lies, as the parts say.
     fn places(parts: &[Part], block: u64) -> Vec<u64> {

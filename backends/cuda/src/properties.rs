@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
-use millstream_core::error::OpenError;
-use millstream_core::priority::Priority;
-use millstream_core::properties::{DeviceProperties, Feature};
+use millstream_protocol::error::OpenError;
+use millstream_protocol::priority::Priority;
+use millstream_protocol::properties::{DeviceProperties, Feature};
 
 use crate::driver::{Gpu, graph_api};
 use crate::pages::ALIGNMENT;

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use millstream_core::id::{Cursor, QueueId};
-use millstream_core::message::HostBytes;
+use millstream_protocol::id::{Cursor, QueueId};
+use millstream_protocol::message::HostBytes;
 use millstream_sync::timeline::Timeline;
 
 use crate::completer::{Batch, Completer, Returning, complete};

@@ -9,7 +9,7 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-use millstream_core::staging::{HostBlock, HostMemory};
+use millstream_protocol::staging::{HostBlock, HostMemory};
 
 use crate::driver::{Code, Context, Pinned};
 

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_core::backend::Span;
-use millstream_core::id::{Cursor, Point, QueueId};
+use millstream_protocol::backend::Span;
+use millstream_protocol::id::{Cursor, Point, QueueId};
 
 use crate::driver::{Code, Context, CuStream, TimedEvent};
 

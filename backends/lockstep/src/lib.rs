@@ -22,17 +22,16 @@ mod number;
 use std::cell::Cell;
 use std::sync::Arc;
 
-use millstream_core::kernel::NativeKernel;
-use millstream_ir::ssa::{Function, SsaError};
-
 use machine::{Code, Machine, Scratch};
+use millstream_ir::ssa::{Function, SsaError};
+use millstream_protocol::kernel::NativeKernel;
 
 thread_local! {
     /// Columns of the last cube, kept for the next one (I9).
     static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
-/// A function as a native kernel, for [`Kernel::from_program`](millstream_core::kernel::Kernel::from_program)'s signature. It panics
+/// A function as a native kernel, for [`Kernel::from_program`](millstream_protocol::kernel::Kernel::from_program)'s signature. It panics
 /// where a native kernel does: at an access out of bounds.
 ///
 /// # Errors

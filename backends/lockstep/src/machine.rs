@@ -1,8 +1,8 @@
 //! One cube: statement by statement, all of its threads that come by.
 
-use millstream_core::kernel::{Cube, NativeArgs};
 use millstream_ir::DType;
 use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
+use millstream_protocol::kernel::{Cube, NativeArgs};
 
 use crate::memory::{Buffer, place};
 use crate::number;

@@ -1,12 +1,13 @@
 //! Functions that were written by hand, cube by cube.
 
-use millstream_core::kernel::{Cube, Kernel, NativeArgs, NativeView};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
 use millstream_ir::ssa::{Axis, Builder, Function, Position};
 use millstream_ir::{DType, Program, ReduceOp};
 use millstream_lockstep::native;
+use millstream_protocol::kernel::{Cube, Kernel, NativeArgs, NativeView};
 use rstest::rstest;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
 /// Runs all cubes of a launch.
 fn run(function: &Function, counts: [u32; 3], buffers: &mut [Vec<u64>], words: &[u64]) {

@@ -8,10 +8,10 @@ mod nests;
 use std::sync::Arc;
 
 use half::{bf16, f16};
-use millstream_core::kernel::{Cube, Kernel, NativeArgs, NativeView};
 use millstream_ir::lower::{self, Kind};
 use millstream_ir::ssa::Function;
 use millstream_ir::{Blocking, DType, Nest, Program};
+use millstream_protocol::kernel::{Cube, Kernel, NativeArgs, NativeView};
 use millstream_tile::naive::{self, Datum};
 use nests::Case;
 use rstest::rstest;

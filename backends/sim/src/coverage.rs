@@ -9,9 +9,9 @@
 
 use std::ops::Range;
 
-use millstream_core::access::Access;
-use millstream_core::backend::BoundSlice;
-use millstream_core::kernel::NativeView;
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::kernel::NativeView;
 
 use crate::entry::{Entry, LaunchOp};
 

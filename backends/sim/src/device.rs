@@ -5,21 +5,22 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Place,
-    Refused, Span,
+use millstream_host::{HostResources, check_launch};
+use millstream_protocol::backend::{
+    Backend, BoundCount, BoundSlice, Compiler, HostContext, HostData, Launch, Place, Span,
 };
-use millstream_core::error::OpenError;
-use millstream_core::health::Recovery;
-use millstream_core::host_memory::{HostResources, check_launch};
-use millstream_core::id::{Cursor, Point, QueueId, SliceId};
-use millstream_core::landing::Landing;
-use millstream_core::layout::Strided;
-use millstream_core::marks::mark_runtime_thread;
-use millstream_core::memory::{PageError, PageId};
-use millstream_core::message::Pattern;
-use millstream_core::profile::ClockSource;
-use millstream_core::properties::{DeviceProperties, Feature};
+use millstream_protocol::error::OpenError;
+use millstream_protocol::error::Refused;
+use millstream_protocol::health::Recovery;
+use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
+use millstream_protocol::landing::Landing;
+use millstream_protocol::launch::Pattern;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::marks::mark_runtime_thread;
+use millstream_protocol::memory::{PageError, PageId};
+use millstream_protocol::message::CustomWork;
+use millstream_protocol::profile::ClockSource;
+use millstream_protocol::properties::{DeviceProperties, Feature};
 use millstream_sync::facade::Mutex;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::timeline::Timeline;

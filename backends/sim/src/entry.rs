@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use millstream_core::backend::{BoundSlice, CustomWork, HostData};
-use millstream_core::host_memory::Block;
-use millstream_core::id::Point;
-use millstream_core::kernel::{ExecutionMode, NativeView};
-use millstream_core::landing::Landing;
-use millstream_core::layout::Strided;
-use millstream_core::message::Pattern;
+use millstream_protocol::backend::{BoundSlice, HostData};
+use millstream_protocol::id::Point;
+use millstream_protocol::kernel::{ExecutionMode, NativeView};
+use millstream_protocol::landing::Landing;
+use millstream_protocol::launch::Pattern;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::message::CustomWork;
+use millstream_protocol::staging::Block;
 
 use crate::kernel::SimKernel;
 

@@ -4,12 +4,16 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use millstream_core::backend::{BackendKernel, Compiler};
-use millstream_core::error::KernelError;
-use millstream_core::host_memory::{HostSource, host_source, panic_message};
-use millstream_core::kernel::{Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView};
-use millstream_core::properties::DeviceProperties;
+use millstream_host::{HostSource, host_source};
 use millstream_ir::{Blocking, Program};
+use millstream_protocol::backend::Compiler;
+use millstream_protocol::error::KernelError;
+use millstream_protocol::kernel::BackendKernel;
+use millstream_protocol::kernel::{
+    Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView,
+};
+use millstream_protocol::properties::DeviceProperties;
+use millstream_sync::payload::panic_message;
 use millstream_tile::{Code, RunError, Team, Unfit};
 
 use crate::entry::LaunchOp;

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use millstream_actors::Device;
-//! use millstream_core::options::DeviceOptions;
+//! use millstream_protocol::options::DeviceOptions;
 //! use millstream_sim::Sim;
 //!
 //! let sim = Sim::seed(7);
@@ -38,7 +38,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `options` | [`Sim`]: what can be chosen, and opening |
-//! | `device` | [`SimDevice`]: the [`Backend`](millstream_core::backend::Backend), which queues |
+//! | `device` | [`SimDevice`]: the [`Backend`](millstream_protocol::backend::Backend), which queues |
 //! | `shared`, `state` | what calls and steps share, behind one lock |
 //! | `step`, `stepper` | one step: what is chosen and done; the thread that steps |
 //! | `entry`, `run`, `kernel` | one task: as it lies in a queue, from its inputs' poison to its outputs, its cubes |

@@ -13,11 +13,12 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
-use millstream_core::backend::{BoundSlice, Refused};
-use millstream_core::host_memory::Block;
-use millstream_core::id::{Point, SliceId};
-use millstream_core::kernel::NativeView;
-use millstream_core::memory::{PageError, PageId};
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::{Point, SliceId};
+use millstream_protocol::kernel::NativeView;
+use millstream_protocol::memory::{PageError, PageId};
+use millstream_protocol::staging::Block;
 
 use crate::ranges::RangeMap;
 
@@ -300,11 +301,12 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use Access::{Read, ReadWrite, Write};
-    use millstream_core::access::Access;
-    use millstream_core::id::QueueId;
+    use millstream_protocol::access::Access;
+    use millstream_protocol::id::QueueId;
     use millstream_sync::slots::SlotId;
+
+    use super::*;
 
     const OLD: SliceId = SliceId(SlotId {
         index: 1,

@@ -1,9 +1,8 @@
 //! What can be chosen of the simulator, and opening it.
 
-use millstream_core::backend::{HostContext, Open};
-use millstream_core::error::OpenError;
-use millstream_core::id::{MAX_QUEUES, QueueId};
-
+use millstream_protocol::backend::{HostContext, Open};
+use millstream_protocol::error::OpenError;
+use millstream_protocol::id::{MAX_QUEUES, QueueId};
 use millstream_sync::facade::Arc;
 use millstream_sync::facade::atomic::AtomicU64;
 

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use millstream_core::host_memory::HostResources;
+use millstream_host::HostResources;
 
 use crate::shared::Shared;
 

@@ -6,16 +6,17 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use millstream_core::access::Access;
-use millstream_core::backend::{BoundSlice, Refused};
-use millstream_core::failure::{Extent, Failure, FailureRef, Reason};
-use millstream_core::handle::Table;
-use millstream_core::host_memory::{
-    HostResources, count_cubes, for_each_run, panic_message, read_counts,
-};
-use millstream_core::kernel::NativeView;
-use millstream_core::message::Pattern;
-use millstream_core::settle;
+use millstream_host::{HostResources, count_cubes, read_counts};
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::error::Refused;
+use millstream_protocol::failure::{Extent, Failure, FailureRef, Reason};
+use millstream_protocol::kernel::NativeView;
+use millstream_protocol::launch::Pattern;
+use millstream_protocol::layout::for_each_run;
+use millstream_protocol::settle;
+use millstream_protocol::table::Table;
+use millstream_sync::payload::panic_message;
 
 use crate::cost::Work;
 use crate::coverage::{Coverage, Unwritten};
@@ -197,7 +198,7 @@ fn perform_launch(
     }
 }
 
-fn perform_custom(entry: &Entry, work: millstream_core::backend::CustomWork) -> Outcome {
+fn perform_custom(entry: &Entry, work: millstream_protocol::message::CustomWork) -> Outcome {
     let bindings = entry.views.iter().zip(&entry.bindings);
     let bindings = bindings.map(|(view, binding)| (*view, binding.access));
     // SAFETY: pages are initialized and the entry keeps them; one task runs at a time, and guards of the

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use millstream_core::gone::Gone;
-use millstream_core::handle::Table;
-use millstream_core::health::Recovery;
+use millstream_protocol::gone::Gone;
+use millstream_protocol::health::Recovery;
+use millstream_protocol::table::Table;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::timeline::Timeline;

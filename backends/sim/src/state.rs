@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use millstream_core::backend::{BoundSlice, Place, Refused};
-use millstream_core::id::{Cursor, Point, QueueId};
+use millstream_protocol::backend::{BoundSlice, Place};
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::{Cursor, Point, QueueId};
 
 use crate::checker::{Checker, Violation};
 use crate::entry::{Entry, Item, Op};

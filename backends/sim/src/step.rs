@@ -4,7 +4,7 @@
 //! **completed**; or it **publishes** some of what has completed and was flushed. So what the host sees
 //! lags behind what has happened by as much as the seed likes, as it does on a device.
 
-use millstream_core::id::{Cursor, Point, QueueId};
+use millstream_protocol::id::{Cursor, Point, QueueId};
 
 use crate::entry::{Entry, Item};
 use crate::faults::{Call, Verdict};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use millstream_core::error::OpenError;
-use millstream_core::marks::mark_runtime_thread;
-use millstream_core::threads::{Spawner, Thread, ThreadRole};
+use millstream_protocol::error::OpenError;
+use millstream_protocol::marks::mark_runtime_thread;
+use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
 use millstream_sync::facade::{SpinPolicy, Spinner};
 
 use crate::shared::Shared;

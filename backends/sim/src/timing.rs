@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use millstream_core::backend::{BoundSlice, Span};
-use millstream_core::id::{Point, QueueId};
-use millstream_core::memory::PageId;
+use millstream_protocol::backend::{BoundSlice, Span};
+use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::memory::PageId;
 
 use crate::cost::CostModel;
 use crate::ranges::RangeMap;
@@ -178,11 +178,12 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
+    use millstream_protocol::access::Access;
+    use millstream_protocol::id::SliceId;
+    use millstream_sync::slots::SlotId;
+
     use super::*;
     use crate::cost::Work;
-    use millstream_core::access::Access;
-    use millstream_core::id::SliceId;
-    use millstream_sync::slots::SlotId;
 
     const COST: u64 = 10;
 

@@ -7,9 +7,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use millstream_core::kernel::NativeView;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Matmul, Nest, Program};
+use millstream_protocol::kernel::NativeView;
 use millstream_tile::{Alone, Code};
 
 /// Adds a bias to each column and, if it is to, makes what is negative zero.

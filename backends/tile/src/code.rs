@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use millstream_core::kernel::NativeView;
 use millstream_ir::{Blocking, Program};
+use millstream_protocol::kernel::NativeView;
 
 use crate::build::Unfit;
 use crate::level::Level;

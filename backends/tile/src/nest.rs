@@ -6,9 +6,10 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use millstream_core::kernel::NativeView;
+use choice::cut;
 use millstream_ir::nest::{Op, Value};
 use millstream_ir::{Blocking, Nest, ReduceOp, Rows};
+use millstream_protocol::kernel::NativeView;
 
 use crate::COST_UNIT;
 use crate::build::Unfit;
@@ -21,7 +22,6 @@ use crate::plan::{Plan, Template};
 use crate::plans::Plans;
 use crate::scratch::Scratch;
 use crate::tiles::Tiles;
-use choice::cut;
 
 /// A nest, compiled for every template that can run it.
 #[derive(Debug)]

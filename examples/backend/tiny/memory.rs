@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use millstream::PageError;
-use millstream::backend::host_memory::Block;
+use millstream::backend::Block;
 use millstream::backend::{BoundSlice, NativeView, PageId, Refused};
 
 use super::ALIGNMENT;

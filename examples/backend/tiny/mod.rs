@@ -19,10 +19,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream::backend::host_memory::{HostResources, check_launch, for_each_run, read_counts};
+use millstream::backend::host_memory::{HostResources, check_launch, read_counts};
 use millstream::backend::{
     Backend, BoundCount, BoundSlice, Compiler, Cursor, CustomWork, HostContext, HostData, Landing,
     Launch, Open, PageId, Pattern, Place, Point, Refused, Span, Strided, Thread, Timeline,
+    for_each_run,
 };
 use millstream::{
     DeviceProperties, Feature, Kernel, OpenError, PageError, QueueId, Recovery, ThreadRole,

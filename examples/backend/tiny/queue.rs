@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use millstream::backend::host_memory::panic_message;
+use millstream::backend::panic_message;
 use millstream::backend::{
     BoundSlice, Cursor, Landing, Point, Span, Table, Timeline, mark_runtime_thread, settle,
 };

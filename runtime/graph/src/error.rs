@@ -4,8 +4,8 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
-use millstream_core::error::{Error, KernelError};
 use millstream_ir::DType;
+use millstream_protocol::error::{Error, KernelError};
 use smallvec::SmallVec;
 
 use crate::shape::{MAX_RANK, Shape};

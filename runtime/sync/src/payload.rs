@@ -14,6 +14,16 @@ pub fn end(payload: Payload) {
     }
 }
 
+/// What a panic of user code said. Its payload is dropped here, where that may panic as well.
+pub fn panic_message(payload: Payload) -> String {
+    let message = match payload.downcast_ref::<&str>() {
+        Some(text) => Some((*text).to_owned()),
+        None => payload.downcast_ref::<String>().cloned(),
+    };
+    end(payload);
+    message.unwrap_or_else(|| "a value that is not text".to_owned())
+}
+
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use millstream_core::client::{Pending, Stream};
-use millstream_core::error::Error;
-use millstream_core::handle::Handle;
-use millstream_core::profile::Profile;
+use millstream_client::handle::Handle;
+use millstream_client::{Pending, Stream};
+use millstream_protocol::error::Error;
+use millstream_protocol::profile::Profile;
 
 use crate::error::Failure;
 use crate::measure::Measure;
@@ -19,14 +19,14 @@ use crate::measure::Measure;
 /// [`TunableSet::autotune_checks`](crate::TunableSet::autotune_checks).
 ///
 /// ```
-/// use millstream_core::client::Stream;
+/// use millstream_client::Stream;
 /// use millstream_tune::{Policy, StreamClock, Tunable, TunableSet, TuneError, Tuner};
 ///
-/// # fn f(stream: &Stream, room: millstream_core::handle::Handle<u32>) -> Result<(), Box<dyn std::error::Error>> {
+/// # fn f(stream: &Stream, room: millstream_client::handle::Handle<u32>) -> Result<(), Box<dyn std::error::Error>> {
 /// let (whole, halves) = (stream.clone(), stream.clone());
-/// let clear = TunableSet::new("clear", |_: &usize, room: &millstream_core::handle::Handle<u32>| room.clone())
-///     .with(Tunable::new("at once", move |room: millstream_core::handle::Handle<u32>| whole.fill(&room, 0)))
-///     .with(Tunable::new("by halves", move |room: millstream_core::handle::Handle<u32>| {
+/// let clear = TunableSet::new("clear", |_: &usize, room: &millstream_client::handle::Handle<u32>| room.clone())
+///     .with(Tunable::new("at once", move |room: millstream_client::handle::Handle<u32>| whole.fill(&room, 0)))
+///     .with(Tunable::new("by halves", move |room: millstream_client::handle::Handle<u32>| {
 ///         let (first, second) = (room.slice(..room.len() / 2)?, room.slice(room.len() / 2..)?);
 ///         halves.fill(&first, 0)?;
 ///         halves.fill(&second, 0)?;

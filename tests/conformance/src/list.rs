@@ -169,6 +169,7 @@ macro_rules! __facts {
             readbacks_may_be_asked_faster_than_the_mailbox_takes_them;
             readback_without_a_consumer_is_an_error_and_not_busy;
             readback_that_finds_no_room_comes_back_i8;
+            readback_that_finds_the_mailbox_full_comes_back_i8;
             consumer_that_waits_before_the_first_readback_gets_it;
             sequence_of_two_devices_brings_what_both_answer;
         }

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fake_cuda::Session;
 use millstream_actors::Device;
-use millstream_core::kernel::{Kernel, Source};
-use millstream_core::launch::{CubeCount, LaunchArgs, Metadata, TensorMap, read, update, write};
+use millstream_client::arguments::{CubeCount, LaunchArgs, read, update, write};
 use millstream_cuda::{Cuda, CudaLaunch};
 use millstream_ir::DType;
+use millstream_protocol::kernel::{Kernel, Source};
+use millstream_protocol::launch::{Metadata, TensorMap};
 use rstest::rstest;
 
 struct Counting;

@@ -3,10 +3,10 @@
 
 use fake_cuda::Session;
 use millstream_actors::Device;
-use millstream_core::error::{Error, KernelError};
-use millstream_core::kernel::{Kernel, Source};
-use millstream_core::launch::{CubeCount, write};
+use millstream_client::arguments::{CubeCount, write};
 use millstream_cuda::Cuda;
+use millstream_protocol::error::{Error, KernelError};
+use millstream_protocol::kernel::{Kernel, Source};
 
 /// I7: CUDA C alone is a typed error that says what to install; where there is PTX as well, that is run.
 #[test]

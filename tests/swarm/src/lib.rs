@@ -24,4 +24,4 @@ mod program;
 mod setting;
 
 pub use case::{Case, Fault, Figures, Verdict};
-pub use millstream_core::planted::{Bug, choose};
+pub use millstream_server::planted::{Bug, choose};

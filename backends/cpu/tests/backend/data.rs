@@ -1,11 +1,11 @@
 //! Bytes arrive: copies, fills, cubes, dynamic counts, and everything that is empty.
 
-use millstream_core::access::Access;
-use millstream_core::backend::{Backend, BoundCount, BoundSlice};
-use millstream_core::kernel::Kernel;
-use millstream_core::layout::Strided;
-use millstream_core::memory::PageId;
 use millstream_cpu::Cpu;
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::{Backend, BoundCount, BoundSlice};
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::memory::PageId;
 use proptest::prelude::*;
 
 use crate::rig::{Prepared, Q0, Rig, Slice};
@@ -147,7 +147,7 @@ fn lengths_that_differ_fail_the_task_and_touch_nothing() {
     rig.wait(point).unwrap();
     assert_eq!(landing.take().unwrap(), [1, 1]);
     let name = "copy".into();
-    let place = millstream_core::backend::Place {
+    let place = millstream_protocol::backend::Place {
         queue: Q0,
         cursor: 1000,
         name: &name,

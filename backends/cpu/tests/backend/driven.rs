@@ -4,9 +4,9 @@ use std::sync::mpsc;
 use std::thread::current;
 use std::time::Duration;
 
-use millstream_core::backend::Backend;
-use millstream_core::kernel::Kernel;
-use millstream_core::marks::is_runtime_thread;
+use millstream_protocol::backend::Backend;
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::marks::is_runtime_thread;
 
 use crate::rig::{Q0, Q1, Rig};
 
@@ -42,7 +42,7 @@ fn a_wait_holds_up_its_own_queue_only() {
     let mut rig = Rig::driven();
     let later = {
         let cursor = rig.completed(Q0) + 1;
-        millstream_core::id::Point::new(Q0, cursor)
+        millstream_protocol::id::Point::new(Q0, cursor)
     };
     rig.device.queue_wait(Q1, later).unwrap();
     let waits = rig.custom(Q1, &[], |_| ());

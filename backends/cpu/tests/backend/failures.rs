@@ -2,11 +2,11 @@
 
 use std::sync::mpsc;
 
-use millstream_core::access::Access;
-use millstream_core::backend::BoundCount;
-use millstream_core::failure::{Extent, Reason};
-use millstream_core::kernel::Kernel;
 use millstream_cpu::Cpu;
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::BoundCount;
+use millstream_protocol::failure::{Extent, Reason};
+use millstream_protocol::kernel::Kernel;
 
 use crate::rig::{Prepared, Q0, Rig, Slice};
 

@@ -5,9 +5,9 @@ use std::sync::mpsc;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
-use millstream_core::backend::{Backend, Held, Large};
-use millstream_core::id::Point;
 use millstream_cpu::Cpu;
+use millstream_protocol::backend::{Backend, Held, Large};
+use millstream_protocol::id::Point;
 
 use crate::rig::{Q0, Rig, Slice};
 

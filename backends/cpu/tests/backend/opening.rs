@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use millstream_core::backend::{Backend, HostContext, Open};
-use millstream_core::error::{KernelError, OpenError};
-use millstream_core::kernel::Kernel;
-use millstream_core::memory::PageError;
-use millstream_core::properties::Feature;
 use millstream_cpu::Cpu;
+use millstream_protocol::backend::{Backend, HostContext, Open};
+use millstream_protocol::error::{KernelError, OpenError};
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::memory::PageError;
+use millstream_protocol::properties::Feature;
 use millstream_sync::facade::SpinPolicy;
 
 use crate::rig::{Q0, Q1, Rig, table};

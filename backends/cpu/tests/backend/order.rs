@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use millstream_core::id::Point;
-use millstream_core::kernel::Kernel;
 use millstream_cpu::Cpu;
+use millstream_protocol::id::Point;
+use millstream_protocol::kernel::Kernel;
 use millstream_sync::timeline::Ended;
 
 use crate::rig::{Q0, Q1, Rig};
@@ -32,7 +32,7 @@ fn what_follows_a_wait_runs_after_the_point_and_nothing_before_it_is_held_up() {
         resources.unwrap().write::<u32>(0)[0] = 7;
     });
     let before = rig.custom(Q1, &[], |_| ());
-    millstream_core::backend::Backend::queue_wait(&mut rig.device, Q1, produced).unwrap();
+    millstream_protocol::backend::Backend::queue_wait(&mut rig.device, Q1, produced).unwrap();
     let (seen, sees) = mpsc::channel();
     let after = rig.custom(Q1, &[slice.read()], move |resources| {
         seen.send(resources.unwrap().read::<u32>(0)[0]).unwrap();
@@ -74,7 +74,7 @@ fn tasks_of_a_queue_run_in_order_even_beyond_the_ring() {
 fn a_device_that_goes_away_ends_every_wait_and_says_what_has_not_run() {
     let mut rig = Rig::new(Cpu::default().queues(2));
     let slice = rig.slice_of(&[1, 2]);
-    let timeline = millstream_core::backend::Backend::timeline(&rig.device, Q0).clone();
+    let timeline = millstream_protocol::backend::Backend::timeline(&rig.device, Q0).clone();
     let (entered, enters) = mpsc::channel();
     let (release, held) = mpsc::channel::<()>();
     rig.custom(Q0, &[], move |_| {
@@ -82,7 +82,7 @@ fn a_device_that_goes_away_ends_every_wait_and_says_what_has_not_run() {
         held.recv().unwrap();
     });
     // On queue 1: a wait for a point that will never pass, and what follows it.
-    millstream_core::backend::Backend::queue_wait(&mut rig.device, Q1, Point::new(Q0, 1000))
+    millstream_protocol::backend::Backend::queue_wait(&mut rig.device, Q1, Point::new(Q0, 1000))
         .unwrap();
     rig.fill(Q1, &slice.write(), 5);
     let (never, landing) = rig.copy_out(Q0, &slice.read(), None);

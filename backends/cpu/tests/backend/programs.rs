@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use millstream_core::kernel::Kernel;
 use millstream_cpu::Cpu;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp};
+use millstream_protocol::kernel::Kernel;
 
 use crate::rig::{Q0, Rig};
 

@@ -6,19 +6,21 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use millstream_core::access::Access;
-use millstream_core::backend::{
-    Backend, BackendKernel, BoundCount, BoundSlice, HostContext, HostData, Launch, Open, Place,
-};
-use millstream_core::failure::FailureRef;
-use millstream_core::handle::{Hold, Outlet, Table};
-use millstream_core::id::{Point, QueueId, SliceId};
-use millstream_core::kernel::{ExecutionMode, Kernel};
-use millstream_core::landing::Landing;
-use millstream_core::layout::Strided;
-use millstream_core::memory::PageId;
-use millstream_core::message::{Pattern, Task};
 use millstream_cpu::{Cpu, CpuDevice, CpuResources};
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::{
+    Backend, BoundCount, BoundSlice, HostContext, HostData, Launch, Open, Place,
+};
+use millstream_protocol::failure::FailureRef;
+use millstream_protocol::id::{Point, QueueId, SliceId};
+use millstream_protocol::kernel::BackendKernel;
+use millstream_protocol::kernel::{ExecutionMode, Kernel};
+use millstream_protocol::landing::Landing;
+use millstream_protocol::launch::Pattern;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::memory::PageId;
+use millstream_protocol::message::Task;
+use millstream_protocol::table::{Hold, Outlet, Table};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, mailbox};
@@ -165,7 +167,7 @@ impl Rig {
         count: BoundCount,
         bindings: &[BoundSlice],
         scalars: &[u64],
-    ) -> Result<Point, millstream_core::backend::Refused> {
+    ) -> Result<Point, millstream_protocol::error::Refused> {
         let point = self.next(queue);
         let launch = Launch {
             name: kernel.kernel.name(),

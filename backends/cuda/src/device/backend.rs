@@ -5,26 +5,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::backend::{
-    Backend, BoundSlice, Compiler, CustomWork, HostData, Launch, Place, Refused, Span,
-};
-use millstream_core::host_memory::panic_message;
-use millstream_core::id::{Cursor, Point, QueueId, RecordingId};
-use millstream_core::landing::Landing;
-use millstream_core::layout::Strided;
-use millstream_core::memory::{PageError, PageId};
-use millstream_core::message::Pattern;
-use millstream_core::profile::ClockSource;
-use millstream_core::properties::DeviceProperties;
+use millstream_protocol::backend::{Backend, BoundSlice, Compiler, HostData, Launch, Place, Span};
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::{Cursor, Point, QueueId, RecordingId};
+use millstream_protocol::landing::Landing;
+use millstream_protocol::launch::Pattern;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::memory::{PageError, PageId};
+use millstream_protocol::message::CustomWork;
+use millstream_protocol::profile::ClockSource;
+use millstream_protocol::properties::DeviceProperties;
+use millstream_sync::payload::panic_message;
 use millstream_sync::timeline::Timeline;
 
+use super::{CudaDevice, CudaResources, host_len};
 use crate::adopted::CudaRaw;
 use crate::driver::context_may_have_changed;
 use crate::fill::sets;
 use crate::queue::Queue;
 use crate::replay::Action;
-
-use super::{CudaDevice, CudaResources, host_len};
 
 impl Backend for CudaDevice {
     type Resources = CudaResources;

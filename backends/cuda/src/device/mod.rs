@@ -13,10 +13,9 @@ mod resources;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUstream, CUtensorMap};
-use millstream_core::backend::Refused;
-use millstream_core::id::{Point, QueueId};
-use millstream_core::properties::DeviceProperties;
-
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::properties::DeviceProperties;
 pub(crate) use opening::Plan;
 pub use resources::CudaResources;
 

@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::sys::{CUdevice_attribute, CUtensorMap};
-use millstream_core::backend::HostContext;
-use millstream_core::error::OpenError;
-use millstream_core::id::QueueId;
-use millstream_core::priority::Priority;
+use millstream_protocol::backend::HostContext;
+use millstream_protocol::error::OpenError;
+use millstream_protocol::id::QueueId;
+use millstream_protocol::priority::Priority;
 use millstream_sync::timeline::Timeline;
 
+use super::CudaDevice;
 use crate::completer::{Completer, Ending};
 use crate::driver::{Context, CuStream, PagePool, refused};
 use crate::kernel::CudaCompiler;
@@ -22,8 +23,6 @@ use crate::replay::Replays;
 use crate::staging::{PinnedMemory, Staging};
 use crate::trace::{CALLS_TIMED, Tracer};
 use crate::word::Word;
-
-use super::CudaDevice;
 
 /// What was chosen of a device.
 pub(crate) struct Plan {

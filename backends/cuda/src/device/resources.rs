@@ -1,8 +1,9 @@
 //! What custom tasks and guards get: addresses, and the driver's handles.
 
 use cudarc::driver::sys::{CUcontext, CUdeviceptr, CUstream};
-use millstream_core::access::Access;
-use millstream_core::backend::{BoundSlice, Refused};
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::error::Refused;
 
 use super::CudaDevice;
 use crate::driver::Api;

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUcontext;
-use millstream_core::error::OpenError;
+use millstream_protocol::error::OpenError;
 
 use super::gpu::refused;
 use super::{Api, Class, Code, Gpu};

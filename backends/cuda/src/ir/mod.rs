@@ -9,9 +9,9 @@ mod print;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use millstream_core::kernel::{Kernel, Source};
 use millstream_ir::lower::{self, Kind, Limits};
 use millstream_ir::{Blocking, Matmul, Nest, Program};
+use millstream_protocol::kernel::{Kernel, Source};
 
 use crate::driver::Function;
 use crate::launch::{CudaLaunch, Shape};

@@ -7,9 +7,9 @@ use std::ffi::c_void;
 use std::ops::Range;
 
 use cudarc::driver::sys::{CUfunction, CUlaunchConfig, CUstream, CUtensorMap};
-use millstream_core::backend::{BoundCount, Launch, Refused};
-use millstream_core::id::QueueId;
-
+use millstream_protocol::backend::{BoundCount, Launch};
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::QueueId;
 pub use options::CudaLaunch;
 pub(crate) use options::{CLUSTER_PORTABLE, METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 
@@ -159,7 +159,7 @@ impl CudaDevice {
     fn encode(
         &self,
         launch: &Launch<'_>,
-        map: &millstream_core::launch::TensorMap,
+        map: &millstream_protocol::launch::TensorMap,
     ) -> Result<CUtensorMap, Refused> {
         let Some(binding) = launch.bindings.get(map.binding) else {
             let place = map.binding;

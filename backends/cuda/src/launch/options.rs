@@ -1,13 +1,13 @@
 //! What a launch of a CUDA kernel has beyond cubes, threads and shared memory.
 
 /// How CUDA launches a kernel, beyond what every device knows of it: an extension of the kernel
-/// ([`Kernel::with`](millstream_core::kernel::Kernel::with)).
+/// ([`Kernel::with`](millstream_protocol::kernel::Kernel::with)).
 ///
 /// The entry point takes, in this order: a pointer for each binding, each scalar by value, a
 /// `const __grid_constant__ CUtensorMap` for each tensor map, and a structure of `unsigned` for the metadata words.
 ///
 /// ```
-/// use millstream_core::kernel::Kernel;
+/// use millstream_protocol::kernel::Kernel;
 /// use millstream_cuda::CudaLaunch;
 ///
 /// let kernel = Kernel::new("reduce")

@@ -3,11 +3,12 @@
 use std::ffi::c_void;
 
 use cudarc::driver::sys::CUtensorMap;
-use millstream_core::backend::{BoundSlice, Refused};
-use millstream_core::launch::{
+use millstream_ir::DType;
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::error::Refused;
+use millstream_protocol::launch::{
     Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
 };
-use millstream_ir::DType;
 
 use crate::driver::{Api, Code};
 

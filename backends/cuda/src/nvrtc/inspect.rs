@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use millstream_core::error::KernelError;
-use millstream_core::kernel::{Kernel, Source};
+use millstream_protocol::error::KernelError;
+use millstream_protocol::kernel::{Kernel, Source};
 
 use super::Target;
 use super::compile::{Failure, Form, compile, options};
@@ -27,7 +27,7 @@ pub struct Compiled {
 /// as long as the compiler takes. Nothing is kept.
 ///
 /// ```
-/// use millstream_core::kernel::Kernel;
+/// use millstream_protocol::kernel::Kernel;
 ///
 /// let fill = Kernel::new("fill").writes::<f32>("out").cuda(
 ///     r#"extern "C" __global__ void fill(float* out) { out[threadIdx.x] = 1.0f; }"#,

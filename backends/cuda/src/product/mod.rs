@@ -10,13 +10,13 @@ mod plan;
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUstream;
-use millstream_core::backend::{Launch, Refused};
-use millstream_core::id::QueueId;
-use millstream_ir::Matmul;
-
 pub(crate) use api::Status;
+use cudarc::driver::sys::CUstream;
 use form::Form;
+use millstream_ir::Matmul;
+use millstream_protocol::backend::Launch;
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::QueueId;
 pub(crate) use plan::Blas;
 use plan::{Asked, Plan, Plans, WORKSPACE_BYTES};
 

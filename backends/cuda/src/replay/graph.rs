@@ -9,7 +9,7 @@ use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUgraph,
     CUgraphExec, CUgraphNode, CUmemorytype, CUstream,
 };
-use millstream_core::backend::BackendKernel;
+use millstream_protocol::kernel::BackendKernel;
 
 use super::order::Order;
 use super::steps::{Action, Call, Steps};

@@ -15,16 +15,18 @@ mod steps;
 use std::any::Any;
 use std::collections::HashMap;
 
-use millstream_core::backend::{BackendKernel, BoundSlice, Refused};
-use millstream_core::id::{Cursor, QueueId, RecordingId};
+use graph::Graph;
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::error::Refused;
+use millstream_protocol::id::{Cursor, QueueId, RecordingId};
+use millstream_protocol::kernel::BackendKernel;
+pub(crate) use steps::Action;
+use steps::Steps;
 
 use crate::device::CudaDevice;
 use crate::driver::{Class, Code, graph_api};
 use crate::launch::{Parameters, Shape};
 use crate::product::Multiply;
-use graph::Graph;
-pub(crate) use steps::Action;
-use steps::Steps;
 
 /// A recording of fewer tasks is not worth a graph. Not measured yet.
 const TASKS_MIN: usize = 3;

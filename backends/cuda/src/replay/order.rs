@@ -5,8 +5,8 @@
 //! accesses that kernels declare (I1, I2). A binding of which nothing is declared counts as read and written, and no step touches what
 //! it does not bind.
 
-use millstream_core::backend::BoundSlice;
-use millstream_core::id::SliceId;
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::id::SliceId;
 
 /// Steps of a recording that are told apart, at most (I12): there is a bit for each pair of them, half a mebibyte. More are one behind the
 /// other.
@@ -192,7 +192,7 @@ fn order(touches: &Touches) -> (Vec<Vec<usize>>, Before) {
 
 #[cfg(test)]
 mod tests {
-    use millstream_core::access::Access;
+    use millstream_protocol::access::Access;
     use millstream_sync::slots::SlotId;
     use proptest::prelude::*;
 

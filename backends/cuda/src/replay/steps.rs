@@ -3,14 +3,13 @@
 use std::ffi::c_void;
 
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use millstream_core::backend::BoundSlice;
+use millstream_protocol::backend::BoundSlice;
 
+use super::order::Touches;
 use crate::driver::{Api, Code};
 use crate::fill::Set;
 use crate::launch::{PARAMETERS_INLINE, Parameters, Shape};
 use crate::product::Multiply;
-
-use super::order::Touches;
 
 /// Steps, in order. Empty and filled again at each replay, on the same memory (I9).
 #[derive(Default)]

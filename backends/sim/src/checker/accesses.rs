@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_core::access::Access;
-use millstream_core::id::{Point, SliceId};
-use millstream_core::memory::PageId;
-
-use crate::ranges::RangeMap;
+use millstream_protocol::access::Access;
+use millstream_protocol::id::{Point, SliceId};
+use millstream_protocol::memory::PageId;
 
 use super::violation::{Place, Touch};
+use crate::ranges::RangeMap;
 
 /// One access, as it is kept for each byte.
 #[derive(Clone, Debug)]

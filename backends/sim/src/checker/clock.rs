@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use millstream_core::id::{Cursor, MAX_QUEUES, Point};
+use millstream_protocol::id::{Cursor, MAX_QUEUES, Point};
 
 /// For every queue, up to where it is known to come before.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -24,18 +24,18 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_core::access::Access;
-use millstream_core::backend::BoundSlice;
-use millstream_core::id::{Point, QueueId, SliceId};
-use millstream_core::memory::PageId;
-
-use crate::coverage::Unwritten;
-use crate::entry::Entry;
 use accesses::Accesses;
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::id::{Point, QueueId, SliceId};
+use millstream_protocol::memory::PageId;
 use order::Order;
 pub use order::Waits;
 use slices::Slices;
 pub use violation::{Bytes, Place, Touch, Violation};
+
+use crate::coverage::Unwritten;
+use crate::entry::Entry;
 
 /// The state of all checks.
 pub(crate) struct Checker {

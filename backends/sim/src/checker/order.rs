@@ -4,7 +4,7 @@
 //! cursor published before it issued the task. A waited point brings in the clock that **its task** was
 //! issued with and nothing that its queue waited for later.
 
-use millstream_core::id::{Cursor, Point, QueueId};
+use millstream_protocol::id::{Cursor, Point, QueueId};
 
 use super::Violation;
 use super::clock::{Clock, History, Known};

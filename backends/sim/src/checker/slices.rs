@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use millstream_core::backend::BoundSlice;
-use millstream_core::id::SliceId;
-use millstream_core::memory::PageId;
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::id::SliceId;
+use millstream_protocol::memory::PageId;
 
 use super::violation::{Bytes, Touch, Violation};
 

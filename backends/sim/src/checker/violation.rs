@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use millstream_core::access::Access;
-use millstream_core::id::{Cursor, Point, QueueId, SliceId};
-use millstream_core::memory::PageId;
+use millstream_protocol::access::Access;
+use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
+use millstream_protocol::memory::PageId;
 
 /// Where a user of memory stands: at a point of a queue, or on the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

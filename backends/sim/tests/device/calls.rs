@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::access::Access;
-use millstream_core::backend::{Backend, BoundSlice, HostContext, Open, Place};
-use millstream_core::handle::{Outlet, Table};
-use millstream_core::id::{Point, QueueId, SliceId};
-use millstream_core::memory::PageId;
-use millstream_core::message::{Pattern, Task};
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::{Backend, BoundSlice, HostContext, Open, Place};
+use millstream_protocol::id::{Point, QueueId, SliceId};
+use millstream_protocol::launch::Pattern;
+use millstream_protocol::memory::PageId;
+use millstream_protocol::message::Task;
+use millstream_protocol::table::{Outlet, Table};
 use millstream_sim::{Checks, Findings, Sim, SimDevice, Violation};
 use millstream_sync::facade::SpinPolicy;
 use millstream_sync::gate::Gate;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use millstream_actors::Device;
-use millstream_core::client::{Pending, Stream};
-use millstream_core::error::{Error, KernelError};
-use millstream_core::failure::{Extent, Reason};
-use millstream_core::handle::Handle;
-use millstream_core::health::Health;
-use millstream_core::launch::{CubeCount, update};
-use millstream_core::options::DeviceOptions;
+use millstream_client::arguments::{CubeCount, update};
+use millstream_client::handle::Handle;
+use millstream_client::{Pending, Stream};
+use millstream_protocol::error::{Error, KernelError};
+use millstream_protocol::failure::{Extent, Reason};
+use millstream_protocol::health::Health;
+use millstream_protocol::options::DeviceOptions;
 use millstream_sim::{Call, Faults, Findings, Sim, SimResources};
 
 use crate::rig::{Rig, add_one, program};

@@ -1,12 +1,12 @@
 //! A driven device with its findings, and a small program with conflicts across streams.
 
 use millstream_actors::{Device, Driver};
-use millstream_core::client::{ComputeClient, KernelHandle, Stream};
-use millstream_core::error::Error;
-use millstream_core::handle::Handle;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{CubeCount, read, update, write};
-use millstream_core::options::DeviceOptions;
+use millstream_client::arguments::{CubeCount, read, update, write};
+use millstream_client::handle::Handle;
+use millstream_client::{ComputeClient, KernelHandle, Stream};
+use millstream_protocol::error::Error;
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::options::DeviceOptions;
 use millstream_sim::{Findings, Sim};
 
 pub(crate) struct Rig {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_core::id::QueueId;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{CubeCount, update, write};
-use millstream_core::memory::MemoryOptions;
-use millstream_core::options::DeviceOptions;
+use millstream_client::arguments::{CubeCount, update, write};
 use millstream_ir::ssa::Builder;
 use millstream_ir::{DType, Program};
+use millstream_protocol::id::QueueId;
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::memory::MemoryOptions;
+use millstream_protocol::options::DeviceOptions;
 use millstream_sim::{CostModel, Figures, Sim, Violation};
 
 use crate::rig::{Rig, add_one, program};

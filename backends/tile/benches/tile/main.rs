@@ -10,9 +10,9 @@ mod hand;
 use std::hint::black_box;
 use std::time::Instant;
 
-use millstream_core::kernel::NativeView;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
+use millstream_protocol::kernel::NativeView;
 use millstream_tile::{Alone, Code};
 
 /// Builds a nest over `f32`.

@@ -1,7 +1,7 @@
 //! Gathers and scatters of a launch: whether they stay in their bindings, go on evenly, and may be shared by threads.
 
-use millstream_core::kernel::NativeView;
 use millstream_ir::Nest;
+use millstream_protocol::kernel::NativeView;
 
 use super::{Launch, are_apart, reach, resolve, within};
 use crate::AXES_MAX;

@@ -7,16 +7,16 @@ mod indexed;
 mod overlaps;
 mod turned;
 
-use millstream_core::kernel::NativeView;
 use millstream_ir::Nest;
 use millstream_ir::nest::{AccessId, Stride};
+use millstream_protocol::kernel::NativeView;
+pub(crate) use overlaps::are_apart;
 
 use crate::AXES_MAX;
 use crate::misfit::Misfit;
 use crate::plan::{Plan, Scope, Template, Walked};
 use crate::space::{Axes, Path, collapse, order};
 use crate::tiles::Tiles;
-pub(crate) use overlaps::are_apart;
 
 /// A launch of a nest. Reused from one to the next: it allocates when it meets a nest with more paths than any before.
 pub(crate) struct Launch {

@@ -6,8 +6,8 @@ mod runs;
 
 use std::ops::Range;
 
-use millstream_core::kernel::NativeView;
 use millstream_ir::Nest;
+use millstream_protocol::kernel::NativeView;
 
 use crate::kernels::place::Indexed;
 use crate::launch::{Launch, resolve};

@@ -9,9 +9,10 @@ mod whole;
 
 use std::ops::Range;
 
-use millstream_core::kernel::NativeView;
+use dots::Dots;
 use millstream_ir::nest::Access;
 use millstream_ir::{Blocking, DType, Matmul};
+use millstream_protocol::kernel::NativeView;
 
 use crate::COST_UNIT;
 use crate::build::Unfit;
@@ -23,7 +24,6 @@ use crate::level::Level;
 use crate::misfit::Misfit;
 use crate::nest::NestCode;
 use crate::space::Axes;
-use dots::Dots;
 
 /// Rows and columns of a tile, at least, where nothing is said: what threads share.
 const TILE: [u32; 2] = [256, Blocking::ALL];

@@ -8,9 +8,9 @@ mod runs;
 mod scatters;
 mod turned;
 
-use millstream_core::kernel::NativeView;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value};
 use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, Rows, UnaryOp};
+use millstream_protocol::kernel::NativeView;
 
 use crate::level::Level as Processor;
 use crate::{Alone, Code, RunError, Team, naive};

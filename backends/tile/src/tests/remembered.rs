@@ -1,8 +1,8 @@
 //! Launches that a thread remembers are those that come again, and no others.
 
-use millstream_core::kernel::NativeView;
 use millstream_ir::nest::{Level, Op, Stride};
 use millstream_ir::{BinaryOp, DType, Program};
+use millstream_protocol::kernel::NativeView;
 
 use super::Draft;
 use crate::{Alone, Code};

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use millstream_actors::Device;
-use millstream_core::error::Error;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{CubeCount, update, write};
+use millstream_client::arguments::{CubeCount, update, write};
 use millstream_cpu::Cpu;
+use millstream_protocol::error::Error;
+use millstream_protocol::kernel::Kernel;
 
 use super::Ours;
 use super::null::Null;

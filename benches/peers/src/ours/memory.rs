@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use millstream_actors::Device;
-use millstream_core::client::Stream;
-use millstream_core::handle::Handle;
-use millstream_core::launch::CubeCount;
+use millstream_client::Stream;
+use millstream_client::arguments::CubeCount;
+use millstream_client::handle::Handle;
 
 use super::Ours;
 use super::null::Null;

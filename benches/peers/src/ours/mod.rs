@@ -13,16 +13,16 @@ pub(crate) mod server;
 use std::sync::Arc;
 
 use millstream_actors::Device;
-use millstream_core::access::Access;
-use millstream_core::client::{ComputeClient, KernelHandle, Stream};
-use millstream_core::handle::Handle;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{CubeCount, read, update, write};
+use millstream_client::arguments::{CubeCount, read, update, write};
+use millstream_client::handle::Handle;
+use millstream_client::{ComputeClient, KernelHandle, Stream};
+use millstream_protocol::access::Access;
+use millstream_protocol::kernel::Kernel;
+use null::Null;
 
 use crate::contender::Contender;
 use crate::instruments::callgrind;
 use crate::noop::Mark;
-use null::Null;
 
 /// A client of our device, with a stream of its own.
 pub(crate) struct Ours {

@@ -9,18 +9,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use millstream_core::backend::{
-    Backend, BackendKernel, BoundSlice, Compiler, CustomWork, HostContext, HostData, Launch, Open,
-    Place, Refused,
+use millstream_protocol::backend::{
+    Backend, BoundSlice, Compiler, HostContext, HostData, Launch, Open, Place,
 };
-use millstream_core::error::{KernelError, OpenError};
-use millstream_core::id::{Cursor, Point, QueueId};
-use millstream_core::kernel::Kernel;
-use millstream_core::landing::Landing;
-use millstream_core::layout::Strided;
-use millstream_core::memory::{PageError, PageId};
-use millstream_core::message::Pattern;
-use millstream_core::properties::{DeviceProperties, Feature};
+use millstream_protocol::error::Refused;
+use millstream_protocol::error::{KernelError, OpenError};
+use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::kernel::BackendKernel;
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::landing::Landing;
+use millstream_protocol::launch::Pattern;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::memory::{PageError, PageId};
+use millstream_protocol::message::CustomWork;
+use millstream_protocol::properties::{DeviceProperties, Feature};
 use millstream_sync::timeline::Timeline;
 
 use crate::noop::{self, Mark};

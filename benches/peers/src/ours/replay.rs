@@ -1,6 +1,6 @@
 //! Launches that were recorded once, replayed as one message.
 
-use millstream_core::launch::{CubeCount, read, write};
+use millstream_client::arguments::{CubeCount, read, write};
 
 use super::Ours;
 use crate::contender::Contender;
@@ -34,7 +34,7 @@ pub(crate) fn three(effort: Effort) -> Figures {
     replays(&ours, &recording.expect("the launches fit"), effort)
 }
 
-fn replays(ours: &Ours, recording: &millstream_core::client::Recording, effort: Effort) -> Figures {
+fn replays(ours: &Ours, recording: &millstream_client::Recording, effort: Effort) -> Figures {
     let ns = timed(effort, |count| {
         for _ in 0..count {
             recording.replay(&ours.stream).expect("the device is open");

@@ -7,14 +7,15 @@
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use millstream_core::access::Access;
-use millstream_core::handle::{Binding, Hold, Outlet, Table};
-use millstream_core::id::{ClientId, SliceId, StreamId};
-use millstream_core::memory::AllocationMode;
-use millstream_core::message::{Op, Registration, Task};
-use millstream_core::options::{DeviceOptions, Strategy};
-use millstream_core::server::Server;
-use millstream_core::priority::Priority;
+use millstream_protocol::access::Access;
+use millstream_protocol::binding::Binding;
+use millstream_protocol::id::{ClientId, SliceId, StreamId};
+use millstream_protocol::memory::AllocationMode;
+use millstream_protocol::message::{Op, Registration, Task};
+use millstream_protocol::options::{DeviceOptions, Strategy};
+use millstream_protocol::priority::Priority;
+use millstream_protocol::table::{Hold, Outlet, Table};
+use millstream_server::server::Server;
 use millstream_sync::credit::Credit;
 use millstream_sync::gate::Gate;
 use millstream_sync::mailbox::{Receiver, mailbox};
@@ -50,11 +51,15 @@ impl Bench {
     fn new(options: DeviceOptions) -> Self {
         let (sender, receiver) = mailbox::<Task>(2, Arc::new(Gate::new()));
         let table = Slots::new(
-            options.handles(),
+            options.settings().max_handles,
             Outlet::new(sender.probe(), Arc::default()),
         );
         Self {
-            server: Server::new(NullDevice::new(Null::default()), options, table.clone()),
+            server: Server::new(
+                NullDevice::new(Null::default()),
+                options.settings().clone(),
+                table.clone(),
+            ),
             table,
             holds: Vec::new(),
             _mailbox: receiver,

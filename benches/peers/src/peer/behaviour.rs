@@ -1,10 +1,11 @@
 //! What the peer does where the answer is not a time: a panic on its device.
 
+use cubecl_environment::future::block_on;
+
 use super::Peer;
 use crate::contender::Contender;
 use crate::measures::Figures;
 use crate::noop::Mark;
-use cubecl_environment::future::block_on;
 
 /// After a panic in a launch: how many of flush, sync and a read of its buffer report it.
 pub(crate) fn panic_reports() -> Figures {

@@ -6,10 +6,9 @@
 mod report;
 mod rows;
 
-use serde::Serialize;
-
 pub(crate) use report::{print, print_json};
 pub(crate) use rows::rows;
+use serde::Serialize;
 
 /// What a row of ours must reach.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,10 @@ use std::hash::Hash;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_core::client::{ComputeClient, KernelHandle};
-use millstream_core::kernel::Kernel;
+use millstream_client::{ComputeClient, KernelHandle};
 use millstream_ir::nest::{Nest, Op};
 use millstream_ir::{Blocking, Matmul, Program};
+use millstream_protocol::kernel::Kernel;
 
 use crate::compiled::Compiled;
 use crate::compiled::form::Form;

@@ -6,9 +6,9 @@
 
 use std::sync::{Arc, PoisonError};
 
-use millstream_core::client::{ComputeClient, Stream};
-use millstream_core::element::Element;
-use millstream_core::handle::Handle;
+use millstream_client::handle::Handle;
+use millstream_client::{ComputeClient, Stream};
+use millstream_protocol::element::Element;
 use smallvec::SmallVec;
 
 use crate::compiled::memory::{Input, Source};
@@ -25,7 +25,8 @@ use crate::size::Symbol;
 /// thread. Cheap to clone.
 ///
 /// ```no_run
-/// # use millstream_core::{client::{ComputeClient, Stream}, handle::Handle};
+/// # use millstream_client::{ComputeClient, Stream};
+/// # use millstream_client::handle::Handle;
 /// # use millstream_graph::{DType, Graph, Hold, Schedule, ScheduleError};
 /// # fn example(client: &ComputeClient, stream: &Stream, weights: Handle<f32>, photos: Vec<Handle<f32>>) -> Result<(), ScheduleError> {
 /// let graph = Graph::new();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use millstream_core::handle::Handle;
+use millstream_client::handle::Handle;
 use millstream_ir::nest::{BufferMode, Nest};
 use millstream_ir::{DType, Program};
 

@@ -27,22 +27,21 @@ mod tensor;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use millstream_core::access::Access;
-use millstream_core::client::{ComputeClient, KernelHandle, Recording};
-use millstream_core::handle::Handle;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{CubeCount, bind};
-use millstream_core::properties::Feature;
-use millstream_core::recording::RecordedWord;
-use millstream_ir::Blocking;
-use smallvec::SmallVec;
-
 pub use cache::{CacheStats, GraphCache};
 pub use held::{CompiledHeld, Preparation, Prepared};
+use millstream_client::arguments::{CubeCount, bind};
+use millstream_client::handle::Handle;
+use millstream_client::{ComputeClient, KernelHandle, Recording};
+use millstream_ir::Blocking;
+use millstream_protocol::access::Access;
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::properties::Feature;
+use millstream_protocol::recording::RecordedWord;
 pub use outputs::{Output, Outputs};
 pub use report::{ItemReport, Roofline, RunReport};
 pub use run::Run;
 pub(crate) use run::check_elements;
+use smallvec::SmallVec;
 pub use tensor::Tensor;
 
 use crate::compiled::form::Form;
@@ -392,7 +391,7 @@ impl Recorder<'_> {
         &self,
         index: usize,
         kernel: &KernelHandle,
-    ) -> Result<Vec<Handle<u8>>, millstream_core::error::Error> {
+    ) -> Result<Vec<Handle<u8>>, millstream_protocol::error::Error> {
         let mut handles = Vec::new();
         for (place, start, bytes) in self.memory.bound(self.steps, index) {
             let Some((_, whole)) = self.handles.iter().find(|(known, _)| *known == place) else {
@@ -400,7 +399,7 @@ impl Recorder<'_> {
             };
             let end = start + bytes;
             let view = whole.slice(start as usize..end as usize);
-            let view = view.map_err(|why| millstream_core::error::Error::Launch {
+            let view = view.map_err(|why| millstream_protocol::error::Error::Launch {
                 task: kernel.name().clone(),
                 why,
             })?;

@@ -1,10 +1,10 @@
 //! What comes out of a run.
 
-use millstream_core::client::{Pending, Stream};
-use millstream_core::element::Element;
-use millstream_core::error::Error;
-use millstream_core::handle::Handle;
+use millstream_client::handle::Handle;
+use millstream_client::{Pending, Stream};
 use millstream_ir::DType;
+use millstream_protocol::element::Element;
+use millstream_protocol::error::Error;
 use smallvec::SmallVec;
 
 use crate::compiled::run::check_elements;

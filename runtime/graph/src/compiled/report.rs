@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use millstream_core::report::TraceSpan;
+use millstream_protocol::report::TraceSpan;
 
 use crate::compiled::CompiledSchedule;
 use crate::schedule::item::ItemKind;

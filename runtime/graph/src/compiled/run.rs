@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::sync::PoisonError;
 
-use millstream_core::client::Stream;
-use millstream_core::element::Element;
-use millstream_core::error::Error;
-use millstream_core::handle::Handle;
+use millstream_client::Stream;
+use millstream_client::handle::Handle;
 use millstream_ir::DType;
+use millstream_protocol::element::Element;
+use millstream_protocol::error::Error;
 use smallvec::SmallVec;
 
 #[cfg(feature = "tune")]

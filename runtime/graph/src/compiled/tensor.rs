@@ -3,9 +3,9 @@
 use std::fmt;
 
 use half::{bf16, f16};
-use millstream_core::client::Stream;
-use millstream_core::element::Element;
+use millstream_client::Stream;
 use millstream_ir::DType;
+use millstream_protocol::element::Element;
 
 use crate::compiled::outputs::Output;
 use crate::compiled::run::check_elements;
@@ -37,7 +37,7 @@ impl LazyBuffer {
     ///
     /// ```
     /// # use millstream_graph::{Graph, ScheduleError};
-    /// # fn f(stream: &millstream_core::client::Stream) -> Result<(), ScheduleError> {
+    /// # fn f(stream: &millstream_client::Stream) -> Result<(), ScheduleError> {
     /// let graph = Graph::new();
     /// let squares = graph.iota(4) * graph.iota(4);
     /// let squares = squares.eval(stream)?;

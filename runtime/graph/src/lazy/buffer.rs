@@ -3,9 +3,9 @@
 use std::fmt;
 use std::panic::Location;
 
-use millstream_core::element::Element;
-use millstream_core::handle::Handle;
+use millstream_client::handle::Handle;
 use millstream_ir::DType;
+use millstream_protocol::element::Element;
 use smallvec::SmallVec;
 
 use crate::compiled::check_elements;

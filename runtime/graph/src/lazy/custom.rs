@@ -3,11 +3,11 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use millstream_core::access::Access;
-use millstream_core::kernel::{Kernel, ScalarSpec};
 use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::Function;
 use millstream_ir::{DType, Program};
+use millstream_protocol::access::Access;
+use millstream_protocol::kernel::{Kernel, ScalarSpec};
 
 use crate::error::Why;
 use crate::lazy::buffer::{LazyBuffer, all_held};
@@ -145,7 +145,7 @@ fn word(dtype: DType, value: &CallScalar) -> Result<WordValue, Why> {
 /// A call of a kernel: how many cubes, and which scalars.
 ///
 /// ```
-/// use millstream_core::kernel::Kernel;
+/// use millstream_protocol::kernel::Kernel;
 /// use millstream_graph::{Call, DType, Graph};
 ///
 /// let double = Kernel::new("double").reads::<f32>("from").writes::<f32>("to").native(|_, args| {

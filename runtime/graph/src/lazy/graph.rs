@@ -8,9 +8,9 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use millstream_core::element::Element;
-use millstream_core::handle::Handle;
+use millstream_client::handle::Handle;
 use millstream_ir::DType;
+use millstream_protocol::element::Element;
 use smallvec::SmallVec;
 
 use crate::error::Why;

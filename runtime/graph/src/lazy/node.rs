@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_core::handle::Handle;
+use millstream_client::handle::Handle;
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 use smallvec::SmallVec;
 

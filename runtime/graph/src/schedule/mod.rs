@@ -46,7 +46,7 @@ pub(crate) mod walk;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use millstream_core::handle::Handle;
+use millstream_client::handle::Handle;
 use millstream_ir::DType;
 
 use crate::error::ScheduleError;

@@ -9,19 +9,19 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use millstream_core::client::{ComputeClient, Stream};
+use millstream_client::{ComputeClient, Stream};
 use millstream_ir::{Blocking, Program};
 use millstream_tune::{
     Effort, Fastest, Outcome, Policy, StreamClock, Tunable, TunableSet, TuneError, Tuner,
 };
 use serde::{Deserialize, Serialize};
+use trial::{Scratch, Trial};
 
 use crate::compiled::cache::{GraphCache, name};
 use crate::compiled::memory::Memory;
 use crate::error::ScheduleError;
 use crate::schedule::item::{Item, WordValue, Work};
 use crate::schedule::{Schedule, Steps};
-use trial::{Scratch, Trial};
 
 /// What a choice is made for: a program, and lengths and strides of its launch.
 ///
@@ -43,7 +43,7 @@ pub struct ProgramKey {
 /// the same bits matter, ship choices ([`Tuner::export`]) and freeze.
 ///
 /// ```
-/// use millstream_core::client::ComputeClient;
+/// use millstream_client::ComputeClient;
 /// use millstream_graph::{DType, Graph, GraphCache, GraphTuner, Schedule, ScheduleError};
 /// use millstream_tune::Policy;
 ///

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, OnceLock};
 
-use millstream_core::client::{ComputeClient, Stream};
-use millstream_core::error::Error;
-use millstream_core::handle::Handle;
+use millstream_client::handle::Handle;
+use millstream_client::{ComputeClient, Stream};
+use millstream_protocol::error::Error;
 use millstream_tune::{Failure, Fastest, Tunable, TunableSet};
 
 use super::trial::ORDINARY;

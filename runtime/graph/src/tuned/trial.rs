@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use millstream_core::client::{ComputeClient, KernelHandle, Stream};
-use millstream_core::error::Error;
-use millstream_core::handle::Handle;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{CubeCount, bind};
+use millstream_client::arguments::{CubeCount, bind};
+use millstream_client::handle::Handle;
+use millstream_client::{ComputeClient, KernelHandle, Stream};
 use millstream_ir::{Blocking, Program};
+use millstream_protocol::error::Error;
+use millstream_protocol::kernel::Kernel;
 use millstream_tune::Failure;
 
 use crate::compiled::cache::name;

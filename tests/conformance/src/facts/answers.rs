@@ -205,6 +205,33 @@ pub(crate) fn readback_that_finds_no_room_comes_back_i8(on: On) {
     assert_eq!(tags.collect::<Vec<_>>(), (0..=asked).collect::<Vec<_>>());
 }
 
+/// I8: so it is with a full mailbox, which a driven device's is until a thread pumps.
+pub(crate) fn readback_that_finds_the_mailbox_full_comes_back_i8(on: On) {
+    let rig = on.open_with(DeviceOptions::default().mailbox_capacity(4));
+    let stream = rig.client().new_stream();
+    let values = stream.create(&[7_u32]).unwrap();
+    stream.sync().wait().unwrap();
+    let (sender, sequence) = millstream::readbacks::<u32, u32>(8);
+    let busy = stream.nowait();
+    while busy.fill(&values, 7).is_ok() {}
+    let mut accepted = Vec::new();
+    for tag in 0..4 {
+        match sender.read(&busy, &values, tag) {
+            Ok(()) => accepted.push(tag),
+            Err(returned) => assert_eq!(returned.value, tag),
+        }
+    }
+    assert!(rig.driver.is_none() || accepted.is_empty());
+    sender.read(&stream, &values, 4).unwrap();
+    accepted.push(4);
+    drop(sender);
+    let tags = std::iter::from_fn(|| sequence.wait_next()).map(|item| {
+        assert_eq!(item.elements.unwrap(), [7]);
+        item.tag
+    });
+    assert_eq!(tags.collect::<Vec<_>>(), accepted);
+}
+
 /// I5: no room will come where nothing takes readbacks any more, so that is not `Busy`.
 pub(crate) fn readback_without_a_consumer_is_an_error_and_not_busy(on: On) {
     let mut rig = on.open();

@@ -93,7 +93,7 @@ fn failure(on: SuiteOn, module: &str, name: &str) -> String {
     let fact = Fact::named(module, name).unwrap();
     let checked = catch_unwind(AssertUnwindSafe(|| fact.check(on)));
     let panic = checked.map(|skipped| skipped.unwrap()).unwrap_err();
-    millstream::backend::host_memory::panic_message(panic)
+    millstream::backend::panic_message(panic)
 }
 
 #[test]

@@ -12,11 +12,11 @@ use millstream::backend::{
     Open, Place, Refused, Span,
 };
 use millstream::{Cpu, DeviceProperties, OpenError, PageError, QueueId, Recovery};
-use millstream_core::id::Point;
-use millstream_core::landing::Landing;
-use millstream_core::layout::Strided;
-use millstream_core::memory::PageId;
-use millstream_core::message::Pattern;
+use millstream_protocol::id::Point;
+use millstream_protocol::landing::Landing;
+use millstream_protocol::launch::Pattern;
+use millstream_protocol::layout::Strided;
+use millstream_protocol::memory::PageId;
 use millstream_sync::timeline::Timeline;
 
 type CpuDevice = <Cpu as Open>::Backend;

@@ -354,7 +354,7 @@ fn the_log_of_a_lost_device_can_be_taken(#[case] on: On) {
     assert_eq!(lost_epoch(rig.device.take_log()), 0, "once");
     rig.device.reopen().unwrap();
     let client = rig.client();
-    let replayed = log.replay(&client, &[add_one(&client)]).unwrap();
+    let replayed = client.resubmit(&log, &[add_one(&client)]).unwrap();
     let last = replayed.readbacks.last().unwrap().bytes.as_ref().unwrap();
     assert_eq!(last[..4], [8, 0, 0, 0]);
 }

@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use crate::program::{Dice, Kernels, Program, by, into};
-use crate::support::*;
 use millstream::journal::{Entry, Work};
 use millstream::{
     AllocationMode, CancelToken, CubeCount, DeviceOptions, Digest, Error, Feature, Handle, Kernel,
@@ -14,6 +12,9 @@ use millstream::{
 };
 use rstest::rstest;
 use rstest_reuse::apply;
+
+use crate::program::{Dice, Kernels, Program, by, into};
+use crate::support::*;
 
 /// More than any of these logs takes.
 const LOG_BYTES_MAX: u64 = 1 << 26;
@@ -43,8 +44,8 @@ fn saved(log: &SubmissionLog) -> SubmissionLog {
 fn replay(log: &SubmissionLog, on: On) -> Replayed {
     let rig = on.open();
     let client = rig.client();
-    let replayed = log
-        .replay(&client, &Kernels::new(on, &client).list())
+    let replayed = client
+        .resubmit(log, &Kernels::new(on, &client).list())
         .unwrap();
     rig.device.sync().wait().unwrap();
     replayed
@@ -142,7 +143,7 @@ fn random_programs_come_out_the_same_on_every_device(#[case] on: On) {
         let second = logged(on);
         let client = second.client();
         let kernels = Kernels::new(on, &client).list();
-        let replayed = log.replay(&client, &kernels).unwrap();
+        let replayed = client.resubmit(&log, &kernels).unwrap();
         assert_eq!(replayed.digest, digest);
         // A recording becomes its tasks, so the second log is longer; it does the same.
         let log = second.device.take_log().unwrap();
@@ -236,8 +237,8 @@ fn every_kind_of_task_is_replayed(#[case] on: On) {
     let log = saved(&rig.device.take_log().unwrap());
     let again = on.open();
     let client = again.client();
-    let replayed = log
-        .replay(&client, &[prepare(&client, wide()).unwrap()])
+    let replayed = client
+        .resubmit(&log, &[prepare(&client, wide()).unwrap()])
         .unwrap();
     let words = |values: Vec<u64>| values.into_iter().flat_map(u64::to_le_bytes).collect();
     let expected: [Vec<u8>; 4] = [words(first), words(second), third.concat(), fourth.concat()];
@@ -381,7 +382,7 @@ fn code_that_is_not_logged_is_a_gap_if_it_may_have_written(#[case] on: On) {
     stream.read(&values).wait().unwrap();
     log.append(&rig.device.take_log().unwrap()).unwrap();
     let fresh = on.open();
-    let error = log.replay(&fresh.client(), &[]).unwrap_err();
+    let error = fresh.client().resubmit(&log, &[]).unwrap_err();
     assert!(
         matches!(&error, ReplayError::Gap { name, .. } if &**name == "writes"),
         "{error}"
@@ -400,7 +401,7 @@ fn a_kernel_that_is_missing_or_another_is_told_before_anything_runs(#[case] on: 
     let log = rig.device.take_log().unwrap();
     let fresh = on.open();
     let client = fresh.client();
-    let error = log.replay(&client, &[set(&client)]).unwrap_err();
+    let error = client.resubmit(&log, &[set(&client)]).unwrap_err();
     assert_eq!(
         error.to_string(),
         "the log launches `add_one`, which is not among the kernels that the replay was given"
@@ -410,8 +411,8 @@ fn a_kernel_that_is_missing_or_another_is_told_before_anything_runs(#[case] on: 
         .scalar::<u8>("by")
         .native(|_, _| ())
         .source(empty_ptx("add_one", &["u64", "u8"]));
-    let error = log
-        .replay(&client, &[client.kernel(other).unwrap()])
+    let error = client
+        .resubmit(&log, &[client.kernel(other).unwrap()])
         .unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -436,7 +437,7 @@ fn a_log_has_a_bound_and_comes_in_parts_i12(#[case] on: On) {
     (3..6).for_each(write);
     let second = rig.device.take_log().unwrap();
     assert!(matches!(
-        second.replay(&rig.client(), &[]),
+        rig.client().resubmit(&second, &[]),
         Err(ReplayError::NotTheStart { part: 1 })
     ));
     log.append(&second).unwrap();
@@ -448,7 +449,7 @@ fn a_log_has_a_bound_and_comes_in_parts_i12(#[case] on: On) {
     assert!(!third.is_complete() && third.size() <= 4_000);
     log.append(&third).unwrap();
     let fresh = on.open();
-    let refused = saved(&log).replay(&fresh.client(), &[]).unwrap_err();
+    let refused = fresh.client().resubmit(&saved(&log), &[]).unwrap_err();
     assert!(matches!(refused, ReplayError::Cut { part: 2 }), "{refused}");
     assert_eq!(fresh.stats().tasks, 0, "something was submitted");
     // Who knows may replay what there is.
@@ -488,7 +489,8 @@ fn a_forged_log_is_refused_or_replayed() {
         let rig = On::CpuDriven.open_small(1 << 20);
         let client = rig.client();
         replayed += usize::from(
-            log.replay(&client, &Kernels::new(On::CpuDriven, &client).list())
+            client
+                .resubmit(&log, &Kernels::new(On::CpuDriven, &client).list())
                 .is_ok(),
         );
     }
@@ -520,7 +522,7 @@ fn a_forged_length_does_not_end_the_process() {
     let readback = [&[4, 0, 2, 0, 0, 1, 1, 0][..], &HUGE, &[0]].concat();
     let log = forged(&[STREAM, &slice, &readback]);
     let rig = On::CpuDriven.open();
-    let error = log.replay(&rig.client(), &[]).unwrap_err();
+    let error = rig.client().resubmit(&log, &[]).unwrap_err();
     let expected = matches!(
         error,
         ReplayError::Refused {
@@ -543,7 +545,7 @@ fn a_forged_point_has_no_bytes(#[case] on: On) {
     for task in [fill, readback] {
         let rig = on.open();
         let log = forged(&[STREAM, point, &mark, &task]);
-        let error = log.replay(&rig.client(), &[]).unwrap_err();
+        let error = rig.client().resubmit(&log, &[]).unwrap_err();
         let expected = matches!(error, ReplayError::Broken { entry: 3, .. });
         assert!(expected, "{error}");
         rig.device.sync().wait().unwrap();
@@ -559,7 +561,7 @@ fn a_forged_fill_is_whole_elements(#[case] on: On) {
     for (start, len) in [(0, 9), (2, 8), (3, 1)] {
         let rig = on.open();
         let log = forged(&[STREAM, slice, &fill(4, 8), &fill(start, len)]);
-        let error = log.replay(&rig.client(), &[]).unwrap_err();
+        let error = rig.client().resubmit(&log, &[]).unwrap_err();
         let expected = matches!(error, ReplayError::Broken { entry: 3, .. });
         assert!(expected, "{error}");
         rig.device.sync().wait().unwrap();

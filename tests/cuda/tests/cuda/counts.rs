@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use fake_cuda::Session;
 use millstream_actors::{Device, Driver};
-use millstream_core::client::{KernelHandle, Stream};
-use millstream_core::handle::Handle;
-use millstream_core::launch::{CubeCount, update, write};
+use millstream_client::arguments::{CubeCount, update, write};
+use millstream_client::handle::Handle;
+use millstream_client::{KernelHandle, Stream};
 use millstream_cuda::Cuda;
 use rstest::rstest;
 

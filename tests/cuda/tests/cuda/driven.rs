@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use fake_cuda::Session;
 use millstream_actors::{Device, Driver};
-use millstream_core::error::Error;
-use millstream_core::health::Health;
 use millstream_cuda::Cuda;
+use millstream_protocol::error::Error;
+use millstream_protocol::health::Health;
 use rstest::rstest;
 
 use crate::program;
@@ -93,11 +93,9 @@ fn a_pump_of_a_held_gpu_ends_i8() {
     gpu.assert_clean();
 }
 
-/// I10: what a close has no time to wait for is freed by later pumps, which say until then that there is more to do.
-#[test]
-fn pumps_of_a_closed_gpu_free_what_the_close_has_left_i10() {
-    let gpu = gpu(5);
-    let (device, mut driver) = driven(1);
+/// A device that was closed while the GPU holds a task, and what is to be dropped before its driver.
+fn closed_while_held(gpu: &Session) -> (impl Sized, Driver) {
+    let (device, driver) = driven(1);
     let stream = device.new_client().new_stream();
     let handle = stream.create(&[1_u8; 16]).unwrap();
     stream.sync().wait().unwrap();
@@ -105,6 +103,14 @@ fn pumps_of_a_closed_gpu_free_what_the_close_has_left_i10() {
     stream.fill(&handle, 2).unwrap();
     let report = device.close(Duration::ZERO);
     assert!(report.bytes_left > 0, "{report:?}");
+    ((handle, stream, device), driver)
+}
+
+/// I10: what a close has no time to wait for is freed by later pumps, which say until then that there is more to do.
+#[test]
+fn pumps_of_a_closed_gpu_free_what_the_close_has_left_i10() {
+    let gpu = gpu(5);
+    let (held, mut driver) = closed_while_held(&gpu);
     assert_eq!(gpu.calls("cuMemFreeAsync"), 0);
     assert!(driver.pump(Duration::ZERO));
     gpu.release_all();
@@ -113,7 +119,7 @@ fn pumps_of_a_closed_gpu_free_what_the_close_has_left_i10() {
         assert!(Instant::now() < give_up);
     }
     assert!(gpu.calls("cuMemFreeAsync") > 0);
-    drop((handle, stream, driver, device));
+    drop((held, driver));
     gpu.assert_clean();
 }
 
@@ -121,19 +127,13 @@ fn pumps_of_a_closed_gpu_free_what_the_close_has_left_i10() {
 #[test]
 fn pumps_of_a_closed_gpu_that_breaks_end_i10() {
     let gpu = gpu(5);
-    let (device, mut driver) = driven(1);
-    let stream = device.new_client().new_stream();
-    let handle = stream.create(&[1_u8; 16]).unwrap();
-    stream.sync().wait().unwrap();
-    gpu.hold_all();
-    stream.fill(&handle, 2).unwrap();
-    assert!(device.close(Duration::ZERO).bytes_left > 0);
+    let (held, mut driver) = closed_while_held(&gpu);
     gpu.fault(Some("cuCtxSetCurrent"), 1, 700);
     let give_up = Instant::now() + PATIENCE;
     while driver.pump(Duration::ZERO) {
         assert!(Instant::now() < give_up);
     }
-    drop((handle, stream, driver, device));
+    drop((held, driver));
     let mut reports = gpu.end();
     reports.retain(|report| !report.starts_with("leak: "));
     assert!(reports.is_empty(), "{}", reports.join("\n"));

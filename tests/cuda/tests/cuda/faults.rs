@@ -1,7 +1,7 @@
 //! The driver refuses one call: whoever asked is told, everything else goes on, and nothing is left behind.
 
-use millstream_core::error::Error;
-use millstream_core::health::Health;
+use millstream_protocol::error::Error;
+use millstream_protocol::health::Health;
 use rstest::rstest;
 
 use crate::program;

@@ -1,10 +1,10 @@
 //! Kernels of PTX: what they compute, and what is refused.
 
-use millstream_core::access::Access;
-use millstream_core::error::{Error, KernelError};
-use millstream_core::handle::Handle;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{CubeCount, read, update, write};
+use millstream_client::arguments::{CubeCount, read, update, write};
+use millstream_client::handle::Handle;
+use millstream_protocol::access::Access;
+use millstream_protocol::error::{Error, KernelError};
+use millstream_protocol::kernel::Kernel;
 use rstest::rstest;
 
 use crate::support::*;

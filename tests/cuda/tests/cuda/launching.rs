@@ -1,11 +1,12 @@
 //! What a launch has beyond bindings and scalars: metadata, tensor maps, clusters.
 
 use millstream_actors::Device;
-use millstream_core::error::Error;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{CubeCount, LaunchArgs, Metadata, write};
-use millstream_core::priority::Priority;
+use millstream_client::arguments::{CubeCount, LaunchArgs, write};
 use millstream_cuda::{Cuda, CudaLaunch};
+use millstream_protocol::error::Error;
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::launch::Metadata;
+use millstream_protocol::priority::Priority;
 use rstest::rstest;
 
 use crate::support::*;

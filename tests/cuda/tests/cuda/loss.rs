@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use millstream_core::access::Access;
-use millstream_core::error::Error;
-
-use millstream_core::health::{Health, Recovery};
 use millstream_cuda::Cuda;
+use millstream_protocol::access::Access;
+use millstream_protocol::error::Error;
+use millstream_protocol::health::{Health, Recovery};
 use rstest::rstest;
 
 use crate::program;

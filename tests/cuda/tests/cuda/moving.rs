@@ -1,8 +1,8 @@
 //! Bytes go in, around and out.
 
-use millstream_core::client::Tensor;
-use millstream_core::handle::Handle;
-use millstream_core::layout::Strided;
+use millstream_client::Tensor;
+use millstream_client::handle::Handle;
+use millstream_protocol::layout::Strided;
 use rstest::rstest;
 
 use crate::support::*;

@@ -1,6 +1,6 @@
 //! Order between queues: what conflicts is ordered by events, whatever the GPU does first.
 
-use millstream_core::launch::{CubeCount, update};
+use millstream_client::arguments::{CubeCount, update};
 use rstest::rstest;
 
 use crate::program;
@@ -45,7 +45,7 @@ fn many_threads_update_what_they_share_i1(#[values(11, 12, 13, 14)] seed: u64) {
                 for _ in 0..ROUNDS {
                     for target in [&own, &shared] {
                         let arguments = (
-                            millstream_core::launch::read(&ones),
+                            millstream_client::arguments::read(&ones),
                             update(target),
                             300_u32,
                         );

@@ -1,8 +1,8 @@
 //! Copies from one GPU to another.
 
+use millstream::cuda::{Cuda, copy_across, copy_across_async};
 use millstream_actors::Device;
-use millstream_core::error::Error;
-use millstream_cuda::{Cuda, copy_across, copy_across_async};
+use millstream_protocol::error::Error;
 use rstest::rstest;
 
 use crate::support::*;

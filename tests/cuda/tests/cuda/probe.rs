@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use millstream_core::element::Element;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{CubeCount, read, write};
+use millstream_client::arguments::{CubeCount, read, write};
+use millstream_protocol::element::Element;
+use millstream_protocol::kernel::Kernel;
 use rstest::rstest;
 
 use crate::support::*;

@@ -2,8 +2,8 @@
 //! and readbacks. Every answer must be right, or say why not.
 
 use millstream_actors::Device;
-use millstream_core::error::Error;
-use millstream_core::launch::{CubeCount, read, update, write};
+use millstream_client::arguments::{CubeCount, read, update, write};
+use millstream_protocol::error::Error;
 
 use crate::support::*;
 

@@ -1,12 +1,12 @@
 //! Recordings: issued task by task the first time, and as one graph of the driver from the second on.
 
-use millstream_core::client::KernelHandle;
-use millstream_core::client::{Recording, Stream};
-use millstream_core::handle::Handle;
-use millstream_core::health::Health;
-use millstream_core::launch::{CubeCount, read, update, write};
-use millstream_core::recording::RecordedWord;
+use millstream_client::KernelHandle;
+use millstream_client::arguments::{CubeCount, read, update, write};
+use millstream_client::handle::Handle;
+use millstream_client::{Recording, Stream};
 use millstream_cuda::CudaLaunch;
+use millstream_protocol::health::Health;
+use millstream_protocol::recording::RecordedWord;
 use rstest::rstest;
 
 use crate::support::*;

@@ -1,7 +1,7 @@
 //! When tasks ran, by the GPU's own clock.
 
 use millstream_actors::Device;
-use millstream_core::launch::{CubeCount, update, write};
+use millstream_client::arguments::{CubeCount, update, write};
 use millstream_cuda::Cuda;
 
 use crate::support::*;
@@ -78,7 +78,7 @@ fn a_span_that_cannot_be_had_costs_no_task_i7() {
         }
         for _ in 0..3 {
             let arguments = (
-                millstream_core::launch::read(&x),
+                millstream_client::arguments::read(&x),
                 update(&y),
                 1.0_f32,
                 4_u32,

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use fake_cuda::Session;
 use millstream_actors::Device;
-use millstream_core::error::OpenError;
-use millstream_core::kernel::{Kernel, Source};
-use millstream_core::memory::MemoryOptions;
-use millstream_core::options::DeviceOptions;
 use millstream_cuda::Cuda;
+use millstream_protocol::error::OpenError;
+use millstream_protocol::kernel::{Kernel, Source};
+use millstream_protocol::memory::MemoryOptions;
+use millstream_protocol::options::DeviceOptions;
 
 /// A GPU of this seed's.
 pub(crate) fn gpu(seed: u64) -> Session {

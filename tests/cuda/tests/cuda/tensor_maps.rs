@@ -1,15 +1,15 @@
 //! Tensor maps: what a launch says of its tensors reaches its entry point, encoded by the driver.
 
 use fake_cuda::Part;
-use millstream_core::error::Error;
-use millstream_core::handle::Handle;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{
-    CubeCount, Im2colMap, Interleave, LaunchArgs, OutOfBoundsFill, Prefetch, Swizzle, TensorMap,
-    TensorMapFormat, read, write,
-};
+use millstream_client::arguments::{CubeCount, LaunchArgs, read, write};
+use millstream_client::handle::Handle;
 use millstream_cuda::CudaLaunch;
 use millstream_ir::DType;
+use millstream_protocol::error::Error;
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::launch::{
+    Im2colMap, Interleave, OutOfBoundsFill, Prefetch, Swizzle, TensorMap, TensorMapFormat,
+};
 use rstest::rstest;
 
 use crate::support::*;

@@ -1,7 +1,7 @@
 //! How close results are to what they should be.
 
-use millstream_core::element::{bf16, f16};
 use millstream_ir::DType;
+use millstream_protocol::element::{bf16, f16};
 
 /// Are these the same?
 pub(crate) fn assert_same(what: &str, dtype: DType, given: &[u8], expected: &[u8]) {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use millstream_core::kernel::Kernel;
 use millstream_ir::{DType, Matmul, Nest, Program, lower};
+use millstream_protocol::kernel::Kernel;
 use rstest::rstest;
 
 use crate::nests::{self, Case};

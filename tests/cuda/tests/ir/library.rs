@@ -1,8 +1,8 @@
 //! Products by the library: which are, what is done where it refuses, what it costs and leaves.
 
-use millstream_core::client::{ComputeClient, Stream};
-use millstream_core::error::Error;
+use millstream_client::{ComputeClient, Stream};
 use millstream_graph::{CompiledSchedule, DType, Graph, LazyBuffer, Schedule, Size, Symbol};
+use millstream_protocol::error::Error;
 use rstest::rstest;
 
 use crate::support::Gpu;

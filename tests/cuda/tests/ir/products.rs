@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use millstream_core::kernel::Kernel;
 use millstream_ir::lower;
 use millstream_ir::{Blocking, DType, Matmul, Nest, Program};
+use millstream_protocol::kernel::Kernel;
+use millstream_tile::naive::{self, Datum};
 use rstest::rstest;
 
 use crate::close::assert_close;
 use crate::library::library;
 use crate::support::{Gpu, elements};
-use millstream_tile::naive::{self, Datum};
 
 /// A launch: lengths, and the strides of each matrix along batch, rows and columns.
 #[derive(Clone, Copy)]

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use fake_cuda::Session;
 use millstream_actors::Device;
-use millstream_core::access::Access;
-use millstream_core::client::{ComputeClient, Stream};
-use millstream_core::element::{bf16, f16};
-use millstream_core::handle::Handle;
-use millstream_core::kernel::Kernel;
-use millstream_core::launch::{CubeCount, LaunchArgs, bind};
-use millstream_core::memory::MemoryOptions;
-use millstream_core::options::DeviceOptions;
+use millstream_client::arguments::{CubeCount, LaunchArgs, bind};
+use millstream_client::handle::Handle;
+use millstream_client::{ComputeClient, Stream};
 use millstream_cuda::Cuda;
 use millstream_ir::nest::BufferMode;
 use millstream_ir::{Blocking, DType, Program};
+use millstream_protocol::access::Access;
+use millstream_protocol::element::{bf16, f16};
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::memory::MemoryOptions;
+use millstream_protocol::options::DeviceOptions;
 
 use crate::library::library;
 

@@ -1,0 +1,363 @@
+//! The arguments of a launch: a tuple of bindings and scalars, or a list made at run time.
+//!
+//! Arguments are checked against the signature and packed in one pass, on the caller's thread; the packed
+//! ones are moved into the mailbox slot after that, which then cannot fail.
+
+use millstream_protocol::access::Access;
+use millstream_protocol::element::Element;
+use millstream_protocol::launch::{Metadata, TensorMap};
+
+use crate::arguments::{ArgumentError, ArgumentWriter, nine_to_sixteen, up_to_eight};
+use crate::handle::Handle;
+
+/// A handle with an access: one binding of a launch.
+pub struct Bound<'a, T: Element> {
+    handle: &'a Handle<T>,
+    access: Access,
+}
+
+impl<T: Element> Clone for Bound<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Element> Copy for Bound<'_, T> {}
+
+impl<T: Element> Bound<'_, T> {
+    /// The handle.
+    pub fn handle(&self) -> &Handle<T> {
+        self.handle
+    }
+
+    /// The access.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+}
+
+/// Binds a handle for reading.
+#[inline]
+pub fn read<T: Element>(handle: &Handle<T>) -> Bound<'_, T> {
+    bind(handle, Access::Read)
+}
+
+/// Binds a handle for writing: the launch defines every byte of it.
+#[inline]
+pub fn write<T: Element>(handle: &Handle<T>) -> Bound<'_, T> {
+    bind(handle, Access::Write)
+}
+
+/// Binds a handle for reading and writing.
+#[inline]
+pub fn update<T: Element>(handle: &Handle<T>) -> Bound<'_, T> {
+    bind(handle, Access::ReadWrite)
+}
+
+/// Binds a handle with a given access.
+#[inline]
+pub fn bind<T: Element>(handle: &Handle<T>, access: Access) -> Bound<'_, T> {
+    Bound { handle, access }
+}
+
+pub(super) mod sealed {
+    /// What is checked and what is written must be the same, so the traits of arguments are closed.
+    pub trait Sealed {}
+}
+
+use sealed::Sealed;
+
+/// How many arguments there are of each kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ArgumentCount {
+    /// Bindings.
+    pub bindings: usize,
+    /// Scalars.
+    pub scalars: usize,
+}
+
+impl ArgumentCount {
+    const NONE: Self = Self {
+        bindings: 0,
+        scalars: 0,
+    };
+    const BINDING: Self = Self {
+        bindings: 1,
+        ..Self::NONE
+    };
+    const SCALAR: Self = Self {
+        scalars: 1,
+        ..Self::NONE
+    };
+
+    #[inline(always)]
+    fn and(self, more: Self) -> Self {
+        Self {
+            bindings: self.bindings + more.bindings,
+            scalars: self.scalars + more.scalars,
+        }
+    }
+}
+
+/// One argument: a bound handle, a scalar, or an array of such. Sealed.
+///
+/// Scalars are the [element](Element) types, and `usize` as a `u64`, `isize` as an `i64`, `bool` as a `u8` of 0 or 1: so the
+/// width that a kernel sees is the same on every machine. A struct is not a scalar: give its fields, or bind a buffer of one ([`Element`] says how).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no argument of a kernel",
+    label = "neither a bound handle nor a scalar",
+    note = "bind a handle by `read(&x)`, `write(&x)` or `update(&x)`, and give scalars as numbers: f64, i64, u64, usize, f32, i32, u32, f16, bf16, i16, u16, i8, u8 or bool",
+    note = "give the fields of a `Pod` struct as scalars of their own, or bind a buffer of one: `stream.create(bytemuck::cast_slice::<_, f32>(&[it]))`"
+)]
+pub trait Argument: Sealed {
+    /// How many arguments it is.
+    fn count(&self) -> ArgumentCount;
+
+    /// Checks it against what comes next in the signature, and packs it.
+    ///
+    /// # Errors
+    /// What does not fit.
+    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError>;
+}
+
+impl<T: Element> Sealed for Bound<'_, T> {}
+
+impl<T: Element> Argument for Bound<'_, T> {
+    #[inline(always)]
+    fn count(&self) -> ArgumentCount {
+        ArgumentCount::BINDING
+    }
+
+    #[inline(always)]
+    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+        writer.binding(self.handle, self.access)
+    }
+}
+
+impl<T: Element> Sealed for &Handle<T> {}
+
+/// Several arguments of one kind, one after the other.
+impl<A: Argument, const N: usize> Argument for [A; N] {
+    #[inline(always)]
+    fn count(&self) -> ArgumentCount {
+        sum(self.iter().map(Argument::count))
+    }
+
+    #[inline(always)]
+    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+        self.iter().try_for_each(|argument| argument.write(writer))
+    }
+}
+
+impl<A: Argument, const N: usize> Sealed for [A; N] {}
+
+/// A handle without an access is read and written.
+impl<T: Element> Argument for &Handle<T> {
+    #[inline(always)]
+    fn count(&self) -> ArgumentCount {
+        ArgumentCount::BINDING
+    }
+
+    #[inline(always)]
+    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+        writer.binding(self, Access::ReadWrite)
+    }
+}
+
+macro_rules! scalar_arguments {
+    ($($rust:ty),*) => {$(
+        impl Sealed for $rust {}
+
+        impl Argument for $rust {
+            #[inline(always)]
+            fn count(&self) -> ArgumentCount {
+                ArgumentCount::SCALAR
+            }
+
+            #[inline(always)]
+            fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+                writer.scalar(*self)
+            }
+        }
+    )*};
+}
+
+/// Scalars whose width is the machine's, or that have no element type, as one that has.
+macro_rules! scalars_as {
+    ($($rust:ty => $element:ty),*) => {$(
+        impl Sealed for $rust {}
+
+        impl Argument for $rust {
+            #[inline(always)]
+            fn count(&self) -> ArgumentCount {
+                ArgumentCount::SCALAR
+            }
+
+            #[inline(always)]
+            fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+                writer.scalar(*self as $element)
+            }
+        }
+    )*};
+}
+
+scalars_as! { usize => u64, isize => i64, bool => u8 }
+
+scalar_arguments! { f64, i64, u64, f32, i32, u32, half::f16, half::bf16, i16, u16, i8, u8 }
+
+/// All arguments of a launch: bindings first, then scalars, both in declared order. A tuple, or
+/// [`LaunchArgs`]; a single argument is one as it is. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of a kernel's arguments",
+    label = "expected a tuple of bound handles and scalars",
+    note = "write a tuple of at most 16, as `(read(&x), write(&y), 3_u32)`; one argument may stand alone, and `LaunchArgs` takes any number",
+    note = "bind each handle by `read(&x)`, `write(&x)` or `update(&x)`; scalars are numbers or `bool`"
+)]
+pub trait Arguments: Sealed {
+    /// How many there are: known when compiling, for a tuple.
+    fn count(&self) -> ArgumentCount;
+
+    /// Checks them against the signature, and packs them.
+    ///
+    /// # Errors
+    /// What does not fit.
+    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError>;
+}
+
+/// All of them together.
+#[inline(always)]
+fn sum(counts: impl Iterator<Item = ArgumentCount>) -> ArgumentCount {
+    counts.fold(ArgumentCount::NONE, ArgumentCount::and)
+}
+
+macro_rules! tuple_arguments {
+    ($(($($name:ident $index:tt),*))*) => {$(
+        impl<$($name: Argument),*> Sealed for ($($name,)*) {}
+
+        impl<$($name: Argument),*> Arguments for ($($name,)*) {
+            #[inline(always)]
+            fn count(&self) -> ArgumentCount {
+                ArgumentCount::NONE$(.and(self.$index.count()))*
+            }
+
+            #[inline(always)]
+            fn write(&self, _writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+                $(self.$index.write(_writer)?;)*
+                Ok(())
+            }
+        }
+    )*};
+}
+
+up_to_eight!(tuple_arguments);
+nine_to_sixteen!(tuple_arguments);
+
+/// One argument alone, so that `(update(&x))` is what it looks like.
+macro_rules! single_arguments {
+    ($([$($generics:tt)*] $argument:ty;)*) => {$(
+        impl<$($generics)*> Arguments for $argument {
+            #[inline(always)]
+            fn count(&self) -> ArgumentCount {
+                Argument::count(self)
+            }
+
+            #[inline(always)]
+            fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+                Argument::write(self, writer)
+            }
+        }
+    )*};
+}
+
+single_arguments! {
+    [T: Element] Bound<'_, T>;
+    [T: Element] &Handle<T>;
+    [A: Argument, const N: usize] [A; N];
+    [] f64; [] i64; [] u64; [] f32; [] i32; [] u32; [] half::f16; [] half::bf16; [] i16; [] u16; [] i8; [] u8;
+    [] usize; [] isize; [] bool;
+}
+
+/// Arguments made at run time: any number of bindings and scalars, metadata and tensor maps.
+///
+/// ```
+/// use millstream_client::arguments::{LaunchArgs, read};
+/// # fn f(input: &millstream_client::handle::Handle<f32>) {
+/// let args = LaunchArgs::new().arg(read(input)).arg(3_u32);
+/// # }
+/// ```
+#[derive(Default)]
+pub struct LaunchArgs<'a> {
+    arguments: Vec<Box<dyn Argument + 'a>>,
+    metadata: Option<Metadata>,
+    tensor_maps: Vec<TensorMap>,
+}
+
+impl<'a> LaunchArgs<'a> {
+    /// No arguments.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a binding or a scalar.
+    pub fn arg(mut self, argument: impl Argument + 'a) -> Self {
+        self.arguments.push(Box::new(argument));
+        self
+    }
+
+    /// Sets the metadata.
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = Some(metadata);
+        self
+    }
+
+    /// Adds a tensor map over one of the bindings.
+    pub fn tensor_map(mut self, map: TensorMap) -> Self {
+        self.tensor_maps.push(map);
+        self
+    }
+}
+
+impl Sealed for LaunchArgs<'_> {}
+
+impl Arguments for LaunchArgs<'_> {
+    fn count(&self) -> ArgumentCount {
+        sum(self.arguments.iter().map(Argument::count))
+    }
+
+    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+        self.arguments
+            .iter()
+            .try_for_each(|argument| argument.write(writer))?;
+        if let Some(metadata) = &self.metadata {
+            writer.metadata(metadata);
+        }
+        if !self.tensor_maps.is_empty() {
+            writer.tensor_maps(&self.tensor_maps)?;
+        }
+        Ok(())
+    }
+}
+
+impl<A: Arguments + ?Sized> Sealed for &A {}
+
+impl<A: Arguments + ?Sized> Arguments for &A {
+    fn count(&self) -> ArgumentCount {
+        (**self).count()
+    }
+
+    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+        (**self).write(writer)
+    }
+}
+
+impl Sealed for Box<dyn Argument + '_> {}
+
+impl Argument for Box<dyn Argument + '_> {
+    fn count(&self) -> ArgumentCount {
+        (**self).count()
+    }
+
+    fn write(&self, writer: &mut ArgumentWriter<'_>) -> Result<(), ArgumentError> {
+        (**self).write(writer)
+    }
+}

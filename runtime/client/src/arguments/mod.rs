@@ -1,0 +1,19 @@
+//! What users give to one launch: cube count, bindings, scalars, metadata, tensor maps.
+
+mod bound;
+mod count;
+mod misfit;
+mod pack;
+mod tuples;
+mod types;
+mod untyped;
+
+pub use bound::{Argument, ArgumentCount, Arguments, Bound, LaunchArgs, bind, read, update, write};
+pub use count::CubeCount;
+pub use misfit::ArgumentError;
+pub use pack::ArgumentWriter;
+pub(crate) use pack::Packed;
+pub(crate) use tuples::{nine_to_sixteen, up_to_eight};
+pub use types::{ArgumentType, ArgumentTypes, Read, Update, Write};
+pub(crate) use types::{kinds_of, kinds_of_types};
+pub(crate) use untyped::Untyped;

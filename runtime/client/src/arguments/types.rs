@@ -1,0 +1,175 @@
+//! The types of a kernel's arguments, as the compiler knows them: a tuple of [`Read`], [`Write`], [`Update`] and scalars.
+//!
+//! What a kernel declares is known at run time only. A [`TypedKernel`](crate::TypedKernel) compares it with such a tuple
+//! once, and then takes nothing else: the compiler infers the width of a literal, and refuses a handle of other elements.
+
+use std::marker::PhantomData;
+
+use millstream_protocol::access::Access;
+use millstream_protocol::argument::{ArgumentKind, ArgumentKinds};
+use millstream_protocol::element::Element;
+use millstream_protocol::kernel::Signature;
+
+use crate::arguments::{Argument, Arguments, Bound, bind, nine_to_sixteen, up_to_eight};
+use crate::handle::Handle;
+
+/// A binding that a kernel reads, among the types of a [`TypedKernel`](crate::TypedKernel).
+pub struct Read<T: Element>(PhantomData<fn() -> T>);
+
+/// A binding of which a kernel writes every byte, among the types of a [`TypedKernel`](crate::TypedKernel).
+pub struct Write<T: Element>(PhantomData<fn() -> T>);
+
+/// A binding that a kernel reads and writes, among the types of a [`TypedKernel`](crate::TypedKernel).
+pub struct Update<T: Element>(PhantomData<fn() -> T>);
+
+/// The kinds of the arguments that a signature declares.
+pub(crate) fn kinds_of(signature: &Signature) -> ArgumentKinds {
+    let bindings = signature.bindings().iter();
+    let bindings = bindings.map(|spec| ArgumentKind::Binding(spec.access, spec.dtype));
+    let scalars = signature.scalars().iter();
+    bindings
+        .chain(scalars.map(|spec| ArgumentKind::Scalar(spec.dtype)))
+        .collect()
+}
+
+/// Those of a tuple of types.
+pub(crate) fn kinds_of_types<A: ArgumentTypes>() -> ArgumentKinds {
+    let mut kinds = Vec::new();
+    A::add_kinds(&mut kinds);
+    kinds.into_iter().collect()
+}
+
+/// The type of one argument of a [`TypedKernel`](crate::TypedKernel): [`Read`], [`Write`] or [`Update`] of an
+/// [`Element`] for a binding; the type of the number for a scalar, of which `usize` is a `u64`, `isize` an `i64` and `bool` a
+/// `u8`; an array for several of one type.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no type of a kernel's argument",
+    label = "neither a binding nor a scalar",
+    note = "write `Read<T>`, `Write<T>` or `Update<T>` for a binding, with `T` the type of its elements, and the type of the number for a scalar"
+)]
+pub trait ArgumentType {
+    /// What a launch gives: a handle, or a number.
+    type Given<'a>;
+    /// The argument that it becomes.
+    type Argument<'a>: Argument;
+    /// Adds how a signature declares it: once, or as often as an array has it.
+    fn add_kinds(kinds: &mut Vec<ArgumentKind>);
+
+    /// The argument.
+    fn argument(given: Self::Given<'_>) -> Self::Argument<'_>;
+}
+
+macro_rules! binding_types {
+    ($($name:ident: $access:ident),*) => {$(
+        impl<T: Element> ArgumentType for $name<T> {
+            type Given<'a> = &'a Handle<T>;
+            type Argument<'a> = Bound<'a, T>;
+
+            fn add_kinds(kinds: &mut Vec<ArgumentKind>) {
+                kinds.push(ArgumentKind::Binding(Access::$access, T::DTYPE));
+            }
+
+            #[inline(always)]
+            fn argument(given: Self::Given<'_>) -> Self::Argument<'_> {
+                bind(given, Access::$access)
+            }
+        }
+    )*};
+}
+
+binding_types! { Read: Read, Write: Write, Update: ReadWrite }
+
+macro_rules! scalar_types {
+    ($($rust:ty => $element:ty),*) => {$(
+        impl ArgumentType for $rust {
+            type Given<'a> = $rust;
+            type Argument<'a> = $rust;
+
+            fn add_kinds(kinds: &mut Vec<ArgumentKind>) {
+                kinds.push(ArgumentKind::Scalar(<$element as Element>::DTYPE));
+            }
+
+            #[inline(always)]
+            fn argument(given: Self::Given<'_>) -> Self::Argument<'_> {
+                given
+            }
+        }
+    )*};
+}
+
+scalar_types! {
+    f64 => f64, i64 => i64, u64 => u64, f32 => f32, i32 => i32, u32 => u32, half::f16 => half::f16, half::bf16 => half::bf16,
+    i16 => i16, u16 => u16, i8 => i8, u8 => u8, usize => u64, isize => i64, bool => u8
+}
+
+/// Several arguments of one type, one after the other.
+impl<A: ArgumentType, const N: usize> ArgumentType for [A; N] {
+    type Given<'a> = [A::Given<'a>; N];
+    type Argument<'a> = [A::Argument<'a>; N];
+
+    fn add_kinds(kinds: &mut Vec<ArgumentKind>) {
+        (0..N).for_each(|_| A::add_kinds(kinds));
+    }
+
+    #[inline(always)]
+    fn argument(given: Self::Given<'_>) -> Self::Argument<'_> {
+        given.map(A::argument)
+    }
+}
+
+/// The types of all arguments of a [`TypedKernel`](crate::TypedKernel): a tuple of at most 16, or one alone. Bindings come
+/// first, then scalars, both in declared order.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no list of the types of a kernel's arguments",
+    label = "expected a tuple of types",
+    note = "write a tuple of at most 16, as `(Read<f32>, Write<f32>, u32)`; one type may stand alone",
+    note = "each is `Read<T>`, `Write<T>` or `Update<T>`, with `T` the type of the elements, or the type of a number"
+)]
+pub trait ArgumentTypes {
+    /// What a launch gives: a handle or a number for each.
+    type Given<'a>;
+    /// The arguments that these become.
+    type Arguments<'a>: Arguments;
+
+    /// Adds how a signature declares them.
+    fn add_kinds(kinds: &mut Vec<ArgumentKind>);
+
+    /// The arguments.
+    fn arguments(given: Self::Given<'_>) -> Self::Arguments<'_>;
+}
+
+impl<A: ArgumentType> ArgumentTypes for A {
+    type Given<'a> = A::Given<'a>;
+    type Arguments<'a> = (A::Argument<'a>,);
+
+    fn add_kinds(kinds: &mut Vec<ArgumentKind>) {
+        A::add_kinds(kinds);
+    }
+
+    #[inline(always)]
+    fn arguments(given: Self::Given<'_>) -> Self::Arguments<'_> {
+        (A::argument(given),)
+    }
+}
+
+macro_rules! tuple_types {
+    ($(($($name:ident $index:tt),*))*) => {$(
+        impl<$($name: ArgumentType),*> ArgumentTypes for ($($name,)*) {
+            type Given<'a> = ($($name::Given<'a>,)*);
+            type Arguments<'a> = ($($name::Argument<'a>,)*);
+
+            fn add_kinds(_kinds: &mut Vec<ArgumentKind>) {
+                $($name::add_kinds(_kinds);)*
+            }
+
+            #[inline(always)]
+            #[allow(clippy::unused_unit, reason = "no arguments are a tuple as well")]
+            fn arguments(_given: Self::Given<'_>) -> Self::Arguments<'_> {
+                ($($name::argument(_given.$index),)*)
+            }
+        }
+    )*};
+}
+
+up_to_eight!(tuple_types);
+nine_to_sixteen!(tuple_types);

@@ -1,0 +1,51 @@
+//! The user's side: clients, streams, kernels, answers, recordings.
+//!
+//! Everything here runs on the user's threads. It checks, builds messages and waits for answers;
+//! it decides nothing.
+
+pub mod arguments;
+mod callback;
+mod compute;
+mod copies;
+mod device;
+mod drives;
+pub mod handle;
+mod host;
+mod kernel;
+mod launch;
+mod limit;
+mod openings;
+mod pending;
+mod points;
+mod profiles;
+mod readbacks;
+mod record;
+mod recycled;
+mod replay;
+mod reserve;
+pub mod resubmit;
+mod returned;
+mod room;
+mod slots;
+mod stream;
+mod tensors;
+mod when_room;
+
+pub use compute::{ClientBuilder, ComputeClient, WEIGHT_MAX};
+pub use device::DeviceShared;
+pub use host::{IntoBindings, ResourceGuard, ResourceWork};
+pub use kernel::{KernelHandle, TypedKernel};
+pub use openings::Openings;
+pub(crate) use openings::{Bounds, Seat};
+pub(crate) use pending::Finish;
+pub use pending::Pending;
+pub use points::StreamPoint;
+pub use readbacks::{Readback, ReadbackSender, Readbacks, readbacks};
+pub use record::Recorder;
+pub use recycled::Recycled;
+pub use replay::{Recording, ReplayArgs};
+pub use returned::Returned;
+pub(crate) use room::{Home, Room};
+pub use stream::Stream;
+pub use tensors::{Tensor, TensorSpec};
+use when_room::Purse;

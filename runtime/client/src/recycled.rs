@@ -1,0 +1,134 @@
+//! The elements of readbacks, whose memory is used again.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use millstream_sync::facade::{Mutex, lock};
+
+/// The elements of a readback. When they are dropped, their memory waits for a later readback of the same sequence: fresh memory
+/// takes several times as long as the copy.
+///
+/// ```
+/// # fn f(frames: &millstream_client::Readbacks<u8, u32>) -> Result<(), millstream_protocol::error::Error> {
+/// while let Some(frame) = frames.try_next() {
+///     let pixels = frame.elements?;
+///     println!("frame {} begins with {:?}", frame.tag, pixels.first());
+///     if frame.tag == 7 {
+///         std::fs::write("frame-7", pixels.into_vec()).ok(); // to keep them
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Recycled<T> {
+    elements: Vec<T>,
+    spares: Arc<Spares<T>>,
+}
+
+impl<T> Recycled<T> {
+    pub(super) fn new(elements: Vec<T>, spares: &Arc<Spares<T>>) -> Self {
+        let spares = spares.clone();
+        Self { elements, spares }
+    }
+
+    /// The elements as a vector, whose memory is the caller's from here on.
+    pub fn into_vec(mut self) -> Vec<T> {
+        std::mem::take(&mut self.elements)
+    }
+}
+
+impl<T> Drop for Recycled<T> {
+    fn drop(&mut self) {
+        self.spares.put(std::mem::take(&mut self.elements));
+    }
+}
+
+impl<T> Deref for Recycled<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.elements
+    }
+}
+
+impl<T> DerefMut for Recycled<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.elements
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Recycled<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.elements.fmt(f)
+    }
+}
+
+impl<T: PartialEq, Other: AsRef<[T]>> PartialEq<Other> for Recycled<T> {
+    fn eq(&self, other: &Other) -> bool {
+        self.elements == other.as_ref()
+    }
+}
+
+/// Memory of readbacks that were dropped: at most as many as a sequence holds.
+pub(super) struct Spares<T> {
+    vectors: Mutex<Vec<Vec<T>>>,
+    most: usize,
+}
+
+impl<T> Spares<T> {
+    pub(super) fn new(most: usize) -> Arc<Self> {
+        let vectors = Mutex::default();
+        Arc::new(Self { vectors, most })
+    }
+
+    /// Memory for `len` elements, or a vector without any.
+    pub(super) fn take(&self, len: usize) -> Vec<T> {
+        let mut vectors = lock(&self.vectors);
+        let place = vectors.iter().rposition(|vector| vector.capacity() >= len);
+        place.map_or_else(Vec::new, |place| vectors.swap_remove(place))
+    }
+
+    pub(super) fn put(&self, memory: Vec<T>) {
+        if memory.capacity() == 0 {
+            return;
+        }
+        let mut vectors = lock(&self.vectors);
+        // Images change their size: the longest unused gives way.
+        let surplus = (vectors.len() >= self.most).then(|| vectors.remove(0));
+        vectors.push(memory);
+        drop(vectors);
+        drop(surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_used_again_as_far_as_it_is_long_enough() {
+        let spares = Spares::new(2);
+        let long = Recycled::new(vec![1_u32; 100], &spares);
+        let start = long.as_ptr();
+        drop(long);
+        assert_eq!(spares.take(101).capacity(), 0);
+        let again = spares.take(50);
+        assert_eq!(again.as_ptr(), start);
+        assert_eq!(spares.take(50).capacity(), 0, "it is in use");
+    }
+
+    /// I12: as many are kept as the sequence holds, and none that was taken for good.
+    #[test]
+    fn the_longest_unused_gives_way_i12() {
+        let spares = Spares::new(2);
+        for len in [30, 20, 10] {
+            drop(Recycled::new(vec![0_u8; len], &spares));
+        }
+        drop(Recycled::new(vec![0_u8; 40], &spares).into_vec());
+        let kept = lock(&spares.vectors)
+            .iter()
+            .map(Vec::len)
+            .collect::<Vec<_>>();
+        assert_eq!(kept, [20, 10]);
+    }
+}

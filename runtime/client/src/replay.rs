@@ -1,0 +1,430 @@
+//! A recording, and replaying it as one message.
+
+use std::sync::Arc;
+
+use millstream_protocol::binding::Binding;
+use millstream_protocol::element::Element;
+use millstream_protocol::error::{Error, LaunchError, ParameterMisfit};
+use millstream_protocol::id::{RecordingId, SliceId};
+use millstream_protocol::launch::INLINE_BINDINGS;
+use millstream_protocol::message::Op;
+use millstream_protocol::recording::{Parameter, RecordedTask, overlapping_task};
+use millstream_protocol::table::Hold;
+use smallvec::SmallVec;
+
+use crate::arguments::ArgumentError;
+use crate::handle::Handle;
+use crate::{KernelHandle, Stream};
+
+/// Tasks that were checked and resolved once.
+///
+/// A recording holds what it was recorded with. It is immutable, so that any thread may replay it
+/// on any stream of its device, several at a time: hazards order replays that share what they write.
+#[derive(Clone)]
+pub struct Recording {
+    shared: Arc<RecordingShared>,
+}
+
+struct RecordingShared {
+    hold: Hold,
+    parameters: Vec<Parameter>,
+    /// Their bindings as they were recorded: what a replay begins with.
+    bindings: Box<[Binding]>,
+    tasks: Arc<[RecordedTask]>,
+    /// How many words a replay gives.
+    words: usize,
+    /// Keeps the recorded slices and kernels alive.
+    _holds: Vec<Hold>,
+    _kernels: Vec<KernelHandle>,
+}
+
+impl Recording {
+    /// `hold` is its slot, which the device knows by now; `holds` and `kernels` are what it keeps alive.
+    pub(super) fn new(
+        hold: Hold,
+        parameters: Vec<Parameter>,
+        tasks: Arc<[RecordedTask]>,
+        holds: Vec<Hold>,
+        kernels: Vec<KernelHandle>,
+    ) -> Self {
+        let slots = tasks.iter().flat_map(|task| &task.slots);
+        let words = slots.map(|slot| slot.slot as usize + 1).max().unwrap_or(0);
+        let shared = RecordingShared {
+            hold,
+            bindings: parameters.iter().map(|known| known.binding).collect(),
+            parameters,
+            tasks,
+            words,
+            _holds: holds,
+            _kernels: kernels,
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// How many parameters it has: the slices that it touches, in order of first use.
+    pub fn parameters(&self) -> usize {
+        self.shared.parameters.len()
+    }
+
+    /// The index of the parameter that is this handle's slice, if a task of the recording touches it.
+    pub fn parameter_of<T: Element>(&self, handle: &Handle<T>) -> Option<usize> {
+        self.shared.parameter_of(handle.id())
+    }
+
+    /// How many words a replay gives: one more than the greatest slot, or none.
+    pub fn words(&self) -> usize {
+        self.shared.words
+    }
+
+    /// How many tasks it has.
+    pub fn len(&self) -> usize {
+        self.shared.tasks.len()
+    }
+
+    /// Has it no tasks?
+    pub fn is_empty(&self) -> bool {
+        self.shared.tasks.is_empty()
+    }
+
+    /// Runs the recording on `stream`, with what it was recorded with. One message; may wait for room in
+    /// the mailbox.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] for a recording that has parameters without memory, or
+    /// slots: those take [`Recording::bind`].
+    pub fn replay(&self, stream: &Stream) -> Result<(), Error> {
+        ReplayArgs::new(self).replay(stream)
+    }
+
+    /// Begins the arguments of a replay: `handle` takes the place of `parameter`, byte for byte. A parameter is what
+    /// [`Recorder::parameter`](super::Recorder::parameter) gave, or any handle that a task was recorded with. The handle needs at
+    /// least the bytes that the recording touches of the parameter, aligned as those were; it keeps its own start.
+    ///
+    /// ```
+    /// # use millstream_client::{KernelHandle, Stream};
+    /// # use millstream_protocol::error::Error;
+    /// # use millstream_client::handle::Handle;
+    /// use millstream_client::arguments::{CubeCount, read, write};
+    /// # fn f(stream: &Stream, blur: &KernelHandle, photo: &Handle<f32>, blurred: &Handle<f32>) -> Result<(), Error> {
+    /// let mut recorder = stream.recorder();
+    /// let (source, target) = (recorder.parameter::<f32>(photo.len())?, recorder.parameter::<f32>(photo.len())?);
+    /// recorder.launch(blur, CubeCount::single(), (read(&source), write(&target)))?;
+    /// let step = recorder.finish()?;
+    /// step.bind(&source, photo).bind(&target, blurred).replay(stream)
+    /// # }
+    /// ```
+    ///
+    /// [`ReplayArgs::replay`] answers with an error if a handle does not fit.
+    #[inline]
+    pub fn bind<'a, T: Element>(
+        &'a self,
+        parameter: &Handle<T>,
+        handle: &'a Handle<T>,
+    ) -> ReplayArgs<'a> {
+        ReplayArgs::new(self).bind(parameter, handle)
+    }
+
+    /// As [`Recording::replay_args`], with handles of one element type and without words.
+    ///
+    /// # Errors
+    /// As [`Recording::replay_args`].
+    pub fn replay_with<T: Element>(
+        &self,
+        stream: &Stream,
+        rebound: &[(usize, &Handle<T>)],
+    ) -> Result<(), Error> {
+        let rebound = rebound
+            .iter()
+            .map(|&(index, handle)| (index, handle.as_bytes()));
+        self.args(rebound).replay(stream)
+    }
+
+    /// Runs the recording with handles in the place of parameters that are known by their index
+    /// ([`Recording::parameter_of`]), and with the values of all slots: for programs that make recordings out of lists.
+    /// Others name the parameters: [`Recording::bind`]. A handle begins where the parameter does, and for one that has memory of
+    /// its own where the first byte is that the recording touches. May wait for room in the mailbox.
+    ///
+    /// # Errors
+    /// As [`ReplayArgs::replay`].
+    pub fn replay_args(
+        &self,
+        stream: &Stream,
+        rebound: &[(usize, &Handle<u8>)],
+        words: &[u64],
+    ) -> Result<(), Error> {
+        let args = self.args(rebound.iter().copied()).words(words);
+        args.replay(stream)
+    }
+
+    /// As [`Recording::replay_args`], but never waits.
+    ///
+    /// # Errors
+    /// Also [`Error::Busy`] when there is no room; nothing was submitted then.
+    pub fn try_replay_args(
+        &self,
+        stream: &Stream,
+        rebound: &[(usize, &Handle<u8>)],
+        words: &[u64],
+    ) -> Result<(), Error> {
+        let args = self.args(rebound.iter().copied()).words(words);
+        args.submit(stream, false)
+    }
+
+    fn args<'a>(
+        &'a self,
+        rebound: impl Iterator<Item = (usize, &'a Handle<u8>)>,
+    ) -> ReplayArgs<'a> {
+        let mut args = ReplayArgs::new(self);
+        for (index, handle) in rebound {
+            let bound = args.bind_index(index, handle);
+            args.note(bound);
+        }
+        args
+    }
+}
+
+impl std::fmt::Debug for Recording {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Recording({} tasks)", self.len())
+    }
+}
+
+/// The arguments of one replay: which handle takes the place of which parameter, and the words. [`Recording::bind`] begins them.
+///
+/// They are checked and resolved on the caller's stack, and take no heap for up to 8 parameters and 16 words (I9). The
+/// replay answers with an error if something does not fit.
+///
+/// They borrow the handles until the replay (I4): a binding is plain numbers, and a slice without handles is freed before a replay that
+/// is sent later.
+///
+/// ```compile_fail,E0505
+/// # use millstream_client::{Recording, Stream};
+/// # use millstream_protocol::error::Error;
+/// # use millstream_client::handle::Handle;
+/// # fn f(stream: &Stream, step: &Recording, parameter: &Handle<f32>, values: Handle<f32>) -> Result<(), Error> {
+/// let args = step.bind(parameter, &values);
+/// drop(values); // after `replay` it may go
+/// args.replay(stream)
+/// # }
+/// ```
+#[must_use = "nothing runs before `replay`"]
+pub struct ReplayArgs<'a> {
+    recording: &'a RecordingShared,
+    /// One for each parameter: as it was recorded, until a handle is bound to it.
+    bindings: SmallVec<[Binding; INLINE_BINDINGS]>,
+    is_bound: SmallVec<[bool; INLINE_BINDINGS]>,
+    words: &'a [u64],
+    /// The first thing that did not fit.
+    misfit: Option<ArgumentError>,
+}
+
+impl<'a> ReplayArgs<'a> {
+    /// The arguments of a replay with what was recorded, to begin a loop with.
+    ///
+    /// ```
+    /// # use millstream_client::{Recording, ReplayArgs, Stream};
+    /// # use millstream_protocol::error::Error;
+    /// # use millstream_client::handle::Handle;
+    /// # fn f(stream: &Stream, step: &Recording, parameters: &[Handle<f32>], values: &[Handle<f32>]) -> Result<(), Error> {
+    /// let mut args = ReplayArgs::new(step);
+    /// for (parameter, value) in parameters.iter().zip(values) {
+    ///     args = args.bind(parameter, value);
+    /// }
+    /// args.replay(stream)
+    /// # }
+    /// ```
+    #[inline]
+    pub fn new(recording: &'a Recording) -> Self {
+        let recording = &*recording.shared;
+        Self {
+            recording,
+            bindings: SmallVec::from_slice(&recording.bindings),
+            is_bound: SmallVec::from_elem(false, recording.bindings.len()),
+            words: &[],
+            misfit: None,
+        }
+    }
+
+    /// Lets `handle` take the place of `parameter`, as [`Recording::bind`].
+    #[inline]
+    pub fn bind<T: Element>(mut self, parameter: &Handle<T>, handle: &'a Handle<T>) -> Self {
+        let bound = self.bind_named(parameter.as_bytes(), handle.as_bytes());
+        self.note(bound);
+        self
+    }
+
+    /// Gives the values of all slots ([`RecordedWord::Slot`](millstream_protocol::recording::RecordedWord)).
+    #[inline]
+    pub fn words(mut self, words: &'a [u64]) -> Self {
+        self.words = words;
+        self
+    }
+
+    /// Runs the recording on `stream`. One message; may wait for room in the mailbox. Through [`Stream::nowait`] it does not.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Closed`]; [`Error::Launch`] with [`LaunchError::NotAParameter`] for a handle that the
+    /// recording does not touch, [`LaunchError::WordCount`], and [`LaunchError::Parameter`] when a parameter is bound twice, or
+    /// has no memory and is not bound, when a handle is too small or aligned otherwise, or when handles overlap so that a task
+    /// would read what it writes where no kernel allows that.
+    pub fn replay(self, stream: &Stream) -> Result<(), Error> {
+        self.submit(stream, stream.waits())
+    }
+
+    #[inline]
+    fn note(&mut self, bound: Result<(), ArgumentError>) {
+        if let Err(misfit) = bound {
+            self.misfit.get_or_insert(misfit);
+        }
+    }
+
+    fn bind_named(
+        &mut self,
+        parameter: &Handle<u8>,
+        handle: &'a Handle<u8>,
+    ) -> Result<(), ArgumentError> {
+        self.own(parameter)?;
+        let Some(index) = self.recording.parameter_of(parameter.id()) else {
+            return Err(LaunchError::NotAParameter.into());
+        };
+        let touched = &self.recording.bindings[index];
+        let end = parameter.start() + parameter.size();
+        if touched.offset < parameter.start() || touched.offset + touched.len > end {
+            return Err(misfit(index, ParameterMisfit::Part));
+        }
+        self.place(index, parameter.start(), handle)
+    }
+
+    fn bind_index(&mut self, index: usize, handle: &'a Handle<u8>) -> Result<(), ArgumentError> {
+        let Some(recorded) = self.recording.parameters.get(index) else {
+            let parameters = self.recording.parameters.len();
+            return Err(misfit(index, ParameterMisfit::Missing { parameters }));
+        };
+        self.place(index, recorded.base(), handle)
+    }
+
+    /// Binds a handle that begins where byte `base` of the recorded slice was.
+    fn place(
+        &mut self,
+        index: usize,
+        base: u64,
+        handle: &'a Handle<u8>,
+    ) -> Result<(), ArgumentError> {
+        self.own(handle)?;
+        if std::mem::replace(&mut self.is_bound[index], true) {
+            return Err(misfit(index, ParameterMisfit::Twice));
+        }
+        let bound = rebind(&self.recording.parameters[index], base, handle);
+        self.bindings[index] = bound.map_err(|why| misfit(index, why))?;
+        Ok(())
+    }
+
+    fn own(&self, handle: &Handle<u8>) -> Result<(), ArgumentError> {
+        match Arc::ptr_eq(handle.hold().table(), self.recording.hold.table()) {
+            true => Ok(()),
+            false => Err(ArgumentError::foreign(handle.hold().table())),
+        }
+    }
+
+    fn submit(self, stream: &Stream, wait: bool) -> Result<(), Error> {
+        let (shared, device) = (self.recording, stream.device());
+        let table = shared.hold.table();
+        if !Arc::ptr_eq(table, device.table()) {
+            return Err(device.foreign("recording", table));
+        }
+        let fits = match self.misfit {
+            Some(misfit) => Err(misfit),
+            None => shared.check(&self.bindings, self.is_bound.contains(&true), self.words),
+        };
+        fits.map_err(|error| device.misfit(error, &"replay".into()))?;
+        let op = Op::Replay(RecordingId(shared.hold.id()));
+        stream.submit(wait, op, |task| {
+            task.set_bindings(&self.bindings);
+            task.set_scalars(self.words);
+        })
+    }
+}
+
+impl RecordingShared {
+    fn parameter_of(&self, slice: SliceId) -> Option<usize> {
+        self.bindings.iter().position(|known| known.slice == slice)
+    }
+
+    /// Checks all arguments of a replay together.
+    fn check(
+        &self,
+        bindings: &[Binding],
+        rebinds: bool,
+        words: &[u64],
+    ) -> Result<(), ArgumentError> {
+        if words.len() != self.words {
+            let (expected, given) = (self.words, words.len());
+            return Err(LaunchError::WordCount { expected, given }.into());
+        }
+        let unbound = |(recorded, bound): (&Parameter, &Binding)| {
+            recorded.is_formal && recorded.binding.slice == bound.slice
+        };
+        if let Some(index) = self.parameters.iter().zip(bindings).position(unbound) {
+            return Err(misfit(index, ParameterMisfit::Unbound));
+        }
+        // Recorded parameters never overlap. Rebound ones may: then each task is looked at again.
+        if rebinds
+            && aliased(bindings)
+            && let Some(overlap) = overlapping_task(&self.tasks, bindings)
+        {
+            let (other, task) = (overlap.first, overlap.task);
+            let overlaps = ParameterMisfit::Overlap { other, task };
+            return Err(misfit(overlap.second, overlaps));
+        }
+        Ok(())
+    }
+}
+
+/// The binding of a handle that takes the place of a parameter from byte `base` on.
+#[inline]
+fn rebind(
+    recorded: &Parameter,
+    base: u64,
+    handle: &Handle<u8>,
+) -> Result<Binding, ParameterMisfit> {
+    let touched = &recorded.binding;
+    let before = touched.offset - base;
+    let needed = before + touched.len;
+    if handle.size() < needed && !recorded.may_be_shorter {
+        let (recorded, given) = (needed, handle.size());
+        return Err(ParameterMisfit::TooSmall { recorded, given });
+    }
+    let (align, given) = (recorded.align, handle.start());
+    // Alignments are sizes of elements, which are powers of two.
+    if (given ^ base) & (align - 1) != 0 {
+        return Err(ParameterMisfit::Misaligned {
+            align,
+            recorded: base,
+            given,
+        });
+    }
+    let before = before.min(handle.size());
+    let len = touched.len.min(handle.size() - before);
+    Ok(Binding::new(
+        handle.id(),
+        given + before,
+        len,
+        touched.access,
+    ))
+}
+
+/// Do two of them overlap?
+#[inline]
+fn aliased(parameters: &[Binding]) -> bool {
+    parameters.iter().enumerate().any(|(index, first)| {
+        let others = &parameters[index + 1..];
+        others.iter().any(|second| first.overlaps(second))
+    })
+}
+
+#[cold]
+fn misfit(index: usize, misfit: ParameterMisfit) -> ArgumentError {
+    LaunchError::Parameter { index, misfit }.into()
+}

@@ -1,0 +1,133 @@
+//! Fresh memory: a slot that is taken at once, and a message that makes it a slice.
+
+use std::mem::MaybeUninit;
+
+use millstream_protocol::access::Access;
+use millstream_protocol::binding::Binding;
+use millstream_protocol::element::Element;
+use millstream_protocol::error::{Error, MemoryError};
+use millstream_protocol::id::SliceId;
+use millstream_protocol::memory::AllocationMode;
+use millstream_protocol::message::{Op, Registration, Task};
+use millstream_protocol::table::Hold;
+
+use crate::Stream;
+use crate::handle::Handle;
+
+impl Stream {
+    /// Memory for `len` elements, with undefined contents. Returns at once: the device reserves it
+    /// when it meets the task. May wait for room in the mailbox; while dropped slices whose tasks have not completed leave no room within the
+    /// client's hard limit or within [`max_handles`](millstream_protocol::options::DeviceOptions::max_handles), for these.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] for what is known at once: overflow, live handles that leave no room within these limits, more than the
+    /// device ever gives. The device's own lack of memory reaches whoever reads the slice.
+    pub fn empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
+        self.reserve(self.waits(), len, AllocationMode::Automatic)
+    }
+
+    /// As [`Stream::empty`], but never waits.
+    ///
+    /// # Errors
+    /// Also [`Error::Busy`].
+    pub fn try_empty<T: Element>(&self, len: usize) -> Result<Handle<T>, Error> {
+        self.reserve(false, len, AllocationMode::Automatic)
+    }
+
+    /// As [`Stream::empty`], with a say in where the memory comes from.
+    ///
+    /// # Errors
+    /// As [`Stream::empty`].
+    pub fn empty_with<T: Element>(
+        &self,
+        len: usize,
+        mode: AllocationMode,
+    ) -> Result<Handle<T>, Error> {
+        self.reserve(self.waits(), len, mode)
+    }
+
+    pub(crate) fn reserve<T: Element>(
+        &self,
+        wait: bool,
+        len: usize,
+        mode: AllocationMode,
+    ) -> Result<Handle<T>, Error> {
+        let element_bytes = size_of::<T>() as u64;
+        let bytes = (len as u64)
+            .checked_mul(element_bytes)
+            .ok_or(MemoryError::SizeOverflow {
+                elements: len as u64,
+                element_bytes,
+            })?;
+        let limit = self.device().properties().max_allocation_bytes;
+        if bytes > limit {
+            return Err(MemoryError::TooLarge {
+                asked: bytes,
+                limit,
+            }
+            .into());
+        }
+        self.reserve_bytes(wait, bytes, Some(mode))
+            .map(|hold| Handle::whole(hold, bytes))
+    }
+
+    /// A fresh slot with a message that makes it a slice of `bytes`.
+    pub(crate) fn reserve_bytes(
+        &self,
+        wait: bool,
+        bytes: u64,
+        mode: Option<AllocationMode>,
+    ) -> Result<Hold, Error> {
+        let hold = self.device().slot(wait)?;
+        let limit = self.seat().limit.as_ref();
+        if let Some(limit) = limit.filter(|_| bytes > 0 && mode.is_some()) {
+            self.charge(limit, (&hold, bytes), wait)?;
+        }
+        let binding = Binding::new(SliceId(hold.id()), 0, bytes, Access::Write);
+        let sent = self.send_reserve(wait, binding, mode);
+        if let Err(error) = sent {
+            // The hold is no handle, and no task has it: nothing else ends the charge.
+            hold.payload().charge.clear();
+            return Err(error);
+        }
+        Ok(hold)
+    }
+
+    /// A slice that never has memory: what it stands for is bound by replays.
+    pub(crate) fn formal(&self, bytes: u64) -> Result<Hold, Error> {
+        let device = self.device();
+        let hold = device.slot(true)?;
+        device.register(Registration::Parameter {
+            id: SliceId(hold.id()),
+            bytes,
+            client: self.client().shared.id,
+        })?;
+        Ok(hold)
+    }
+
+    fn send_reserve(
+        &self,
+        wait: bool,
+        binding: Binding,
+        mode: Option<AllocationMode>,
+    ) -> Result<(), Error> {
+        let stream = self.known()?;
+        self.pay(wait)?;
+        let mut build = |slot: &mut MaybeUninit<Task>| {
+            let task = slot.write(Task::new(
+                Some(stream),
+                Op::Reserve {
+                    client: self.client().shared.id,
+                    mode,
+                    position: 0,
+                },
+            ));
+            task.push_binding(binding);
+            self.bind_terms(task);
+        };
+        // SAFETY: the closure writes the slot first thing, and panics only if memory for terms cannot be had,
+        // which aborts.
+        let sent = unsafe { self.device().send_with(wait, &mut build) };
+        self.refund_unless(sent)
+    }
+}

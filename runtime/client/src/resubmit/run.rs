@@ -1,0 +1,453 @@
+//! Resubmitting entries, one after the other: [`Replay`] knows what each number of the log stands for on the device
+//! that it is replayed on.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use millstream_protocol::access::Access;
+use millstream_protocol::binding::Binding;
+use millstream_protocol::cancel::CancelToken;
+use millstream_protocol::error::Error;
+use millstream_protocol::journal::{Count, Digest, Entry, Part, Step, Work};
+use millstream_protocol::layout::Strided;
+use millstream_protocol::message::{CopyOut, Op};
+use millstream_protocol::recording::cut;
+use millstream_sync::reply::reply;
+
+use super::{LoggedReadback, ReplayError};
+use crate::arguments::{CubeCount, Untyped, bind};
+use crate::handle::Handle;
+use crate::{ComputeClient, Finish, KernelHandle, Pending, Stream};
+use millstream_protocol::landing::{Landed, Landing, VecLanding};
+
+/// Readbacks that are asked for and not waited for: enough that the device always has work, and a bound on what
+/// lies on the host.
+const READBACKS_AHEAD: usize = 16;
+
+/// What is wrong with an entry of a kind that was added later.
+const UNKNOWN: &str = "this version does not know such entries";
+
+/// What a number of the log stands for.
+enum Object {
+    Stream(Stream),
+    Kernel(KernelHandle),
+    Slice(Handle<u8>),
+    /// A slice without memory, which only tells an order.
+    Point(Handle<u8>),
+    Recording(Vec<Step>),
+}
+
+/// A readback that was asked for.
+struct Asked {
+    tag: Option<u64>,
+    answer: Pending<Vec<Vec<u8>>>,
+}
+
+/// A log on its way to a device.
+pub(super) struct Replay<'a, F> {
+    client: &'a ComputeClient,
+    kernels: VecDeque<KernelHandle>,
+    withdrawn: HashMap<u64, bool>,
+    /// One for each that was logged: its number, priority and weight.
+    clients: BTreeMap<(u32, usize, u32), ComputeClient>,
+    objects: HashMap<u32, Object>,
+    next: u32,
+    asked: VecDeque<Asked>,
+    digest: Digest,
+    on_readback: F,
+}
+
+/// Why one entry cannot be submitted.
+enum Stop {
+    Broken(&'static str),
+    Refused(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Refused(error)
+    }
+}
+
+impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
+    /// A replay to the device of `client`, with the kernel handle of each logged kernel in order, and the entries
+    /// that were withdrawn, with whether by a token.
+    pub(super) fn new(
+        client: &'a ComputeClient,
+        kernels: VecDeque<KernelHandle>,
+        withdrawn: HashMap<u64, bool>,
+        on_readback: F,
+    ) -> Self {
+        Self {
+            client,
+            kernels,
+            withdrawn,
+            clients: BTreeMap::new(),
+            objects: HashMap::new(),
+            next: 0,
+            asked: VecDeque::new(),
+            digest: Digest::default(),
+            on_readback,
+        }
+    }
+
+    /// Waits for what was asked and hands it out. The digest is of all readbacks.
+    pub(super) fn finish(mut self) -> Digest {
+        while self.answer_one() {}
+        self.digest
+    }
+
+    /// Resubmits the next entry.
+    pub(super) fn submit(&mut self, number: u64, entry: Entry<'_>) -> Result<(), ReplayError> {
+        self.submit_entry(number, entry).map_err(|stop| match stop {
+            Stop::Broken(what) => ReplayError::Broken {
+                entry: number,
+                what,
+            },
+            Stop::Refused(error) => ReplayError::Refused {
+                entry: number,
+                error,
+            },
+        })
+    }
+
+    fn submit_entry(&mut self, number: u64, entry: Entry<'_>) -> Result<(), Stop> {
+        let object = match entry {
+            Entry::Stream {
+                client,
+                priority,
+                weight,
+            } => {
+                let key = (client, priority as usize, weight);
+                let made = || self.client.like(priority, weight);
+                Object::Stream(self.clients.entry(key).or_insert_with(made).new_stream())
+            }
+            Entry::Kernel { .. } => match self.kernels.pop_front() {
+                Some(kernel) => Object::Kernel(kernel),
+                None => return Err(Stop::Broken("a kernel is not there")),
+            },
+            Entry::Recording { steps } => Object::Recording(steps),
+            Entry::Parameter { bytes } => {
+                let stream = self.client.new_stream();
+                Object::Slice(Handle::whole(stream.formal(bytes)?, bytes))
+            }
+            Entry::Slice {
+                stream,
+                bytes,
+                mode,
+            } => {
+                let stream = self.stream(stream, number)?;
+                match mode {
+                    None => Object::Point(Handle::whole(
+                        stream.reserve_bytes(true, bytes, None)?,
+                        bytes,
+                    )),
+                    Some(mode) => {
+                        let len = usize::try_from(bytes)
+                            .map_err(|_| Stop::Broken("a slice is too large"))?;
+                        Object::Slice(stream.empty_with::<u8>(len, mode)?)
+                    }
+                }
+            }
+            Entry::Task {
+                stream,
+                work,
+                parts,
+            } => {
+                let stream = self.stream(stream, number)?;
+                return self.submit_work(&stream, work, &parts);
+            }
+            Entry::Dropped { object } => {
+                self.objects.remove(&object);
+                return Ok(());
+            }
+            Entry::Withdrawn { .. } => return Ok(()),
+            _ => return Err(Stop::Broken(UNKNOWN)),
+        };
+        self.objects.insert(self.next, object);
+        self.next += 1;
+        Ok(())
+    }
+
+    fn submit_work(&mut self, stream: &Stream, work: Work<'_>, parts: &[Part]) -> Result<(), Stop> {
+        match work {
+            Work::Upload { bytes, layout } => {
+                let [part] = parts else {
+                    return Err(Stop::Broken("an upload has one binding"));
+                };
+                let access = match &layout {
+                    None => Access::Write,
+                    Some(_) => Access::ReadWrite,
+                };
+                let binding = self.binding(part)?.with_access(access);
+                if dense_bytes(&binding, layout.as_deref())? != bytes.len() as u64 {
+                    return Err(Stop::Broken(
+                        "an upload has another length than its binding",
+                    ));
+                }
+                let layout = layout.map(|layout| *layout);
+                stream.upload(true, binding, layout, bytes.len(), || bytes.into_owned())?;
+            }
+            Work::Readback { tag, layouts } => self.ask(stream, tag, layouts, parts)?,
+            Work::Mark | Work::Gap(_) => {
+                let bindings = parts.iter().map(|part| self.moment(part));
+                let bindings = bindings.collect::<Result<Vec<_>, Stop>>()?;
+                stream.submit(true, Op::Mark, |task| {
+                    bindings
+                        .into_iter()
+                        .for_each(|binding| task.push_binding(binding));
+                })?;
+            }
+            Work::Replay { recording, words } => {
+                let Some(Object::Recording(steps)) = self.objects.remove(&recording) else {
+                    return Err(Stop::Broken("there is no such recording"));
+                };
+                let outcome = steps.iter().try_for_each(|step| {
+                    let inner = step.parts.iter().map(|part| within(parts, part));
+                    let inner = inner.collect::<Result<Vec<_>, Stop>>()?;
+                    self.submit_work(stream, with_words(step, &words)?, &inner)
+                });
+                self.objects.insert(recording, Object::Recording(steps));
+                outcome?;
+            }
+            Work::Launch {
+                kernel,
+                count,
+                scalars,
+                metadata,
+            } => self.launch(stream, kernel, count, (&scalars, &metadata), parts)?,
+            Work::Copy => {
+                let [source, target] = parts else {
+                    return Err(Stop::Broken("a copy has two bindings"));
+                };
+                stream.copy(&self.view(source)?, &self.view(target)?)?;
+            }
+            Work::Fill(pattern) => {
+                let [part] = parts else {
+                    return Err(Stop::Broken("a fill has one binding"));
+                };
+                let binding = self.binding(part)?.with_access(Access::Write);
+                let width = u64::from(pattern.width);
+                if !(binding.offset.is_multiple_of(width) && binding.len.is_multiple_of(width)) {
+                    return Err(Stop::Broken("a fill is no whole number of its elements"));
+                }
+                stream.submit(true, Op::Fill(pattern), |task| task.push_binding(binding))?;
+            }
+            _ => return Err(Stop::Broken(UNKNOWN)),
+        }
+        Ok(())
+    }
+
+    fn launch(
+        &self,
+        stream: &Stream,
+        kernel: u32,
+        count: Count,
+        (scalars, metadata): (&[u64], &[u32]),
+        parts: &[Part],
+    ) -> Result<(), Stop> {
+        let Some(Object::Kernel(kernel)) = self.objects.get(&kernel) else {
+            return Err(Stop::Broken("there is no such kernel"));
+        };
+        let (parts, count) = match (count, parts) {
+            (Count::Static([x, y, z]), _) => (parts, CubeCount::Static(x, y, z)),
+            (Count::Dynamic, [parts @ .., count]) => {
+                let count = self
+                    .view(count)?
+                    .cast()
+                    .map_err(|_| Stop::Broken("a count is no count"))?;
+                (parts, CubeCount::Dynamic(count))
+            }
+            (Count::Dynamic, []) => return Err(Stop::Broken("a dynamic count is not there")),
+        };
+        let signature = kernel.kernel().signature();
+        if signature.scalar_words() != scalars.len() {
+            return Err(Stop::Broken(
+                "a launch has other scalars than its kernel declares",
+            ));
+        }
+        let mut views = Vec::with_capacity(parts.len());
+        for (index, part) in parts.iter().enumerate() {
+            let view = self.view(part)?;
+            // What a shorter handle of a replay has beyond its last whole element is not the launch's.
+            let spec = signature.bindings().get(index);
+            let spare = spec.map_or(0, |spec| view.size() % spec.dtype.size() as u64);
+            let whole = view.offset_end(spare);
+            views.push(whole.map_err(|_| Stop::Broken("a binding ends past its slice"))?);
+        }
+        let bindings: Vec<_> = views
+            .iter()
+            .zip(parts)
+            .map(|(view, part)| bind(view, part.access))
+            .collect();
+        let arguments = Untyped {
+            signature,
+            bindings: &bindings,
+            words: scalars,
+            metadata,
+        };
+        Ok(stream.launch(kernel, count, &arguments)?)
+    }
+
+    /// Asks for a readback; waits for the oldest one where enough are on their way.
+    fn ask(
+        &mut self,
+        stream: &Stream,
+        tag: Option<u64>,
+        layouts: Vec<Option<Box<Strided>>>,
+        parts: &[Part],
+    ) -> Result<(), Stop> {
+        if self.asked.len() >= READBACKS_AHEAD {
+            self.answer_one();
+        }
+        let mut layouts: Vec<_> = layouts
+            .into_iter()
+            .map(|layout| layout.map(|layout| *layout))
+            .take(parts.len())
+            .collect();
+        layouts.resize(parts.len(), None);
+        let mut typed = Vec::with_capacity(parts.len());
+        let mut bindings = Vec::with_capacity(parts.len());
+        for (part, layout) in parts.iter().zip(&layouts) {
+            let binding = self.binding(part)?.with_access(Access::Read);
+            let bytes = dense_bytes(&binding, layout.as_ref())?;
+            typed.push(VecLanding::<u8>::new(bytes as usize).map_err(Error::Memory)?);
+            bindings.push(binding);
+        }
+        let landings = typed
+            .iter()
+            .map(|landing| landing.clone() as Arc<dyn Landing>)
+            .collect();
+        let (sender, receiver) = reply();
+        let copy = CopyOut {
+            landings,
+            reply: sender,
+            tag,
+        };
+        let is_strided = layouts.iter().any(Option::is_some);
+        stream.submit(true, Op::CopyOut(Box::new(copy)), |task| {
+            bindings
+                .into_iter()
+                .for_each(|binding| task.push_binding(binding));
+            if is_strided {
+                task.extra.get_or_insert().layouts = layouts;
+            }
+        })?;
+        let take = |landing: &Arc<VecLanding<u8>>| {
+            // SAFETY: the answer calls this once, after the copies' point has passed.
+            unsafe { landing.take() }
+        };
+        let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
+        let answer = Pending::ticket(stream.home(), receiver, finish);
+        self.asked.push_back(Asked { tag, answer });
+        Ok(())
+    }
+
+    /// Waits for the oldest readback and hands it out, if there is one.
+    fn answer_one(&mut self) -> bool {
+        let Some(Asked { tag, answer }) = self.asked.pop_front() else {
+            return false;
+        };
+        let bytes = answer.wait().map(|parts| parts.concat());
+        self.digest = match &bytes {
+            Ok(bytes) => self
+                .digest
+                .with(&(bytes.len() as u64).to_le_bytes())
+                .with(bytes),
+            Err(_) => self.digest.with(&u64::MAX.to_le_bytes()),
+        };
+        (self.on_readback)(LoggedReadback { tag, bytes });
+        true
+    }
+
+    /// The stream of an entry, under the terms that withdraw what was withdrawn.
+    fn stream(&self, stream: u32, entry: u64) -> Result<Stream, Stop> {
+        let Some(Object::Stream(stream)) = self.objects.get(&stream) else {
+            return Err(Stop::Broken("there is no such stream"));
+        };
+        Ok(match self.withdrawn.get(&entry) {
+            None => stream.clone(),
+            Some(true) => {
+                let token = CancelToken::new();
+                token.cancel();
+                stream.with_cancel(&token)
+            }
+            Some(false) => stream.with_deadline(Instant::now()),
+        })
+    }
+
+    /// A part of a slice that lives, as a handle.
+    fn view(&self, part: &Part) -> Result<Handle<u8>, Stop> {
+        match self.objects.get(&part.slice) {
+            Some(Object::Slice(slice)) => view_of(slice, part),
+            Some(Object::Point(_)) => Err(Stop::Broken("a point has no bytes to work on")),
+            _ => Err(Stop::Broken("there is no such slice")),
+        }
+    }
+
+    /// The same for what works on no bytes: points will do.
+    fn moment(&self, part: &Part) -> Result<Binding, Stop> {
+        let view = match self.objects.get(&part.slice) {
+            Some(Object::Slice(slice) | Object::Point(slice)) => view_of(slice, part),
+            _ => Err(Stop::Broken("there is no such slice")),
+        };
+        view.map(|view| view.binding(part.access))
+    }
+
+    fn binding(&self, part: &Part) -> Result<Binding, Stop> {
+        self.view(part).map(|view| view.binding(part.access))
+    }
+}
+
+fn view_of(slice: &Handle<u8>, part: &Part) -> Result<Handle<u8>, Stop> {
+    let end = part
+        .offset
+        .checked_add(part.len)
+        .filter(|end| *end <= slice.size());
+    let view = end.and_then(|end| slice.slice(part.offset as usize..end as usize).ok());
+    view.ok_or(Stop::Broken("a binding ends past its slice"))
+}
+
+/// A part of a recording's parameter, as a part of the slice that the replay binds to it, which may be shorter than was recorded.
+fn within(parameters: &[Part], part: &Part) -> Result<Part, Stop> {
+    let Some(parameter) = parameters.get(part.slice as usize) else {
+        return Err(Stop::Broken(
+            "a recorded task has a parameter that is not there",
+        ));
+    };
+    let (offset, len) = cut(part.offset, part.len, parameter.len);
+    Ok(Part {
+        slice: parameter.slice,
+        offset: parameter.offset.saturating_add(offset),
+        len,
+        ..*part
+    })
+}
+
+/// What a recorded task does, with these words in its slots.
+fn with_words(step: &Step, words: &[u64]) -> Result<Work<'static>, Stop> {
+    let mut work = step.work.clone();
+    if let Work::Launch { scalars, .. } = &mut work {
+        for slot in &step.slots {
+            let place = scalars.get_mut(slot.word as usize);
+            let (Some(place), Some(word)) = (place, words.get(slot.slot as usize)) else {
+                return Err(Stop::Broken("a recorded task has a slot that is not there"));
+            };
+            *place = *word;
+        }
+    }
+    Ok(work)
+}
+
+/// Bytes of a copy between the host and a binding with this layout.
+fn dense_bytes(binding: &Binding, layout: Option<&Strided>) -> Result<u64, Stop> {
+    let Some(layout) = layout else {
+        return Ok(binding.len);
+    };
+    // Axes that lie on themselves could ask the host for any amount.
+    match layout.extent_bytes() <= binding.len && layout.dense_bytes() <= binding.len {
+        true => Ok(layout.dense_bytes()),
+        false => Err(Stop::Broken("a layout is larger than its binding")),
+    }
+}

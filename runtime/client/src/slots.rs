@@ -1,0 +1,110 @@
+//! A slot of the table for a new thing, and the wait for one (I8, I12): see [`Outlook`].
+
+use std::task::{Poll, Waker};
+
+use millstream_protocol::error::{Error, Full, MemoryError};
+use millstream_protocol::table::Hold;
+use millstream_sync::facade::THREADS;
+use millstream_sync::slots::Outlook;
+use millstream_sync::timeline::{Ended, Timeline, WaitKey};
+
+use crate::DeviceShared;
+
+impl DeviceShared {
+    /// A slot for a new thing. Where there is none, it waits for one that returns by itself, if `wait`.
+    ///
+    /// # Errors
+    /// [`MemoryError::TooManyHandles`] if all are held; else as any wait for room.
+    #[inline]
+    pub(crate) fn slot(&self, wait: bool) -> Result<Hold, Error> {
+        match self.table().acquire() {
+            Ok(hold) => Ok(hold),
+            Err(_) => self.slot_slowly(wait),
+        }
+    }
+
+    #[cold]
+    fn slot_slowly(&self, wait: bool) -> Result<Hold, Error> {
+        let table = self.table();
+        loop {
+            if !THREADS {
+                // In a model what others have dropped is there, or not yet.
+                self.channel().looked();
+            }
+            let limit = self.settings().max_handles;
+            if table.returns().has_ended() {
+                return Err(self.gone());
+            }
+            let cursor = match (table.outlook(), table.acquire()) {
+                (_, Ok(hold)) => return Ok(hold),
+                (Outlook::Free, _) => continue,
+                (Outlook::Held, _) => return Err(MemoryError::TooManyHandles { limit }.into()),
+                (Outlook::Returning { held, cursor }, _) => match self.may_wait(wait) {
+                    true => cursor,
+                    false => return Err(self.no_room(wait, Full::Handles { held, limit })),
+                },
+            };
+            self.wait_for_slot(cursor).map_err(|Ended| self.gone())?;
+        }
+    }
+
+    /// Waits until a slot has returned. Waiting on a driven device is driving it.
+    fn wait_for_slot(&self, cursor: u64) -> Result<(), Ended> {
+        let span = tracing::debug_span!(target: "millstream", "wait_for_slot");
+        let _entered = span.enter();
+        let mut returning = self.returning(cursor);
+        match self.drive_until(|waker| returning.poll(waker)) {
+            Some(outcome) => outcome,
+            None => self.table().returns().wait(cursor, self.spin()),
+        }
+    }
+
+    /// The wait for a slot of a call that was told that it is busy, if that is what it lacked.
+    pub(super) fn slot_returns(&self) -> Option<Returning<'_>> {
+        match self.table().outlook() {
+            Outlook::Returning { cursor, .. } => Some(self.returning(cursor)),
+            Outlook::Free | Outlook::Held => None,
+        }
+    }
+
+    fn returning(&self, cursor: u64) -> Returning<'_> {
+        Returning {
+            returns: self.table().returns(),
+            cursor,
+            key: None,
+        }
+    }
+}
+
+/// A wait for a slot, by polling. It leaves no waker behind.
+pub(super) struct Returning<'a> {
+    returns: &'a Timeline,
+    cursor: u64,
+    /// Where the waker lies.
+    key: Option<WaitKey>,
+}
+
+impl Returning<'_> {
+    /// Ready once a slot has returned, or the device has ended; or `waker` will be woken.
+    pub(super) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), Ended>> {
+        if let Some(key) = self.key
+            && self.returns.replace(key, waker)
+        {
+            return Poll::Pending;
+        }
+        self.key = self.returns.register(self.cursor, waker);
+        match self.key {
+            Some(_) => Poll::Pending,
+            None if self.returns.completed() >= self.cursor => Poll::Ready(Ok(())),
+            None => Poll::Ready(Err(Ended)),
+        }
+    }
+}
+
+impl Drop for Returning<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.returns.cancel(key);
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Chains of errors, as those print them who follow `source()`.
+
+use std::error::Error as _;
+
+use millstream_ir::DType;
+
+use super::*;
+use crate::access::Access;
+use crate::argument::{ArgumentKind, ArgumentKinds};
+use crate::failure::{Failure, Reason};
+use crate::health::Recovery;
+
+fn every_launch_error() -> Vec<LaunchError> {
+    let name = || -> Arc<str> { "x".into() };
+    let mut all = vec![
+        LaunchError::BindingCount {
+            expected: 2,
+            given: 1,
+        },
+        LaunchError::ScalarCount {
+            expected: 2,
+            given: 1,
+        },
+        LaunchError::Types {
+            declared: ArgumentKinds::from_iter([
+                ArgumentKind::Binding(Access::Read, DType::F32),
+                ArgumentKind::Scalar(DType::U32),
+            ]),
+            given: ArgumentKinds::from_iter([]),
+        },
+        LaunchError::Access {
+            name: name(),
+            declared: Access::Read,
+            given: Access::Write,
+        },
+        LaunchError::ElementType {
+            name: name(),
+            declared: DType::F32,
+            given: DType::U32,
+        },
+        LaunchError::ScalarType {
+            name: name(),
+            declared: DType::U64,
+            given: DType::I32,
+        },
+        LaunchError::Misaligned {
+            name: name(),
+            offset: 1,
+            align: 4,
+        },
+        LaunchError::Overlap {
+            first: name(),
+            second: name(),
+        },
+        LaunchError::OutOfBounds {
+            start: 0,
+            end: 9,
+            size: 8,
+        },
+        LaunchError::Length {
+            source_bytes: 1,
+            destination_bytes: 2,
+        },
+        LaunchError::SizeOverflow {
+            elements: 9,
+            element_bytes: 8,
+        },
+        LaunchError::Indivisible {
+            bytes: 9,
+            element_bytes: 8,
+        },
+        LaunchError::MisalignedView { start: 1, align: 4 },
+        LaunchError::TooManyCubes {
+            axis: 0,
+            given: 9,
+            limit: 8,
+        },
+        LaunchError::TooManyBindings { given: 9, limit: 8 },
+        LaunchError::DynamicCount { elements: 2 },
+        LaunchError::Rank {
+            shape: 2,
+            strides: 1,
+        },
+        LaunchError::NotAParameter,
+        LaunchError::MetadataRange { value: u64::MAX },
+        LaunchError::TensorMapBinding {
+            binding: 5,
+            bindings: 2,
+        },
+    ];
+    let misfits = [
+        ParameterMisfit::Missing { parameters: 2 },
+        ParameterMisfit::Twice,
+        ParameterMisfit::Part,
+        ParameterMisfit::TooSmall {
+            recorded: 8,
+            given: 4,
+        },
+        ParameterMisfit::Misaligned {
+            align: 4,
+            recorded: 0,
+            given: 1,
+        },
+        ParameterMisfit::Overlap { other: 1, task: 0 },
+    ];
+    all.extend(misfits.map(|misfit| LaunchError::Parameter { index: 3, misfit }));
+    all
+}
+
+fn every_memory_error() -> [MemoryError; 5] {
+    [
+        MemoryError::Limit {
+            client: "c".into(),
+            asked: 3,
+            in_use: 2,
+            limit: 4,
+        },
+        MemoryError::TooLarge { asked: 9, limit: 8 },
+        MemoryError::Host { asked: 9 },
+        MemoryError::SizeOverflow {
+            elements: 9,
+            element_bytes: 8,
+        },
+        MemoryError::TooManyHandles { limit: 8 },
+    ]
+}
+
+fn every_kernel_error() -> [KernelError; 4] {
+    let kernel = || -> Arc<str> { "k".into() };
+    [
+        KernelError::NoSource {
+            kernel: kernel(),
+            backend: "cpu",
+            available: "PTX".into(),
+            taken: "native".into(),
+        },
+        KernelError::Feature {
+            kernel: kernel(),
+            feature: Feature::TensorMaps,
+        },
+        KernelError::Compile {
+            kernel: kernel(),
+            log: "line 3".into(),
+        },
+        KernelError::TooManyBindings {
+            kernel: kernel(),
+            declared: 9,
+            limit: 8,
+        },
+    ]
+}
+
+fn every_full() -> [Full; 6] {
+    [
+        Full::Mailbox { messages: 16 },
+        Full::Stream { held: 8, limit: 8 },
+        Full::Uploads {
+            asked: 2,
+            in_use: 7,
+            limit: 8,
+        },
+        Full::Jobs {
+            in_use: 4,
+            limit: 4,
+        },
+        Full::Handles { held: 3, limit: 4 },
+        Full::Readbacks { asked: 3 },
+    ]
+}
+
+fn every_open_error() -> [OpenError; 5] {
+    [
+        OpenError::Option {
+            option: "queues",
+            given: "0".into(),
+            must: "1 or more",
+        },
+        OpenError::Thread("none left".into()),
+        OpenError::Unavailable {
+            backend: "cuda",
+            why: "there is no driver; install one".into(),
+        },
+        OpenError::Properties {
+            backend: "own",
+            field: "queues",
+            given: "17".into(),
+            must: "from 1 to 16",
+        },
+        OpenError::Another {
+            lost: "one".into(),
+            opened: "other".into(),
+        },
+    ]
+}
+
+fn every_error() -> Vec<Error> {
+    let root = Failure::not_run(&"blur".into(), Reason::Refused("why".into()));
+    let mut all = vec![
+        Error::Failed(root.clone()),
+        Error::Failed(Failure::input(&"sobel".into(), root)),
+        Error::Foreign { what: "handle" },
+        Error::Closed,
+        Error::DeviceLost {
+            epoch: 0,
+            recovery: Recovery::SameProcess,
+        },
+        Error::WouldDeadlock,
+        Error::WrongBackend {
+            asked: "cuda",
+            actual: "cpu",
+        },
+        Error::NoLog,
+        Error::Profile(ProfileError::NotRegistered),
+        Error::Profile(ProfileError::Unknown),
+        Error::Taken,
+        Error::NoConsumer,
+        Error::TimedOut {
+            waited: Duration::from_secs(1),
+        },
+    ];
+    let refused = |why| Error::Launch {
+        task: "blur".into(),
+        why,
+    };
+    all.extend(every_launch_error().into_iter().map(refused));
+    all.extend(every_launch_error().into_iter().map(Error::from));
+    all.extend(every_open_error().map(Error::from));
+    all.extend(every_memory_error().map(Error::Memory));
+    all.extend(every_kernel_error().map(Error::Kernel));
+    all.extend(every_full().map(|what| Error::Busy { what }));
+    all.extend(every_full().map(|what| Error::NoRoomHere { what }));
+    all
+}
+
+/// A variant that is new does not compile here until the lists above have one like it.
+fn is_listed(error: &Error) -> bool {
+    match error {
+        Error::Failed(_)
+        | Error::Launch { .. }
+        | Error::Argument(_)
+        | Error::Open(_)
+        | Error::Memory(_)
+        | Error::Kernel(_)
+        | Error::Busy { .. }
+        | Error::NoRoomHere { .. }
+        | Error::Foreign { .. }
+        | Error::Closed
+        | Error::DeviceLost { .. }
+        | Error::WouldDeadlock
+        | Error::WrongBackend { .. }
+        | Error::NoLog
+        | Error::Profile(_)
+        | Error::Taken
+        | Error::NoConsumer
+        | Error::TimedOut { .. } => true,
+    }
+}
+
+#[test]
+fn a_chain_of_errors_says_nothing_twice() {
+    for error in every_error() {
+        assert!(is_listed(&error));
+        let mut said = error.to_string();
+        assert!(!said.is_empty() && !said.ends_with('.'), "{said}");
+        let mut next = error.source();
+        while let Some(cause) = next {
+            let sentence = cause.to_string();
+            assert!(
+                !said.contains(&sentence),
+                "`{said}` already says `{sentence}`"
+            );
+            said = sentence;
+            next = cause.source();
+        }
+    }
+}
+
+/// What is wrong with a view is the whole sentence, by whichever type it comes.
+#[test]
+fn a_view_that_does_not_fit_says_the_same_as_any_error() {
+    for why in every_launch_error() {
+        let said = why.to_string();
+        let error = Error::from(why);
+        assert_eq!(error.to_string(), said);
+        assert!(error.failure().is_none() && error.retry_after().is_none());
+    }
+}
+
+#[test]
+fn what_is_full_is_said_with_its_figures() {
+    let told = every_full().map(|what| Error::Busy { what }.to_string());
+    assert_eq!(
+        told,
+        [
+            "the mailbox is full with 16 messages (`mailbox_capacity`), try again later",
+            "the stream, or its client, holds 8 of at most 8 tasks (`max_held`, `max_tasks`), try again later",
+            "an upload of 2 B finds 7 B of at most 8 B on their way (`max_upload_bytes`), try again later",
+            "the client has 4 of at most 4 host functions, callbacks and values to drop on their way (`max_jobs`), try again later",
+            "all 4 slots for slices, kernels and streams are in use, 3 of them by live ones, the others by tasks that have not completed (`max_handles`), try again later",
+            "the sequence is full with 3 readbacks that nobody has taken, try again later",
+        ]
+    );
+}
+
+/// Figures in sentences agree with their words, and what cannot ever succeed says so.
+#[test]
+fn counts_are_told_in_their_number() {
+    let of = |expected, given| LaunchError::BindingCount { expected, given }.to_string();
+    assert_eq!(of(2, 1), "it takes 2 bindings, 1 was given");
+    assert_eq!(of(1, 0), "it takes 1 binding, 0 were given");
+    let (expected, given) = (1, 2);
+    assert_eq!(
+        LaunchError::ScalarCount { expected, given }.to_string(),
+        "it takes 1 scalar, 2 were given"
+    );
+    let told = |limit| Full::Stream { held: limit, limit }.to_string();
+    assert!(told(1).ends_with("`create` is two tasks, give it 2 where calls do not wait"));
+    assert!(told(2).ends_with("(`max_held`, `max_tasks`)"));
+}
+
+#[test]
+fn sizes_that_read_alike_are_told_apart() {
+    let error = MemoryError::TooLarge {
+        asked: (256 << 20) + 1,
+        limit: 256 << 20,
+    };
+    assert_eq!(
+        error.to_string(),
+        "asked 268435457 B, the device gives at most 268435456 B in one piece"
+    );
+}

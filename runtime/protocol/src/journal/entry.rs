@@ -1,0 +1,171 @@
+//! What is logged, as plain data.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::access::Access;
+use crate::failure::Reason;
+use crate::kernel::Signature;
+use crate::launch::Pattern;
+use crate::layout::Strided;
+use crate::memory::AllocationMode;
+use crate::priority::Priority;
+use crate::recording::WordSlot;
+
+/// One entry of a log. Streams, kernels, slices and recordings take the next number as they appear.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Entry<'a> {
+    /// A stream was made.
+    Stream {
+        /// The number of its client.
+        client: u32,
+        /// How urgent its work is.
+        priority: Priority,
+        /// Its share of the turns.
+        weight: u32,
+    },
+    /// A kernel was prepared. Its code is not logged: a replay is given it by name.
+    Kernel {
+        /// Its name.
+        name: Arc<str>,
+        /// What a launch of it brings.
+        signature: Signature,
+    },
+    /// Tasks were recorded, over parameters that a replay of the recording binds.
+    Recording {
+        /// The tasks.
+        steps: Vec<Step>,
+    },
+    /// A parameter of recordings was made.
+    Parameter {
+        /// Its length in bytes.
+        bytes: u64,
+    },
+    /// A slice, or a point, was made.
+    Slice {
+        /// The stream.
+        stream: u32,
+        /// Its length in bytes.
+        bytes: u64,
+        /// How its memory is reserved; a point has none.
+        mode: Option<AllocationMode>,
+    },
+    /// A task was added to a stream.
+    Task {
+        /// The stream.
+        stream: u32,
+        /// What it does.
+        work: Work<'a>,
+        /// What it touches.
+        parts: Vec<Part>,
+    },
+    /// The last handle of an object is gone.
+    Dropped {
+        /// Its number.
+        object: u32,
+    },
+    /// An earlier slice or task was withdrawn before it was issued.
+    Withdrawn {
+        /// Which entry of the log that was, from 0.
+        entry: u64,
+        /// Was it cancelled? Else its deadline had passed.
+        cancelled: bool,
+    },
+}
+
+/// What a task does.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Work<'a> {
+    /// Runs a kernel.
+    Launch {
+        /// The kernel.
+        kernel: u32,
+        /// Its cubes.
+        count: Count,
+        /// Its packed scalars.
+        scalars: Vec<u64>,
+        /// Its metadata words.
+        metadata: Vec<u32>,
+    },
+    /// Copies these bytes from the host.
+    Upload {
+        /// The bytes.
+        bytes: Cow<'a, [u8]>,
+        /// Where they go within the part, if not one after the other.
+        layout: Option<Box<Strided>>,
+    },
+    /// Copies the parts to the host.
+    Readback {
+        /// What the asker called it, where that was a number: a frame.
+        tag: Option<u64>,
+        /// How each part lies, where it is not one byte after the other. In boxes: most are none, and take a byte of
+        /// the log.
+        layouts: Vec<Option<Box<Strided>>>,
+    },
+    /// Copies the first part to the second.
+    Copy,
+    /// Fills the part.
+    Fill(Pattern),
+    /// Does nothing, in order: makes a point, or waits for one.
+    Mark,
+    /// Replays a recording with the parts as its parameters.
+    Replay {
+        /// The recording.
+        recording: u32,
+        /// What it has in its slots.
+        words: Vec<u64>,
+    },
+    /// Ran code that is not logged.
+    Gap(Arc<str>),
+}
+
+/// The cubes of a launch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Count {
+    /// So many.
+    Static([u32; 3]),
+    /// As the last part says.
+    Dynamic,
+}
+
+/// A part of a slice, and how a task touches it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The slice; within a recording, the parameter.
+    pub slice: u32,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// How they are touched.
+    pub access: Access,
+}
+
+/// One task of a recording: a launch, a copy or a fill. Its parts are parts of the parameters.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Step {
+    /// What it does.
+    pub work: Work<'static>,
+    /// The scalars of a launch that a replay sets.
+    pub slots: Vec<WordSlot>,
+    /// What it touches.
+    pub parts: Vec<Part>,
+}
+
+impl Entry<'_> {
+    /// Does it take the next number?
+    pub fn is_numbered(&self) -> bool {
+        !matches!(
+            self,
+            Entry::Task { .. } | Entry::Dropped { .. } | Entry::Withdrawn { .. }
+        )
+    }
+
+    /// That a task was withdrawn for this reason.
+    pub fn withdrawal(entry: u64, reason: &Reason) -> Self {
+        let cancelled = matches!(reason, Reason::Cancelled);
+        Entry::Withdrawn { entry, cancelled }
+    }
+}

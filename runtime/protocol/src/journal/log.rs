@@ -1,0 +1,318 @@
+//! The log as a value, and as a file.
+//!
+//! ```text
+//! "mslog\r\n\x1a" | version u16 | flags u8 | first and last part u32 | entries u64 | backend u8 + text | bytes u64 | entries .. | digest u64
+//! ```
+//! Little endian. The digest is of everything between the first field and itself. The start shows what a transfer
+//! as text does to line ends.
+
+use std::io::{self, Read, Write};
+
+use super::code::decode;
+use super::digest::Digest;
+use super::entry::Entry;
+use super::wire::{Bytes, Garbled};
+
+const MAGIC: [u8; 8] = *b"mslog\r\n\x1a";
+/// The version that is written, and the latest that is read.
+const VERSION: u16 = 1;
+/// The longest name of a backend that a file can hold: its length is a byte.
+const BACKEND_BYTES_MAX: usize = u8::MAX as usize;
+/// Bytes of the fields between the version and the backend's name.
+const FIXED: usize = 1 + 4 + 4 + 8 + 1;
+
+/// What a device took, in mailbox order.
+///
+/// ```no_run
+/// # fn f(log: &millstream_protocol::journal::SubmissionLog) -> Result<(), Box<dyn std::error::Error>> {
+/// use millstream_protocol::journal::SubmissionLog;
+/// log.write_to(std::fs::File::create("match.mslog")?)?;
+/// let again = SubmissionLog::read_from(std::fs::File::open("match.mslog")?)?;
+/// assert_eq!(&again, log);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct SubmissionLog {
+    backend: Box<str>,
+    /// The first and the last part in it.
+    parts: (u32, u32),
+    entries: u64,
+    complete: bool,
+    /// Entries, encoded. They decode: whoever makes a log of bytes has tried.
+    body: Vec<u8>,
+}
+
+/// Why bytes are no log.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// Reading or writing failed.
+    #[error("the submission log could not be read or written: {0}")]
+    Io(io::Error),
+    /// The bytes are something else.
+    #[error("this is no submission log: it does not begin as one")]
+    Foreign,
+    /// It was written by a later version.
+    #[error("the submission log has version {found}, this program reads up to {known}; update it")]
+    Newer {
+        /// The log's version.
+        found: u16,
+        /// The latest that is known.
+        known: u16,
+    },
+    /// There is less than it says.
+    #[error("the submission log is cut off: its end is missing")]
+    Truncated,
+    /// The bytes are not those that were written.
+    #[error("the submission log is damaged at byte {at} of its entries: {what}")]
+    Corrupt {
+        /// Where.
+        at: u64,
+        /// What does not fit.
+        what: &'static str,
+    },
+    /// Entries are missing at the end, so nothing can be put behind them.
+    #[error(
+        "part {last} of the submission log ends where there was no room for more; let the device keep more, or take it more often"
+    )]
+    Cut {
+        /// The last part.
+        last: u32,
+    },
+    /// Parts are put together that do not follow each other.
+    #[error("part {given} does not follow part {last} of the submission log")]
+    Order {
+        /// The last part so far.
+        last: u32,
+        /// The part that was given.
+        given: u32,
+    },
+}
+
+impl From<io::Error> for LogError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<Garbled> for LogError {
+    fn from(garbled: Garbled) -> Self {
+        LogError::Corrupt {
+            at: garbled.at as u64,
+            what: garbled.what,
+        }
+    }
+}
+
+impl SubmissionLog {
+    /// The log of a device of this backend: `parts` of it, of which the first has this number and the last that one, with so many
+    /// entries, as bytes. It is complete if none is missing at its end.
+    pub fn new(
+        backend: &str,
+        parts: (u32, u32),
+        entries: u64,
+        complete: bool,
+        body: Vec<u8>,
+    ) -> Self {
+        // Between characters: what was written is to be text again.
+        let end = backend.floor_char_boundary(BACKEND_BYTES_MAX);
+        Self {
+            backend: backend[..end].into(),
+            parts,
+            entries,
+            complete,
+            body,
+        }
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> u64 {
+        self.entries
+    }
+
+    /// Has it none?
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// Bytes that its entries take.
+    pub fn size(&self) -> u64 {
+        self.body.len() as u64
+    }
+
+    /// The kind of device that wrote it, by the first 255 bytes of its name. Any kind may replay it.
+    pub fn backend(&self) -> &str {
+        &self.backend
+    }
+
+    /// Which parts of the device's log it has, counted from 0, one each time the log is taken.
+    pub fn parts(&self) -> std::ops::RangeInclusive<u32> {
+        self.parts.0..=self.parts.1
+    }
+
+    /// Is everything in it that the device had taken? Not, once it was longer than the device was allowed to keep:
+    /// then it ends with the last entry that there was room for, and a replay is refused until
+    /// [`SubmissionLog::accept_cut`] is called.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Takes what is there for all there is: a log that was cut can be replayed up to its end then, and says that it
+    /// is complete, also in a file. To be called by who knows that he replays the beginning only.
+    pub fn accept_cut(&mut self) {
+        self.complete = true;
+    }
+
+    /// The entries, in the order in which the device took them.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        let mut bytes = Bytes::new(&self.body);
+        std::iter::from_fn(move || match bytes.is_empty() {
+            true => None,
+            false => decode(&mut bytes).ok(),
+        })
+    }
+
+    /// Puts the next part behind this one, so that both are one log.
+    ///
+    /// # Errors
+    /// [`LogError::Order`] if it is not the next, [`LogError::Cut`] if nothing can follow.
+    pub fn append(&mut self, next: &Self) -> Result<(), LogError> {
+        let (last, given) = (self.parts.1, next.parts.0);
+        if !self.complete {
+            return Err(LogError::Cut { last });
+        }
+        if last.checked_add(1) != Some(given) {
+            return Err(LogError::Order { last, given });
+        }
+        self.body.extend_from_slice(&next.body);
+        self.entries += next.entries;
+        (self.parts.1, self.complete) = (next.parts.1, next.complete);
+        Ok(())
+    }
+
+    /// Writes it. The caller buffers, if that is worth it: there are three writes.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub fn write_to(&self, mut to: impl Write) -> Result<(), LogError> {
+        let mut head = Vec::with_capacity(64);
+        head.extend_from_slice(&MAGIC);
+        head.extend_from_slice(&VERSION.to_le_bytes());
+        head.push(u8::from(self.complete));
+        head.extend_from_slice(&self.parts.0.to_le_bytes());
+        head.extend_from_slice(&self.parts.1.to_le_bytes());
+        head.extend_from_slice(&self.entries.to_le_bytes());
+        // The name was cut to what fits when the log was made.
+        head.push(self.backend.len() as u8);
+        head.extend_from_slice(self.backend.as_bytes());
+        head.extend_from_slice(&(self.body.len() as u64).to_le_bytes());
+        let digest = Digest::default()
+            .with(&head[MAGIC.len()..])
+            .with(&self.body);
+        to.write_all(&head)?;
+        to.write_all(&self.body)?;
+        to.write_all(&digest.number().to_le_bytes())?;
+        Ok(to.flush()?)
+    }
+
+    /// Reads one, and not a byte beyond it. Takes memory for what is there, not for what the log says that there
+    /// is: the bytes, and while they are looked through up to 40 times those of the largest entry. Who reads logs of
+    /// strangers bounds the bytes ([`Read::take`]).
+    ///
+    /// # Errors
+    /// [`LogError`]: every way in which bytes can be no log.
+    pub fn read_from(mut from: impl Read) -> Result<Self, LogError> {
+        let mut magic = [0; MAGIC.len()];
+        let begun = fill(&mut from, &mut magic)?;
+        if magic[..begun] != MAGIC[..begun] || begun == 0 {
+            return Err(LogError::Foreign);
+        }
+        if begun < MAGIC.len() {
+            return Err(LogError::Truncated);
+        }
+        let version: [u8; 2] = whole(&mut from)?;
+        let found = u16::from_le_bytes(version);
+        if found > VERSION {
+            let known = VERSION;
+            return Err(LogError::Newer { found, known });
+        }
+        let fixed: [u8; FIXED] = whole(&mut from)?;
+        let backend = exactly(&mut from, u64::from(fixed[FIXED - 1]))?;
+        let size: [u8; 8] = whole(&mut from)?;
+        let body = exactly(&mut from, u64::from_le_bytes(size))?;
+        let sum: [u8; 8] = whole(&mut from)?;
+        let parts: [&[u8]; 5] = [&version, &fixed, &backend, &size, &body];
+        let digest = parts
+            .iter()
+            .fold(Digest::default(), |digest, part| digest.with(part));
+        let damaged = |what| LogError::Corrupt {
+            at: body.len() as u64,
+            what,
+        };
+        if digest.number().to_le_bytes() != sum {
+            return Err(damaged("its digest is another"));
+        }
+        let mut fields = Bytes::new(&fixed);
+        let complete = fields.flag()?;
+        let parts = (fields.fixed(4)? as u32, fields.fixed(4)? as u32);
+        let entries = fields.fixed(8)?;
+        let backend =
+            std::str::from_utf8(&backend).map_err(|_| damaged("its backend has no name"))?;
+        let mut bytes = Bytes::new(&body);
+        let mut counted = 0;
+        while !bytes.is_empty() {
+            decode(&mut bytes)?;
+            counted += 1;
+        }
+        if found == 0 {
+            return Err(damaged("it has a version that none has"));
+        }
+        if counted != entries {
+            return Err(damaged("it has another number of entries than it says"));
+        }
+        Ok(Self::new(backend, parts, entries, complete, body))
+    }
+}
+
+impl std::fmt::Debug for SubmissionLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (backend, parts, entries) = (&self.backend, self.parts(), self.entries);
+        write!(
+            f,
+            "SubmissionLog({backend}, parts {parts:?}, {entries} entries, {} bytes)",
+            self.size()
+        )
+    }
+}
+
+/// Reads until `room` is full or there is no more, and tells how much there was.
+fn fill(from: &mut impl Read, room: &mut [u8]) -> Result<usize, LogError> {
+    let mut filled = 0;
+    while filled < room.len() {
+        match from.read(&mut room[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(filled)
+}
+
+fn whole<const N: usize>(from: &mut impl Read) -> Result<[u8; N], LogError> {
+    let mut room = [0; N];
+    match fill(from, &mut room)? {
+        filled if filled == N => Ok(room),
+        _ => Err(LogError::Truncated),
+    }
+}
+
+/// So many bytes, in room that grows as they come.
+fn exactly(from: &mut impl Read, count: u64) -> Result<Vec<u8>, LogError> {
+    let mut bytes = Vec::new();
+    from.take(count).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 == count {
+        true => Ok(bytes),
+        false => Err(LogError::Truncated),
+    }
+}

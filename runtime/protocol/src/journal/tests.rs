@@ -1,0 +1,324 @@
+//! The log as bytes: what is written is read again, and whatever else is read is a typed error.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use millstream_ir::DType;
+use proptest::prelude::*;
+
+use super::code::{decode, encode};
+use super::wire::Bytes;
+use super::*;
+use crate::access::Access;
+use crate::kernel::{BindingSpec, Share, Signature};
+use crate::launch::Pattern;
+use crate::layout::Strided;
+use crate::memory::AllocationMode;
+use crate::priority::Priority;
+use crate::recording::WordSlot;
+
+fn access() -> impl Strategy<Value = Access> {
+    prop::sample::select(vec![Access::Read, Access::Write, Access::ReadWrite])
+}
+
+/// Numbers of every length.
+fn number() -> impl Strategy<Value = u64> {
+    (any::<u64>(), 0_u32..64).prop_map(|(number, shift)| number >> shift)
+}
+
+fn text() -> impl Strategy<Value = Arc<str>> {
+    "[a-zé ]{0,12}".prop_map(Arc::from)
+}
+
+fn dtype() -> impl Strategy<Value = DType> {
+    prop::sample::select(DType::ALL.to_vec())
+}
+
+fn parts(least: usize) -> impl Strategy<Value = Vec<Part>> {
+    let part = (any::<u32>(), number(), number(), access());
+    let part = part.prop_map(|(slice, offset, len, access)| Part {
+        slice,
+        offset,
+        len,
+        access,
+    });
+    prop::collection::vec(part, least..12)
+}
+
+fn layout() -> impl Strategy<Value = Option<Box<Strided>>> {
+    let axes = prop::collection::vec((0_u64..9, 0_u64..9), 0..8);
+    let layout = (axes, 1_u64..9).prop_map(|(axes, bytes)| {
+        let (shape, strides): (Vec<_>, Vec<_>) = axes.into_iter().unzip();
+        Strided::new(&shape, &strides, bytes).ok().map(Box::new)
+    });
+    prop_oneof![Just(None), layout]
+}
+
+fn signature() -> impl Strategy<Value = Signature> {
+    let shares = vec![Share::Whole, Share::Chunks, Share::Atomic, Share::Raw];
+    let binding = (text(), access(), dtype(), prop::sample::select(shares));
+    let bindings = prop::collection::vec(binding, 0..10);
+    let scalars = prop::collection::vec((text(), dtype()), 0..10);
+    (bindings, scalars, any::<bool>()).prop_map(|(bindings, scalars, aliases)| {
+        let mut signature = Signature::default();
+        for (name, access, dtype, share) in bindings {
+            signature.push_binding(BindingSpec {
+                name,
+                access,
+                dtype,
+                share,
+            });
+        }
+        for (name, dtype) in scalars {
+            signature.push_scalar(name, dtype);
+        }
+        if aliases {
+            signature.set_may_alias();
+        }
+        signature
+    })
+}
+
+/// Work that a recording may have.
+fn recorded() -> impl Strategy<Value = Work<'static>> {
+    let count = prop_oneof![
+        Just(Count::Dynamic),
+        any::<[u32; 3]>().prop_map(Count::Static)
+    ];
+    let words = prop::collection::vec(number(), 0..20);
+    let metadata = prop::collection::vec(any::<u32>(), 0..20);
+    let launch =
+        (any::<u32>(), count, words, metadata).prop_map(|(kernel, count, scalars, metadata)| {
+            Work::Launch {
+                kernel,
+                count,
+                scalars,
+                metadata,
+            }
+        });
+    let width = prop::sample::select(vec![1_u8, 2, 4, 8]);
+    let fill = (number(), width).prop_map(|(value, width)| Work::Fill(Pattern { value, width }));
+    prop_oneof![launch, fill, Just(Work::Copy), text().prop_map(Work::Gap)]
+}
+
+fn work() -> impl Strategy<Value = Work<'static>> {
+    let bytes = prop::collection::vec(any::<u8>(), 0..300);
+    let upload = (bytes, layout()).prop_map(|(bytes, layout)| Work::Upload {
+        bytes: Cow::Owned(bytes),
+        layout,
+    });
+    let layouts = prop::collection::vec(layout(), 0..4);
+    let readback = (prop::option::of(number()), layouts)
+        .prop_map(|(tag, layouts)| Work::Readback { tag, layouts });
+    let words = prop::collection::vec(number(), 0..20);
+    let replay =
+        (any::<u32>(), words).prop_map(|(recording, words)| Work::Replay { recording, words });
+    prop_oneof![recorded(), upload, readback, Just(Work::Mark), replay]
+}
+
+fn entry() -> impl Strategy<Value = Entry<'static>> {
+    let priorities = vec![Priority::Low, Priority::Normal, Priority::High];
+    let modes = vec![
+        None,
+        Some(AllocationMode::Automatic),
+        Some(AllocationMode::Persistent),
+        Some(AllocationMode::Dedicated),
+    ];
+    let stream = (any::<u32>(), prop::sample::select(priorities), any::<u32>());
+    let slots = (any::<u32>(), any::<u32>()).prop_map(|(word, slot)| WordSlot { word, slot });
+    let slots = prop::collection::vec(slots, 0..3);
+    let step =
+        (recorded(), parts(2), slots).prop_map(|(work, parts, slots)| Step { work, parts, slots });
+    let slice = (any::<u32>(), number(), prop::sample::select(modes));
+    prop_oneof![
+        stream.prop_map(|(client, priority, weight)| Entry::Stream {
+            client,
+            priority,
+            weight,
+        }),
+        (text(), signature()).prop_map(|(name, signature)| Entry::Kernel { name, signature }),
+        prop::collection::vec(step, 0..4).prop_map(|steps| Entry::Recording { steps }),
+        number().prop_map(|bytes| Entry::Parameter { bytes }),
+        slice.prop_map(|(stream, bytes, mode)| Entry::Slice {
+            stream,
+            bytes,
+            mode,
+        }),
+        (any::<u32>(), work(), parts(0)).prop_map(|(stream, mut work, parts)| {
+            // A layout is of a part.
+            if let Work::Readback { layouts, .. } = &mut work {
+                layouts.truncate(parts.len());
+            }
+            Entry::Task {
+                stream,
+                work,
+                parts,
+            }
+        }),
+        any::<u32>().prop_map(|object| Entry::Dropped { object }),
+        (number(), any::<bool>())
+            .prop_map(|(entry, cancelled)| Entry::Withdrawn { entry, cancelled }),
+    ]
+}
+
+fn log_of(entries: &[Entry<'_>]) -> SubmissionLog {
+    let mut body = Vec::new();
+    entries.iter().for_each(|entry| encode(entry, &mut body));
+    SubmissionLog::new("cpu", (0, 2), entries.len() as u64, true, body)
+}
+
+fn written(log: &SubmissionLog) -> Vec<u8> {
+    let mut file = Vec::new();
+    log.write_to(&mut file).unwrap();
+    file
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read_again(entries in prop::collection::vec(entry(), 0..20)) {
+        let log = log_of(&entries);
+        let mut file = written(&log);
+        // What follows the log is somebody else's.
+        file.extend_from_slice(b"more");
+        let mut from = file.as_slice();
+        let again = SubmissionLog::read_from(&mut from).unwrap();
+        prop_assert_eq!(from, b"more");
+        prop_assert_eq!(again.entries().collect::<Vec<_>>(), entries);
+        prop_assert_eq!(again, log);
+    }
+
+    /// A changed byte anywhere is noticed; which error it is depends on where.
+    #[test]
+    fn a_damaged_log_is_an_error(
+        entries in prop::collection::vec(entry(), 0..8), place in any::<prop::sample::Index>(), by in 1_u8..,
+    ) {
+        let mut file = written(&log_of(&entries));
+        let place = place.index(file.len());
+        file[place] ^= by;
+        prop_assert!(SubmissionLog::read_from(file.as_slice()).is_err(), "byte {place}");
+    }
+
+    #[test]
+    fn a_log_that_is_cut_off_is_truncated(
+        entries in prop::collection::vec(entry(), 0..8), place in any::<prop::sample::Index>(),
+    ) {
+        let file = written(&log_of(&entries));
+        let kept = &file[..1 + place.index(file.len() - 1)];
+        let error = SubmissionLog::read_from(kept).unwrap_err();
+        prop_assert!(matches!(error, LogError::Truncated), "{error}");
+    }
+
+    /// Entries are never believed, even where the digest fits: no panic, and no more memory than bytes call for.
+    #[test]
+    fn any_bytes_decode_or_are_refused(mut body in prop::collection::vec(any::<u8>(), 0..200), tag in 0_u8..8) {
+        body.insert(0, tag);
+        let mut bytes = Bytes::new(&body);
+        while !bytes.is_empty() && decode(&mut bytes).is_ok() {}
+    }
+
+    #[test]
+    fn an_entry_with_a_changed_byte_decodes_or_is_refused(
+        entry in entry(), place in any::<prop::sample::Index>(), byte in any::<u8>(),
+    ) {
+        let mut body = Vec::new();
+        encode(&entry, &mut body);
+        let place = place.index(body.len());
+        body[place] = byte;
+        let _ = decode(&mut Bytes::new(&body));
+    }
+}
+
+#[test]
+fn what_is_something_else_or_newer_is_told_so() {
+    let error = |file: &[u8]| SubmissionLog::read_from(file).unwrap_err();
+    assert!(matches!(error(b""), LogError::Foreign));
+    assert!(matches!(
+        error(b"\x89PNG\r\n\x1a\n and more"),
+        LogError::Foreign
+    ));
+    let mut file = written(&log_of(&[]));
+    file[8] = 2;
+    assert!(matches!(
+        error(&file),
+        LogError::Newer { found: 2, known: 1 }
+    ));
+}
+
+/// A length that is a lie is no reason to take memory: it would be more than any machine has.
+#[test]
+fn a_length_is_not_believed() {
+    let log = log_of(&[]);
+    let mut file = written(&log);
+    let size = file.len() - 16;
+    file[size..size + 8].copy_from_slice(&(u64::MAX >> 1).to_le_bytes());
+    let error = SubmissionLog::read_from(file.as_slice()).unwrap_err();
+    assert!(matches!(error, LogError::Truncated));
+    let mut list = vec![4, 0, 0, 0, 0];
+    super::wire::put(&mut list, u64::MAX);
+    assert!(decode(&mut Bytes::new(&list)).is_err());
+}
+
+/// What a log takes to read grows with its length alone: laying the scalars out one by one would take an hour here.
+#[test]
+fn a_kernel_of_very_many_scalars_is_read() {
+    let mut signature = Signature::default();
+    signature.push_scalars((0..200_000).map(|_| ("".into(), DType::U32)));
+    let name = "k".into();
+    let log = log_of(&[Entry::Kernel { name, signature }]);
+    assert_eq!(
+        SubmissionLog::read_from(written(&log).as_slice()).unwrap(),
+        log
+    );
+}
+
+#[test]
+fn parts_make_one_log_in_order_only() {
+    let part = |number| {
+        let mut body = Vec::new();
+        encode(&Entry::Dropped { object: number }, &mut body);
+        SubmissionLog::new("sim", (number, number), 1, true, body)
+    };
+    let mut log = part(0);
+    assert!(matches!(
+        log.append(&part(2)),
+        Err(LogError::Order { last: 0, given: 2 })
+    ));
+    let cut = SubmissionLog::new("sim", (0, 0), 0, false, Vec::new());
+    assert!(matches!(
+        cut.clone().append(&part(1)),
+        Err(LogError::Cut { last: 0 })
+    ));
+    log.append(&part(1)).unwrap();
+    log.append(&part(2)).unwrap();
+    assert_eq!((log.parts(), log.len()), (0..=2, 3));
+    let objects = log.entries().map(|entry| match entry {
+        Entry::Dropped { object } => object,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(objects.collect::<Vec<_>>(), [0, 1, 2]);
+}
+
+/// A name that does not fit is cut where a character ends, so that the file is a log.
+#[test]
+fn a_log_of_a_backend_with_a_long_name_is_read_again() {
+    for name in [
+        "x".repeat(300),
+        format!("x{}", "é".repeat(200)),
+        "y".repeat(255),
+    ] {
+        let log = SubmissionLog::new(&name, (0, 0), 0, true, Vec::new());
+        assert!(name.starts_with(log.backend()) && log.backend().len() >= 254);
+        assert_eq!(
+            SubmissionLog::read_from(written(&log).as_slice()).unwrap(),
+            log
+        );
+    }
+}
+
+/// Its sentence has the cause, so the chain of causes must not have it once more.
+#[test]
+fn an_unreadable_log_says_why_once() {
+    let error = LogError::from(std::io::Error::other("no disk"));
+    assert!(error.to_string().ends_with("no disk"));
+    assert!(std::error::Error::source(&error).is_none());
+}

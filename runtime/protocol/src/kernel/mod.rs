@@ -1,0 +1,388 @@
+//! Kernels: a name, a signature and one or more sources.
+//!
+//! A [`Kernel`] is plain data that any thread builds. A client turns it into a prepared kernel
+//! (`ComputeClient::kernel`), which compiles the source that its device understands; launches of a
+//! prepared kernel resolve nothing and allocate nothing (I9).
+
+mod native;
+mod signature;
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_ir::nest::BufferMode;
+use millstream_ir::{DType, Program, ProgramError};
+pub use native::{AtomicElement, Cube, NativeArgs, NativeView};
+pub use signature::{BindingSpec, ScalarSpec, Share, Signature};
+
+use crate::access::Access;
+use crate::element::Element;
+use crate::error::KernelError;
+use crate::properties::{DeviceProperties, Feature};
+
+/// What a backend made of a kernel.
+pub type BackendKernel = Arc<dyn Any + Send + Sync>;
+
+/// A native kernel: called once per cube, on any thread of the device's team.
+pub type NativeKernel = dyn Fn(&Cube, &NativeArgs<'_>) + Send + Sync + 'static;
+
+/// One way to run a kernel. A backend takes the first that it understands.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Source {
+    /// A Rust closure, for the CPU and the simulator.
+    Native(Arc<NativeKernel>),
+    /// CUDA C, compiled when the kernel is prepared; the entry point has the kernel's name.
+    CudaC(Arc<str>),
+    /// PTX text.
+    Ptx(Arc<str>),
+    /// A compiled CUDA binary.
+    Cubin(Arc<[u8]>),
+    /// WGSL text.
+    Wgsl(Arc<str>),
+    /// A text in a language that only its backend knows: OpenCL C, say. A backend takes those of its own kind
+    /// ([`Source::text_of`]).
+    Text {
+        /// The language, as a word: what an error calls the source, and what a backend compares.
+        kind: Arc<str>,
+        /// The text.
+        text: Arc<str>,
+    },
+    /// A program that every device lowers for itself.
+    Ir(Arc<Program>),
+}
+
+impl Source {
+    /// The kind of source, as a word.
+    pub fn kind(&self) -> &str {
+        match self {
+            Source::Native(_) => "native",
+            Source::CudaC(_) => "CUDA C",
+            Source::Ptx(_) => "PTX",
+            Source::Cubin(_) => "cubin",
+            Source::Wgsl(_) => "WGSL",
+            Source::Text { kind, .. } => kind,
+            Source::Ir(_) => "IR",
+        }
+    }
+
+    /// The text, if this is a [`Source::Text`] of that kind.
+    pub fn text_of(&self, kind: &str) -> Option<&Arc<str>> {
+        match self {
+            Source::Text { kind: own, text } if **own == *kind => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({})", self.kind())
+    }
+}
+
+/// Whether a launch is guarded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ExecutionMode {
+    /// The arguments were checked against the signature, and a native or IR kernel's accesses are checked
+    /// while it runs. Opaque sources (CUDA C, PTX, ..) are guarded by their arguments alone.
+    #[default]
+    Checked,
+    /// Nothing is checked. Only an `unsafe` call
+    /// (`Stream::launch_unchecked`) launches so.
+    Unchecked,
+}
+
+/// What a cube is made of, on devices that run a cube as many threads. A native kernel is called once a cube whatever
+/// it says here.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub struct CubeShape {
+    /// Threads along each axis. The default is 256, 1, 1.
+    pub threads: [u32; 3],
+    /// Bytes of shared memory that a launch adds to what the source declares. The default is 0.
+    pub shared_bytes: u32,
+}
+
+impl Default for CubeShape {
+    fn default() -> Self {
+        Self {
+            threads: [256, 1, 1],
+            shared_bytes: 0,
+        }
+    }
+}
+
+/// A kernel as its author wrote it.
+///
+/// ```
+/// use millstream_protocol::kernel::Kernel;
+///
+/// let double = Kernel::new("double").updates::<f32>("values").scalar::<f32>("factor").native(|_cube, args| {
+///     let factor: f32 = args.scalar(0);
+///     for value in args.chunk::<f32>(0) {
+///         *value *= factor;
+///     }
+/// });
+/// assert_eq!(double.signature().bindings().len(), 1);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    name: Arc<str>,
+    signature: Signature,
+    cube: CubeShape,
+    sources: Vec<Source>,
+    extensions: Extensions,
+}
+
+/// What backends know of a kernel beyond this crate, by type.
+#[derive(Clone, Default)]
+struct Extensions(Vec<Arc<dyn Any + Send + Sync>>);
+
+impl fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} extensions", self.0.len())
+    }
+}
+
+impl Kernel {
+    /// A kernel with no arguments and no source yet.
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self {
+            name: name.into(),
+            signature: Signature::default(),
+            cube: CubeShape::default(),
+            sources: Vec::new(),
+            extensions: Extensions::default(),
+        }
+    }
+
+    /// A kernel for any device, out of a program: its bindings are the program's, by pointer, and its scalars are the
+    /// program's launch words, each a `u64`. Bindings may overlap where the program says that it works in place. A cube
+    /// has the threads of an SSA function.
+    ///
+    /// # Errors
+    /// What is wrong with the program.
+    pub fn from_program(
+        name: impl Into<Arc<str>>,
+        program: Arc<Program>,
+    ) -> Result<Self, ProgramError> {
+        program.check()?;
+        let mut kernel = Self::new(name).may_alias();
+        if let Program::Ssa(function) = program.as_ref() {
+            kernel = kernel.threads(function.threads);
+        }
+        for (index, (dtype, mode)) in program.buffers().into_iter().enumerate() {
+            kernel.signature.push_binding(BindingSpec {
+                name: program.buffer_name(index).into(),
+                access: match mode {
+                    BufferMode::Read => Access::Read,
+                    BufferMode::Write => Access::Write,
+                    BufferMode::Update => Access::ReadWrite,
+                },
+                dtype,
+                share: Share::Raw,
+            });
+        }
+        let words = (0..program.words()).map(|index| (format!("w{index}").into(), DType::U64));
+        kernel.signature.push_scalars(words);
+        Ok(kernel.source(Source::Ir(program)))
+    }
+
+    /// Adds a binding that is only read: every cube sees all of it.
+    pub fn reads<T: Element>(self, name: impl Into<Arc<str>>) -> Self {
+        self.binding::<T>(name, Access::Read, Share::Whole)
+    }
+
+    /// Adds a binding of which the launch defines every byte. It is split evenly over the cubes:
+    /// cube `i` receives the elements `i * chunk ..`, with `chunk = ceil(len / cubes)`.
+    pub fn writes<T: Element>(self, name: impl Into<Arc<str>>) -> Self {
+        self.binding::<T>(name, Access::Write, Share::Chunks)
+    }
+
+    /// Adds a binding that is read and written, split evenly over the cubes as by [`Kernel::writes`].
+    pub fn updates<T: Element>(self, name: impl Into<Arc<str>>) -> Self {
+        self.binding::<T>(name, Access::ReadWrite, Share::Chunks)
+    }
+
+    /// Adds a binding that every cube reads and writes at once, through atomics.
+    pub fn updates_atomically<T: AtomicElement>(self, name: impl Into<Arc<str>>) -> Self {
+        self.binding::<T>(name, Access::ReadWrite, Share::Atomic)
+    }
+
+    /// Adds a binding that native code reaches by pointer only ([`NativeArgs::raw`], `unsafe`).
+    pub fn raw<T: Element>(self, name: impl Into<Arc<str>>, access: Access) -> Self {
+        self.binding::<T>(name, access, Share::Raw)
+    }
+
+    fn binding<T: Element>(
+        mut self,
+        name: impl Into<Arc<str>>,
+        access: Access,
+        share: Share,
+    ) -> Self {
+        self.signature.push_binding(BindingSpec {
+            name: name.into(),
+            access,
+            dtype: T::DTYPE,
+            share,
+        });
+        self
+    }
+
+    /// Adds a scalar. Scalars follow the bindings of a launch, in declared order.
+    pub fn scalar<T: Element>(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.signature.push_scalar(name.into(), T::DTYPE);
+        self
+    }
+
+    /// Declares that the kernel is right even when bindings of one launch overlap with a writer
+    /// among them. Only [`Kernel::raw`] and atomic bindings may then overlap on the CPU.
+    pub fn may_alias(mut self) -> Self {
+        self.signature.set_may_alias();
+        self
+    }
+
+    /// Declares that the kernel needs `feature` of the device.
+    pub fn requires(mut self, feature: Feature) -> Self {
+        self.signature.require(feature);
+        self
+    }
+
+    /// Sets the threads of a cube along each axis, for devices that run a cube as many threads.
+    pub fn threads(mut self, threads: [u32; 3]) -> Self {
+        self.cube.threads = threads;
+        self
+    }
+
+    /// Adds shared memory to each cube, in bytes, for sources that declare it without a length
+    /// (`extern __shared__`).
+    pub fn shared_bytes(mut self, bytes: u32) -> Self {
+        self.cube.shared_bytes = bytes;
+        self
+    }
+
+    /// Adds a Rust closure as a source.
+    pub fn native(
+        mut self,
+        kernel: impl Fn(&Cube, &NativeArgs<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.sources.push(Source::Native(Arc::new(kernel)));
+        self
+    }
+
+    /// Adds CUDA C as a source.
+    pub fn cuda(self, text: impl Into<Arc<str>>) -> Self {
+        self.source(Source::CudaC(text.into()))
+    }
+
+    /// Adds a text in a language that only its backend knows, as a source of that kind. Other devices say that they have no
+    /// source, and name the kind.
+    ///
+    /// ```
+    /// # use millstream_protocol::kernel::Kernel;
+    /// let text = "kernel void one(global uint* values) { values[get_global_id(0)] = 1; }";
+    /// let one = Kernel::new("one").writes::<u32>("values").text("OpenCL C", text);
+    /// assert_eq!(one.source_kinds(), "OpenCL C");
+    /// assert!(one.sources()[0].text_of("OpenCL C").is_some());
+    /// ```
+    pub fn text(self, kind: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+        let (kind, text) = (kind.into(), text.into());
+        self.source(Source::Text { kind, text })
+    }
+
+    /// Adds any source.
+    pub fn source(mut self, source: Source) -> Self {
+        self.sources.push(source);
+        self
+    }
+
+    /// Adds what one kind of backend knows of its source beyond this crate, as a value of the backend's own type: how
+    /// CUDA launches it, for one. Another of the same type replaces it; backends that do not know the type do not see it.
+    ///
+    /// ```
+    /// # use millstream_protocol::kernel::Kernel;
+    /// #[derive(PartialEq, Debug)]
+    /// struct Unroll(u32); // of some backend
+    /// let kernel = Kernel::new("sum").with(Unroll(4));
+    /// assert_eq!(kernel.extension(), Some(&Unroll(4)));
+    /// ```
+    pub fn with<E: Any + Send + Sync>(mut self, extension: E) -> Self {
+        let Extensions(all) = &mut self.extensions;
+        all.retain(|other| !other.is::<E>());
+        all.push(Arc::new(extension));
+        self
+    }
+
+    /// What was added of this type by [`Kernel::with`].
+    pub fn extension<E: Any>(&self) -> Option<&E> {
+        let Extensions(all) = &self.extensions;
+        all.iter().find_map(|extension| extension.downcast_ref())
+    }
+
+    /// The name, as failures, logs and timelines show it.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    /// What a launch must bring.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// What a cube is made of.
+    pub fn cube(&self) -> CubeShape {
+        self.cube
+    }
+
+    /// The sources, in the order in which they were added.
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+
+    /// The kinds of its sources, as an error lists them; empty where it has none.
+    pub fn source_kinds(&self) -> String {
+        let kinds: Vec<&str> = self.sources.iter().map(Source::kind).collect();
+        kinds.join(", ")
+    }
+
+    /// The error of a backend that takes sources of these kinds, and finds none among those of the kernel.
+    pub fn no_source(&self, backend: &'static str, taken: &[&str]) -> KernelError {
+        KernelError::NoSource {
+            kernel: self.name.clone(),
+            backend,
+            available: self.source_kinds(),
+            taken: taken.join(", "),
+        }
+    }
+
+    /// Has a device with these properties what the kernel needs, whatever its sources?
+    ///
+    /// # Errors
+    /// [`KernelError::Feature`], [`KernelError::TooManyBindings`].
+    pub fn check_needs(&self, properties: &DeviceProperties) -> Result<(), KernelError> {
+        let lacks = |feature: &&_| !properties.has(**feature);
+        if let Some(feature) = self.required().iter().find(lacks) {
+            return Err(KernelError::Feature {
+                kernel: self.name.clone(),
+                feature: *feature,
+            });
+        }
+        let declared = self.signature.bindings().len();
+        if declared > properties.max_bindings {
+            return Err(KernelError::TooManyBindings {
+                kernel: self.name.clone(),
+                declared,
+                limit: properties.max_bindings,
+            });
+        }
+        Ok(())
+    }
+
+    /// The features that the kernel needs.
+    pub fn required(&self) -> &BTreeSet<Feature> {
+        self.signature.required()
+    }
+}

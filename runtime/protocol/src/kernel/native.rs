@@ -1,0 +1,392 @@
+//! What a native kernel sees: its cube, and views of its arguments that are sound by construction.
+//!
+//! The cubes of one launch run on several threads at once. Safe access is sound because
+//! 1. bindings of one launch do not overlap where one of them is written (checked at launch),
+//! 2. the hazards keep every conflicting task away while the launch runs (I2),
+//! 3. a `Whole` binding is only read, an `Atomic` one only touched through atomics,
+//! 4. a `Chunks` binding is cut at places that depend on the launch alone, each cube can take just its
+//!    own chunk, and can take it once.
+//!
+//! Points 3 and 4 are guarded at each access. An unguarded launch leaves that out: its caller has promised,
+//! in an `unsafe` call, that the kernel keeps them by itself.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64};
+
+use millstream_ir::DType;
+
+use crate::access::Access;
+use crate::element::Element;
+use crate::kernel::signature::{BindingSpec, Share, Signature};
+
+/// Which cube of the launch a call is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cube {
+    /// Linear index, x fastest.
+    index: u64,
+    counts: [u32; 3],
+}
+
+impl Cube {
+    /// The cube `index` of a launch of `counts` cubes.
+    #[inline]
+    pub fn new(index: u64, counts: [u32; 3]) -> Self {
+        Self { index, counts }
+    }
+
+    /// Linear index of the cube, x fastest.
+    #[inline]
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Position in x.
+    #[inline]
+    pub fn x(&self) -> u32 {
+        (self.index % u64::from(self.counts[0])) as u32
+    }
+
+    /// Position in y.
+    #[inline]
+    pub fn y(&self) -> u32 {
+        (self.index / u64::from(self.counts[0]) % u64::from(self.counts[1])) as u32
+    }
+
+    /// Position in z.
+    #[inline]
+    pub fn z(&self) -> u32 {
+        (self.index / u64::from(self.counts[0]) / u64::from(self.counts[1])) as u32
+    }
+
+    /// Cubes in each dimension.
+    #[inline]
+    pub fn counts(&self) -> [u32; 3] {
+        self.counts
+    }
+
+    /// Cubes of the launch.
+    #[inline]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(|count| u64::from(*count)).product()
+    }
+}
+
+/// One binding of a running launch, as memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NativeView {
+    /// First byte.
+    pub pointer: *mut u8,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// An element type that has an atomic twin of the same layout.
+pub trait AtomicElement: Element {
+    /// The atomic twin.
+    type Atomic: Sync;
+}
+
+macro_rules! atomic_elements {
+    ($($rust:ty => $atomic:ty),*) => {$(
+        impl AtomicElement for $rust {
+            type Atomic = $atomic;
+        }
+    )*};
+}
+
+atomic_elements! { u32 => AtomicU32, i32 => AtomicI32, u64 => AtomicU64, i64 => AtomicI64 }
+
+/// Most bindings whose chunks a cube can take: one bit of a word each.
+const MAX_TRACKED_BINDINGS: usize = 64;
+
+/// The arguments of one cube of a native launch.
+///
+/// Asking for a binding that the signature does not declare so is a mistake in the kernel: it
+/// panics with a sentence, which poisons the launch's outputs like any other panic. Only a launch that is
+/// [`ExecutionMode::Unchecked`](crate::kernel::ExecutionMode) is not guarded so.
+pub struct NativeArgs<'a> {
+    signature: &'a Signature,
+    views: &'a [NativeView],
+    scalars: &'a [u64],
+    metadata: &'a [u32],
+    cube: Cube,
+    /// Is each access checked against the signature?
+    guarded: bool,
+    /// One bit per binding whose chunk this cube has taken.
+    taken: Cell<u64>,
+    /// Not `Sync`: chunks are taken on one thread.
+    _thread: PhantomData<*mut ()>,
+}
+
+impl<'a> NativeArgs<'a> {
+    /// The arguments of `cube`.
+    ///
+    /// # Safety
+    /// `views` and `scalars` are those of one launch that passed the checks of `signature` (number,
+    /// element type, alignment, no overlap with a writer). The memory behind `views` is initialized
+    /// and stays valid for `'a`; until then no other task touches what the launch writes or writes
+    /// what it reads. Each cube index is made into arguments at most once a launch.
+    #[inline]
+    pub unsafe fn new(
+        signature: &'a Signature,
+        views: &'a [NativeView],
+        scalars: &'a [u64],
+        metadata: &'a [u32],
+        cube: Cube,
+    ) -> Self {
+        Self {
+            signature,
+            views,
+            scalars,
+            metadata,
+            cube,
+            guarded: true,
+            taken: Cell::new(0),
+            _thread: PhantomData,
+        }
+    }
+
+    /// The same arguments, with no access checked.
+    ///
+    /// # Safety
+    /// The kernel uses them as the signature declares: every index exists, element types are right,
+    /// bindings are taken as they are shared, and no cube holds its chunk of a binding twice at a time.
+    #[inline]
+    pub unsafe fn unguarded(mut self) -> Self {
+        self.guarded = false;
+        self
+    }
+
+    /// All of binding `index`, which the signature declares as read.
+    #[inline]
+    pub fn read<T: Element>(&self, index: usize) -> &'a [T] {
+        let view = self.view::<T>(index, Share::Whole);
+        // SAFETY: the view is aligned for T (checked at launch), initialized, and nothing writes it
+        // while the launch runs (points 1 to 3 of the module); every bit pattern is a T.
+        unsafe { std::slice::from_raw_parts(view.pointer.cast::<T>(), Self::elements::<T>(view)) }
+    }
+
+    /// This cube's chunk of binding `index`, which the signature declares as written or updated.
+    /// The last chunks may be shorter, or empty.
+    ///
+    /// # Panics
+    /// When the same chunk is taken twice.
+    #[inline]
+    pub fn chunk<T: Element>(&self, index: usize) -> &'a mut [T] {
+        let view = self.view::<T>(index, Share::Chunks);
+        if self.guarded {
+            self.take(index);
+        }
+        let (start, end) = self.bounds(Self::elements::<T>(view));
+        // SAFETY: start..end lies in the view. Chunks of different cubes are disjoint because their
+        // bounds depend only on the cube's index, and this one was not taken before (point 4), or is not
+        // held any more (the promise of `unguarded`).
+        unsafe { std::slice::from_raw_parts_mut(view.pointer.cast::<T>().add(start), end - start) }
+    }
+
+    /// Index, within binding `index`, of the first element of this cube's chunk.
+    #[inline]
+    pub fn chunk_start(&self, index: usize) -> usize {
+        let size = self.spec(index).dtype.size();
+        self.bounds(self.views[index].bytes as usize / size).0
+    }
+
+    /// All of binding `index` as atomics, shared with every other cube.
+    #[inline]
+    pub fn atomics<T: AtomicElement>(&self, index: usize) -> &'a [T::Atomic] {
+        let view = self.view::<T>(index, Share::Atomic);
+        // SAFETY: the atomic twin has the layout of T, the slice is aligned for it, and all cubes
+        // reach this binding through atomics alone (point 3).
+        unsafe {
+            std::slice::from_raw_parts(view.pointer.cast::<T::Atomic>(), Self::elements::<T>(view))
+        }
+    }
+
+    /// All of binding `index` as a pointer and a length in elements, whatever its sharing is.
+    ///
+    /// # Safety
+    /// The caller keeps the accesses of all cubes free of data races, writes only what the
+    /// signature declares as written, and holds no safe view of the same elements.
+    #[inline]
+    pub unsafe fn raw<T: Element>(&self, index: usize) -> (*mut T, usize) {
+        self.spec(index);
+        let view = self.views[index];
+        (view.pointer.cast::<T>(), Self::elements::<T>(view))
+    }
+
+    /// Length of binding `index` in elements of its declared type.
+    #[inline]
+    pub fn len(&self, index: usize) -> usize {
+        let size = self.spec(index).dtype.size();
+        self.views[index].bytes as usize / size
+    }
+
+    /// Scalar `index`, in declared order.
+    #[inline]
+    pub fn scalar<T: Element>(&self, index: usize) -> T {
+        let Some(spec) = self.signature.scalars().get(index) else {
+            panic!(
+                "scalar {index} is not declared, the kernel has {}",
+                self.signature.scalars().len()
+            );
+        };
+        if self.guarded && spec.dtype != T::DTYPE {
+            panic!(
+                "scalar `{}` is declared as {}, not {}",
+                spec.name,
+                spec.dtype,
+                T::DTYPE
+            );
+        }
+        let bytes: &[u8] = bytemuck::cast_slice(self.scalars);
+        bytemuck::pod_read_unaligned(&bytes[spec.offset..spec.offset + size_of::<T>()])
+    }
+
+    /// The launch's metadata words (shapes, strides, lengths).
+    #[inline]
+    pub fn metadata(&self) -> &'a [u32] {
+        self.metadata
+    }
+
+    #[inline]
+    fn elements<T>(view: NativeView) -> usize {
+        view.bytes as usize / size_of::<T>()
+    }
+
+    /// Bounds of this cube's chunk of a binding of `elements` elements.
+    #[inline]
+    fn bounds(&self, elements: usize) -> (usize, usize) {
+        let cubes = self.cube.count() as usize;
+        let chunk = elements.div_ceil(cubes.max(1));
+        let start = (self.cube.index() as usize)
+            .saturating_mul(chunk)
+            .min(elements);
+        (start, start.saturating_add(chunk).min(elements))
+    }
+
+    #[inline]
+    fn spec(&self, index: usize) -> &'a BindingSpec {
+        match self.signature.bindings().get(index) {
+            Some(spec) => spec,
+            None => undeclared(index, self.signature.bindings().len()),
+        }
+    }
+
+    /// The memory of a binding that is asked for in this way.
+    #[inline]
+    fn view<T: Element>(&self, index: usize, share: Share) -> NativeView {
+        if self.guarded {
+            let spec = self.spec(index);
+            if spec.dtype != T::DTYPE || spec.share != share {
+                misused(spec, index, T::DTYPE);
+            }
+            return self.views[index];
+        }
+        debug_assert!(
+            index < self.views.len(),
+            "an unguarded kernel keeps its promise"
+        );
+        // SAFETY: every index that the kernel uses exists, by the promise of `unguarded`.
+        unsafe { *self.views.get_unchecked(index) }
+    }
+
+    /// Notes that this cube takes its chunk of binding `index`.
+    #[inline]
+    fn take(&self, index: usize) {
+        assert!(
+            index < MAX_TRACKED_BINDINGS,
+            "binding {index} is beyond the {MAX_TRACKED_BINDINGS} whose chunks are tracked"
+        );
+        let bit = 1_u64 << index;
+        if self.taken.get() & bit != 0 {
+            taken_twice(self.spec(index), index);
+        }
+        self.taken.set(self.taken.get() | bit);
+    }
+}
+
+#[cold]
+fn undeclared(index: usize, declared: usize) -> ! {
+    panic!("binding {index} is not declared, the kernel has {declared}")
+}
+
+#[cold]
+fn taken_twice(spec: &BindingSpec, index: usize) -> ! {
+    panic!(
+        "the chunk of binding {index} `{}` was taken twice by one cube: keep the first",
+        spec.name
+    )
+}
+
+/// The kernel asks for a binding otherwise than it declares it: says what its author must do.
+#[cold]
+fn misused(spec: &BindingSpec, index: usize, asked: DType) -> ! {
+    let BindingSpec { name, dtype, .. } = spec;
+    let (declared, take) = match (spec.share, spec.access) {
+        (Share::Whole, _) => ("read", "read"),
+        (Share::Chunks, Access::Write) => ("written", "chunk"),
+        (Share::Chunks, _) => ("updated", "chunk"),
+        (Share::Atomic, _) => ("updated atomically", "atomics"),
+        (Share::Raw, _) => ("raw", "raw"),
+    };
+    if *dtype != asked {
+        panic!("binding {index} `{name}` is declared as {dtype}, not {asked}");
+    }
+    panic!("binding {index} `{name}` is declared as {declared}: take `args.{take}({index})`");
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernel::Kernel;
+
+    fn args<'a>(signature: &'a Signature, views: &'a [NativeView], cube: Cube) -> NativeArgs<'a> {
+        // SAFETY: the tests below use the arguments on one thread, each cube index once.
+        unsafe { NativeArgs::new(signature, views, &[], &[], cube) }
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_are_disjoint_and_cover_everything(len in 0_usize..500, cubes in 1_u32..70) {
+            let kernel = Kernel::new("k").updates::<u32>("out");
+            let mut data = vec![0_u32; len];
+            let views = [NativeView { pointer: data.as_mut_ptr().cast(), bytes: len as u64 * 4 }];
+            for index in 0..cubes {
+                let args = args(kernel.signature(), &views, Cube::new(u64::from(index), [cubes, 1, 1]));
+                for value in args.chunk::<u32>(0) {
+                    *value += 1;
+                }
+            }
+            prop_assert!(data.iter().all(|value| *value == 1));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "taken twice")]
+    fn a_chunk_cannot_be_taken_twice() {
+        let kernel = Kernel::new("k").writes::<u32>("out");
+        let mut data = [0_u32; 4];
+        let views = [NativeView {
+            pointer: data.as_mut_ptr().cast(),
+            bytes: 16,
+        }];
+        let args = args(kernel.signature(), &views, Cube::new(0, [1, 1, 1]));
+        let (first, second) = (args.chunk::<u32>(0), args.chunk::<u32>(0));
+        first[0] = second[0];
+    }
+
+    #[test]
+    #[should_panic(expected = "binding 0 `in` is declared as read: take `args.read(0)`")]
+    fn a_read_binding_cannot_be_written() {
+        let kernel = Kernel::new("k").reads::<u32>("in");
+        let mut data = [0_u32; 4];
+        let views = [NativeView {
+            pointer: data.as_mut_ptr().cast(),
+            bytes: 16,
+        }];
+        args(kernel.signature(), &views, Cube::new(0, [1, 1, 1])).chunk::<u32>(0)[0] = 1;
+    }
+}

@@ -1,0 +1,213 @@
+//! What a launch of a kernel must bring, and how its scalars are packed.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use millstream_ir::DType;
+
+use crate::access::Access;
+use crate::properties::Feature;
+
+/// How the cubes of a launch share one binding on the CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Share {
+    /// Every cube sees all of it, read-only.
+    Whole,
+    /// Each cube has a chunk of its own.
+    Chunks,
+    /// Every cube sees all of it, through atomics.
+    Atomic,
+    /// Pointers only.
+    Raw,
+}
+
+impl Share {
+    /// Can bindings that overlap be shared so without making two references of which one writes?
+    pub fn is_shared_by_pointer(self) -> bool {
+        matches!(self, Share::Atomic | Share::Raw)
+    }
+}
+
+/// One declared binding.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BindingSpec {
+    /// Its name, for messages.
+    pub name: Arc<str>,
+    /// How the kernel touches it.
+    pub access: Access,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// How cubes share it.
+    pub share: Share,
+}
+
+/// One declared scalar and where its value lies in the packed scalars.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScalarSpec {
+    /// Its name, for messages.
+    pub name: Arc<str>,
+    /// Its type.
+    pub dtype: DType,
+    /// Byte offset of its value in the packed scalars.
+    pub offset: usize,
+}
+
+/// The arguments that a kernel declares.
+///
+/// Scalars are packed per element type, the types in [`DType`] order, each type's group starting at
+/// a multiple of eight bytes. [`Signature::scalar_groups`] tells each group's unpadded length.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Signature {
+    bindings: Vec<BindingSpec>,
+    scalars: Vec<ScalarSpec>,
+    scalar_words: usize,
+    may_alias: bool,
+    required: BTreeSet<Feature>,
+}
+
+impl Signature {
+    pub(crate) fn push_binding(&mut self, spec: BindingSpec) {
+        self.bindings.push(spec);
+    }
+
+    pub(crate) fn push_scalar(&mut self, name: Arc<str>, dtype: DType) {
+        self.push_scalars([(name, dtype)]);
+    }
+
+    /// Adds scalars, and lays all out anew: once for all that come together.
+    pub(crate) fn push_scalars(&mut self, scalars: impl IntoIterator<Item = (Arc<str>, DType)>) {
+        let specs = scalars.into_iter().map(|(name, dtype)| ScalarSpec {
+            name,
+            dtype,
+            offset: 0,
+        });
+        self.scalars.extend(specs);
+        self.pack();
+    }
+
+    pub(crate) fn set_may_alias(&mut self) {
+        self.may_alias = true;
+    }
+
+    pub(super) fn require(&mut self, feature: Feature) {
+        self.required.insert(feature);
+    }
+
+    /// Gives every scalar its place.
+    fn pack(&mut self) {
+        let mut end = 0;
+        for dtype in DType::ALL {
+            for scalar in self
+                .scalars
+                .iter_mut()
+                .filter(|scalar| scalar.dtype == dtype)
+            {
+                scalar.offset = end;
+                end += dtype.size();
+            }
+            end = end.next_multiple_of(8);
+        }
+        self.scalar_words = end / 8;
+    }
+
+    /// The bindings, in declared order.
+    #[inline]
+    pub fn bindings(&self) -> &[BindingSpec] {
+        &self.bindings
+    }
+
+    /// The scalars, in declared order.
+    #[inline]
+    pub fn scalars(&self) -> &[ScalarSpec] {
+        &self.scalars
+    }
+
+    /// Length of the packed scalars in words of eight bytes.
+    #[inline]
+    pub fn scalar_words(&self) -> usize {
+        self.scalar_words
+    }
+
+    /// The packed groups: type, byte offset, unpadded length in elements.
+    pub fn scalar_groups(&self) -> Vec<(DType, usize, usize)> {
+        DType::ALL
+            .into_iter()
+            .filter_map(|dtype| {
+                let mut group = self.scalars.iter().filter(|scalar| scalar.dtype == dtype);
+                let first = group.next()?;
+                Some((dtype, first.offset, 1 + group.count()))
+            })
+            .collect()
+    }
+
+    /// May bindings of one launch overlap with a writer among them?
+    #[inline]
+    pub fn aliases(&self) -> bool {
+        self.may_alias
+    }
+
+    /// Does a launch of one bring what the other takes? Features are the device's matter.
+    pub fn takes_the_same(&self, other: &Self) -> bool {
+        self.bindings == other.bindings
+            && self.scalars == other.scalars
+            && self.may_alias == other.may_alias
+    }
+
+    /// The features that the kernel needs.
+    pub fn required(&self) -> &BTreeSet<Feature> {
+        &self.required
+    }
+}
+
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(")?;
+        for (index, binding) in self.bindings.iter().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(
+                f,
+                "{comma}{} {}: {}",
+                binding.access, binding.name, binding.dtype
+            )?;
+        }
+        for (index, scalar) in self.scalars.iter().enumerate() {
+            let comma = if index > 0 || !self.bindings.is_empty() {
+                ", "
+            } else {
+                ""
+            };
+            write!(f, "{comma}{}: {}", scalar.name, scalar.dtype)?;
+        }
+        f.write_str(if self.may_alias { ", may alias)" } else { ")" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use millstream_ir::DType;
+
+    use crate::kernel::Kernel;
+
+    #[test]
+    fn scalars_are_packed_by_type_and_groups_start_at_eight_bytes() {
+        let kernel = Kernel::new("k")
+            .scalar::<u8>("a")
+            .scalar::<f64>("b")
+            .scalar::<u32>("c")
+            .scalar::<u8>("d")
+            .scalar::<u32>("e");
+        let signature = kernel.signature();
+        let offsets: Vec<usize> = signature
+            .scalars()
+            .iter()
+            .map(|scalar| scalar.offset)
+            .collect();
+        assert_eq!(offsets, [16, 0, 8, 17, 12]);
+        assert_eq!(
+            signature.scalar_groups(),
+            [(DType::F64, 0, 1), (DType::U32, 8, 2), (DType::U8, 16, 2)]
+        );
+        assert_eq!(signature.scalar_words(), 3);
+    }
+}

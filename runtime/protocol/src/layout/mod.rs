@@ -1,0 +1,274 @@
+//! Where the elements of a tensor lie: shapes, strides, pitched rows.
+
+mod runs;
+
+use smallvec::SmallVec;
+
+use crate::error::LaunchError;
+
+pub use runs::{Misfit, check_layout, for_each_run};
+
+/// Axes that a layout holds without the heap.
+const INLINE_AXES: usize = 6;
+
+/// A list with one entry per axis, outermost first.
+pub type Axes = SmallVec<[u64; INLINE_AXES]>;
+
+/// A strided tensor within a binding.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Strided {
+    /// Elements along each axis, outermost first.
+    pub shape: Axes,
+    /// Elements from one to the next along each axis.
+    pub strides: Axes,
+    /// Bytes of one element.
+    pub element_bytes: u64,
+}
+
+impl Strided {
+    /// A layout with these strides, in elements.
+    ///
+    /// # Errors
+    /// When the ranks differ or an extent overflows.
+    pub fn new(shape: &[u64], strides: &[u64], element_bytes: u64) -> Result<Self, LaunchError> {
+        if shape.len() != strides.len() {
+            return Err(LaunchError::Rank {
+                shape: shape.len(),
+                strides: strides.len(),
+            });
+        }
+        let layout = Self {
+            shape: shape.into(),
+            strides: strides.into(),
+            element_bytes,
+        };
+        layout.checked_bytes().ok_or(LaunchError::SizeOverflow {
+            elements: u64::MAX,
+            element_bytes,
+        })?;
+        layout.checked_dense().ok_or(LaunchError::SizeOverflow {
+            elements: u64::MAX,
+            element_bytes,
+        })?;
+        Ok(layout)
+    }
+
+    /// A dense layout, last axis fastest.
+    ///
+    /// # Errors
+    /// When its extent overflows.
+    pub fn dense(shape: &[u64], element_bytes: u64) -> Result<Self, LaunchError> {
+        Self::pitched(shape, element_bytes, 1)
+    }
+
+    /// A layout whose rows (along the last axis) start at multiples of `pitch_alignment` bytes; all
+    /// outer axes are dense over rows. One row, or one axis, needs no padding.
+    ///
+    /// # Errors
+    /// When its extent overflows.
+    pub fn pitched(
+        shape: &[u64],
+        element_bytes: u64,
+        pitch_alignment: u64,
+    ) -> Result<Self, LaunchError> {
+        let overflow = LaunchError::SizeOverflow {
+            elements: u64::MAX,
+            element_bytes,
+        };
+        let mut strides = Axes::from_elem(1, shape.len());
+        let mut next = 1_u64;
+        for axis in (0..shape.len()).rev() {
+            strides[axis] = next;
+            next = next
+                .checked_mul(shape[axis].max(1))
+                .ok_or(overflow.clone())?;
+            if axis + 1 == shape.len() && axis > 0 {
+                let row = next.checked_mul(element_bytes).ok_or(overflow.clone())?;
+                let row = row
+                    .checked_next_multiple_of(pitch_alignment.max(1))
+                    .ok_or(overflow.clone())?;
+                next = if row.is_multiple_of(element_bytes) {
+                    row / element_bytes
+                } else {
+                    next
+                };
+            }
+        }
+        Self::new(shape, &strides, element_bytes)
+    }
+
+    fn checked_dense(&self) -> Option<u64> {
+        self.shape
+            .iter()
+            .try_fold(self.element_bytes, |bytes, axis| bytes.checked_mul(*axis))
+    }
+
+    fn checked_bytes(&self) -> Option<u64> {
+        if self.shape.contains(&0) {
+            return Some(0);
+        }
+        let mut last = 0_u64;
+        for (axis, stride) in self.shape.iter().zip(&self.strides) {
+            last = last.checked_add((axis - 1).checked_mul(*stride)?)?;
+        }
+        last.checked_add(1)?.checked_mul(self.element_bytes)
+    }
+
+    /// Do the elements lie one after the other, in dense order? As many bytes as a dense tensor has need not be in
+    /// its order.
+    pub fn is_dense(&self) -> bool {
+        let mut next = 1_u64;
+        let axes = self.shape.iter().zip(&self.strides).rev();
+        let in_order = axes.into_iter().all(|(axis, stride)| {
+            let fits = *axis == 1 || *stride == next;
+            next = next.saturating_mul(*axis);
+            fits
+        });
+        in_order || self.shape.contains(&0)
+    }
+
+    /// Is every byte from the first element to the last of just one of them? Then the tensor is dense in some order of
+    /// its axes.
+    pub fn fills_its_extent(&self) -> bool {
+        let axes = self.shape.iter().zip(&self.strides);
+        let mut axes: SmallVec<[(u64, u64); INLINE_AXES]> = axes
+            .filter(|(axis, _)| **axis != 1)
+            .map(|(axis, stride)| (*stride, *axis))
+            .collect();
+        axes.sort_unstable();
+        let mut next = 1_u64;
+        let in_order = axes.iter().all(|(stride, axis)| {
+            let fits = *stride == next;
+            next = next.saturating_mul(*axis);
+            fits
+        });
+        in_order || self.shape.contains(&0)
+    }
+
+    /// Elements of the tensor.
+    pub fn elements(&self) -> u64 {
+        self.shape.iter().product()
+    }
+
+    /// Bytes of the tensor when it is dense.
+    pub fn dense_bytes(&self) -> u64 {
+        self.checked_dense().unwrap_or(u64::MAX)
+    }
+
+    /// Bytes from the first to the last element: what the binding must hold.
+    pub fn extent_bytes(&self) -> u64 {
+        self.checked_bytes().unwrap_or(u64::MAX)
+    }
+
+    /// Calls `run` for each run of contiguous bytes, in dense order: its byte offset in the strided
+    /// memory, its byte offset in the dense one, its length.
+    pub fn for_each_run(&self, mut run: impl FnMut(u64, u64, u64)) {
+        if self.shape.contains(&0) {
+            return;
+        }
+        // The innermost axes that are dense make up one run.
+        let mut inner = self.shape.len();
+        let mut run_elements = 1;
+        while inner > 0 && (self.strides[inner - 1] == run_elements || self.shape[inner - 1] == 1) {
+            run_elements *= self.shape[inner - 1];
+            inner -= 1;
+        }
+        let bytes = run_elements * self.element_bytes;
+        let mut index = Axes::from_elem(0, inner);
+        let (mut strided, mut dense) = (0, 0);
+        loop {
+            run(strided * self.element_bytes, dense, bytes);
+            dense += bytes;
+            let mut axis = inner;
+            loop {
+                if axis == 0 {
+                    return;
+                }
+                axis -= 1;
+                index[axis] += 1;
+                // The stride of an axis of one element leads nowhere, and may be any number.
+                strided = strided.wrapping_add(self.strides[axis]);
+                if index[axis] < self.shape[axis] {
+                    break;
+                }
+                let whole = self.strides[axis].wrapping_mul(self.shape[axis]);
+                strided = strided.wrapping_sub(whole);
+                index[axis] = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn rows_of_a_pitched_tensor_are_aligned() {
+        let layout = Strided::pitched(&[3, 5, 7], 4, 64).unwrap();
+        assert_eq!(layout.strides.as_slice(), [80, 16, 1]);
+        assert_eq!(layout.extent_bytes(), (2 * 80 + 4 * 16 + 7) * 4);
+        assert_eq!(
+            Strided::pitched(&[7], 4, 64).unwrap().strides.as_slice(),
+            [1]
+        );
+    }
+
+    #[test]
+    fn the_stride_of_an_axis_of_one_element_may_be_any_number() {
+        let layout = Strided::new(&[2, 1, 2], &[10, u64::MAX, 2], 1).unwrap();
+        let mut runs = Vec::new();
+        layout.for_each_run(|strided, dense, bytes| runs.push((strided, dense, bytes)));
+        assert_eq!(runs, [(0, 0, 1), (2, 1, 1), (10, 2, 1), (12, 3, 1)]);
+    }
+
+    #[test]
+    fn a_transposed_tensor_is_not_dense_though_it_has_no_gaps() {
+        let dense =
+            |shape: &[u64], strides: &[u64]| Strided::new(shape, strides, 4).unwrap().is_dense();
+        assert!(dense(&[3, 4], &[4, 1]));
+        assert!(dense(&[3, 1, 4], &[4, 99, 1]));
+        assert!(dense(&[0, 4], &[9, 9]));
+        assert!(!dense(&[3, 4], &[1, 3]));
+        assert!(!dense(&[3, 4], &[5, 1]));
+        let fills = |shape: &[u64], strides: &[u64]| {
+            Strided::new(shape, strides, 4).unwrap().fills_its_extent()
+        };
+        assert!(fills(&[3, 4], &[4, 1]) && fills(&[3, 4], &[1, 3]));
+        assert!(fills(&[2, 3, 4], &[4, 8, 1]) && fills(&[3, 1], &[1, 77]) && fills(&[0], &[7]));
+        assert!(!fills(&[3, 4], &[5, 1]) && !fills(&[3, 4], &[0, 1]) && !fills(&[2, 2], &[1, 1]));
+    }
+
+    #[test]
+    fn overflowing_layouts_are_refused() {
+        assert!(Strided::dense(&[u64::MAX, 2], 4).is_err());
+        assert!(Strided::new(&[2], &[u64::MAX - 1], 1).is_ok());
+        assert!(Strided::new(&[2], &[u64::MAX], 1).is_err());
+        assert!(Strided::new(&[3], &[u64::MAX], 1).is_err());
+        assert!(Strided::new(&[3], &[1, 1], 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn runs_visit_every_element_once_in_dense_order(shape in prop::collection::vec(0_u64..5, 0..5), pitch in 1_u64..33) {
+            let layout = Strided::pitched(&shape, 2, pitch).unwrap();
+            let mut visited = Vec::new();
+            let mut expected_dense = 0;
+            layout.for_each_run(|strided, dense, bytes| {
+                assert_eq!(dense, expected_dense);
+                expected_dense += bytes;
+                for byte in (0..bytes).step_by(2) {
+                    visited.push((strided + byte) / 2);
+                }
+            });
+            prop_assert_eq!(visited.len() as u64, layout.elements());
+            let mut expected = vec![0_u64];
+            for (axis, stride) in layout.shape.iter().zip(&layout.strides) {
+                expected = expected.iter().flat_map(|base| (0..*axis).map(move |i| base + i * stride)).collect();
+            }
+            prop_assert_eq!(visited, expected);
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Histograms with buckets of fixed bounds: an eighth of a power of two wide, so what is read out of one is at most 6.25 %
+//! off, whatever was recorded. All have the same buckets, so they add up and their differences are histograms, too.
+//!
+//! Recording touches no heap. [`Histogram`] has one writer; [`SharedHistogram`] has as many threads as there are.
+
+use std::fmt;
+use std::ops::Range;
+
+use millstream_sync::facade::Figure;
+
+/// Buckets of a power of two, as a power of two: 8. Values below 8 have a bucket each.
+const SPLIT_BITS: u32 = 3;
+const SPLIT: usize = 1 << SPLIT_BITS;
+
+/// Buckets in all: those of the values below [`SPLIT`], then as many for each power of two from there on.
+const BUCKETS: usize = SPLIT * (64 - SPLIT_BITS as usize + 1);
+
+/// The bucket of a value.
+#[inline]
+fn bucket(value: u64) -> usize {
+    if value < SPLIT as u64 {
+        return value as usize;
+    }
+    let power = u64::BITS - 1 - value.leading_zeros();
+    let within = (value >> (power - SPLIT_BITS)) as usize & (SPLIT - 1);
+    SPLIT * (power - SPLIT_BITS + 1) as usize + within
+}
+
+/// The least value of a bucket, and how many values it is wide.
+fn bounds(bucket: usize) -> (u64, u64) {
+    let (group, within) = (bucket / SPLIT, (bucket % SPLIT) as u64);
+    match group {
+        0 => (within, 1),
+        _ => ((SPLIT as u64 + within) << (group - 1), 1 << (group - 1)),
+    }
+}
+
+/// How often which values were recorded, in buckets (see the module).
+///
+/// ```
+/// use millstream_protocol::metrics::Histogram;
+/// let mut waits = Histogram::new();
+/// (1..=1000).for_each(|wait| waits.record(wait));
+/// assert_eq!((waits.count(), waits.greatest()), (1000, 1000));
+/// assert!((950..=1000).contains(&waits.quantile(0.99)));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Box<[u64; BUCKETS]>,
+    count: u64,
+    sum: u64,
+    greatest: u64,
+}
+
+impl Histogram {
+    /// Nothing recorded. Allocates four kilobytes, and nothing else does.
+    /// Nothing recorded.
+    pub fn new() -> Self {
+        Self {
+            counts: Box::new([0; BUCKETS]),
+            count: 0,
+            sum: 0,
+            greatest: 0,
+        }
+    }
+
+    /// One more of this value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.counts[bucket(value)] += 1;
+        self.count += 1;
+        self.sum = self.sum.saturating_add(value);
+        self.greatest = self.greatest.max(value);
+    }
+
+    /// Takes up everything that `other` has.
+    pub fn merge(&mut self, other: &Self) {
+        for (own, more) in self.counts.iter_mut().zip(other.counts.iter()) {
+            *own += more;
+        }
+        self.count += other.count;
+        self.sum = self.sum.saturating_add(other.sum);
+        self.greatest = self.greatest.max(other.greatest);
+    }
+
+    /// What was recorded here and not yet in `earlier`, which is this histogram as it was. The greatest value stays that of all.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut later = self.clone();
+        for (own, less) in later.counts.iter_mut().zip(earlier.counts.iter()) {
+            *own = own.saturating_sub(*less);
+        }
+        later.count = later.counts.iter().sum();
+        later.sum = self.sum.saturating_sub(earlier.sum);
+        later
+    }
+
+    /// How many values were recorded.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their sum; what no `u64` holds is the greatest that one does.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// Their mean; 0 of none.
+    pub fn mean(&self) -> f64 {
+        self.sum as f64 / self.count.max(1) as f64
+    }
+
+    /// The greatest; 0 of none.
+    pub fn greatest(&self) -> u64 {
+        self.greatest
+    }
+
+    /// The value that this part of all is at most: 0.5 is the median, 0.99 what one of a hundred exceeds. It is the middle of its bucket, but
+    /// not more than the greatest; 0 of none. A part below 0 or above 1 is one of these.
+    pub fn quantile(&self, part: f64) -> u64 {
+        let part = if part >= 0.0 { part.min(1.0) } else { 0.0 };
+        // The first is the least that any quantile can be.
+        let rank = ((part * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
+        let mut seen = 0;
+        for (value, count) in self.buckets_at_middle() {
+            seen += count;
+            if seen >= rank {
+                return value.min(self.greatest);
+            }
+        }
+        self.greatest
+    }
+
+    /// The buckets that have anything, least values first: which values, and how many of them.
+    pub fn buckets(&self) -> impl Iterator<Item = (Range<u64>, u64)> {
+        let filled = self.counts.iter().enumerate();
+        let filled = filled.filter(|(_, count)| **count > 0);
+        filled.map(|(index, count)| {
+            let (least, width) = bounds(index);
+            // The last bucket ends with the last value that there is.
+            (least..least.saturating_add(width), *count)
+        })
+    }
+
+    /// The same with the value in the middle of each.
+    pub fn buckets_at_middle(&self) -> impl Iterator<Item = (u64, u64)> {
+        let middle = |values: Range<u64>| values.start + (values.end - values.start - 1) / 2;
+        self.buckets()
+            .map(move |(values, count)| (middle(values), count))
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Histogram {
+    /// Its figures; five hundred buckets are nothing to read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Histogram")
+            .field("count", &self.count)
+            .field("mean", &self.mean())
+            .field("p50", &self.quantile(0.5))
+            .field("p99", &self.quantile(0.99))
+            .field("greatest", &self.greatest)
+            .finish()
+    }
+}
+
+/// A histogram that any thread records to, without waiting. Who looks meanwhile may find a value among the counts and not yet in
+/// the sum.
+pub struct SharedHistogram {
+    counts: Box<[Figure]>,
+    sum: Figure,
+    greatest: Figure,
+}
+
+impl Default for SharedHistogram {
+    fn default() -> Self {
+        Self {
+            counts: (0..BUCKETS).map(|_| Figure::new(0)).collect(),
+            sum: Figure::new(0),
+            greatest: Figure::new(0),
+        }
+    }
+}
+
+impl SharedHistogram {
+    /// One more of this value.
+    pub fn record(&self, value: u64) {
+        self.counts[bucket(value)].add(1);
+        self.sum.add(value);
+        self.greatest.raise(value);
+    }
+
+    /// As it is now.
+    pub fn look(&self) -> Histogram {
+        let mut seen = Histogram::new();
+        for (own, count) in seen.counts.iter_mut().zip(&self.counts) {
+            *own = count.get();
+        }
+        seen.count = seen.counts.iter().sum();
+        seen.sum = self.sum.get();
+        seen.greatest = self.greatest.get();
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All sizes alike: what matters happens at powers of two.
+    fn value() -> impl Strategy<Value = u64> {
+        (any::<u64>(), 0..64_u32).prop_map(|(value, shift)| value >> shift)
+    }
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut histogram = Histogram::new();
+        values.iter().for_each(|value| histogram.record(*value));
+        histogram
+    }
+
+    #[test]
+    fn every_value_is_in_one_bucket_and_buckets_meet() {
+        let mut next = 0_u64;
+        for index in 0..BUCKETS {
+            let (least, width) = bounds(index);
+            assert_eq!(least, next, "bucket {index}");
+            assert_eq!((bucket(least), bucket(least + (width - 1))), (index, index));
+            next = least.wrapping_add(width);
+        }
+        assert_eq!(next, 0, "the last bucket ends where values do");
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn nothing_recorded_is_nothing_told() {
+        let nothing = Histogram::new();
+        assert_eq!((nothing.count(), nothing.quantile(0.99)), (0, 0));
+        assert_eq!((nothing.mean(), nothing.buckets().count()), (0.0, 0));
+    }
+
+    proptest! {
+        /// Against the list of all values, sorted.
+        #[test]
+        fn a_quantile_is_off_by_a_sixteenth_at_most(
+            values in prop::collection::vec(value(), 1..300),
+            part in 0.0..=1.0_f64,
+        ) {
+            let histogram = of(&values);
+            let mut sorted = values;
+            sorted.sort_unstable();
+            let rank = ((part * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
+            let right = sorted[rank - 1];
+            let told = histogram.quantile(part);
+            prop_assert!(told.abs_diff(right) <= right / 16, "{} is told as {}", right, told);
+            prop_assert_eq!(histogram.greatest(), sorted[sorted.len() - 1]);
+            let sum = sorted.iter().fold(0_u64, |sum, value| sum.saturating_add(*value));
+            prop_assert_eq!((histogram.count(), histogram.sum()), (sorted.len() as u64, sum));
+        }
+
+        #[test]
+        fn parts_add_up_and_come_apart_again(
+            first in prop::collection::vec(value(), 0..50),
+            second in prop::collection::vec(0..1_u64 << 40, 0..50),
+        ) {
+            let (earlier, more) = (of(&first), of(&second));
+            let mut all = earlier.clone();
+            all.merge(&more);
+            let both = of(&[first.clone(), second].concat());
+            prop_assert_eq!(&all, &both);
+            let later = all.since(&earlier);
+            prop_assert_eq!(&later.counts, &more.counts);
+            prop_assert_eq!(later.count, more.count);
+        }
+
+        #[test]
+        fn the_shared_one_tells_the_same(values in prop::collection::vec(0..1_u64 << 40, 0..50)) {
+            let shared = SharedHistogram::default();
+            values.iter().for_each(|value| shared.record(*value));
+            prop_assert_eq!(shared.look(), of(&values));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What reading a log takes: a file that lies about what it holds asks for no more memory than its bytes call for (I12).
+//!
+//! A binary of its own, because it counts the memory of the process.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what it expects by unwrapping"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use millstream_protocol::journal::{Digest, SubmissionLog};
+
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+fn took(bytes: usize) {
+    let now = NOW.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    MOST.fetch_max(now, Ordering::Relaxed);
+}
+
+// SAFETY: every call is the system allocator's; counting touches no memory of the caller. Growing is the default's:
+// new memory first, then the old is given back, so that the most of it is counted.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        took(layout.size());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// So many times its bytes a log may take while it is read.
+const TIMES_MAX: usize = 40;
+const BYTES: usize = 1 << 18;
+
+fn number(mut number: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+    bytes
+}
+
+/// A file with one entry: `head`, a list that says that it has `count` elements, and `element` as often as there is room.
+fn forged(head: &[u8], count: usize, element: &[u8]) -> Vec<u8> {
+    let mut body = [head, &number(count as u64)].concat();
+    while body.len() + element.len() <= BYTES {
+        body.extend_from_slice(element);
+    }
+    body.resize(BYTES, 0);
+    let mut rest = vec![1, 0, 1]; // version and flags
+    rest.extend_from_slice(&[0; 8]); // parts
+    rest.extend_from_slice(&1_u64.to_le_bytes());
+    rest.extend_from_slice(b"\x03cpu");
+    rest.extend_from_slice(&(body.len() as u64).to_le_bytes());
+    rest.extend_from_slice(&body);
+    let digest = Digest::default().with(&rest).number();
+    [b"mslog\r\n\x1a", rest.as_slice(), &digest.to_le_bytes()].concat()
+}
+
+#[test]
+fn a_forged_log_takes_memory_in_proportion_to_its_bytes_i12() {
+    let (task, readback) = ([4, 0], [4, 0, 2, 0]);
+    let launch = [4, 0, 0, 0, 1];
+    let words = [launch.as_slice(), &[0]].concat();
+    let lists: [(&str, &[u8], &[u8]); 10] = [
+        ("parts", &[task.as_slice(), &[3]].concat(), &[0, 0, 0, 0]),
+        ("layouts that are none", &readback, &[0]),
+        ("layouts without axes", &readback, &[1, 1, 0]),
+        ("layouts with an axis", &readback, &[1, 1, 1, 1, 1]),
+        ("axes", &[readback.as_slice(), &[1, 1, 1]].concat(), &[1, 1]),
+        ("scalars", &launch, &[0]),
+        ("metadata", &words, &[0]),
+        ("steps", &[2], &[3, 0]),
+        ("bindings", &[1, 1, b'k'], &[0, 0, 0, 0]),
+        ("scalars of a kernel", &[1, 1, b'k', 0], &[0, 0]),
+    ];
+    for (what, head, element) in lists {
+        // As many as there are, as many as there are bytes, and more than that.
+        for count in [element.len(), 8, 5, 1]
+            .map(|least| BYTES / least - 16)
+            .into_iter()
+            .chain([usize::MAX])
+        {
+            let file = forged(head, count, element);
+            let before = NOW.load(Ordering::Relaxed);
+            MOST.store(before, Ordering::Relaxed);
+            let read = SubmissionLog::read_from(file.as_slice());
+            let took = MOST.load(Ordering::Relaxed) - before;
+            println!("{count} {what}: {:.1} times", took as f64 / BYTES as f64);
+            assert!(
+                took <= TIMES_MAX * BYTES,
+                "{count} {what} took {} times the bytes, {read:?}",
+                took / BYTES
+            );
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The access log of a slice: who last wrote each of its bytes, and who has read them since.
+//!
+//! A log has at most [`MAX_SEGMENTS`] disjoint segments; beyond that neighbours are merged, which
+//! may order more than needed but never less. Entries are made at admission, in mailbox order, as
+//! [`Use::Held`], and become [`Use::Issued`] when their task is handed to a queue.
+//!
+//! A queue is ordered, so the greatest cursor per queue stands for all readers there; the same
+//! holds for the tasks that one stream holds.
+
+use std::ops::Range;
+
+use millstream_protocol::access::Access;
+use millstream_protocol::id::Point;
+use smallvec::SmallVec;
+
+use crate::hazard::points::Points;
+use crate::hazard::uses::Uses;
+use crate::planted::{Bug, on};
+
+/// Most segments of one log.
+pub const MAX_SEGMENTS: usize = 8;
+
+/// One use of some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// By a task that a stream still holds.
+    Held {
+        /// The stream's key on the device thread.
+        stream: u32,
+        /// The task's place in the stream.
+        sequence: u64,
+    },
+    /// By a task that a queue has.
+    Issued(Point),
+}
+
+/// Bytes with one history.
+#[derive(Clone, Debug)]
+struct Segment {
+    start: u64,
+    end: u64,
+    /// The last write; more than one only after a merge, or where a fresh slice inherits residue.
+    writes: Uses,
+    /// Reads since that write.
+    reads: Uses,
+}
+
+impl Segment {
+    fn new(range: Range<u64>) -> Self {
+        Self {
+            start: range.start,
+            end: range.end,
+            writes: Uses::new(),
+            reads: Uses::new(),
+        }
+    }
+
+    #[inline]
+    fn overlaps(&self, range: &Range<u64>) -> bool {
+        self.start < range.end && range.start < self.end
+    }
+}
+
+/// Who last touched which bytes of one slice.
+#[derive(Clone, Debug, Default)]
+pub struct AccessLog {
+    /// Sorted by start, disjoint. Bytes without a segment were never touched.
+    segments: SmallVec<[Segment; 1]>,
+}
+
+impl AccessLog {
+    /// The log of a fresh slice of `bytes` whose memory is still used by `residue`: reuse of memory is
+    /// one more hazard (I4 follows from I2).
+    pub fn with_residue(bytes: u64, residue: &Points) -> Self {
+        let mut log = Self::default();
+        if !residue.is_empty() && bytes > 0 && !on(Bug::ResidueForgotten) {
+            let mut segment = Segment::new(0..bytes);
+            residue
+                .iter()
+                .for_each(|point| segment.writes.add(Use::Issued(point)));
+            log.segments.push(segment);
+        }
+        log
+    }
+
+    /// Calls `conflict` for every use that a task with this access to `range` must come after.
+    #[inline]
+    pub fn conflicts(&self, range: Range<u64>, access: Access, mut conflict: impl FnMut(Use)) {
+        for segment in &self.segments {
+            if segment.overlaps(&range) {
+                segment.writes.for_each(&mut conflict);
+                if access.writes() && !on(Bug::WriteIgnoresReaders) {
+                    segment.reads.for_each(&mut conflict);
+                }
+            }
+        }
+    }
+
+    /// Enters a task at `point` that conflicts at most with its own queue. Says no, having done nothing,
+    /// where that is not plain to see: then it is for [`AccessLog::conflicts`] and [`AccessLog::admit`].
+    #[inline(always)]
+    pub fn enter_own(&mut self, start: u64, end: u64, access: Access, point: Point) -> bool {
+        // Most slices are touched whole, always the same way.
+        let [segment] = self.segments.as_mut_slice() else {
+            return false;
+        };
+        let own = segment.start == start
+            && segment.end == end
+            && segment.writes.only_of(point.queue)
+            && (!access.writes()
+                || segment.reads.only_of(point.queue)
+                || on(Bug::WriteIgnoresReaders));
+        if own {
+            enter(segment, access, Use::Issued(point));
+        }
+        own
+    }
+
+    /// As [`AccessLog::conflicts`], then [`AccessLog::admit`].
+    pub fn touch(
+        &mut self,
+        range: Range<u64>,
+        access: Access,
+        used: Use,
+        conflict: impl FnMut(Use),
+    ) {
+        self.conflicts(range.clone(), access, conflict);
+        self.admit(range, access, used);
+    }
+
+    /// Enters a task with this access to `range`, after its conflicts were taken.
+    #[inline]
+    pub fn admit(&mut self, range: Range<u64>, access: Access, used: Use) {
+        if range.is_empty() {
+            return;
+        }
+        // Most slices are touched whole, always the same way.
+        if let [segment] = self.segments.as_mut_slice()
+            && segment.start == range.start
+            && segment.end == range.end
+        {
+            return enter(segment, access, used);
+        }
+        self.admit_part(range, access, used);
+    }
+
+    fn admit_part(&mut self, range: Range<u64>, access: Access, used: Use) {
+        self.split(range.start);
+        self.split(range.end);
+        if access.writes() {
+            self.segments.retain(|segment| !segment.overlaps(&range));
+            self.insert(Segment::new(range.clone()));
+        } else {
+            self.fill_gaps(range.clone());
+        }
+        for segment in self
+            .segments
+            .iter_mut()
+            .filter(|segment| segment.overlaps(&range))
+        {
+            enter(segment, access, used);
+        }
+        while self.segments.len() > MAX_SEGMENTS {
+            self.merge_closest();
+        }
+    }
+
+    /// Cuts the segment that contains `at` in two.
+    fn split(&mut self, at: u64) {
+        if let Some(index) = self
+            .segments
+            .iter()
+            .position(|segment| segment.start < at && at < segment.end)
+        {
+            let mut tail = self.segments[index].clone();
+            tail.start = at;
+            self.segments[index].end = at;
+            self.segments.insert(index + 1, tail);
+        }
+    }
+
+    /// Makes empty segments for the bytes of `range` that have none.
+    fn fill_gaps(&mut self, range: Range<u64>) {
+        let mut gaps: SmallVec<[Range<u64>; MAX_SEGMENTS]> = SmallVec::new();
+        let mut at = range.start;
+        for segment in self
+            .segments
+            .iter()
+            .filter(|segment| segment.overlaps(&range))
+        {
+            if at < segment.start {
+                gaps.push(at..segment.start);
+            }
+            at = segment.end;
+        }
+        if at < range.end {
+            gaps.push(at..range.end);
+        }
+        for gap in gaps {
+            self.insert(Segment::new(gap));
+        }
+    }
+
+    fn insert(&mut self, segment: Segment) {
+        let index = self
+            .segments
+            .partition_point(|other| other.start < segment.start);
+        self.segments.insert(index, segment);
+    }
+
+    /// Merges the two neighbours that together span the fewest bytes.
+    fn merge_closest(&mut self) {
+        let span = |pair: &[Segment]| pair[1].end - pair[0].start;
+        let closest = (0..self.segments.len().saturating_sub(1))
+            .min_by_key(|index| span(&self.segments[*index..index + 2]));
+        if let Some(index) = closest {
+            let right = self.segments.remove(index + 1);
+            let left = &mut self.segments[index];
+            left.end = right.end;
+            right.writes.for_each(|used| left.writes.add(used));
+            right.reads.for_each(|used| left.reads.add(used));
+        }
+    }
+
+    /// The held task (`stream`, `sequence`) is now at `point`. Looks at all segments: a merge may have
+    /// spread the task's entry beyond what it touches.
+    #[inline]
+    pub fn issue(&mut self, stream: u32, sequence: u64, point: Point) {
+        for segment in &mut self.segments {
+            segment.writes.issue(stream, sequence, point);
+            segment.reads.issue(stream, sequence, point);
+        }
+    }
+
+    /// The points that still use the slice.
+    pub fn points(&self, passed: impl Fn(Point) -> bool) -> Points {
+        let mut points = Points::default();
+        let mut note = |used| match used {
+            Use::Issued(point) if !passed(point) => points.insert(point),
+            Use::Issued(_) => {}
+            Use::Held { .. } => debug_assert!(
+                false,
+                "a slice is freed while a stream holds a task on it (I4)"
+            ),
+        };
+        for segment in &self.segments {
+            segment.writes.for_each(&mut note);
+            if !on(Bug::ReuseIgnoresReaders) {
+                segment.reads.for_each(&mut note);
+            }
+        }
+        points
+    }
+
+    /// Segments in use.
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+}
+
+#[inline(always)]
+fn enter(segment: &mut Segment, access: Access, used: Use) {
+    if access.writes() {
+        segment.reads.clear();
+        segment.writes.set(used);
+    } else {
+        segment.reads.add(used);
+    }
+}

@@ -1,0 +1,210 @@
+//! The line: reservations that found no memory, and the order in which they get some.
+//!
+//! Who waits goes first: others may take only what was clean when the first began to wait, never what has come back since.
+//!
+//! **Soft limits.** A reservation that would take its client above its soft limit goes behind all that would not, however
+//! early it came.
+
+use std::collections::VecDeque;
+
+use millstream_protocol::id::ClientId;
+
+use super::accounts::Accounts;
+
+/// A reservation: which stream's, who pays, and the bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Asked {
+    pub(crate) stream: u32,
+    pub(crate) client: ClientId,
+    pub(crate) bytes: u64,
+}
+
+impl Asked {
+    fn goes_above(&self, accounts: &Accounts) -> bool {
+        accounts.of(self.client).is_above_with(self.bytes)
+    }
+}
+
+/// One that waits, and its position in the mailbox.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    asked: Asked,
+    position: u64,
+}
+
+impl Waiting {
+    /// What decides who goes first: whether it goes above its soft limit, then who asked first.
+    fn rank(&self, accounts: &Accounts) -> (bool, u64) {
+        (self.asked.goes_above(accounts), self.position)
+    }
+}
+
+/// Those that wait; of each stream at most one.
+#[derive(Default, Debug)]
+pub(super) struct Line {
+    waiting: VecDeque<Waiting>,
+    /// Clean bytes that others may still take.
+    budget: u64,
+}
+
+impl Line {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn first(&self) -> Option<u32> {
+        self.streams().next()
+    }
+
+    pub(super) fn streams(&self) -> impl Iterator<Item = u32> {
+        self.waiting.iter().map(|waiting| waiting.asked.stream)
+    }
+
+    pub(super) fn goes_above(&self, accounts: &Accounts, stream: u32) -> bool {
+        let mut waiting = self.waiting.iter();
+        let found = waiting.find(|waiting| waiting.asked.stream == stream);
+        found.is_some_and(|waiting| waiting.asked.goes_above(accounts))
+    }
+
+    /// May this reservation take what is there, though others wait? If it comes before them, or leaves them what they need.
+    #[cold]
+    pub(super) fn may_take(&self, accounts: &Accounts, asked: Asked, has_waited: bool) -> bool {
+        let Some(first) = self.waiting.front() else {
+            return true;
+        };
+        if has_waited && first.asked.stream == asked.stream {
+            return true;
+        }
+        match (asked.goes_above(accounts), first.asked.goes_above(accounts)) {
+            (false, true) => true,
+            (true, false) => false,
+            _ => asked.bytes <= self.budget,
+        }
+    }
+
+    /// Another has taken bytes.
+    pub(super) fn took(&mut self, bytes: u64) {
+        self.budget = self.budget.saturating_sub(bytes);
+    }
+
+    /// Of `free` bytes others may take what the first does not need: what it asks is taken from the `busy` ones, which will
+    /// return first, and the rest of it from those.
+    pub(super) fn reckon(&mut self, free: u64, busy: u64) {
+        self.budget = self.waiting.front().map_or(0, |first| {
+            free.saturating_sub(first.asked.bytes.saturating_sub(busy))
+        });
+    }
+
+    /// One more waits, behind those of a lower rank, whenever they came to wait. Says no where it does so already.
+    pub(super) fn wait(&mut self, accounts: &Accounts, asked: Asked, position: u64) -> bool {
+        if self.streams().any(|stream| stream == asked.stream) {
+            return false;
+        }
+        let new = Waiting { asked, position };
+        let rank = new.rank(accounts);
+        let before = self.waiting.iter();
+        let place = before
+            .take_while(|other| other.rank(accounts) < rank)
+            .count();
+        self.waiting.insert(place, new);
+        true
+    }
+
+    /// Keeps those of some streams, and tells which was the first of all.
+    pub(super) fn retain(&mut self, keep: impl Fn(u32) -> bool) -> Option<u32> {
+        let first = self.first();
+        self.waiting.retain(|waiting| keep(waiting.asked.stream));
+        first
+    }
+
+    pub(super) fn sort(&mut self, accounts: &Accounts) {
+        let waiting = self.waiting.make_contiguous();
+        waiting.sort_by_key(|waiting| waiting.rank(accounts));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITED: ClientId = ClientId(1);
+    const FREE: ClientId = ClientId(2);
+
+    fn asked(stream: u32, client: ClientId, bytes: u64) -> Asked {
+        Asked {
+            stream,
+            client,
+            bytes,
+        }
+    }
+
+    fn accounts(soft_limit: u64) -> Accounts {
+        let mut accounts = Accounts::new();
+        accounts.open(LIMITED, "limited".into());
+        accounts.limit(LIMITED, soft_limit);
+        accounts
+    }
+
+    fn order(line: &Line) -> Vec<u32> {
+        line.streams().collect()
+    }
+
+    #[test]
+    fn those_above_their_limits_go_last_and_others_in_the_mailboxs_order() {
+        let accounts = accounts(100);
+        let mut line = Line::default();
+        assert!(line.wait(&accounts, asked(1, LIMITED, 101), 1));
+        assert!(line.wait(&accounts, asked(2, FREE, 1 << 40), 9));
+        assert!(line.wait(&accounts, asked(3, LIMITED, 100), 5));
+        assert!(!line.wait(&accounts, asked(3, LIMITED, 100), 5), "it waits");
+        assert_eq!(order(&line), [3, 2, 1]);
+        assert!(line.goes_above(&accounts, 1) && !line.goes_above(&accounts, 3));
+    }
+
+    #[test]
+    fn what_clients_hold_changes_the_order() {
+        let mut accounts = accounts(100);
+        let mut line = Line::default();
+        line.wait(&accounts, asked(1, LIMITED, 60), 1);
+        line.wait(&accounts, asked(2, FREE, 60), 2);
+        assert_eq!(order(&line), [1, 2]);
+        accounts.charge(LIMITED, 60);
+        line.sort(&accounts);
+        assert_eq!(order(&line), [2, 1]);
+        assert_eq!(line.retain(|stream| stream != 2), Some(2));
+        assert_eq!(order(&line), [1]);
+    }
+
+    /// I6: what the first needs is not taken by others, however much comes back meanwhile.
+    #[test]
+    fn others_take_what_the_first_does_not_need_i6() {
+        let accounts = accounts(100);
+        let mut line = Line::default();
+        line.wait(&accounts, asked(1, FREE, 50), 1);
+        // 30 return by themselves: 20 of those that are free are the first's.
+        line.reckon(40, 30);
+        assert!(line.may_take(&accounts, asked(2, FREE, 20), false));
+        assert!(!line.may_take(&accounts, asked(2, FREE, 21), false));
+        line.took(15);
+        assert!(!line.may_take(&accounts, asked(2, FREE, 6), false));
+        assert!(
+            line.may_take(&accounts, asked(1, FREE, 50), true),
+            "it is the first"
+        );
+        assert!(
+            !line.may_take(&accounts, asked(3, LIMITED, 101), false),
+            "it goes last"
+        );
+    }
+
+    #[test]
+    fn one_within_its_limit_goes_before_a_first_above_its_own() {
+        let accounts = accounts(10);
+        let mut line = Line::default();
+        line.wait(&accounts, asked(1, LIMITED, 11), 1);
+        line.reckon(0, 0);
+        assert!(line.may_take(&accounts, asked(2, FREE, 1 << 40), false));
+        assert!(!line.may_take(&accounts, asked(3, LIMITED, 12), false));
+    }
+}

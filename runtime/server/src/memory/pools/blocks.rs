@@ -1,0 +1,162 @@
+//! Small slices: blocks of one class, cut from a chunk, which is a range of a shared page.
+//!
+//! A clean block is one set bit of its chunk; a block in use, or busy, is a cleared one. So a chunk
+//! goes back to its page only when every block is clean (I4), and a live block costs 2 to 32 bits
+//! here. Per class one chunk without a block in use is kept, against coming and going at the edge.
+
+use millstream_protocol::memory::PageId;
+use slab::Slab;
+
+use super::class::{BLOCKS_MAX, Class, Layout, chunk_units};
+use super::shared::Range;
+
+/// Words of a chunk's bits.
+const WORDS: usize = BLOCKS_MAX as usize / 64;
+
+struct Chunk {
+    /// A set bit is a clean block.
+    clean: [u64; WORDS],
+    page: PageId,
+    /// The range of the shared page.
+    range: u32,
+    /// First unit in the page.
+    offset: u32,
+    /// Where it is in its class's open list, if it has a clean block.
+    position: u32,
+    class: Class,
+    /// Clean blocks.
+    left: u16,
+    /// All blocks.
+    blocks: u16,
+}
+
+/// The chunks of one class.
+#[derive(Default)]
+struct OfClass {
+    /// Chunks with a clean block; the last is used first.
+    open: Vec<u32>,
+    /// A chunk all of whose blocks are clean.
+    idle: Option<u32>,
+}
+
+/// All chunks.
+pub(super) struct Blocks {
+    chunks: Slab<Chunk>,
+    classes: Vec<OfClass>,
+}
+
+impl Blocks {
+    pub(super) fn new(layout: &Layout) -> Self {
+        let classes = (0..=layout.small_max.0)
+            .map(|_| OfClass::default())
+            .collect();
+        Self {
+            chunks: Slab::new(),
+            classes,
+        }
+    }
+
+    /// Takes a block: its chunk and its number.
+    #[inline]
+    pub(super) fn take(&mut self, class: Class) -> Option<(u32, u8)> {
+        let of_class = &mut self.classes[class.index()];
+        let key = *of_class.open.last()?;
+        let chunk = &mut self.chunks[key as usize];
+        let word = chunk.clean.iter().position(|word| *word != 0)?;
+        let bit = chunk.clean[word].trailing_zeros();
+        chunk.clean[word] &= chunk.clean[word] - 1;
+        if chunk.left == chunk.blocks {
+            of_class.idle = None;
+        }
+        chunk.left -= 1;
+        if chunk.left == 0 {
+            of_class.open.pop();
+        }
+        Some((key, (word as u32 * 64 + bit) as u8))
+    }
+
+    /// Gives a block back, clean. Returns the range of its chunk if that is to be freed with it.
+    #[inline]
+    pub(super) fn free(&mut self, key: u32, block: u8) -> Option<u32> {
+        let chunk = &mut self.chunks[key as usize];
+        let (word, bit) = (usize::from(block) / 64, 1 << (block % 64));
+        debug_assert!(chunk.clean[word] & bit == 0, "a block is freed once");
+        chunk.clean[word] |= bit;
+        chunk.left += 1;
+        let of_class = &mut self.classes[chunk.class.index()];
+        if chunk.left == 1 {
+            chunk.position = of_class.open.len() as u32;
+            of_class.open.push(key);
+        }
+        if chunk.left < chunk.blocks {
+            return None;
+        }
+        if of_class.idle.is_none() {
+            of_class.idle = Some(key);
+            return None;
+        }
+        Some(self.remove(key))
+    }
+
+    /// Cuts a range of [`chunk_units`] into blocks.
+    pub(super) fn add(&mut self, class: Class, key: u32, range: &Range) {
+        let blocks = chunk_units(class) / class.units() as u32;
+        let mut clean = [0; WORDS];
+        for (word, bits) in clean.iter_mut().enumerate() {
+            *bits = match blocks.saturating_sub(word as u32 * 64) {
+                0 => 0,
+                left if left < 64 => (1 << left) - 1,
+                _ => u64::MAX,
+            };
+        }
+        let of_class = &mut self.classes[class.index()];
+        let chunk = self.chunks.insert(Chunk {
+            clean,
+            page: range.page,
+            range: key,
+            offset: range.offset,
+            position: of_class.open.len() as u32,
+            class,
+            left: blocks as u16,
+            blocks: blocks as u16,
+        }) as u32;
+        of_class.open.push(chunk);
+        of_class.idle = of_class.idle.or(Some(chunk));
+    }
+
+    /// Page, first unit and units of a block.
+    #[inline]
+    pub(super) fn place(&self, chunk: u32, block: u8, class: Class) -> (PageId, u64, u64) {
+        let chunk = &self.chunks[chunk as usize];
+        let units = class.units();
+        (
+            chunk.page,
+            u64::from(chunk.offset) + u64::from(block) * units,
+            units,
+        )
+    }
+
+    /// The range that a chunk is.
+    pub(super) fn range(&self, chunk: u32) -> u32 {
+        self.chunks[chunk as usize].range
+    }
+
+    /// Gives up the chunk without a block in use of the next class that keeps one: its range.
+    pub(super) fn remove_idle(&mut self) -> Option<u32> {
+        let idle = self
+            .classes
+            .iter_mut()
+            .find_map(|of_class| of_class.idle.take())?;
+        Some(self.remove(idle))
+    }
+
+    fn remove(&mut self, key: u32) -> u32 {
+        let chunk = self.chunks.remove(key as usize);
+        let open = &mut self.classes[chunk.class.index()].open;
+        open.swap_remove(chunk.position as usize);
+        if let Some(moved) = open.get(chunk.position as usize) {
+            self.chunks[*moved as usize].position = chunk.position;
+        }
+        chunk.range
+    }
+}

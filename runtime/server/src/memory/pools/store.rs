@@ -1,0 +1,367 @@
+//! Where clean ranges are: the four kinds of places behind one face.
+//!
+//! A store knows pages and holes. It knows nothing of points: what is in use or busy is simply not
+//! here, and comes back by [`Store::free`] when it is clean.
+
+use millstream_protocol::memory::{AllocationMode, MemoryOptions};
+use millstream_protocol::memory::{PageError, PageId};
+
+use super::blocks::Blocks;
+use super::class::{Class, Layout, chunk_units};
+use super::large::{WholePages, serves};
+use super::persistent::PersistentPages;
+use super::reservation::{Origin, Reservation};
+use super::shared::SharedPages;
+use super::source::PageSource;
+
+/// A persistent slice of more than this part of a page has a page of its own.
+const PERSISTENT_PART: u64 = 8;
+
+/// Where a slice of some size and mode is put.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// A block of a chunk.
+    Block(Class),
+    /// A range of a shared page.
+    Range(Class),
+    /// A whole page of at least `least` bytes, better of `bytes`, kept afterwards.
+    Large {
+        /// What holds the slice.
+        least: u64,
+        /// The same in steps, so that pages serve each other's sizes.
+        bytes: u64,
+    },
+    /// So many units of a persistent page.
+    Persistent(u32),
+    /// A whole page of so many bytes, returned afterwards.
+    Dedicated(u64),
+}
+
+/// All pages and their clean ranges.
+pub(super) struct Store {
+    pub(super) layout: Layout,
+    isolate: bool,
+    cached_max: usize,
+    blocks: Blocks,
+    shared: SharedPages,
+    whole: WholePages,
+    persistent: PersistentPages,
+    /// Bytes of all pages.
+    reserved: u64,
+}
+
+impl Store {
+    pub(super) fn new(options: &MemoryOptions, alignment: u64) -> Self {
+        let layout = Layout::new(options, alignment);
+        Self {
+            isolate: options.isolate,
+            cached_max: options.max_pages_cached,
+            blocks: Blocks::new(&layout),
+            shared: SharedPages::new(&layout),
+            whole: WholePages::default(),
+            persistent: PersistentPages::default(),
+            reserved: 0,
+            layout,
+        }
+    }
+
+    /// Where a slice of `bytes`, which are not 0, is put.
+    #[inline]
+    pub(super) fn place(&self, bytes: u64, mode: AllocationMode) -> Place {
+        let units = self.layout.units(bytes);
+        match mode {
+            AllocationMode::Automatic if !self.isolate => self
+                .place_of_class(Class::round_up(units))
+                .unwrap_or_else(|| Place::Large {
+                    least: self.layout.bytes(units),
+                    bytes: self.layout.large_bytes(bytes),
+                }),
+            AllocationMode::Persistent
+                if !self.isolate && units <= self.layout.page_units / PERSISTENT_PART =>
+            {
+                Place::Persistent(units as u32)
+            }
+            _ => Place::Dedicated(self.layout.bytes(units)),
+        }
+    }
+
+    /// Where slices of a class are put, if they share pages.
+    #[inline]
+    pub(super) fn place_of_class(&self, class: Class) -> Option<Place> {
+        if class <= self.layout.small_max {
+            Some(Place::Block(class))
+        } else {
+            (class.units() <= self.layout.range_max).then_some(Place::Range(class))
+        }
+    }
+
+    /// Takes a clean range from the pages that are there.
+    #[inline]
+    pub(super) fn take(&mut self, place: Place) -> Option<Origin> {
+        match place {
+            Place::Block(class) => {
+                let (chunk, block) = self
+                    .blocks
+                    .take(class)
+                    .or_else(|| self.take_from_new_chunk(class))?;
+                Some(Origin::Block {
+                    block,
+                    class,
+                    chunk,
+                })
+            }
+            Place::Range(class) => {
+                let range = self.shared.take(class.units() as u32)?;
+                Some(Origin::Range { class, range })
+            }
+            Place::Large { least, .. } => self.whole.take(least).map(|page| self.kept_page(page)),
+            Place::Persistent(units) => self.persistent.take(units).map(Origin::Persistent),
+            Place::Dedicated(_) => None,
+        }
+    }
+
+    #[cold]
+    fn take_from_new_chunk(&mut self, class: Class) -> Option<(u32, u8)> {
+        let range = self.shared.take(chunk_units(class))?;
+        self.blocks.add(class, range, self.shared.range(range));
+        self.blocks.take(class)
+    }
+
+    /// Takes a range from a new page of the full size.
+    pub(super) fn grow(
+        &mut self,
+        source: &mut dyn PageSource,
+        place: Place,
+    ) -> Result<Option<Origin>, PageError> {
+        match place {
+            Place::Block(_) | Place::Range(_) => {
+                self.add_shared(source, self.layout.page_units)?;
+            }
+            Place::Persistent(_) => {
+                let units = self.layout.page_units;
+                let id = self.add_page(source, self.layout.bytes(units))?;
+                self.persistent.add(id, units as u32);
+            }
+            Place::Large { bytes, .. } => {
+                let page = self.add_whole(source, bytes)?;
+                return Ok(Some(self.kept_page(page)));
+            }
+            Place::Dedicated(bytes) => {
+                return self
+                    .add_whole(source, bytes)
+                    .map(Origin::Dedicated)
+                    .map(Some);
+            }
+        }
+        Ok(self.take(place))
+    }
+
+    /// Takes a range from a new page that is as much smaller than the full size as `error`, the
+    /// answer to the last attempt, and those that follow make necessary.
+    pub(super) fn grow_less(
+        &mut self,
+        source: &mut dyn PageSource,
+        place: Place,
+        mut error: PageError,
+    ) -> Result<Option<Origin>, PageError> {
+        let needed = match place {
+            Place::Block(class) => u64::from(chunk_units(class)),
+            Place::Range(class) => class.units(),
+            // Exactly this: it stands in for the whole persistent page.
+            Place::Persistent(units) => {
+                let page = self.add_whole(source, self.layout.bytes(u64::from(units)))?;
+                return Ok(Some(Origin::Dedicated(page)));
+            }
+            Place::Large { least, bytes } if least < bytes => {
+                let page = self.add_whole(source, least)?;
+                return Ok(Some(self.kept_page(page)));
+            }
+            Place::Large { .. } | Place::Dedicated(_) => return Err(error),
+        };
+        let mut units = self.layout.page_units;
+        loop {
+            let available = match error {
+                PageError::OutOfMemory { free: Some(bytes) }
+                | PageError::TooLarge { limit: bytes } => self.layout.units_in(bytes),
+                PageError::OutOfMemory { free: None } => u64::MAX,
+                PageError::Lost => return Err(error),
+            };
+            let less = Class::round_down(available.min(units / 2))
+                .units()
+                .max(needed);
+            if less > available || less >= units {
+                return Err(error);
+            }
+            units = less;
+            match self.add_shared(source, units) {
+                Ok(()) => return Ok(self.take(place)),
+                Err(next) => error = next,
+            }
+        }
+    }
+
+    /// Gives a clean range back.
+    #[inline]
+    pub(super) fn free(&mut self, origin: Origin) {
+        match origin {
+            Origin::Empty => {}
+            Origin::Block { block, chunk, .. } => {
+                if let Some(range) = self.blocks.free(chunk, block) {
+                    self.shared.free(range);
+                }
+            }
+            Origin::Range { range, .. } => self.shared.free(range),
+            Origin::Page { page, .. } => self.whole.keep(page),
+            Origin::Dedicated(page) => self.whole.retire(page),
+            Origin::Persistent(range) => self.persistent.free(range),
+        }
+    }
+
+    /// The page of a range goes back before others, if it is free before it is used again. A persistent page
+    /// keeps its place.
+    pub(super) fn spill(&mut self, origin: Origin) {
+        match origin {
+            Origin::Block { chunk, .. } => self.shared.spill(self.blocks.range(chunk)),
+            Origin::Range { range, .. } => self.shared.spill(range),
+            Origin::Page { page, .. } => self.whole.spill(page),
+            Origin::Empty | Origin::Dedicated(_) | Origin::Persistent(_) => {}
+        }
+    }
+
+    /// Bytes of a range.
+    #[inline]
+    pub(super) fn bytes(&self, origin: Origin) -> u64 {
+        match origin {
+            Origin::Block { class, .. } | Origin::Range { class, .. } => {
+                self.layout.bytes(class.units())
+            }
+            _ => self.reservation(origin, 0).bytes,
+        }
+    }
+
+    /// May a whole page that is busy serve a large slice of `bytes`?
+    #[inline]
+    pub(super) fn serves(&self, origin: Origin, bytes: u64) -> bool {
+        matches!(origin, Origin::Page { page, .. } if serves(self.whole.page(page).bytes, bytes))
+    }
+
+    /// The reservation of a range.
+    #[inline]
+    pub(super) fn reservation(&self, origin: Origin, asked: u64) -> Reservation {
+        let (page, offset, units) = match origin {
+            Origin::Empty => return Reservation::EMPTY,
+            Origin::Block {
+                block,
+                class,
+                chunk,
+            } => self.blocks.place(chunk, block, class),
+            Origin::Range { range, .. } => {
+                let range = self.shared.range(range);
+                (range.page, u64::from(range.offset), u64::from(range.units))
+            }
+            Origin::Page { page, .. } | Origin::Dedicated(page) => {
+                let page = self.whole.page(page);
+                return Reservation {
+                    page: page.id,
+                    origin,
+                    offset: 0,
+                    bytes: page.bytes,
+                    asked,
+                };
+            }
+            Origin::Persistent(range) => self.persistent.place(range),
+        };
+        Reservation {
+            page,
+            origin,
+            offset: self.layout.bytes(offset),
+            bytes: self.layout.bytes(units),
+            asked,
+        }
+    }
+
+    /// Bytes of all pages.
+    #[inline]
+    pub(super) fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// How many pages there are.
+    pub(super) fn pages(&self) -> usize {
+        self.shared.pages() + self.whole.pages() + self.persistent.pages()
+    }
+
+    /// Is a page to go back: dedicated and free, or one more than are kept?
+    #[inline]
+    pub(super) fn has_due(&self) -> bool {
+        self.whole.has_due()
+            || self.shared.empty() + self.whole.kept() + self.persistent.empty() > self.cached_max
+    }
+
+    /// Gives the pages back that are due. Returns bytes.
+    pub(super) fn release_due(&mut self, source: &mut dyn PageSource) -> u64 {
+        let due = self.whole.release_due(source);
+        self.reserved -= due;
+        due + self.release_cached(source, self.cached_max)
+    }
+
+    /// Gives the free pages back that were spilled. Returns bytes.
+    pub(super) fn release_spilled(&mut self, source: &mut dyn PageSource) -> u64 {
+        self.free_idle_chunks();
+        let bytes = self.whole.release_spilled(source, usize::MAX)
+            + self.layout.bytes(self.shared.release_spilled(source));
+        self.reserved -= bytes;
+        bytes
+    }
+
+    fn free_idle_chunks(&mut self) {
+        while let Some(range) = self.blocks.remove_idle() {
+            self.shared.free(range);
+        }
+    }
+
+    /// Gives all free pages back. Returns bytes.
+    pub(super) fn release_all(&mut self, source: &mut dyn PageSource) -> u64 {
+        self.free_idle_chunks();
+        let due = self.whole.release_due(source);
+        self.reserved -= due;
+        due + self.release_cached(source, 0)
+    }
+
+    /// Gives free pages back until `keep` are left, whole ones first, the largest before others.
+    fn release_cached(&mut self, source: &mut dyn PageSource, keep: usize) -> u64 {
+        let others = self.shared.empty() + self.persistent.empty();
+        let mut bytes = self.whole.release_kept(source, keep.saturating_sub(others));
+        let units = self
+            .persistent
+            .release_empty(source, keep.saturating_sub(self.shared.empty()));
+        bytes += self
+            .layout
+            .bytes(units + self.shared.release_empty(source, keep));
+        self.reserved -= bytes;
+        bytes
+    }
+
+    fn add_shared(&mut self, source: &mut dyn PageSource, units: u64) -> Result<(), PageError> {
+        let id = self.add_page(source, self.layout.bytes(units))?;
+        self.shared.add(id, units as u32);
+        Ok(())
+    }
+
+    fn add_whole(&mut self, source: &mut dyn PageSource, bytes: u64) -> Result<u32, PageError> {
+        let id = self.add_page(source, bytes)?;
+        Ok(self.whole.add(id, bytes))
+    }
+
+    /// The origin of a page of the kind that is kept.
+    fn kept_page(&self, page: u32) -> Origin {
+        let class = Class::round_down(self.layout.units(self.whole.page(page).bytes));
+        Origin::Page { class, page }
+    }
+
+    fn add_page(&mut self, source: &mut dyn PageSource, bytes: u64) -> Result<PageId, PageError> {
+        let id = source.allocate_page(bytes)?;
+        self.reserved += bytes;
+        Ok(id)
+    }
+}

@@ -1,0 +1,99 @@
+//! The time in which any of some tasks ran: the union of their spans, which come in nearly any order.
+
+use std::collections::VecDeque;
+
+/// Separate stretches that are known exactly (I12). Those before them are known by their sum alone.
+const STRETCHES_MAX: usize = 1024;
+
+/// A union of spans.
+#[derive(Default, Debug)]
+pub(super) struct Stretches {
+    /// Apart from each other, and in order.
+    recent: VecDeque<(u64, u64)>,
+    /// What the older ones come to, and where the last of them ended.
+    settled_ns: u64,
+    settled_until: u64,
+    /// What lay before that and came later: some of it may not have been counted.
+    late_ns: u64,
+}
+
+impl Stretches {
+    /// A task ran from `start` to `end`.
+    pub(super) fn add(&mut self, start: u64, end: u64) {
+        let late = self.settled_until.min(end);
+        self.late_ns += late.saturating_sub(start);
+        let (mut start, mut end) = (start.max(self.settled_until), end);
+        if start >= end {
+            return;
+        }
+        // Tasks tell their times soon: what a new one touches is near the back.
+        let mut at = self.recent.len();
+        while at > 0 && self.recent[at - 1].1 >= start {
+            let (from, to) = self.recent[at - 1];
+            if from <= end {
+                (start, end) = (start.min(from), end.max(to));
+                self.recent.remove(at - 1);
+            }
+            at -= 1;
+        }
+        self.recent.insert(at, (start, end));
+        if self.recent.len() > STRETCHES_MAX
+            && let Some((from, to)) = self.recent.pop_front()
+        {
+            self.settled_ns += to - from;
+            self.settled_until = to;
+        }
+    }
+
+    /// How long they are together.
+    pub(super) fn sum_ns(&self) -> u64 {
+        let recent = self.recent.iter().map(|(start, end)| end - start);
+        self.settled_ns + recent.sum::<u64>()
+    }
+
+    /// By so much the sum may be too small.
+    pub(super) fn short_ns(&self) -> u64 {
+        self.late_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn union(spans: &[(u64, u64)]) -> u64 {
+        let mut covered = vec![false; 400];
+        for (start, end) in spans {
+            covered[*start as usize..*end as usize].fill(true);
+        }
+        covered.iter().filter(|covered| **covered).count() as u64
+    }
+
+    proptest! {
+        #[test]
+        fn the_sum_is_that_of_the_union(spans in prop::collection::vec((0..300_u64, 0..60_u64), 0..60)) {
+            let spans: Vec<_> = spans.into_iter().map(|(start, len)| (start, start + len)).collect();
+            let mut stretches = Stretches::default();
+            spans.iter().for_each(|(start, end)| stretches.add(*start, *end));
+            prop_assert_eq!(stretches.sum_ns(), union(&spans));
+            prop_assert_eq!(stretches.short_ns(), 0);
+            let apart = stretches.recent.iter().zip(stretches.recent.iter().skip(1));
+            prop_assert!(apart.into_iter().all(|(before, after)| before.1 < after.0));
+        }
+    }
+
+    #[test]
+    fn what_comes_too_late_is_not_counted_and_said_i12() {
+        let mut stretches = Stretches::default();
+        let many = 3 * STRETCHES_MAX as u64;
+        (0..many).for_each(|place| stretches.add(10 * place, 10 * place + 4));
+        assert_eq!((stretches.sum_ns(), stretches.short_ns()), (4 * many, 0));
+        assert!(stretches.recent.len() <= STRETCHES_MAX);
+        // A task of another queue ran all the while.
+        stretches.add(0, 10 * many);
+        let (sum, short) = (stretches.sum_ns(), stretches.short_ns());
+        assert!(sum < 10 * many && sum + short >= 10 * many, "{sum} {short}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Answers about the device itself.
+
+use std::sync::Arc;
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::error::Error;
+use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::message::{Ask, Scope};
+use millstream_protocol::message::{Op, Reply, Task, Ticket};
+use millstream_protocol::report::{MemoryReport, MemoryUsage, QueueStats};
+use millstream_sync::facade::{Mutex, lock};
+use smallvec::SmallVec;
+
+use super::Server;
+use super::admit::Why;
+use super::progress::Pages;
+use crate::memory::Account;
+use crate::scheduler::queue::QueueState;
+
+impl<B: Backend> Server<B> {
+    /// Answers an ask. Answers to askers who are gone are dropped.
+    pub(super) fn ask(&mut self, ask: Ask) {
+        // Who dropped something and then asks sees it dropped.
+        self.honour_drops();
+        match ask {
+            Ask::Sync { scope, reply } => self.sync(&scope, reply),
+            Ask::Flush { scope } => {
+                let streams = self.streams_of(&scope);
+                self.flush_keys(&streams);
+            }
+            Ask::Stats(reply) => {
+                self.progress();
+                reply.send(Ok(self.stats()));
+            }
+            Ask::Metrics {
+                mailbox_depth,
+                reply,
+            } => {
+                self.progress();
+                reply.send(Ok(self.metrics(mailbox_depth)));
+            }
+            Ask::Memory(reply) => {
+                self.progress();
+                let accounts = self.memory.accounts().iter();
+                let memory = |(client, account): (_, Account)| account.memory_of(client);
+                let mut report = MemoryReport::default();
+                report.clients.extend(accounts.map(memory));
+                report.clients.sort_unstable_by_key(|memory| memory.client);
+                report.device = self.memory_usage();
+                report.staging = self.table.sink().staging.bytes_kept();
+                reply.send(Ok(report));
+            }
+            Ask::Cleanup(reply) => {
+                self.progress();
+                let mut pages = Pages(&mut self.backend, &mut self.loss);
+                let bytes = self.memory.cleanup(&mut pages);
+                self.table.sink().staging.clear();
+                reply.send(Ok(bytes));
+            }
+            Ask::Lost(reply) => {
+                let why = "a compilation met a lost device";
+                self.loss.notice(&mut self.backend, why);
+                reply.send(Err(self.loss.gone.error()));
+            }
+            Ask::Log(reply) => {
+                let log = self.loss.journal.as_mut().map(|journal| journal.take());
+                reply.send(log.ok_or(Error::NoLog));
+            }
+            Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
+            Ask::StartProfile { number, scope } => self.start_profile(number, scope),
+            Ask::EndProfile {
+                number,
+                calls,
+                reply,
+            } => self.end_profile(number, calls, reply),
+        }
+    }
+
+    /// Answers once all streams of the scope have issued what they hold now. Each stream that holds
+    /// something carries a part of the answer in its own order; the last part gives the answer.
+    fn sync(&mut self, scope: &Scope, reply: Reply) {
+        let streams = self.streams_of(scope);
+        let mut ticket = Ticket {
+            points: self.points_of(scope, &streams),
+        };
+        let holding: Vec<u32> = streams
+            .into_iter()
+            .filter(|key| !self.scheduler.stream(*key).held.is_empty())
+            .collect();
+        if holding.is_empty() {
+            reply.send(Ok(ticket));
+            return;
+        }
+        self.flush_keys(&holding);
+        let still: Vec<u32> = holding
+            .iter()
+            .copied()
+            .filter(|key| {
+                let stream = self.scheduler.get(*key);
+                stream.is_some_and(|stream| !stream.held.is_empty())
+            })
+            .collect();
+        if still.is_empty() {
+            ticket.points = self.points_of(&Scope::Device, &[]);
+            reply.send(Ok(ticket));
+            return;
+        }
+        ticket.points = self.points_of(&Scope::Device, &[]);
+        let shared = Arc::new(SyncParts {
+            reply: Mutex::new(Some((reply, ticket, still.len()))),
+        });
+        for stream in still {
+            let mut part = Task::new(Some(self.scheduler.stream(stream).id), Op::Taken);
+            part.op = Op::Host(Box::new(millstream_protocol::message::HostWork {
+                name: self.names.other.clone(),
+                resources: false,
+                run: part_of(shared.clone()),
+                told: Some(told_of(shared.clone())),
+            }));
+            self.admit_unpaid(&mut part);
+        }
+    }
+
+    pub(super) fn flush_keys(&mut self, streams: &[u32]) {
+        for stream in streams {
+            if let Some(actor) = self.scheduler.get(*stream) {
+                let last = actor.next_sequence() - 1;
+                self.flush_prefix(*stream, last, Why::Asked);
+            }
+        }
+    }
+
+    pub(super) fn streams_of(&self, scope: &Scope) -> Vec<u32> {
+        match scope {
+            Scope::Streams(ids) => ids.iter().filter_map(|id| self.links.stream(*id)).collect(),
+            Scope::Client(client) => {
+                let streams = self.scheduler.streams();
+                let own = streams.filter(|(_, stream)| stream.client == *client);
+                own.map(|(key, _)| key).collect()
+            }
+            Scope::Device => self.scheduler.keys(),
+        }
+    }
+
+    /// Where the issued work of a scope ends. For clients that is where their queues are: work of
+    /// their dropped streams is there too.
+    fn points_of(&self, scope: &Scope, streams: &[u32]) -> SmallVec<[Point; 2]> {
+        let mut points = SmallVec::<[Point; 2]>::new();
+        match scope {
+            Scope::Streams(_) => {
+                for stream in streams.iter().map(|key| self.scheduler.stream(*key)) {
+                    match points.iter_mut().find(|point| point.queue == stream.queue) {
+                        Some(point) => point.cursor = point.cursor.max(stream.last),
+                        None => points.push(Point::new(stream.queue, stream.last)),
+                    }
+                }
+            }
+            Scope::Client(_) | Scope::Device => {
+                let queues = self.scheduler.numbered_queues();
+                points.extend(queues.map(|(id, queue)| Point::new(id, queue.issued)));
+            }
+        }
+        points.retain(|point| point.cursor > 0);
+        points
+    }
+
+    /// Memory, whole.
+    pub(super) fn memory_usage(&self) -> MemoryUsage {
+        let usage = self.memory.usage();
+        let mut told = MemoryUsage::default();
+        told.in_use = usage.in_use;
+        told.reserved = usage.reserved;
+        told.padding = usage.padding;
+        told.waiting = usage.busy;
+        told.high_water = usage.high_water;
+        told.live_slices = usage.live;
+        told
+    }
+
+    pub(super) fn queue_stats(&self) -> Vec<QueueStats> {
+        let stats = |(id, queue): (QueueId, &QueueState)| {
+            let mut stats = QueueStats::default();
+            stats.tasks = queue.issued;
+            stats.completed = queue.timeline.completed().min(queue.issued);
+            stats.in_flight_max = self.scheduler.depth();
+            stats.held = queue.held;
+            stats.streams = u64::from(queue.streams);
+            stats.busy_ns = self.backend.busy_ns(id);
+            stats
+        };
+        self.scheduler.numbered_queues().map(stats).collect()
+    }
+}
+
+/// The answer to a sync over several streams that could not all go at once.
+struct SyncParts {
+    reply: Mutex<Option<(Reply, Ticket, usize)>>,
+}
+
+/// No part will come any more.
+fn told_of(shared: Arc<SyncParts>) -> millstream_protocol::message::FailFn {
+    Box::new(move |error| {
+        let parts = lock(&shared.reply).take();
+        if let Some((reply, ..)) = parts {
+            reply.send(Err(error));
+        }
+    })
+}
+
+/// One stream's part: when everything before it has completed, one part less is missing.
+fn part_of(shared: Arc<SyncParts>) -> millstream_protocol::message::HostFn {
+    Box::new(move |_done, _resources| {
+        let mut parts = lock(&shared.reply);
+        if let Some((reply, ticket, missing)) = parts.take() {
+            match missing {
+                0 | 1 => reply.send(Ok(ticket)),
+                more => *parts = Some((reply, ticket, more - 1)),
+            }
+        }
+    })
+}

@@ -1,0 +1,153 @@
+//! User code in a stream's order: it waits in software until everything before it has completed, and
+//! runs on a thread for such. So it never stands in the way of other streams of its queue.
+
+use std::any::Any;
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::failure::{Failure, FailureRef};
+use millstream_protocol::leaving::Release;
+use millstream_protocol::message::{HostWork, Op, Task};
+
+use super::issue::Issued;
+use super::loss::tell;
+use super::{Effect, HostToken, Server};
+use crate::hazard::points::Points;
+use crate::scheduler::actor::Parked;
+
+impl<B: Backend> Server<B> {
+    /// A host function waits in software until everything before it has completed, so that it never
+    /// stands in the way of other streams of its queue.
+    pub(super) fn park_host(&mut self, stream: u32) -> Issued {
+        self.scheduler.park_on_host(stream);
+        self.end_batch(self.scheduler.stream(stream).queue);
+        self.start_host_turns();
+        Issued::Parked
+    }
+
+    /// Starts the host functions whose predecessors have completed.
+    pub(super) fn start_host_turns(&mut self) {
+        let mut from = 0;
+        while let Some((stream, at)) = self.scheduler.next_host_turn(from) {
+            self.start_host(stream);
+            from = at;
+        }
+    }
+
+    fn start_host(&mut self, stream: u32) {
+        let actor = self.scheduler.stream_mut(stream);
+        let token = HostToken {
+            stream,
+            sequence: actor.issued + 1,
+        };
+        actor.parked = Parked::HostRuns;
+        let Some(mut held) = actor.held.pop_front() else {
+            return;
+        };
+        let Op::Host(mut work) = std::mem::replace(&mut held.task.op, Op::Taken) else {
+            debug_assert!(false, "only a host function has a turn");
+            return self.scheduler.stream_mut(stream).held.push_front(held);
+        };
+        let outcome = match self.withdrawn_host(&held.task, &work) {
+            Some(failure) => Err(failure),
+            None => self.host_resources(&held.task, &work),
+        };
+        let failed = outcome.is_err();
+        match outcome {
+            Ok(resources) => {
+                if let Some(terms) = held.task.terms() {
+                    terms.begins_on_host();
+                }
+                self.scheduler.host_begins(stream, work.name.clone());
+                // What the closure owns goes when it returns, and may have the last handle of a slice.
+                let (run, release) = (work.run, Release::begin(&self.table));
+                work.run = Box::new(move |done, resources| {
+                    run(done, resources);
+                    drop(release);
+                });
+                self.effects.push_back(Effect::Host {
+                    work: *work,
+                    resources,
+                    token,
+                });
+            }
+            Err(failure) => {
+                tell(&mut work, &failure, &self.loss.gone);
+                self.fail(&mut held.task, failure);
+                // Dropping user code is running user code: not on this thread.
+                self.collect_after(work, Points::default());
+            }
+        }
+        self.scheduler.stream_mut(stream).held.push_front(held);
+        if failed {
+            self.finish_in_software(stream);
+        }
+    }
+
+    /// The failure of a host function that is not to run any more.
+    fn withdrawn_host(&mut self, task: &Task, work: &HostWork) -> Option<FailureRef> {
+        let failure = self.withdrawn(task)?;
+        let reason = failure.reason.clone();
+        Some(Failure::not_run(&work.name, reason))
+    }
+
+    /// The resources of a host function that may run now, if it asks for any, or why it cannot run.
+    fn host_resources(
+        &mut self,
+        task: &Task,
+        work: &HostWork,
+    ) -> Result<Option<Box<dyn Any + Send>>, FailureRef> {
+        self.resolve(task)
+            .and_then(|()| millstream_protocol::settle::inputs(&self.table, &self.bound))
+            .map_err(|cause| Failure::input(&work.name, cause))?;
+        if !work.resources {
+            return Ok(None);
+        }
+        match self.backend.resources(&self.bound) {
+            Ok(resources) => Ok(Some(resources)),
+            Err(refused) => Err(self.loss.refusal(&mut self.backend, &work.name, refused)),
+        }
+    }
+
+    /// A host function ended, or panicked with this message.
+    pub fn host_finished(&mut self, token: HostToken, outcome: Result<(), String>) {
+        if self.is_lost() || self.is_abandoned {
+            self.scheduler.host_ends(token.stream);
+            return;
+        }
+        let Some(actor) = self.scheduler.get_mut(token.stream) else {
+            return;
+        };
+        if actor.parked != Parked::HostRuns || actor.issued + 1 != token.sequence {
+            return;
+        }
+        let Some(mut held) = actor.held.pop_front() else {
+            return;
+        };
+        if let Some(terms) = held.task.terms() {
+            terms.ends_on_host();
+        }
+        match outcome {
+            Ok(()) => {
+                self.scheduler.host_ends(token.stream);
+                // What was bound for writing is data again, whenever its failure became known.
+                if self.resolve(&held.task).is_ok() {
+                    millstream_protocol::settle::outputs(&self.table, &self.bound, &Ok(()));
+                }
+                self.heal(&held.task);
+            }
+            Err(message) => {
+                let name = self
+                    .scheduler
+                    .host_ends(token.stream)
+                    .unwrap_or_else(|| self.names.other.clone());
+                let failure = Failure::panicked(&name, message);
+                self.fail(&mut held.task, failure);
+            }
+        }
+        self.scheduler
+            .stream_mut(token.stream)
+            .held
+            .push_front(held);
+        self.finish_in_software(token.stream);
+    }
+}

@@ -1,0 +1,372 @@
+//! Issuing: how the first task that a stream holds goes to its queue.
+
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::{Backend, BoundSlice};
+use millstream_protocol::binding::Binding;
+use millstream_protocol::failure::{Failure, FailureRef, Reason};
+use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::message::Rare;
+use millstream_protocol::message::{Op, Task};
+
+use super::Server;
+use super::admit::{binding_at, needs_wait};
+use crate::planted::{Bug, on};
+use crate::scheduler::actor::{HeldTask, NO_OBJECT, Parked};
+use crate::slice::{Backing, Slice};
+
+/// What became of an attempt to issue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Issued {
+    /// The first task went.
+    Yes,
+    /// The queue has enough in flight.
+    Full,
+    /// The first task waits for something.
+    Parked,
+    /// The stream holds nothing.
+    Empty,
+}
+
+impl<B: Backend> Server<B> {
+    /// Issues the first task that a stream holds.
+    pub(super) fn issue_first(&mut self, stream: u32) -> Issued {
+        let Some(actor) = self.scheduler.get(stream) else {
+            return Issued::Empty;
+        };
+        let Some(first) = actor.held.front() else {
+            return Issued::Empty;
+        };
+        if actor.parked != Parked::No || !first.awaits.is_empty() {
+            return Issued::Parked;
+        }
+        let queue = actor.queue;
+        match &first.task.op {
+            Op::Reserve { .. } => return self.issue_reserve(stream),
+            Op::Host(_) => return self.park_host(stream),
+            _ => {}
+        }
+        if self.is_full(queue) {
+            return Issued::Full;
+        }
+        let Some(mut held) = self.scheduler.stream_mut(stream).held.pop_front() else {
+            return Issued::Empty;
+        };
+        let point = self.next_point(queue);
+        self.issue_waits(point, &held.after);
+        self.note_task(stream, &held.task, point, held.admitted_ns);
+        let resolved = self.resolve(&held.task);
+        self.run(&mut held.task, held.object, resolved, point);
+        self.finish(stream, held, point);
+        Issued::Yes
+    }
+
+    /// The place of the next task of a queue.
+    #[inline]
+    pub(super) fn next_point(&mut self, queue: QueueId) -> Point {
+        self.observers.count().tasks += 1;
+        self.scheduler.next_point(queue)
+    }
+
+    /// Has the queue enough in flight? Looks at its progress before it says so.
+    #[inline]
+    pub(super) fn is_full(&mut self, queue: QueueId) -> bool {
+        self.scheduler.seems_full(queue) && self.is_full_still(queue)
+    }
+
+    #[cold]
+    fn is_full_still(&mut self, queue: QueueId) -> bool {
+        // What is issued must be on its way, or it would never complete.
+        self.end_batch(queue);
+        self.scheduler.is_full(queue)
+    }
+
+    /// Issues the waits that no clock implies, before the task that is to be at `place`.
+    #[inline]
+    pub(super) fn issue_waits(&mut self, place: Point, after: &[Point]) {
+        let queue = place.queue;
+        for point in after {
+            if point.queue == queue {
+                continue;
+            }
+            // A look costs a load, a wait a call: it may have completed since the last look.
+            self.scheduler.look(point.queue);
+            if !needs_wait(self.scheduler.queues(), queue, *point)
+                || (after.len() > 1 && self.another_implies(queue, after, *point))
+            {
+                self.observers.count().waits_implied += 1;
+                continue;
+            }
+            // The point must have been recorded before anything waits for it.
+            if self.scheduler.queue(point.queue).flushed < point.cursor {
+                self.end_batch(point.queue);
+            }
+            let recorded = match on(Bug::ClockAtWait) {
+                true => self.scheduler.queue(point.queue).issued,
+                false => point.cursor,
+            };
+            let clock = self.scheduler.queue(point.queue).clock.at(recorded);
+            self.log_wait(queue, *point);
+            let early = u64::from(on(Bug::WaitOneEarly));
+            let asked = Point::new(point.queue, point.cursor - early);
+            let issued = match on(Bug::WaitDropped) {
+                true => Ok(()),
+                false => self.backend.queue_wait(queue, asked),
+            };
+            match issued {
+                Ok(()) => {
+                    self.scheduler.waits(place, *point, clock);
+                    self.observers.count_wait(place, *point);
+                }
+                // Going on without the wait would be going on without the order (I2).
+                Err(refused) => self.loss.notice(&mut self.backend, &refused.to_string()),
+            }
+        }
+    }
+
+    /// Does another point, which is waited for as well, come after this one anyway (I3)?
+    fn another_implies(&self, queue: QueueId, after: &[Point], point: Point) -> bool {
+        after.iter().any(|other| {
+            other.queue != queue
+                && other.queue != point.queue
+                && needs_wait(self.scheduler.queues(), queue, *other)
+                && self
+                    .scheduler
+                    .queue(other.queue)
+                    .clock
+                    .at(other.cursor)
+                    .covers(point)
+        })
+    }
+
+    /// Hands a task to the backend, or poisons what it would have written.
+    #[inline]
+    pub(super) fn run(
+        &mut self,
+        task: &mut Task,
+        object: u32,
+        resolved: Result<(), FailureRef>,
+        point: Point,
+    ) {
+        let withdrawn = self.withdrawn(task);
+        if withdrawn.is_none() {
+            // Before the call, after which it may run.
+            self.note_issued(task, point);
+        }
+        if matches!(task.op, Op::Launch { count, .. } if count.is_zero()) {
+            // It reads and writes nothing, so no failure passes through it, and it heals nothing (I7).
+            return self.backend.mark(point.queue, point.cursor);
+        }
+        let outcome = match (withdrawn, resolved) {
+            (Some(failure), _) => Err(failure),
+            (None, _) if matches!(task.op, Op::Replay(_)) => {
+                self.replay(object, task, point);
+                return self.note_last(task, point);
+            }
+            (None, Ok(())) => self.call(task, object, point),
+            (None, Err(cause)) => Err(Failure::input(&self.name_of(task), cause)),
+        };
+        self.note_last(task, point);
+        match outcome {
+            Ok(()) => self.heal(task),
+            Err(failure) => {
+                self.backend.mark(point.queue, point.cursor);
+                self.fail(task, failure);
+            }
+        }
+        if !matches!(task.op, Op::Launch { .. }) {
+            self.answer(task, point);
+        }
+    }
+
+    /// The failure of a task that is not to be issued any more.
+    #[inline]
+    pub(super) fn withdrawn(&mut self, task: &Task) -> Option<FailureRef> {
+        let terms = task.terms()?;
+        let reason = terms.withdrawn(self.now)?;
+        terms.removed();
+        self.observers.count().withdrawn += 1;
+        if let Some(journal) = &mut self.loss.journal {
+            journal.note_withdrawn(task, &reason);
+        }
+        Some(Failure::not_run(&self.name_of(task), reason))
+    }
+
+    /// A task is issued.
+    #[inline]
+    fn note_issued(&self, task: &Task, point: Point) {
+        if let Some(terms) = task.terms() {
+            terms.issued(self.scheduler.timeline(point.queue), point.cursor);
+        }
+    }
+
+    /// A task that was to be at `point` may have taken more cursors than that: it ends with the last.
+    #[inline]
+    fn note_last(&self, task: &Task, point: Point) {
+        let state = self.scheduler.queue(point.queue);
+        if state.issued > point.cursor
+            && let Some(terms) = task.terms()
+        {
+            terms.ends_later(&state.timeline, point.cursor, state.issued);
+        }
+    }
+
+    /// Resolves the task's bindings, or finds the failure of what it needs.
+    #[inline]
+    pub(super) fn resolve(&mut self, task: &Task) -> Result<(), FailureRef> {
+        self.bound.clear();
+        for index in 0.. {
+            let Some(binding) = binding_at(task, index) else {
+                break;
+            };
+            let bound = match self.bind(&binding) {
+                Err(_) if self.defines_anew(&binding, task) => self.bind(&binding),
+                bound => bound,
+            };
+            self.bound.push(bound?);
+        }
+        Ok(())
+    }
+
+    /// Whether a task that overwrites a slice without memory has got memory for it.
+    #[cold]
+    fn defines_anew(&mut self, binding: &Binding, task: &Task) -> bool {
+        binding.access == Access::Write && self.reserve_again(binding.slice, task.stream)
+    }
+
+    /// A binding as the backend sees it.
+    #[inline]
+    pub(super) fn bind(&self, binding: &Binding) -> Result<BoundSlice, FailureRef> {
+        let Some(slice) = self.slices.get(binding.key as usize) else {
+            debug_assert!(
+                binding.key == Binding::UNRESOLVED,
+                "a task names a slice that is gone (I4)"
+            );
+            return Err(Failure::not_run(&self.names.other, Reason::Lost));
+        };
+        debug_assert!(slice.id == binding.slice, "a key outlived its slice (I4)");
+        if binding.len == 0 {
+            // No bytes need no memory and cannot have failed; no log has an entry of them.
+            return Ok(BoundSlice {
+                page: None,
+                offset: 0,
+                len: 0,
+                access: binding.access,
+                slice: binding.slice,
+                slice_offset: binding.offset,
+            });
+        }
+        if !slice.faults.is_clean()
+            && binding.access.reads()
+            && let Some(failure) = slice
+                .faults
+                .find(&(binding.offset..binding.offset + binding.len))
+        {
+            return Err(failure.clone());
+        }
+        if binding.offset.saturating_add(binding.len) > slice.bytes() {
+            // Clients check this; a hand-made message may not have.
+            let why = format!(
+                "it asks for bytes up to {} of {}",
+                binding.offset.saturating_add(binding.len),
+                slice.bytes()
+            );
+            return Err(Failure::not_run(&self.names.other, Reason::Refused(why)));
+        }
+        let (page, base) = match &slice.memory {
+            Backing::Reserved(reservation) => (Some(reservation.page), reservation.offset),
+            Backing::None(_) => (None, 0),
+            Backing::Failed(_, failure) => return Err(failure.clone()),
+            Backing::Pending(_) => {
+                debug_assert!(false, "a task goes before its slice has memory");
+                return Err(Failure::not_run(&self.names.reserve, Reason::Lost));
+            }
+        };
+        Ok(BoundSlice {
+            page,
+            offset: base + binding.offset,
+            len: if page.is_some() { binding.len } else { 0 },
+            access: binding.access,
+            slice: binding.slice,
+            slice_offset: binding.offset,
+        })
+    }
+
+    /// The task is at `point`: its entries say so, its stream goes on, who waited for it may go.
+    pub(super) fn finish(&mut self, stream: u32, mut held: Box<HeldTask>, point: Point) {
+        // A task may have taken more cursors than its first; cursor 0 is a task done in software.
+        let cursor = if point.cursor == 0 {
+            0
+        } else {
+            self.scheduler.queue(point.queue).issued
+        };
+        let last = Point::new(point.queue, cursor);
+        let finished = self.scheduler.finish(stream, last, held.paid);
+        let sequence = finished.sequence;
+        for index in 0.. {
+            let Some(binding) = binding_at(&held.task, index) else {
+                break;
+            };
+            if let Some(slice) = self.slices.get_mut(binding.key as usize) {
+                slice.log.issue(stream, sequence, last);
+                self.release_slice(binding.key);
+            }
+        }
+        if held.object != NO_OBJECT {
+            match held.task.op {
+                Op::Replay(_) => self.release_recording(held.object),
+                _ => self.release_kernel(held.object),
+            }
+        }
+        if !matches!(held.task.op, Op::Launch { .. }) {
+            held.task.op = Op::Taken;
+        }
+        if !held.task.extra.is_none() {
+            if !self.askers.is_empty()
+                && let Some(terms) = held.task.terms()
+            {
+                self.forget_asker((stream, sequence), terms.deadline());
+            }
+            held.task.extra = Rare::default();
+        }
+        held.after.clear();
+        held.awaits.clear();
+        self.scheduler.put_block(held);
+        if finished.is_waited_for {
+            self.scheduler.wake_waiters(stream, sequence, last);
+        }
+        if finished.stream_dropped {
+            self.remove_stream_if_done(stream);
+        }
+    }
+
+    /// The first task of a stream is done without a queue: who waits for it waits for nothing.
+    pub(super) fn finish_in_software(&mut self, stream: u32) {
+        let actor = self.scheduler.stream_mut(stream);
+        actor.parked = Parked::No;
+        let queue = actor.queue;
+        if let Some(held) = actor.held.pop_front() {
+            self.finish(stream, held, Point::new(queue, 0));
+        }
+        if self.scheduler.contains(stream) {
+            self.scheduler.join_turn(stream);
+        }
+    }
+}
+
+/// A binding, up to `end`, of a slice that has memory, no failed ranges, and the bytes: nearly every one.
+#[inline(always)]
+pub(super) fn bind_whole(slice: &Slice, binding: &Binding, end: u64) -> Option<BoundSlice> {
+    match &slice.memory {
+        Backing::Reserved(reservation) if slice.faults.is_clean() && end <= reservation.asked => {
+            Some(BoundSlice {
+                page: Some(reservation.page),
+                offset: reservation.offset + binding.offset,
+                len: binding.len,
+                access: binding.access,
+                slice: binding.slice,
+                slice_offset: binding.offset,
+            })
+        }
+        _ => None,
+    }
+}

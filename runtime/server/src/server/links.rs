@@ -1,0 +1,113 @@
+//! Where slots of the shared table lead on the device thread.
+//!
+//! Clients take slots without asking, so an id is known before the device has met it. [`Links`]
+//! leads from a slot, with its generation beside it, to a key of the slab that has the thing.
+
+use millstream_protocol::id::{KernelId, RecordingId, SliceId, StreamId};
+
+/// What kind of thing a slot stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Slice = 1,
+    Kernel = 2,
+    Recording = 3,
+    Stream = 4,
+    Client = 5,
+}
+
+/// Low bits of a link that are the key: as many as handles need, of which there are fewer than 2^28.
+const KEY_BITS: u32 = 28;
+const KEY_MASK: u64 = (1 << KEY_BITS) - 1;
+
+/// Where a slot leads: from high to low its generation, a kind and a key, so that one comparison tells
+/// whether it is what was asked for. Zero leads nowhere.
+#[derive(Clone, Copy, Default)]
+struct Link(u64);
+
+impl Link {
+    /// A link without its key.
+    #[inline(always)]
+    fn head(generation: u32, kind: Kind) -> u64 {
+        u64::from(generation) << 4 | kind as u64
+    }
+
+    fn new(generation: u32, kind: Kind, key: u32) -> Self {
+        debug_assert!(u64::from(key) <= KEY_MASK, "a key has {KEY_BITS} bits");
+        Self(Self::head(generation, kind) << KEY_BITS | u64::from(key))
+    }
+
+    #[inline(always)]
+    fn key(self) -> u32 {
+        (self.0 & KEY_MASK) as u32
+    }
+
+    fn kind(self) -> Option<Kind> {
+        let kinds = [
+            Kind::Slice,
+            Kind::Kernel,
+            Kind::Recording,
+            Kind::Stream,
+            Kind::Client,
+        ];
+        let code = self.0 >> KEY_BITS & 0xf;
+        kinds.into_iter().find(|kind| *kind as u64 == code)
+    }
+}
+
+/// From slots to objects.
+#[derive(Default)]
+pub(super) struct Links {
+    /// By slot index.
+    links: Vec<Link>,
+}
+
+impl Links {
+    pub(super) fn set(&mut self, index: u32, generation: u32, kind: Kind, key: u32) {
+        let index = index as usize;
+        if self.links.len() <= index {
+            self.links.resize(index + 1, Link::default());
+        }
+        self.links[index] = Link::new(generation, kind, key);
+    }
+
+    #[inline(always)]
+    fn get(&self, index: u32, generation: u32, kind: Kind) -> Option<u32> {
+        let link = *self.links.get(index as usize)?;
+        (link.0 >> KEY_BITS == Link::head(generation, kind)).then(|| link.key())
+    }
+
+    pub(super) fn at(&self, index: u32) -> Option<(Kind, u32)> {
+        let link = *self.links.get(index as usize)?;
+        Some((link.kind()?, link.key()))
+    }
+
+    pub(super) fn take(&mut self, index: u32) {
+        if let Some(link) = self.links.get_mut(index as usize) {
+            *link = Link::default();
+        }
+    }
+
+    /// The key of a slice.
+    #[inline]
+    pub(super) fn slice(&self, id: SliceId) -> Option<u32> {
+        self.get(id.index(), id.generation(), Kind::Slice)
+    }
+
+    /// The key of a stream.
+    #[inline]
+    pub(super) fn stream(&self, id: StreamId) -> Option<u32> {
+        self.get(id.index(), id.generation(), Kind::Stream)
+    }
+
+    /// The key of a kernel.
+    #[inline]
+    pub(super) fn kernel(&self, id: KernelId) -> Option<u32> {
+        self.get(id.index(), id.generation(), Kind::Kernel)
+    }
+
+    /// The key of a recording.
+    #[inline]
+    pub(super) fn recording(&self, id: RecordingId) -> Option<u32> {
+        self.get(id.index(), id.generation(), Kind::Recording)
+    }
+}

@@ -1,0 +1,100 @@
+//! What is told of everything that is counted and measured: [`Metrics`].
+
+use std::sync::Arc;
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::failure::Reason;
+use millstream_protocol::id::ClientId;
+use millstream_protocol::metrics::{ClientMetrics, Collection, Metrics};
+
+use super::{Effect, Server};
+use crate::memory::Account;
+use crate::observers::meter::Meter;
+use crate::observers::sampling::NOT_FOLLOWED;
+use crate::slice::{Backing, Slice};
+
+impl<B: Backend> Server<B> {
+    /// The same server, which measures with the other threads of its device.
+    pub fn with_meter(mut self, meter: Arc<Meter>) -> Self {
+        self.observers.measure_with(meter);
+        self
+    }
+
+    /// A task failed.
+    #[cold]
+    pub(super) fn count_failure(&mut self, reason: &Reason) {
+        self.observers.count().failures += 1;
+        self.table.sink().faults.count(reason);
+    }
+
+    /// Everything, when there were so many messages in the mailbox. Looks at each stream and client, at what waits to be free, and
+    /// at each slice where any task has ever failed.
+    pub(super) fn metrics(&self, mailbox_depth: u64) -> Metrics {
+        let faults = self.table.sink().faults.look();
+        let mut metrics = Metrics::default();
+        metrics.epoch = self.loss.gone.epoch();
+        metrics.stats = self.stats();
+        metrics.mailbox_depth = mailbox_depth;
+        metrics.mailbox_capacity = self.options.mailbox_capacity.next_power_of_two() as u64;
+        metrics.batch_sizes = self.observers.batch_sizes().clone();
+        metrics.clients = self.client_metrics();
+        metrics.faults = faults;
+        if faults.total() > 0 {
+            metrics.slices_poisoned = self.slices_poisoned();
+        }
+        metrics.collection = self.collection();
+        metrics.latencies = self.observers.latencies();
+        metrics
+    }
+
+    fn client_metrics(&self) -> Vec<ClientMetrics> {
+        let of = |(client, name, account, tasks): (ClientId, &Arc<str>, Account, u64)| {
+            let mut metrics = ClientMetrics::new(name.clone(), account.memory_of(client));
+            metrics.tasks = tasks;
+            metrics
+        };
+        let mut clients: Vec<_> = self.memory.accounts().all().map(of).collect();
+        clients.sort_unstable_by_key(ClientMetrics::client);
+        for (_, stream) in self.scheduler.streams() {
+            // Streams of a client that is gone are its own no more.
+            let place = clients.binary_search_by_key(&stream.client, ClientMetrics::client);
+            if let Some(client) = place.ok().map(|place| &mut clients[place]) {
+                client.streams += 1;
+                client.tasks += stream.issued;
+                client.tasks_held += stream.held.len() as u64;
+            }
+        }
+        clients
+    }
+
+    fn slices_poisoned(&self) -> u64 {
+        let live = self.slices.iter().filter(|(_, slice)| !slice.dropped);
+        live.filter(|(_, slice)| self.is_poisoned(slice)).count() as u64
+    }
+
+    fn is_poisoned(&self, slice: &Slice) -> bool {
+        if let Backing::Failed(_, failure) = &slice.memory {
+            // What stands for something in a recording has not failed.
+            return failure.reason != Reason::Parameter;
+        }
+        let settled = self.table.slot(slice.id.index());
+        !slice.faults.is_clean() || settled.is_some_and(|slot| !slot.payload().poison.is_clean())
+    }
+
+    fn collection(&self) -> Collection {
+        let retiring = || self.drops.retiring();
+        let since = retiring().map(|retiring| retiring.since_ns);
+        let oldest = since.filter(|since_ns| *since_ns != NOT_FOLLOWED).min();
+        let collects = |effect: &&Effect| matches!(effect, Effect::Collect { .. });
+        let not_handed_over = self.effects.iter().filter(collects).count() as u64;
+        let done = self.observers.values_done();
+        let handed_over = self.values_handed_over.saturating_sub(done);
+        let mut collection = Collection::default();
+        collection.drops_ahead = self.drops.early() as u64;
+        collection.slices_waiting = (retiring().count() + self.drops.in_use()) as u64;
+        collection.values_waiting = handed_over + not_handed_over;
+        collection.slice_waits_ns_max =
+            oldest.map(|since| self.observers.now_ns().saturating_sub(since));
+        collection
+    }
+}

@@ -1,0 +1,162 @@
+//! Progress: what completions set free.
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::failure::{Failure, Reason};
+use millstream_protocol::id::Point;
+use millstream_protocol::memory::{PageError, PageId};
+use millstream_protocol::message::Op;
+
+use super::askers::Askers;
+use super::loss::Loss;
+use super::{Effect, Server};
+use crate::hazard::points::Points;
+use crate::memory::PageSource;
+
+/// A backend as the source of pages, until it is lost.
+pub(super) struct Pages<'a, B: Backend>(pub(super) &'a mut B, pub(super) &'a mut Loss);
+
+impl<B: Backend> PageSource for Pages<'_, B> {
+    fn allocate_page(&mut self, bytes: u64) -> Result<PageId, PageError> {
+        if self.1.noticed {
+            return Err(PageError::Lost);
+        }
+        let span = tracing::debug_span!(target: "millstream", "allocate_page", bytes);
+        let _entered = span.enter();
+        self.0.allocate(bytes).inspect_err(|error| {
+            if *error == PageError::Lost {
+                self.1.notice(self.0, "it has no pages any more");
+            }
+        })
+    }
+
+    fn free_page(&mut self, page: PageId) {
+        if !self.1.noticed {
+            self.0.free(page);
+        }
+    }
+}
+
+impl<B: Backend> Server<B> {
+    /// Looks at all queues and takes up what their progress sets free. Says whether there was any.
+    #[inline]
+    pub fn progress(&mut self) -> bool {
+        let moved = self.scheduler.progress();
+        if moved {
+            self.retire_passed();
+            if self.memory.has_busy() {
+                for (id, queue) in self.scheduler.numbered_queues() {
+                    self.memory.passed(id, queue.completed);
+                }
+            }
+            if self.scheduler.has_host_turns() {
+                self.start_host_turns();
+            }
+        }
+        if self.memory.has_due() {
+            self.memory
+                .trim(&mut Pages(&mut self.backend, &mut self.loss));
+        }
+        if !self.memory.is_line_empty() {
+            self.serve_line();
+        }
+        if self.observers.profiles().are_any() {
+            self.progress_profiles(moved);
+        }
+        if !self.askers.is_empty() {
+            self.answer_withdrawn();
+        }
+        moved
+    }
+
+    /// Is there anything to flush?
+    pub fn can_flush(&self) -> bool {
+        self.scheduler.can_flush()
+    }
+
+    /// The points whose passing lets the server go on: for each queue at most one. A device thread
+    /// that has nothing else to do is to be woken by them.
+    pub fn wanted(&self) -> impl Iterator<Item = Point> {
+        let anyone_waits = !self.memory.is_line_empty();
+        let queues = self.scheduler.numbered_queues();
+        queues.filter_map(move |(id, queue)| {
+            let room = self.scheduler.wants_room(id);
+            let host = self.scheduler.host_wants(id);
+            let memory = match anyone_waits {
+                true => self.memory.oldest_busy(id),
+                false => None,
+            };
+            let profiles = self.observers.profiles();
+            let profiles = profiles.wants(id.index(), queue.issued, queue.completed);
+            let cursor = [room, host, memory, profiles]
+                .into_iter()
+                .flatten()
+                .filter(|cursor| *cursor > queue.completed)
+                .min()?;
+            Some(Point::new(id, cursor))
+        })
+    }
+
+    /// The last point of each queue that has work in flight: once they have passed, a server that holds nothing is
+    /// drained.
+    pub fn last_points(&self) -> impl Iterator<Item = Point> {
+        self.scheduler.last_points()
+    }
+
+    /// Asks the GC actor to watch the last point that freed memory waits for, once per point.
+    pub fn watch_freed(&mut self) {
+        for (id, queue) in self.scheduler.numbered_queues() {
+            let busy = self.memory.oldest_busy(id);
+            if let Some(cursor) = self.drops.next_watch(id, busy, queue.completed) {
+                let point = Point::new(id, cursor);
+                self.effects.push_back(Effect::Watch(point));
+            }
+        }
+    }
+
+    /// Everything the server still holds fails: the device is going away. Askers are told, user code
+    /// in tasks is dropped; values that issued tasks may use stay until the server is dropped.
+    pub fn abandon(&mut self) -> u64 {
+        let mut left = 0;
+        self.is_abandoned = true;
+        self.askers = Askers::default();
+        self.table.sink().releases.forget_wait();
+        self.table.sink().staging.end();
+        for stream in self.scheduler.keys() {
+            // Whoever waits for room in the stream waits no longer (I5).
+            self.scheduler.stream(stream).credit.end();
+            while let Some(mut held) = self.scheduler.stream_mut(stream).held.pop_front() {
+                left += 1;
+                let failure = Failure::not_run(&self.name_of(&held.task), Reason::Closed);
+                self.fail(&mut held.task, failure);
+                match std::mem::replace(&mut held.task.op, Op::Taken) {
+                    Op::DropAfter(value) => {
+                        // What came before it may be using the value.
+                        let last = self.scheduler.stream(stream).last_point();
+                        let mut after = Points::default();
+                        last.into_iter().for_each(|last| after.insert(last));
+                        self.collect_after(value, after);
+                    }
+                    op => drop(op),
+                }
+            }
+        }
+        let gone = &self.loss.gone;
+        self.observers.profiles_mut().lose(|| gone.error());
+        // Nobody fetches what was to run on the host; whoever it would have told is told by its end (I5).
+        // Values to be collected stay: the device may be using them.
+        self.effects
+            .retain(|effect| !matches!(effect, Effect::Host { .. }));
+        left
+    }
+
+    /// Bytes in pages of the device.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.memory.usage().reserved
+    }
+
+    /// Gives the pages back that no slice has; nothing runs any more. Returns their bytes.
+    pub fn free_pages(&mut self) -> u64 {
+        let mut pages = Pages(&mut self.backend, &mut self.loss);
+        self.memory.cleanup(&mut pages)
+    }
+}

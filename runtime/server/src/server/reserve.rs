@@ -1,0 +1,210 @@
+//! Reserving: how a slice gets its memory, at once or after it has waited.
+
+use millstream_protocol::backend::Backend;
+use millstream_protocol::failure::{Failure, FailureRef, Reason};
+use millstream_protocol::id::{Point, SliceId, StreamId};
+use millstream_protocol::memory::AllocationMode;
+use millstream_protocol::message::{Op, Task};
+
+use super::Server;
+use super::issue::Issued;
+use super::progress::Pages;
+use crate::hazard::log::AccessLog;
+use crate::memory::{Asked, Manner, ReserveError};
+use crate::scheduler::actor::Parked;
+use crate::slice::Backing;
+
+/// Whether a reservation has waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Patience {
+    /// Its slice has just become known: nobody else has named it.
+    Fresh,
+    /// It was parked; tasks of other streams may wait for it.
+    Parked,
+}
+
+impl<B: Backend> Server<B> {
+    /// Gives a slice its memory, or says that there is none now.
+    ///
+    /// A stream that waits already goes first: later reservations may only take what was clean
+    /// when it began to wait, never what has come back since.
+    ///
+    /// A fresh slice may take a range that is still used where its stream's queue comes after that use
+    /// anyway, and inherits it. One that waited takes only clean memory: its log has entries already.
+    pub(super) fn reserve(
+        &mut self,
+        slice: u32,
+        stream: u32,
+        mode: Option<AllocationMode>,
+        patience: Patience,
+    ) -> Result<(), ReserveError> {
+        let asked = self.asked(slice, stream);
+        let (bytes, id) = (asked.bytes, self.slices[slice as usize].id);
+        let Some(mode) = mode.filter(|_| bytes > 0) else {
+            self.slices[slice as usize].memory = Backing::None(bytes);
+            return Ok(());
+        };
+        let has_waited = patience == Patience::Parked;
+        let queue = self.scheduler.stream(stream).queue;
+        let scheduler = &self.scheduler;
+        let covered = |point: Point| {
+            scheduler.has_passed(point)
+                || (!has_waited
+                    && (point.queue == queue || scheduler.queue(queue).clock.covers(point)))
+        };
+        let manner = Manner {
+            mode,
+            queue,
+            has_waited,
+        };
+        let mut pages = Pages(&mut self.backend, &mut self.loss);
+        let granted = self.memory.reserve(&mut pages, asked, manner, &covered)?;
+        let reservation = granted.reservation;
+        self.backend
+            .slice_reserved(id, Some(reservation.page), reservation.offset, bytes);
+        self.log_memory("reserved", reservation.bytes);
+        let slice = &mut self.slices[slice as usize];
+        if !has_waited {
+            slice.log = AccessLog::with_residue(bytes, &granted.residue);
+        }
+        slice.memory = Backing::Reserved(reservation);
+        if granted.crosses_limit {
+            self.observers.count().soft_limit_crossings += 1;
+            self.log_crossing(asked.client);
+        }
+        Ok(())
+    }
+
+    /// The reservation of a slice, as a task of `stream` asks for it.
+    fn asked(&self, slice: u32, stream: u32) -> Asked {
+        let slice = &self.slices[slice as usize];
+        Asked {
+            stream,
+            client: slice.client,
+            bytes: slice.bytes(),
+        }
+    }
+
+    /// Makes a fresh slice known and gives it its memory. Says whether that settled the matter; else the
+    /// reservation is to wait.
+    pub(super) fn admit_reserve(&mut self, stream: u32, message: &mut Task) -> bool {
+        let (
+            Op::Reserve {
+                client,
+                mode,
+                position,
+            },
+            Some(binding),
+        ) = (&mut message.op, message.bindings.first().copied())
+        else {
+            return true;
+        };
+        *position = self.drops.position();
+        let (client, mode) = (*client, *mode);
+        let slice = self.insert_slice(&binding, client);
+        if let Some(failure) = self.withdrawn_reserve(message) {
+            self.fail_slice(slice, failure);
+            return true;
+        }
+        let granted = self.reserve(slice, stream, mode, Patience::Fresh).is_ok();
+        if let Some(terms) = message.terms().filter(|_| granted) {
+            terms.done();
+        }
+        granted
+    }
+
+    /// A slice gets no memory.
+    pub(super) fn fail_slice(&mut self, slice: u32, failure: FailureRef) {
+        self.table.sink().faults.count(&failure.reason);
+        let slice = &mut self.slices[slice as usize];
+        slice.memory = Backing::Failed(slice.bytes(), failure);
+    }
+
+    /// Tries once more to get memory for a slice that got none, because a task of `stream` defines it anew. Returns whether it has
+    /// memory now: then all of it is failed still, until the task has run. Never waits for memory.
+    #[cold]
+    pub(super) fn reserve_again(&mut self, slice: SliceId, stream: Option<StreamId>) -> bool {
+        let (Some(key), Some(stream)) = (
+            self.links.slice(slice),
+            stream.and_then(|stream| self.links.stream(stream)),
+        ) else {
+            return false;
+        };
+        let (bytes, failure) = match &self.slices[key as usize].memory {
+            // A parameter stands for what replays bind, and never has memory.
+            Backing::Failed(_, failure) if failure.reason == Reason::Parameter => return false,
+            Backing::Failed(bytes, failure) => (*bytes, failure.clone()),
+            Backing::Pending(_) | Backing::Reserved(_) | Backing::None(_) => return false,
+        };
+        let mode = Some(AllocationMode::Automatic);
+        // Its log has entries, so that only clean memory will do.
+        let reserved = self.reserve(key, stream, mode, Patience::Parked);
+        if reserved.is_ok() {
+            #[cfg(test)]
+            self.reserved_again.insert(slice);
+            self.slices[key as usize].faults.mark(0..bytes, failure);
+        }
+        reserved.is_ok()
+    }
+
+    /// The failure of a reservation that is not wanted any more.
+    fn withdrawn_reserve(&mut self, task: &Task) -> Option<FailureRef> {
+        let terms = task.terms()?;
+        let reason = terms.withdrawn(self.now)?;
+        terms.removed();
+        self.observers.count().withdrawn += 1;
+        if let Some(journal) = &mut self.loss.journal {
+            journal.note_withdrawn(task, &reason);
+        }
+        Some(Failure::not_run(&self.names.reserve, reason))
+    }
+
+    /// Tries a reservation that had to wait.
+    pub(super) fn issue_reserve(&mut self, stream: u32) -> Issued {
+        let Some(held) = self.scheduler.stream(stream).held.front() else {
+            return Issued::Empty;
+        };
+        let (Op::Reserve { mode, position, .. }, Some(binding)) =
+            (&held.task.op, held.task.bindings.first().copied())
+        else {
+            return Issued::Empty;
+        };
+        let (mode, position) = (*mode, *position);
+        let Some(slice) = self.links.slice(binding.slice) else {
+            return Issued::Empty;
+        };
+        if !held.task.extra.is_none()
+            && let Some(held) = self.scheduler.stream_mut(stream).held.pop_front()
+        {
+            let failure = self.withdrawn_reserve(&held.task);
+            self.scheduler.stream_mut(stream).held.push_front(held);
+            if let Some(failure) = failure {
+                self.fail_slice(slice, failure);
+                self.finish_in_software(stream);
+                return Issued::Yes;
+            }
+        }
+        match self.reserve(slice, stream, mode, Patience::Parked) {
+            Ok(()) => {
+                let held = self.scheduler.stream(stream).held.front();
+                if let Some(terms) = held.and_then(|held| held.task.terms()) {
+                    terms.done();
+                }
+            }
+            Err(ReserveError::OutOfMemory { .. }) => {
+                self.scheduler.stream_mut(stream).parked = Parked::Memory;
+                let asked = self.asked(slice, stream);
+                self.observers.count().tasks_parked += u64::from(self.memory.wait(asked, position));
+                return Issued::Parked;
+            }
+            Err(error) => {
+                let failure =
+                    Failure::not_run(&self.names.reserve, Reason::Refused(error.to_string()));
+                self.fail_slice(slice, failure);
+                self.observers.count().failures += 1;
+            }
+        }
+        self.finish_in_software(stream);
+        Issued::Yes
+    }
+}

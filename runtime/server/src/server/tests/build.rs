@@ -1,0 +1,398 @@
+//! Tasks built by hand, as the client builds them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use millstream_protocol::access::Access;
+use millstream_protocol::binding::Binding;
+use millstream_protocol::error::Error;
+use millstream_protocol::id::{ClientId, KernelId, RecordingId, SliceId, StreamId};
+use millstream_protocol::kernel::Kernel;
+use millstream_protocol::landing::{Landed, Landing, VecLanding};
+use millstream_protocol::launch::{LaunchCount, Pattern};
+use millstream_protocol::memory::AllocationMode;
+use millstream_protocol::message::{Ask, Scope};
+use millstream_protocol::message::{CopyOut, HostSource, Op, Registration, Task, Ticket};
+use millstream_protocol::priority::Priority;
+use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask};
+use millstream_protocol::table::Hold;
+use millstream_sync::credit::Credit;
+use millstream_sync::reply::{ReplyReceiver, reply};
+
+use super::rig::Rig;
+
+pub(super) const CLIENT: ClientId = ClientId(0);
+
+/// A stream as a client has it.
+pub(super) struct Stream {
+    pub(super) hold: Hold,
+    pub(super) credit: Arc<Credit>,
+    pub(super) client: ClientId,
+}
+
+/// A slice as a client has it.
+pub(super) struct Slice {
+    pub(super) hold: Hold,
+    pub(super) bytes: u64,
+}
+
+impl Slice {
+    pub(super) fn id(&self) -> SliceId {
+        SliceId(self.hold.id())
+    }
+
+    pub(super) fn all(&self, access: Access) -> Binding {
+        self.part(0..self.bytes, access)
+    }
+
+    pub(super) fn part(&self, range: Range<u64>, access: Access) -> Binding {
+        Binding::new(self.id(), range.start, range.end - range.start, access)
+    }
+
+    pub(super) fn read(&self) -> Binding {
+        self.all(Access::Read)
+    }
+
+    pub(super) fn write(&self) -> Binding {
+        self.all(Access::Write)
+    }
+
+    pub(super) fn update(&self) -> Binding {
+        self.all(Access::ReadWrite)
+    }
+}
+
+/// An answer that is waited for.
+pub(super) struct Answer {
+    receiver: ReplyReceiver<Result<Ticket, Error>>,
+    told: Option<Result<Ticket, Error>>,
+    bytes: Option<Result<Vec<Vec<u8>>, Error>>,
+    landings: Vec<Arc<VecLanding<u8>>>,
+}
+
+/// A recording as a client has it.
+pub(super) struct Recording {
+    pub(super) hold: Hold,
+    pub(super) parameters: Vec<Binding>,
+    pub(super) tasks: Arc<[RecordedTask]>,
+}
+
+impl Answer {
+    /// An answer that brings no bytes.
+    pub(super) fn of(receiver: ReplyReceiver<Result<Ticket, Error>>) -> Self {
+        Self {
+            receiver,
+            told: None,
+            bytes: None,
+            landings: Vec::new(),
+        }
+    }
+
+    /// The bytes, the error, or that it is not there yet. The same whenever it is asked again.
+    pub(super) fn look(&mut self, rig: &Rig) -> Option<Result<Vec<Vec<u8>>, Error>> {
+        if self.told.is_none() {
+            let answer = self.receiver.try_take()?;
+            self.told = Some(answer.unwrap_or(Err(Error::Closed)));
+        }
+        if self.bytes.is_none() {
+            self.bytes = Some(match self.told.as_ref()? {
+                Err(error) => Err(error.clone()),
+                Ok(ticket) if ticket.points.iter().all(|point| rig.has_passed(*point)) => {
+                    // SAFETY: the copies' points have passed, and the landings leave `self` here.
+                    let take = |landing: Arc<VecLanding<u8>>| unsafe { landing.take() };
+                    let bytes: Result<_, _> = self.landings.drain(..).map(take).collect();
+                    bytes.map_err(Error::Failed)
+                }
+                Ok(_) => return None,
+            });
+        }
+        self.bytes.clone()
+    }
+
+    /// Has its asker heard of it: what it asked for, or a point to wait for?
+    pub(super) fn is_told(&self) -> bool {
+        self.told.is_some()
+    }
+}
+
+impl Stream {
+    pub(super) fn id(&self) -> StreamId {
+        StreamId(self.hold.id())
+    }
+}
+
+/// Sending, as `Stream`'s methods do.
+impl Rig {
+    pub(super) fn stream(&mut self) -> Stream {
+        self.stream_of(Priority::Normal, 1)
+    }
+
+    pub(super) fn stream_of(&mut self, priority: Priority, weight: u32) -> Stream {
+        self.registered(CLIENT, priority, weight, None)
+    }
+
+    /// A stream of a client with a soft limit, besides that of all others.
+    pub(super) fn limited_stream(&mut self, soft_limit: u64) -> Stream {
+        let client = ClientId(CLIENT.0 + 1);
+        self.registered(client, Priority::Normal, 1, Some(soft_limit))
+    }
+
+    fn registered(
+        &mut self,
+        client: ClientId,
+        priority: Priority,
+        weight: u32,
+        soft_limit: Option<u64>,
+    ) -> Stream {
+        let hold = self.table.acquire().unwrap();
+        let credit = Arc::new(Credit::new(1 << 20));
+        let id = StreamId(hold.id());
+        self.register(Registration::Stream {
+            id,
+            client,
+            client_name: "tester".into(),
+            seat: None,
+            priority,
+            weight,
+            soft_limit,
+            credit: credit.clone(),
+            credit_is_shared: false,
+        });
+        self.server
+            .memory
+            .accounts_mut()
+            .open(client, "tester".into());
+        Stream {
+            hold,
+            credit,
+            client,
+        }
+    }
+
+    /// A kernel whose launches may have any number of bindings.
+    pub(super) fn kernel(&mut self) -> Hold {
+        let kernel = (0..8).fold(Kernel::new("run"), |kernel, index| {
+            kernel.updates::<u8>(format!("binding {index}"))
+        });
+        let kernel = Arc::new(kernel);
+        let hold = self.table.acquire().unwrap();
+        let id = KernelId(hold.id());
+        self.register(Registration::Kernel {
+            id,
+            kernel: kernel.clone(),
+            code: kernel,
+        });
+        hold
+    }
+
+    pub(super) fn register(&mut self, registration: Registration) {
+        self.send(Task::new(None, Op::Register(Box::new(registration))));
+    }
+
+    /// Sends a task that its stream has paid for.
+    pub(super) fn submit(&mut self, stream: &Stream, op: Op, bindings: &[Binding]) {
+        stream.credit.try_acquire(1).unwrap();
+        let mut task = Task::new(Some(stream.id()), op);
+        bindings
+            .iter()
+            .for_each(|binding| task.push_binding(*binding));
+        self.send(task);
+    }
+
+    pub(super) fn slice(&mut self, stream: &Stream, bytes: u64) -> Slice {
+        self.slice_with(stream, bytes, Some(AllocationMode::Automatic))
+    }
+
+    pub(super) fn slice_with(
+        &mut self,
+        stream: &Stream,
+        bytes: u64,
+        mode: Option<AllocationMode>,
+    ) -> Slice {
+        let slice = Slice {
+            hold: self.table.acquire().unwrap(),
+            bytes,
+        };
+        let op = Op::Reserve {
+            client: stream.client,
+            mode,
+            position: 0,
+        };
+        self.submit(stream, op, &[slice.write()]);
+        slice
+    }
+
+    pub(super) fn launch(
+        &mut self,
+        stream: &Stream,
+        kernel: &Hold,
+        number: u64,
+        bindings: &[Binding],
+    ) {
+        self.launch_counted(
+            stream,
+            kernel,
+            number,
+            bindings,
+            LaunchCount::Static([1; 3]),
+        );
+    }
+
+    /// A launch; the last binding of one with a dynamic count is the count.
+    pub(super) fn launch_counted(
+        &mut self,
+        stream: &Stream,
+        kernel: &Hold,
+        number: u64,
+        bindings: &[Binding],
+        count: LaunchCount,
+    ) {
+        stream.credit.try_acquire(1).unwrap();
+        let kernel = KernelId(kernel.id());
+        let mut task = Task::new(Some(stream.id()), Op::Launch { kernel, count });
+        bindings
+            .iter()
+            .for_each(|binding| task.push_binding(*binding));
+        task.set_words(&[number]);
+        self.send(task);
+    }
+
+    pub(super) fn fill(&mut self, stream: &Stream, number: u64, target: Binding) {
+        let pattern = Pattern {
+            value: number,
+            width: 1,
+        };
+        self.submit(stream, Op::Fill(pattern), &[target]);
+    }
+
+    pub(super) fn copy_in(&mut self, stream: &Stream, bytes: Vec<u8>, target: Binding) {
+        self.submit(
+            stream,
+            Op::CopyIn(HostSource::Owned(Box::new(bytes))),
+            &[target],
+        );
+    }
+
+    pub(super) fn copy_out(&mut self, stream: &Stream, sources: &[Binding]) -> Answer {
+        let (sender, receiver) = reply();
+        let landings: Vec<_> = sources
+            .iter()
+            .map(|source| VecLanding::<u8>::new(source.len as usize).unwrap())
+            .collect();
+        let copy = CopyOut {
+            landings: landings
+                .iter()
+                .map(|landing| landing.clone() as Arc<dyn Landing>)
+                .collect(),
+            reply: sender,
+            tag: None,
+        };
+        self.submit(stream, Op::CopyOut(Box::new(copy)), sources);
+        Answer {
+            receiver,
+            told: None,
+            bytes: None,
+            landings,
+        }
+    }
+
+    pub(super) fn sync(&mut self, stream: &Stream) -> Answer {
+        let (sender, receiver) = reply();
+        self.submit(stream, Op::Answer(sender), &[]);
+        Answer::of(receiver)
+    }
+
+    pub(super) fn sync_all(&mut self, scope: Scope) -> Answer {
+        let (sender, receiver) = reply();
+        let ask = Ask::Sync {
+            scope,
+            reply: sender,
+        };
+        self.send(Task::new(None, Op::Ask(Box::new(ask))));
+        Answer::of(receiver)
+    }
+
+    pub(super) fn cleanup(&mut self) {
+        let ask = Ask::Cleanup(reply().0);
+        self.send(Task::new(None, Op::Ask(Box::new(ask))));
+    }
+
+    pub(super) fn flush(&mut self, stream: &Stream) {
+        self.send(Task::new(Some(stream.id()), Op::Flush));
+    }
+
+    pub(super) fn point(&mut self, stream: &Stream) -> Slice {
+        let point = self.slice_with(stream, 1, None);
+        self.submit(stream, Op::Mark, &[point.write()]);
+        point
+    }
+
+    pub(super) fn wait_for(&mut self, stream: &Stream, point: &Slice) {
+        self.submit(stream, Op::Mark, &[point.read()]);
+    }
+
+    /// A recording of launches, each a number and bindings.
+    pub(super) fn record(&mut self, kernel: &Hold, launches: &[(u64, Vec<Binding>)]) -> Recording {
+        let op = RecordedOp::Launch {
+            kernel: KernelId(kernel.id()),
+            count: LaunchCount::Static([1; 3]),
+        };
+        let tasks = launches
+            .iter()
+            .map(|(number, bindings)| (op, *number, bindings.clone()));
+        self.record_tasks(&tasks.collect::<Vec<_>>())
+    }
+
+    /// A recording of tasks, each with a number, where it is a launch, and bindings.
+    pub(super) fn record_tasks(&mut self, tasks: &[(RecordedOp, u64, Vec<Binding>)]) -> Recording {
+        let mut parameters = Parameters::default();
+        for (op, _, bindings) in tasks {
+            bindings
+                .iter()
+                .for_each(|binding| parameters.add(op, binding, 1));
+        }
+        let tasks: Arc<[RecordedTask]> = tasks
+            .iter()
+            .map(|(op, number, bindings)| RecordedTask {
+                op: *op,
+                bindings: bindings
+                    .iter()
+                    .map(|binding| parameters.relative(binding, false))
+                    .collect(),
+                scalars: [*number].into(),
+                slots: Box::default(),
+                metadata: Vec::new(),
+                tensor_maps: Vec::new(),
+            })
+            .collect();
+        let hold = self.table.acquire().unwrap();
+        let id = RecordingId(hold.id());
+        self.register(Registration::Recording {
+            id,
+            tasks: tasks.clone(),
+            stale: Box::default(),
+        });
+        Recording {
+            hold,
+            parameters: parameters
+                .finished()
+                .iter()
+                .map(|parameter| parameter.binding)
+                .collect(),
+            tasks,
+        }
+    }
+
+    pub(super) fn replay(
+        &mut self,
+        stream: &Stream,
+        recording: &Recording,
+        parameters: &[Binding],
+    ) {
+        self.submit(
+            stream,
+            Op::Replay(RecordingId(recording.hold.id())),
+            parameters,
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! What must hold when a random program has ended.
+
+use millstream_sync::credit::AcquireError;
+use millstream_sync::facade::SpinPolicy;
+
+use super::oracle::{self, Expected};
+use super::program::Run;
+
+impl Run {
+    /// Nothing more is sent: everything must end by itself.
+    pub(super) fn finish(mut self) {
+        self.rig.drain();
+        assert_eq!(self.rig.held(), 0, "tasks are held for ever (I5)");
+        self.check_answers(|_| true);
+        self.check_orders();
+        self.check_nothing_is_left();
+    }
+
+    /// The device gives up here, whatever it holds, and all else goes on: what has been issued completes,
+    /// host functions and guards that are out end, or never do.
+    pub(super) fn give_up(mut self) {
+        let luck = self.number;
+        if luck.is_multiple_of(2) {
+            // What it has just decided is not carried out any more.
+            self.rig.admit();
+        }
+        let before: Vec<bool> = self
+            .answers
+            .iter_mut()
+            .map(|answer| answer.look(&self.rig).is_some())
+            .collect();
+        let guards_out = !self.rig.guards.lock().unwrap().is_empty();
+        let left = self.rig.abandon();
+        let mut ledger = self.rig.ledger.get();
+        let seen = &mut ledger.seen;
+        seen.note("abandoned");
+        seen.note_if("abandoned with tasks held", left > 0);
+        seen.note_if("abandoned with asks open", before.contains(&false));
+        seen.note_if("abandoned with guards out", guards_out);
+        drop(ledger);
+        assert_eq!(self.rig.server.abandon(), 0, "nothing is left");
+        self.check_credits();
+        match luck % 3 {
+            0 => self.rig.forget_hosts(),
+            _ => while self.rig.run_host(luck as usize) {},
+        }
+        while luck % 3 == 1 && self.rig.end_guard(luck as usize) {}
+        self.rig.complete();
+        self.check_answers(|index| before[index]);
+        self.check_orders();
+    }
+
+    /// I12: nobody waits for room in a stream of a device that gave up.
+    fn check_credits(&self) {
+        let now = std::time::Instant::now();
+        let streams = self.streams.iter();
+        for stream in streams.filter(|stream| self.rig.server.links.stream(stream.id()).is_some()) {
+            stream.credit.try_acquire(1).unwrap();
+            let all = stream.credit.limit();
+            let wait = stream
+                .credit
+                .acquire_deadline(all, &SpinPolicy::never(), now);
+            assert!(matches!(wait, Some(Err(AcquireError::Ended))), "{wait:?}");
+        }
+    }
+
+    /// I5: every ask is answered, as the oracle says. One that was not `settled` may have failed because
+    /// the device gave up.
+    pub(super) fn check_answers(&mut self, settled: impl Fn(usize) -> bool) {
+        let expected = oracle::answers(
+            &self.sent,
+            &self.rig.ledger.get(),
+            &self.rig.server.reserved_again,
+        );
+        for (index, answer) in self.answers.iter_mut().enumerate() {
+            let Some(got) = answer.look(&self.rig) else {
+                // Who waits for a point of a device that gave up is told by the end of the timeline.
+                assert!(
+                    answer.is_told() && !settled(index),
+                    "ask {index} is never answered (I5)"
+                );
+                continue;
+            };
+            if got.is_err() && !settled(index) {
+                continue;
+            }
+            match expected.get(&index) {
+                None => assert!(got.is_ok(), "a sync has no failure of its own"),
+                Some(Expected::Unknown) => {}
+                Some(Expected::Known(expected)) => assert_eq!(
+                    got.ok().as_ref(),
+                    expected.as_ref(),
+                    "answer {index} differs (I1, I2, I7)"
+                ),
+            }
+        }
+    }
+
+    /// I1: the order within streams, and explicit edges.
+    pub(super) fn check_orders(&self) {
+        let ledger = self.rig.ledger.get();
+        for (first, second) in &self.orders {
+            // A task that did not run has no place.
+            if let (Some(first), Some(second)) =
+                (ledger.issues.get(first), ledger.issues.get(second))
+            {
+                assert!(
+                    second.comes_after(first.point),
+                    "{second:?} must come after {first:?} (I1)"
+                );
+            }
+        }
+    }
+
+    /// I10.
+    pub(super) fn check_nothing_is_left(mut self) {
+        self.slices.clear();
+        self.points.clear();
+        self.recordings.clear();
+        for stream in &self.streams {
+            assert!(stream.credit.in_use() < 32, "credit is given back");
+        }
+        self.streams.clear();
+        drop(self.kernel);
+        self.rig.drain();
+        let server = &self.rig.server;
+        assert!(server.is_drained());
+        assert_eq!((server.live_slices(), server.slices.len()), (0, 0));
+        let scheduler = &server.scheduler;
+        assert_eq!((scheduler.stream_count(), server.kernels.len()), (0, 0));
+        assert_eq!((server.recordings.len(), self.rig.table.live()), (0, 0));
+        assert_eq!(
+            (server.drops.in_use(), server.memory.line().count()),
+            (0, 0)
+        );
+        assert!(!scheduler.has_host_turns() && !server.drops.are_early());
+        assert_eq!(server.drops.retiring().count(), 0);
+        let usage = server.memory.usage();
+        assert_eq!((usage.in_use, usage.busy, usage.live), (0, 0, 0));
+        assert_eq!(
+            server
+                .memory
+                .accounts()
+                .iter()
+                .map(|(_, account)| account.in_use)
+                .sum::<u64>(),
+            0
+        );
+        for queue in scheduler.queues() {
+            assert_eq!((queue.turn.is_empty(), queue.streams), (true, 0));
+        }
+        assert_eq!((self.rig.collects(), self.rig.hosts()), (0, 0));
+        self.rig.server.free_pages();
+        assert_eq!(self.rig.ledger.get().memory.live(), (0, 0));
+    }
+}

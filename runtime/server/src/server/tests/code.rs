@@ -1,0 +1,137 @@
+//! User code of a program: host functions, guards, custom tasks. Each does to its bindings what the launch
+//! of its number does.
+
+use std::sync::{Arc, Mutex};
+
+use millstream_protocol::binding::Binding;
+use millstream_protocol::error::Error;
+use millstream_protocol::error::Refused;
+use millstream_protocol::message::{Custom, HostDone, HostFn, HostWork, Op, Ticket};
+use millstream_sync::reply::reply;
+
+use super::build::{Answer, Stream};
+use super::bytes::Effect;
+use super::rig::Rig;
+use super::script::HeldBytes;
+
+/// What a guard's user has: the bytes, until it lets go of them.
+pub(super) struct Guard {
+    held: Box<HeldBytes>,
+    done: HostDone,
+    number: u64,
+    outcome: Result<(), &'static str>,
+    /// Tasks that had been issued when it began.
+    pub(super) since: usize,
+}
+
+/// Guards that are out, shared with the host functions that hand them out.
+pub(super) type Guards = Arc<Mutex<Vec<Guard>>>;
+
+impl Guard {
+    pub(super) fn end(self) {
+        end(*self.held, self.done, self.number, self.outcome);
+    }
+}
+
+/// User code ends: it has done its work, or panicked with this message.
+fn end(held: HeldBytes, done: HostDone, number: u64, outcome: Result<(), &'static str>) {
+    held.end(match outcome {
+        Ok(()) => Effect::Compute(number),
+        Err(_) => Effect::None,
+    });
+    if let Err(message) = outcome {
+        done.fail(message.into());
+    }
+}
+
+fn bytes_of(resources: Option<Box<dyn std::any::Any + Send>>) -> Box<HeldBytes> {
+    let held = resources.and_then(|resources| resources.downcast().ok());
+    held.expect("a host function gets the resources that it asked for")
+}
+
+impl Rig {
+    fn submit_host(
+        &mut self,
+        stream: &Stream,
+        bindings: &[Binding],
+        run: HostFn,
+        told: Option<Box<dyn FnOnce(Error) + Send>>,
+    ) {
+        let work = HostWork {
+            name: "host".into(),
+            resources: true,
+            run,
+            told,
+        };
+        self.submit(stream, Op::Host(Box::new(work)), bindings);
+    }
+
+    /// A host function that is over when it returns.
+    pub(super) fn host(
+        &mut self,
+        stream: &Stream,
+        number: u64,
+        bindings: &[Binding],
+        outcome: Result<(), &'static str>,
+    ) {
+        let run = move |done: HostDone, resources| end(*bytes_of(resources), done, number, outcome);
+        self.submit_host(stream, bindings, Box::new(run), None);
+    }
+
+    /// A guard: its user is told when it is there, or why it never will be, and lets go of it later.
+    pub(super) fn guard(
+        &mut self,
+        stream: &Stream,
+        number: u64,
+        bindings: &[Binding],
+        outcome: Result<(), &'static str>,
+    ) -> Answer {
+        let (sender, receiver) = reply();
+        let sender = Arc::new(Mutex::new(Some(sender)));
+        let (asker, ledger) = (sender.clone(), self.ledger.clone());
+        let told = move |error| {
+            ledger.get().seen.note("guard over failed data");
+            let sender = asker.lock().unwrap().take().expect("it is told once (I5)");
+            sender.send(Err(error));
+        };
+        let guards = self.guards.clone();
+        let run = move |done, resources| {
+            let held = bytes_of(resources);
+            let sender = sender.lock().unwrap().take().expect("it is told once (I5)");
+            sender.send(Ok(Ticket::default()));
+            let since = held.tasks_so_far();
+            guards.lock().unwrap().push(Guard {
+                held,
+                done,
+                number,
+                outcome,
+                since,
+            });
+        };
+        self.submit_host(stream, bindings, Box::new(run), Some(Box::new(told)));
+        Answer::of(receiver)
+    }
+
+    /// A custom task, which may refuse.
+    pub(super) fn custom(
+        &mut self,
+        stream: &Stream,
+        number: u64,
+        bindings: &[Binding],
+        refuses: bool,
+    ) {
+        let work = move |resources: &mut dyn std::any::Any| {
+            if refuses {
+                return Err(Refused::Task("scripted".into()));
+            }
+            let held: &mut HeldBytes = resources.downcast_mut().expect("its backend's resources");
+            held.number = number;
+            Ok(())
+        };
+        let custom = Custom {
+            name: "custom".into(),
+            work: Box::new(work),
+        };
+        self.submit(stream, Op::Custom(Box::new(custom)), bindings);
+    }
+}

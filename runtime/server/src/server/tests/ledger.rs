@@ -1,0 +1,382 @@
+//! What the backend was told, and the checks of it.
+//!
+//! Tasks take effect on bytes when they are issued: any two that conflict are ordered by then, or a
+//! check fails. Checked with clocks of our own: conflicting accesses to overlapping bytes are ordered
+//! by queue order, waits or completion (I2, I4); no wait is implied (I3); waits name recorded points;
+//! cursors go up by one; pages and slices are live. Not checked here: that the order is the mailbox's,
+//! which is the oracle's part.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use millstream_protocol::access::Access;
+use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId, SliceId};
+use millstream_protocol::memory::PageId;
+use millstream_sync::timeline::Timeline;
+
+use super::bytes::{Effect, Memory};
+use super::seen::Seen;
+
+/// For every queue, the greatest cursor that is known to come before.
+pub(super) type Clock = [Cursor; MAX_QUEUES];
+
+/// One call of the backend that matters for order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Call {
+    /// A launch or a fill with its number.
+    Run(u8, u64),
+    /// Another task.
+    Other(u8, &'static str),
+    /// A queue is to wait for a point: on which queue, for which.
+    Wait(u8, u8, Cursor),
+    /// A batch ends at a cursor.
+    Flush(u8, Cursor),
+}
+
+/// One queue.
+struct Lane {
+    timeline: Arc<Timeline>,
+    issued: Cursor,
+    flushed: Cursor,
+    published: Cursor,
+    /// The clock that every cursor was issued with, from cursor 1 on; its own queue included.
+    clocks: Vec<Clock>,
+    now: Clock,
+    /// Waits before a cursor.
+    waits: Vec<(Cursor, Point)>,
+}
+
+/// A use of bytes that has not completed.
+struct Touch {
+    page: PageId,
+    range: Range<u64>,
+    access: Access,
+    by: By,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    Task(Point),
+    Host(u64),
+}
+
+/// Where and after what a numbered task was issued.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Issue {
+    pub(super) point: Point,
+    clock: Clock,
+    published: Clock,
+}
+
+impl Issue {
+    /// Does everything up to `point` come before this task?
+    pub(super) fn comes_after(&self, point: Point) -> bool {
+        let queue = point.queue.index();
+        self.clock[queue].max(self.published[queue]) >= point.cursor
+    }
+}
+
+pub(super) struct Ledger {
+    lanes: Vec<Lane>,
+    open: Vec<Touch>,
+    pub(super) memory: Memory,
+    hosts: u64,
+    pub(super) calls: Vec<Call>,
+    pub(super) issues: HashMap<u64, Issue>,
+    /// Numbers of launches and fills to refuse.
+    pub(super) refused: HashSet<u64>,
+    /// Which call of a copy to refuse, counted down.
+    pub(super) refuse_copy: Option<u32>,
+    /// How many of 16 copies to refuse, whichever these are.
+    pub(super) copies_refused_of_16: u64,
+    /// No host function gets its resources.
+    pub(super) refuse_resources: bool,
+    /// Completes tasks in the middle of calls, as a device does: state of the dice, and how often of 256.
+    pub(super) dice: (u64, u8),
+    /// What has been met.
+    pub(super) seen: Seen,
+    /// Say what happens, for debugging a failure.
+    pub(super) trace: bool,
+}
+
+impl Ledger {
+    pub(super) fn new(queues: usize, memory_bytes: u64) -> Self {
+        let lane = |_| Lane {
+            timeline: Arc::new(Timeline::new()),
+            issued: 0,
+            flushed: 0,
+            published: 0,
+            clocks: Vec::new(),
+            now: [0; MAX_QUEUES],
+            waits: Vec::new(),
+        };
+        Self {
+            lanes: (0..queues).map(lane).collect(),
+            open: Vec::new(),
+            memory: Memory::new(memory_bytes),
+            hosts: 0,
+            calls: Vec::new(),
+            issues: HashMap::new(),
+            refused: HashSet::new(),
+            refuse_copy: None,
+            copies_refused_of_16: 0,
+            refuse_resources: false,
+            dice: (1, 0),
+            seen: Seen::default(),
+            trace: std::env::var_os("MILLSTREAM_TRACE").is_some(),
+        }
+    }
+
+    /// Is the copy with these bindings to be refused?
+    pub(super) fn refuses_copy(&mut self, bindings: &[BoundSlice]) -> bool {
+        if let Some(left) = self.refuse_copy {
+            self.refuse_copy = left.checked_sub(1);
+            return left == 0;
+        }
+        let parts = bindings
+            .iter()
+            .map(|bound| (bound.slice, bound.slice_offset, bound.len));
+        self.refuses_copy_of(parts)
+    }
+
+    /// A copy has no number: what it copies decides whether it is refused, which the oracle knows too.
+    pub(super) fn refuses_copy_of(
+        &self,
+        parts: impl IntoIterator<Item = (SliceId, u64, u64)>,
+    ) -> bool {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for (slice, start, len) in parts {
+            for word in [u64::from(slice.index()), start, len] {
+                hash = (hash ^ word)
+                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    .rotate_left(29);
+            }
+        }
+        hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60 < self.copies_refused_of_16
+    }
+
+    pub(super) fn queues(&self) -> usize {
+        self.lanes.len()
+    }
+
+    pub(super) fn timeline(&self, queue: QueueId) -> Arc<Timeline> {
+        self.lanes[queue.index()].timeline.clone()
+    }
+
+    /// Tasks of `queue` that were issued and have not completed.
+    pub(super) fn in_flight(&self, queue: usize) -> u64 {
+        self.lanes[queue].issued - self.lanes[queue].published
+    }
+
+    pub(super) fn published(&self, queue: QueueId) -> Cursor {
+        self.lanes[queue.index()].published
+    }
+
+    /// Completes the next task of a queue, if it was flushed and its waits have passed.
+    pub(super) fn step(&mut self, queue: usize) -> bool {
+        let lane = &self.lanes[queue];
+        let next = lane.published + 1;
+        let ready = lane
+            .waits
+            .iter()
+            .filter(|(cursor, _)| *cursor <= next)
+            .all(|(_, point)| self.lanes[point.queue.index()].published >= point.cursor);
+        if next > lane.flushed || !ready {
+            return false;
+        }
+        let lane = &mut self.lanes[queue];
+        if self.trace {
+            eprintln!("publish queue {queue} {next}");
+        }
+        lane.published = next;
+        lane.waits.retain(|(cursor, _)| *cursor > next);
+        lane.timeline.publish(next);
+        let done = |touch: &Touch| matches!(touch.by, By::Task(point) if point.queue.index() == queue && point.cursor <= next);
+        self.open.retain(|touch| !done(touch));
+        true
+    }
+
+    /// The device goes on while it is being told things.
+    pub(super) fn tick(&mut self) {
+        while self.roll() {
+            let queue = self.dice.0 as usize / 256 % self.lanes.len();
+            self.step(queue);
+        }
+    }
+
+    fn roll(&mut self) -> bool {
+        // xorshift64: the same seed, the same run.
+        let dice = &mut self.dice.0;
+        *dice ^= *dice << 13;
+        *dice ^= *dice >> 7;
+        *dice ^= *dice << 17;
+        (*dice as u8) < self.dice.1
+    }
+
+    fn published_clock(&self) -> Clock {
+        let mut clock = [0; MAX_QUEUES];
+        for (mine, lane) in clock.iter_mut().zip(&self.lanes) {
+            *mine = lane.published;
+        }
+        clock
+    }
+
+    pub(super) fn wait(&mut self, queue: QueueId, point: Point) {
+        if self.trace {
+            eprintln!("{queue} waits {point}");
+        }
+        self.calls
+            .push(Call::Wait(queue.0, point.queue.0, point.cursor));
+        let other = &self.lanes[point.queue.index()];
+        assert_ne!(point.queue, queue, "a queue waits for itself (I3)");
+        assert!(
+            point.cursor <= other.flushed,
+            "{queue} waits for {point}, which was not flushed"
+        );
+        let theirs = other.clocks[point.cursor as usize - 1];
+        let lane = &mut self.lanes[queue.index()];
+        assert!(
+            lane.now[point.queue.index()] < point.cursor,
+            "{queue} waits for {point}, which its clock implies (I3)"
+        );
+        let next = lane.issued + 1;
+        let idle = |(cursor, earlier): &(Cursor, Point)| {
+            *cursor == next && theirs[earlier.queue.index()] >= earlier.cursor
+        };
+        assert!(
+            !lane.waits.iter().any(idle),
+            "{queue} waits for {point}, which implies what it waited for before the same task (I3)"
+        );
+        for (mine, theirs) in lane.now.iter_mut().zip(theirs) {
+            *mine = (*mine).max(theirs);
+        }
+        lane.waits.push((lane.issued + 1, point));
+    }
+
+    /// Takes a task: its place, what it touches, what it does.
+    pub(super) fn task(&mut self, point: Point, bindings: &[BoundSlice], effect: Effect) {
+        let lane = &mut self.lanes[point.queue.index()];
+        assert_eq!(
+            point.cursor,
+            lane.issued + 1,
+            "cursors of {} go up by one",
+            point.queue
+        );
+        lane.issued = point.cursor;
+        lane.now[point.queue.index()] = point.cursor;
+        lane.clocks.push(lane.now);
+        let clock = lane.now;
+        for bound in bindings.iter().filter(|bound| bound.len > 0) {
+            let page = self.memory.page_of(bound);
+            let range = bound.offset..bound.offset + bound.len;
+            for touch in &self.open {
+                let ordered = match touch.by {
+                    By::Task(before) => clock[before.queue.index()] >= before.cursor,
+                    By::Host(_) => false,
+                };
+                assert!(
+                    ordered || !conflict(touch, page, &range, bound.access),
+                    "{:?} of bytes {range:?} of {page} at {point} races with {:?} of {:?} by {:?} (I2, I4)",
+                    bound.access,
+                    touch.access,
+                    touch.range,
+                    touch.by
+                );
+            }
+        }
+        let touched = bindings.iter().filter(|bound| bound.len > 0);
+        let touches = touched.filter_map(|bound| {
+            Some(Touch {
+                page: bound.page?,
+                range: bound.offset..bound.offset + bound.len,
+                access: bound.access,
+                by: By::Task(point),
+            })
+        });
+        self.open.extend(touches);
+        self.memory.apply(bindings, effect);
+    }
+
+    /// Notes a numbered task that was taken.
+    pub(super) fn note(&mut self, number: u64, point: Point) {
+        if self.trace {
+            eprintln!("run {number} at {point}");
+        }
+        self.calls.push(Call::Run(point.queue.0, number));
+        let clock = self.lanes[point.queue.index()].now;
+        let published = self.published_clock();
+        self.issues.insert(
+            number,
+            Issue {
+                point,
+                clock,
+                published,
+            },
+        );
+    }
+
+    pub(super) fn note_other(&mut self, point: Point, what: &'static str) {
+        if self.trace {
+            eprintln!("{what} at {point}");
+        }
+        self.calls.push(Call::Other(point.queue.0, what));
+    }
+
+    pub(super) fn flush(&mut self, queue: QueueId, cursor: Cursor) {
+        self.calls.push(Call::Flush(queue.0, cursor));
+        let lane = &mut self.lanes[queue.index()];
+        assert!(
+            lane.flushed < cursor && cursor <= lane.issued,
+            "a batch ends once, at a task"
+        );
+        lane.flushed = cursor;
+    }
+
+    /// A host function begins with these bindings: all that conflicts has completed.
+    pub(super) fn host_begins(&mut self, bindings: &[BoundSlice]) -> u64 {
+        self.hosts += 1;
+        let by = By::Host(self.hosts);
+        for bound in bindings.iter().filter(|bound| bound.len > 0) {
+            let page = self.memory.page_of(bound);
+            let range = bound.offset..bound.offset + bound.len;
+            if let Some(touch) = self
+                .open
+                .iter()
+                .find(|touch| touch.by != by && conflict(touch, page, &range, bound.access))
+            {
+                panic!(
+                    "a host function begins while {:?} still uses its bytes (I2)",
+                    touch.by
+                );
+            }
+            self.open.push(Touch {
+                page,
+                range,
+                access: bound.access,
+                by,
+            });
+        }
+        self.hosts
+    }
+
+    pub(super) fn host_ends(&mut self, host: u64, bindings: &[BoundSlice], effect: Effect) {
+        self.open.retain(|touch| touch.by != By::Host(host));
+        self.memory.apply(bindings, effect);
+    }
+
+    /// A page goes back: nothing uses it any more.
+    pub(super) fn free(&mut self, page: PageId) {
+        let in_use = |touch: &Touch| touch.page == page;
+        assert!(!self.open.iter().any(in_use), "{page} is freed in use (I4)");
+        self.memory.free(page);
+    }
+}
+
+fn conflict(touch: &Touch, page: PageId, range: &Range<u64>, access: Access) -> bool {
+    touch.page == page
+        && touch.range.start < range.end
+        && range.start < touch.range.end
+        && (touch.access.writes() || access.writes())
+}

@@ -1,0 +1,158 @@
+//! Who goes when: batches, strategies, what a full queue holds back, recordings.
+
+use millstream_protocol::options::{DeviceOptions, Strategy};
+
+use super::ledger::Call;
+use super::rig::Rig;
+
+/// Holds back everything of a stream until its host function is run.
+fn plug(rig: &mut Rig, stream: &super::build::Stream) {
+    rig.host(stream, 0, &[], Ok(()));
+}
+
+fn options() -> DeviceOptions {
+    DeviceOptions::default().max_tasks(100)
+}
+
+#[test]
+fn max_tasks_flushes_only_that_stream() {
+    let mut rig = Rig::new(1, options().max_tasks(3));
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
+    rig.launch(&a, &kernel, 11, &[x.update()]);
+    rig.launch(&b, &kernel, 21, &[y.update()]);
+    rig.launch(&a, &kernel, 12, &[x.update()]);
+    rig.admit();
+    assert_eq!((rig.order(0), rig.held()), (vec![], 3));
+    rig.launch(&a, &kernel, 13, &[x.update()]);
+    rig.admit();
+    assert_eq!((rig.order(0), rig.held()), (vec![11, 12, 13], 1));
+    assert_eq!(rig.calls().last(), Some(&Call::Flush(0, 3)));
+    rig.rest();
+    assert_eq!(rig.order(0), [11, 12, 13, 21]);
+}
+
+#[test]
+fn interleave_takes_one_task_from_each_stream_in_turn() {
+    let mut rig = Rig::new(1, options().strategy(Strategy::Interleave));
+    let kernel = rig.kernel();
+    let streams = [rig.stream(), rig.stream(), rig.stream()];
+    for (stream, tasks) in [(0, 3), (1, 4), (2, 1)] {
+        let slice = rig.slice(&streams[stream], 64);
+        for task in 1..=tasks {
+            let number = 10 * stream as u64 + task;
+            rig.launch(&streams[stream], &kernel, number, &[slice.update()]);
+        }
+    }
+    rig.rest();
+    assert_eq!(rig.order(0), [1, 11, 21, 2, 12, 3, 13, 14]);
+}
+
+#[test]
+fn sequential_takes_stream_after_stream_a_batch_at_a_time() {
+    let options = options().strategy(Strategy::Sequential).max_tasks(3);
+    let mut rig = Rig::new(1, options);
+    let kernel = rig.kernel();
+    let streams = [rig.stream(), rig.stream()];
+    for (stream, tasks) in [(0, 5), (1, 2)] {
+        plug(&mut rig, &streams[stream]);
+        let slice = rig.slice(&streams[stream], 64);
+        for task in 1..=tasks {
+            let number = 10 * stream as u64 + task;
+            rig.launch(&streams[stream], &kernel, number, &[slice.update()]);
+        }
+    }
+    rig.rest();
+    assert_eq!((rig.order(0), rig.hosts()), (vec![], 2));
+    rig.run_host(0);
+    rig.run_host(0);
+    rig.rest();
+    assert_eq!(rig.order(0), [1, 2, 3, 11, 12, 4, 5]);
+}
+
+/// I12.
+#[test]
+fn a_queue_has_at_most_max_in_flight_and_goes_on_after_completion() {
+    let mut rig = Rig::new(1, options().max_in_flight(2));
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let (x, y) = (rig.slice(&a, 64), rig.slice(&b, 64));
+    for task in 1..=3 {
+        rig.launch(&a, &kernel, task, &[x.update()]);
+        rig.launch(&b, &kernel, 10 + task, &[y.update()]);
+    }
+    rig.rest();
+    assert_eq!((rig.order(0), rig.held()), (vec![1, 11], 4));
+    assert_eq!(rig.in_flight(0), 2);
+    assert!(rig.step(0));
+    rig.rest();
+    assert_eq!((rig.order(0), rig.held()), (vec![1, 11, 2], 3));
+    rig.drain();
+    assert_eq!((rig.order(0), rig.held()), (vec![1, 11, 2, 12, 3, 13], 0));
+}
+
+/// I11: a device with a full queue has nothing to do until something completes.
+#[test]
+fn a_full_queue_lets_the_device_sleep() {
+    let mut rig = Rig::new(2, options().max_in_flight(1));
+    let (kernel, a) = (rig.kernel(), rig.stream());
+    let x = rig.slice(&a, 64);
+    for task in 1..=3 {
+        rig.launch(&a, &kernel, task, &[x.update()]);
+    }
+    // It fails if the device never rests.
+    rig.rest();
+    assert_eq!((rig.order(0).len(), rig.held()), (1, 2));
+}
+
+#[test]
+fn a_stream_without_company_passes_straight_through_in_batches() {
+    let mut rig = Rig::new(1, options().max_tasks(2));
+    let (kernel, a) = (rig.kernel(), rig.stream());
+    let x = rig.slice(&a, 64);
+    for task in 1..=3 {
+        rig.launch(&a, &kernel, task, &[x.update()]);
+    }
+    rig.admit();
+    assert_eq!((rig.order(0), rig.held()), (vec![1, 2, 3], 0));
+    assert_eq!(rig.flushes(0), [2]);
+    rig.rest();
+    assert_eq!(rig.flushes(0), [2, 3]);
+}
+
+#[test]
+fn a_replay_is_its_tasks_in_order_on_one_queue() {
+    let mut rig = Rig::new(2, options());
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let (x, y, z) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&a, 64));
+    let launches = [
+        (7, vec![x.read(), y.write()]),
+        (8, vec![y.read(), z.write()]),
+        (9, vec![x.update()]),
+    ];
+    let recording = rig.record(&kernel, &launches);
+    rig.replay(&a, &recording, &recording.parameters);
+    rig.rest();
+    assert_eq!(rig.order(0), [7, 8, 9]);
+    // The next one, elsewhere, comes after the last task of this one (I2).
+    rig.replay(&b, &recording, &recording.parameters);
+    rig.rest();
+    assert_eq!(rig.order(1), [7, 8, 9]);
+    assert_eq!(rig.waits(), [(1, 0, 3)]);
+    rig.drain();
+}
+
+/// Rebinding: another slice in place of a parameter, also the same one twice.
+#[test]
+fn a_replay_with_other_handles_touches_only_them() {
+    let mut rig = Rig::new(2, options());
+    let (kernel, a, b) = (rig.kernel(), rig.stream(), rig.stream());
+    let (x, y, other) = (rig.slice(&a, 64), rig.slice(&a, 64), rig.slice(&b, 64));
+    let launches = [(7, vec![x.update()]), (8, vec![y.update()])];
+    let recording = rig.record(&kernel, &launches);
+    rig.replay(&a, &recording, &recording.parameters);
+    rig.replay(&b, &recording, &[other.update(), other.update()]);
+    rig.rest();
+    assert_eq!((rig.order(0), rig.order(1)), (vec![7, 8], vec![7, 8]));
+    assert_eq!(rig.waits(), []);
+    rig.drain();
+}

@@ -1,0 +1,280 @@
+//! Random programs over everything at once: streams, queues, parts of slices, failures, too little
+//! memory, host functions, guards, recordings, refusals of all kinds, completion in any order, also in the
+//! middle of a call. Some end with a device that gives up.
+//!
+//! Checked: what the ledger checks (I2, I3, I4), what the oracle computes (I1, I2, I7), that every ask
+//! is answered by a device that only sleeps and wakes as the real one, or gives up (I5), that nothing is
+//! left (I10), that nobody waits for room in a device that gave up (I12).
+
+use std::cell::RefCell;
+
+use millstream_protocol::access::Access;
+use millstream_protocol::binding::Binding;
+use millstream_protocol::memory::MemoryOptions;
+use millstream_protocol::options::{DeviceOptions, Strategy as Order};
+use millstream_protocol::table::Hold;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use super::build::{Answer, Recording, Slice, Stream};
+use super::oracle::Sent;
+use super::rig::Rig;
+use super::seen::Seen;
+
+/// One step, made sense of as the program goes: what, and three numbers.
+type Step = (u8, u32, u32, u32);
+
+#[derive(Clone, Debug)]
+pub(super) struct Device {
+    pub(super) queues: usize,
+    sequential: bool,
+    max_tasks: usize,
+    max_in_flight: usize,
+    burst: usize,
+    memory_pages: u64,
+    isolate: bool,
+    refused_of_16: u64,
+    dice: (u64, u8),
+    /// It gives up when the steps are over.
+    gives_up: bool,
+}
+
+fn devices() -> impl Strategy<Value = Device> {
+    let shape = (1..=4_usize, any::<bool>(), 1..=6_usize, 1..=8_usize);
+    let memory = (1..=8_u64, any::<bool>(), 0..=3_u64);
+    let end = prop_oneof![3 => Just(false), 1 => Just(true)];
+    let chance = prop_oneof![Just(0_u8), Just(30), Just(120)];
+    (shape, memory, 1..=12_usize, 1..=u64::MAX, chance, end).prop_map(
+        |(shape, memory, burst, seed, chance, gives_up)| Device {
+            queues: shape.0,
+            sequential: shape.1,
+            max_tasks: shape.2,
+            max_in_flight: shape.3,
+            burst,
+            memory_pages: memory.0,
+            isolate: memory.1,
+            refused_of_16: memory.2,
+            dice: (seed, chance),
+            gives_up,
+        },
+    )
+}
+
+/// Slices of these sizes: none, blocks, ranges, whole pages.
+pub(super) const SIZES: [u64; 8] = [64, 16, 200, 600, 1000, 1024, 3000, 0];
+const PAGE_BYTES: u64 = 4096;
+/// Tasks of recordings are numbered from here.
+pub(super) const RECORDED: u64 = 1 << 32;
+
+pub(super) struct Run {
+    pub(super) rig: Rig,
+    pub(super) device: Device,
+    pub(super) kernel: Hold,
+    pub(super) streams: Vec<Stream>,
+    pub(super) slices: Vec<Slice>,
+    pub(super) points: Vec<(Slice, Option<u64>)>,
+    pub(super) recordings: Vec<Recording>,
+    pub(super) sent: Vec<Sent>,
+    pub(super) answers: Vec<Answer>,
+    pub(super) number: u64,
+    /// The last numbered task of each stream, by slot.
+    pub(super) last: std::collections::HashMap<u32, u64>,
+    /// Streams that wait for a task from their next one on.
+    pub(super) edges: Vec<(u32, u64)>,
+    /// Of two numbered tasks the first comes first.
+    pub(super) orders: Vec<(u64, u64)>,
+}
+
+impl Run {
+    pub(super) fn new(device: Device) -> Self {
+        let memory = MemoryOptions::default()
+            .page_bytes(PAGE_BYTES)
+            .small_max(128)
+            .max_pages_cached(2)
+            .isolate(device.isolate);
+        let order = if device.sequential {
+            Order::Sequential
+        } else {
+            Order::Interleave
+        };
+        let options = DeviceOptions::default()
+            .memory(memory)
+            .strategy(order)
+            .max_tasks(device.max_tasks)
+            .max_in_flight(device.max_in_flight);
+        let bytes = device.memory_pages * PAGE_BYTES;
+        let mut rig = Rig::with_memory(device.queues, bytes, options);
+        rig.burst = device.burst;
+        rig.ledger.get().dice = device.dice;
+        rig.ledger.get().copies_refused_of_16 = device.refused_of_16;
+        let kernel = rig.kernel();
+        let streams = (0..3).map(|_| rig.stream()).collect();
+        let mut run = Self {
+            rig,
+            device,
+            kernel,
+            streams,
+            slices: Vec::new(),
+            points: Vec::new(),
+            recordings: Vec::new(),
+            sent: Vec::new(),
+            answers: Vec::new(),
+            number: 0,
+            last: Default::default(),
+            edges: Vec::new(),
+            orders: Vec::new(),
+        };
+        (0..3).for_each(|stream| run.reserve(stream, 3, 2));
+        run
+    }
+
+    /// A number for a task of this stream, which comes after what the stream waits for.
+    pub(super) fn number(&mut self, stream: usize) -> u64 {
+        self.number += 1;
+        let (number, slot) = (self.number, self.streams[stream].id().index());
+        let before = self
+            .edges
+            .iter()
+            .filter(|(waiting, _)| *waiting == slot)
+            .map(|(_, first)| *first);
+        self.orders.extend(
+            before
+                .chain(self.last.insert(slot, number))
+                .map(|first| (first, number)),
+        );
+        number
+    }
+
+    pub(super) fn refuse(&mut self, number: u64) -> bool {
+        let refuse = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60 < self.device.refused_of_16
+            && number.is_multiple_of(2);
+        if refuse {
+            self.rig.ledger.get().refused.insert(number);
+        }
+        refuse
+    }
+
+    /// A part of a slice, whole more often than not.
+    pub(super) fn part(&self, choice: u32, access: Access) -> Option<Binding> {
+        let slice = self
+            .slices
+            .get(choice as usize % self.slices.len().max(1))?;
+        let rest = u64::from(choice / 64);
+        if !rest.is_multiple_of(3) || slice.bytes < 8 {
+            return Some(slice.all(access));
+        }
+        let step = slice.bytes / 8;
+        let (start, len) = (rest / 3 % 7, 1 + rest / 21 % 5);
+        Some(slice.part(start * step..slice.bytes.min((start + len) * step), access))
+    }
+
+    /// Up to four bindings of one task, none of which conflicts with another.
+    pub(super) fn bindings(&self, choice: u32, accesses: u32) -> Vec<Binding> {
+        let mut bindings: Vec<Binding> = Vec::new();
+        for index in 0..1 + accesses % 4 {
+            let access = [Access::Read, Access::ReadWrite, Access::Write]
+                [(accesses >> (2 + 2 * index)) as usize % 3];
+            let choice = choice.rotate_right(8 * index).wrapping_add(index * 7);
+            if let Some(binding) = self.part(choice, access)
+                && !bindings.iter().any(|other| other.conflicts(&binding))
+            {
+                bindings.push(binding);
+            }
+        }
+        bindings
+    }
+
+    pub(super) fn step(&mut self, (what, a, b, c): Step) {
+        let stream = a as usize % self.streams.len();
+        match what {
+            0..10 => self.launch(stream, b, c),
+            10..12 => self.fill(stream, b),
+            12..14 => self.copy(stream, b, c),
+            14..16 => self.copy_in(stream, b),
+            16..18 => self.copy_out(stream, b, c),
+            18..24 => self.reserve(stream, b, c),
+            24..28 => {
+                if !self.slices.is_empty() {
+                    self.slices.swap_remove(b as usize % self.slices.len());
+                }
+            }
+            28..30 => self.host(stream, b, c),
+            30 => self.point(stream),
+            31 => self.wait_for(stream, b),
+            32 => self.record(b, c),
+            33 => self.replay(stream, b, c),
+            34 => self.rig.flush(&self.streams[stream]),
+            35 => {
+                let answer = self.rig.sync(&self.streams[stream]);
+                self.answers.push(answer);
+            }
+            36 => self.ask(stream, b),
+            37 => self.streams_come_and_go(stream, b),
+            38..44 => {
+                self.rig.turn();
+            }
+            44..50 => {
+                for _ in 0..1 + b % 4 {
+                    self.rig.step(a as usize % self.device.queues);
+                }
+            }
+            50..53 => {
+                self.rig.run_host(a as usize);
+            }
+            53..55 => self.custom(stream, b, c),
+            55..57 => self.guard(stream, b, c),
+            // They live long.
+            _ if b.is_multiple_of(2) => {}
+            _ => {
+                self.rig.end_guard(a as usize);
+            }
+        }
+    }
+}
+
+/// Runs a program, checks everything about it, and tells what it met.
+fn run(device: Device, steps: Vec<Step>) -> Seen {
+    let gives_up = device.gives_up;
+    let mut run = Run::new(device);
+    for step in steps {
+        run.step(step);
+    }
+    let ledger = run.rig.ledger.clone();
+    if gives_up {
+        run.give_up();
+    } else {
+        run.finish();
+    }
+    std::mem::take(&mut ledger.get().seen)
+}
+
+/// Enough for every kind of step to meet every other; more with `PROPTEST_CASES`.
+const CASES: u32 = 2000;
+
+fn config() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    ProptestConfig {
+        cases: asked.and_then(|cases| cases.parse().ok()).unwrap_or(CASES),
+        max_shrink_iters: 20_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+#[test]
+fn any_program_computes_what_its_messages_say_in_order_and_leaves_nothing() {
+    let config = config();
+    let seen = RefCell::new(Seen::default());
+    let programs = u64::from(config.cases);
+    let mut runner = TestRunner::new(config);
+    let step = (0..58_u8, any::<u32>(), any::<u32>(), any::<u32>());
+    let outcome = runner.run(&(devices(), vec(step, 1..300)), |(device, steps)| {
+        seen.borrow_mut().add(&run(device, steps));
+        Ok(())
+    });
+    if let Err(failed) = outcome {
+        panic!("{failed}");
+    }
+    seen.borrow().check(programs);
+}

@@ -1,0 +1,263 @@
+//! Priorities and weights: who goes first on a queue that is behind, and that nobody starves.
+
+use millstream_protocol::options::{DeviceOptions, Strategy};
+use millstream_protocol::priority::Priority;
+
+use super::build::Stream;
+use super::rig::Rig;
+
+fn rig(queues: usize) -> Rig {
+    Rig::new(queues, DeviceOptions::default().max_tasks(1_000))
+}
+
+/// Streams with so many launches each, numbered from 100 times their index; all held.
+fn backlog(rig: &mut Rig, streams: &[(Priority, u32, u64)]) -> Vec<Stream> {
+    let kernel = rig.kernel();
+    let made: Vec<Stream> = streams
+        .iter()
+        .map(|(priority, weight, _)| rig.stream_of(*priority, *weight))
+        .collect();
+    for (index, (stream, (_, _, tasks))) in made.iter().zip(streams).enumerate() {
+        let slice = rig.slice(stream, 64);
+        for task in 0..*tasks {
+            rig.launch(
+                stream,
+                &kernel,
+                100 * index as u64 + task,
+                &[slice.update()],
+            );
+        }
+    }
+    made
+}
+
+#[test]
+fn a_more_urgent_stream_goes_first_and_the_least_urgent_still_goes() {
+    let mut rig = rig(1);
+    let streams = [
+        (Priority::Low, 1, 3),
+        (Priority::Normal, 1, 6),
+        (Priority::High, 1, 20),
+    ];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    let order = rig.order(0);
+    let who: Vec<u64> = order.iter().map(|task| task / 100).collect();
+    // High has 8 of 13 turns, normal 4, low 1.
+    assert_eq!(who[..13], [2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 0]);
+    assert_eq!(who[13..26], [2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 0, 2, 2]);
+    assert_eq!(order.len(), 29);
+    rig.drain();
+}
+
+#[test]
+fn a_stream_of_twice_the_weight_issues_twice_as_much_in_a_turn() {
+    let mut rig = rig(1);
+    let streams = [(Priority::Normal, 2, 4), (Priority::Normal, 1, 4)];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    assert_eq!(rig.order(0), [0, 1, 100, 2, 3, 101, 102, 103]);
+    rig.drain();
+}
+
+/// I6: a turn of more tasks than can be counted is a turn, not none.
+#[test]
+fn weights_and_batches_without_end_still_issue() {
+    let options = DeviceOptions::default()
+        .strategy(Strategy::Sequential)
+        .max_tasks(usize::MAX);
+    let mut rig = Rig::new(1, options);
+    let streams = [(Priority::Normal, u32::MAX, 3), (Priority::Normal, 2, 3)];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    assert_eq!(rig.order(0), [0, 1, 2, 100, 101, 102]);
+    rig.drain();
+}
+
+#[test]
+fn priorities_have_queues_of_their_own_where_there_are_enough() {
+    let mut rig = rig(3);
+    let streams = [
+        (Priority::Normal, 1, 2),
+        (Priority::High, 1, 2),
+        (Priority::Normal, 1, 2),
+        (Priority::Low, 1, 2),
+    ];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    let who = |queue| -> Vec<u64> { rig.order(queue).iter().map(|task| task / 100).collect() };
+    assert!(who(1).iter().all(|stream| *stream == 1), "{:?}", who(1));
+    assert_eq!(who(1).len(), 2);
+    rig.drain();
+}
+
+/// Otherwise whoever is urgent waits for everything that is not.
+#[test]
+fn a_task_that_an_urgent_one_waits_for_inherits_its_priority() {
+    let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(1);
+    let mut rig = Rig::new(1, options);
+    let kernel = rig.kernel();
+    let others: Vec<Stream> = (0..8).map(|_| rig.stream_of(Priority::Low, 1)).collect();
+    let (low, first) = (
+        rig.stream_of(Priority::Low, 1),
+        rig.stream_of(Priority::Low, 1),
+    );
+    let high = rig.stream_of(Priority::High, 1);
+    let (shared, more) = (rig.slice(&low, 64), rig.slice(&first, 64));
+    let slices: Vec<_> = others.iter().map(|stream| rig.slice(stream, 64)).collect();
+    // The queue is full with one task; the others wait for their turns.
+    for number in 0..3 {
+        for (stream, slice) in others.iter().zip(&slices) {
+            rig.launch(stream, &kernel, number, &[slice.update()]);
+        }
+    }
+    // `high` waits for `low`, which waits for `first`: behind all others, but for whom they work.
+    rig.launch(&first, &kernel, 100, &[more.update()]);
+    rig.launch(&low, &kernel, 101, &[more.read(), shared.update()]);
+    rig.launch(&high, &kernel, 200, &[shared.update()]);
+    rig.drain();
+    let order = rig.order(0);
+    let place = |number| order.iter().position(|task| *task == number).unwrap();
+    assert!(place(100) < place(101) && place(101) < place(200));
+    assert!(place(200) <= 4, "{order:?}");
+}
+
+/// A chain of waiting streams may be as long as there are streams: the device's thread neither recurses over it, nor looks at
+/// streams that are not part of it.
+#[test]
+fn urgent_task_behind_a_chain_of_thousands_of_streams_overflows_no_stack() {
+    let chain = std::thread::Builder::new().stack_size(256 << 10);
+    chain
+        .spawn(urgent_task_behind_a_chain)
+        .unwrap()
+        .join()
+        .unwrap();
+}
+
+fn urgent_task_behind_a_chain() {
+    const STREAMS: usize = 4_000;
+    let options = DeviceOptions::default().max_tasks(1_000_000);
+    let mut rig = Rig::new(1, options);
+    let kernel = rig.kernel();
+    let streams: Vec<Stream> = (0..STREAMS)
+        .map(|_| rig.stream_of(Priority::Low, 1))
+        .collect();
+    let slices: Vec<_> = streams.iter().map(|stream| rig.slice(stream, 64)).collect();
+    rig.host(&streams[0], 0, &[slices[0].update()], Ok(()));
+    for (number, stream) in streams.iter().enumerate().skip(1) {
+        let [from, to] = [&slices[number - 1], &slices[number]];
+        rig.launch(stream, &kernel, number as u64, &[from.read(), to.update()]);
+    }
+    let urgent = rig.stream_of(Priority::High, 1);
+    let last = &slices[STREAMS - 1];
+    rig.launch(&urgent, &kernel, STREAMS as u64, &[last.update()]);
+    rig.rest();
+    assert!(rig.order(0).is_empty(), "all wait for the host function");
+    rig.run_host(0);
+    rig.drain();
+    let order = rig.order(0);
+    assert!(order.is_sorted());
+    assert_eq!(order.last(), Some(&(STREAMS as u64)));
+}
+
+/// What an urgent stream waits for is as urgent, also where it waited for less of the same stream before.
+#[test]
+fn later_task_of_a_stream_that_was_urgent_before_inherits_as_well() {
+    let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(1);
+    let mut rig = Rig::new(1, options);
+    let kernel = rig.kernel();
+    let (low, other) = (
+        rig.stream_of(Priority::Low, 1),
+        rig.stream_of(Priority::Low, 1),
+    );
+    let [first, second] = [(); 2].map(|()| rig.stream_of(Priority::High, 1));
+    let [early, late, others] = [(); 3].map(|()| rig.slice(&low, 64));
+    rig.launch(&other, &kernel, 0, &[others.update()]);
+    rig.launch(&low, &kernel, 100, &[early.update()]);
+    (1..4).for_each(|number| rig.launch(&other, &kernel, number, &[others.update()]));
+    rig.launch(&low, &kernel, 101, &[late.update()]);
+    rig.launch(&first, &kernel, 200, &[early.update()]);
+    rig.launch(&second, &kernel, 201, &[late.update()]);
+    rig.drain();
+    let order = rig.order(0);
+    let place = |number| order.iter().position(|task| *task == number).unwrap();
+    assert!(place(201) < place(2), "{order:?}");
+}
+
+/// A go that a full queue cuts short goes on where it was: nobody keeps a queue that is never empty.
+#[test]
+fn a_full_queue_does_not_lengthen_a_go() {
+    let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(1);
+    let mut rig = Rig::new(1, options);
+    let streams = [(Priority::Normal, 3, 7), (Priority::Normal, 1, 3)];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    while rig.order(0).len() < 10 {
+        rig.step(0);
+        rig.rest();
+    }
+    let who: Vec<u64> = rig.order(0).iter().map(|task| task / 100).collect();
+    assert_eq!(who, [0, 0, 0, 1, 0, 0, 0, 1, 0, 1]);
+    rig.drain();
+}
+
+#[test]
+fn stream_after_stream_is_a_batch_of_each_on_a_full_queue_too() {
+    let options = DeviceOptions::default()
+        .strategy(Strategy::Sequential)
+        .max_tasks(3)
+        .max_in_flight(1);
+    let mut rig = Rig::new(1, options);
+    let streams = [(Priority::Normal, 1, 7), (Priority::Normal, 1, 7)];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    while rig.order(0).len() < 14 {
+        rig.step(0);
+        rig.rest();
+    }
+    let who: Vec<u64> = rig.order(0).iter().map(|task| task / 100).collect();
+    // The first went when its stream held a batch, before there was anybody else.
+    assert_eq!(who, [0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1]);
+    rig.drain();
+}
+
+/// Who keeps sending has no advantage: what a full queue has room for again is given out by turns.
+#[test]
+fn a_stream_that_holds_a_batch_does_not_pass_by_the_turns_of_a_full_queue() {
+    let options = DeviceOptions::default().max_tasks(2).max_in_flight(1);
+    let mut rig = Rig::new(1, options);
+    let streams = [(Priority::Normal, 1, 4), (Priority::Normal, 1, 1)];
+    let made = backlog(&mut rig, &streams);
+    let (kernel, more) = (rig.kernel(), rig.slice(&made[0], 64));
+    rig.rest();
+    for task in 4..8 {
+        rig.step(0);
+        rig.launch(&made[0], &kernel, task, &[more.update()]);
+        rig.rest();
+    }
+    assert!(rig.order(0)[..4].contains(&100), "{:?}", rig.order(0));
+    rig.drain();
+}
+
+/// The shares are those of a queue that is never empty, too.
+#[test]
+fn priorities_have_their_shares_of_a_full_queue() {
+    let options = DeviceOptions::default().max_tasks(1_000).max_in_flight(2);
+    let mut rig = Rig::new(1, options);
+    let streams = [
+        (Priority::Low, 1, 90),
+        (Priority::Normal, 1, 90),
+        (Priority::High, 1, 90),
+    ];
+    let _streams = backlog(&mut rig, &streams);
+    rig.rest();
+    while rig.order(0).len() < 67 {
+        rig.step(0);
+        rig.rest();
+    }
+    // Two went before there was anybody else.
+    let order = &rig.order(0)[2..67];
+    let of = |stream| order.iter().filter(|task| **task / 100 == stream).count();
+    assert_eq!([of(0), of(1), of(2)], [5, 20, 40]);
+    rig.drain();
+}
