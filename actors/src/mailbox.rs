@@ -16,7 +16,7 @@ use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread, runs_us
 use millstream_protocol::message::Task;
 use millstream_protocol::report::Report;
 use millstream_protocol::threads::Spawner;
-use millstream_server::hazard::points::Points;
+use millstream_server::points::Points;
 use millstream_server::server::Effect;
 use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, thread};
 use millstream_sync::mailbox::{Refused, RoomPlace, Sender};

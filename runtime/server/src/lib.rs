@@ -3,20 +3,24 @@
 //! Everything here is a plain state machine: no thread is started, no clock is read and no I/O is done. The actors run
 //! the [`Server`](server::Server), and a backend does what it decides.
 //!
-//! | module | what it is |
+//! Four machines own what is known of a device. None of them calls another, or a backend; the server conducts them:
+//!
+//! | module | what it owns |
 //! | --- | --- |
-//! | [`server`] | what conducts the others: how a task is admitted, issued and completed |
-//! | [`hazard`] | who must run before whom |
-//! | [`memory`] | who has which bytes |
-//! | `scheduler` | what streams hold, and which of them goes next on which queue |
-//! | `slice` | a slice as the device thread knows it |
+//! | `hazards` | slices and who uses their bytes: which task must run before which |
+//! | `scheduler` | streams and queues: what streams hold, and which of them goes next |
+//! | [`memory`] | pages and the ranges in them: who has which bytes, and who waits for some |
 //! | [`observers`] | what is noted of tasks, for those who look |
+//! | `objects` | kernels, recordings and clients, and where the slots of the shared table lead |
+//! | [`server`] | the conductor: how a task is admitted, issued and completed |
+//! | [`points`] | what all of them speak of: the places on queues that something comes after |
 //! | [`planted`] | bugs that the swarm must find |
 
-pub mod hazard;
+mod hazards;
 pub mod memory;
+mod objects;
 pub mod observers;
 pub mod planted;
+pub mod points;
 mod scheduler;
 pub mod server;
-mod slice;

@@ -6,7 +6,7 @@
 //! | [`accounts`] | what each client holds, and whether that is above its soft limit |
 //! | `line` | which of the reservations that wait is the next, and what others may take meanwhile |
 //!
-//! [`Memory`] owns the three. It knows nothing of slices and of tasks: a stream is a number here, and whether a use has
+//! `Memory` owns the three. It knows nothing of slices and of tasks: a stream is a number here, and whether a use has
 //! passed is asked of the caller.
 
 pub mod accounts;
@@ -16,7 +16,7 @@ pub mod pools;
 use millstream_protocol::id::{ClientId, Cursor, Point, QueueId};
 use millstream_protocol::memory::{AllocationMode, MemoryOptions};
 
-use crate::hazard::points::Points;
+use crate::points::Points;
 pub use accounts::{Account, Accounts};
 pub(crate) use line::Asked;
 use line::Line;

@@ -7,7 +7,7 @@
 //! | `sampling`, [`meter`] | how long sampled tasks waited and ran |
 //! | `journal` | every message, as the submission log |
 //!
-//! [`Observers`] owns all but the log, which ends with the device ([`Loss`](crate::server)). Counters are adds; with nobody looking a task
+//! `Observers` owns all but the log, which ends with the device ([`Loss`](crate::server)). Counters are adds; with nobody looking a task
 //! pays for these, for one load and for one branch.
 
 mod gather;
@@ -44,6 +44,8 @@ pub(crate) struct Observers {
     meter: Arc<Meter>,
     /// Does anyone want to know whose task is where: the timeline, a profile, or the sampling?
     notes_tasks: bool,
+    mailbox_capacity: usize,
+    profile_spans: usize,
 }
 
 impl Observers {
@@ -57,6 +59,8 @@ impl Observers {
             sampling: Sampling::new(settings.latencies_every),
             meter: Meter::new(),
             notes_tasks: false,
+            mailbox_capacity: settings.mailbox_capacity,
+            profile_spans: settings.profile_spans,
         };
         observers.look_who_notes();
         observers
@@ -192,6 +196,16 @@ impl Observers {
         {
             sampling.slice_waited(self.meter.now_ns().saturating_sub(since_ns));
         }
+    }
+
+    /// Messages that the mailbox has room for.
+    pub(crate) fn mailbox_capacity(&self) -> u64 {
+        self.mailbox_capacity.next_power_of_two() as u64
+    }
+
+    /// Spans that profiles have room for.
+    pub(crate) fn profile_spans(&self) -> usize {
+        self.profile_spans
     }
 
     /// Values that the GC actor has dropped, or keeps for ever.

@@ -17,7 +17,7 @@ use millstream_sync::reply::ReplySender;
 use smallvec::SmallVec;
 
 use super::gather::Gathered;
-use crate::hazard::points::Points;
+use crate::points::Points;
 
 /// Profiles that are open at once (I12): the oldest gives way to one more.
 const OPEN_MAX: usize = 16_384;

@@ -17,6 +17,9 @@ mod seats;
 pub(crate) mod turns;
 mod waits;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -25,7 +28,6 @@ use millstream_protocol::options::{Settings, Strategy};
 use millstream_sync::timeline::Timeline;
 use slab::Slab;
 
-use crate::hazard::clock::Clock;
 use actor::{HeldTask, Parked, StreamActor};
 use queue::QueueState;
 pub(crate) use seats::NewStream;
@@ -56,6 +58,8 @@ pub(crate) struct Scheduler {
     batch: usize,
     /// Tasks that a queue has in flight at most.
     depth: u64,
+    /// The same where nothing needs it to be less.
+    depth_max: u64,
 }
 
 /// A go of a stream on its queue.
@@ -91,6 +95,7 @@ impl Scheduler {
             strategy: settings.strategy,
             batch: settings.max_tasks,
             depth: settings.max_in_flight as u64,
+            depth_max: settings.max_in_flight as u64,
         }
     }
 
@@ -182,9 +187,9 @@ impl Scheduler {
         self.depth
     }
 
-    /// The same from here on.
-    pub(crate) fn set_depth(&mut self, tasks: usize) {
-        self.depth = tasks as u64;
+    /// From here on it has no more than this, nor more than it was made for.
+    pub(crate) fn limit_depth(&mut self, tasks: usize) {
+        self.depth = self.depth_max.min(tasks as u64);
     }
 
     /// A block for a task that is to be held.
@@ -376,12 +381,6 @@ impl Scheduler {
         let busy = self.numbered_queues();
         busy.filter(|(_, queue)| queue.in_flight() > 0)
             .map(|(id, queue)| Point::new(id, queue.issued))
-    }
-
-    /// The task that is to be at `place` waits for a point with this clock.
-    pub(crate) fn waits(&mut self, place: Point, point: Point, clock_at_point: Clock) {
-        let state = &mut self.queues[place.queue.index()];
-        state.clock.wait(place.cursor, point, clock_at_point);
     }
 
     /// Has this point passed, as of the last look?

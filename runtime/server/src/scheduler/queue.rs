@@ -6,7 +6,6 @@ use millstream_protocol::id::Cursor;
 use millstream_protocol::priority::Priority;
 use millstream_sync::timeline::Timeline;
 
-use crate::hazard::clock::QueueClock;
 use crate::scheduler::turns::Turns;
 
 /// One queue of the device.
@@ -20,7 +19,6 @@ pub(crate) struct QueueState {
     pub(crate) completed: Cursor,
     /// Progress whose consequences (memory, slots, host functions) were drawn.
     pub(crate) taken_up: Cursor,
-    pub(crate) clock: QueueClock,
     /// Tasks that streams which sit here hold.
     pub(crate) held: u64,
     pub(crate) turn: Turns,
@@ -43,7 +41,6 @@ impl QueueState {
             flushed: 0,
             completed: 0,
             taken_up: 0,
-            clock: QueueClock::default(),
             held: 0,
             turn: Turns::default(),
             streams: 0,
@@ -84,9 +81,6 @@ impl QueueState {
     #[inline]
     pub(crate) fn look(&mut self) {
         let completed = self.timeline.completed().min(self.issued);
-        if completed > self.completed {
-            self.completed = completed;
-            self.clock.prune(completed);
-        }
+        self.completed = self.completed.max(completed);
     }
 }

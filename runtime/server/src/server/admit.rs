@@ -1,17 +1,17 @@
-//! Admission: what a new task must come after, and when its stream is flushed.
+//! Admission: a task passes through at once, or its stream holds it after what it must come after.
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::cancel::Terms;
+use millstream_protocol::error::Error;
 use millstream_protocol::id::{Point, QueueId, StreamId};
-use millstream_protocol::message::Rare;
-use millstream_protocol::message::{Op, Reply, Task};
+use millstream_protocol::message::{Op, Rare, Reply, Task};
 
 use super::Server;
-use crate::hazard::log::Use;
+use crate::hazards::User;
+use crate::hazards::log::Use;
 use crate::planted::{Bug, on};
 use crate::scheduler::actor::HeldTask;
-use crate::scheduler::queue::QueueState;
 
 /// Why a stream is flushed, for the logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,55 +25,77 @@ pub(super) enum Why {
 }
 
 impl<B: Backend> Server<B> {
-    /// Takes a task of a stream: enters it in the access logs and lets the stream hold it.
-    pub(super) fn admit_task(&mut self, message: &mut Task) {
-        self.admit_held(message, true);
-    }
-
-    /// A task that the server adds to a stream by itself: no caller took credit for it.
-    pub(super) fn admit_unpaid(&mut self, message: &mut Task) {
-        self.admit_held(message, false);
-    }
-
-    fn admit_held(&mut self, message: &mut Task, paid: bool) {
-        let Some(stream) = message.stream.and_then(|id| self.links.stream(id)) else {
-            self.refuse(message);
-            return;
+    /// Takes a task of a stream. It was paid for where a caller took credit of the stream for it.
+    ///
+    /// This is the one way of tasks. Its one shortcut is [`Server::pass`], for a stream that sits alone on its queue while nothing is
+    /// held: nearly every message of a busy device.
+    #[inline]
+    pub(super) fn admit_task(&mut self, message: &mut Task, paid: bool) {
+        let Some(stream) = message.stream.and_then(|id| self.objects.stream(id)) else {
+            return self.refuse(message);
         };
+        if !message.extra.is_none() || matches!(message.op, Op::Answer(_)) {
+            self.look_before(message);
+        }
+        match self.seat(stream) {
+            Some(queue) if !matches!(message.op, Op::Host(_) | Op::Reserve { .. }) => {
+                self.pass(stream, queue, message, paid);
+            }
+            _ => self.admit_held(stream, message, paid),
+        }
+    }
+
+    /// The queue of a stream, if its next task can go there at once and is ordered with no held task.
+    #[inline]
+    fn seat(&mut self, stream: u32) -> Option<QueueId> {
+        match self.scheduler.lone_queue(stream) {
+            Some(queue) if self.scheduler.is_seated(stream, queue) => Some(queue),
+            _ => self.seat_anew(stream),
+        }
+    }
+
+    /// The same, for a stream that may sit down elsewhere, or whose queue has to be looked at.
+    fn seat_anew(&mut self, stream: u32) -> Option<QueueId> {
+        self.scheduler.settle(stream);
+        let queue = self.scheduler.lone_queue(stream)?;
+        (!self.is_full(queue)).then_some(queue)
+    }
+
+    /// What is looked at before a task with an answer, or under terms.
+    fn look_before(&mut self, message: &Task) {
         if matches!(message.op, Op::Answer(_)) {
-            // Who dropped something and then syncs finds it dropped.
+            // A caller who dropped something and then syncs finds it dropped.
             self.honour_drops();
         }
         if let Some(since) = message.terms().and_then(Terms::since) {
-            self.wants_time = true;
-            // What the caller saw of the clock has passed for us as well.
-            self.now = self.now.max(Some(since));
+            // What the caller saw of the clock has passed for the server as well.
+            self.askers.want_time(since);
         }
-        self.scheduler.settle(stream);
-        if matches!(message.op, Op::Reserve { .. }) && self.admit_reserve(stream, message) {
+    }
+
+    /// Enters a task in the access logs and lets its stream hold it.
+    fn admit_held(&mut self, stream: u32, message: &mut Task, paid: bool) {
+        let reserves = matches!(message.op, Op::Reserve { .. });
+        if reserves && self.admit_reserve(stream, message) {
             self.scheduler.stream_mut(stream).release_credit();
             message.extra = Rare::default();
             return;
         }
-        let reserves = matches!(message.op, Op::Reserve { .. });
-        let asked = matches!(message.op, Op::CopyOut(_) | Op::Answer(_) | Op::Host(_));
-        if self.passes_through(stream, &message.op) {
-            return self.pass_through(stream, message, paid, asked);
-        }
+        let asked = is_asked(&message.op);
         let mut held = self.scheduler.take_block();
         held.task.take_from(message);
         let under_terms = held.task.terms().is_some();
         held.paid = paid;
         held.admitted_ns = self.observers.admitted_ns(&held.task.op);
-        held.object = self.hold_object(&held.task.op);
+        held.object = self.objects.hold(&held.task.op);
         self.admit_hazards(stream, &mut held);
         let (holds, sequence) = self.scheduler.hold(stream, held);
         let queue = self.scheduler.stream(stream).queue;
         if reserves && holds == 1 {
-            // It waits for memory from now on, before whoever asks later.
+            // It waits for memory from now on, before a reservation that is asked for later.
             self.issue_first(stream);
         } else if self.scheduler.queue(queue).full {
-            // Whatever has room by now is given out by turns: who keeps sending would have it all.
+            // What has room by now is given out by turns: a stream that keeps sending would have it all.
         } else if asked {
             self.flush_prefix(stream, sequence, Why::Asked);
         } else if holds >= self.scheduler.batch() {
@@ -104,111 +126,80 @@ impl<B: Backend> Server<B> {
     }
 
     /// A task of a stream that this device does not know: its asker is told.
+    #[cold]
     fn refuse(&mut self, message: &mut Task) {
         debug_assert!(false, "a task names an unknown stream");
         self.observers.count().failures += 1;
         message.extra = Rare::default();
+        let foreign = Error::Foreign { what: "stream" };
         match std::mem::replace(&mut message.op, Op::Taken) {
-            Op::CopyOut(copy) => copy
-                .reply
-                .send(Err(millstream_protocol::error::Error::Foreign {
-                    what: "stream",
-                })),
-            Op::Answer(reply) => {
-                Reply::send(
-                    reply,
-                    Err(millstream_protocol::error::Error::Foreign { what: "stream" }),
-                );
-            }
+            Op::CopyOut(copy) => copy.reply.send(Err(foreign)),
+            Op::Answer(reply) => Reply::send(reply, Err(foreign)),
             _ => {}
         }
     }
 
     /// Enters the task's accesses and notes what it must come after.
     fn admit_hazards(&mut self, stream: u32, held: &mut HeldTask) {
-        let sequence = self.scheduler.stream(stream).next_sequence();
-        let me = Use::Held { stream, sequence };
-        let on_host = matches!(held.task.op, Op::Host(_));
         // All flushing comes first: what is issued from here on would not find the waiting task.
         for index in 0.. {
             let Some(binding) = binding_at_mut(&mut held.task, index) else {
                 break;
             };
-            let Some(slice) = self.links.slice(binding.slice) else {
+            let Some(slice) = self.objects.slice(binding.slice) else {
                 continue;
             };
             binding.key = slice;
             let binding = *binding;
-            self.slices[slice as usize].held_tasks += 1;
+            self.hazards.hold(slice);
             if self.scheduler.held() > 0 && !on(Bug::ConflictIgnored) {
                 self.flush_conflicts(stream, slice, &binding);
             }
         }
-        let queue = self.scheduler.stream(stream).queue;
+        let actor = self.scheduler.stream(stream);
+        let (queue, sequence) = (actor.queue, actor.next_sequence());
+        let on_host = matches!(held.task.op, Op::Host(_));
+        let user = User::held(stream, sequence, (!on_host).then_some(queue));
+        let Self {
+            hazards,
+            scheduler,
+            scratch,
+            ..
+        } = self;
         for index in 0.. {
             let Some(binding) = binding_at(&held.task, index) else {
                 break;
             };
-            let slice = binding.key;
-            if slice == Binding::UNRESOLVED {
-                continue;
+            let passed = |point| scheduler.has_passed(point);
+            let foreign = &mut scratch.foreign;
+            let after = &mut held.after;
+            hazards.enter(binding.key, &binding, user, passed, |used| match used {
+                Use::Issued(point) => HeldTask::join(after, point),
+                Use::Held { stream, sequence } => foreign.push((stream, sequence)),
+            });
+            for other in scratch.foreign.drain(..) {
+                scheduler.come_after((stream, sequence), held, other);
             }
-            let mut implied = 0;
-            let (slices, scheduler) = (&mut self.slices, &mut self.scheduler);
-            let short = 4 * u64::from(on(Bug::RangeShort));
-            let end = binding.offset + binding.len.saturating_sub(short);
-            let range = binding.offset..end;
-            slices[slice as usize]
-                .log
-                .touch(range, binding.access, me, |used| match used {
-                    // A host function is on no queue: only what has completed comes before it.
-                    Use::Issued(point) if on_host => {
-                        if !scheduler.has_passed(point) {
-                            held.come_after(point);
-                        }
-                    }
-                    Use::Issued(point) if point.queue == queue => {}
-                    Use::Issued(point) => match needs_wait(scheduler.queues(), queue, point) {
-                        true => held.come_after(point),
-                        false => implied += u64::from(point.cursor > 0),
-                    },
-                    Use::Held {
-                        stream: other,
-                        sequence: theirs,
-                    } if other != stream && !on(Bug::ConflictIgnored) => {
-                        let me = (stream, sequence);
-                        scheduler.come_after(me, held, (other, theirs));
-                    }
-                    Use::Held { .. } => {}
-                });
-            self.observers.count().waits_implied += implied;
         }
-        if held.awaits.is_empty() {
-            return;
+        if !held.awaits.is_empty() {
+            self.observers.count().tasks_parked += 1;
+            self.scheduler.hurry(stream, &held.awaits);
         }
-        self.observers.count().tasks_parked += 1;
-        self.scheduler.hurry(stream, &held.awaits);
     }
 
     /// Streams that hold tasks which conflict with the binding are flushed up to those tasks, so that
     /// tasks held by different streams never conflict (but where the other stream cannot go).
     #[inline]
     fn flush_conflicts(&mut self, stream: u32, slice: u32, binding: &Binding) {
-        let range = binding.offset..binding.offset + binding.len;
-        let foreign = &mut self.foreign;
-        self.slices[slice as usize]
-            .log
-            .conflicts(range, binding.access, |used| match used {
-                Use::Held {
-                    stream: other,
-                    sequence,
-                } if other != stream => foreign.push((other, sequence)),
-                _ => {}
+        let foreign = &mut self.scratch.foreign;
+        self.hazards
+            .held_before(slice, binding, stream, |other, sequence| {
+                foreign.push((other, sequence));
             });
-        if self.foreign.is_empty() {
+        if foreign.is_empty() {
             return;
         }
-        let mut foreign = std::mem::take(&mut self.foreign);
+        let mut foreign = std::mem::take(foreign);
         for (other, sequence) in foreign.drain(..) {
             // A dropped stream is gone with its last task.
             if !self.scheduler.contains(other) {
@@ -217,30 +208,35 @@ impl<B: Backend> Server<B> {
             self.log_conflict(stream, other, binding);
             self.flush_prefix(other, sequence, Why::Conflict);
         }
-        self.foreign = foreign;
+        self.scratch.foreign = foreign;
     }
 
     /// Flushes streams named by id. Naming one twice runs nothing twice: what was issued is not held.
     pub(super) fn flush_streams(&mut self, ids: &[StreamId]) {
         for id in ids {
-            if let Some(stream) = self.links.stream(*id) {
+            if let Some(stream) = self.objects.stream(*id) {
                 let last = self.scheduler.stream(stream).next_sequence() - 1;
                 self.flush_prefix(stream, last, Why::Asked);
             }
         }
     }
+
+    /// Must what is issued to `queue` from now on wait for `point` of another queue?
+    #[inline]
+    pub(super) fn needs_wait(&self, queue: QueueId, point: Point) -> bool {
+        !self.scheduler.has_passed(point) && !self.hazards.implies(queue, point)
+    }
 }
 
-/// Must what is issued to `queue` from now on wait for `point` of another queue?
-#[inline]
-pub(super) fn needs_wait(queues: &[QueueState], queue: QueueId, point: Point) -> bool {
-    queues[point.queue.index()].completed < point.cursor
-        && !queues[queue.index()].clock.covers(point)
+/// Does a caller wait for what the task brings?
+#[inline(always)]
+pub(super) fn is_asked(op: &Op) -> bool {
+    matches!(op, Op::CopyOut(_) | Op::Answer(_) | Op::Host(_))
 }
 
 /// Binding `index` of a task, to be resolved.
 #[inline]
-pub(super) fn binding_at_mut(task: &mut Task, index: usize) -> Option<&mut Binding> {
+fn binding_at_mut(task: &mut Task, index: usize) -> Option<&mut Binding> {
     let inline = task.bindings.len();
     if index < inline {
         return Some(&mut task.bindings[index]);

@@ -29,6 +29,9 @@ pub(super) struct Askers {
     timed: BTreeSet<(Instant, Place)>,
     /// Whether a token may have been cancelled since the last look.
     cancelled: bool,
+    /// The time, if any task has had a deadline.
+    now: Option<Instant>,
+    wants_time: bool,
 }
 
 impl Askers {
@@ -46,6 +49,34 @@ impl Askers {
         self.all.is_empty()
     }
 
+    /// A task has a deadline, and its caller has seen the clock at `since`.
+    pub(super) fn want_time(&mut self, since: Instant) {
+        self.wants_time = true;
+        self.tell_time(since);
+    }
+
+    /// Has any task had a deadline?
+    pub(super) fn wants_time(&self) -> bool {
+        self.wants_time
+    }
+
+    /// It is `now`.
+    pub(super) fn tell_time(&mut self, now: Instant) {
+        self.now = self.now.max(Some(now));
+    }
+
+    /// The time, if any task has had a deadline.
+    pub(super) fn now(&self) -> Option<Instant> {
+        self.now
+    }
+
+    /// Nobody waits any more.
+    pub(super) fn forget(&mut self) {
+        self.all.clear();
+        self.timed.clear();
+        self.cancelled = false;
+    }
+
     fn add(&mut self, place: Place, deadline: Option<Instant>) {
         self.all.insert(place);
         self.timed
@@ -59,13 +90,13 @@ impl Askers {
         }
     }
 
-    /// The tasks whose terms may have withdrawn them by `now`.
-    fn candidates(&mut self, now: Option<Instant>) -> Vec<Place> {
+    /// The tasks whose terms may have withdrawn them by now.
+    fn candidates(&mut self) -> Vec<Place> {
         if std::mem::take(&mut self.cancelled) {
             return self.all.iter().copied().collect();
         }
         let due = self.timed.iter();
-        due.take_while(|(deadline, _)| Some(*deadline) <= now)
+        due.take_while(|(deadline, _)| Some(*deadline) <= self.now)
             .map(|(_, place)| *place)
             .collect()
     }
@@ -92,7 +123,7 @@ impl<B: Backend> Server<B> {
             && let Some(terms) = task.terms()
         {
             // A token that was cancelled before sends no second message.
-            self.askers.cancelled |= terms.withdrawn(self.now).is_some();
+            self.askers.cancelled |= terms.withdrawn(self.askers.now).is_some();
             self.askers.add(place, terms.deadline());
         }
     }
@@ -106,8 +137,8 @@ impl<B: Backend> Server<B> {
     /// Answers the callers whose tasks have been withdrawn and are still held.
     #[cold]
     pub(super) fn answer_withdrawn(&mut self) {
-        for (stream, sequence) in self.askers.candidates(self.now) {
-            let now = self.now;
+        for (stream, sequence) in self.askers.candidates() {
+            let now = self.askers.now;
             let actor = self.scheduler.get_mut(stream);
             let Some(held) = actor.and_then(|actor| actor.held_mut(sequence)) else {
                 continue;
@@ -126,7 +157,7 @@ impl<B: Backend> Server<B> {
                     tell(work, &failure, &self.loss.gone);
                 }
                 Op::CopyOut(_) => {
-                    let failure = Failure::not_run(&self.names.copy_out, reason);
+                    let failure = Failure::not_run(&self.objects.names().copy_out, reason);
                     // What is left of it keeps its place, and does nothing there.
                     if let Op::CopyOut(copy) = std::mem::replace(&mut task.op, Op::Mark) {
                         copy.reply.send(Err(Error::Failed(failure)));

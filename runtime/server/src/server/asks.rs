@@ -112,12 +112,12 @@ impl<B: Backend> Server<B> {
         for stream in still {
             let mut part = Task::new(Some(self.scheduler.stream(stream).id), Op::Taken);
             part.op = Op::Host(Box::new(millstream_protocol::message::HostWork {
-                name: self.names.other.clone(),
+                name: self.objects.names().other.clone(),
                 resources: false,
                 run: part_of(shared.clone()),
                 told: Some(told_of(shared.clone())),
             }));
-            self.admit_unpaid(&mut part);
+            self.admit_task(&mut part, false);
         }
     }
 
@@ -132,7 +132,10 @@ impl<B: Backend> Server<B> {
 
     pub(super) fn streams_of(&self, scope: &Scope) -> Vec<u32> {
         match scope {
-            Scope::Streams(ids) => ids.iter().filter_map(|id| self.links.stream(*id)).collect(),
+            Scope::Streams(ids) => ids
+                .iter()
+                .filter_map(|id| self.objects.stream(*id))
+                .collect(),
             Scope::Client(client) => {
                 let streams = self.scheduler.streams();
                 let own = streams.filter(|(_, stream)| stream.client == *client);

@@ -17,6 +17,7 @@ use millstream_protocol::message::{Custom, HostSource, Op, Task, Ticket};
 use super::Server;
 use super::admit::binding_at;
 use crate::planted::{Bug, on};
+use crate::points::Points;
 
 impl<B: Backend> Server<B> {
     /// The backend's call for a task whose bindings are resolved.
@@ -35,24 +36,24 @@ impl<B: Backend> Server<B> {
                 let place = Place {
                     queue,
                     cursor,
-                    name: &self.names.copy,
+                    name: &self.objects.names().copy,
                 };
-                match self.bound.as_slice() {
+                match self.scratch.bound.as_slice() {
                     [source, target, ..] => self.backend.copy(place, source, target),
                     _ => {
                         self.backend.mark(queue, cursor);
                         Ok(())
                     }
                 }
-                .map_err(|refused| (self.names.copy.clone(), refused))
+                .map_err(|refused| (self.objects.names().copy.clone(), refused))
             }
             Op::Fill(pattern) => {
                 let place = Place {
                     queue,
                     cursor,
-                    name: &self.names.fill,
+                    name: &self.objects.names().fill,
                 };
-                match self.bound.as_slice() {
+                match self.scratch.bound.as_slice() {
                     [target, ..] => {
                         debug_assert!(
                             pattern.divides(target.offset, target.len),
@@ -65,7 +66,7 @@ impl<B: Backend> Server<B> {
                         Ok(())
                     }
                 }
-                .map_err(|refused| (self.names.fill.clone(), refused))
+                .map_err(|refused| (self.objects.names().fill.clone(), refused))
             }
             Op::Custom(_) => match std::mem::replace(&mut task.op, Op::Taken) {
                 Op::Custom(custom) => {
@@ -82,7 +83,7 @@ impl<B: Backend> Server<B> {
                         drop(release);
                         outcome
                     });
-                    let outcome = self.backend.custom(place, &self.bound, run);
+                    let outcome = self.backend.custom(place, &self.scratch.bound, run);
                     outcome.map_err(|refused| (name, refused))
                 }
                 _ => Ok(()),
@@ -103,12 +104,11 @@ impl<B: Backend> Server<B> {
         object: u32,
         point: Point,
     ) -> Result<(), FailureRef> {
-        let (Op::Launch { count, .. }, Some(prepared)) =
-            (&task.op, self.kernels.get(object as usize))
+        let (Op::Launch { count, .. }, Some(prepared)) = (&task.op, self.objects.kernel(object))
         else {
-            return Err(Failure::not_run(&self.names.other, Reason::Lost));
+            return Err(Failure::not_run(&self.objects.names().other, Reason::Lost));
         };
-        let (count, bindings) = match (count, self.bound.as_slice()) {
+        let (count, bindings) = match (count, self.scratch.bound.as_slice()) {
             (LaunchCount::Static(count), bindings) => (BoundCount::Static(*count), bindings),
             (LaunchCount::Dynamic, [bindings @ .., count]) => {
                 (BoundCount::Dynamic(*count), bindings)
@@ -137,7 +137,7 @@ impl<B: Backend> Server<B> {
 
     /// The copy into the first binding.
     fn call_copy_in(&mut self, task: &mut Task, point: Point) -> Result<(), (Arc<str>, Refused)> {
-        let name = self.names.copy_in.clone();
+        let name = self.objects.names().copy_in.clone();
         let place = Place {
             queue: point.queue,
             cursor: point.cursor,
@@ -149,7 +149,7 @@ impl<B: Backend> Server<B> {
             .map(|extra| std::mem::take(&mut extra.layouts))
             .unwrap_or_default();
         let layout = layouts.first().and_then(Option::as_ref);
-        let Some(target) = self.bound.first() else {
+        let Some(target) = self.scratch.bound.first() else {
             self.backend.mark(point.queue, point.cursor);
             return Ok(());
         };
@@ -175,13 +175,14 @@ impl<B: Backend> Server<B> {
 
     /// The copies of one answer, one for each binding. Each takes a cursor; the answer waits for the last.
     fn call_copy_out(&mut self, task: &mut Task, point: Point) -> Result<(), (Arc<str>, Refused)> {
-        let name = self.names.copy_out.clone();
+        let name = self.objects.names().copy_out.clone();
         let Op::CopyOut(copy) = &task.op else {
             return Ok(());
         };
         let layouts = task.extra.more().map_or(&[][..], |extra| &extra.layouts);
         let mut cursor = point.cursor;
-        for (index, (source, landing)) in self.bound.iter().zip(&copy.landings).enumerate() {
+        for (index, (source, landing)) in self.scratch.bound.iter().zip(&copy.landings).enumerate()
+        {
             if index > 0 {
                 cursor = self.scheduler.next_point(point.queue).cursor;
             }
@@ -226,12 +227,8 @@ impl<B: Backend> Server<B> {
             .all_bindings()
             .filter(|binding| binding.access == Access::Write && !on(Bug::HealForgotten))
         {
-            if let Some(slice) = self.slices.get_mut(binding.key as usize) {
-                let faults = &mut slice.faults;
-                if !faults.is_clean() {
-                    faults.clear(&(binding.offset..binding.offset + binding.len));
-                }
-            }
+            let range = binding.offset..binding.offset + binding.len;
+            self.hazards.heal(binding.key, &range);
         }
     }
 
@@ -242,19 +239,16 @@ impl<B: Backend> Server<B> {
             let Some(binding) = binding_at(task, index) else {
                 break;
             };
-            if binding.access.writes()
-                && !on(Bug::PoisonLost)
-                && let Some(slice) = self.slices.get_mut(binding.key as usize)
-            {
+            if binding.access.writes() && !on(Bug::PoisonLost) {
                 let range = binding.offset..binding.offset + binding.len;
-                slice.faults.mark(range, failure.clone());
+                self.hazards.poison(binding.key, range, failure.clone());
             }
         }
         if matches!(task.op, Op::CopyOut(_))
             && let Op::CopyOut(copy) = std::mem::replace(&mut task.op, Op::Taken)
         {
             // The asker is told of the data's failure, not that a copy of it did not run.
-            let told = match self.is_lost() || self.is_abandoned {
+            let told = match self.is_lost() || self.loss.is_abandoned() {
                 true => self.loss.gone.error(),
                 false => Error::Failed(failure.cause().unwrap_or(failure)),
             };
@@ -270,7 +264,7 @@ impl<B: Backend> Server<B> {
             Op::CopyOut(copy) => copy.reply,
             Op::Answer(reply) => reply,
             Op::DropAfter(value) => {
-                let mut after = crate::hazard::points::Points::default();
+                let mut after = Points::default();
                 after.insert(point);
                 return self.collect_after(value, after);
             }
@@ -288,24 +282,5 @@ impl<B: Backend> Server<B> {
         let told = last.saturating_sub(2 * u64::from(early));
         ticket.points.push(Point::new(point.queue, told));
         reply.send(Ok(ticket));
-    }
-
-    /// The task's name, for failures.
-    pub(super) fn name_of(&self, task: &Task) -> Arc<str> {
-        match &task.op {
-            Op::Launch { kernel, .. } => match self.links.kernel(*kernel) {
-                Some(key) => self.kernels[key as usize].kernel.name().clone(),
-                None => self.names.other.clone(),
-            },
-            Op::Custom(custom) => custom.name.clone(),
-            Op::Host(work) => work.name.clone(),
-            Op::CopyIn(_) => self.names.copy_in.clone(),
-            Op::CopyOut(_) => self.names.copy_out.clone(),
-            Op::Copy => self.names.copy.clone(),
-            Op::Fill(_) => self.names.fill.clone(),
-            Op::Reserve { .. } => self.names.reserve.clone(),
-            Op::Replay(_) => self.names.replay.clone(),
-            _ => self.names.other.clone(),
-        }
     }
 }

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
 
-use crate::hazard::points::Points;
 use crate::planted::{Bug, on};
+use crate::points::Points;
 
 /// A slot of a freed slice that may be recycled once its last uses have passed.
 pub(super) struct Retiring {

@@ -10,31 +10,18 @@ use millstream_protocol::table::Table;
 use smallvec::SmallVec;
 
 use super::dropping::Retiring;
-use super::links::Kind;
 use super::{Effect, Server};
-use crate::hazard::points::Points;
+use crate::hazards::Backing;
+use crate::objects::Gone;
+use crate::objects::links::Kind;
 use crate::planted::{Bug, on};
-use crate::slice::Backing;
+use crate::points::Points;
 
 impl<B: Backend> Server<B> {
-    /// One task less names this kernel.
-    pub(super) fn release_kernel(&mut self, key: u32) {
-        self.kernels[key as usize].held_tasks -= 1;
-        self.remove_kernel_if_done(key);
-    }
-
-    /// One task less names this recording.
-    pub(super) fn release_recording(&mut self, key: u32) {
-        self.recordings[key as usize].held_tasks -= 1;
-        self.remove_recording_if_done(key);
-    }
-
-    /// One task less names this slice.
+    /// Streams hold one task less that names this slice.
     #[inline]
     pub(super) fn release_slice(&mut self, key: u32) {
-        let slice = &mut self.slices[key as usize];
-        slice.held_tasks -= 1;
-        if slice.dropped && slice.held_tasks == 0 {
+        if self.hazards.release(key) {
             self.drops.leaves_use();
             self.free_slice(key);
         }
@@ -73,33 +60,30 @@ impl<B: Backend> Server<B> {
         if let Some(journal) = &mut self.loss.journal {
             journal.note_dropped(slot);
         }
-        match self.links.at(slot) {
+        match self.objects.at(slot) {
             Some((Kind::Slice, key)) => {
-                let slice = &mut self.slices[key as usize];
-                slice.dropped = true;
-                if slice.held_tasks == 0 {
+                let observers = &self.observers;
+                if self.hazards.drop_slice(key, || observers.now_ns()) {
                     self.free_slice(key);
                 } else {
-                    slice.dropped_ns = self.observers.now_ns();
                     self.drops.enters_use();
                 }
             }
             Some((Kind::Kernel, key)) => {
-                self.kernels[key as usize].dropped = true;
-                self.remove_kernel_if_done(key);
+                let gone = self.objects.drop_kernel(key);
+                self.remove_object(gone);
             }
             Some((Kind::Recording, key)) => {
-                self.recordings[key as usize].dropped = true;
-                self.remove_recording_if_done(key);
+                let gone = self.objects.drop_recording(key);
+                self.remove_object(gone);
             }
             Some((Kind::Stream, key)) => {
                 self.scheduler.stream_mut(key).dropped = true;
                 self.remove_stream_if_done(key);
             }
             Some((Kind::Client, key)) => {
-                let client = self.clients.remove(key as usize);
+                let client = self.objects.remove_client(slot, key);
                 self.memory.accounts_mut().close(client);
-                self.links.take(slot);
                 self.table.recycle(slot);
             }
             // A thing whose registration was refused, or that was lost with the device: a slice among these has been charged.
@@ -112,26 +96,21 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// A kernel's code may be user code: it is dropped off the device thread, once nothing runs it.
-    fn remove_kernel_if_done(&mut self, key: u32) {
-        let kernel = &self.kernels[key as usize];
-        if kernel.dropped && kernel.held_tasks == 0 {
-            let prepared = self.kernels.remove(key as usize);
-            self.links.take(prepared.slot);
-            self.collect(Box::new((prepared.kernel, prepared.code)));
-            self.table.recycle(prepared.slot);
-        }
-    }
-
-    fn remove_recording_if_done(&mut self, key: u32) {
-        let recording = &self.recordings[key as usize];
-        if recording.dropped && recording.held_tasks == 0 {
-            let recording = self.recordings.remove(key as usize);
-            let (id, kernels) = (recording.id, recording.kernels);
-            self.links.take(id.index());
-            let of_backend = self.backend.recording_released(id);
-            self.collect(Box::new((recording.tasks, kernels, of_backend)));
-            self.table.recycle(id.index());
+    /// A kernel or a recording that nothing names is dropped off the device thread, once nothing runs it: a kernel's code may be user
+    /// code.
+    pub(super) fn remove_object(&mut self, gone: Option<Gone>) {
+        match gone {
+            None => {}
+            Some(Gone::Kernel(prepared)) => {
+                let slot = prepared.slot();
+                self.collect(Box::new((prepared.kernel, prepared.code)));
+                self.table.recycle(slot);
+            }
+            Some(Gone::Recording(stored)) => {
+                let of_backend = self.backend.recording_released(stored.id);
+                self.collect(Box::new((stored.tasks, stored.kernels, of_backend)));
+                self.table.recycle(stored.id.index());
+            }
         }
     }
 
@@ -145,7 +124,7 @@ impl<B: Backend> Server<B> {
     /// Drops `value` on another thread once these points have passed.
     pub(super) fn collect_after(&mut self, value: Box<dyn Any + Send>, after: Points) {
         let value = Leaving::new(value, &self.table);
-        self.effects.push_back(Effect::Collect { value, after });
+        self.effects.push(Effect::Collect { value, after });
     }
 
     /// A dropped stream that holds nothing is gone.
@@ -155,35 +134,36 @@ impl<B: Backend> Server<B> {
         };
         let accounts = self.memory.accounts_mut();
         accounts.stream_is_gone(stream.client, stream.issued);
-        self.links.take(stream.id.index());
+        self.objects.unlink(stream.id.index());
         self.table.recycle(stream.id.index());
     }
 
     /// Gives a slice's range back to the pool, with the points that still use it, and its slot once
     /// those have passed.
     pub(super) fn free_slice(&mut self, key: u32) {
-        let slice = self.slices.remove(key as usize);
-        let slot = slice.id.index();
-        self.links.take(slot);
         let scheduler = &self.scheduler;
-        let busy = slice.log.points(|point| scheduler.has_passed(point));
-        if let Backing::Reserved(reservation) = slice.memory {
-            self.backend.slice_released(slice.id);
+        let freed = self
+            .hazards
+            .remove(key, |point| scheduler.has_passed(point));
+        let (slot, busy, dropped_ns) = (freed.id.index(), freed.busy, freed.dropped_ns);
+        self.objects.unlink(slot);
+        if let Backing::Reserved(reservation) = freed.backing {
+            self.backend.slice_released(freed.id);
             self.log_memory("freed", reservation.bytes);
             let busy = match on(Bug::ReuseEarly) {
                 true => earlier(&busy),
                 false => busy.clone(),
             };
-            self.memory.release(slice.client, reservation, busy);
+            self.memory.release(freed.client, reservation, busy);
         }
         let mut points: SmallVec<[Point; 2]> = busy.iter().collect();
         match points.pop() {
             None => {
-                self.observers.slice_waited(slice.dropped_ns);
+                self.observers.slice_waited(dropped_ns);
                 recycle_slice_slot(&self.table, slot);
             }
             Some(first) => {
-                let since_ns = match slice.dropped_ns {
+                let since_ns = match dropped_ns {
                     0 => self.observers.now_ns(),
                     earlier => earlier,
                 };

@@ -11,7 +11,7 @@ use millstream_protocol::message::{HostWork, Op, Task};
 use super::issue::Issued;
 use super::loss::tell;
 use super::{Effect, HostToken, Server};
-use crate::hazard::points::Points;
+use crate::points::Points;
 use crate::scheduler::actor::Parked;
 
 impl<B: Backend> Server<B> {
@@ -64,7 +64,7 @@ impl<B: Backend> Server<B> {
                     run(done, resources);
                     drop(release);
                 });
-                self.effects.push_back(Effect::Host {
+                self.effects.push(Effect::Host {
                     work: *work,
                     resources,
                     token,
@@ -97,12 +97,12 @@ impl<B: Backend> Server<B> {
         work: &HostWork,
     ) -> Result<Option<Box<dyn Any + Send>>, FailureRef> {
         self.resolve(task)
-            .and_then(|()| millstream_protocol::settle::inputs(&self.table, &self.bound))
+            .and_then(|()| millstream_protocol::settle::inputs(&self.table, &self.scratch.bound))
             .map_err(|cause| Failure::input(&work.name, cause))?;
         if !work.resources {
             return Ok(None);
         }
-        match self.backend.resources(&self.bound) {
+        match self.backend.resources(&self.scratch.bound) {
             Ok(resources) => Ok(Some(resources)),
             Err(refused) => Err(self.loss.refusal(&mut self.backend, &work.name, refused)),
         }
@@ -110,7 +110,7 @@ impl<B: Backend> Server<B> {
 
     /// A host function ended, or panicked with this message.
     pub fn host_finished(&mut self, token: HostToken, outcome: Result<(), String>) {
-        if self.is_lost() || self.is_abandoned {
+        if self.is_lost() || self.loss.is_abandoned() {
             self.scheduler.host_ends(token.stream);
             return;
         }
@@ -131,7 +131,7 @@ impl<B: Backend> Server<B> {
                 self.scheduler.host_ends(token.stream);
                 // What was bound for writing is data again, whenever its failure became known.
                 if self.resolve(&held.task).is_ok() {
-                    millstream_protocol::settle::outputs(&self.table, &self.bound, &Ok(()));
+                    millstream_protocol::settle::outputs(&self.table, &self.scratch.bound, &Ok(()));
                 }
                 self.heal(&held.task);
             }
@@ -139,7 +139,7 @@ impl<B: Backend> Server<B> {
                 let name = self
                     .scheduler
                     .host_ends(token.stream)
-                    .unwrap_or_else(|| self.names.other.clone());
+                    .unwrap_or_else(|| self.objects.names().other.clone());
                 let failure = Failure::panicked(&name, message);
                 self.fail(&mut held.task, failure);
             }

@@ -9,10 +9,11 @@ use millstream_protocol::message::Rare;
 use millstream_protocol::message::{Op, Task};
 
 use super::Server;
-use super::admit::{binding_at, needs_wait};
+use super::admit::binding_at;
+use crate::hazards::Unbound;
+use crate::objects::NO_OBJECT;
 use crate::planted::{Bug, on};
-use crate::scheduler::actor::{HeldTask, NO_OBJECT, Parked};
-use crate::slice::{Backing, Slice};
+use crate::scheduler::actor::{HeldTask, Parked};
 
 /// What became of an attempt to issue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,10 +91,10 @@ impl<B: Backend> Server<B> {
             }
             // A look costs a load, a wait a call: it may have completed since the last look.
             self.scheduler.look(point.queue);
-            if !needs_wait(self.scheduler.queues(), queue, *point)
+            if !self.needs_wait(queue, *point)
                 || (after.len() > 1 && self.another_implies(queue, after, *point))
             {
-                self.observers.count().waits_implied += 1;
+                self.hazards.count_implied();
                 continue;
             }
             // The point must have been recorded before anything waits for it.
@@ -104,7 +105,7 @@ impl<B: Backend> Server<B> {
                 true => self.scheduler.queue(point.queue).issued,
                 false => point.cursor,
             };
-            let clock = self.scheduler.queue(point.queue).clock.at(recorded);
+            let clock = self.hazards.clock_at(Point::new(point.queue, recorded));
             self.log_wait(queue, *point);
             let early = u64::from(on(Bug::WaitOneEarly));
             let asked = Point::new(point.queue, point.cursor - early);
@@ -114,7 +115,7 @@ impl<B: Backend> Server<B> {
             };
             match issued {
                 Ok(()) => {
-                    self.scheduler.waits(place, *point, clock);
+                    self.hazards.waits(place, *point, clock);
                     self.observers.count_wait(place, *point);
                 }
                 // Going on without the wait would be going on without the order (I2).
@@ -128,13 +129,8 @@ impl<B: Backend> Server<B> {
         after.iter().any(|other| {
             other.queue != queue
                 && other.queue != point.queue
-                && needs_wait(self.scheduler.queues(), queue, *other)
-                && self
-                    .scheduler
-                    .queue(other.queue)
-                    .clock
-                    .at(other.cursor)
-                    .covers(point)
+                && self.needs_wait(queue, *other)
+                && self.hazards.comes_after(*other, point)
         })
     }
 
@@ -163,7 +159,7 @@ impl<B: Backend> Server<B> {
                 return self.note_last(task, point);
             }
             (None, Ok(())) => self.call(task, object, point),
-            (None, Err(cause)) => Err(Failure::input(&self.name_of(task), cause)),
+            (None, Err(cause)) => Err(Failure::input(&self.objects.name_of(task), cause)),
         };
         self.note_last(task, point);
         match outcome {
@@ -182,13 +178,13 @@ impl<B: Backend> Server<B> {
     #[inline]
     pub(super) fn withdrawn(&mut self, task: &Task) -> Option<FailureRef> {
         let terms = task.terms()?;
-        let reason = terms.withdrawn(self.now)?;
+        let reason = terms.withdrawn(self.askers.now())?;
         terms.removed();
         self.observers.count().withdrawn += 1;
         if let Some(journal) = &mut self.loss.journal {
             journal.note_withdrawn(task, &reason);
         }
-        Some(Failure::not_run(&self.name_of(task), reason))
+        Some(Failure::not_run(&self.objects.name_of(task), reason))
     }
 
     /// A task is issued.
@@ -213,7 +209,7 @@ impl<B: Backend> Server<B> {
     /// Resolves the task's bindings, or finds the failure of what it needs.
     #[inline]
     pub(super) fn resolve(&mut self, task: &Task) -> Result<(), FailureRef> {
-        self.bound.clear();
+        self.scratch.bound.clear();
         for index in 0.. {
             let Some(binding) = binding_at(task, index) else {
                 break;
@@ -222,7 +218,7 @@ impl<B: Backend> Server<B> {
                 Err(_) if self.defines_anew(&binding, task) => self.bind(&binding),
                 bound => bound,
             };
-            self.bound.push(bound?);
+            self.scratch.bound.push(bound?);
         }
         Ok(())
     }
@@ -236,59 +232,23 @@ impl<B: Backend> Server<B> {
     /// A binding as the backend sees it.
     #[inline]
     pub(super) fn bind(&self, binding: &Binding) -> Result<BoundSlice, FailureRef> {
-        let Some(slice) = self.slices.get(binding.key as usize) else {
-            debug_assert!(
-                binding.key == Binding::UNRESOLVED,
-                "a task names a slice that is gone (I4)"
-            );
-            return Err(Failure::not_run(&self.names.other, Reason::Lost));
-        };
-        debug_assert!(slice.id == binding.slice, "a key outlived its slice (I4)");
-        if binding.len == 0 {
-            // No bytes need no memory and cannot have failed; no log has an entry of them.
-            return Ok(BoundSlice {
-                page: None,
-                offset: 0,
-                len: 0,
-                access: binding.access,
-                slice: binding.slice,
-                slice_offset: binding.offset,
-            });
-        }
-        if !slice.faults.is_clean()
-            && binding.access.reads()
-            && let Some(failure) = slice
-                .faults
-                .find(&(binding.offset..binding.offset + binding.len))
-        {
-            return Err(failure.clone());
-        }
-        if binding.offset.saturating_add(binding.len) > slice.bytes() {
-            // Clients check this; a hand-made message may not have.
-            let why = format!(
-                "it asks for bytes up to {} of {}",
-                binding.offset.saturating_add(binding.len),
-                slice.bytes()
-            );
-            return Err(Failure::not_run(&self.names.other, Reason::Refused(why)));
-        }
-        let (page, base) = match &slice.memory {
-            Backing::Reserved(reservation) => (Some(reservation.page), reservation.offset),
-            Backing::None(_) => (None, 0),
-            Backing::Failed(_, failure) => return Err(failure.clone()),
-            Backing::Pending(_) => {
-                debug_assert!(false, "a task goes before its slice has memory");
-                return Err(Failure::not_run(&self.names.reserve, Reason::Lost));
+        let bound = self.hazards.bind(binding);
+        bound.map_err(|why| self.unbound(why))
+    }
+
+    /// Why a binding cannot be handed to the backend, as a failure.
+    #[cold]
+    fn unbound(&self, why: Unbound) -> FailureRef {
+        let names = self.objects.names();
+        match why {
+            Unbound::Failed(failure) => failure,
+            Unbound::Gone => Failure::not_run(&names.other, Reason::Lost),
+            Unbound::Pending => Failure::not_run(&names.reserve, Reason::Lost),
+            Unbound::Beyond { end, bytes } => {
+                let why = format!("it asks for bytes up to {end} of {bytes}");
+                Failure::not_run(&names.other, Reason::Refused(why))
             }
-        };
-        Ok(BoundSlice {
-            page,
-            offset: base + binding.offset,
-            len: if page.is_some() { binding.len } else { 0 },
-            access: binding.access,
-            slice: binding.slice,
-            slice_offset: binding.offset,
-        })
+        }
     }
 
     /// The task is at `point`: its entries say so, its stream goes on, who waited for it may go.
@@ -306,16 +266,12 @@ impl<B: Backend> Server<B> {
             let Some(binding) = binding_at(&held.task, index) else {
                 break;
             };
-            if let Some(slice) = self.slices.get_mut(binding.key as usize) {
-                slice.log.issue(stream, sequence, last);
-                self.release_slice(binding.key);
-            }
+            self.hazards.issued(binding.key, (stream, sequence), last);
+            self.release_slice(binding.key);
         }
         if held.object != NO_OBJECT {
-            match held.task.op {
-                Op::Replay(_) => self.release_recording(held.object),
-                _ => self.release_kernel(held.object),
-            }
+            let gone = self.objects.release(&held.task.op, held.object);
+            self.remove_object(gone);
         }
         if !matches!(held.task.op, Op::Launch { .. }) {
             held.task.op = Op::Taken;
@@ -350,23 +306,5 @@ impl<B: Backend> Server<B> {
         if self.scheduler.contains(stream) {
             self.scheduler.join_turn(stream);
         }
-    }
-}
-
-/// A binding, up to `end`, of a slice that has memory, no failed ranges, and the bytes: nearly every one.
-#[inline(always)]
-pub(super) fn bind_whole(slice: &Slice, binding: &Binding, end: u64) -> Option<BoundSlice> {
-    match &slice.memory {
-        Backing::Reserved(reservation) if slice.faults.is_clean() && end <= reservation.asked => {
-            Some(BoundSlice {
-                page: Some(reservation.page),
-                offset: reservation.offset + binding.offset,
-                len: binding.len,
-                access: binding.access,
-                slice: binding.slice,
-                slice_offset: binding.offset,
-            })
-        }
-        _ => None,
     }
 }

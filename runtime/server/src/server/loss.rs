@@ -17,11 +17,9 @@ use millstream_protocol::id::{Point, StreamId};
 use millstream_protocol::message::Rare;
 use millstream_protocol::message::{HostSource, HostWork, Op, Registration, Task};
 
-use super::askers::Askers;
-use super::links::Links;
 use super::{Effect, Server};
-use crate::hazard::points::Points;
 use crate::observers::journal::Journal;
+use crate::points::Points;
 
 /// Whether the device is gone, and who is to know.
 pub(super) struct Loss {
@@ -31,16 +29,29 @@ pub(super) struct Loss {
     pub(super) tasks: u64,
     /// What was taken, if that is logged. Left to who asks when the device is lost.
     pub(super) journal: Option<Box<Journal>>,
+    /// The device is closed, and nothing is issued any more.
+    abandoned: bool,
 }
 
 impl Loss {
-    pub(super) fn new(gone: Arc<Gone>, journal: Option<Box<Journal>>) -> Self {
+    pub(super) fn new(journal: Option<Box<Journal>>) -> Self {
         Self {
-            gone,
+            gone: Arc::default(),
             noticed: false,
             tasks: 0,
             journal,
+            abandoned: false,
         }
+    }
+
+    /// Is the device closed, so that nothing is issued any more?
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.abandoned
+    }
+
+    /// The device is closed.
+    pub(super) fn abandon(&mut self) {
+        self.abandoned = true;
     }
 
     /// The device is gone. Everybody can know before anybody is answered.
@@ -100,7 +111,7 @@ impl<B: Backend> Server<B> {
 
     /// The timeline of a queue has ended by itself: the device is gone.
     pub fn timeline_ended(&mut self) {
-        if self.is_abandoned {
+        if self.loss.is_abandoned() {
             // The close has ended it.
             return;
         }
@@ -133,8 +144,7 @@ impl<B: Backend> Server<B> {
         for (_, stream) in self.scheduler.streams() {
             stream.credit.end();
         }
-        let effects = std::mem::take(&mut self.effects);
-        for effect in effects {
+        for effect in self.effects.take_all() {
             match effect {
                 // It was about to run, and has not.
                 Effect::Host { work, token, .. } => {
@@ -151,7 +161,7 @@ impl<B: Backend> Server<B> {
                     self.lose_op(Op::Host(Box::new(work)), Points::default());
                 }
                 // Its points will not pass, or have: the GC actor knows.
-                effect @ Effect::Collect { .. } => self.effects.push_back(effect),
+                effect @ Effect::Collect { .. } => self.effects.push(effect),
                 Effect::Watch(_) => {}
             }
         }
@@ -164,18 +174,18 @@ impl<B: Backend> Server<B> {
             }
         }
         // Charges of the lost epoch are credited now: its handles may live for long.
-        for (_, slice) in &self.slices {
-            if let Some(slot) = self.table.slot(slice.id.index()) {
+        for slice in self.hazards.ids() {
+            if let Some(slot) = self.table.slot(slice.index()) {
                 slot.payload().charge.end();
             }
         }
         let gone = &self.loss.gone;
         self.observers.profiles_mut().lose(|| gone.error());
-        self.links = Links::default();
+        self.objects.unlink_all();
         self.scheduler.lose();
         self.drops.lose();
         self.memory.end_line();
-        self.askers = Askers::default();
+        self.askers.forget();
         self.table.sink().releases.forget_wait();
     }
 

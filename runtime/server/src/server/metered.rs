@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::Reason;
-use millstream_protocol::id::ClientId;
+use millstream_protocol::id::{ClientId, SliceId};
 use millstream_protocol::metrics::{ClientMetrics, Collection, Metrics};
 
-use super::{Effect, Server};
+use super::Server;
 use crate::memory::Account;
 use crate::observers::meter::Meter;
 use crate::observers::sampling::NOT_FOLLOWED;
-use crate::slice::{Backing, Slice};
 
 impl<B: Backend> Server<B> {
     /// The same server, which measures with the other threads of its device.
@@ -35,7 +34,7 @@ impl<B: Backend> Server<B> {
         metrics.epoch = self.loss.gone.epoch();
         metrics.stats = self.stats();
         metrics.mailbox_depth = mailbox_depth;
-        metrics.mailbox_capacity = self.options.mailbox_capacity.next_power_of_two() as u64;
+        metrics.mailbox_capacity = self.observers.mailbox_capacity();
         metrics.batch_sizes = self.observers.batch_sizes().clone();
         metrics.clients = self.client_metrics();
         metrics.faults = faults;
@@ -68,31 +67,21 @@ impl<B: Backend> Server<B> {
     }
 
     fn slices_poisoned(&self) -> u64 {
-        let live = self.slices.iter().filter(|(_, slice)| !slice.dropped);
-        live.filter(|(_, slice)| self.is_poisoned(slice)).count() as u64
-    }
-
-    fn is_poisoned(&self, slice: &Slice) -> bool {
-        if let Backing::Failed(_, failure) = &slice.memory {
-            // What stands for something in a recording has not failed.
-            return failure.reason != Reason::Parameter;
-        }
-        let settled = self.table.slot(slice.id.index());
-        !slice.faults.is_clean() || settled.is_some_and(|slot| !slot.payload().poison.is_clean())
+        let settled = |id: SliceId| {
+            let slot = self.table.slot(id.index());
+            slot.is_some_and(|slot| !slot.payload().poison.is_clean())
+        };
+        self.hazards.poisoned(settled) as u64
     }
 
     fn collection(&self) -> Collection {
         let retiring = || self.drops.retiring();
         let since = retiring().map(|retiring| retiring.since_ns);
         let oldest = since.filter(|since_ns| *since_ns != NOT_FOLLOWED).min();
-        let collects = |effect: &&Effect| matches!(effect, Effect::Collect { .. });
-        let not_handed_over = self.effects.iter().filter(collects).count() as u64;
-        let done = self.observers.values_done();
-        let handed_over = self.values_handed_over.saturating_sub(done);
         let mut collection = Collection::default();
         collection.drops_ahead = self.drops.early() as u64;
         collection.slices_waiting = (retiring().count() + self.drops.in_use()) as u64;
-        collection.values_waiting = handed_over + not_handed_over;
+        collection.values_waiting = self.effects.values_waiting(self.observers.values_done());
         collection.slice_waits_ns_max =
             oldest.map(|since| self.observers.now_ns().saturating_sub(since));
         collection

@@ -1,12 +1,10 @@
 //! Whose task is where: what the timeline and profiles need to know of a task beside its times.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::id::Point;
-use millstream_protocol::message::{Op, Task};
-use millstream_protocol::recording::RecordedOp;
+use millstream_protocol::message::Task;
 use millstream_protocol::report::TraceSpan;
 
 use super::Server;
@@ -26,7 +24,7 @@ impl<B: Backend> Server<B> {
     #[cold]
     fn note_wanted_task(&mut self, stream: u32, task: &Task, point: Point, admitted_ns: u64) {
         if self.observers.is_followed(&task.op, admitted_ns) {
-            let (_, tasks) = self.tasks_of(task);
+            let tasks = self.objects.tasks_of(task);
             let last = point.cursor + (tasks as u64).max(1) - 1;
             let timeline = self.scheduler.timeline(point.queue);
             self.observers.follow(timeline, last, admitted_ns);
@@ -40,7 +38,7 @@ impl<B: Backend> Server<B> {
     #[inline(never)]
     fn note_span_of(&mut self, stream: u32, task: &Task, point: Point) {
         let traced = self.observers.timeline().is_on();
-        let (replayed, tasks) = self.tasks_of(task);
+        let tasks = self.objects.tasks_of(task);
         let covered = !self.scheduler.stream(stream).covered.is_empty();
         let tokens = match covered && does_work(&task.op) {
             true => self.tokens_of_next(stream, tasks as u64),
@@ -55,13 +53,9 @@ impl<B: Backend> Server<B> {
             client_name: actor.client_name.clone(),
             stream: actor.number,
         };
-        let own_name = self.name_of(task);
         // Those of one answer or replay have cursors that follow each other.
         for index in 0..tasks {
-            let name = match replayed {
-                Some(key) => self.name_of_recorded(key, index),
-                None => own_name.clone(),
-            };
+            let name = self.objects.name_of_part(task, index);
             let here = Point::new(point.queue, point.cursor + index as u64);
             if !tokens.is_empty() {
                 self.note_profiled(here, &name, &tokens);
@@ -69,32 +63,6 @@ impl<B: Backend> Server<B> {
             if traced {
                 self.observers.timeline().note(here, owner.clone(), name);
             }
-        }
-    }
-
-    /// How many tasks, with cursors that follow each other, a task is: more than one where it is a replay, whose recording is told, or
-    /// an answer.
-    pub(super) fn tasks_of(&self, task: &Task) -> (Option<u32>, usize) {
-        let recording = match &task.op {
-            Op::Replay(recording) => self.links.recording(*recording),
-            _ => None,
-        };
-        let replayed = recording.filter(|key| self.recordings.contains(*key as usize));
-        let tasks = match (&task.op, replayed) {
-            (_, Some(key)) => self.recordings[key as usize].tasks.len(),
-            (Op::CopyOut(copy), _) => copy.landings.len(),
-            _ => 1,
-        };
-        (replayed, tasks)
-    }
-
-    fn name_of_recorded(&self, key: u32, index: usize) -> Arc<str> {
-        let stored = &self.recordings[key as usize];
-        match (&stored.kernels[index], &stored.tasks[index].op) {
-            (Some((name, _)), _) => name.clone(),
-            (None, RecordedOp::Copy) => self.names.copy.clone(),
-            (None, RecordedOp::Fill(_)) => self.names.fill.clone(),
-            (None, _) => self.names.replay.clone(),
         }
     }
 

@@ -123,9 +123,9 @@ impl<B: Backend> Server<B> {
 
     /// Tells a profile that was asked for, if its tasks are all over.
     fn tell_if_complete(&mut self, token: u64) {
-        let (links, scheduler) = (&self.links, &self.scheduler);
+        let (objects, scheduler) = (&self.objects, &self.scheduler);
         let holds = |id, until| {
-            let stream = links.stream(id);
+            let stream = objects.stream(id);
             stream.is_some_and(|key| scheduler.stream(key).issued + 1 < until)
         };
         let passed = |point: Point| {
@@ -144,12 +144,11 @@ impl<B: Backend> Server<B> {
     fn record_spans_if_needed(&mut self) {
         if let Some(records) = self.observers.change_of_records() {
             let room = match records {
-                true => self.options.profile_spans,
+                true => self.observers.profile_spans(),
                 false => 0,
             };
             let depth = self.backend.record_spans(room);
-            self.scheduler
-                .set_depth(self.options.max_in_flight.min(depth));
+            self.scheduler.limit_depth(depth);
         }
     }
 }

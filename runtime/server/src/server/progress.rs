@@ -6,11 +6,10 @@ use millstream_protocol::id::Point;
 use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::message::Op;
 
-use super::askers::Askers;
 use super::loss::Loss;
 use super::{Effect, Server};
-use crate::hazard::points::Points;
 use crate::memory::PageSource;
+use crate::points::Points;
 
 /// A backend as the source of pages, until it is lost.
 pub(super) struct Pages<'a, B: Backend>(pub(super) &'a mut B, pub(super) &'a mut Loss);
@@ -42,6 +41,9 @@ impl<B: Backend> Server<B> {
     pub fn progress(&mut self) -> bool {
         let moved = self.scheduler.progress();
         if moved {
+            for (id, queue) in self.scheduler.numbered_queues() {
+                self.hazards.completed(id, queue.completed);
+            }
             self.retire_passed();
             if self.memory.has_busy() {
                 for (id, queue) in self.scheduler.numbered_queues() {
@@ -108,7 +110,7 @@ impl<B: Backend> Server<B> {
             let busy = self.memory.oldest_busy(id);
             if let Some(cursor) = self.drops.next_watch(id, busy, queue.completed) {
                 let point = Point::new(id, cursor);
-                self.effects.push_back(Effect::Watch(point));
+                self.effects.push(Effect::Watch(point));
             }
         }
     }
@@ -117,8 +119,8 @@ impl<B: Backend> Server<B> {
     /// in tasks is dropped; values that issued tasks may use stay until the server is dropped.
     pub fn abandon(&mut self) -> u64 {
         let mut left = 0;
-        self.is_abandoned = true;
-        self.askers = Askers::default();
+        self.loss.abandon();
+        self.askers.forget();
         self.table.sink().releases.forget_wait();
         self.table.sink().staging.end();
         for stream in self.scheduler.keys() {
@@ -126,7 +128,7 @@ impl<B: Backend> Server<B> {
             self.scheduler.stream(stream).credit.end();
             while let Some(mut held) = self.scheduler.stream_mut(stream).held.pop_front() {
                 left += 1;
-                let failure = Failure::not_run(&self.name_of(&held.task), Reason::Closed);
+                let failure = Failure::not_run(&self.objects.name_of(&held.task), Reason::Closed);
                 self.fail(&mut held.task, failure);
                 match std::mem::replace(&mut held.task.op, Op::Taken) {
                     Op::DropAfter(value) => {
@@ -144,8 +146,7 @@ impl<B: Backend> Server<B> {
         self.observers.profiles_mut().lose(|| gone.error());
         // Nobody fetches what was to run on the host; whoever it would have told is told by its end (I5).
         // Values to be collected stay: the device may be using them.
-        self.effects
-            .retain(|effect| !matches!(effect, Effect::Host { .. }));
+        self.effects.forget_hosts();
         left
     }
 

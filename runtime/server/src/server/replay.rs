@@ -10,27 +10,28 @@ use millstream_protocol::access::Access;
 use millstream_protocol::backend::{Backend, BoundCount, BoundSlice, Launch, Place};
 use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::{Failure, FailureRef, Reason};
-use millstream_protocol::id::Point;
+use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::kernel::BackendKernel;
 use millstream_protocol::kernel::ExecutionMode;
 use millstream_protocol::launch::LaunchCount;
 use millstream_protocol::message::Task;
 use millstream_protocol::recording::{RecordedBinding, RecordedOp, RecordedTask, cut};
 
+use super::Server;
 use super::loss::Loss;
-use super::{OpNames, Server};
-use crate::slice::Backing;
+use crate::hazards::Backing;
+use crate::objects::OpNames;
 
 impl<B: Backend> Server<B> {
     pub(super) fn replay(&mut self, key: u32, task: &mut Task, point: Point) {
-        if !self.recordings.contains(key as usize) {
+        if self.objects.recording(key).is_none() {
             return self.backend.mark(point.queue, point.cursor);
         }
         let faulty = match self.bind_parameters(task) {
             Ok(faulty) => faulty,
             Err(failure) => {
                 self.backend.mark(point.queue, point.cursor);
-                return self.fail(task, Failure::input(&self.names.replay, failure));
+                return self.fail(task, Failure::input(&self.objects.names().replay, failure));
             }
         };
         self.replay_bound(key, task.scalars(), point, faulty);
@@ -38,10 +39,12 @@ impl<B: Backend> Server<B> {
 
     /// The same once the parameters are bound, in `bound`; they are faulty where any has failed ranges.
     pub(super) fn replay_bound(&mut self, key: u32, words: &[u64], point: Point, faulty: bool) {
-        if self.recordings[key as usize].tasks.is_empty() {
+        let stored = self.objects.recording(key);
+        let tasks = stored.map_or(0, |stored| stored.tasks.len());
+        if tasks == 0 {
             return self.backend.mark(point.queue, point.cursor);
         }
-        let mut inner: Vec<BoundSlice> = std::mem::take(&mut self.inner);
+        let mut inner: Vec<BoundSlice> = std::mem::take(&mut self.scratch.inner);
         self.forget_stale(key, point, &mut inner);
         let mut begun = 0;
         if !faulty {
@@ -53,20 +56,25 @@ impl<B: Backend> Server<B> {
                 }
             }
         }
-        self.replay_faulty(key, words, point, begun, &mut inner);
-        self.inner = inner;
+        for index in begun..tasks {
+            self.replay_checked((key, index), words, &mut inner, point.queue);
+        }
+        self.scratch.inner = inner;
     }
 
     /// Failures that lie in temporaries, of an earlier replay, are not those of this one (I7).
     fn forget_stale(&mut self, key: u32, point: Point, stale: &mut Vec<BoundSlice>) {
-        let parameters = &self.recordings[key as usize].stale;
-        if parameters.is_empty() {
+        let Some(stored) = self
+            .objects
+            .recording(key)
+            .filter(|known| !known.stale.is_empty())
+        else {
             return;
-        }
+        };
         stale.clear();
-        let bound = parameters.iter().map(|index| BoundSlice {
+        let bound = stored.stale.iter().map(|index| BoundSlice {
             access: Access::Write,
-            ..self.bound[*index as usize]
+            ..self.scratch.bound[*index as usize]
         });
         stale.extend(bound.filter(|bound| bound.page.is_some() && bound.len > 0));
         self.backend.forget(point.queue, stale);
@@ -84,17 +92,18 @@ impl<B: Backend> Server<B> {
         inner: &mut Vec<BoundSlice>,
     ) -> Result<usize, (usize, FailureRef)> {
         let Self {
-            recordings,
+            objects,
             backend,
             scheduler,
-            bound,
-            patched,
+            scratch,
             observers,
-            names,
             loss,
             ..
         } = self;
-        let stored = &recordings[key as usize];
+        let (bound, patched, names) = (&scratch.bound, &mut scratch.patched, objects.names());
+        let Some(stored) = objects.recording(key) else {
+            return Ok(0);
+        };
         // The replay has the cursor of its first task already.
         let (first, task_count) = (scheduler.queue(point.queue).issued, stored.tasks.len());
         backend.begin_replay(point.queue, stored.id, task_count);
@@ -135,40 +144,19 @@ impl<B: Backend> Server<B> {
         outcome
     }
 
-    /// Runs the tasks of a recording from `begun` on, each looked at by itself.
-    fn replay_faulty(
-        &mut self,
-        key: u32,
-        words: &[u64],
-        point: Point,
-        begun: usize,
-        inner: &mut Vec<BoundSlice>,
-    ) {
-        for index in begun..self.recordings[key as usize].tasks.len() {
-            let here = match index {
-                0 => Point::new(point.queue, self.scheduler.queue(point.queue).issued),
-                _ => self.next_point(point.queue),
-            };
-            let recorded = &self.recordings[key as usize].tasks[index];
-            bind_parts(&self.bound, recorded, inner);
-            self.replay_checked((key, index), words, inner, here);
-        }
-    }
-
     /// Resolves the parameters and says whether any has failed ranges, or no memory.
     fn bind_parameters(&mut self, task: &Task) -> Result<bool, FailureRef> {
-        self.bound.clear();
+        self.scratch.bound.clear();
         let mut faulty = false;
         for binding in task.all_bindings() {
-            let key = self.links.slice(binding.slice);
-            let has_none = |key| matches!(self.slices[key as usize].memory, Backing::Failed(..));
+            let key = self.objects.slice(binding.slice);
+            let has_none = |key| matches!(self.hazards.backing(key), Backing::Failed(..));
             let mut lacks_memory = binding.len > 0 && key.is_some_and(has_none);
             if lacks_memory && binding.access.writes() {
                 lacks_memory = !self.reserve_again(binding.slice, task.stream);
             }
-            let slice = key.map(|key| &mut self.slices[key as usize]);
-            if let Some(slice) = slice
-                && !slice.faults.is_clean()
+            if let Some(key) = key
+                && !self.hazards.is_clean(key)
             {
                 // What a replay writes before it reads is data again, or fails anew; but where another parameter
                 // names the same bytes they may be read first through that one.
@@ -176,58 +164,59 @@ impl<B: Backend> Server<B> {
                 let is_read = others.any(|other| other.access.reads() && other.overlaps(binding));
                 if binding.access == Access::Write && !is_read {
                     let end = binding.offset + binding.len;
-                    slice.faults.clear(&(binding.offset..end));
+                    self.hazards.heal(key, &(binding.offset..end));
                 }
-                faulty |= !slice.faults.is_clean();
+                faulty |= !self.hazards.is_clean(key);
             }
             // Failed ranges are judged by inner task, and so is a slice that got no memory.
             if lacks_memory {
                 faulty = true;
-                self.bound.push(without_memory(binding));
+                self.scratch.bound.push(without_memory(binding));
                 continue;
             }
             let bound = self.bind(&Binding {
                 access: Access::Write,
                 ..*binding
             })?;
-            self.bound.push(bound);
+            self.scratch.bound.push(bound);
         }
         Ok(faulty)
     }
 
     /// One inner task where parameters have failed ranges: it inherits what it reads and heals what
-    /// it defines.
+    /// it defines. The replay has the cursor of its first task already.
     fn replay_checked(
         &mut self,
         (key, index): (u32, usize),
         words: &[u64],
-        inner: &[BoundSlice],
-        point: Point,
+        inner: &mut Vec<BoundSlice>,
+        queue: QueueId,
     ) {
+        let point = match index {
+            0 => Point::new(queue, self.scheduler.queue(queue).issued),
+            _ => self.next_point(queue),
+        };
+        let Self {
+            objects,
+            hazards,
+            backend,
+            scratch,
+            loss,
+            ..
+        } = self;
+        let Some(stored) = objects.recording(key) else {
+            return;
+        };
+        let (recorded, kernel) = (&stored.tasks[index], &stored.kernels[index]);
+        bind_parts(&scratch.bound, recorded, inner);
         let inherited = inner
             .iter()
             .filter(|bound| bound.len > 0)
             .find_map(|bound| {
-                let slice = &self.slices[self.links.slice(bound.slice)? as usize];
-                match &slice.memory {
-                    Backing::Failed(_, failure) => Some(failure.clone()),
-                    _ if !bound.access.reads() => None,
-                    _ => {
-                        let range = bound.slice_offset..bound.slice_offset + bound.len;
-                        slice.faults.find(&range).cloned()
-                    }
-                }
+                let range = bound.slice_offset..bound.slice_offset + bound.len;
+                hazards.failure(objects.slice(bound.slice)?, &range, bound.access)
             });
-        let Self {
-            recordings,
-            backend,
-            patched,
-            names,
-            loss,
-            ..
-        } = self;
-        let stored = &recordings[key as usize];
-        let (recorded, kernel) = (&stored.tasks[index], &stored.kernels[index]);
+        let names = objects.names();
         let name = kernel.as_ref().map_or(&names.replay, |(name, _)| name);
         let outcome = match inherited {
             Some(cause) => Err(Failure::input(name, cause)),
@@ -236,25 +225,25 @@ impl<B: Backend> Server<B> {
                     recorded,
                     kernel,
                     bindings: inner,
-                    scalars: patch(recorded, words, patched),
+                    scalars: patch(recorded, words, &mut scratch.patched),
                 };
                 step.run(backend, loss, names, point)
             }
         };
-        self.observers.count().launches +=
-            u64::from(outcome.is_ok() && recorded.kernel().is_some());
+        let (is_launch, is_dynamic) = (recorded.kernel().is_some(), recorded.is_dynamic());
+        self.observers.count().launches += u64::from(outcome.is_ok() && is_launch);
         match outcome {
             Err(failure) => {
                 self.backend.mark(point.queue, point.cursor);
                 self.fail_recorded(inner, &failure);
             }
             // A count that is read on the device may be zero.
-            Ok(()) if recorded.is_dynamic() => {}
+            Ok(()) if is_dynamic => {}
             Ok(()) => {
                 for bound in inner.iter().filter(|bound| bound.access == Access::Write) {
-                    if let Some(slice) = self.links.slice(bound.slice) {
+                    if let Some(slice) = self.objects.slice(bound.slice) {
                         let range = bound.slice_offset..bound.slice_offset + bound.len;
-                        self.slices[slice as usize].faults.clear(&range);
+                        self.hazards.heal(slice, &range);
                     }
                 }
             }
@@ -264,11 +253,9 @@ impl<B: Backend> Server<B> {
     fn fail_recorded(&mut self, inner: &[BoundSlice], failure: &FailureRef) {
         self.count_failure(&failure.reason);
         for bound in inner.iter().filter(|bound| bound.access.writes()) {
-            if let Some(slice) = self.links.slice(bound.slice) {
+            if let Some(slice) = self.objects.slice(bound.slice) {
                 let range = bound.slice_offset..bound.slice_offset + bound.len;
-                self.slices[slice as usize]
-                    .faults
-                    .mark(range, failure.clone());
+                self.hazards.poison(slice, range, failure.clone());
             }
         }
     }

@@ -9,10 +9,9 @@ use millstream_protocol::message::{Op, Task};
 use super::Server;
 use super::issue::Issued;
 use super::progress::Pages;
-use crate::hazard::log::AccessLog;
+use crate::hazards::Backing;
 use crate::memory::{Asked, Manner, ReserveError};
 use crate::scheduler::actor::Parked;
-use crate::slice::Backing;
 
 /// Whether a reservation has waited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,18 +38,17 @@ impl<B: Backend> Server<B> {
         patience: Patience,
     ) -> Result<(), ReserveError> {
         let asked = self.asked(slice, stream);
-        let (bytes, id) = (asked.bytes, self.slices[slice as usize].id);
+        let (id, _, bytes) = self.hazards.describe(slice);
         let Some(mode) = mode.filter(|_| bytes > 0) else {
-            self.slices[slice as usize].memory = Backing::None(bytes);
+            self.hazards.give(slice, Backing::None(bytes), None);
             return Ok(());
         };
         let has_waited = patience == Patience::Parked;
         let queue = self.scheduler.stream(stream).queue;
-        let scheduler = &self.scheduler;
+        let (scheduler, hazards) = (&self.scheduler, &self.hazards);
         let covered = |point: Point| {
             scheduler.has_passed(point)
-                || (!has_waited
-                    && (point.queue == queue || scheduler.queue(queue).clock.covers(point)))
+                || (!has_waited && (point.queue == queue || hazards.implies(queue, point)))
         };
         let manner = Manner {
             mode,
@@ -63,11 +61,9 @@ impl<B: Backend> Server<B> {
         self.backend
             .slice_reserved(id, Some(reservation.page), reservation.offset, bytes);
         self.log_memory("reserved", reservation.bytes);
-        let slice = &mut self.slices[slice as usize];
-        if !has_waited {
-            slice.log = AccessLog::with_residue(bytes, &granted.residue);
-        }
-        slice.memory = Backing::Reserved(reservation);
+        let residue = (!has_waited).then_some(&granted.residue);
+        self.hazards
+            .give(slice, Backing::Reserved(reservation), residue);
         if granted.crosses_limit {
             self.observers.count().soft_limit_crossings += 1;
             self.log_crossing(asked.client);
@@ -77,11 +73,11 @@ impl<B: Backend> Server<B> {
 
     /// The reservation of a slice, as a task of `stream` asks for it.
     fn asked(&self, slice: u32, stream: u32) -> Asked {
-        let slice = &self.slices[slice as usize];
+        let (_, client, bytes) = self.hazards.describe(slice);
         Asked {
             stream,
-            client: slice.client,
-            bytes: slice.bytes(),
+            client,
+            bytes,
         }
     }
 
@@ -101,7 +97,7 @@ impl<B: Backend> Server<B> {
         };
         *position = self.drops.position();
         let (client, mode) = (*client, *mode);
-        let slice = self.insert_slice(&binding, client);
+        let slice = self.insert_slice(binding.slice, client, binding.len);
         if let Some(failure) = self.withdrawn_reserve(message) {
             self.fail_slice(slice, failure);
             return true;
@@ -116,8 +112,7 @@ impl<B: Backend> Server<B> {
     /// A slice gets no memory.
     pub(super) fn fail_slice(&mut self, slice: u32, failure: FailureRef) {
         self.table.sink().faults.count(&failure.reason);
-        let slice = &mut self.slices[slice as usize];
-        slice.memory = Backing::Failed(slice.bytes(), failure);
+        self.hazards.fail(slice, failure);
     }
 
     /// Tries once more to get memory for a slice that got none, because a task of `stream` defines it anew. Returns whether it has
@@ -125,12 +120,12 @@ impl<B: Backend> Server<B> {
     #[cold]
     pub(super) fn reserve_again(&mut self, slice: SliceId, stream: Option<StreamId>) -> bool {
         let (Some(key), Some(stream)) = (
-            self.links.slice(slice),
-            stream.and_then(|stream| self.links.stream(stream)),
+            self.objects.slice(slice),
+            stream.and_then(|stream| self.objects.stream(stream)),
         ) else {
             return false;
         };
-        let (bytes, failure) = match &self.slices[key as usize].memory {
+        let (bytes, failure) = match self.hazards.backing(key) {
             // A parameter stands for what replays bind, and never has memory.
             Backing::Failed(_, failure) if failure.reason == Reason::Parameter => return false,
             Backing::Failed(bytes, failure) => (*bytes, failure.clone()),
@@ -142,7 +137,7 @@ impl<B: Backend> Server<B> {
         if reserved.is_ok() {
             #[cfg(test)]
             self.reserved_again.insert(slice);
-            self.slices[key as usize].faults.mark(0..bytes, failure);
+            self.hazards.poison(key, 0..bytes, failure);
         }
         reserved.is_ok()
     }
@@ -150,13 +145,13 @@ impl<B: Backend> Server<B> {
     /// The failure of a reservation that is not wanted any more.
     fn withdrawn_reserve(&mut self, task: &Task) -> Option<FailureRef> {
         let terms = task.terms()?;
-        let reason = terms.withdrawn(self.now)?;
+        let reason = terms.withdrawn(self.askers.now())?;
         terms.removed();
         self.observers.count().withdrawn += 1;
         if let Some(journal) = &mut self.loss.journal {
             journal.note_withdrawn(task, &reason);
         }
-        Some(Failure::not_run(&self.names.reserve, reason))
+        Some(Failure::not_run(&self.objects.names().reserve, reason))
     }
 
     /// Tries a reservation that had to wait.
@@ -170,7 +165,7 @@ impl<B: Backend> Server<B> {
             return Issued::Empty;
         };
         let (mode, position) = (*mode, *position);
-        let Some(slice) = self.links.slice(binding.slice) else {
+        let Some(slice) = self.objects.slice(binding.slice) else {
             return Issued::Empty;
         };
         if !held.task.extra.is_none()
@@ -198,8 +193,10 @@ impl<B: Backend> Server<B> {
                 return Issued::Parked;
             }
             Err(error) => {
-                let failure =
-                    Failure::not_run(&self.names.reserve, Reason::Refused(error.to_string()));
+                let failure = Failure::not_run(
+                    &self.objects.names().reserve,
+                    Reason::Refused(error.to_string()),
+                );
                 self.fail_slice(slice, failure);
                 self.observers.count().failures += 1;
             }

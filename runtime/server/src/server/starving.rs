@@ -114,8 +114,8 @@ impl<B: Backend> Server<B> {
         let line = self.memory.line().filter(|stream| these(*stream));
         let stuck = self.scheduler.stuck_behind(line);
         let bindings = stuck.flat_map(|held| held.task.all_bindings());
-        let slices = bindings.filter_map(|binding| self.links.slice(binding.slice));
-        let dropped = slices.filter(|slice| self.slices[*slice as usize].dropped);
+        let slices = bindings.filter_map(|binding| self.objects.slice(binding.slice));
+        let dropped = slices.filter(|slice| self.hazards.is_dropped(*slice));
         dropped.collect::<HashSet<u32>>().len()
     }
 
@@ -129,14 +129,17 @@ impl<B: Backend> Server<B> {
         else {
             return;
         };
-        let Some(slice) = self.links.slice(binding.slice) else {
+        let Some(slice) = self.objects.slice(binding.slice) else {
             return;
         };
-        let asked = self.slices[slice as usize].bytes();
+        let (_, _, asked) = self.hazards.describe(slice);
         let free = self.memory.free_bytes();
         self.log_memory("not to be had", asked);
         let reason = Reason::OutOfMemory { asked, free };
-        self.fail_slice(slice, Failure::not_run(&self.names.reserve, reason));
+        self.fail_slice(
+            slice,
+            Failure::not_run(&self.objects.names().reserve, reason),
+        );
         self.observers.count().failures += 1;
         self.finish_in_software(stream);
     }

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError, PageId};
 
-use millstream_server::hazard::points::Points;
 use millstream_server::memory::{PageSource, Pools, Reservation, ReserveError};
+use millstream_server::points::Points;
 
 pub(crate) const QUEUES: usize = 3;
 const ALIGNMENT: u64 = 256;

@@ -2,7 +2,7 @@
 //!
 //! Plain state machines of the device thread: no thread, no clock, no atomics, no I/O. Pages come
 //! from a [`PageSource`], the backend. The pools know nothing of slices, handles or streams; they
-//! deal in [`Reservation`]s and in the [points](crate::hazard::points) that still use a freed range.
+//! deal in [`Reservation`]s and in the [points](crate::points) that still use a freed range.
 //!
 //! ```text
 //! asked bytes     where (Automatic)                               reuse before its points passed
@@ -40,7 +40,7 @@ use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::memory::PageError;
 use millstream_protocol::memory::{AllocationMode, MemoryOptions};
 
-use crate::hazard::points::Points;
+use crate::points::Points;
 use class::{Class, REQUEST_BYTES_MAX};
 use reservation::Origin;
 pub use reservation::{PoolUsage, Reservation, ReserveError};

@@ -10,7 +10,7 @@ use slab::Slab;
 use super::busy::{Busy, Entry};
 use super::class::{CLASSES, Class};
 use super::reservation::Origin;
-use crate::hazard::points::Points;
+use crate::points::Points;
 
 /// Words of a set of classes.
 const WORDS: usize = CLASSES / 64;

@@ -54,7 +54,8 @@ impl Run {
     fn check_credits(&self) {
         let now = std::time::Instant::now();
         let streams = self.streams.iter();
-        for stream in streams.filter(|stream| self.rig.server.links.stream(stream.id()).is_some()) {
+        for stream in streams.filter(|stream| self.rig.server.objects.stream(stream.id()).is_some())
+        {
             stream.credit.try_acquire(1).unwrap();
             let all = stream.credit.limit();
             let wait = stream
@@ -125,10 +126,10 @@ impl Run {
         self.rig.drain();
         let server = &self.rig.server;
         assert!(server.is_drained());
-        assert_eq!((server.live_slices(), server.slices.len()), (0, 0));
+        assert_eq!((server.live_slices(), server.hazards.len()), (0, 0));
         let scheduler = &server.scheduler;
-        assert_eq!((scheduler.stream_count(), server.kernels.len()), (0, 0));
-        assert_eq!((server.recordings.len(), self.rig.table.live()), (0, 0));
+        assert_eq!((scheduler.stream_count(), self.rig.table.live()), (0, 0));
+        assert_eq!(server.objects.counts(), (0, 0));
         assert_eq!(
             (server.drops.in_use(), server.memory.line().count()),
             (0, 0)

@@ -16,7 +16,7 @@ use millstream_sync::slots::Slots;
 use super::code::Guards;
 use super::ledger::{Call, Ledger};
 use super::script::{Script, Shared};
-use crate::hazard::points::Points;
+use crate::points::Points;
 use crate::server::{Effect, HostToken, Server};
 
 /// Turns without anything coming from outside, after which a loop is said never to rest.
@@ -286,7 +286,7 @@ impl Rig {
 
     /// The queue that a stream sits on.
     pub(super) fn queue_of(&self, stream: millstream_protocol::id::StreamId) -> QueueId {
-        let key = self.server.links.stream(stream).unwrap();
+        let key = self.server.objects.stream(stream).unwrap();
         self.server.scheduler.stream(key).queue
     }
 }

@@ -10,7 +10,7 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::memory::{AllocationMode, MemoryOptions, PageError, PageId};
 
 use super::*;
-use crate::hazard::points::Points;
+use crate::points::Points;
 
 const A: QueueId = QueueId(0);
 const B: QueueId = QueueId(1);

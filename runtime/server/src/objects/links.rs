@@ -3,11 +3,11 @@
 //! Clients take slots without asking, so an id is known before the device has met it. [`Links`]
 //! leads from a slot, with its generation beside it, to a key of the slab that has the thing.
 
-use millstream_protocol::id::{KernelId, RecordingId, SliceId, StreamId};
+use millstream_sync::slots::SlotId;
 
 /// What kind of thing a slot stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Slice = 1,
     Kernel = 2,
     Recording = 3,
@@ -56,58 +56,34 @@ impl Link {
 
 /// From slots to objects.
 #[derive(Default)]
-pub(super) struct Links {
+pub(crate) struct Links {
     /// By slot index.
     links: Vec<Link>,
 }
 
 impl Links {
-    pub(super) fn set(&mut self, index: u32, generation: u32, kind: Kind, key: u32) {
-        let index = index as usize;
+    pub(crate) fn set(&mut self, slot: SlotId, kind: Kind, key: u32) {
+        let index = slot.index as usize;
         if self.links.len() <= index {
             self.links.resize(index + 1, Link::default());
         }
-        self.links[index] = Link::new(generation, kind, key);
+        self.links[index] = Link::new(slot.generation, kind, key);
     }
 
     #[inline(always)]
-    fn get(&self, index: u32, generation: u32, kind: Kind) -> Option<u32> {
-        let link = *self.links.get(index as usize)?;
-        (link.0 >> KEY_BITS == Link::head(generation, kind)).then(|| link.key())
+    pub(crate) fn get(&self, slot: SlotId, kind: Kind) -> Option<u32> {
+        let link = *self.links.get(slot.index as usize)?;
+        (link.0 >> KEY_BITS == Link::head(slot.generation, kind)).then(|| link.key())
     }
 
-    pub(super) fn at(&self, index: u32) -> Option<(Kind, u32)> {
+    pub(crate) fn at(&self, index: u32) -> Option<(Kind, u32)> {
         let link = *self.links.get(index as usize)?;
         Some((link.kind()?, link.key()))
     }
 
-    pub(super) fn take(&mut self, index: u32) {
+    pub(crate) fn take(&mut self, index: u32) {
         if let Some(link) = self.links.get_mut(index as usize) {
             *link = Link::default();
         }
-    }
-
-    /// The key of a slice.
-    #[inline]
-    pub(super) fn slice(&self, id: SliceId) -> Option<u32> {
-        self.get(id.index(), id.generation(), Kind::Slice)
-    }
-
-    /// The key of a stream.
-    #[inline]
-    pub(super) fn stream(&self, id: StreamId) -> Option<u32> {
-        self.get(id.index(), id.generation(), Kind::Stream)
-    }
-
-    /// The key of a kernel.
-    #[inline]
-    pub(super) fn kernel(&self, id: KernelId) -> Option<u32> {
-        self.get(id.index(), id.generation(), Kind::Kernel)
-    }
-
-    /// The key of a recording.
-    #[inline]
-    pub(super) fn recording(&self, id: RecordingId) -> Option<u32> {
-        self.get(id.index(), id.generation(), Kind::Recording)
     }
 }

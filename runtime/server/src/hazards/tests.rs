@@ -4,7 +4,7 @@ use millstream_protocol::access::Access;
 use millstream_protocol::id::{Point, QueueId};
 use proptest::prelude::*;
 
-use crate::hazard::log::{AccessLog, MAX_SEGMENTS, Use};
+use crate::hazards::log::{AccessLog, MAX_SEGMENTS, Use};
 
 const BYTES: u64 = 24;
 

@@ -6,7 +6,7 @@
 
 use millstream_protocol::id::{Point, QueueId};
 
-use crate::hazard::log::Use;
+use crate::hazards::log::Use;
 
 /// In `who`: not a stream's key but a queue's number.
 const QUEUE: u32 = 1 << 31;

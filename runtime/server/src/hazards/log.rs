@@ -13,16 +13,16 @@ use millstream_protocol::access::Access;
 use millstream_protocol::id::Point;
 use smallvec::SmallVec;
 
-use crate::hazard::points::Points;
-use crate::hazard::uses::Uses;
+use crate::hazards::uses::Uses;
 use crate::planted::{Bug, on};
+use crate::points::Points;
 
 /// Most segments of one log.
-pub const MAX_SEGMENTS: usize = 8;
+pub(crate) const MAX_SEGMENTS: usize = 8;
 
 /// One use of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Use {
+pub(crate) enum Use {
     /// By a task that a stream still holds.
     Held {
         /// The stream's key on the device thread.
@@ -63,7 +63,7 @@ impl Segment {
 
 /// Who last touched which bytes of one slice.
 #[derive(Clone, Debug, Default)]
-pub struct AccessLog {
+pub(crate) struct AccessLog {
     /// Sorted by start, disjoint. Bytes without a segment were never touched.
     segments: SmallVec<[Segment; 1]>,
 }
@@ -71,7 +71,7 @@ pub struct AccessLog {
 impl AccessLog {
     /// The log of a fresh slice of `bytes` whose memory is still used by `residue`: reuse of memory is
     /// one more hazard (I4 follows from I2).
-    pub fn with_residue(bytes: u64, residue: &Points) -> Self {
+    pub(crate) fn with_residue(bytes: u64, residue: &Points) -> Self {
         let mut log = Self::default();
         if !residue.is_empty() && bytes > 0 && !on(Bug::ResidueForgotten) {
             let mut segment = Segment::new(0..bytes);
@@ -85,7 +85,12 @@ impl AccessLog {
 
     /// Calls `conflict` for every use that a task with this access to `range` must come after.
     #[inline]
-    pub fn conflicts(&self, range: Range<u64>, access: Access, mut conflict: impl FnMut(Use)) {
+    pub(crate) fn conflicts(
+        &self,
+        range: Range<u64>,
+        access: Access,
+        mut conflict: impl FnMut(Use),
+    ) {
         for segment in &self.segments {
             if segment.overlaps(&range) {
                 segment.writes.for_each(&mut conflict);
@@ -99,7 +104,7 @@ impl AccessLog {
     /// Enters a task at `point` that conflicts at most with its own queue. Says no, having done nothing,
     /// where that is not plain to see: then it is for [`AccessLog::conflicts`] and [`AccessLog::admit`].
     #[inline(always)]
-    pub fn enter_own(&mut self, start: u64, end: u64, access: Access, point: Point) -> bool {
+    pub(crate) fn enter_own(&mut self, start: u64, end: u64, access: Access, point: Point) -> bool {
         // Most slices are touched whole, always the same way.
         let [segment] = self.segments.as_mut_slice() else {
             return false;
@@ -117,7 +122,7 @@ impl AccessLog {
     }
 
     /// As [`AccessLog::conflicts`], then [`AccessLog::admit`].
-    pub fn touch(
+    pub(crate) fn touch(
         &mut self,
         range: Range<u64>,
         access: Access,
@@ -130,7 +135,7 @@ impl AccessLog {
 
     /// Enters a task with this access to `range`, after its conflicts were taken.
     #[inline]
-    pub fn admit(&mut self, range: Range<u64>, access: Access, used: Use) {
+    pub(crate) fn admit(&mut self, range: Range<u64>, access: Access, used: Use) {
         if range.is_empty() {
             return;
         }
@@ -225,7 +230,7 @@ impl AccessLog {
     /// The held task (`stream`, `sequence`) is now at `point`. Looks at all segments: a merge may have
     /// spread the task's entry beyond what it touches.
     #[inline]
-    pub fn issue(&mut self, stream: u32, sequence: u64, point: Point) {
+    pub(crate) fn issue(&mut self, stream: u32, sequence: u64, point: Point) {
         for segment in &mut self.segments {
             segment.writes.issue(stream, sequence, point);
             segment.reads.issue(stream, sequence, point);
@@ -233,7 +238,7 @@ impl AccessLog {
     }
 
     /// The points that still use the slice.
-    pub fn points(&self, passed: impl Fn(Point) -> bool) -> Points {
+    pub(crate) fn points(&self, passed: impl Fn(Point) -> bool) -> Points {
         let mut points = Points::default();
         let mut note = |used| match used {
             Use::Issued(point) if !passed(point) => points.insert(point),
@@ -253,7 +258,8 @@ impl AccessLog {
     }
 
     /// Segments in use.
-    pub fn segments(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn segments(&self) -> usize {
         self.segments.len()
     }
 }

@@ -6,22 +6,22 @@
 
 use std::collections::VecDeque;
 
-use millstream_protocol::id::{Cursor, MAX_QUEUES, Point, QueueId};
+use millstream_protocol::id::{Cursor, MAX_QUEUES, Point};
 
 /// For every queue, a cursor that is known to come before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Clock([Cursor; MAX_QUEUES]);
+pub(crate) struct Clock([Cursor; MAX_QUEUES]);
 
 impl Clock {
     /// Is `point` known to come before?
     #[inline]
-    pub fn covers(&self, point: Point) -> bool {
+    pub(crate) fn covers(&self, point: Point) -> bool {
         self.0[point.queue.index()] >= point.cursor
     }
 
     /// Takes in everything that `other` covers.
     #[inline]
-    pub fn join(&mut self, other: &Clock) {
+    pub(crate) fn join(&mut self, other: &Clock) {
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
             *mine = (*mine).max(*theirs);
         }
@@ -29,7 +29,7 @@ impl Clock {
 
     /// Takes in `point` itself.
     #[inline]
-    pub fn advance(&mut self, point: Point) {
+    pub(crate) fn advance(&mut self, point: Point) {
         let mine = &mut self.0[point.queue.index()];
         *mine = (*mine).max(point.cursor);
     }
@@ -37,7 +37,7 @@ impl Clock {
 
 /// The clock of one queue, and the clocks it had at the points that may still be waited for.
 #[derive(Debug, Default)]
-pub struct QueueClock {
+pub(crate) struct QueueClock {
     now: Clock,
     /// The clock from this cursor on, oldest first: an entry per change of `now`, not per point.
     changes: VecDeque<(Cursor, Clock)>,
@@ -46,12 +46,12 @@ pub struct QueueClock {
 impl QueueClock {
     /// Is `point` implied for what is issued from now on?
     #[inline]
-    pub fn covers(&self, point: Point) -> bool {
+    pub(crate) fn covers(&self, point: Point) -> bool {
         self.now.covers(point)
     }
 
     /// The queue, whose next task has cursor `next`, waits for a point with this clock.
-    pub fn wait(&mut self, next: Cursor, point: Point, clock_at_point: Clock) {
+    pub(crate) fn wait(&mut self, next: Cursor, point: Point, clock_at_point: Clock) {
         self.now.join(&clock_at_point);
         self.now.advance(point);
         match self.changes.back_mut() {
@@ -61,7 +61,7 @@ impl QueueClock {
     }
 
     /// The clock that the queue had when `cursor` was issued.
-    pub fn at(&self, cursor: Cursor) -> Clock {
+    pub(crate) fn at(&self, cursor: Cursor) -> Clock {
         let after = self.changes.partition_point(|(from, _)| *from <= cursor);
         match after.checked_sub(1) {
             Some(index) => self.changes[index].1,
@@ -71,26 +71,23 @@ impl QueueClock {
 
     /// Everything up to `completed` has passed: nobody will wait for it, its clocks can go. The last
     /// one at or before `completed` stays, it holds for what follows.
-    pub fn prune(&mut self, completed: Cursor) {
+    pub(crate) fn prune(&mut self, completed: Cursor) {
         while self.changes.len() > 1 && self.changes[1].0 <= completed {
             self.changes.pop_front();
         }
     }
 
     /// Clocks that are kept.
-    pub fn kept(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
         self.changes.len()
     }
 }
 
-/// A point on `queue`.
-#[inline]
-pub fn point(queue: QueueId, cursor: Cursor) -> Point {
-    Point { queue, cursor }
-}
-
 #[cfg(test)]
 mod tests {
+    use millstream_protocol::id::QueueId;
+
     use super::*;
 
     const A: QueueId = QueueId(0);
@@ -99,12 +96,12 @@ mod tests {
     #[test]
     fn a_wait_brings_in_what_the_point_had_waited_for_and_nothing_later() {
         let (mut b, mut c) = (QueueClock::default(), QueueClock::default());
-        b.wait(5, point(A, 3), Clock::default());
-        b.wait(9, point(A, 7), Clock::default());
-        c.wait(1, point(B, 6), b.at(6));
-        assert!(c.covers(point(B, 6)) && c.covers(point(A, 3)));
+        b.wait(5, Point::new(A, 3), Clock::default());
+        b.wait(9, Point::new(A, 7), Clock::default());
+        c.wait(1, Point::new(B, 6), b.at(6));
+        assert!(c.covers(Point::new(B, 6)) && c.covers(Point::new(A, 3)));
         assert!(
-            !c.covers(point(A, 4)) && !c.covers(point(B, 7)),
+            !c.covers(Point::new(A, 4)) && !c.covers(Point::new(B, 7)),
             "what came after the point is not implied (I3)"
         );
     }
@@ -113,10 +110,10 @@ mod tests {
     fn pruning_keeps_the_clock_that_still_holds() {
         let mut b = QueueClock::default();
         for step in 1..=10 {
-            b.wait(step * 10, point(A, step), Clock::default());
+            b.wait(step * 10, Point::new(A, step), Clock::default());
         }
         b.prune(55);
         assert_eq!(b.kept(), 6);
-        assert!(b.at(57).covers(point(A, 5)) && !b.at(57).covers(point(A, 6)));
+        assert!(b.at(57).covers(Point::new(A, 5)) && !b.at(57).covers(Point::new(A, 6)));
     }
 }

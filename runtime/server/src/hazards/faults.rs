@@ -11,29 +11,29 @@ use millstream_sync::ranges::Ranges;
 
 /// Failed ranges of one slice. Takes one word while there are none.
 #[derive(Default, Debug)]
-pub struct Faults(Option<Box<Ranges<FailureRef>>>);
+pub(crate) struct Faults(Option<Box<Ranges<FailureRef>>>);
 
 impl Faults {
     /// Is nothing failed?
     #[inline]
-    pub fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         self.0.is_none()
     }
 
     /// The oldest failure of any byte of `range`.
-    pub fn find(&self, range: &Range<u64>) -> Option<&FailureRef> {
+    pub(crate) fn find(&self, range: &Range<u64>) -> Option<&FailureRef> {
         self.0.as_ref()?.find(range)
     }
 
     /// `range` holds no data because of `failure`.
-    pub fn mark(&mut self, range: Range<u64>, failure: FailureRef) {
+    pub(crate) fn mark(&mut self, range: Range<u64>, failure: FailureRef) {
         if !range.is_empty() {
             self.0.get_or_insert_default().set(range, failure);
         }
     }
 
     /// `range` was defined anew.
-    pub fn clear(&mut self, range: &Range<u64>) {
+    pub(crate) fn clear(&mut self, range: &Range<u64>) {
         self.0.take_if(|failed| {
             failed.clear(range);
             failed.is_empty()
