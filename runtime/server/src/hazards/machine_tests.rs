@@ -146,7 +146,7 @@ proptest! {
             for asked in after {
                 let index = tasks.iter().position(|task| task.point == asked).unwrap();
                 prop_assert!(!passed(asked) && asked.queue != here.queue);
-                prop_assert!(!last.is_some_and(|last| tasks[last].behind[..].get(index) == Some(&true)));
+                prop_assert!(last.is_none_or(|last| tasks[last].behind[..].get(index) != Some(&true)));
                 let clock = hazards.clock_at(asked);
                 hazards.waits(here, asked, clock);
                 behind[index] = true;
@@ -172,7 +172,7 @@ fn a_held_task_comes_before_others_until_it_is_issued_i2() {
     assert_eq!(before(&mut hazards, &write, first), []);
     let mut told = Vec::new();
     hazards.held_before(0, &write, 8, |stream, sequence| {
-        told.push((stream, sequence))
+        told.push((stream, sequence));
     });
     assert_eq!(told, [(7, 1)]);
     let held = Use::Held {
