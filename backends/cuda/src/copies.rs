@@ -14,7 +14,7 @@ use crate::completer::Returning;
 use crate::device::{CudaDevice, host_len};
 use crate::driver::Code;
 use crate::parts::{Part, parts};
-use crate::replay::Action;
+use crate::replay::{Action, Taking};
 use crate::staging::{BLOCK_BYTES, Staged};
 
 /// More parts than these are better not given to the driver one by one. Not measured yet.
@@ -126,7 +126,7 @@ impl CudaDevice {
         queue: QueueId,
         source: &BoundSlice,
         target: &BoundSlice,
-        taken: Option<usize>,
+        taking: Option<Taking<'_>>,
     ) -> Result<(), Refused> {
         let (from, to) = (source.len, target.len);
         if from != to {
@@ -144,9 +144,8 @@ impl CudaDevice {
                 "its source and its target overlap".to_owned(),
             ));
         }
-        if let Some(task) = taken {
-            let action = Action::Copy { to, from, bytes };
-            self.replays.push(task, action, [source, target]);
+        if let Some(Taking { steps, task }) = taking {
+            steps.push(task, Action::Copy { to, from, bytes });
             return Ok(());
         }
         // SAFETY: both ranges are within pages, and apart.

@@ -131,8 +131,7 @@ impl Compiler for CudaCompiler {
                 let first = function(&printed.entries.list[0].name)?;
                 let epilogue = printed.epilogue.map(|entries| {
                     let declared = ir::parameters(&entries.program);
-                    let ways = ways(entries, &declared)?;
-                    Ok::<_, KernelError>((ways, declared.iter().map(|(_, bytes)| *bytes).collect()))
+                    ways(entries, &declared)
                 });
                 let main = ways(printed.entries, &declared)?;
                 (first, Some(main), epilogue.transpose()?)

@@ -10,7 +10,7 @@ use millstream_protocol::kernel::BindingSpec;
 use millstream_protocol::launch::{LaunchCount, Pattern};
 use millstream_protocol::message::{Op, Registration, Task};
 use millstream_protocol::recording::{
-    Parameters, RecordedOp, RecordedTask, RecordedWord, WordSlot,
+    Parameters, RecordedOp, RecordedTask, RecordedWord, WordSlot, order_of,
 };
 use millstream_protocol::table::Hold;
 
@@ -329,6 +329,7 @@ impl Recorder<'_> {
         device.register(Registration::Recording {
             id,
             tasks: tasks.clone(),
+            order: order_of(&tasks),
             stale: self.parameters.stale(&tasks),
         })?;
         Ok(Recording::new(

@@ -334,12 +334,15 @@ impl<'a> ReplayArgs<'a> {
         if !Arc::ptr_eq(table, device.table()) {
             return Err(device.foreign("recording", table));
         }
-        let fits = match self.misfit {
+        let overlap = match self.misfit {
             Some(misfit) => Err(misfit),
             None => shared.check(&self.bindings, self.is_bound.contains(&true), self.words),
         };
-        fits.map_err(|error| device.misfit(error, &"replay".into()))?;
-        let op = Op::Replay(RecordingId(shared.hold.id()));
+        let overlap = overlap.map_err(|error| device.misfit(error, &"replay".into()))?;
+        let op = Op::Replay {
+            recording: RecordingId(shared.hold.id()),
+            overlap,
+        };
         stream.submit(wait, op, |task| {
             task.set_bindings(&self.bindings);
             task.set_scalars(self.words);
@@ -352,13 +355,13 @@ impl RecordingShared {
         self.bindings.iter().position(|known| known.slice == slice)
     }
 
-    /// Checks all arguments of a replay together.
+    /// Checks all arguments of a replay together, and says whether parameters overlap of which one is written.
     fn check(
         &self,
         bindings: &[Binding],
         rebinds: bool,
         words: &[u64],
-    ) -> Result<(), ArgumentError> {
+    ) -> Result<bool, ArgumentError> {
         if words.len() != self.words {
             let (expected, given) = (self.words, words.len());
             return Err(LaunchError::WordCount { expected, given }.into());
@@ -370,15 +373,13 @@ impl RecordingShared {
             return Err(misfit(index, ParameterMisfit::Unbound));
         }
         // Recorded parameters never overlap. Rebound ones may: then each task is looked at again.
-        if rebinds
-            && aliased(bindings)
-            && let Some(overlap) = overlapping_task(&self.tasks, bindings)
-        {
+        let overlap = rebinds && overlap(bindings);
+        if overlap && let Some(overlap) = overlapping_task(&self.tasks, bindings) {
             let (other, task) = (overlap.first, overlap.task);
             let overlaps = ParameterMisfit::Overlap { other, task };
             return Err(misfit(overlap.second, overlaps));
         }
-        Ok(())
+        Ok(overlap)
     }
 }
 
@@ -415,12 +416,12 @@ fn rebind(
     ))
 }
 
-/// Do two of them overlap?
+/// Do two of them overlap, of which one is written?
 #[inline]
-fn aliased(parameters: &[Binding]) -> bool {
+fn overlap(parameters: &[Binding]) -> bool {
     parameters.iter().enumerate().any(|(index, first)| {
         let others = &parameters[index + 1..];
-        others.iter().any(|second| first.overlaps(second))
+        others.iter().any(|second| first.conflicts(second))
     })
 }
 

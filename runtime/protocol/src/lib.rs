@@ -28,6 +28,7 @@ pub mod element;
 pub mod error;
 pub mod failure;
 pub mod gone;
+pub mod hazard;
 pub mod health;
 pub mod id;
 pub mod journal;

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use crate::access::Access;
 use crate::binding::Binding;
+use crate::hazard::order::{Order, Touch};
 use crate::id::{KernelId, SliceId};
 use crate::launch::TensorMap;
 use crate::launch::{LaunchCount, Pattern};
@@ -101,6 +102,21 @@ impl RecordedTask {
     pub fn is_dynamic(&self) -> bool {
         self.op.is_dynamic()
     }
+}
+
+/// The order of recorded tasks, whose parameters do not overlap.
+///
+/// It is that of the [hazards](crate::hazard) by the ranges that tasks touch, also where the tasks are those of a compiled schedule: of
+/// temporaries that share memory its own graph knows nothing.
+pub fn order_of(tasks: &[RecordedTask]) -> Order {
+    let touch = |binding: &RecordedBinding| Touch {
+        space: binding.parameter,
+        range: binding.offset..binding.offset + binding.len,
+        access: binding.access,
+    };
+    let touches = tasks.iter().map(|task| task.bindings.iter().map(touch));
+    let touches: Vec<Vec<Touch>> = touches.map(Iterator::collect).collect();
+    Order::of(&touches)
 }
 
 /// What a recording needs of one parameter.

@@ -5,9 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use millstream_protocol::backend::{Backend, BoundSlice, Compiler, HostData, Launch, Place, Span};
+use millstream_protocol::backend::{
+    Backend, BoundSlice, Compiler, HostData, Launch, Place, Plan, Prepared, Replay, Span,
+};
 use millstream_protocol::error::Refused;
-use millstream_protocol::id::{Cursor, Point, QueueId, RecordingId};
+use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::landing::Landing;
 use millstream_protocol::launch::Pattern;
 use millstream_protocol::layout::Strided;
@@ -18,12 +20,12 @@ use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::payload::panic_message;
 use millstream_sync::timeline::Timeline;
 
-use super::{CudaDevice, CudaResources, host_len};
+use super::{CudaDevice, CudaResources};
 use crate::adopted::CudaRaw;
 use crate::driver::context_may_have_changed;
 use crate::fill::sets;
 use crate::queue::Queue;
-use crate::replay::Action;
+use crate::replay::Known;
 
 impl Backend for CudaDevice {
     type Resources = CudaResources;
@@ -69,10 +71,6 @@ impl Backend for CudaDevice {
         cursor: Cursor,
         launch: &Launch<'_>,
     ) -> Result<(), Refused> {
-        if let Some(task) = self.replays.task(cursor) {
-            let taken = self.launch_kernel(queue, launch, Some(task));
-            return taken.inspect_err(|_| self.replays.cut());
-        }
         self.begin(queue)?;
         self.launch_kernel(queue, launch, None)?;
         self.queues[queue.index()].issue(cursor);
@@ -111,10 +109,6 @@ impl Backend for CudaDevice {
         source: &BoundSlice,
         target: &BoundSlice,
     ) -> Result<(), Refused> {
-        if let Some(task) = self.replays.task(place.cursor) {
-            let taken = self.move_bytes(place.queue, source, target, Some(task));
-            return taken.inspect_err(|_| self.replays.cut());
-        }
         self.begin(place.queue)?;
         self.move_bytes(place.queue, source, target, None)?;
         self.queues[place.queue.index()].issue(place.cursor);
@@ -127,13 +121,7 @@ impl Backend for CudaDevice {
         target: &BoundSlice,
         pattern: Pattern,
     ) -> Result<(), Refused> {
-        let (address, bytes) = (self.pages.resolve(target)?, host_len(target.len)?);
-        if let Some(task) = self.replays.task(place.cursor) {
-            return sets(address, bytes, pattern, |set| {
-                self.replays.push(task, Action::Set(set), [target]);
-                Ok(())
-            });
-        }
+        let (address, bytes) = self.place_of(target)?;
         self.begin(place.queue)?;
         let stream = self.stream(place.queue);
         let mut begun = false;
@@ -151,18 +139,20 @@ impl Backend for CudaDevice {
         Ok(())
     }
 
-    fn begin_replay(&mut self, queue: QueueId, recording: RecordingId, tasks: usize) {
-        if !self.one_by_one {
-            self.replays.begin(queue, recording, tasks);
+    fn prepare(&mut self, _plan: &Plan) -> Prepared {
+        Box::new(Known::new(self.queues.len()))
+    }
+
+    fn replay(
+        &mut self,
+        replay: &mut Replay<'_>,
+        prepared: &mut Prepared,
+    ) -> Result<(), (usize, Refused)> {
+        match self.replay_as_graph(replay, prepared) {
+            Ok(true) => Ok(()),
+            Ok(false) => replay.issue_all(self),
+            Err(refused) => Err((0, refused)),
         }
-    }
-
-    fn end_replay(&mut self, queue: QueueId) -> Result<(), (usize, Refused)> {
-        self.end_taking(queue)
-    }
-
-    fn recording_released(&mut self, recording: RecordingId) -> Option<Box<dyn Any + Send>> {
-        self.replays.release(recording)
     }
 
     fn custom(

@@ -12,7 +12,8 @@ mod resources;
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUstream, CUtensorMap};
+use cudarc::driver::sys::{CUdeviceptr, CUstream, CUtensorMap};
+use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::properties::DeviceProperties;
@@ -51,7 +52,7 @@ pub struct CudaDevice {
     /// Spans that were asked for when the device was opened.
     spans_kept: usize,
     /// Replays are issued task by task, each with its times: a graph of the driver has none but its own.
-    one_by_one: bool,
+    pub(crate) one_by_one: bool,
     driven: bool,
     /// A wait between queues, or the end of a batch, was refused: what came after it would be in no order.
     disordered: bool,
@@ -75,6 +76,11 @@ impl CudaDevice {
         }
         self.enter_driver()
             .map_err(|code| self.refusal("cuCtxSetCurrent", code))
+    }
+
+    /// Where the bytes of a binding are, and how many.
+    pub(crate) fn place_of(&self, binding: &BoundSlice) -> Result<(CUdeviceptr, usize), Refused> {
+        Ok((self.pages.resolve(binding)?, host_len(binding.len)?))
     }
 
     /// A task is about to be given to a queue's stream.

@@ -16,6 +16,7 @@ pub(crate) use options::{CLUSTER_PORTABLE, METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
 use crate::device::CudaDevice;
 use crate::driver::{Api, Code};
 use crate::kernel::CudaKernel;
+use crate::replay::Taking;
 
 /// Parameters of a launch that need no heap.
 pub(crate) const PARAMETERS_INLINE: usize = 48;
@@ -77,7 +78,7 @@ impl CudaDevice {
         &mut self,
         queue: QueueId,
         launch: &Launch<'_>,
-        taken: Option<usize>,
+        taking: Option<Taking<'_>>,
     ) -> Result<(), Refused> {
         let Some(kernel) = launch.kernel.downcast_ref::<CudaKernel>() else {
             return Err(Refused::Task(
@@ -121,8 +122,16 @@ impl CudaDevice {
                 "it brings {brought} parameters, and its kernel takes {taken}"
             )));
         }
-        if self.launch_product(queue, launch, kernel, &addresses, taken)? {
-            return Ok(());
+        if let Some(multiply) = self.library(launch, kernel, &addresses) {
+            match taking {
+                // What the library launches is its own business.
+                Some(Taking { steps, .. }) => {
+                    steps.is_unfit = true;
+                    return Ok(());
+                }
+                None if self.multiply(queue, launch, multiply, &addresses)? => return Ok(()),
+                None => {}
+            }
         }
         let shape = kernel.shape(cubes, launch.scalars, &addresses[..launch.bindings.len()]);
         let cubes = shape.cubes;
@@ -139,14 +148,10 @@ impl CudaDevice {
                 "its cubes, {cubes:?}, are no multiple of its clusters, {cluster:?}"
             )));
         }
-        if let Some(task) = taken {
-            if !kernel.options.is_plain() {
-                // Attributes of nodes are not set here.
-                self.replays.unfit();
-            }
-            let code = (launch.kernel, kernel.parameter_bytes.as_ref());
-            self.replays
-                .launch(task, code, shape, &parameters, launch.bindings);
+        if let Some(Taking { steps, task }) = taking {
+            // Attributes of nodes are not set here.
+            steps.is_unfit |= !kernel.options.is_plain();
+            steps.launch(task, (shape, &parameters, &kernel.parameter_bytes));
             return Ok(());
         }
         let stream = self.stream(queue);

@@ -10,8 +10,6 @@ mod plan;
 
 use std::sync::Arc;
 
-pub(crate) use api::Status;
-use cudarc::driver::sys::CUstream;
 use form::Form;
 use millstream_ir::Matmul;
 use millstream_protocol::backend::Launch;
@@ -39,8 +37,8 @@ pub(crate) fn version() -> Result<usize, &'static str> {
 pub(crate) struct Product {
     pub(crate) blas: Arc<Blas>,
     pub(crate) matmul: Matmul,
-    /// What is done to each element then, and the bytes of each of its parameters.
-    pub(crate) epilogue: Option<(Ways, Box<[usize]>)>,
+    /// What is done to each element then.
+    pub(crate) epilogue: Option<Ways>,
 }
 
 /// What a device has for the library.
@@ -51,24 +49,13 @@ pub(crate) struct Products {
     workspaces: Box<[u64]>,
 }
 
-/// A product as it is given to a stream.
-#[derive(Clone)]
-pub(crate) struct Multiply {
+/// A product as the library does it.
+pub(crate) struct Multiply<'k> {
+    product: &'k Product,
+    asked: Asked,
     plan: Arc<Plan>,
     /// Of `a`, `b` and `d`.
     places: [u64; 3],
-    workspace: u64,
-}
-
-impl Multiply {
-    /// Gives it to a stream.
-    ///
-    /// # Safety
-    /// Matrices and workspace are there.
-    pub(crate) unsafe fn issue(&self, stream: CUstream) -> Result<(), Status> {
-        // SAFETY: the caller's promise, and the plan is that of these matrices.
-        unsafe { self.plan.issue(self.places, self.workspace, stream) }
-    }
 }
 
 impl Products {
@@ -136,55 +123,63 @@ fn places(matmul: &Matmul, words: &[u64], addresses: &[u64], swapped: bool) -> O
 }
 
 impl CudaDevice {
-    /// Gives a launch to the library, if it is one of a product that the library does.
-    pub(crate) fn launch_product(
+    /// How the library does a launch, if it is one of a product that the library does.
+    pub(crate) fn library<'k>(
+        &mut self,
+        launch: &Launch<'_>,
+        kernel: &'k CudaKernel,
+        addresses: &[u64; PARAMETERS_INLINE],
+    ) -> Option<Multiply<'k>> {
+        let product = kernel.product.as_ref()?;
+        let bound = &addresses[..launch.bindings.len()];
+        let (asked, plan, places) = self.products.multiply(product, launch.scalars, bound)?;
+        Some(Multiply {
+            product,
+            asked,
+            plan,
+            places,
+        })
+    }
+
+    /// Gives a launch to the library; false, if that does not do it after all.
+    pub(crate) fn multiply(
         &mut self,
         queue: QueueId,
         launch: &Launch<'_>,
-        kernel: &CudaKernel,
+        multiply: Multiply<'_>,
         addresses: &[u64; PARAMETERS_INLINE],
-        taken: Option<usize>,
     ) -> Result<bool, Refused> {
-        let Some(product) = &kernel.product else {
-            return Ok(false);
-        };
-        let words = launch.scalars;
-        let bound = &addresses[..launch.bindings.len()];
-        let Some((asked, plan, places)) = self.products.multiply(product, words, bound) else {
-            return Ok(false);
-        };
+        let Multiply {
+            product,
+            asked,
+            plan,
+            places,
+        } = multiply;
+        let (words, bound) = (launch.scalars, &addresses[..launch.bindings.len()]);
         let bytes = plan.workspace_bytes;
         let Some(workspace) = self.products.workspace(queue, bytes, &self.pages) else {
             tracing::debug!(target: "millstream::cuda", bytes, "there is no memory for cuBLASLt to work in");
             return Ok(false);
         };
-        let multiply = Multiply {
-            plan,
-            places,
-            workspace,
-        };
         let stream = self.stream(queue);
-        match taken {
-            Some(task) => self.replays.multiply(task, multiply, launch.bindings),
-            // SAFETY: addresses were resolved, and the workspace has what any plan may ask for.
-            None => match unsafe { multiply.issue(stream) } {
-                Ok(()) => {}
-                Err(status) if status.code().class() == Class::Sticky => {
-                    let said = product.blas.text(status);
-                    return Err(Refused::Lost(format!(
-                        "cuBLASLt answered {said} to cublasLtMatmul"
-                    )));
-                }
-                // It was not begun, and our own kernel can do it.
-                Err(status) => {
-                    let said = product.blas.text(status);
-                    tracing::warn!(target: "millstream::cuda", said, ?asked, "cuBLASLt does not do a product that it has an algorithm for");
-                    self.products.plans.refuse(&asked);
-                    return Ok(false);
-                }
-            },
+        // SAFETY: addresses were resolved, the plan is that of these matrices, and the workspace has what any plan may ask for.
+        match unsafe { plan.issue(places, workspace, stream) } {
+            Ok(()) => {}
+            Err(status) if status.code().class() == Class::Sticky => {
+                let said = product.blas.text(status);
+                return Err(Refused::Lost(format!(
+                    "cuBLASLt answered {said} to cublasLtMatmul"
+                )));
+            }
+            // It was not begun, and our own kernel can do it.
+            Err(status) => {
+                let said = product.blas.text(status);
+                tracing::warn!(target: "millstream::cuda", said, ?asked, "cuBLASLt does not do a product that it has an algorithm for");
+                self.products.plans.refuse(&asked);
+                return Ok(false);
+            }
         }
-        let Some((ways, parameter_bytes)) = &product.epilogue else {
+        let Some(ways) = &product.epilogue else {
             return Ok(true);
         };
         // The product is its first binding; the sides are none.
@@ -192,12 +187,6 @@ impl CudaDevice {
         let mut parameters = Parameters::of(bound, words)?;
         let shape = ways.launch(words, bound);
         if shape.cubes.contains(&0) {
-            return Ok(true);
-        }
-        if let Some(task) = taken {
-            let code = (launch.kernel, parameter_bytes.as_ref());
-            self.replays
-                .launch(task, code, shape, &parameters, &launch.bindings[2..]);
             return Ok(true);
         }
         // SAFETY: as of any launch (`launch_kernel`).

@@ -1,4 +1,4 @@
-//! A graph of the driver: the steps of a recording, each behind those that it conflicts with, launched by one call.
+//! A graph of the driver: the steps of a recording, in the order of its plan, launched by one call.
 //!
 //! It is built step by step and not captured: nothing here is refused because of what other threads call meanwhile,
 //! and each step's node is known, so that a replay changes what has changed and nothing else.
@@ -9,9 +9,8 @@ use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUgraph,
     CUgraphExec, CUgraphNode, CUmemorytype, CUstream,
 };
-use millstream_protocol::kernel::BackendKernel;
+use millstream_protocol::hazard::order::Order;
 
-use super::order::Order;
 use super::steps::{Action, Call, Steps};
 use crate::driver::{Code, Context, GraphApi};
 use crate::fill::Set;
@@ -25,65 +24,72 @@ pub(crate) struct Graph {
     exec: CUgraphExec,
     /// One a step.
     nodes: Vec<CUgraphNode>,
-    /// Which of them come after which.
-    order: Order,
     steps: Steps,
-    /// What it launches, kept.
-    _kernels: Vec<BackendKernel>,
+    /// Counts the graphs of the device.
+    _counted: Arc<()>,
 }
 
 // SAFETY: the driver takes handles of graphs on any thread; one thread at a time has them here.
 unsafe impl Send for Graph {}
 
 impl Graph {
-    /// Builds it, of steps that are not none. What the driver refuses gives the steps back.
+    /// Builds it, of steps that are not none, in the order of their tasks. The plan, which keeps what is launched, outlives it.
     pub(crate) fn new(
-        context: &Arc<Context>,
+        context: Arc<Context>,
         api: &'static GraphApi,
         steps: Steps,
-        kernels: Vec<BackendKernel>,
-    ) -> Result<Self, Box<(Code, Steps)>> {
+        order: &Order,
+        counted: Arc<()>,
+    ) -> Result<Self, Code> {
         let mut raw: CUgraph = std::ptr::null_mut();
         // SAFETY: the place for the answer is ours; no flags are the only flags there are.
-        if let Err(code) = Code::check(unsafe { (api.create)(&raw mut raw, 0) }) {
-            return Err(Box::new((code, steps)));
-        }
+        Code::check(unsafe { (api.create)(&raw mut raw, 0) })?;
         let mut made = Self {
-            context: context.clone(),
+            context,
             api,
             raw,
             exec: std::ptr::null_mut(),
             nodes: Vec::with_capacity(steps.list.len()),
-            order: Order::new(steps.touches.clone()),
             steps,
-            _kernels: kernels,
+            _counted: counted,
         };
-        match made.build() {
-            Ok(()) => Ok(made),
-            Err(code) => Err(Box::new((code, made.into_steps()))),
-        }
+        made.build(order)?;
+        Ok(made)
     }
 
-    fn build(&mut self) -> Result<(), Code> {
-        for step in 0..self.steps.list.len() {
-            let node = self.add(step)?;
-            self.nodes.push(node);
+    fn build(&mut self, order: &Order) -> Result<(), Code> {
+        // The last nodes of each task, which what comes right behind it comes behind.
+        let mut ends: Vec<Vec<CUgraphNode>> = Vec::with_capacity(order.len());
+        for task in 0..order.len() {
+            let behind = order.behind(task).iter();
+            let behind = behind.flat_map(|other| &ends[*other as usize]).copied();
+            let mut behind: Vec<CUgraphNode> = behind.collect();
+            behind.sort_unstable();
+            behind.dedup();
+            let first = self.nodes.len();
+            while self
+                .steps
+                .list
+                .get(self.nodes.len())
+                .is_some_and(|step| step.task == task)
+            {
+                let node = self.add(self.nodes.len(), &behind)?;
+                self.nodes.push(node);
+            }
+            ends.push(match &self.nodes[first..] {
+                // It does nothing, with these handles.
+                [] => behind,
+                own => own.to_vec(),
+            });
         }
         // SAFETY: the graph lives, the place for the answer is ours.
         Code::check(unsafe { (self.api.instantiate)(&raw mut self.exec, self.raw, 0) })
     }
 
-    /// Ends it, but for its steps.
-    pub(crate) fn into_steps(mut self) -> Steps {
-        std::mem::take(&mut self.steps)
-    }
-
-    /// Adds the node of a step behind those that it must come behind.
-    fn add(&self, step: usize) -> Result<CUgraphNode, Code> {
+    /// Adds the node of a step behind these.
+    fn add(&self, step: usize, behind: &[CUgraphNode]) -> Result<CUgraphNode, Code> {
         let mut node: CUgraphNode = std::ptr::null_mut();
         let (place, graph, context) = (&raw mut node, self.raw, self.context.raw());
-        let behind = self.order.behind(step).iter();
-        let behind: Vec<CUgraphNode> = behind.map(|other| self.nodes[*other]).collect();
         let (first, count) = (behind.as_ptr(), behind.len());
         // SAFETY: graph, nodes and context live; the structures are read during the call.
         let answer = unsafe {
@@ -101,8 +107,6 @@ impl Graph {
                     let node = set_node(set);
                     (self.api.add_set)(place, graph, first, count, &raw const node, context)
                 }
-                // A replay with one is unfit.
-                Action::Multiply(_) => return Err(Code::NOT_SUPPORTED),
             }
         };
         Code::check(answer).map(|()| node)
@@ -141,14 +145,13 @@ impl Graph {
                     let params = set_node(set);
                     (self.api.set_set)(exec, node, &raw const params, context)
                 }
-                Action::Multiply(_) => return Err(Code::NOT_SUPPORTED),
             }
         })
     }
 
-    /// Are these the steps of this graph, with other values, and in an order that it has?
+    /// Are these the steps of this graph, with other values?
     pub(crate) fn fits(&self, steps: &Steps) -> bool {
-        steps.have_the_shape_of(&self.steps) && self.order.holds_for(&steps.touches)
+        steps.have_the_shape_of(&self.steps)
     }
 
     /// Gives it to a stream.

@@ -1,41 +1,50 @@
-//! Replays of recordings: taken down as steps, and launched as one graph of the driver.
+//! Replays of recordings, launched as one graph of the driver.
 //!
-//! The first replay of a recording on a queue is issued task by task, as if there was no recording: many are replayed
-//! once. The second builds a graph, and each one after it changes what is different (other handles, mostly) and
-//! launches it: one call of the driver for all tasks, and one more for each that changed. There is a graph for each
-//! queue, because launches of one graph wait for each other. In it, what does not conflict is not ordered (`order`): the driver runs
-//! it side by side.
+//! The first replay of a recording on a queue is issued task by task: many are replayed once. The second builds a graph, and each
+//! one after it changes what is different (other handles, mostly) and launches it: one call of the driver for all tasks, and one
+//! more for each that changed. There is a graph for each queue, because launches of one graph wait for each other. Its edges are
+//! those of the plan, so that the driver runs side by side what does not conflict.
 //!
-//! Whatever the driver refuses of a graph is issued step by step instead, so that a failure names its task.
+//! A replay whose parameters overlap, and whatever the driver refuses of a graph, is issued task by task, so that a failure names its
+//! task.
 
 mod graph;
-mod order;
 mod steps;
 
-use std::any::Any;
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use graph::Graph;
-use millstream_protocol::backend::BoundSlice;
+use millstream_protocol::backend::{Prepared, Replay, Step};
 use millstream_protocol::error::Refused;
-use millstream_protocol::id::{Cursor, QueueId, RecordingId};
-use millstream_protocol::kernel::BackendKernel;
-pub(crate) use steps::Action;
-use steps::Steps;
+use millstream_protocol::id::QueueId;
+pub(crate) use steps::{Action, Steps, Taking};
 
 use crate::device::CudaDevice;
 use crate::driver::{Class, Code, graph_api};
-use crate::launch::{Parameters, Shape};
-use crate::product::Multiply;
+use crate::fill::sets;
 
 /// A recording of fewer tasks is not worth a graph. Not measured yet.
 const TASKS_MIN: usize = 3;
-/// Recordings of queues that are remembered, at most (I12). Others are issued task by task.
-const KNOWN_MAX: usize = 1024;
+/// Graphs of a device, at most (I12). Further recordings are issued task by task.
+const GRAPHS_MAX: usize = 1024;
+
+/// What a device has for replays.
+#[derive(Default)]
+pub(crate) struct Replays {
+    /// The steps of the replay that is taken down; kept so that it takes no heap (I9).
+    steps: Steps,
+    /// Counts the graphs: each has a clone.
+    graphs: Arc<()>,
+}
+
+/// What is known of a recording, by queue.
+pub(crate) struct Known(Box<[State]>);
 
 /// What is known of a recording on a queue.
-enum Known {
-    /// It was replayed.
+enum State {
+    /// It was not replayed.
+    New,
+    /// It was replayed once.
     Once,
     /// The next replay launches it.
     Ready(Box<Graph>),
@@ -43,223 +52,123 @@ enum Known {
     Never,
 }
 
-/// The replay that is being taken down.
-struct Taking {
-    recording: RecordingId,
-    first: Option<Cursor>,
-    last: Cursor,
-    /// Its graph is to be built: kernels are kept.
-    build: bool,
-    /// It has a step that no graph can have.
-    unfit: bool,
-    /// A task of it was refused as it was taken down: what there is is not the recording.
-    cut: bool,
-}
-
-/// Recordings that were replayed.
-#[derive(Default)]
-pub(crate) struct Replays {
-    known: HashMap<(RecordingId, QueueId), Known>,
-    taking: Option<Taking>,
-    steps: Steps,
-    kernels: Vec<BackendKernel>,
-}
-
-impl Replays {
-    /// Begins a replay of so many tasks: is it to be taken down?
-    pub(crate) fn begin(&mut self, queue: QueueId, recording: RecordingId, tasks: usize) -> bool {
-        if tasks < TASKS_MIN {
-            return false;
-        }
-        let build = match self.known.get(&(recording, queue)) {
-            None => {
-                if self.known.len() < KNOWN_MAX {
-                    self.known.insert((recording, queue), Known::Once);
-                }
-                return false;
-            }
-            Some(Known::Never) => return false,
-            Some(Known::Once) => true,
-            Some(Known::Ready(_)) => false,
-        };
-        self.steps.clear();
-        self.kernels.clear();
-        self.taking = Some(Taking {
-            recording,
-            first: None,
-            last: 0,
-            build,
-            unfit: false,
-            cut: false,
-        });
-        true
-    }
-
-    /// Is a replay being taken down? Then the task at this cursor is one of it; which one, from 0.
-    #[inline]
-    pub(crate) fn task(&mut self, cursor: Cursor) -> Option<usize> {
-        let taking = self.taking.as_mut()?;
-        let first = *taking.first.get_or_insert(cursor);
-        taking.last = cursor;
-        Some((cursor - first) as usize)
-    }
-
-    /// A task that was to be taken down was refused.
-    #[cold]
-    pub(crate) fn cut(&mut self) {
-        if let Some(taking) = &mut self.taking {
-            taking.cut = true;
-        }
-    }
-
-    /// Takes a launch down.
-    pub(crate) fn launch(
-        &mut self,
-        task: usize,
-        (code, parameter_bytes): (&BackendKernel, &[usize]),
-        shape: Shape,
-        parameters: &Parameters,
-        bindings: &[BoundSlice],
-    ) {
-        let launched = (shape, parameters, parameter_bytes);
-        self.steps.launch(task, launched, bindings);
-        if self.taking.as_ref().is_some_and(|taking| taking.build) {
-            self.kernels.push(code.clone());
-        }
-    }
-
-    /// Takes a product by the library down, which no graph here can have.
-    pub(crate) fn multiply(&mut self, task: usize, multiply: Multiply, bindings: &[BoundSlice]) {
-        self.steps.multiply(task, multiply, bindings);
-        self.unfit();
-    }
-
-    /// The replay that is taken down has a step that no graph can have.
-    #[cold]
-    pub(crate) fn unfit(&mut self) {
-        if let Some(taking) = &mut self.taking {
-            taking.unfit = true;
-        }
-    }
-
-    /// Takes a copy or a part of a fill down.
-    pub(crate) fn push<'a>(
-        &mut self,
-        task: usize,
-        action: Action,
-        bindings: impl IntoIterator<Item = &'a BoundSlice>,
-    ) {
-        self.steps.push(task, action, bindings);
-    }
-
-    /// What the recording has on any queue.
-    pub(crate) fn release(&mut self, recording: RecordingId) -> Option<Box<dyn Any + Send>> {
-        let of_it = self.known.extract_if(|(of, _), _| *of == recording);
-        let graphs: Vec<_> = of_it
-            .filter_map(|(_, known)| match known {
-                Known::Ready(graph) => Some(graph),
-                Known::Once | Known::Never => None,
-            })
-            .collect();
-        (!graphs.is_empty()).then(|| Box::new(graphs) as Box<dyn Any + Send>)
+impl Known {
+    /// Nothing, on this many queues.
+    pub(crate) fn new(queues: usize) -> Self {
+        Self((0..queues).map(|_| State::New).collect())
     }
 }
 
 impl CudaDevice {
-    /// Issues what was taken down.
-    pub(crate) fn end_taking(&mut self, queue: QueueId) -> Result<(), (usize, Refused)> {
-        let Some(taking) = self.replays.taking.take() else {
-            return Ok(());
-        };
-        let Some(first) = taking.first else {
-            return Ok(());
-        };
-        self.enter().map_err(|refused| (0, refused))?;
-        self.queues[queue.index()].begin();
-        match self.launch_graph(queue, &taking) {
-            Ok(true) => {}
-            Ok(false) => self.issue_steps(queue, first)?,
-            Err(code) if code.class() == Class::Sticky => {
-                return Err((0, self.refusal("cuGraphLaunch", code)));
+    /// Runs a replay as a graph, if it can be one. False: nothing was issued.
+    pub(crate) fn replay_as_graph(
+        &mut self,
+        replay: &mut Replay<'_>,
+        prepared: &mut Prepared,
+    ) -> Result<bool, Refused> {
+        let tasks = replay.plan.tasks().len();
+        let queue = replay.queue;
+        let state = match prepared.downcast_mut::<Known>() {
+            Some(known) if tasks >= TASKS_MIN && !self.one_by_one && !replay.overlap => {
+                &mut known.0[queue.index()]
             }
+            _ => return Ok(false),
+        };
+        match state {
+            State::Never => return Ok(false),
+            State::New => {
+                *state = State::Once;
+                return Ok(false);
+            }
+            State::Once if Arc::strong_count(&self.replays.graphs) > GRAPHS_MAX => {
+                return Ok(false);
+            }
+            State::Once | State::Ready(_) => {}
+        }
+        let mut steps = std::mem::take(&mut self.replays.steps);
+        steps.clear();
+        let taken = (0..tasks).try_for_each(|task| self.take_down(replay, &mut steps, task));
+        let launched = match taken {
+            // Task by task it is refused by name, and what comes before it is issued.
+            Err(_) => Ok(false),
+            Ok(()) if steps.is_unfit => {
+                *state = State::Never;
+                Ok(false)
+            }
+            Ok(()) if steps.list.is_empty() => Ok(false),
+            Ok(()) => {
+                self.enter()?;
+                self.queues[queue.index()].begin();
+                self.launch_graph(queue, replay, state, &mut steps)
+            }
+        };
+        self.replays.steps = steps;
+        match launched {
+            Ok(true) => {
+                let last = replay.first + tasks as u64 - 1;
+                self.queues[queue.index()].issue_all(replay.first, last);
+                Ok(true)
+            }
+            Ok(false) => Ok(false),
+            Err(code) if code.class() == Class::Sticky => Err(self.refusal("cuGraphLaunch", code)),
             Err(code) => {
                 tracing::debug!(target: "millstream::cuda", %code, "the driver takes no graph of a recording");
-                let known = (taking.recording, queue);
-                self.replays.known.insert(known, Known::Never);
-                self.issue_steps(queue, first)?;
+                *state = State::Never;
+                Ok(false)
             }
         }
-        self.queues[queue.index()].issue_all(first, taking.last);
-        Ok(())
+    }
+
+    /// Adds what a task does to the steps.
+    fn take_down(
+        &mut self,
+        replay: &mut Replay<'_>,
+        steps: &mut Steps,
+        task: usize,
+    ) -> Result<(), Refused> {
+        let queue = replay.queue;
+        let taking = Taking { steps, task };
+        match replay.step(task)? {
+            Step::Launch(launch) => self.launch_kernel(queue, &launch, Some(taking)),
+            Step::Copy(source, target) => self.move_bytes(queue, source, target, Some(taking)),
+            Step::Fill(target, pattern) => {
+                let (address, bytes) = self.place_of(target)?;
+                sets(address, bytes, pattern, |set| {
+                    taking.steps.push(task, Action::Set(set));
+                    Ok(())
+                })
+            }
+        }
     }
 
     /// Launches the steps as a graph; false, if there is none that could.
-    fn launch_graph(&mut self, queue: QueueId, taking: &Taking) -> Result<bool, Code> {
+    fn launch_graph(
+        &mut self,
+        queue: QueueId,
+        replay: &Replay<'_>,
+        state: &mut State,
+        steps: &mut Steps,
+    ) -> Result<bool, Code> {
         let stream = self.stream(queue);
-        let context = self.context().clone();
         let Some(api) = graph_api() else {
             return Ok(false);
         };
-        let replays = &mut self.replays;
-        if taking.unfit {
-            let known = (taking.recording, queue);
-            replays.known.insert(known, Known::Never);
-        }
-        if taking.unfit || taking.cut || replays.steps.list.is_empty() {
-            return Ok(false);
-        }
-        let Some(known) = replays.known.get_mut(&(taking.recording, queue)) else {
-            return Ok(false);
-        };
-        match known {
-            Known::Ready(graph) if graph.fits(&replays.steps) => {
-                graph.change(&replays.steps)?;
+        match state {
+            State::Ready(graph) if graph.fits(steps) => {
+                graph.change(steps)?;
                 graph.launch(stream)?;
-                graph.changed(&mut replays.steps);
+                graph.changed(steps);
             }
-            Known::Once if taking.build => {
-                let steps = std::mem::take(&mut replays.steps);
-                let kernels = std::mem::take(&mut replays.kernels);
-                let graph = match Graph::new(&context, api, steps, kernels) {
-                    Ok(graph) => graph,
-                    Err(refused) => {
-                        let (code, steps) = *refused;
-                        replays.steps = steps;
-                        return Err(code);
-                    }
-                };
-                if let Err(code) = graph.launch(stream) {
-                    replays.steps = graph.into_steps();
-                    return Err(code);
-                }
-                *known = Known::Ready(Box::new(graph));
+            State::Once => {
+                let (context, counted) = (self.context().clone(), self.replays.graphs.clone());
+                let order = replay.plan.order();
+                let graph = Graph::new(context, api, std::mem::take(steps), order, counted)?;
+                graph.launch(stream)?;
+                *state = State::Ready(Box::new(graph));
             }
-            // Other handles may need other calls (a fill of a shorter one), or another order (two of them overlap
-            // that did not). That replay goes step by step.
+            // Other handles may need other calls: a fill of a shorter one. That replay goes task by task.
             _ => return Ok(false),
         }
         Ok(true)
-    }
-
-    /// Issues the steps one by one.
-    fn issue_steps(&mut self, queue: QueueId, first: Cursor) -> Result<(), (usize, Refused)> {
-        let stream = self.stream(queue);
-        let steps = std::mem::take(&mut self.replays.steps);
-        let mut begun = None;
-        let issued = steps.list.iter().try_for_each(|step| {
-            // SAFETY: addresses were resolved as the steps were taken down; the recording keeps its kernels.
-            let issued = unsafe { steps.issue(step, self.api(), stream) };
-            issued.map_err(|(call, code)| (step.task, call, code))?;
-            begun = Some(step.task);
-            Ok(())
-        });
-        self.replays.steps = steps;
-        issued.map_err(|(task, call, code)| {
-            if task > 0 {
-                self.queues[queue.index()].issue_all(first, first + task as Cursor - 1);
-            }
-            let refused = self.refusal(call, code);
-            (task, self.cut_short(begun == Some(task), refused))
-        })
     }
 }

@@ -2,26 +2,21 @@
 
 use std::ffi::c_void;
 
-use cudarc::driver::sys::{CUdeviceptr, CUstream};
-use millstream_protocol::backend::BoundSlice;
+use cudarc::driver::sys::CUdeviceptr;
 
-use super::order::Touches;
-use crate::driver::{Api, Code};
 use crate::fill::Set;
 use crate::launch::{PARAMETERS_INLINE, Parameters, Shape};
-use crate::product::Multiply;
 
 /// Steps, in order. Empty and filled again at each replay, on the same memory (I9).
 #[derive(Default)]
 pub(crate) struct Steps {
     pub(crate) list: Vec<Step>,
-    /// What each binds.
-    pub(super) touches: Touches,
     /// The bytes of all parameters, each from a word of its own on.
     values: Vec<u64>,
     /// Where each parameter begins, in words.
     places: Vec<u32>,
-    products: Vec<Multiply>,
+    /// There is a step that no graph can have.
+    pub(crate) is_unfit: bool,
 }
 
 /// One call of the driver.
@@ -41,8 +36,12 @@ pub(crate) enum Action {
         bytes: usize,
     },
     Set(Set),
-    /// By the library: which of the products.
-    Multiply(usize),
+}
+
+/// The task of a replay that is taken down, instead of being given to a stream.
+pub(crate) struct Taking<'a> {
+    pub(crate) steps: &'a mut Steps,
+    pub(crate) task: usize,
 }
 
 /// A launch, and where its parameters are.
@@ -57,10 +56,9 @@ pub(crate) struct Call {
 impl Steps {
     pub(crate) fn clear(&mut self) {
         self.list.clear();
-        self.touches.clear();
         self.values.clear();
         self.places.clear();
-        self.products.clear();
+        self.is_unfit = false;
     }
 
     /// Adds a launch with these parameters, which are copied.
@@ -68,9 +66,7 @@ impl Steps {
         &mut self,
         task: usize,
         (shape, parameters, parameter_bytes): (Shape, &Parameters, &[usize]),
-        bindings: &[BoundSlice],
     ) {
-        self.touches.push(bindings);
         let first = self.places.len() as u32;
         for (value, bytes) in parameters.values().iter().zip(parameter_bytes) {
             let place = self.values.len();
@@ -93,22 +89,9 @@ impl Steps {
         self.list.push(Step { task, action });
     }
 
-    /// Adds a step that binds these.
-    pub(crate) fn push<'a>(
-        &mut self,
-        task: usize,
-        action: Action,
-        bindings: impl IntoIterator<Item = &'a BoundSlice>,
-    ) {
-        self.touches.push(bindings);
+    /// Adds a step.
+    pub(crate) fn push(&mut self, task: usize, action: Action) {
         self.list.push(Step { task, action });
-    }
-
-    /// Adds a product by the library.
-    pub(crate) fn multiply(&mut self, task: usize, multiply: Multiply, bindings: &[BoundSlice]) {
-        let action = Action::Multiply(self.products.len());
-        self.products.push(multiply);
-        self.push(task, action, bindings);
     }
 
     /// Where the parameters of a call lie.
@@ -160,35 +143,5 @@ impl Steps {
             .get(call.first as usize)
             .map_or(end, |place| *place as usize);
         here == there && self.values[start..end] == other.values[start..end]
-    }
-
-    /// Gives a step to a stream, or says which call was refused.
-    ///
-    /// # Safety
-    /// What it touches is there, and its kernel lives.
-    pub(crate) unsafe fn issue(
-        &self,
-        step: &Step,
-        api: &Api,
-        stream: CUstream,
-    ) -> Result<(), (&'static str, Code)> {
-        let answered = |call, answer| Code::check(answer).map_err(|code| (call, code));
-        // SAFETY: the caller's promise; parameters are read during the call.
-        unsafe {
-            match &step.action {
-                Action::Launch(call) => {
-                    let mut parameters = self.parameters(call);
-                    call.shape.issue(api, stream, parameters.as_mut_ptr())
-                }
-                Action::Copy { to, from, bytes } => {
-                    answered("cuMemcpyDtoDAsync", (api.copy)(*to, *from, *bytes, stream))
-                }
-                Action::Set(set) => set.issue(api, stream),
-                Action::Multiply(product) => {
-                    let issued = self.products[*product].issue(stream);
-                    issued.map_err(|status| ("cublasLtMatmul", status.code()))
-                }
-            }
-        }
     }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use millstream_client::handle::Handle;
 use millstream_ir::nest::{BufferMode, Nest};
 use millstream_ir::{DType, Program};
+use millstream_protocol::access::Access;
+use millstream_protocol::hazard::order::{Order, Touch};
 
-use crate::compiled::ancestry::Ancestry;
 use crate::compiled::plan::{Plan, Temporary};
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
@@ -156,8 +157,8 @@ impl Memory {
                 }
             }
         }
-        let ancestry = overlaps.then(|| Ancestry::new(steps)).flatten();
-        memory.place_temporaries(steps, temporaries, &known, ancestry.as_ref())?;
+        let order = overlaps.then(|| order_of(steps));
+        memory.place_temporaries(steps, temporaries, &known, order.as_ref())?;
         Ok(memory)
     }
 
@@ -235,7 +236,7 @@ impl Memory {
         steps: &Steps,
         mut temporaries: Vec<(Local, Temporary)>,
         known: &HashMap<Local, usize>,
-        ancestry: Option<&Ancestry>,
+        order: Option<&Order>,
     ) -> Result<(), ScheduleError> {
         let mut same: Vec<usize> = (0..temporaries.len()).collect();
         for (index, item) in steps.items.iter().enumerate() {
@@ -280,7 +281,7 @@ impl Memory {
             .map(|index| temporaries[*index].1.clone())
             .collect();
         let too_large = || ScheduleError::TooLarge("the memory of its temporaries".to_owned());
-        let plan = Plan::new(&placed, ancestry).ok_or_else(too_large)?;
+        let plan = Plan::new(&placed, order).ok_or_else(too_large)?;
         self.arena_bytes = plan.bytes;
         for (index, (storage, life)) in temporaries.iter().enumerate() {
             let place = lives.binary_search(&same[index]).unwrap_or(0);
@@ -391,6 +392,29 @@ fn in_place(nest: &Nest, input: usize, output: usize) -> Nest {
 }
 
 /// Bytes of a storage with every length at its greatest.
+/// Which items come before which, whatever memory they share later: by the hazards of the buffers that they read and store.
+fn order_of(steps: &Steps) -> Order {
+    let mut spaces: HashMap<Local, u32> = HashMap::new();
+    let mut touches = |item: &Item| {
+        let stored: Vec<Local> = item.written().map(|node| steps.storage(node)).collect();
+        let touched = item.touched().map(|node| steps.storage(node));
+        let touch = |storage: Local| {
+            let next = spaces.len() as u32;
+            Touch {
+                space: *spaces.entry(storage).or_insert(next),
+                range: 0..1,
+                access: match stored.contains(&storage) {
+                    true => Access::ReadWrite,
+                    false => Access::Read,
+                },
+            }
+        };
+        touched.map(touch).collect::<Vec<Touch>>()
+    };
+    let items: Vec<Vec<Touch>> = steps.items.iter().map(&mut touches).collect();
+    Order::of(&items)
+}
+
 fn bytes(steps: &Steps, storage: Local) -> Result<u64, ScheduleError> {
     let bytes = size(steps, storage)?.max();
     let bytes = bytes.and_then(|bytes| u64::try_from(bytes).ok());

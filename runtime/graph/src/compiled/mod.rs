@@ -5,7 +5,6 @@
 //! | [`cache`] | schedules and kernels that were compiled before |
 //! | [`form`] | what schedules have in common that run by the same recording |
 //! | [`held`] | schedules in two: what is made once, and what each run makes |
-//! | [`ancestry`] | which items come before which |
 //! | [`plan`] | where temporaries lie |
 //! | [`memory`] | which buffers there are: inputs, outputs, temporaries |
 //! | [`report`] | what a run was made of, and how long each part took |
@@ -13,7 +12,6 @@
 //! | [`outputs`] | and what comes out of it |
 //! | [`tensor`] | the same on the host |
 
-mod ancestry;
 pub(crate) mod cache;
 pub(crate) mod form;
 mod held;

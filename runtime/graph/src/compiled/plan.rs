@@ -7,7 +7,7 @@
 //! Sharing bytes orders the items that do. Where a device runs items side by side, temporaries of independent items are kept apart
 //! as far as there is room for that: a little more than they take in order.
 
-use crate::compiled::ancestry::Ancestry;
+use millstream_protocol::hazard::order::Order;
 
 /// Every temporary starts at a multiple of this, in bytes: as slices of all devices do.
 const ALIGNMENT: u64 = 256;
@@ -41,7 +41,7 @@ impl Temporary {
     }
 
     /// May both be needed at the same time where items run as soon as they may?
-    fn may_meet(&self, other: &Temporary, ancestry: &Ancestry) -> bool {
+    fn may_meet(&self, other: &Temporary, order: &Order) -> bool {
         if self.meets(other) {
             return true;
         }
@@ -51,12 +51,7 @@ impl Temporary {
             (other, self)
         };
         let mut ends = before.items.iter();
-        !ends.all(|end| {
-            after
-                .items
-                .iter()
-                .all(|item| ancestry.is_before(*end, *item))
-        })
+        !ends.all(|end| after.items.iter().all(|item| order.is_before(*end, *item)))
     }
 }
 
@@ -72,14 +67,14 @@ pub(crate) struct Plan {
 impl Plan {
     /// Places temporaries of items that run in order, or, where it is told what comes before what, of items that run as soon as they
     /// may. None if their bytes cannot be counted.
-    pub(crate) fn new(all: &[Temporary], ancestry: Option<&Ancestry>) -> Option<Self> {
+    pub(crate) fn new(all: &[Temporary], order: Option<&Order>) -> Option<Self> {
         let dense = Self::greedy(all, u64::MAX, Temporary::meets)?;
-        let Some(ancestry) = ancestry else {
+        let Some(order) = order else {
             return Some(dense);
         };
         let more = dense.bytes.checked_add(dense.bytes / APART_SHARE)?;
         let room = more.max(APART_BYTES);
-        let apart = Self::greedy(all, room, |a, b| a.may_meet(b, ancestry))?;
+        let apart = Self::greedy(all, room, |a, b| a.may_meet(b, order))?;
         Some(if apart.bytes <= room { apart } else { dense })
     }
 
@@ -89,16 +84,16 @@ impl Plan {
         room: u64,
         meets: impl Fn(&Temporary, &Temporary) -> bool,
     ) -> Option<Self> {
-        let mut order: Vec<usize> = (0..all.len()).collect();
-        order.sort_by_key(|index| {
+        let mut by_bytes: Vec<usize> = (0..all.len()).collect();
+        by_bytes.sort_by_key(|index| {
             let it = &all[*index];
             (std::cmp::Reverse(it.bytes), it.first(), *index)
         });
         let mut offsets = vec![0; all.len()];
         // What is placed, in the order of offsets.
-        let mut placed: Vec<usize> = Vec::with_capacity(order.len());
+        let mut placed: Vec<usize> = Vec::with_capacity(by_bytes.len());
         let mut bytes = 0;
-        for index in order {
+        for index in by_bytes {
             let it = &all[index];
             let size = it.bytes.checked_next_multiple_of(ALIGNMENT)?;
             let others = |meets: &dyn Fn(&Temporary, &Temporary) -> bool| {
@@ -136,6 +131,8 @@ fn lowest(ranges: impl Iterator<Item = (u64, u64)>, size: u64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use millstream_protocol::access::Access;
+    use millstream_protocol::hazard::order::Touch;
     use proptest::prelude::*;
 
     use super::*;
@@ -149,15 +146,30 @@ mod tests {
         prop::collection::vec(one, 0..40)
     }
 
+    /// The order of items each of which comes behind these earlier ones: it reads what they store.
+    fn order_behind(behind: &[Vec<u32>]) -> Order {
+        let touch = |space, access| Touch {
+            space,
+            range: 0..1,
+            access,
+        };
+        let items = behind.iter().enumerate().map(|(item, behind)| {
+            let reads = behind.iter().map(|other| touch(*other, Access::Read));
+            reads
+                .chain([touch(item as u32, Access::Write)])
+                .collect::<Vec<_>>()
+        });
+        Order::of(&items.collect::<Vec<_>>())
+    }
+
     /// For each item of 40 some that it comes right behind.
-    fn ancestry() -> impl Strategy<Value = Ancestry> {
-        let behind = prop::collection::vec(prop::collection::vec(0_usize..40, 0..3), 40);
-        behind.prop_map(|behind| {
-            let behind = behind.into_iter().enumerate();
-            Ancestry::of(behind.map(|(item, behind)| {
-                let earlier = behind.into_iter().filter(move |other| *other < item);
-                earlier.collect::<Vec<_>>()
-            }))
+    fn order() -> impl Strategy<Value = Order> {
+        let behind = prop::collection::vec(prop::collection::vec(0_u32..40, 0..3), 40);
+        behind.prop_map(|mut behind| {
+            for (item, behind) in behind.iter_mut().enumerate() {
+                behind.retain(|other| (*other as usize) < item);
+            }
+            order_behind(&behind)
         })
     }
 
@@ -170,17 +182,17 @@ mod tests {
     proptest! {
         #[test]
         fn what_lives_at_the_same_time_shares_no_byte_i4(
-            all in temporaries(), ancestry in prop::option::of(ancestry()),
+            all in temporaries(), order in prop::option::of(order()),
         ) {
-            let plan = Plan::new(&all, ancestry.as_ref()).unwrap();
+            let plan = Plan::new(&all, order.as_ref()).unwrap();
             for (i, a) in all.iter().enumerate() {
                 prop_assert!(plan.offsets[i] + a.bytes <= plan.bytes);
                 prop_assert_eq!(plan.offsets[i] % ALIGNMENT, 0);
                 for (j, b) in all.iter().enumerate().skip(i + 1) {
                     prop_assert!(!a.meets(b) || apart(&plan, &all, i, j));
                     // There is room for all of them here: independent ones are apart, too.
-                    if let Some(ancestry) = &ancestry {
-                        prop_assert!(!a.may_meet(b, ancestry) || apart(&plan, &all, i, j));
+                    if let Some(order) = &order {
+                        prop_assert!(!a.may_meet(b, order) || apart(&plan, &all, i, j));
                     }
                 }
             }
@@ -195,10 +207,10 @@ mod tests {
 
         /// Of temporaries that are large, keeping independent ones apart takes no more than an eighth more.
         #[test]
-        fn being_apart_costs_no_more_than_it_may(mut all in temporaries(), ancestry in ancestry()) {
+        fn being_apart_costs_no_more_than_it_may(mut all in temporaries(), order in order()) {
             all.iter_mut().for_each(|it| it.bytes <<= 14);
             let dense = Plan::new(&all, None).unwrap().bytes;
-            let plan = Plan::new(&all, Some(&ancestry)).unwrap();
+            let plan = Plan::new(&all, Some(&order)).unwrap();
             prop_assert!(plan.bytes <= APART_BYTES.max(dense + dense / APART_SHARE));
             for (i, a) in all.iter().enumerate() {
                 for (j, b) in all.iter().enumerate().skip(i + 1) {
@@ -218,22 +230,23 @@ mod tests {
 
     #[test]
     fn a_chain_needs_room_for_two() {
-        let behind = (0..101_usize).map(|item| item.checked_sub(1));
-        let ancestry = Ancestry::of(behind);
-        for ancestry in [None, Some(&ancestry)] {
-            let plan = Plan::new(&chain(0, 100, 1024), ancestry).unwrap();
+        let behind = (0..101_u32).map(|item| item.checked_sub(1).into_iter().collect());
+        let order = order_behind(&behind.collect::<Vec<_>>());
+        for order in [None, Some(&order)] {
+            let plan = Plan::new(&chain(0, 100, 1024), order).unwrap();
             assert_eq!(plan.bytes, 2048);
         }
     }
 
     #[test]
     fn independent_chains_share_bytes_only_where_there_is_little_room() {
-        let behind = (0..22_usize).map(|item| item.checked_sub(1).filter(|_| item != 11));
-        let ancestry = Ancestry::of(behind);
+        let behind = (0..22_u32).map(|item| item.checked_sub(1).filter(|_| item != 11));
+        let behind: Vec<Vec<u32>> = behind.map(|one| one.into_iter().collect()).collect();
+        let order = order_behind(&behind);
         for (bytes, rooms) in [(1024, 4), (64 << 20, 2)] {
             let both = [chain(0, 10, bytes), chain(11, 10, bytes)].concat();
             assert_eq!(Plan::new(&both, None).unwrap().bytes, 2 * bytes);
-            let plan = Plan::new(&both, Some(&ancestry)).unwrap();
+            let plan = Plan::new(&both, Some(&order)).unwrap();
             assert_eq!(plan.bytes, rooms * bytes);
         }
     }

@@ -15,6 +15,8 @@
 
 mod held;
 mod open;
+mod plan;
+mod task;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -24,78 +26,21 @@ pub use held::{Held, Large, LetGo};
 use millstream_ir::{Blocking, Program};
 use millstream_sync::timeline::Timeline;
 pub use open::{HostContext, Open};
+pub use plan::{BoundPlan, Call, Plan, Replay, Step};
+pub use task::{BoundCount, BoundSlice, HostData, Launch, Place};
 
-use crate::access::Access;
 use crate::error::{KernelError, Refused};
 use crate::failure::FailureRef;
 use crate::health::Recovery;
-use crate::id::{Cursor, Point, QueueId, RecordingId, SliceId};
-use crate::kernel::{BackendKernel, ExecutionMode, Kernel};
+use crate::id::{Cursor, Point, QueueId, SliceId};
+use crate::kernel::{BackendKernel, Kernel};
 use crate::landing::Landing;
-use crate::launch::{Pattern, TensorMap};
+use crate::launch::Pattern;
 use crate::layout::Strided;
 use crate::memory::{PageError, PageId};
-use crate::message::{CustomWork, HostBytes};
+use crate::message::CustomWork;
 use crate::profile::ClockSource;
 use crate::properties::DeviceProperties;
-
-/// A range of device memory as one argument of one task.
-#[derive(Clone, Copy, Debug)]
-pub struct BoundSlice {
-    /// The page, or none for an empty range.
-    pub page: Option<PageId>,
-    /// First byte within the page.
-    pub offset: u64,
-    /// Bytes.
-    pub len: u64,
-    /// How the task touches them.
-    pub access: Access,
-    /// The slice, for the poison of its bytes.
-    pub slice: SliceId,
-    /// First byte within the slice.
-    pub slice_offset: u64,
-}
-
-/// Cubes of a launch as a backend sees them.
-#[derive(Clone, Copy, Debug)]
-pub enum BoundCount {
-    /// Known.
-    Static([u32; 3]),
-    /// Three `u32` to be read on the device when the launch starts.
-    Dynamic(BoundSlice),
-}
-
-/// A launch as a backend sees it. Borrowed: what outlives the call must be copied.
-#[derive(Clone, Copy)]
-pub struct Launch<'a> {
-    /// The kernel's name.
-    pub name: &'a Arc<str>,
-    /// What [`Compiler::compile`] made of it.
-    pub kernel: &'a BackendKernel,
-    /// Its cubes.
-    pub count: BoundCount,
-    /// Is it guarded? What is not was launched by an `unsafe` call, whose caller vouches for the kernel.
-    pub mode: ExecutionMode,
-    /// Its bindings, in declared order.
-    pub bindings: &'a [BoundSlice],
-    /// Its packed scalars.
-    pub scalars: &'a [u64],
-    /// Its metadata words.
-    pub metadata: &'a [u32],
-    /// Its tensor maps.
-    pub tensor_maps: &'a [TensorMap],
-}
-
-/// The place of a task: where it is issued and what it is called there.
-#[derive(Clone, Copy)]
-pub struct Place<'a> {
-    /// The queue.
-    pub queue: QueueId,
-    /// Its position.
-    pub cursor: Cursor,
-    /// The task's name.
-    pub name: &'a Arc<str>,
-}
 
 /// Makes kernels runnable. Called on the threads of those who prepare kernels, never on the device thread.
 pub trait Compiler: Send + Sync + 'static {
@@ -126,6 +71,9 @@ pub struct Span {
     /// Its failure, if it failed as it ran and the backend knows of it.
     pub failure: Option<FailureRef>,
 }
+
+/// What a device keeps for the replays of one plan.
+pub type Prepared = Box<dyn Any + Send>;
 
 /// One device.
 pub trait Backend: Send + 'static {
@@ -234,27 +182,25 @@ pub trait Backend: Send + 'static {
     /// When the device cannot give them out.
     fn resources(&mut self, bindings: &[BoundSlice]) -> Result<Box<Self::Resources>, Refused>;
 
-    /// The tasks up to [`Backend::end_replay`] are those of a recording that is replayed, so many, each by its own call
-    /// as ever. They have cursors of `queue` that follow each other. A device that replays recordings as a whole may
-    /// take them down, and issue them at the end.
-    fn begin_replay(&mut self, queue: QueueId, recording: RecordingId, tasks: usize) {
-        let _ = (queue, recording, tasks);
+    /// Gets ready for replays of a plan. What the device keeps for them comes back at each, and is dropped on another thread once
+    /// the recording is gone and everything that was issued has passed.
+    fn prepare(&mut self, plan: &Plan) -> Prepared {
+        let _ = plan;
+        Box::new(())
     }
 
-    /// Every task since [`Backend::begin_replay`] is issued now.
+    /// Runs a plan: each task at its cursor, as if by a call of its own, which is what is done here. A device that runs more than
+    /// one queue's work at a time may run tasks side by side that the plan's order leaves apart.
     ///
     /// # Errors
-    /// Which of them, from 0, was refused, and why. Those before it are issued, those behind it are not.
-    fn end_replay(&mut self, queue: QueueId) -> Result<(), (usize, Refused)> {
-        let _ = queue;
-        Ok(())
-    }
-
-    /// A recording will not be replayed any more. What the device keeps of it is answered, to be dropped on whatever
-    /// thread once everything that was issued has passed.
-    fn recording_released(&mut self, recording: RecordingId) -> Option<Box<dyn Any + Send>> {
-        let _ = recording;
-        None
+    /// Which task, from 0, was refused, and why. Those before it are issued, those behind it are not.
+    fn replay(
+        &mut self,
+        replay: &mut Replay<'_>,
+        prepared: &mut Prepared,
+    ) -> Result<(), (usize, Refused)> {
+        let _ = prepared;
+        replay.issue_all(self)
     }
 
     /// Nothing runs, in order: the cursor passes once everything before it has. Infallible, because
@@ -359,29 +305,6 @@ pub trait Backend: Send + 'static {
     /// A slice ends; its range may be given to another.
     fn slice_released(&mut self, slice: SliceId) {
         let _ = slice;
-    }
-}
-
-/// The bytes of a copy in, as a backend sees them.
-pub enum HostData {
-    /// A few bytes, in the low end of these words.
-    Words {
-        /// The words.
-        words: [u64; crate::launch::INLINE_WORDS],
-        /// How many bytes count.
-        len: usize,
-    },
-    /// Owned bytes, to be dropped after the copy.
-    Owned(Box<dyn HostBytes>),
-}
-
-impl HostData {
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            HostData::Words { words, len } => &bytemuck::cast_slice(words)[..*len],
-            HostData::Owned(owned) => owned.bytes(),
-        }
     }
 }
 

@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use crate::binding::Binding;
 use crate::cancel::Terms;
 use crate::error::Error;
+use crate::hazard::order::Order;
 use crate::id::{ClientId, KernelId, Point, RecordingId, SeatId, SliceId, StreamId};
 use crate::kernel::BackendKernel;
 use crate::kernel::{ExecutionMode, Kernel};
@@ -96,7 +97,12 @@ pub enum Op {
     /// Drops a value once everything before it in the stream has completed.
     DropAfter(Box<dyn Any + Send>),
     /// Replays a recording with the bindings as its parameters, and the scalars in its slots.
-    Replay(RecordingId),
+    Replay {
+        /// The recording.
+        recording: RecordingId,
+        /// Parameters overlap of which one is written: the recorded order does not tell all that conflicts.
+        overlap: bool,
+    },
     /// An ask of the device itself.
     Ask(Box<Ask>),
     /// Makes a kernel, recording or stream known under its slot.
@@ -121,7 +127,7 @@ impl Op {
             Op::Host(_) => "host function",
             Op::Custom(_) => "custom",
             Op::DropAfter(_) => "drop after",
-            Op::Replay(_) => "replay",
+            Op::Replay { .. } => "replay",
             Op::Ask(_) => "ask",
             Op::Register(_) => "register",
             Op::Flush => "flush",
@@ -183,6 +189,8 @@ pub enum Registration {
         id: RecordingId,
         /// Its tasks.
         tasks: Arc<[RecordedTask]>,
+        /// Which of them come before which.
+        order: Order,
         /// Parameters of which a task may read bytes that no replay needs from before.
         stale: Box<[u32]>,
     },

@@ -2,7 +2,6 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`log`] | the access log of one slice: which earlier uses conflict with a new one (I2) |
 //! | [`clock`] | the clock of one queue: which points what is issued there comes after already (I3) |
 //! | [`faults`] | the failed ranges of one slice (I7) |
 //! | `slice` | a slice as the device thread knows it: log, failed ranges, and what is behind it |
@@ -15,23 +14,19 @@
 
 pub(crate) mod clock;
 pub(crate) mod faults;
-pub(crate) mod log;
 mod slice;
-mod uses;
 
-#[cfg(test)]
-mod machine_tests;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
 use clock::{Clock, QueueClock};
-use log::{AccessLog, Use};
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::FailureRef;
+use millstream_protocol::hazard::log::{AccessLog, Use};
 use millstream_protocol::id::{ClientId, Cursor, Point, QueueId, SliceId};
 use slab::Slab;
 use slice::Slice;
@@ -117,8 +112,10 @@ impl Hazards {
         let short = 4 * u64::from(on(Bug::RangeShort));
         let entered = end.saturating_sub(short).max(start);
         let is_alone = match user.used {
-            Use::Issued(point) => slice.log.enter_own(start, entered, access, point),
-            Use::Held { .. } => false,
+            Use::Issued(point) if !on(Bug::WriteIgnoresReaders) => {
+                slice.log.enter_own(start, entered, access, point)
+            }
+            _ => false,
         };
         if !is_alone {
             let range = start..entered;
@@ -210,6 +207,7 @@ impl Hazards {
     pub(crate) fn give(&mut self, key: u32, backing: Backing, residue: Option<&Points>) {
         let slice = &mut self.slices[key as usize];
         if let Some(residue) = residue {
+            let residue = residue.iter().filter(|_| !on(Bug::ResidueForgotten));
             slice.log = AccessLog::with_residue(slice.bytes(), residue);
         }
         slice.backing = backing;
@@ -268,7 +266,7 @@ impl Hazards {
         Freed {
             id: slice.id,
             client: slice.client,
-            busy: slice.log.points(passed),
+            busy: busy(&slice.log, passed),
             backing: slice.backing,
             dropped_ns: slice.dropped_ns,
         }
@@ -352,6 +350,21 @@ impl Hazards {
     }
 }
 
+/// The points that still use bytes that no stream holds a task on.
+fn busy(log: &AccessLog, passed: impl Fn(Point) -> bool) -> Points {
+    let mut busy = Points::default();
+    log.for_each(|access, used| match used {
+        Use::Issued(_) if access == Access::Read && on(Bug::ReuseIgnoresReaders) => {}
+        Use::Issued(point) if !passed(point) => busy.insert(point),
+        Use::Issued(_) => {}
+        Use::Held { .. } => debug_assert!(
+            false,
+            "a slice is freed while a stream holds a task on it (I4)"
+        ),
+    });
+    busy
+}
+
 /// Enters a use of bytes that others than its own queue may use, and tells how many of those it comes after anyway.
 #[inline(never)]
 fn enter_shared(
@@ -363,27 +376,34 @@ fn enter_shared(
     mut before: impl FnMut(Use),
 ) -> u64 {
     let mut implied = 0;
-    log.touch(range, access, user.used, |used| match (used, user.queue) {
-        // A host function is on no queue: only what has completed comes before it.
-        (Use::Issued(point), None) => {
-            if !passed(point) {
-                before(used);
+    let comes_after = match on(Bug::WriteIgnoresReaders) {
+        true => Access::Read,
+        false => access,
+    };
+    log.conflicts(range.clone(), comes_after, |used| {
+        match (used, user.queue) {
+            // A host function is on no queue: only what has completed comes before it.
+            (Use::Issued(point), None) => {
+                if !passed(point) {
+                    before(used);
+                }
             }
-        }
-        (Use::Issued(point), Some(queue)) if point.queue == queue => {}
-        (Use::Issued(point), Some(queue)) => {
-            if passed(point) || clocks[queue.index()].covers(point) {
-                implied += u64::from(point.cursor > 0);
-            } else {
-                before(used);
+            (Use::Issued(point), Some(queue)) if point.queue == queue => {}
+            (Use::Issued(point), Some(queue)) => {
+                if passed(point) || clocks[queue.index()].covers(point) {
+                    implied += u64::from(point.cursor > 0);
+                } else {
+                    before(used);
+                }
             }
-        }
-        (Use::Held { stream, .. }, _) => {
-            let is_own = matches!(user.used, Use::Held { stream: own, .. } if own == stream);
-            if !is_own && !on(Bug::ConflictIgnored) {
-                before(used);
+            (Use::Held { stream, .. }, _) => {
+                let is_own = matches!(user.used, Use::Held { stream: own, .. } if own == stream);
+                if !is_own && !on(Bug::ConflictIgnored) {
+                    before(used);
+                }
             }
         }
     });
+    log.admit(range, access, user.used);
     implied
 }

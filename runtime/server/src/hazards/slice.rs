@@ -6,8 +6,8 @@ use millstream_protocol::failure::{FailureRef, Reason};
 use millstream_protocol::id::{ClientId, SliceId};
 
 use super::faults::Faults;
-use super::log::AccessLog;
 use crate::memory::Reservation;
+use millstream_protocol::hazard::log::AccessLog;
 
 /// A range of device memory that handles count.
 ///

@@ -1,20 +1,67 @@
-//! The access log against an oracle that remembers every use of every byte.
+//! The hazards by themselves: no streams, no queues, no device.
 
 use millstream_protocol::access::Access;
-use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::binding::Binding;
+use millstream_protocol::failure::Failure;
+use millstream_protocol::id::{ClientId, Point, QueueId, SliceId};
+use millstream_sync::slots::SlotId;
 use proptest::prelude::*;
 
-use crate::hazards::log::{AccessLog, MAX_SEGMENTS, Use};
+use super::{Backing, Hazards, User};
+use crate::points::Points;
+use millstream_protocol::hazard::log::Use;
 
-const BYTES: u64 = 24;
+const QUEUES: usize = 3;
+const BYTES: u64 = 12;
 
-/// One step of a random history.
+fn id(index: u32) -> SliceId {
+    SliceId(SlotId {
+        index,
+        generation: 0,
+    })
+}
+
+fn point(queue: usize, cursor: u64) -> Point {
+    Point::new(QueueId(queue as u8), cursor)
+}
+
+fn binding(slice: u32, range: std::ops::Range<u64>, access: Access) -> Binding {
+    let mut binding = Binding::new(id(slice), range.start, range.end - range.start, access);
+    binding.key = slice;
+    binding
+}
+
+/// Hazards of slices of [`BYTES`] without memory, whose keys are their numbers.
+fn hazards(slices: u32) -> Hazards {
+    let mut hazards = Hazards::new(QUEUES);
+    for slice in 0..slices {
+        let key = hazards.insert(id(slice), ClientId(0), BYTES);
+        assert_eq!(key, slice);
+        hazards.give(key, Backing::None(BYTES), None);
+    }
+    hazards
+}
+
+/// What a use must come after, nothing having passed.
+fn before(hazards: &mut Hazards, binding: &Binding, user: User) -> Vec<Use> {
+    let mut before = Vec::new();
+    hazards.enter(
+        binding.key,
+        binding,
+        user,
+        |_| false,
+        |used| before.push(used),
+    );
+    before
+}
+
+/// A step of a random history.
 #[derive(Clone, Debug)]
-struct Step {
-    start: u64,
-    len: u64,
-    access: Access,
-    queue: u8,
+enum Step {
+    /// A task goes to a queue.
+    Issue(usize, Vec<(u32, u64, u64, Access)>),
+    /// A queue completes its next task.
+    Complete(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -23,87 +70,196 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         Just(Access::Write),
         Just(Access::ReadWrite)
     ];
-    let step = (0..BYTES, 0..BYTES, access, 0_u8..3).prop_map(|(start, len, access, queue)| Step {
-        start,
-        len: len.min(BYTES - start),
-        access,
-        queue,
-    });
-    prop::collection::vec(step, 0..40)
+    let touched = (0_u32..2, 0..BYTES, 0..=BYTES, access)
+        .prop_map(|(slice, start, end, access)| (slice, start, end.max(start), access));
+    let issue = (0..QUEUES, prop::collection::vec(touched, 0..3))
+        .prop_map(|(queue, touched)| Step::Issue(queue, touched));
+    let complete = (0..QUEUES).prop_map(Step::Complete);
+    prop::collection::vec(prop_oneof![3 => issue, 1 => complete], 0..60)
 }
 
-/// Every byte's last write and the reads since.
-#[derive(Clone, Default)]
-struct Byte {
-    write: Option<Point>,
-    reads: Vec<Point>,
+/// A task that was issued: where, what it touches, and by index which tasks come before it by any way.
+struct Issued {
+    point: Point,
+    touched: Vec<Binding>,
+    behind: Vec<bool>,
 }
 
-/// Does some point of `found` stand for `wanted`: the same queue, not earlier?
-fn stands_for(found: &[Point], wanted: Point) -> bool {
-    found
-        .iter()
-        .any(|point| point.queue == wanted.queue && point.cursor >= wanted.cursor)
+fn conflict(one: &Issued, other: &[Binding]) -> bool {
+    let overlap = |a: &Binding, b: &Binding| {
+        a.slice == b.slice
+            && a.offset < b.offset + b.len
+            && b.offset < a.offset + a.len
+            && a.len > 0
+            && b.len > 0
+    };
+    let mut mine = one.touched.iter();
+    mine.any(|a| {
+        let mut theirs = other.iter();
+        theirs.any(|b| overlap(a, b) && (a.access.writes() || b.access.writes()))
+    })
 }
 
 proptest! {
-    /// I2: the log names every earlier conflicting use of every byte.
+    /// I2: whatever conflicts is in order, by queues, waits and completions. I3: nothing is to be waited for that comes before anyway.
     #[test]
-    fn the_log_names_every_conflict(steps in steps()) {
-        let mut log = AccessLog::default();
-        let mut bytes = vec![Byte::default(); BYTES as usize];
-        for (index, step) in steps.iter().enumerate() {
-            let range = step.start..step.start + step.len;
-            let mut found = Vec::new();
-            log.conflicts(range.clone(), step.access, |used| {
-                if let Use::Issued(point) = used {
-                    found.push(point);
-                }
-            });
-            let point = Point::new(QueueId(step.queue), index as u64 + 1);
-            for byte in &mut bytes[range.start as usize..range.end as usize] {
-                if let Some(write) = byte.write {
-                    prop_assert!(stands_for(&found, write));
-                }
-                if step.access.writes() {
-                    for read in &byte.reads {
-                        prop_assert!(stands_for(&found, *read));
+    fn conflicts_are_in_order_and_no_order_is_told_twice_i2_i3(steps in steps()) {
+        let mut hazards = hazards(2);
+        let mut tasks: Vec<Issued> = Vec::new();
+        let (mut issued, mut completed) = ([0_u64; QUEUES], [0_u64; QUEUES]);
+        for step in steps {
+            let (queue, touched) = match step {
+                Step::Complete(queue) => {
+                    // A task completes after all that come before it.
+                    let next = point(queue, completed[queue] + 1);
+                    let task = tasks.iter().find(|task| task.point == next);
+                    let is_free = task.is_some_and(|task| task.behind.iter().zip(&tasks).all(|(is_behind, other)| {
+                        !is_behind || completed[other.point.queue.index()] >= other.point.cursor
+                    }));
+                    if is_free {
+                        completed[queue] += 1;
+                        hazards.completed(QueueId(queue as u8), completed[queue]);
                     }
-                    *byte = Byte { write: Some(point), reads: Vec::new() };
-                } else {
-                    byte.reads.push(point);
+                    continue;
                 }
+                Step::Issue(queue, touched) => (queue, touched),
+            };
+            issued[queue] += 1;
+            let here = point(queue, issued[queue]);
+            let touched: Vec<Binding> =
+                touched.into_iter().map(|(slice, start, end, access)| binding(slice, start..end, access)).collect();
+            let passed = |point: Point| completed[point.queue.index()] >= point.cursor;
+            // What comes before by the queue alone, and what has completed.
+            let last = tasks.iter().rposition(|task| task.point.queue == here.queue);
+            let mut behind = vec![false; tasks.len()];
+            if let Some(last) = last {
+                behind[..last].copy_from_slice(&tasks[last].behind);
+                behind[last] = true;
             }
-            log.admit(range, step.access, Use::Issued(point));
-            prop_assert!(log.segments() <= MAX_SEGMENTS);
+            let mut after = Vec::new();
+            for touch in &touched {
+                hazards.enter(touch.key, touch, User::issued(here), passed, |used| match used {
+                    Use::Issued(point) => after.push(point),
+                    Use::Held { .. } => unreachable!("nothing is held"),
+                });
+            }
+            for asked in after {
+                let index = tasks.iter().position(|task| task.point == asked).unwrap();
+                prop_assert!(!passed(asked) && asked.queue != here.queue);
+                prop_assert!(last.is_none_or(|last| tasks[last].behind[..].get(index) != Some(&true)));
+                let clock = hazards.clock_at(asked);
+                hazards.waits(here, asked, clock);
+                behind[index] = true;
+                let theirs = tasks[index].behind.clone();
+                behind.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine |= theirs);
+            }
+            for (index, other) in tasks.iter().enumerate() {
+                prop_assert!(!conflict(other, &touched) || behind[index] || passed(other.point));
+            }
+            tasks.push(Issued { point: here, touched, behind });
         }
-    }
-
-    /// A held use becomes an issued one everywhere, whatever was split meanwhile.
-    #[test]
-    fn issuing_leaves_no_held_use_behind(steps in steps()) {
-        let mut log = AccessLog::default();
-        let mut held = Vec::new();
-        for (index, step) in steps.iter().enumerate() {
-            let range = step.start..step.start + step.len;
-            log.admit(range.clone(), step.access, Use::Held { stream: u32::from(step.queue), sequence: index as u64 });
-            held.push((u32::from(step.queue), index as u64));
-        }
-        for (stream, sequence) in held {
-            log.issue(stream, sequence, Point::new(QueueId(stream as u8), sequence + 1));
-        }
-        log.conflicts(0..BYTES, Access::Write, |used| assert!(matches!(used, Use::Issued(_))));
     }
 }
 
 #[test]
-fn two_half_writes_do_not_conflict_and_a_reader_of_the_whole_sees_both() {
-    let mut log = AccessLog::default();
-    let (left, right) = (Point::new(QueueId(0), 1), Point::new(QueueId(1), 1));
-    log.admit(0..8, Access::Write, Use::Issued(left));
-    log.conflicts(8..16, Access::Write, |used| panic!("{used:?}"));
-    log.admit(8..16, Access::Write, Use::Issued(right));
-    let mut found = Vec::new();
-    log.conflicts(0..16, Access::Read, |used| found.push(used));
-    assert_eq!(found, [Use::Issued(left), Use::Issued(right)]);
+fn a_held_task_comes_before_others_until_it_is_issued_i2() {
+    let mut hazards = hazards(1);
+    let write = binding(0, 0..8, Access::Write);
+    let (first, second) = (
+        User::held(7, 1, Some(QueueId(0))),
+        User::held(8, 1, Some(QueueId(1))),
+    );
+    assert_eq!(before(&mut hazards, &write, first), []);
+    let mut told = Vec::new();
+    hazards.held_before(0, &write, 8, |stream, sequence| {
+        told.push((stream, sequence));
+    });
+    assert_eq!(told, [(7, 1)]);
+    let held = Use::Held {
+        stream: 7,
+        sequence: 1,
+    };
+    let read = binding(0, 4..8, Access::Read);
+    assert_eq!(before(&mut hazards, &read, second), [held]);
+    // Nothing of its own stream comes before: the stream keeps its order by itself.
+    let own = User::held(8, 2, Some(QueueId(1)));
+    assert_eq!(before(&mut hazards, &read, own), [held]);
+    hazards.issued(0, (7, 1), point(0, 5));
+    let third = User::held(9, 1, Some(QueueId(1)));
+    assert_eq!(
+        before(&mut hazards, &read, third),
+        [Use::Issued(point(0, 5))]
+    );
+}
+
+/// A host function is on no queue, so that no queue's order and no clock puts anything before it.
+#[test]
+fn host_function_comes_after_all_that_has_not_completed_i2() {
+    let mut hazards = hazards(1);
+    let write = binding(0, 0..8, Access::Write);
+    before(&mut hazards, &write, User::issued(point(0, 3)));
+    let on_queue = User::held(1, 1, Some(QueueId(0)));
+    assert_eq!(
+        before(&mut hazards, &binding(0, 0..8, Access::Read), on_queue),
+        []
+    );
+    let read = binding(0, 0..8, Access::Read);
+    let on_host = User::held(2, 1, None);
+    let mut told = Vec::new();
+    hazards.enter(0, &read, on_host, |_| false, |used| told.push(used));
+    let held = Use::Held {
+        stream: 1,
+        sequence: 1,
+    };
+    assert_eq!(told, [Use::Issued(point(0, 3))], "{held:?} only reads");
+    told.clear();
+    hazards.enter(
+        0,
+        &read,
+        User::held(3, 1, None),
+        |_| true,
+        |used| told.push(used),
+    );
+    assert_eq!(told, []);
+}
+
+/// Reuse of memory is one more hazard.
+#[test]
+fn first_use_of_reused_memory_comes_after_its_last_uses_i4() {
+    let mut hazards = hazards(1);
+    let key = hazards.insert(id(1), ClientId(0), BYTES);
+    let residue: Points = [point(0, 4), point(2, 1)].into_iter().collect();
+    hazards.give(key, Backing::None(BYTES), Some(&residue));
+    let mut read = binding(1, 3..5, Access::Read);
+    read.key = key;
+    let told = before(&mut hazards, &read, User::issued(point(1, 1)));
+    assert_eq!(told, [Use::Issued(point(0, 4)), Use::Issued(point(2, 1))]);
+    let freed = hazards.remove(key, |point| point.queue.index() == 2);
+    assert_eq!(freed.busy, [point(0, 4), point(1, 1)].into_iter().collect());
+}
+
+#[test]
+fn slice_stays_until_its_last_held_task_is_issued_i4() {
+    let mut hazards = hazards(1);
+    hazards.hold(0);
+    hazards.hold(0);
+    assert!(!hazards.drop_slice(0, || 77));
+    assert!(hazards.is_dropped(0) && hazards.live() == 0);
+    assert!(!hazards.release(0));
+    assert!(hazards.release(0));
+    let freed = hazards.remove(0, |_| true);
+    assert_eq!((freed.id, freed.dropped_ns), (id(0), 77));
+    assert!(freed.busy.is_empty());
+}
+
+#[test]
+fn failed_bytes_bind_to_a_writer_and_not_to_a_reader_i7() {
+    let mut hazards = hazards(1);
+    let failure = Failure::panicked(&"k".into(), "boom".into());
+    hazards.poison(0, 4..8, failure);
+    let bind = |hazards: &Hazards, range, access| hazards.bind(&binding(0, range, access)).is_ok();
+    assert!(!bind(&hazards, 0..5, Access::Read) && bind(&hazards, 0..4, Access::Read));
+    assert!(bind(&hazards, 0..12, Access::Write) && hazards.poisoned(|_| false) == 1);
+    hazards.heal(0, &(0..8));
+    assert!(hazards.is_clean(0) && bind(&hazards, 0..12, Access::Read));
 }

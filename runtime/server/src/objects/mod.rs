@@ -8,6 +8,8 @@ pub(crate) mod links;
 use std::sync::Arc;
 
 use links::{Kind, Links};
+use millstream_protocol::backend::{BoundPlan, Call, Plan, Prepared};
+use millstream_protocol::hazard::order::Order;
 use millstream_protocol::id::{ClientId, KernelId, RecordingId, SeatId, SliceId, StreamId};
 use millstream_protocol::kernel::{BackendKernel, Kernel};
 use millstream_protocol::message::{Op, Task};
@@ -38,11 +40,11 @@ pub(crate) struct PreparedKernel {
 /// A recording that is ready to replay.
 pub(crate) struct StoredRecording {
     pub(crate) id: RecordingId,
-    pub(crate) tasks: Arc<[RecordedTask]>,
-    /// What launches run, in the order of `tasks`; nothing for copies and fills.
-    pub(crate) kernels: Vec<Option<(Arc<str>, BackendKernel)>>,
-    /// How many of the tasks are launches.
-    pub(crate) launches: u64,
+    pub(crate) plan: Plan,
+    /// What the backend keeps for replays.
+    pub(crate) prepared: Prepared,
+    /// The bindings of the last replay.
+    pub(crate) bound: BoundPlan,
     /// Parameters of which a task may read what an earlier replay has left.
     pub(crate) stale: Box<[u32]>,
     held: Held,
@@ -117,15 +119,10 @@ impl Objects {
     pub(crate) fn key_of(&self, op: &Op) -> u32 {
         let key = match op {
             Op::Launch { kernel, .. } => self.links.get(kernel.0, Kind::Kernel),
-            Op::Replay(id) => self.recording_key(*id),
+            Op::Replay { recording, .. } => self.links.get(recording.0, Kind::Recording),
             _ => None,
         };
         key.unwrap_or(NO_OBJECT)
-    }
-
-    #[inline(always)]
-    fn recording_key(&self, id: RecordingId) -> Option<u32> {
-        self.links.get(id.0, Kind::Recording)
     }
 
     /// What a slot stands for, and its key.
@@ -165,26 +162,39 @@ impl Objects {
         self.links.set(id.0, Kind::Kernel, key);
     }
 
+    /// The plan of a recording.
+    pub(crate) fn plan(&self, tasks: Arc<[RecordedTask]>, order: Order) -> Plan {
+        Plan::new(tasks, order, |task| {
+            let kernel = task.kernel().and_then(|id| {
+                let key = self.links.get(id.0, Kind::Kernel)?;
+                self.kernel(key)
+            });
+            let name = match (kernel, &task.op) {
+                (Some(prepared), _) => prepared.kernel.name(),
+                (None, RecordedOp::Copy) => &self.names.copy,
+                (None, RecordedOp::Fill(_)) => &self.names.fill,
+                (None, RecordedOp::Launch { .. }) => &self.names.replay,
+            };
+            Call {
+                name: name.clone(),
+                kernel: kernel.map(|prepared| prepared.code.clone()),
+            }
+        })
+    }
+
     /// A recording becomes known.
     pub(crate) fn add_recording(
         &mut self,
         id: RecordingId,
-        tasks: Arc<[RecordedTask]>,
+        plan: Plan,
+        prepared: Prepared,
         stale: Box<[u32]>,
     ) {
-        let kernel = |task: &RecordedTask| {
-            let id = task.kernel()?;
-            let key = self.links.get(id.0, Kind::Kernel)?;
-            let prepared = &self.kernels[key as usize];
-            Some((prepared.kernel.name().clone(), prepared.code.clone()))
-        };
-        let kernels = tasks.iter().map(kernel).collect();
-        let launches = tasks.iter().filter(|task| task.kernel().is_some()).count();
         let stored = StoredRecording {
             id,
-            tasks,
-            kernels,
-            launches: launches as u64,
+            plan,
+            prepared,
+            bound: BoundPlan::default(),
             stale,
             held: Held::default(),
         };
@@ -223,7 +233,7 @@ impl Objects {
             held.tasks -= 1;
         }
         match op {
-            Op::Replay(_) => self.take_recording(key),
+            Op::Replay { .. } => self.take_recording(key),
             _ => self.take_kernel(key),
         }
     }
@@ -231,7 +241,7 @@ impl Objects {
     fn held(&mut self, op: &Op, key: u32) -> Option<&mut Held> {
         match op {
             Op::Launch { .. } => Some(&mut self.kernels.get_mut(key as usize)?.held),
-            Op::Replay(_) => Some(&mut self.recordings.get_mut(key as usize)?.held),
+            Op::Replay { .. } => Some(&mut self.recordings.get_mut(key as usize)?.held),
             _ => None,
         }
     }
@@ -278,6 +288,12 @@ impl Objects {
         self.recordings.get(key as usize)
     }
 
+    /// A recording that is to be replayed.
+    #[inline]
+    pub(crate) fn recording_mut(&mut self, key: u32) -> Option<&mut StoredRecording> {
+        self.recordings.get_mut(key as usize)
+    }
+
     /// What the operations are called.
     #[inline]
     pub(crate) fn names(&self) -> &OpNames {
@@ -288,7 +304,7 @@ impl Objects {
     pub(crate) fn tasks_of(&self, task: &Task) -> usize {
         let object = self.key_of(&task.op);
         match (&task.op, self.recording(object)) {
-            (Op::Replay(_), Some(stored)) => stored.tasks.len(),
+            (Op::Replay { .. }, Some(stored)) => stored.plan.tasks().len(),
             (Op::CopyOut(copy), _) => copy.landings.len(),
             _ => 1,
         }
@@ -309,7 +325,7 @@ impl Objects {
             Op::Copy => &names.copy,
             Op::Fill(_) => &names.fill,
             Op::Reserve { .. } => &names.reserve,
-            Op::Replay(_) => &names.replay,
+            Op::Replay { .. } => &names.replay,
             _ => &names.other,
         };
         name.clone()
@@ -318,19 +334,13 @@ impl Objects {
     /// The name of the part `index` of a task: of a recorded task, where the task is a replay.
     pub(crate) fn name_of_part(&self, task: &Task, index: usize) -> Arc<str> {
         let stored = match &task.op {
-            Op::Replay(_) => self.recording(self.key_of(&task.op)),
+            Op::Replay { .. } => self.recording(self.key_of(&task.op)),
             _ => None,
         };
-        let Some(stored) = stored else {
-            return self.name_of(task);
-        };
-        let name = match (&stored.kernels[index], &stored.tasks[index].op) {
-            (Some((name, _)), _) => name,
-            (None, RecordedOp::Copy) => &self.names.copy,
-            (None, RecordedOp::Fill(_)) => &self.names.fill,
-            (None, _) => &self.names.replay,
-        };
-        name.clone()
+        match stored {
+            Some(stored) => stored.plan.call(index).name.clone(),
+            None => self.name_of(task),
+        }
     }
 
     /// How many kernels and recordings there are.

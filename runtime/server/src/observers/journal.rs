@@ -189,7 +189,7 @@ impl Journal {
             Op::Copy => Work::Copy,
             Op::Fill(pattern) => Work::Fill(*pattern),
             Op::Mark => Work::Mark,
-            Op::Replay(recording) => Work::Replay {
+            Op::Replay { recording, .. } => Work::Replay {
                 recording: self.number(recording.index()),
                 words: task.scalars().to_vec(),
             },

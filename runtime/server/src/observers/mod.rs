@@ -230,6 +230,6 @@ pub(crate) fn does_work(op: &Op) -> bool {
             | Op::Copy
             | Op::Fill(_)
             | Op::Custom(_)
-            | Op::Replay(_)
+            | Op::Replay { .. }
     )
 }

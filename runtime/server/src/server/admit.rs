@@ -9,9 +9,9 @@ use millstream_protocol::message::{Op, Rare, Reply, Task};
 
 use super::Server;
 use crate::hazards::User;
-use crate::hazards::log::Use;
 use crate::planted::{Bug, on};
 use crate::scheduler::actor::HeldTask;
+use millstream_protocol::hazard::log::Use;
 
 /// Why a stream is flushed, for the logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -107,9 +107,9 @@ impl<B: Backend> Server<B> {
                 self.table.recycle(slot);
             }
             Some(Gone::Recording(stored)) => {
-                let of_backend = self.backend.recording_released(stored.id);
-                self.collect(Box::new((stored.tasks, stored.kernels, of_backend)));
-                self.table.recycle(stored.id.index());
+                let slot = stored.id.index();
+                self.collect(Box::new((stored.plan, stored.prepared)));
+                self.table.recycle(slot);
             }
         }
     }

@@ -154,7 +154,7 @@ impl<B: Backend> Server<B> {
         }
         let outcome = match (withdrawn, resolved) {
             (Some(failure), _) => Err(failure),
-            (None, _) if matches!(task.op, Op::Replay(_)) => {
+            (None, _) if matches!(task.op, Op::Replay { .. }) => {
                 self.replay(object, task, point);
                 return self.note_last(task, point);
             }

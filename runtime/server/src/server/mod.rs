@@ -108,10 +108,8 @@ struct Scratch {
     after: After,
     /// The bindings of the task that is being issued.
     bound: Vec<BoundSlice>,
-    /// Those of one recorded task.
+    /// Those of a replay's temporaries.
     inner: Vec<BoundSlice>,
-    /// Its scalars.
-    patched: Vec<u64>,
     /// Held tasks of other streams, by stream and sequence.
     foreign: Vec<(u32, u64)>,
 }

@@ -14,10 +14,10 @@ use millstream_protocol::message::{Op, Rare, Task};
 use super::Server;
 use super::admit::is_asked;
 use crate::hazards::User;
-use crate::hazards::log::Use;
 use crate::objects::NO_OBJECT;
 use crate::observers::sampling::PASSING;
 use crate::scheduler::actor::HeldTask;
+use millstream_protocol::hazard::log::Use;
 
 impl<B: Backend> Server<B> {
     /// Enters a task in the access logs and issues it to the queue where its stream sits alone. No log has an entry of a held task,
@@ -49,8 +49,8 @@ impl<B: Backend> Server<B> {
             Op::Mark if sound && task.extra.is_none() => {
                 self.backend.mark(point.queue, point.cursor);
             }
-            Op::Replay(_) if sound && task.extra.is_none() && object != NO_OBJECT => {
-                self.replay_bound(object, task.scalars(), point, false);
+            Op::Replay { overlap, .. } if sound && task.extra.is_none() && object != NO_OBJECT => {
+                self.replay_bound(object, task.scalars(), point, (overlap, false));
             }
             _ => self.run_passing(task, object, sound, (point, last)),
         }
@@ -68,9 +68,9 @@ impl<B: Backend> Server<B> {
     #[inline(always)]
     fn cursors_of(&self, op: &Op, object: u32) -> u64 {
         match op {
-            Op::Replay(_) => {
+            Op::Replay { .. } => {
                 let stored = self.objects.recording(object);
-                stored.map_or(1, |stored| stored.tasks.len().max(1) as u64)
+                stored.map_or(1, |stored| stored.plan.tasks().len().max(1) as u64)
             }
             Op::CopyOut(copy) => copy.landings.len().max(1) as u64,
             _ => 1,

@@ -25,8 +25,15 @@ impl<B: Backend> Server<B> {
                 self.hazards
                     .fail(key, Failure::not_run(name, Reason::Parameter));
             }
-            Registration::Recording { id, tasks, stale } => {
-                self.objects.add_recording(id, tasks, stale);
+            Registration::Recording {
+                id,
+                tasks,
+                order,
+                stale,
+            } => {
+                let plan = self.objects.plan(tasks, order);
+                let prepared = self.backend.prepare(&plan);
+                self.objects.add_recording(id, plan, prepared, stale);
             }
             Registration::Stream {
                 id,

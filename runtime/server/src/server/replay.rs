@@ -4,26 +4,25 @@
 //! by themselves. The whole replay is one task to the hazards. Failures stay exact: where a
 //! parameter has failed ranges, each inner task is looked at by itself (I7).
 
-use std::sync::Arc;
+use std::ops::Range;
 
 use millstream_protocol::access::Access;
-use millstream_protocol::backend::{Backend, BoundCount, BoundSlice, Launch, Place};
+use millstream_protocol::backend::{Backend, BoundSlice, Replay};
 use millstream_protocol::binding::Binding;
-use millstream_protocol::failure::{Failure, FailureRef, Reason};
+use millstream_protocol::failure::{Failure, FailureRef};
 use millstream_protocol::id::{Point, QueueId};
-use millstream_protocol::kernel::BackendKernel;
-use millstream_protocol::kernel::ExecutionMode;
-use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::message::Task;
-use millstream_protocol::recording::{RecordedBinding, RecordedOp, RecordedTask, cut};
+use millstream_protocol::message::{Op, Task};
+use smallvec::SmallVec;
 
 use super::Server;
-use super::loss::Loss;
 use crate::hazards::Backing;
-use crate::objects::OpNames;
+use crate::objects::StoredRecording;
 
 impl<B: Backend> Server<B> {
     pub(super) fn replay(&mut self, key: u32, task: &mut Task, point: Point) {
+        let Op::Replay { overlap, .. } = task.op else {
+            return;
+        };
         if self.objects.recording(key).is_none() {
             return self.backend.mark(point.queue, point.cursor);
         }
@@ -31,66 +30,61 @@ impl<B: Backend> Server<B> {
             Ok(faulty) => faulty,
             Err(failure) => {
                 self.backend.mark(point.queue, point.cursor);
-                return self.fail(task, Failure::input(&self.objects.names().replay, failure));
+                let failure = Failure::input(&self.objects.names().replay, failure);
+                return self.fail(task, failure);
             }
         };
-        self.replay_bound(key, task.scalars(), point, faulty);
+        self.replay_bound(key, task.scalars(), point, (overlap, faulty));
     }
 
-    /// The same once the parameters are bound, in `bound`; they are faulty where any has failed ranges.
-    pub(super) fn replay_bound(&mut self, key: u32, words: &[u64], point: Point, faulty: bool) {
-        let stored = self.objects.recording(key);
-        let tasks = stored.map_or(0, |stored| stored.tasks.len());
-        if tasks == 0 {
-            return self.backend.mark(point.queue, point.cursor);
-        }
-        let mut inner: Vec<BoundSlice> = std::mem::take(&mut self.scratch.inner);
-        self.forget_stale(key, point, &mut inner);
-        let mut begun = 0;
-        if !faulty {
-            match self.replay_sound(key, words, point, &mut inner) {
-                Ok(tasks) => begun = tasks,
-                Err((index, failure)) => {
-                    self.fail_recorded(&inner, &failure);
-                    begun = index + 1;
-                }
-            }
-        }
-        for index in begun..tasks {
-            self.replay_checked((key, index), words, &mut inner, point.queue);
-        }
-        self.scratch.inner = inner;
-    }
-
-    /// Failures that lie in temporaries, of an earlier replay, are not those of this one (I7).
-    fn forget_stale(&mut self, key: u32, point: Point, stale: &mut Vec<BoundSlice>) {
-        let Some(stored) = self
-            .objects
-            .recording(key)
-            .filter(|known| !known.stale.is_empty())
-        else {
-            return;
-        };
-        stale.clear();
-        let bound = stored.stale.iter().map(|index| BoundSlice {
-            access: Access::Write,
-            ..self.scratch.bound[*index as usize]
-        });
-        stale.extend(bound.filter(|bound| bound.page.is_some() && bound.len > 0));
-        self.backend.forget(point.queue, stale);
-    }
-
-    /// Runs the tasks of a recording whose parameters have no failed ranges, and tells how many there are.
-    ///
-    /// # Errors
-    /// Which one failed, and why; its bindings are in `inner`. Those before it are issued.
-    fn replay_sound(
+    /// The same once the parameters are bound, in the scratch list `bound`. They may overlap; they are faulty where any has failed
+    /// ranges.
+    pub(super) fn replay_bound(
         &mut self,
         key: u32,
         words: &[u64],
         point: Point,
-        inner: &mut Vec<BoundSlice>,
-    ) -> Result<usize, (usize, FailureRef)> {
+        (overlap, faulty): (bool, bool),
+    ) {
+        let Some(stored) = self.objects.recording(key) else {
+            return self.backend.mark(point.queue, point.cursor);
+        };
+        let tasks = stored.plan.tasks().len();
+        if tasks == 0 {
+            return self.backend.mark(point.queue, point.cursor);
+        }
+        if !stored.stale.is_empty() {
+            self.forget_stale(key, point.queue);
+        }
+        let begun = match faulty {
+            true => 0,
+            false => self.replay_sound(key, words, point, overlap),
+        };
+        for index in begun..tasks {
+            self.replay_checked((key, index), words, point);
+        }
+    }
+
+    /// Failures that lie in temporaries, of an earlier replay, are not those of this one (I7).
+    #[cold]
+    fn forget_stale(&mut self, key: u32, queue: QueueId) {
+        let Some(stored) = self.objects.recording(key) else {
+            return;
+        };
+        let parameters = &self.scratch.bound;
+        let stale = stored.stale.iter().map(|index| BoundSlice {
+            access: Access::Write,
+            ..parameters[*index as usize]
+        });
+        let inner = &mut self.scratch.inner;
+        inner.clear();
+        inner.extend(stale.filter(|bound| bound.page.is_some() && bound.len > 0));
+        self.backend.forget(queue, inner);
+    }
+
+    /// Runs the tasks of a recording whose parameters have no failed ranges, and tells how many have their place on the queue: all,
+    /// or those up to one that was refused.
+    fn replay_sound(&mut self, key: u32, words: &[u64], point: Point, overlap: bool) -> usize {
         let Self {
             objects,
             backend,
@@ -100,48 +94,35 @@ impl<B: Backend> Server<B> {
             loss,
             ..
         } = self;
-        let (bound, patched, names) = (&scratch.bound, &mut scratch.patched, objects.names());
-        let Some(stored) = objects.recording(key) else {
-            return Ok(0);
+        let Some(stored) = objects.recording_mut(key) else {
+            return 0;
+        };
+        let StoredRecording {
+            plan,
+            prepared,
+            bound,
+            ..
+        } = stored;
+        let place = (point.queue, point.cursor);
+        let mut replay = Replay::new(plan, place, &scratch.bound, words, bound);
+        replay.overlap = overlap;
+        let outcome = backend.replay(&mut replay, prepared);
+        let begun = match &outcome {
+            Ok(()) => plan.tasks().len(),
+            Err((index, _)) => index + 1,
         };
         // The replay has the cursor of its first task already.
-        let (first, task_count) = (scheduler.queue(point.queue).issued, stored.tasks.len());
-        backend.begin_replay(point.queue, stored.id, task_count);
-        let tasks = stored.tasks.iter().zip(&stored.kernels).enumerate();
-        let called = tasks
-            .into_iter()
-            .try_for_each(|(index, (recorded, kernel))| {
-                bind_parts(bound, recorded, inner);
-                let here = Point::new(point.queue, first + index as u64);
-                let step = Step {
-                    recorded,
-                    kernel,
-                    bindings: inner,
-                    scalars: patch(recorded, words, patched),
-                };
-                step.run(backend, loss, names, here)
-                    .map_err(|failure| (index, failure))
-            });
-        // What was taken down before a failure is issued all the same; a failure of that comes first.
-        let ended = backend.end_replay(point.queue).map_err(|(index, refused)| {
-            bind_parts(bound, &stored.tasks[index], inner);
-            let kernel = &stored.kernels[index];
-            let name = kernel.as_ref().map_or(&names.replay, |(name, _)| name);
-            (index, loss.refusal(backend, name, refused))
-        });
-        let (issued, outcome) = match ended.and(called) {
-            Ok(()) => {
-                observers.count().launches += stored.launches;
-                (task_count, Ok(task_count))
+        scheduler.take_cursors(point.queue, begun as u64 - 1);
+        observers.count().tasks += begun as u64 - 1;
+        match outcome {
+            Ok(()) => observers.count().launches += plan.launches(),
+            Err((index, refused)) => {
+                let failure = loss.refusal(backend, &plan.call(index).name, refused);
+                backend.mark(point.queue, point.cursor + index as u64);
+                self.fail_recorded((key, index), &failure);
             }
-            Err((index, failure)) => {
-                backend.mark(point.queue, first + index as u64);
-                (index + 1, Err((index, failure)))
-            }
-        };
-        scheduler.take_cursors(point.queue, issued as u64 - 1);
-        observers.count().tasks += issued as u64 - 1;
-        outcome
+        }
+        begun
     }
 
     /// Resolves the parameters and says whether any has failed ranges, or no memory.
@@ -183,80 +164,96 @@ impl<B: Backend> Server<B> {
         Ok(faulty)
     }
 
-    /// One inner task where parameters have failed ranges: it inherits what it reads and heals what
-    /// it defines. The replay has the cursor of its first task already.
-    fn replay_checked(
-        &mut self,
-        (key, index): (u32, usize),
-        words: &[u64],
-        inner: &mut Vec<BoundSlice>,
-        queue: QueueId,
-    ) {
+    /// One inner task, of a replay that begins at `first`, where parameters have failed ranges: it inherits what it reads and heals
+    /// what it defines.
+    #[cold]
+    fn replay_checked(&mut self, (key, index): (u32, usize), words: &[u64], first: Point) {
         let point = match index {
-            0 => Point::new(queue, self.scheduler.queue(queue).issued),
-            _ => self.next_point(queue),
+            // The replay has it already.
+            0 => first,
+            _ => self.next_point(first.queue),
         };
+        let inherited = self.inherited((key, index), first);
         let Self {
             objects,
-            hazards,
             backend,
             scratch,
             loss,
+            observers,
             ..
         } = self;
-        let Some(stored) = objects.recording(key) else {
+        let Some(stored) = objects.recording_mut(key) else {
             return;
         };
-        let (recorded, kernel) = (&stored.tasks[index], &stored.kernels[index]);
-        bind_parts(&scratch.bound, recorded, inner);
-        let inherited = inner
-            .iter()
-            .filter(|bound| bound.len > 0)
-            .find_map(|bound| {
-                let range = bound.slice_offset..bound.slice_offset + bound.len;
-                hazards.failure(objects.slice(bound.slice)?, &range, bound.access)
-            });
-        let names = objects.names();
-        let name = kernel.as_ref().map_or(&names.replay, |(name, _)| name);
+        let (plan, bound) = (&stored.plan, &mut stored.bound);
+        let name = &plan.call(index).name;
+        let recorded = &plan.tasks()[index];
         let outcome = match inherited {
             Some(cause) => Err(Failure::input(name, cause)),
             None => {
-                let step = Step {
-                    recorded,
-                    kernel,
-                    bindings: inner,
-                    scalars: patch(recorded, words, &mut scratch.patched),
-                };
-                step.run(backend, loss, names, point)
+                let place = (first.queue, first.cursor);
+                let mut replay = Replay::new(plan, place, &scratch.bound, words, bound);
+                let issued = replay.issue(backend, index);
+                issued.map_err(|refused| loss.refusal(backend, name, refused))
             }
         };
-        let (is_launch, is_dynamic) = (recorded.kernel().is_some(), recorded.is_dynamic());
-        self.observers.count().launches += u64::from(outcome.is_ok() && is_launch);
+        // A count that is read on the device may be zero: then nothing is defined.
+        let (is_launch, defines) = (recorded.kernel().is_some(), !recorded.is_dynamic());
+        observers.count().launches += u64::from(outcome.is_ok() && is_launch);
         match outcome {
             Err(failure) => {
                 self.backend.mark(point.queue, point.cursor);
-                self.fail_recorded(inner, &failure);
+                self.fail_recorded((key, index), &failure);
             }
-            // A count that is read on the device may be zero.
-            Ok(()) if is_dynamic => {}
-            Ok(()) => {
-                for bound in inner.iter().filter(|bound| bound.access == Access::Write) {
-                    if let Some(slice) = self.objects.slice(bound.slice) {
-                        let range = bound.slice_offset..bound.slice_offset + bound.len;
-                        self.hazards.heal(slice, &range);
-                    }
+            Ok(()) if defines => {
+                for (slice, range) in self.touched((key, index), |access| access == Access::Write) {
+                    self.hazards.heal(slice, &range);
                 }
             }
+            Ok(()) => {}
         }
     }
 
-    fn fail_recorded(&mut self, inner: &[BoundSlice], failure: &FailureRef) {
-        self.count_failure(&failure.reason);
-        for bound in inner.iter().filter(|bound| bound.access.writes()) {
-            if let Some(slice) = self.objects.slice(bound.slice) {
+    /// The failure of what a recorded task reads, or of a slice without memory that it touches.
+    fn inherited(&mut self, (key, index): (u32, usize), first: Point) -> Option<FailureRef> {
+        let stored = self.objects.recording_mut(key)?;
+        let place = (first.queue, first.cursor);
+        let parameters = &self.scratch.bound;
+        // Binds the tasks, if they are not.
+        let replay = Replay::new(&stored.plan, place, parameters, &[], &mut stored.bound);
+        let bindings: SmallVec<[BoundSlice; 8]> = replay.bindings(index).into();
+        let mut touched = bindings.iter().filter(|bound| bound.len > 0);
+        touched.find_map(|bound| {
+            let range = bound.slice_offset..bound.slice_offset + bound.len;
+            let slice = self.objects.slice(bound.slice)?;
+            self.hazards.failure(slice, &range, bound.access)
+        })
+    }
+
+    /// The keys and ranges that a recorded task touches so, at the replay that is being made.
+    fn touched(
+        &self,
+        (key, index): (u32, usize),
+        chosen: impl Fn(Access) -> bool,
+    ) -> SmallVec<[(u32, Range<u64>); 4]> {
+        let Some(stored) = self.objects.recording(key) else {
+            return SmallVec::new();
+        };
+        let bindings = stored.bound.bindings(&stored.plan, index).iter();
+        bindings
+            .filter(|bound| chosen(bound.access))
+            .filter_map(|bound| {
                 let range = bound.slice_offset..bound.slice_offset + bound.len;
-                self.hazards.poison(slice, range, failure.clone());
-            }
+                Some((self.objects.slice(bound.slice)?, range))
+            })
+            .collect()
+    }
+
+    #[cold]
+    fn fail_recorded(&mut self, task: (u32, usize), failure: &FailureRef) {
+        self.count_failure(&failure.reason);
+        for (slice, range) in self.touched(task, Access::writes) {
+            self.hazards.poison(slice, range, failure.clone());
         }
     }
 }
@@ -270,117 +267,5 @@ fn without_memory(binding: &Binding) -> BoundSlice {
         access: Access::Write,
         slice: binding.slice,
         slice_offset: binding.offset,
-    }
-}
-
-/// One task of a recording at one replay.
-struct Step<'a> {
-    recorded: &'a RecordedTask,
-    kernel: &'a Option<(Arc<str>, BackendKernel)>,
-    bindings: &'a [BoundSlice],
-    scalars: &'a [u64],
-}
-
-impl Step<'_> {
-    /// The backend's call.
-    #[inline]
-    fn run<B: Backend>(
-        &self,
-        backend: &mut B,
-        loss: &mut Loss,
-        names: &OpNames,
-        point: Point,
-    ) -> Result<(), FailureRef> {
-        let place = |name| Place {
-            queue: point.queue,
-            cursor: point.cursor,
-            name,
-        };
-        match (&self.recorded.op, self.bindings) {
-            (RecordedOp::Launch { count, .. }, _) => {
-                let Some((name, code)) = self.kernel else {
-                    return Err(Failure::not_run(&names.replay, Reason::Lost));
-                };
-                let (bindings, count) = match (count, self.bindings) {
-                    (LaunchCount::Static(count), all) => (all, BoundCount::Static(*count)),
-                    (LaunchCount::Dynamic, [bindings @ .., count]) => {
-                        (bindings, BoundCount::Dynamic(*count))
-                    }
-                    (LaunchCount::Dynamic, []) => (&[][..], BoundCount::Static([0; 3])),
-                };
-                let launch = Launch {
-                    name,
-                    kernel: code,
-                    count,
-                    // Nothing is recorded that was not checked.
-                    mode: ExecutionMode::Checked,
-                    bindings,
-                    scalars: self.scalars,
-                    metadata: &self.recorded.metadata,
-                    tensor_maps: &self.recorded.tensor_maps,
-                };
-                backend
-                    .launch(point.queue, point.cursor, &launch)
-                    .map_err(|refused| loss.refusal(backend, name, refused))
-            }
-            (RecordedOp::Copy, [source, target]) => {
-                let outcome = backend.copy(place(&names.copy), source, target);
-                outcome.map_err(|refused| loss.refusal(backend, &names.copy, refused))
-            }
-            (RecordedOp::Fill(pattern), [target]) => {
-                debug_assert!(
-                    pattern.divides(target.offset, target.len),
-                    "views are whole elements"
-                );
-                let outcome = backend.fill(place(&names.fill), target, *pattern);
-                outcome.map_err(|refused| loss.refusal(backend, &names.fill, refused))
-            }
-            _ => {
-                backend.mark(point.queue, point.cursor);
-                Ok(())
-            }
-        }
-    }
-}
-
-/// The packed scalars of a task, with this replay's words in their slots.
-#[inline]
-fn patch<'a>(recorded: &'a RecordedTask, words: &[u64], patched: &'a mut Vec<u64>) -> &'a [u64] {
-    if recorded.slots.is_empty() {
-        return &recorded.scalars;
-    }
-    patched.clear();
-    patched.extend_from_slice(&recorded.scalars);
-    for slot in &recorded.slots {
-        let place = patched.get_mut(slot.word as usize);
-        // Clients give a word for each slot; a message that was made by hand may not.
-        if let (Some(place), Some(word)) = (place, words.get(slot.slot as usize)) {
-            *place = *word;
-        }
-    }
-    patched
-}
-
-/// The bindings of one task of a recording, as parts of its parameters.
-#[inline]
-fn bind_parts(parameters: &[BoundSlice], recorded: &RecordedTask, inner: &mut Vec<BoundSlice>) {
-    inner.clear();
-    let part = |binding: &RecordedBinding| part(parameters, binding);
-    inner.extend(recorded.bindings.iter().map(part));
-}
-
-/// A part of a resolved parameter.
-#[inline]
-fn part(parameters: &[BoundSlice], binding: &RecordedBinding) -> BoundSlice {
-    let parameter = &parameters[binding.parameter as usize];
-    // One without a page has no bytes.
-    let (offset, len) = cut(binding.offset, binding.len, parameter.len);
-    BoundSlice {
-        page: parameter.page,
-        offset: parameter.offset + offset,
-        len,
-        access: binding.access,
-        slice: parameter.slice,
-        slice_offset: parameter.slice_offset + offset,
     }
 }

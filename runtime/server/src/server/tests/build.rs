@@ -14,7 +14,7 @@ use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::message::{Ask, Scope};
 use millstream_protocol::message::{CopyOut, HostSource, Op, Registration, Task, Ticket};
 use millstream_protocol::priority::Priority;
-use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask};
+use millstream_protocol::recording::{Parameters, RecordedOp, RecordedTask, order_of};
 use millstream_protocol::table::Hold;
 use millstream_sync::credit::Credit;
 use millstream_sync::reply::{ReplyReceiver, reply};
@@ -369,6 +369,7 @@ impl Rig {
         let id = RecordingId(hold.id());
         self.register(Registration::Recording {
             id,
+            order: order_of(&tasks),
             tasks: tasks.clone(),
             stale: Box::default(),
         });
@@ -391,7 +392,10 @@ impl Rig {
     ) {
         self.submit(
             stream,
-            Op::Replay(RecordingId(recording.hold.id())),
+            Op::Replay {
+                recording: RecordingId(recording.hold.id()),
+                overlap: false,
+            },
             parameters,
         );
     }

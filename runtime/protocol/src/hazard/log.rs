@@ -1,28 +1,26 @@
-//! The access log of a slice: who last wrote each of its bytes, and who has read them since.
+//! The access log of some bytes: which task last wrote each of them, and which tasks have read it since.
 //!
-//! A log has at most [`MAX_SEGMENTS`] disjoint segments; beyond that neighbours are merged, which
-//! may order more than needed but never less. Entries are made at admission, in mailbox order, as
-//! [`Use::Held`], and become [`Use::Issued`] when their task is handed to a queue.
+//! A log has at most so many disjoint segments as it was made with; beyond that neighbours are merged, which
+//! may order more than needed but never less. A server makes its entries at admission, in mailbox order, as
+//! [`Use::Held`], and they become [`Use::Issued`] when their task is handed to a queue.
 //!
 //! A queue is ordered, so the greatest cursor per queue stands for all readers there; the same
 //! holds for the tasks that one stream holds.
 
 use std::ops::Range;
 
-use millstream_protocol::access::Access;
-use millstream_protocol::id::Point;
 use smallvec::SmallVec;
 
-use crate::hazards::uses::Uses;
-use crate::planted::{Bug, on};
-use crate::points::Points;
+use super::uses::Uses;
+use crate::access::Access;
+use crate::id::Point;
 
-/// Most segments of one log.
-pub(crate) const MAX_SEGMENTS: usize = 8;
+/// Most segments of the log of one slice: more would cost a task more than it gains.
+pub const MAX_SEGMENTS: usize = 8;
 
 /// One use of some bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Use {
+pub enum Use {
     /// By a task that a stream still holds.
     Held {
         /// The stream's key on the device thread.
@@ -61,23 +59,24 @@ impl Segment {
     }
 }
 
-/// Who last touched which bytes of one slice.
+/// Who last touched which bytes, of a slice or of a recording's parameter: in at most `MAX` segments.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AccessLog {
+pub struct AccessLog<const MAX: usize = MAX_SEGMENTS> {
     /// Sorted by start, disjoint. Bytes without a segment were never touched.
     segments: SmallVec<[Segment; 1]>,
 }
 
-impl AccessLog {
-    /// The log of a fresh slice of `bytes` whose memory is still used by `residue`: reuse of memory is
-    /// one more hazard (I4 follows from I2).
-    pub(crate) fn with_residue(bytes: u64, residue: &Points) -> Self {
+impl<const MAX: usize> AccessLog<MAX> {
+    /// The log of bytes that are still used by `residue`: reuse of memory is one more hazard (I4 follows from I2).
+    pub fn with_residue(bytes: u64, residue: impl IntoIterator<Item = Point>) -> Self {
         let mut log = Self::default();
-        if !residue.is_empty() && bytes > 0 && !on(Bug::ResidueForgotten) {
-            let mut segment = Segment::new(0..bytes);
-            residue
-                .iter()
-                .for_each(|point| segment.writes.add(Use::Issued(point)));
+        let mut segment = Segment::new(0..bytes);
+        let mut is_used = false;
+        for point in residue {
+            segment.writes.add(Use::Issued(point));
+            is_used = true;
+        }
+        if is_used && bytes > 0 {
             log.segments.push(segment);
         }
         log
@@ -85,16 +84,15 @@ impl AccessLog {
 
     /// Calls `conflict` for every use that a task with this access to `range` must come after.
     #[inline]
-    pub(crate) fn conflicts(
-        &self,
-        range: Range<u64>,
-        access: Access,
-        mut conflict: impl FnMut(Use),
-    ) {
+    pub fn conflicts(&self, range: Range<u64>, access: Access, mut conflict: impl FnMut(Use)) {
+        // No bytes conflict with nothing, wherever they lie.
+        if range.is_empty() {
+            return;
+        }
         for segment in &self.segments {
             if segment.overlaps(&range) {
                 segment.writes.for_each(&mut conflict);
-                if access.writes() && !on(Bug::WriteIgnoresReaders) {
+                if access.writes() {
                     segment.reads.for_each(&mut conflict);
                 }
             }
@@ -104,7 +102,7 @@ impl AccessLog {
     /// Enters a task at `point` that conflicts at most with its own queue. Says no, having done nothing,
     /// where that is not plain to see: then it is for [`AccessLog::conflicts`] and [`AccessLog::admit`].
     #[inline(always)]
-    pub(crate) fn enter_own(&mut self, start: u64, end: u64, access: Access, point: Point) -> bool {
+    pub fn enter_own(&mut self, start: u64, end: u64, access: Access, point: Point) -> bool {
         // Most slices are touched whole, always the same way.
         let [segment] = self.segments.as_mut_slice() else {
             return false;
@@ -112,9 +110,7 @@ impl AccessLog {
         let own = segment.start == start
             && segment.end == end
             && segment.writes.only_of(point.queue)
-            && (!access.writes()
-                || segment.reads.only_of(point.queue)
-                || on(Bug::WriteIgnoresReaders));
+            && (!access.writes() || segment.reads.only_of(point.queue));
         if own {
             enter(segment, access, Use::Issued(point));
         }
@@ -122,7 +118,7 @@ impl AccessLog {
     }
 
     /// As [`AccessLog::conflicts`], then [`AccessLog::admit`].
-    pub(crate) fn touch(
+    pub fn touch(
         &mut self,
         range: Range<u64>,
         access: Access,
@@ -135,7 +131,7 @@ impl AccessLog {
 
     /// Enters a task with this access to `range`, after its conflicts were taken.
     #[inline]
-    pub(crate) fn admit(&mut self, range: Range<u64>, access: Access, used: Use) {
+    pub fn admit(&mut self, range: Range<u64>, access: Access, used: Use) {
         if range.is_empty() {
             return;
         }
@@ -165,7 +161,7 @@ impl AccessLog {
         {
             enter(segment, access, used);
         }
-        while self.segments.len() > MAX_SEGMENTS {
+        while self.segments.len() > MAX {
             self.merge_closest();
         }
     }
@@ -230,36 +226,23 @@ impl AccessLog {
     /// The held task (`stream`, `sequence`) is now at `point`. Looks at all segments: a merge may have
     /// spread the task's entry beyond what it touches.
     #[inline]
-    pub(crate) fn issue(&mut self, stream: u32, sequence: u64, point: Point) {
+    pub fn issue(&mut self, stream: u32, sequence: u64, point: Point) {
         for segment in &mut self.segments {
             segment.writes.issue(stream, sequence, point);
             segment.reads.issue(stream, sequence, point);
         }
     }
 
-    /// The points that still use the slice.
-    pub(crate) fn points(&self, passed: impl Fn(Point) -> bool) -> Points {
-        let mut points = Points::default();
-        let mut note = |used| match used {
-            Use::Issued(point) if !passed(point) => points.insert(point),
-            Use::Issued(_) => {}
-            Use::Held { .. } => debug_assert!(
-                false,
-                "a slice is freed while a stream holds a task on it (I4)"
-            ),
-        };
+    /// Calls `f` for every use: as a write, or as a read since.
+    pub fn for_each(&self, mut f: impl FnMut(Access, Use)) {
         for segment in &self.segments {
-            segment.writes.for_each(&mut note);
-            if !on(Bug::ReuseIgnoresReaders) {
-                segment.reads.for_each(&mut note);
-            }
+            segment.writes.for_each(|used| f(Access::Write, used));
+            segment.reads.for_each(|used| f(Access::Read, used));
         }
-        points
     }
 
     /// Segments in use.
-    #[cfg(test)]
-    pub(crate) fn segments(&self) -> usize {
+    pub fn segments(&self) -> usize {
         self.segments.len()
     }
 }

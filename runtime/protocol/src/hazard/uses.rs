@@ -4,9 +4,8 @@
 //! bytes; further ones are in a box, which is kept once it is there. Invariant: there are further ones only if there
 //! is a first.
 
-use millstream_protocol::id::{Point, QueueId};
-
-use crate::hazards::log::Use;
+use super::log::Use;
+use crate::id::{Point, QueueId};
 
 /// In `who`: not a stream's key but a queue's number.
 const QUEUE: u32 = 1 << 31;

@@ -1,0 +1,109 @@
+//! The access log against an oracle that remembers every use of every byte.
+
+use proptest::prelude::*;
+
+use super::log::{AccessLog, MAX_SEGMENTS, Use};
+use crate::access::Access;
+use crate::id::{Point, QueueId};
+
+const BYTES: u64 = 24;
+
+/// One step of a random history.
+#[derive(Clone, Debug)]
+struct Step {
+    start: u64,
+    len: u64,
+    access: Access,
+    queue: u8,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let access = prop_oneof![
+        Just(Access::Read),
+        Just(Access::Write),
+        Just(Access::ReadWrite)
+    ];
+    let step = (0..BYTES, 0..BYTES, access, 0_u8..3).prop_map(|(start, len, access, queue)| Step {
+        start,
+        len: len.min(BYTES - start),
+        access,
+        queue,
+    });
+    prop::collection::vec(step, 0..40)
+}
+
+/// Every byte's last write and the reads since.
+#[derive(Clone, Default)]
+struct Byte {
+    write: Option<Point>,
+    reads: Vec<Point>,
+}
+
+/// Does some point of `found` stand for `wanted`: the same queue, not earlier?
+fn stands_for(found: &[Point], wanted: Point) -> bool {
+    found
+        .iter()
+        .any(|point| point.queue == wanted.queue && point.cursor >= wanted.cursor)
+}
+
+proptest! {
+    /// I2: the log names every earlier conflicting use of every byte.
+    #[test]
+    fn the_log_names_every_conflict(steps in steps()) {
+        let mut log = AccessLog::<MAX_SEGMENTS>::default();
+        let mut bytes = vec![Byte::default(); BYTES as usize];
+        for (index, step) in steps.iter().enumerate() {
+            let range = step.start..step.start + step.len;
+            let mut found = Vec::new();
+            log.conflicts(range.clone(), step.access, |used| {
+                if let Use::Issued(point) = used {
+                    found.push(point);
+                }
+            });
+            let point = Point::new(QueueId(step.queue), index as u64 + 1);
+            for byte in &mut bytes[range.start as usize..range.end as usize] {
+                if let Some(write) = byte.write {
+                    prop_assert!(stands_for(&found, write));
+                }
+                if step.access.writes() {
+                    for read in &byte.reads {
+                        prop_assert!(stands_for(&found, *read));
+                    }
+                    *byte = Byte { write: Some(point), reads: Vec::new() };
+                } else {
+                    byte.reads.push(point);
+                }
+            }
+            log.admit(range, step.access, Use::Issued(point));
+            prop_assert!(log.segments() <= MAX_SEGMENTS);
+        }
+    }
+
+    /// A held use becomes an issued one everywhere, whatever was split meanwhile.
+    #[test]
+    fn issuing_leaves_no_held_use_behind(steps in steps()) {
+        let mut log = AccessLog::<MAX_SEGMENTS>::default();
+        let mut held = Vec::new();
+        for (index, step) in steps.iter().enumerate() {
+            let range = step.start..step.start + step.len;
+            log.admit(range.clone(), step.access, Use::Held { stream: u32::from(step.queue), sequence: index as u64 });
+            held.push((u32::from(step.queue), index as u64));
+        }
+        for (stream, sequence) in held {
+            log.issue(stream, sequence, Point::new(QueueId(stream as u8), sequence + 1));
+        }
+        log.conflicts(0..BYTES, Access::Write, |used| assert!(matches!(used, Use::Issued(_))));
+    }
+}
+
+#[test]
+fn two_half_writes_do_not_conflict_and_a_reader_of_the_whole_sees_both() {
+    let mut log = AccessLog::<MAX_SEGMENTS>::default();
+    let (left, right) = (Point::new(QueueId(0), 1), Point::new(QueueId(1), 1));
+    log.admit(0..8, Access::Write, Use::Issued(left));
+    log.conflicts(8..16, Access::Write, |used| panic!("{used:?}"));
+    log.admit(8..16, Access::Write, Use::Issued(right));
+    let mut found = Vec::new();
+    log.conflicts(0..16, Access::Read, |used| found.push(used));
+    assert_eq!(found, [Use::Issued(left), Use::Issued(right)]);
+}
