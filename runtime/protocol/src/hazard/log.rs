@@ -62,8 +62,54 @@ impl Segment {
 /// Who last touched which bytes, of a slice or of a recording's parameter: in at most `MAX` segments.
 #[derive(Clone, Debug, Default)]
 pub struct AccessLog<const MAX: usize = MAX_SEGMENTS> {
-    /// Sorted by start, disjoint. Bytes without a segment were never touched.
-    segments: SmallVec<[Segment; 1]>,
+    segments: Segments,
+}
+
+/// Sorted by start, disjoint. Bytes without a segment were never touched.
+///
+/// Most slices are touched whole, always the same way: one segment needs no heap, and is seen to be one by one comparison. A list stays
+/// a list, so that bytes which are cut and merged in turn take no heap each time (I9).
+#[derive(Clone, Debug, Default)]
+enum Segments {
+    #[default]
+    None,
+    One(Segment),
+    List(Vec<Segment>),
+}
+
+impl Segments {
+    #[inline]
+    fn as_slice(&self) -> &[Segment] {
+        match self {
+            Segments::None => &[],
+            Segments::One(segment) => std::slice::from_ref(segment),
+            Segments::List(list) => list,
+        }
+    }
+
+    #[inline]
+    fn as_mut_slice(&mut self) -> &mut [Segment] {
+        match self {
+            Segments::None => &mut [],
+            Segments::One(segment) => std::slice::from_mut(segment),
+            Segments::List(list) => list,
+        }
+    }
+
+    /// As a list from here on, to be cut.
+    fn list(&mut self) -> &mut Vec<Segment> {
+        if let Segments::None | Segments::One(_) = self {
+            let mut list = Vec::with_capacity(2);
+            if let Segments::One(segment) = std::mem::take(self) {
+                list.push(segment);
+            }
+            *self = Segments::List(list);
+        }
+        match self {
+            Segments::List(list) => list,
+            Segments::None | Segments::One(_) => unreachable!("it has just become a list"),
+        }
+    }
 }
 
 impl<const MAX: usize> AccessLog<MAX> {
@@ -77,7 +123,7 @@ impl<const MAX: usize> AccessLog<MAX> {
             is_used = true;
         }
         if is_used && bytes > 0 {
-            log.segments.push(segment);
+            log.segments = Segments::One(segment);
         }
         log
     }
@@ -89,7 +135,7 @@ impl<const MAX: usize> AccessLog<MAX> {
         if range.is_empty() {
             return;
         }
-        for segment in &self.segments {
+        for segment in self.segments.as_slice() {
             if segment.overlaps(&range) {
                 segment.writes.for_each(&mut conflict);
                 if access.writes() {
@@ -103,9 +149,10 @@ impl<const MAX: usize> AccessLog<MAX> {
     /// where that is not plain to see: then it is for [`AccessLog::conflicts`] and [`AccessLog::admit`].
     #[inline(always)]
     pub fn enter_own(&mut self, start: u64, end: u64, access: Access, point: Point) -> bool {
-        // Most slices are touched whole, always the same way.
-        let [segment] = self.segments.as_mut_slice() else {
-            return false;
+        let segment = match &mut self.segments {
+            Segments::One(segment) => segment,
+            Segments::List(list) if list.len() == 1 => &mut list[0],
+            Segments::List(_) | Segments::None => return false,
         };
         let own = segment.start == start
             && segment.end == end
@@ -135,91 +182,41 @@ impl<const MAX: usize> AccessLog<MAX> {
         if range.is_empty() {
             return;
         }
-        // Most slices are touched whole, always the same way.
-        if let [segment] = self.segments.as_mut_slice()
-            && segment.start == range.start
-            && segment.end == range.end
-        {
-            return enter(segment, access, used);
+        match &mut self.segments {
+            Segments::None => {
+                let mut segment = Segment::new(range);
+                enter(&mut segment, access, used);
+                self.segments = Segments::One(segment);
+            }
+            Segments::One(segment) if segment.start == range.start && segment.end == range.end => {
+                enter(segment, access, used);
+            }
+            Segments::One(_) | Segments::List(_) => self.admit_part(range, access, used),
         }
-        self.admit_part(range, access, used);
     }
 
     fn admit_part(&mut self, range: Range<u64>, access: Access, used: Use) {
-        self.split(range.start);
-        self.split(range.end);
+        if access.writes()
+            && let Segments::One(segment) = &mut self.segments
+            && range.start <= segment.start
+            && segment.end <= range.end
+        {
+            (segment.start, segment.end) = (range.start, range.end);
+            return enter(segment, access, used);
+        }
+        let list = self.segments.list();
+        split(list, range.start);
+        split(list, range.end);
         if access.writes() {
-            self.segments.retain(|segment| !segment.overlaps(&range));
-            self.insert(Segment::new(range.clone()));
+            list.retain(|segment| !segment.overlaps(&range));
+            insert(list, Segment::new(range.clone()));
         } else {
-            self.fill_gaps(range.clone());
+            fill_gaps(list, range.clone());
         }
-        for segment in self
-            .segments
-            .iter_mut()
-            .filter(|segment| segment.overlaps(&range))
-        {
-            enter(segment, access, used);
-        }
-        while self.segments.len() > MAX {
-            self.merge_closest();
-        }
-    }
-
-    /// Cuts the segment that contains `at` in two.
-    fn split(&mut self, at: u64) {
-        if let Some(index) = self
-            .segments
-            .iter()
-            .position(|segment| segment.start < at && at < segment.end)
-        {
-            let mut tail = self.segments[index].clone();
-            tail.start = at;
-            self.segments[index].end = at;
-            self.segments.insert(index + 1, tail);
-        }
-    }
-
-    /// Makes empty segments for the bytes of `range` that have none.
-    fn fill_gaps(&mut self, range: Range<u64>) {
-        let mut gaps: SmallVec<[Range<u64>; MAX_SEGMENTS]> = SmallVec::new();
-        let mut at = range.start;
-        for segment in self
-            .segments
-            .iter()
-            .filter(|segment| segment.overlaps(&range))
-        {
-            if at < segment.start {
-                gaps.push(at..segment.start);
-            }
-            at = segment.end;
-        }
-        if at < range.end {
-            gaps.push(at..range.end);
-        }
-        for gap in gaps {
-            self.insert(Segment::new(gap));
-        }
-    }
-
-    fn insert(&mut self, segment: Segment) {
-        let index = self
-            .segments
-            .partition_point(|other| other.start < segment.start);
-        self.segments.insert(index, segment);
-    }
-
-    /// Merges the two neighbours that together span the fewest bytes.
-    fn merge_closest(&mut self) {
-        let span = |pair: &[Segment]| pair[1].end - pair[0].start;
-        let closest = (0..self.segments.len().saturating_sub(1))
-            .min_by_key(|index| span(&self.segments[*index..index + 2]));
-        if let Some(index) = closest {
-            let right = self.segments.remove(index + 1);
-            let left = &mut self.segments[index];
-            left.end = right.end;
-            right.writes.for_each(|used| left.writes.add(used));
-            right.reads.for_each(|used| left.reads.add(used));
+        let touched = list.iter_mut().filter(|segment| segment.overlaps(&range));
+        touched.for_each(|segment| enter(segment, access, used));
+        while list.len() > MAX {
+            merge_closest(list);
         }
     }
 
@@ -227,7 +224,7 @@ impl<const MAX: usize> AccessLog<MAX> {
     /// spread the task's entry beyond what it touches.
     #[inline]
     pub fn issue(&mut self, stream: u32, sequence: u64, point: Point) {
-        for segment in &mut self.segments {
+        for segment in self.segments.as_mut_slice() {
             segment.writes.issue(stream, sequence, point);
             segment.reads.issue(stream, sequence, point);
         }
@@ -235,7 +232,7 @@ impl<const MAX: usize> AccessLog<MAX> {
 
     /// Calls `f` for every use: as a write, or as a read since.
     pub fn for_each(&self, mut f: impl FnMut(Access, Use)) {
-        for segment in &self.segments {
+        for segment in self.segments.as_slice() {
             segment.writes.for_each(|used| f(Access::Write, used));
             segment.reads.for_each(|used| f(Access::Read, used));
         }
@@ -243,7 +240,7 @@ impl<const MAX: usize> AccessLog<MAX> {
 
     /// Segments in use.
     pub fn segments(&self) -> usize {
-        self.segments.len()
+        self.segments.as_slice().len()
     }
 }
 
@@ -254,5 +251,52 @@ fn enter(segment: &mut Segment, access: Access, used: Use) {
         segment.writes.set(used);
     } else {
         segment.reads.add(used);
+    }
+}
+
+/// Cuts the segment that contains `at` in two.
+fn split(list: &mut Vec<Segment>, at: u64) {
+    let cut = |segment: &Segment| segment.start < at && at < segment.end;
+    if let Some(index) = list.iter().position(cut) {
+        let mut tail = list[index].clone();
+        tail.start = at;
+        list[index].end = at;
+        list.insert(index + 1, tail);
+    }
+}
+
+/// Makes empty segments for the bytes of `range` that have none.
+fn fill_gaps(list: &mut Vec<Segment>, range: Range<u64>) {
+    let mut gaps: SmallVec<[Range<u64>; MAX_SEGMENTS]> = SmallVec::new();
+    let mut at = range.start;
+    for segment in list.iter().filter(|segment| segment.overlaps(&range)) {
+        if at < segment.start {
+            gaps.push(at..segment.start);
+        }
+        at = segment.end;
+    }
+    if at < range.end {
+        gaps.push(at..range.end);
+    }
+    for gap in gaps {
+        insert(list, Segment::new(gap));
+    }
+}
+
+fn insert(list: &mut Vec<Segment>, segment: Segment) {
+    let index = list.partition_point(|other| other.start < segment.start);
+    list.insert(index, segment);
+}
+
+/// Merges the two neighbours that together span the fewest bytes.
+fn merge_closest(list: &mut Vec<Segment>) {
+    let span = |pair: &[Segment]| pair[1].end - pair[0].start;
+    let pairs = list.windows(2).enumerate();
+    if let Some((index, _)) = pairs.min_by_key(|(_, pair)| span(pair)) {
+        let right = list.remove(index + 1);
+        let left = &mut list[index];
+        left.end = right.end;
+        right.writes.for_each(|used| left.writes.add(used));
+        right.reads.for_each(|used| left.reads.add(used));
     }
 }

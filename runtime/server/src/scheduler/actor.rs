@@ -15,14 +15,11 @@ use smallvec::SmallVec;
 
 use crate::objects::NO_OBJECT;
 
-/// Points that a task must come after, at most one a queue.
-pub(crate) type After = SmallVec<[Point; 1]>;
-
 /// A task that a stream holds.
 pub(crate) struct HeldTask {
     pub(crate) task: Task,
     /// Points on other queues that it must come after, at most one a queue.
-    pub(crate) after: After,
+    pub(crate) after: SmallVec<[Point; 1]>,
     /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued yet. They
     /// will turn into points. Each edge leads to an earlier mailbox position, so there is no cycle. The reverse of
     /// each is a [`Waiter`] of the other stream.
@@ -50,15 +47,20 @@ impl HeldTask {
     /// The task comes after `point`.
     #[inline]
     pub(crate) fn come_after(&mut self, point: Point) {
-        Self::join(&mut self.after, point);
-    }
-
-    /// One more point to come after: the latest of each queue stands for the earlier ones (I3).
-    pub(crate) fn join(after: &mut After, point: Point) {
-        match after.iter_mut().find(|other| other.queue == point.queue) {
-            Some(other) => other.cursor = other.cursor.max(point.cursor),
-            None => after.push(point),
+        if !joins(&mut self.after, point) {
+            self.after.push(point);
         }
+    }
+}
+
+/// One more point to come after. Does it join one of the same queue? The latest of each queue stands for the earlier ones (I3).
+pub(crate) fn joins(after: &mut [Point], point: Point) -> bool {
+    match after.iter_mut().find(|other| other.queue == point.queue) {
+        Some(other) => {
+            other.cursor = other.cursor.max(point.cursor);
+            true
+        }
+        None => false,
     }
 }
 

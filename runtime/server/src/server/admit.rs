@@ -8,9 +8,10 @@ use millstream_protocol::id::{Point, QueueId, StreamId};
 use millstream_protocol::message::{Op, Rare, Reply, Task};
 
 use super::Server;
+use super::traits::Traits;
 use crate::hazards::User;
 use crate::planted::{Bug, on};
-use crate::scheduler::actor::HeldTask;
+use crate::scheduler::actor::{HeldTask, joins};
 use millstream_protocol::hazard::log::Use;
 
 /// Why a stream is flushed, for the logs.
@@ -30,18 +31,18 @@ impl<B: Backend> Server<B> {
     /// This is the one way of tasks. Its one shortcut is [`Server::pass`], for a stream that sits alone on its queue while nothing is
     /// held: nearly every message of a busy device.
     #[inline]
-    pub(super) fn admit_task(&mut self, message: &mut Task, paid: bool) {
+    pub(super) fn admit_task(&mut self, message: &mut Task, traits: Traits, paid: bool) {
         let Some(stream) = message.stream.and_then(|id| self.objects.stream(id)) else {
             return self.refuse(message);
         };
-        if !message.extra.is_none() || matches!(message.op, Op::Answer(_)) {
-            self.look_before(message);
+        if !message.extra.is_none() || traits.has(Traits::SYNC) {
+            self.look_before(message, traits);
         }
         match self.seat(stream) {
-            Some(queue) if !matches!(message.op, Op::Host(_) | Op::Reserve { .. }) => {
-                self.pass(stream, queue, message, paid);
+            Some(queue) if !traits.has(Traits::HELD) => {
+                self.pass((stream, queue), message, traits, paid);
             }
-            _ => self.admit_held(stream, message, paid),
+            _ => self.admit_held(stream, message, traits, paid),
         }
     }
 
@@ -62,9 +63,8 @@ impl<B: Backend> Server<B> {
     }
 
     /// What is looked at before a task with an answer, or under terms.
-    fn look_before(&mut self, message: &Task) {
-        if matches!(message.op, Op::Answer(_)) {
-            // A caller who dropped something and then syncs finds it dropped.
+    fn look_before(&mut self, message: &Task, traits: Traits) {
+        if traits.has(Traits::SYNC) {
             self.honour_drops();
         }
         if let Some(since) = message.terms().and_then(Terms::since) {
@@ -74,14 +74,13 @@ impl<B: Backend> Server<B> {
     }
 
     /// Enters a task in the access logs and lets its stream hold it.
-    fn admit_held(&mut self, stream: u32, message: &mut Task, paid: bool) {
+    fn admit_held(&mut self, stream: u32, message: &mut Task, traits: Traits, paid: bool) {
         let reserves = matches!(message.op, Op::Reserve { .. });
         if reserves && self.admit_reserve(stream, message) {
             self.scheduler.stream_mut(stream).release_credit();
             message.extra = Rare::default();
             return;
         }
-        let asked = is_asked(&message.op);
         let mut held = self.scheduler.take_block();
         held.task.take_from(message);
         let under_terms = held.task.terms().is_some();
@@ -96,7 +95,7 @@ impl<B: Backend> Server<B> {
             self.issue_first(stream);
         } else if self.scheduler.queue(queue).full {
             // What has room by now is given out by turns: a stream that keeps sending would have it all.
-        } else if asked {
+        } else if traits.has(Traits::ASKED) {
             self.flush_prefix(stream, sequence, Why::Asked);
         } else if holds >= self.scheduler.batch() {
             self.flush_prefix(stream, sequence, Why::Full);
@@ -174,7 +173,11 @@ impl<B: Backend> Server<B> {
             let foreign = &mut scratch.foreign;
             let after = &mut held.after;
             hazards.enter(binding.key, &binding, user, passed, |used| match used {
-                Use::Issued(point) => HeldTask::join(after, point),
+                Use::Issued(point) => {
+                    if !joins(after, point) {
+                        after.push(point);
+                    }
+                }
                 Use::Held { stream, sequence } => foreign.push((stream, sequence)),
             });
             for other in scratch.foreign.drain(..) {
@@ -226,12 +229,6 @@ impl<B: Backend> Server<B> {
     pub(super) fn needs_wait(&self, queue: QueueId, point: Point) -> bool {
         !self.scheduler.has_passed(point) && !self.hazards.implies(queue, point)
     }
-}
-
-/// Does a caller wait for what the task brings?
-#[inline(always)]
-pub(super) fn is_asked(op: &Op) -> bool {
-    matches!(op, Op::CopyOut(_) | Op::Answer(_) | Op::Host(_))
 }
 
 /// Binding `index` of a task, to be resolved.

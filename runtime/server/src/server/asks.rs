@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use super::Server;
 use super::admit::Why;
 use super::progress::Pages;
+use super::traits::Traits;
 use crate::memory::Account;
 use crate::scheduler::queue::QueueState;
 
@@ -117,7 +118,8 @@ impl<B: Backend> Server<B> {
                 run: part_of(shared.clone()),
                 told: Some(told_of(shared.clone())),
             }));
-            self.admit_task(&mut part, false);
+            let traits = Traits::of(&part.op);
+            self.admit_task(&mut part, traits, false);
         }
     }
 

@@ -11,6 +11,7 @@
 //! | `admit` | whether a new task passes through or is held, and when its stream is flushed |
 //! | `flush` | in which order held tasks go, by strategy and depth |
 //! | `issue` | how the first held task goes to its queue |
+//! | `traits` | what an operation is to admission, in one byte |
 //! | `pass` | the short way of a task that is ordered with no held task |
 //! | `host` | user code: waits in software, runs elsewhere |
 //! | `call` | the backend's calls for one task, and what follows from their outcome |
@@ -54,6 +55,7 @@ mod replay;
 mod reserve;
 mod said;
 mod starving;
+mod traits;
 
 #[cfg(test)]
 mod tests;
@@ -67,11 +69,12 @@ use effects::Effects;
 pub use effects::{Effect, HostToken};
 use loss::Loss;
 use millstream_protocol::backend::{Backend, BoundSlice};
-use millstream_protocol::id::QueueId;
-use millstream_protocol::message::{Op, Task};
+use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::message::Task;
 use millstream_protocol::options::Settings;
 use millstream_protocol::report::Stats;
 use millstream_protocol::table::Table;
+use traits::Traits;
 
 use crate::hazards::Hazards;
 use crate::memory::Memory;
@@ -79,7 +82,6 @@ use crate::objects::Objects;
 use crate::observers::Observers;
 use crate::observers::journal::Journal;
 use crate::scheduler::Scheduler;
-use crate::scheduler::actor::After;
 use crate::scheduler::queue::QueueState;
 
 /// The deciding half of a device.
@@ -105,7 +107,7 @@ pub struct Server<B: Backend> {
 #[derive(Default)]
 struct Scratch {
     /// Points that a task which passes through comes after.
-    after: After,
+    after: Vec<Point>,
     /// The bindings of the task that is being issued.
     bound: Vec<BoundSlice>,
     /// Those of a replay's temporaries.
@@ -152,10 +154,11 @@ impl<B: Backend> Server<B> {
     /// Takes one message, in mailbox order. The slot is left with nothing to be dropped: the mailbox does not.
     #[inline]
     pub fn admit(&mut self, message: &mut Task) {
-        match &message.op {
-            Op::Taken => {}
-            Op::Ask(_) | Op::Register(_) | Op::Flush => self.admit_order(message),
-            _ => self.admit_task(message, true),
+        let traits = Traits::of(&message.op);
+        if traits.has(Traits::ORDER) {
+            self.admit_order(message);
+        } else {
+            self.admit_task(message, traits, true);
         }
         debug_assert!(message.extra.is_none(), "what a message leaves is leaked");
         self.drops.pass();

@@ -12,18 +12,24 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::message::{Op, Rare, Task};
 
 use super::Server;
-use super::admit::is_asked;
+use super::traits::Traits;
 use crate::hazards::User;
 use crate::objects::NO_OBJECT;
 use crate::observers::sampling::PASSING;
-use crate::scheduler::actor::HeldTask;
+use crate::scheduler::actor::joins;
 use millstream_protocol::hazard::log::Use;
 
 impl<B: Backend> Server<B> {
     /// Enters a task in the access logs and issues it to the queue where its stream sits alone. No log has an entry of a held task,
     /// so there is nothing to flush and nothing to wait for in software.
     #[inline]
-    pub(super) fn pass(&mut self, stream: u32, queue: QueueId, task: &mut Task, paid: bool) {
+    pub(super) fn pass(
+        &mut self,
+        (stream, queue): (u32, QueueId),
+        task: &mut Task,
+        traits: Traits,
+        paid: bool,
+    ) {
         let object = self.objects.key_of(&task.op);
         let tasks = self.cursors_of(&task.op, object);
         let point = self.next_point(queue);
@@ -38,7 +44,6 @@ impl<B: Backend> Server<B> {
             self.issue_waits_after(point);
         }
         self.note_task(stream, task, point, PASSING);
-        let asked = is_asked(&task.op);
         // Sound bindings have no failed ranges: nothing is to be healed. What has no extra is under no terms.
         match task.op {
             Op::Launch { count, .. } if sound && task.extra.is_none() && !count.is_zero() => {
@@ -59,7 +64,9 @@ impl<B: Backend> Server<B> {
             "a cursor is left out"
         );
         self.scheduler.passed_through(stream, last.cursor, paid);
-        if asked || self.scheduler.batch_so_far(queue) >= self.scheduler.batch() as u64 {
+        if traits.has(Traits::ASKED)
+            || self.scheduler.batch_so_far(queue) >= self.scheduler.batch() as u64
+        {
             self.end_batch(queue);
         }
     }
@@ -90,6 +97,7 @@ impl<B: Backend> Server<B> {
             ..
         } = self;
         let all = scratch.bound.len() + bindings.len();
+        let user = User::issued(point);
         for binding in bindings {
             let Some(key) = objects.slice(binding.slice) else {
                 continue;
@@ -97,19 +105,19 @@ impl<B: Backend> Server<B> {
             binding.key = key;
             let passed = |point| scheduler.has_passed(point);
             let after = &mut scratch.after;
-            let bound = hazards.enter(
-                key,
-                binding,
-                User::issued(point),
-                passed,
-                |used| match used {
-                    Use::Issued(other) => HeldTask::join(after, other),
-                    Use::Held { .. } => {
-                        debug_assert!(false, "a log has an entry of a held task, but none is held");
+            let bound = hazards.enter(key, binding, user, passed, |used| match used {
+                Use::Issued(other) => {
+                    if !joins(after, other) {
+                        after.push(other);
                     }
-                },
-            );
-            scratch.bound.extend(bound);
+                }
+                Use::Held { .. } => {
+                    debug_assert!(false, "a log has an entry of a held task, but none is held");
+                }
+            });
+            if let Some(bound) = bound {
+                scratch.bound.push(bound);
+            }
         }
         scratch.bound.len() == all
     }
