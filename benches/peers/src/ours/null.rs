@@ -184,7 +184,7 @@ impl Backend for NullDevice {
         self.pages[page.0 as usize] = None;
     }
 
-    #[inline]
+    #[inline(always)]
     fn launch(&mut self, _: QueueId, _: Cursor, launch: &Launch<'_>) -> Result<(), Refused> {
         for binding in launch.bindings {
             std::hint::black_box(binding.page);

@@ -102,7 +102,7 @@ impl Hazards {
         &mut self,
         key: u32,
         binding: &Binding,
-        user: User,
+        user: &User,
         passed: impl Fn(Point) -> bool,
         before: impl FnMut(Use),
     ) -> Option<BoundSlice> {
@@ -370,7 +370,7 @@ fn busy(log: &AccessLog, passed: impl Fn(Point) -> bool) -> Points {
 fn enter_shared(
     log: &mut AccessLog,
     (range, access): (Range<u64>, Access),
-    user: User,
+    user: &User,
     clocks: &[QueueClock],
     passed: impl Fn(Point) -> bool,
     mut before: impl FnMut(Use),

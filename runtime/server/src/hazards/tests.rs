@@ -48,7 +48,7 @@ fn before(hazards: &mut Hazards, binding: &Binding, user: User) -> Vec<Use> {
     hazards.enter(
         binding.key,
         binding,
-        user,
+        &user,
         |_| false,
         |used| before.push(used),
     );
@@ -138,7 +138,7 @@ proptest! {
             }
             let mut after = Vec::new();
             for touch in &touched {
-                hazards.enter(touch.key, touch, User::issued(here), passed, |used| match used {
+                hazards.enter(touch.key, touch, &User::issued(here), passed, |used| match used {
                     Use::Issued(point) => after.push(point),
                     Use::Held { .. } => unreachable!("nothing is held"),
                 });
@@ -206,7 +206,7 @@ fn host_function_comes_after_all_that_has_not_completed_i2() {
     let read = binding(0, 0..8, Access::Read);
     let on_host = User::held(2, 1, None);
     let mut told = Vec::new();
-    hazards.enter(0, &read, on_host, |_| false, |used| told.push(used));
+    hazards.enter(0, &read, &on_host, |_| false, |used| told.push(used));
     let held = Use::Held {
         stream: 1,
         sequence: 1,
@@ -216,7 +216,7 @@ fn host_function_comes_after_all_that_has_not_completed_i2() {
     hazards.enter(
         0,
         &read,
-        User::held(3, 1, None),
+        &User::held(3, 1, None),
         |_| true,
         |used| told.push(used),
     );

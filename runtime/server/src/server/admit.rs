@@ -172,7 +172,7 @@ impl<B: Backend> Server<B> {
             let passed = |point| scheduler.has_passed(point);
             let foreign = &mut scratch.foreign;
             let after = &mut held.after;
-            hazards.enter(binding.key, &binding, user, passed, |used| match used {
+            hazards.enter(binding.key, &binding, &user, passed, |used| match used {
                 Use::Issued(point) => {
                     if !joins(after, point) {
                         after.push(point);

@@ -105,7 +105,7 @@ impl<B: Backend> Server<B> {
             binding.key = key;
             let passed = |point| scheduler.has_passed(point);
             let after = &mut scratch.after;
-            let bound = hazards.enter(key, binding, user, passed, |used| match used {
+            let bound = hazards.enter(key, binding, &user, passed, |used| match used {
                 Use::Issued(other) => {
                     if !joins(after, other) {
                         after.push(other);
