@@ -13,7 +13,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::channel::{Build, ComputeChannel, Job, Refusal};
+use millstream_protocol::channel::{ComputeChannel, Job, Refusal};
 use millstream_protocol::gone::Gone;
 use millstream_protocol::marks::{
     is_runtime_thread, mark_runtime_thread, mark_user_code, runs_user_code,
@@ -23,7 +23,7 @@ use millstream_protocol::report::Report;
 use millstream_sync::door::Door;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
-use millstream_sync::mailbox::{Refused, RoomPlace, Sender};
+use millstream_sync::mailbox::{Refused, Reserved, RoomPlace, Sender};
 use millstream_sync::thread_flag;
 
 use crate::actor::{DeviceActor, ToDevice};
@@ -204,19 +204,8 @@ impl<B: Backend> Direct<B> {
         under_way
     }
 
-    /// Pushes the message if there is room; else it stays.
-    fn try_push(&self, message: &mut Option<Build<'_>>) -> Result<(), Refusal> {
-        self.edges.release();
-        // SAFETY: a `Build` initializes the slot and does not panic, by its constructor's contract. It is
-        // there: only an accepted call takes it, and that ends the sending.
-        let sent = unsafe {
-            self.sender.try_send_with(|slot| {
-                if let Some(message) = message.take() {
-                    message.into_slot(slot);
-                }
-            })
-        };
-        sent.map(drop).map_err(|refused| match refused {
+    fn reserve_now(&self) -> Result<Reserved<Task>, Refusal> {
+        self.sender.try_reserve().map_err(|refused| match refused {
             Refused::Full => Refusal::Full,
             Refused::Closed => Refusal::Closed,
         })
@@ -327,45 +316,54 @@ impl<B: Backend> Direct<B> {
 }
 
 impl<B: Backend> ComputeChannel for DirectChannel<B> {
-    fn send(&self, message: Build<'_>) -> Result<(), Refusal> {
-        let mut message = Some(message);
-        let sent = loop {
-            match self.try_push(&mut message) {
+    fn reserve(&self) -> Result<Reserved<Task>, Refusal> {
+        let reserved = loop {
+            match self.reserve_now() {
                 // Room is made by driving.
-                Err(Refusal::Full) if Inside::get() => return Err(Refusal::NoWait),
+                Err(Refusal::Full) if Inside::get() => break Err(Refusal::NoWait),
                 Err(Refusal::Full) if self.make_room() => {}
                 // Another thread is inside, and will take what is there. User code may wait for that: who is inside never
                 // waits, neither for room nor for user code (decision 32).
                 Err(Refusal::Full) if is_runtime_thread() && !runs_user_code() => {
-                    return Err(Refusal::NoWait);
+                    break Err(Refusal::NoWait);
                 }
                 Err(Refusal::Full) => {
                     let mut outcome = Err(Refusal::Full);
                     self.rest_after(|| self.make_room(), None, &mut |_| {
-                        outcome = self.try_push(&mut message);
-                        outcome != Err(Refusal::Full)
+                        outcome = self.reserve_now();
+                        !matches!(outcome, Err(Refusal::Full))
                     });
-                    if outcome != Err(Refusal::Full) {
+                    if !matches!(outcome, Err(Refusal::Full)) {
                         break outcome;
                     }
                 }
                 outcome => break outcome,
             }
         };
-        self.settle();
-        sent
+        if reserved.is_err() {
+            self.settle();
+        }
+        reserved
     }
 
-    fn try_send(&self, message: Build<'_>) -> Result<(), Refusal> {
-        let mut message = Some(message);
-        let mut sent = self.try_push(&mut message);
+    fn try_reserve(&self) -> Result<Reserved<Task>, Refusal> {
+        let mut reserved = self.reserve_now();
         // To come again later helps user code only where another thread pumps.
         let is_alone = runs_user_code() && !Inside::get();
-        if sent == Err(Refusal::Full) && is_alone && self.make_room() {
-            sent = self.try_push(&mut message);
+        if matches!(reserved, Err(Refusal::Full)) && is_alone && self.make_room() {
+            reserved = self.reserve_now();
         }
+        if reserved.is_err() {
+            self.settle();
+        }
+        reserved
+    }
+
+    unsafe fn commit(&self, slot: Reserved<Task>) {
+        self.edges.release();
+        // SAFETY: the caller's promise.
+        unsafe { self.sender.commit(slot, || false) };
         self.settle();
-        sent
     }
 
     fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refusal>> {

@@ -8,7 +8,7 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use millstream_protocol::backend::Backend;
-use millstream_protocol::channel::{Build, ComputeChannel, Job, Refusal, StepIn};
+use millstream_protocol::channel::{ComputeChannel, Job, Refusal, StepIn};
 use millstream_protocol::gone::Gone;
 use millstream_protocol::health::{Recovery, Vitals};
 use millstream_protocol::leaving::Leaving;
@@ -19,7 +19,7 @@ use millstream_protocol::threads::Spawner;
 use millstream_server::points::Points;
 use millstream_server::server::Effect;
 use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, thread};
-use millstream_sync::mailbox::{Refused, RoomPlace, Sender};
+use millstream_sync::mailbox::{Refused, Reserved, RoomPlace, Sender};
 use millstream_sync::reply::ReplySender;
 
 use crate::actor::{DeviceActor, Outside, ToDevice};
@@ -51,33 +51,32 @@ impl MailboxChannel {
 
 impl ComputeChannel for MailboxChannel {
     #[inline]
-    fn send(&self, message: Build<'_>) -> Result<(), Refusal> {
+    fn reserve(&self) -> Result<Reserved<Task>, Refusal> {
         if is_runtime_thread() && !runs_user_code() {
             // The device may need this thread to make the room.
-            return self.try_send(message).map_err(|refusal| match refusal {
+            return self.try_reserve().map_err(|refusal| match refusal {
                 Refusal::Full => Refusal::NoWait,
                 other => other,
             });
         }
         // User code may wait here: the device thread makes the room, and never waits for user code (decision 32).
-        let station = self.station.as_deref();
-        let instead = || station.is_some_and(StepIn::step_in_for_a_wake);
-        // SAFETY: a `Build` initializes the slot and does not panic, by its constructor's contract.
-        let sent = unsafe {
-            self.sender
-                .send_unless(|slot| message.into_slot(slot), instead)
-        };
-        sent.map(drop).map_err(|_closed| Refusal::Closed)
+        self.sender.reserve().map_err(|_closed| Refusal::Closed)
     }
 
     #[inline]
-    fn try_send(&self, message: Build<'_>) -> Result<(), Refusal> {
-        // SAFETY: as in `send`.
-        let sent = unsafe { self.sender.try_send_with(|slot| message.into_slot(slot)) };
-        sent.map(drop).map_err(|refused| match refused {
+    fn try_reserve(&self) -> Result<Reserved<Task>, Refusal> {
+        self.sender.try_reserve().map_err(|refused| match refused {
             Refused::Full => Refusal::Full,
             Refused::Closed => Refusal::Closed,
         })
+    }
+
+    #[inline]
+    unsafe fn commit(&self, slot: Reserved<Task>) {
+        let station = self.station.as_deref();
+        let instead = || station.is_some_and(StepIn::step_in_for_a_wake);
+        // SAFETY: the caller's promise.
+        unsafe { self.sender.commit(slot, instead) };
     }
 
     fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refusal>> {

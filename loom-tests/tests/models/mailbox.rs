@@ -45,6 +45,30 @@ fn two_messages_of_one_sender() {
     );
 }
 
+/// What is written to a reserved slot is received behind what was reserved before, whenever either is committed.
+#[test]
+fn messages_come_in_the_order_of_their_reservations() {
+    check(
+        "mailbox: two reserved slots, committed the other way round",
+        Bound::TwoThreads,
+        |sides| {
+            let (tx, rx) = small();
+            let send = move || {
+                let slots = [(); 2].map(|()| tx.try_reserve().unwrap());
+                for (message, slot) in slots.into_iter().enumerate().rev() {
+                    // SAFETY: the slot is this thread's alone until it is committed, to the mailbox where it was reserved.
+                    unsafe {
+                        slot.as_ptr().write(MaybeUninit::new(Box::new(message as u32)));
+                        tx.commit(slot, || false);
+                    }
+                }
+            };
+            let (got, ()) = sides.run(move || drain(rx), send);
+            assert_eq!(got, [Box::new(0), Box::new(1)]);
+        },
+    );
+}
+
 #[test]
 fn a_freed_slot_is_used_again() {
     check(

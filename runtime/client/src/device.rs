@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::sync::{Arc, Weak};
 
 use millstream_protocol::backend::{Backend, Compiler};
-use millstream_protocol::channel::{Build, ComputeChannel, Refusal};
+use millstream_protocol::channel::{ComputeChannel, Refusal, Slot};
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::failure::{FailureRef, Reason};
 use millstream_protocol::gone::Gone;
@@ -191,35 +191,15 @@ impl DeviceShared {
         &self.timelines[point.queue.index()]
     }
 
-    /// Sends a message that `build` makes in its slot. May wait for room.
-    ///
-    /// # Safety
-    /// As [`Build::new`].
+    /// Reserves a slot for a message. May wait for room, if `wait` says so.
     #[inline]
-    pub(crate) unsafe fn send_with(
-        &self,
-        wait: bool,
-        build: &mut dyn FnMut(&mut std::mem::MaybeUninit<Task>),
-    ) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
-        let message = unsafe { Build::new(build) };
-        let sent = if wait {
-            self.channel.send(message)
-        } else {
-            self.channel.try_send(message)
-        };
-        sent.map_err(|refusal| self.refused(refusal))
+    pub(crate) fn reserve(&self, wait: bool) -> Result<Slot<'_>, Error> {
+        Slot::reserve(self.channel(), wait).map_err(|refusal| self.refused(refusal))
     }
 
     /// Sends a message that is moved into its slot. May wait for room.
     pub(crate) fn send(&self, wait: bool, task: Task) -> Result<(), Error> {
-        let mut task = Some(task);
-        // SAFETY: the closure is called at most once, so the task is there; writing does not panic.
-        unsafe {
-            self.send_with(wait, &mut |slot| {
-                slot.write(task.take().unwrap_or_else(|| Task::new(None, Op::Taken)));
-            })
-        }
+        self.reserve(wait).map(|slot| slot.send(task))
     }
 
     #[cold]

@@ -2,7 +2,6 @@
 //!
 //! This is the hot path of a client: no heap, no counts, one credit and one message a launch (I9).
 
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use millstream_protocol::access::Access;
@@ -10,7 +9,7 @@ use millstream_protocol::binding::Binding;
 use millstream_protocol::error::{Error, LaunchError};
 use millstream_protocol::kernel::ExecutionMode;
 use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::message::{Op, Task};
+use millstream_protocol::message::Op;
 
 use crate::arguments::{ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped};
 use crate::handle::Handle;
@@ -227,31 +226,24 @@ impl Stream {
             return self.known().map(drop);
         };
         self.pay(wait)?;
-        let kernel = kernel.id();
-        let mut build = |slot: &mut MaybeUninit<Task>| {
-            // Each arm writes its fields straight into the slot.
-            let op = match count {
-                CubeCount::Static(x, y, z) => Op::Launch {
-                    kernel,
-                    count: LaunchCount::Static([*x, *y, *z]),
-                },
-                CubeCount::Dynamic(_) => Op::Launch {
-                    kernel,
-                    count: LaunchCount::Dynamic,
-                },
-            };
-            let task = slot.write(Task::new(Some(stream), op));
-            task.mode = mode;
-            packed.move_to(task);
-            if let CubeCount::Dynamic(handle) = count {
-                task.push_binding(handle.binding(Access::Read));
-            }
-            self.bind_terms(task);
+        let slot = self.slot(wait)?;
+        let count_of = match count {
+            CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
+            CubeCount::Dynamic(_) => LaunchCount::Dynamic,
         };
-        // SAFETY: the closure writes the slot first thing; it copies numbers and panics only if memory
-        // for a long list cannot be had, which aborts.
-        let sent = unsafe { self.device().send_with(wait, &mut build) };
-        self.refund_unless(sent)
+        let op = Op::Launch {
+            kernel: kernel.id(),
+            count: count_of,
+        };
+        let mut message = slot.begin(Some(stream), op);
+        message.mode = mode;
+        packed.move_to(&mut message);
+        if let CubeCount::Dynamic(handle) = count {
+            message.push_binding(handle.binding(Access::Read));
+        }
+        self.bind_terms(&mut message);
+        message.send();
+        Ok(())
     }
 }
 

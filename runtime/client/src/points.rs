@@ -1,10 +1,8 @@
 //! Moments of a stream: points that other streams wait for, and values that are dropped then.
 
-use std::mem::MaybeUninit;
-
 use millstream_protocol::access::Access;
 use millstream_protocol::error::Error;
-use millstream_protocol::message::{Op, Task};
+use millstream_protocol::message::Op;
 
 use crate::handle::Handle;
 use crate::{Returned, Room, Stream};
@@ -51,33 +49,28 @@ impl Stream {
     /// value comes back with it: it was not dropped.
     pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Returned<V>> {
         let wait = self.waits();
-        let (stream, room) = match self.known().and_then(|stream| {
+        let begun = self.known().and_then(|stream| {
             let room = self.job_room(wait)?;
-            self.pay(wait).map(|()| (stream, room))
-        }) {
-            Ok(accepted) => accepted,
-            Err(error) => return Err(Returned { value, error }),
-        };
-        let mut kept = Some(Box::new(Kept { value, _room: room }));
-        let mut build = |slot: &mut MaybeUninit<Task>| {
-            let op = kept.take().map_or(Op::Taken, |kept| Op::DropAfter(kept));
-            slot.write(Task::new(Some(stream), op));
-        };
-        // SAFETY: the closure writes the slot and does not panic.
-        let sent = unsafe { self.device().send_with(wait, &mut build) };
-        match (self.refund_unless(sent), kept) {
-            // A message that was refused was not built: the value is still here.
-            (Err(error), Some(kept)) => Err(Returned {
-                value: kept.value,
-                error,
-            }),
-            _ => Ok(()),
+            self.pay(wait)?;
+            Ok((stream, room, self.slot(wait)?))
+        });
+        match begun {
+            Ok((stream, room, slot)) => {
+                let kept = Kept {
+                    _value: value,
+                    _room: room,
+                };
+                slot.begin(Some(stream), Op::DropAfter(Box::new(kept)))
+                    .send();
+                Ok(())
+            }
+            Err(error) => Err(Returned { value, error }),
         }
     }
 }
 
 /// A value that is to be dropped, and then the room that it takes.
 struct Kept<V> {
-    value: V,
+    _value: V,
     _room: Room,
 }

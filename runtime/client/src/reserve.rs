@@ -1,14 +1,12 @@
 //! Fresh memory: a slot that is taken at once, and a message that makes it a slice.
 
-use std::mem::MaybeUninit;
-
 use millstream_protocol::access::Access;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, MemoryError};
 use millstream_protocol::id::SliceId;
 use millstream_protocol::memory::AllocationMode;
-use millstream_protocol::message::{Op, Registration, Task};
+use millstream_protocol::message::{Op, Registration};
 use millstream_protocol::table::Hold;
 
 use crate::Stream;
@@ -113,21 +111,15 @@ impl Stream {
     ) -> Result<(), Error> {
         let stream = self.known()?;
         self.pay(wait)?;
-        let mut build = |slot: &mut MaybeUninit<Task>| {
-            let task = slot.write(Task::new(
-                Some(stream),
-                Op::Reserve {
-                    client: self.client().shared.id,
-                    mode,
-                    position: 0,
-                },
-            ));
-            task.push_binding(binding);
-            self.bind_terms(task);
+        let op = Op::Reserve {
+            client: self.client().shared.id,
+            mode,
+            position: 0,
         };
-        // SAFETY: the closure writes the slot first thing, and panics only if memory for terms cannot be had,
-        // which aborts.
-        let sent = unsafe { self.device().send_with(wait, &mut build) };
-        self.refund_unless(sent)
+        let mut message = self.slot(wait)?.begin(Some(stream), op);
+        message.push_binding(binding);
+        self.bind_terms(&mut message);
+        message.send();
+        Ok(())
     }
 }

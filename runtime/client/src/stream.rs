@@ -1,10 +1,10 @@
 //! A stream: a logical order of tasks that any thread may add to.
 
-use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::Instant;
 
 use millstream_protocol::cancel::{CancelToken, Tally, Terms};
+use millstream_protocol::channel::Slot;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::{Error, Full};
 use millstream_protocol::id::StreamId;
@@ -287,13 +287,13 @@ impl Stream {
         self.take_room(wait, jobs, amount, || full_of_jobs(jobs))
     }
 
-    /// Gives credit back for a task that was not sent.
+    /// Reserves a slot for a task of this stream, which has paid for it: else credit is given back.
     #[inline]
-    pub(crate) fn refund_unless(&self, sent: Result<(), Error>) -> Result<(), Error> {
+    pub(crate) fn slot(&self, wait: bool) -> Result<Slot<'_>, Error> {
         // Written out, so that an error's size is copied only where there is one.
-        match sent {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.refund(error)),
+        match Slot::reserve(self.device().channel(), wait) {
+            Ok(slot) => Ok(slot),
+            Err(refusal) => Err(self.refund(self.device().refused(refusal))),
         }
     }
 
@@ -324,22 +324,11 @@ impl Stream {
         let stream = self.known()?;
         self.pay(wait)?;
         turn();
-        let mut parts = Some((op, fill));
-        let mut build = |slot: &mut MaybeUninit<Task>| {
-            let (op, fill) = match parts.take() {
-                Some((op, fill)) => (op, Some(fill)),
-                None => (Op::Taken, None),
-            };
-            let task = slot.write(Task::new(Some(stream), op));
-            if let Some(fill) = fill {
-                fill(task);
-            }
-            self.bind_terms(task);
-        };
-        // SAFETY: the closure writes the slot first thing. Those who submit fill it with bindings and layouts,
-        // which panics only if memory for them cannot be had, which aborts.
-        let sent = unsafe { self.device().send_with(wait, &mut build) };
-        self.refund_unless(sent)
+        let mut message = self.slot(wait)?.begin(Some(stream), op);
+        fill(&mut message);
+        self.bind_terms(&mut message);
+        message.send();
+        Ok(())
     }
 
     /// As [`Stream::submit`], for a task that takes a value of the caller along, which comes back unless the task was
@@ -351,31 +340,19 @@ impl Stream {
         op: impl FnOnce(V) -> Op,
         fill: impl FnOnce(&mut Task),
     ) -> Result<(), Returned<V>> {
-        let stream = match self.known().and_then(|stream| {
+        let begun = self.known().and_then(|stream| {
             self.pay(wait)?;
-            Ok(stream)
-        }) {
-            Ok(stream) => stream,
+            Ok((stream, self.slot(wait)?))
+        });
+        let (stream, slot) = match begun {
+            Ok(begun) => begun,
             Err(error) => return Err(Returned { value, error }),
         };
-        let mut kept = Some((value, op, fill));
-        let mut build = |slot: &mut MaybeUninit<Task>| {
-            let Some((value, op, fill)) = kept.take() else {
-                slot.write(Task::new(Some(stream), Op::Taken));
-                return;
-            };
-            let task = slot.write(Task::new(Some(stream), op(value)));
-            fill(task);
-            self.bind_terms(task);
-        };
-        // SAFETY: the closure writes the slot. Those who submit box the value and push bindings, which panics only if
-        // memory cannot be had, which aborts.
-        let sent = unsafe { self.device().send_with(wait, &mut build) };
-        match (self.refund_unless(sent), kept) {
-            // A message that was refused was not built: the value is still here.
-            (Err(error), Some((value, ..))) => Err(Returned { value, error }),
-            _ => Ok(()),
-        }
+        let mut message = slot.begin(Some(stream), op(value));
+        fill(&mut message);
+        self.bind_terms(&mut message);
+        message.send();
+        Ok(())
     }
 
     /// As [`Stream::submit`], for what is built when the stream has room for it, by a closure that may panic.
@@ -389,8 +366,8 @@ impl Stream {
         let mut task = Task::new(Some(stream), Op::Taken);
         build(&mut task);
         self.bind_terms(&mut task);
-        let sent = self.device().send(wait, task);
-        self.refund_unless(sent)
+        self.slot(wait)?.send(task);
+        Ok(())
     }
 
     /// Is the handle of this device?

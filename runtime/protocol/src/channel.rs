@@ -4,31 +4,115 @@
 //! device, whose messages are taken when its owner pumps or somebody waits. Both keep one total
 //! order of messages, which all hazards are judged in (I1).
 
-use std::mem::MaybeUninit;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use millstream_sync::mailbox::RoomPlace;
+use millstream_sync::mailbox::{Reserved, RoomPlace};
 
-use crate::message::Task;
+use crate::id::StreamId;
+use crate::message::{Op, Task};
 
-/// A message on its way into a slot.
-pub struct Build<'a>(&'a mut dyn FnMut(&mut MaybeUninit<Task>));
+/// A slot of a device's mailbox, reserved for a message. Dropped without one it sends a message that does nothing, since messages
+/// behind it wait for it.
+pub struct Slot<'a> {
+    channel: &'a dyn ComputeChannel,
+    slot: ManuallyDrop<Reserved<Task>>,
+}
 
-impl<'a> Build<'a> {
-    /// A message that `build` makes in place.
+impl<'a> Slot<'a> {
+    /// Reserves a slot; `wait`s for one, if need be.
     ///
-    /// # Safety
-    /// `build` initializes the slot, does not panic, and can be called once.
+    /// # Errors
+    /// As [`ComputeChannel::reserve`] and [`ComputeChannel::try_reserve`].
     #[inline]
-    pub unsafe fn new(build: &'a mut dyn FnMut(&mut MaybeUninit<Task>)) -> Self {
-        Self(build)
+    pub fn reserve(channel: &'a dyn ComputeChannel, wait: bool) -> Result<Self, Refusal> {
+        let slot = match wait {
+            true => channel.reserve()?,
+            false => channel.try_reserve()?,
+        };
+        let slot = ManuallyDrop::new(slot);
+        Ok(Self { channel, slot })
     }
 
-    /// Makes the message; afterwards `slot` is initialized.
+    /// Begins the message in its slot.
     #[inline]
-    pub fn into_slot(self, slot: &mut MaybeUninit<Task>) {
-        (self.0)(slot);
+    pub fn begin(self, stream: Option<StreamId>, op: Op) -> Message<'a> {
+        // SAFETY: the slot is this producer's alone until it is committed.
+        let task = unsafe { &mut *self.slot.as_ptr() };
+        let task = NonNull::from(task.write(Task::new(stream, op)));
+        Message { slot: self, task }
+    }
+
+    /// Sends a message that is moved into the slot.
+    pub fn send(self, task: Task) {
+        // SAFETY: as in `begin`.
+        unsafe { &mut *self.slot.as_ptr() }.write(task);
+        // SAFETY: written just now.
+        unsafe { self.commit() };
+    }
+
+    /// # Safety
+    /// The slot is initialized.
+    #[inline]
+    unsafe fn commit(self) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped, so the slot is taken once; the rest is the caller's promise.
+        unsafe { this.channel.commit(ManuallyDrop::take(&mut this.slot)) };
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        // SAFETY: as in `begin`.
+        unsafe { &mut *self.slot.as_ptr() }.write(Task::new(None, Op::Taken));
+        // SAFETY: written just now; taken here, at its end, and nowhere else.
+        unsafe { self.channel.commit(ManuallyDrop::take(&mut self.slot)) };
+    }
+}
+
+/// A message in its slot, to be completed and sent. Dropped it does nothing.
+#[must_use = "it is sent by `Message::send`"]
+pub struct Message<'a> {
+    slot: Slot<'a>,
+    task: NonNull<Task>,
+}
+
+impl Message<'_> {
+    /// Sends it.
+    #[inline]
+    pub fn send(self) {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not dropped, so its slot is moved out once; it was initialized by `Slot::begin`.
+        unsafe { std::ptr::read(&raw mut this.slot).commit() };
+    }
+}
+
+impl Deref for Message<'_> {
+    type Target = Task;
+
+    #[inline]
+    fn deref(&self) -> &Task {
+        // SAFETY: initialized by `Slot::begin`, and this producer's alone until it is committed.
+        unsafe { self.task.as_ref() }
+    }
+}
+
+impl DerefMut for Message<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Task {
+        // SAFETY: as in `deref`.
+        unsafe { self.task.as_mut() }
+    }
+}
+
+impl Drop for Message<'_> {
+    /// Making it has panicked: what there is of it goes, and the slot sends a message that does nothing.
+    fn drop(&mut self) {
+        // SAFETY: initialized by `Slot::begin`; the slot writes another one over it.
+        unsafe { self.task.drop_in_place() };
     }
 }
 
@@ -63,17 +147,25 @@ pub type Job = Box<dyn FnOnce() + Send>;
 
 /// What carries messages to a device.
 pub trait ComputeChannel: Send + Sync + 'static {
-    /// Sends a message. May wait for room; of the runtime's threads, only those that run user code wait ([`runs_user_code`](crate::marks::runs_user_code)).
+    /// Reserves a slot for a message. May wait for room; of the runtime's threads, only those that run user code wait
+    /// ([`runs_user_code`](crate::marks::runs_user_code)). Until it is committed the device receives no later message: its sender
+    /// writes it and commits it, and does nothing else meanwhile.
     ///
     /// # Errors
     /// [`Refusal::Closed`]; [`Refusal::NoWait`] where it would have to wait on any other runtime thread.
-    fn send(&self, message: Build<'_>) -> Result<(), Refusal>;
+    fn reserve(&self) -> Result<Reserved<Task>, Refusal>;
 
-    /// Sends a message if there is room right now.
+    /// Reserves a slot if there is one right now.
     ///
     /// # Errors
     /// [`Refusal::Full`] or [`Refusal::Closed`].
-    fn try_send(&self, message: Build<'_>) -> Result<(), Refusal>;
+    fn try_reserve(&self) -> Result<Reserved<Task>, Refusal>;
+
+    /// Sends the message in a slot.
+    ///
+    /// # Safety
+    /// The slot was reserved in this channel and is initialized.
+    unsafe fn commit(&self, slot: Reserved<Task>);
 
     /// Looks for room for one message, for a task that waits by polling: ready when there is some, which other senders
     /// may take first, or `waker` will be woken when there may be. Never blocks.

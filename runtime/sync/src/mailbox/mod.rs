@@ -23,7 +23,7 @@ mod sender;
 mod tests;
 
 pub use receiver::Receiver;
-pub use sender::{Probe, RoomPlace, Sender};
+pub use sender::{Probe, Reserved, RoomPlace, Sender};
 
 use crate::gate::Gate;
 use std::fmt;

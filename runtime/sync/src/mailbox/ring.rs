@@ -3,6 +3,7 @@
 //! it frees the slot. `Cursor` belongs to the one receiver.
 
 use super::crowd::{Crowd, Ticket};
+use super::sender::Reserved;
 use super::{Closed, Refused};
 use crate::facade::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::facade::cell::UnsafeCell;
@@ -10,6 +11,7 @@ use crate::facade::{Figure, Padded, SpinPolicy, Spinner, thread};
 use crate::gate::Gate;
 use crate::planted::{Bug, on, weaken};
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -223,6 +225,27 @@ impl<T> Ring<T> {
         // SAFETY: claimed and not yet published, so the slot is this producer's alone.
         slot.value.with_mut(|value| write(unsafe { &mut *value }));
         std::mem::forget(guard);
+        // SAFETY: the caller's promises; the slot was just written.
+        unsafe { self.commit(pos, instead) };
+    }
+
+    /// The slot of a claimed position, to be written to and committed.
+    #[inline]
+    pub(super) fn reserved(&self, pos: u64) -> Reserved<T> {
+        let value = self.slot(pos).value.with_mut(|value| value);
+        // SAFETY: it lies in the ring.
+        Reserved::new(unsafe { NonNull::new_unchecked(value) }, pos)
+    }
+
+    /// Publishes the message of a claimed position, which is written, and wakes the receiver unless `instead` receives in its stead.
+    ///
+    /// # Safety
+    /// `pos` comes from a claim and is committed once; its slot is initialized.
+    #[inline]
+    pub(super) unsafe fn commit(&self, pos: u64, instead: impl FnOnce() -> bool) {
+        let slot = self.slot(pos);
+        // In a model this is where the message is written.
+        slot.value.with_mut(|_| ());
         // Release: pairs with the receiver's Acquire in `is_published`.
         let release = weaken(Bug::MailboxPublishRelaxed, Ordering::Release);
         slot.turn.store(pos + 1, release);

@@ -9,12 +9,33 @@ use crate::planted::{Bug, on};
 use crate::slots::Sink;
 use std::fmt;
 use std::mem::MaybeUninit;
+use std::ptr::NonNull;
 use std::task::{Poll, Waker};
 
 /// Sends messages. When the last sender goes, the mailbox closes and the receiver is woken.
 pub struct Sender<T> {
     ring: Arc<Ring<T>>,
     spin: SpinPolicy,
+}
+
+/// A slot that a producer has reserved, to write a message to.
+#[derive(Debug)]
+#[must_use = "messages behind it are not received until it is committed"]
+pub struct Reserved<T> {
+    value: NonNull<MaybeUninit<T>>,
+    position: u64,
+}
+
+impl<T> Reserved<T> {
+    pub(super) fn new(value: NonNull<MaybeUninit<T>>, position: u64) -> Self {
+        Self { value, position }
+    }
+
+    /// Where the message goes. It is the producer's alone until it is committed, and lives as long as a sender of the mailbox.
+    #[inline]
+    pub fn as_ptr(&self) -> *mut MaybeUninit<T> {
+        self.value.as_ptr()
+    }
 }
 
 /// Keeps the ring's memory, but not the mailbox open.
@@ -74,21 +95,9 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Sends without waiting a message that `write` builds in its slot. `write` runs only when the message
-    /// is accepted; if it panics the process aborts, since the slot cannot be taken back.
-    ///
-    /// # Safety
-    /// `write` initializes the slot.
-    #[inline]
-    pub unsafe fn try_send_with(
-        &self,
-        write: impl FnOnce(&mut MaybeUninit<T>),
-    ) -> Result<u64, Refused> {
-        // SAFETY: the caller's promise.
-        unsafe { self.try_send_unless(write, || false) }
-    }
-
-    /// As [`Self::try_send_with`], but where the receiver sleeps `instead` may receive in its stead, and says so.
+    /// Sends without waiting a message that `write` builds in its slot; where the receiver sleeps, `instead` may receive in its
+    /// stead, and says so. `write` runs only when the message is accepted; if it panics the process aborts, since the slot cannot be
+    /// taken back.
     ///
     /// # Safety
     /// `write` initializes the slot.
@@ -104,33 +113,32 @@ impl<T> Sender<T> {
         Ok(pos)
     }
 
-    /// Like [`Self::try_send_with`]; may block until there is room.
-    ///
-    /// # Safety
-    /// `write` initializes the slot.
+    /// Reserves a slot, if there is one now. Later messages are not received before it is committed, and it cannot be given back: see
+    /// [`Self::commit`].
     #[inline]
-    pub unsafe fn send_with(
-        &self,
-        write: impl FnOnce(&mut MaybeUninit<T>),
-    ) -> Result<u64, ClosedMarker> {
-        // SAFETY: the caller's promise.
-        unsafe { self.send_unless(write, || false) }
+    pub fn try_reserve(&self) -> Result<Reserved<T>, Refused> {
+        let pos = self.ring.claim()?;
+        Ok(self.ring.reserved(pos))
     }
 
-    /// As [`Self::send_with`], but where the receiver sleeps `instead` may receive in its stead, and says so.
+    /// As [`Self::try_reserve`], but may block until there is a slot.
+    #[inline]
+    pub fn reserve(&self) -> Result<Reserved<T>, ClosedMarker> {
+        let pos = self.claim_waiting()?;
+        Ok(self.ring.reserved(pos))
+    }
+
+    /// Sends the message that was written to a slot, and answers with its position. Where the receiver sleeps, `instead` may receive
+    /// in its stead, and says so.
     ///
     /// # Safety
-    /// `write` initializes the slot.
+    /// The slot was reserved in this mailbox and is initialized.
     #[inline]
-    pub unsafe fn send_unless(
-        &self,
-        write: impl FnOnce(&mut MaybeUninit<T>),
-        instead: impl FnOnce() -> bool,
-    ) -> Result<u64, ClosedMarker> {
-        let pos = self.claim_waiting()?;
-        // SAFETY: just claimed; the caller promises that `write` initializes.
-        unsafe { self.ring.fill_unless(pos, write, instead) };
-        Ok(pos)
+    pub unsafe fn commit(&self, slot: Reserved<T>, instead: impl FnOnce() -> bool) -> u64 {
+        let position = slot.position;
+        // SAFETY: the caller's promise; a slot is not `Clone`, so it is committed once.
+        unsafe { self.ring.commit(position, instead) };
+        position
     }
 
     #[inline]
