@@ -5,6 +5,7 @@ use millstream_loom::{Bound, check};
 use millstream_sync::facade::Arc;
 use millstream_sync::mailbox::{Receiver, RoomPlace, Sender, TrySendError, mailbox};
 use std::future::poll_fn;
+use std::mem::MaybeUninit;
 use std::task::{Poll, Waker};
 
 fn small<T: Send>() -> (Sender<T>, Receiver<T>) {
@@ -58,7 +59,8 @@ fn messages_come_in_the_order_of_their_reservations() {
                 for (message, slot) in slots.into_iter().enumerate().rev() {
                     // SAFETY: the slot is this thread's alone until it is committed, to the mailbox where it was reserved.
                     unsafe {
-                        slot.as_ptr().write(MaybeUninit::new(Box::new(message as u32)));
+                        slot.as_ptr()
+                            .write(MaybeUninit::new(Box::new(message as u32)));
                         tx.commit(slot, || false);
                     }
                 }

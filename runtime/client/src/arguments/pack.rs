@@ -90,7 +90,7 @@ impl Packed {
         if self.word_count > 0 {
             // SAFETY: words that are in use were written.
             let words = unsafe { self.words.assume_init_ref() };
-            task.set_words(&words[..self.word_count.min(INLINE_WORDS)]);
+            task.set_first_words(words, self.word_count);
             if let Some(extra) = &mut *self.extra
                 && !extra.words.is_empty()
             {

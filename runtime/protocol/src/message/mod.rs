@@ -266,6 +266,22 @@ impl Task {
         self.word_count = count as u8;
     }
 
+    /// Makes the first `count` of `words` the inline words. Copied in one piece or two, whatever their number: a call for a few words costs
+    /// more than the words.
+    #[inline]
+    pub fn set_first_words(&mut self, words: &[u64; INLINE_WORDS], count: usize) {
+        const HALF: usize = INLINE_WORDS / 2;
+        let place = self.words.as_mut_ptr().cast::<u64>();
+        // SAFETY: both are within `INLINE_WORDS` words, of a plain type.
+        unsafe {
+            std::ptr::copy_nonoverlapping(words.as_ptr(), place, HALF);
+            if count > HALF {
+                std::ptr::copy_nonoverlapping(words[HALF..].as_ptr(), place.add(HALF), HALF);
+            }
+        }
+        self.word_count = count.min(INLINE_WORDS) as u8;
+    }
+
     /// Makes `words` the packed scalars, on the heap when the inline room is not enough.
     #[inline]
     pub fn set_scalars(&mut self, words: &[u64]) {

@@ -30,8 +30,7 @@ impl<B: Backend> Server<B> {
         traits: Traits,
         paid: bool,
     ) {
-        let object = self.objects.key_of(&task.op);
-        let tasks = self.cursors_of(&task.op, object);
+        let (object, tasks) = self.object_and_cursors(&task.op);
         let point = self.next_point(queue);
         // Where it takes several cursors, those from here on; the logs want the last.
         let last = Point::new(queue, point.cursor + tasks - 1);
@@ -71,16 +70,19 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// How many cursors a task takes.
+    /// The key of the kernel or recording that a task names, and how many cursors it takes.
     #[inline(always)]
-    fn cursors_of(&self, op: &Op, object: u32) -> u64 {
+    fn object_and_cursors(&self, op: &Op) -> (u32, u64) {
         match op {
+            Op::Launch { .. } => (self.objects.key_of(op), 1),
             Op::Replay { .. } => {
+                let object = self.objects.key_of(op);
                 let stored = self.objects.recording(object);
-                stored.map_or(1, |stored| stored.plan.tasks().len().max(1) as u64)
+                let tasks = stored.map_or(1, |stored| stored.plan.tasks().len().max(1));
+                (object, tasks as u64)
             }
-            Op::CopyOut(copy) => copy.landings.len().max(1) as u64,
-            _ => 1,
+            Op::CopyOut(copy) => (NO_OBJECT, copy.landings.len().max(1) as u64),
+            _ => (NO_OBJECT, 1),
         }
     }
 
