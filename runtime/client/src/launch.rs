@@ -227,15 +227,15 @@ impl Stream {
         };
         self.pay(wait)?;
         let slot = self.slot(wait)?;
-        let count_of = match count {
-            CubeCount::Static(x, y, z) => LaunchCount::Static([*x, *y, *z]),
-            CubeCount::Dynamic(_) => LaunchCount::Dynamic,
+        let kernel = kernel.id();
+        // Each arm writes its fields straight into the slot.
+        let op = |count| Op::Launch { kernel, count };
+        let mut message = match count {
+            CubeCount::Static(x, y, z) => {
+                slot.begin(Some(stream), op(LaunchCount::Static([*x, *y, *z])))
+            }
+            CubeCount::Dynamic(_) => slot.begin(Some(stream), op(LaunchCount::Dynamic)),
         };
-        let op = Op::Launch {
-            kernel: kernel.id(),
-            count: count_of,
-        };
-        let mut message = slot.begin(Some(stream), op);
         message.mode = mode;
         packed.move_to(&mut message);
         if let CubeCount::Dynamic(handle) = count {

@@ -288,7 +288,7 @@ impl Stream {
     }
 
     /// Reserves a slot for a task of this stream, which has paid for it: else credit is given back.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn slot(&self, wait: bool) -> Result<Slot<'_>, Error> {
         // Written out, so that an error's size is copied only where there is one.
         match Slot::reserve(self.device().channel(), wait) {

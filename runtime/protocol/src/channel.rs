@@ -4,7 +4,7 @@
 //! device, whose messages are taken when its owner pumps or somebody waits. Both keep one total
 //! order of messages, which all hazards are judged in (I1).
 
-use std::mem::ManuallyDrop;
+use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::task::{Poll, Waker};
@@ -17,9 +17,12 @@ use crate::message::{Op, Task};
 
 /// A slot of a device's mailbox, reserved for a message. Dropped without one it sends a message that does nothing, since messages
 /// behind it wait for it.
+///
+/// This is the way of every task: what is here stays in registers, so its parts are plain fields that are read one by one.
 pub struct Slot<'a> {
     channel: &'a dyn ComputeChannel,
-    slot: ManuallyDrop<Reserved<Task>>,
+    task: NonNull<MaybeUninit<Task>>,
+    position: u64,
 }
 
 impl<'a> Slot<'a> {
@@ -27,73 +30,77 @@ impl<'a> Slot<'a> {
     ///
     /// # Errors
     /// As [`ComputeChannel::reserve`] and [`ComputeChannel::try_reserve`].
-    #[inline]
+    #[inline(always)]
     pub fn reserve(channel: &'a dyn ComputeChannel, wait: bool) -> Result<Self, Refusal> {
-        let slot = match wait {
-            true => channel.reserve()?,
-            false => channel.try_reserve()?,
+        let reserved = match wait {
+            true => channel.reserve(),
+            false => channel.try_reserve(),
         };
-        let slot = ManuallyDrop::new(slot);
-        Ok(Self { channel, slot })
+        let (task, position) = reserved?.into_parts();
+        Ok(Self {
+            channel,
+            task,
+            position,
+        })
     }
 
     /// Begins the message in its slot.
-    #[inline]
+    #[inline(always)]
     pub fn begin(self, stream: Option<StreamId>, op: Op) -> Message<'a> {
+        let (channel, mut task, position) = (self.channel, self.task, self.position);
+        std::mem::forget(self);
         // SAFETY: the slot is this producer's alone until it is committed.
-        let task = unsafe { &mut *self.slot.as_ptr() };
-        let task = NonNull::from(task.write(Task::new(stream, op)));
-        Message { slot: self, task }
+        unsafe { task.as_mut() }.write(Task::new(stream, op));
+        Message {
+            channel,
+            task: task.cast(),
+            position,
+        }
     }
 
     /// Sends a message that is moved into the slot.
     pub fn send(self, task: Task) {
-        // SAFETY: as in `begin`.
-        unsafe { &mut *self.slot.as_ptr() }.write(task);
-        // SAFETY: written just now.
-        unsafe { self.commit() };
-    }
-
-    /// # Safety
-    /// The slot is initialized.
-    #[inline]
-    unsafe fn commit(self) {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not dropped, so the slot is taken once; the rest is the caller's promise.
-        unsafe { this.channel.commit(ManuallyDrop::take(&mut this.slot)) };
+        let mut message = self.begin(None, Op::Taken);
+        *message = task;
+        message.send();
     }
 }
 
 impl Drop for Slot<'_> {
     fn drop(&mut self) {
-        // SAFETY: as in `begin`.
-        unsafe { &mut *self.slot.as_ptr() }.write(Task::new(None, Op::Taken));
-        // SAFETY: written just now; taken here, at its end, and nowhere else.
-        unsafe { self.channel.commit(ManuallyDrop::take(&mut self.slot)) };
+        // SAFETY: as in `begin`; written, it is committed, here and nowhere else.
+        unsafe {
+            self.task.as_mut().write(Task::new(None, Op::Taken));
+            let slot = Reserved::from_parts(self.task, self.position);
+            self.channel.commit(slot);
+        }
     }
 }
 
 /// A message in its slot, to be completed and sent. Dropped it does nothing.
 #[must_use = "it is sent by `Message::send`"]
 pub struct Message<'a> {
-    slot: Slot<'a>,
+    channel: &'a dyn ComputeChannel,
     task: NonNull<Task>,
+    position: u64,
 }
 
 impl Message<'_> {
     /// Sends it.
-    #[inline]
+    #[inline(always)]
     pub fn send(self) {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not dropped, so its slot is moved out once; it was initialized by `Slot::begin`.
-        unsafe { std::ptr::read(&raw mut this.slot).commit() };
+        let (channel, task, position) = (self.channel, self.task, self.position);
+        std::mem::forget(self);
+        // SAFETY: the parts of a slot that was reserved in this channel; `begin` has initialized it, and what was forgotten commits
+        // nothing.
+        unsafe { channel.commit(Reserved::from_parts(task.cast(), position)) };
     }
 }
 
 impl Deref for Message<'_> {
     type Target = Task;
 
-    #[inline]
+    #[inline(always)]
     fn deref(&self) -> &Task {
         // SAFETY: initialized by `Slot::begin`, and this producer's alone until it is committed.
         unsafe { self.task.as_ref() }
@@ -101,7 +108,7 @@ impl Deref for Message<'_> {
 }
 
 impl DerefMut for Message<'_> {
-    #[inline]
+    #[inline(always)]
     fn deref_mut(&mut self) -> &mut Task {
         // SAFETY: as in `deref`.
         unsafe { self.task.as_mut() }
@@ -109,10 +116,16 @@ impl DerefMut for Message<'_> {
 }
 
 impl Drop for Message<'_> {
-    /// Making it has panicked: what there is of it goes, and the slot sends a message that does nothing.
+    /// Making it has panicked: what there is of it goes, and a message that does nothing is sent.
+    #[cold]
     fn drop(&mut self) {
-        // SAFETY: initialized by `Slot::begin`; the slot writes another one over it.
-        unsafe { self.task.drop_in_place() };
+        // The old value is dropped by the assignment.
+        **self = Task::new(None, Op::Taken);
+        // SAFETY: as in `send`; a value is dropped once.
+        unsafe {
+            let slot = Reserved::from_parts(self.task.cast(), self.position);
+            self.channel.commit(slot);
+        }
     }
 }
 

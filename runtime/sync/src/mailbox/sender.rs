@@ -36,6 +36,21 @@ impl<T> Reserved<T> {
     pub fn as_ptr(&self) -> *mut MaybeUninit<T> {
         self.value.as_ptr()
     }
+
+    /// Where the message goes, and its position.
+    #[inline(always)]
+    pub fn into_parts(self) -> (NonNull<MaybeUninit<T>>, u64) {
+        (self.value, self.position)
+    }
+
+    /// The slot of these parts.
+    ///
+    /// # Safety
+    /// They come from [`Self::into_parts`], and are made a slot once.
+    #[inline(always)]
+    pub unsafe fn from_parts(value: NonNull<MaybeUninit<T>>, position: u64) -> Self {
+        Self { value, position }
+    }
 }
 
 /// Keeps the ring's memory, but not the mailbox open.
