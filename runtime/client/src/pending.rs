@@ -15,9 +15,9 @@ use millstream_protocol::failure::FailureRef;
 use millstream_protocol::id::Point;
 use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::message::Ticket;
-use millstream_sync::facade::THREADS;
-use millstream_sync::reply::ReplyReceiver;
-use millstream_sync::timeline::WaitKey;
+use millstream_sync::facade::{SpinPolicy, THREADS};
+use millstream_sync::reply::{Closed, ReplyReceiver};
+use millstream_sync::timeline::{Ended, WaitKey};
 
 use crate::{DeviceShared, Home};
 use millstream_protocol::landing::Landed;
@@ -167,7 +167,7 @@ impl<T: Send + 'static> Pending<T> {
     /// pump either.
     pub fn try_take(&mut self) -> Option<Result<T, Error>> {
         self.device().channel().looked();
-        let answer = self.advance();
+        let answer = self.advance(&mut Else::Return);
         if answer.is_none() {
             self.device().channel().awaited();
         }
@@ -204,7 +204,7 @@ impl<T: Send + 'static> Pending<T> {
         }
         self.device().channel().waits();
         // In a model a look without a drive would be one more choice, and find nothing else.
-        if THREADS && let Some(answer) = self.advance() {
+        if THREADS && let Some(answer) = self.advance(&mut Else::Return) {
             return Some(answer);
         }
         let span = tracing::trace_span!(target: "millstream", "wait");
@@ -212,52 +212,15 @@ impl<T: Send + 'static> Pending<T> {
         if self.device().channel().drive().is_some() {
             return self.drive_until(deadline);
         }
-        // A drive of a device that runs by itself may have stepped in for its thread.
-        if let Some(answer) = self.advance() {
-            return Some(answer);
-        }
-        let home = self.home.clone();
-        let device = home.device();
-        let spin = device.spin();
-        match &mut self.state {
-            State::Asked(receiver, _) => {
-                let answer = match deadline {
-                    None => receiver.wait(spin),
-                    Some(deadline) => receiver.wait_deadline(spin, deadline)?,
-                };
-                self.issued(answer);
-            }
-            State::Value(receiver) => {
-                let answer = match deadline {
-                    None => receiver.wait(spin),
-                    Some(deadline) => receiver.wait_deadline(spin, deadline)?,
-                };
-                self.state = State::Taken;
-                return Some(answer.unwrap_or_else(|_| Err(self.device().gone())));
-            }
-            _ => {}
-        }
-        if let State::Issued(ticket, _) = &self.state {
-            for point in &ticket.points {
-                let timeline = device.timeline(*point);
-                let passed = match deadline {
-                    None => timeline.wait(point.cursor, spin),
-                    Some(deadline) => timeline.wait_deadline(point.cursor, spin, deadline)?,
-                };
-                if passed.is_err() {
-                    self.state = State::Taken;
-                    return Some(Err(self.device().gone()));
-                }
-            }
-        }
-        self.advance()
+        // A drive of a device that runs by itself may have stepped in for its thread: then the answer is there.
+        self.advance(&mut Else::Wait(deadline))
     }
 
     /// Waiting on a driven device is driving it.
     fn drive_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
         loop {
             let worked = self.device().channel().drive().unwrap_or(false);
-            if let Some(answer) = self.advance() {
+            if let Some(answer) = self.advance(&mut Else::Return) {
                 return Some(answer);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -266,10 +229,7 @@ impl<T: Send + 'static> Pending<T> {
             if !worked {
                 let (home, mut answer) = (self.home.clone(), None);
                 home.device().channel().rest(deadline, &mut |waker| {
-                    match self.poll_answer(&mut Context::from_waker(waker)) {
-                        Poll::Ready(ready) => answer = Some(ready),
-                        Poll::Pending => {}
-                    }
+                    answer = self.advance(&mut Else::Wake(&mut Context::from_waker(waker)));
                     answer.is_some()
                 });
                 if answer.is_some() {
@@ -279,107 +239,126 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Takes in the device's word.
-    fn issued(&mut self, answer: Result<Result<Ticket, Error>, millstream_sync::reply::Closed>) {
-        let state = std::mem::replace(&mut self.state, State::Taken);
-        self.state = match (state, answer) {
-            (State::Asked(_, finish), Ok(Ok(ticket))) => State::Issued(ticket, finish),
-            (_, Ok(Err(error))) => State::Failed(error),
-            (_, Err(_closed)) => State::Failed(self.device().gone()),
-            (state, _) => state,
-        };
-    }
-
-    /// Goes as far as it can without blocking.
-    fn advance(&mut self) -> Option<Result<T, Error>> {
-        if let State::Asked(receiver, _) = &mut self.state {
-            let answer = receiver.try_take()?;
-            self.issued(answer);
-        }
-        match &mut self.state {
-            State::Issued(ticket, _) => {
-                let device = self.home.device();
-                let open = ticket
-                    .points
-                    .iter()
-                    .find(|point| device.timeline(**point).completed() < point.cursor);
-                if let Some(point) = open {
-                    if device.timeline(*point).has_ended() {
-                        self.state = State::Taken;
-                        return Some(Err(self.device().gone()));
+    /// Goes from state to state until the answer is there; where it is not, does what `otherwise` says.
+    fn advance(&mut self, otherwise: &mut Else<'_, '_>) -> Option<Result<T, Error>> {
+        loop {
+            let state = std::mem::replace(&mut self.state, State::Taken);
+            let device = self.home.device();
+            self.state = match state {
+                State::Asked(mut receiver, finish) => {
+                    match otherwise.receive(&mut receiver, device.spin()) {
+                        None => {
+                            self.state = State::Asked(receiver, finish);
+                            return None;
+                        }
+                        Some(Ok(Ok(ticket))) => State::Issued(ticket, finish),
+                        Some(Ok(Err(error))) => return Some(Err(error)),
+                        Some(Err(_closed)) => return Some(Err(device.gone())),
                     }
-                    return None;
                 }
-                match std::mem::replace(&mut self.state, State::Taken) {
-                    State::Issued(_, finish) => {
-                        // SAFETY: all points have passed.
-                        Some(unsafe { finish.take() }.map_err(|failure| device.told(failure)))
+                State::Issued(ticket, finish) => {
+                    match otherwise.pass(device, &ticket, &mut self.woken_by) {
+                        None => {
+                            self.state = State::Issued(ticket, finish);
+                            return None;
+                        }
+                        Some(Ok(())) => {
+                            // SAFETY: all points have passed.
+                            let answer = unsafe { finish.take() };
+                            return Some(answer.map_err(|failure| device.told(failure)));
+                        }
+                        Some(Err(Ended)) => return Some(Err(device.gone())),
                     }
-                    _ => None,
                 }
-            }
-            State::Value(receiver) => {
-                let answer = receiver.try_take()?;
-                self.state = State::Taken;
-                Some(answer.unwrap_or_else(|_| Err(self.device().gone())))
-            }
-            State::Failed(_) => match std::mem::replace(&mut self.state, State::Taken) {
-                State::Failed(error) => Some(Err(error)),
-                _ => None,
-            },
-            State::Taken => Some(Err(Error::Taken)),
-            State::Asked(..) => None,
+                State::Value(mut receiver) => {
+                    match otherwise.receive(&mut receiver, device.spin()) {
+                        None => {
+                            self.state = State::Value(receiver);
+                            return None;
+                        }
+                        Some(answer) => {
+                            return Some(answer.unwrap_or_else(|_closed| Err(device.gone())));
+                        }
+                    }
+                }
+                State::Failed(error) => return Some(Err(error)),
+                State::Taken => return Some(Err(Error::Taken)),
+            };
         }
     }
 
     /// Looks, and leaves the waker where the answer will come.
     pub(super) fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
-        loop {
-            match &mut self.state {
-                State::Asked(receiver, _) => match receiver.poll_take(context) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(answer) => self.issued(answer),
+        match self.advance(&mut Else::Wake(context)) {
+            Some(answer) => Poll::Ready(answer),
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// What to do where an answer is not there yet.
+enum Else<'a, 'c> {
+    /// Nothing.
+    Return,
+    /// Wait for it, not beyond the deadline.
+    Wait(Option<Instant>),
+    /// Leave a waker where it will come.
+    Wake(&'a mut Context<'c>),
+}
+
+impl Else<'_, '_> {
+    /// What a receiver has got, if it has.
+    fn receive<V>(
+        &mut self,
+        receiver: &mut ReplyReceiver<V>,
+        spin: &SpinPolicy,
+    ) -> Option<Result<V, Closed>> {
+        match self {
+            Else::Return => receiver.try_take(),
+            Else::Wait(None) => Some(receiver.wait(spin)),
+            Else::Wait(Some(deadline)) => receiver.wait_deadline(spin, *deadline),
+            Else::Wake(context) => match receiver.poll_take(context) {
+                Poll::Ready(answer) => Some(answer),
+                Poll::Pending => None,
+            },
+        }
+    }
+
+    /// Whether all points have passed, or why the rest will not. The waker that a poll leaves is at `woken_by`.
+    fn pass(
+        &mut self,
+        device: &DeviceShared,
+        ticket: &Ticket,
+        woken_by: &mut Option<(Point, WaitKey)>,
+    ) -> Option<Result<(), Ended>> {
+        if let (Else::Wake(context), Some((point, key))) = (&mut *self, *woken_by)
+            && device.timeline(point).replace(key, context.waker())
+        {
+            return None;
+        }
+        // It has fired, or was taken.
+        *woken_by = None;
+        for point in &ticket.points {
+            let timeline = device.timeline(*point);
+            let (cursor, spin) = (point.cursor, device.spin());
+            let passed = match self {
+                Else::Return => timeline.look(cursor)?,
+                Else::Wait(None) => timeline.wait(cursor, spin),
+                Else::Wait(Some(deadline)) => timeline.wait_deadline(cursor, spin, *deadline)?,
+                Else::Wake(context) => match timeline.register(cursor, context.waker()) {
+                    Some(key) => {
+                        *woken_by = Some((*point, key));
+                        return None;
+                    }
+                    // It has passed, or has ended: nothing else comes of it.
+                    None => timeline.look(cursor).unwrap_or(Err(Ended)),
                 },
-                State::Value(receiver) => match receiver.poll_take(context) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(answer) => {
-                        self.state = State::Taken;
-                        return Poll::Ready(answer.unwrap_or_else(|_| Err(self.device().gone())));
-                    }
-                },
-                State::Issued(ticket, _) => {
-                    if let Some((point, key)) = self.woken_by
-                        && self
-                            .home
-                            .device()
-                            .timeline(point)
-                            .replace(key, context.waker())
-                    {
-                        return Poll::Pending;
-                    }
-                    self.woken_by = ticket.points.iter().find_map(|point| {
-                        let key = self
-                            .home
-                            .device()
-                            .timeline(*point)
-                            .register(point.cursor, context.waker())?;
-                        Some((*point, key))
-                    });
-                    if self.woken_by.is_some() {
-                        return Poll::Pending;
-                    }
-                    if let Some(answer) = self.advance() {
-                        return Poll::Ready(answer);
-                    }
-                }
-                State::Failed(_) | State::Taken => {
-                    return match self.advance() {
-                        Some(answer) => Poll::Ready(answer),
-                        None => Poll::Pending,
-                    };
-                }
+            };
+            if let Err(ended) = passed {
+                return Some(Err(ended));
             }
         }
+        Some(Ok(()))
     }
 }
 

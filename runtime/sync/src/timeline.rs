@@ -126,9 +126,9 @@ impl Timeline {
             .store(waiters.next_target().unwrap_or(NOBODY), Ordering::Relaxed);
     }
 
-    /// What a wait for `cursor` would answer by now.
+    /// What a wait for `cursor` would answer by now; `None`: it would wait. Never blocks.
     #[inline]
-    fn outcome(&self, cursor: u64) -> Option<Result<(), Ended>> {
+    pub fn look(&self, cursor: u64) -> Option<Result<(), Ended>> {
         if self.completed() >= cursor {
             return Some(Ok(()));
         }
@@ -168,17 +168,17 @@ impl Timeline {
         deadline: Option<Instant>,
     ) -> Option<Result<(), Ended>> {
         Spinner::of_thread(spin, |spin| {
-            let outcome = spin.spin(&mut || self.outcome(cursor));
+            let outcome = spin.spin(&mut || self.look(cursor));
             if outcome.is_some() {
                 return outcome;
             }
             let Some(key) = self.register_waiter(cursor, Waiter::Thread(thread::current())) else {
-                return self.outcome(cursor);
+                return self.look(cursor);
             };
             let nap = spin.nap_begins();
-            let mut outcome = self.outcome(cursor);
+            let mut outcome = self.look(cursor);
             while outcome.is_none() && thread::park_until(deadline) {
-                outcome = self.outcome(cursor);
+                outcome = self.look(cursor);
             }
             spin.nap_ended(nap);
             self.cancel(key);
@@ -189,7 +189,7 @@ impl Timeline {
     /// Leaves a waker to be woken once when the cursor completes or the timeline ends. `None`: that is so
     /// already, and the waker is neither kept nor woken.
     pub fn register(&self, cursor: u64, waker: &Waker) -> Option<WaitKey> {
-        if self.outcome(cursor).is_some() {
+        if self.look(cursor).is_some() {
             return None;
         }
         self.register_waiter(cursor, Waiter::Task(waker.clone()))
@@ -205,7 +205,7 @@ impl Timeline {
             fence(Ordering::SeqCst);
         }
         // Who publishes meanwhile may have taken it out to be woken; then it is kept, as far as anybody can tell.
-        let is_kept = self.outcome(cursor).is_none() || !self.cancel(key);
+        let is_kept = self.look(cursor).is_none() || !self.cancel(key);
         is_kept.then_some(key)
     }
 
