@@ -4,6 +4,7 @@ use super::{SPIN, gate, spinner};
 use millstream_loom::{Bound, check};
 use millstream_sync::facade::Arc;
 use millstream_sync::reply::{Closed, ReplyReceiver, reply};
+use millstream_sync::timeline::{Ended, Timeline};
 use std::task::{Context, Poll, Waker};
 
 type Answer = Result<Box<u32>, Closed>;
@@ -43,6 +44,67 @@ fn a_value_is_taken_as_soon_as_it_is_there() {
         let (got, ()) = sides.run(move || rx.try_take(), move || tx.send(Box::new(7)));
         assert!(got.is_none_or(|answer| answer == seven()));
     });
+}
+
+/// Waits for the answer, then for the cursor that it speaks of, as a caller does.
+fn wait_for(mut rx: ReplyReceiver<u64>, timeline: &Timeline) -> Result<u64, Ended> {
+    let cursor = rx.wait(&SPIN).unwrap();
+    timeline.wait(cursor, &SPIN).map(|()| cursor)
+}
+
+#[test]
+fn a_thread_that_is_handed_over_is_woken_by_the_cursor() {
+    check(
+        "reply: sent for a cursor, then published",
+        Bound::TwoThreads,
+        |sides| {
+            let ((tx, rx), timeline) = (reply(), Arc::new(Timeline::new()));
+            let theirs = timeline.clone();
+            let send = move || {
+                tx.send_for(1, &theirs, 1);
+                theirs.publish(1);
+            };
+            let (got, ()) = sides.run(move || wait_for(rx, &timeline), send);
+            assert_eq!(got, Ok(1));
+        },
+    );
+}
+
+#[test]
+fn a_thread_is_not_handed_over_to_a_cursor_that_has_passed() {
+    check(
+        "reply: sent for a cursor while it is published",
+        Bound::ThreeThreads,
+        |sides| {
+            let ((tx, rx), timeline) = (reply(), Arc::new(Timeline::new()));
+            let (sender, publisher) = (timeline.clone(), timeline.clone());
+            let send = move || tx.send_for(1, &sender, 1);
+            let (got, (), ()) = sides.run_three(
+                move || wait_for(rx, &timeline),
+                send,
+                move || publisher.publish(1),
+            );
+            assert_eq!(got, Ok(1));
+        },
+    );
+}
+
+#[test]
+fn a_thread_that_is_handed_over_is_woken_by_the_end() {
+    check(
+        "reply: sent for a cursor that never comes",
+        Bound::TwoThreads,
+        |sides| {
+            let ((tx, rx), timeline) = (reply(), Arc::new(Timeline::new()));
+            let theirs = timeline.clone();
+            let send = move || {
+                tx.send_for(1, &theirs, 1);
+                theirs.end();
+            };
+            let (got, ()) = sides.run(move || wait_for(rx, &timeline), send);
+            assert_eq!(got, Err(Ended));
+        },
+    );
 }
 
 #[test]

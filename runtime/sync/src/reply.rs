@@ -14,6 +14,7 @@ use crate::facade::atomic::{AtomicU32, Ordering};
 use crate::facade::cell::UnsafeCell;
 use crate::facade::{Arc, SpinPolicy, Spinner, thread};
 use crate::planted::{Bug, on, weaken};
+use crate::timeline::Timeline;
 use crate::wait::Waiter;
 use std::fmt;
 use std::future::Future;
@@ -79,18 +80,17 @@ pub fn reply<T>() -> (ReplySender<T>, ReplyReceiver<T>) {
 }
 
 impl<T> Cell<T> {
-    /// The sender's last word: FULL or CLOSED.
+    /// The sender's last word: FULL or CLOSED. Whoever waits is to be woken.
     #[inline]
-    fn finish(&self, end: u32) {
+    #[must_use]
+    fn finish(&self, end: u32) -> Option<Waiter> {
         // AcqRel: Release hands the value over; Acquire takes the waiter that WAITING announced.
         let order = weaken(Bug::ReplyRelaxed, Ordering::AcqRel);
-        if self.state.swap(end, order) == WAITING {
-            // SAFETY: this swap took the state out of WAITING, so the waiter is the sender's.
-            let waiter = self.waiter.with_mut(|waiter| unsafe { (*waiter).take() });
-            if let Some(waiter) = waiter {
-                waiter.wake();
-            }
+        if self.state.swap(end, order) != WAITING {
+            return None;
         }
+        // SAFETY: this swap took the state out of WAITING, so the waiter is the sender's.
+        self.waiter.with_mut(|waiter| unsafe { (*waiter).take() })
     }
 
     #[inline]
@@ -162,20 +162,41 @@ impl<T> Cell<T> {
 impl<T> ReplySender<T> {
     /// Answers, and wakes whoever waits.
     #[inline]
-    pub fn send(mut self, value: T) {
+    pub fn send(self, value: T) {
+        if let Some(waiter) = self.fill(value) {
+            waiter.wake();
+        }
+    }
+
+    /// Answers with what is of use once `cursor` has completed. A thread that is parked for the answer is woken then, and not before:
+    /// it parks once. A task is woken now, as it may have something to do with the answer alone.
+    pub fn send_for(self, value: T, timeline: &Timeline, cursor: u64) {
+        match self.fill(value) {
+            None => {}
+            Some(thread @ Waiter::Thread(_)) => timeline.wake_at(cursor, thread),
+            Some(task) => task.wake(),
+        }
+    }
+
+    #[inline]
+    #[must_use]
+    fn fill(mut self, value: T) -> Option<Waiter> {
         self.sent = true;
         // SAFETY: before FULL the value is the sender's, of which there is one.
         self.cell
             .value
             .with_mut(|slot| unsafe { *slot = Some(value) });
-        self.cell.finish(FULL);
+        self.cell.finish(FULL)
     }
 }
 
 impl<T> Drop for ReplySender<T> {
     fn drop(&mut self) {
-        if !self.sent && !on(Bug::ReplyDropSilent) {
-            self.cell.finish(CLOSED);
+        if !self.sent
+            && !on(Bug::ReplyDropSilent)
+            && let Some(waiter) = self.cell.finish(CLOSED)
+        {
+            waiter.wake();
         }
     }
 }

@@ -195,6 +195,17 @@ impl Timeline {
         self.register_waiter(cursor, Waiter::Task(waker.clone()))
     }
 
+    /// Wakes a waiter once the cursor completes or the timeline ends, at once if that is so already.
+    pub(crate) fn wake_at(&self, cursor: u64, waiter: Waiter) {
+        let kept = match self.look(cursor) {
+            Some(_) => None,
+            None => self.register_waiter(cursor, waiter.clone()),
+        };
+        if kept.is_none() {
+            waiter.wake();
+        }
+    }
+
     fn register_waiter(&self, cursor: u64, waiter: Waiter) -> Option<WaitKey> {
         let mut waiters = lock(&self.waiters);
         let key = waiters.insert(cursor, waiter);

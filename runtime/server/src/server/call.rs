@@ -281,6 +281,8 @@ impl<B: Backend> Server<B> {
         // A sync has a place of its own: the task before it is the one that matters.
         let told = last.saturating_sub(2 * u64::from(early));
         ticket.points.push(Point::new(point.queue, told));
-        reply.send(Ok(ticket));
+        // The caller parks once: for the point.
+        let timeline = self.scheduler.timeline(point.queue);
+        reply.send_for(Ok(ticket), timeline, told);
     }
 }
