@@ -205,6 +205,8 @@ impl<B: Backend> Direct<B> {
     }
 
     fn reserve_now(&self) -> Result<Reserved<Task>, Refusal> {
+        // Before the slot is taken, which is what puts messages of threads in order: a model must see both orders.
+        self.edges.release();
         self.sender.try_reserve().map_err(|refused| match refused {
             Refused::Full => Refusal::Full,
             Refused::Closed => Refusal::Closed,
@@ -360,7 +362,6 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
     }
 
     unsafe fn commit(&self, slot: Reserved<Task>) {
-        self.edges.release();
         // SAFETY: the caller's promise.
         unsafe { self.sender.commit(slot, || false) };
         self.settle();
