@@ -44,7 +44,7 @@ impl Cargo {
     pub(crate) fn tests(&self, arguments: &str, of_tests: &[&str]) -> Command {
         let mut command = self.command(&format!("test --no-fail-fast {arguments}"));
         // `cargo test` itself does without: there it would take longer to build than it saves.
-        for (package, level) in [("millstream-tile", 1), ("millstream-fake-cuda", 2)] {
+        for (package, level) in [("millstream-tile", 1), ("millstream-ptx", 2)] {
             let setting = format!("profile.dev.package.{package}.opt-level={level}");
             command.args(["--config", &setting]);
         }

@@ -1,1 +1,1 @@
-//! The CUDA backend on a fake driver: tests alone, in `tests/`. See the page of the fake, `backends/cuda/fake/README.md`.
+//! The CUDA backend on a fake driver: tests alone, in `tests/`. See the page of the fake, `tests/cuda/fake/README.md`.

@@ -1,0 +1,131 @@
+//! What kinds of floats there are, and what their bits say.
+
+use crate::number::{Rounding, convert, tidy};
+
+/// A kind of float.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Format {
+    F16,
+    Bf16,
+    /// The upper 19 bits of 32.
+    Tf32,
+    F32,
+    F64,
+}
+
+impl Format {
+    pub(super) fn bytes(self) -> u8 {
+        match self {
+            Format::F16 | Format::Bf16 => 2,
+            Format::Tf32 | Format::F32 => 4,
+            Format::F64 => 8,
+        }
+    }
+
+    pub(super) fn fraction_bits(self) -> u32 {
+        match self {
+            Format::F16 | Format::Tf32 => 10,
+            Format::Bf16 => 7,
+            Format::F32 => 23,
+            Format::F64 => 52,
+        }
+    }
+
+    pub(super) fn exponent_bits(self) -> u32 {
+        match self {
+            Format::F16 => 5,
+            Format::F64 => 11,
+            _ => 8,
+        }
+    }
+
+    /// Bits below the fraction that are not used.
+    pub(super) fn unused_bits(self) -> u32 {
+        match self {
+            Format::Tf32 => 13,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn bias(self) -> i32 {
+        (1 << (self.exponent_bits() - 1)) - 1
+    }
+
+    pub(super) fn sign_bit(self) -> u64 {
+        1 << (u32::from(self.bytes()) * 8 - 1)
+    }
+
+    pub(super) fn infinity(self) -> u64 {
+        ((1 << self.exponent_bits()) - 1) << (self.fraction_bits() + self.unused_bits())
+    }
+
+    /// What is no number, as PTX defines it; for doubles, as GPUs make it.
+    pub(super) fn nan(self) -> u64 {
+        match self {
+            Format::F64 => 0xFFF8_0000_0000_0000,
+            _ => self.sign_bit() - 1,
+        }
+    }
+
+    pub(super) fn is_nan(self, bits: u64) -> bool {
+        bits & (self.sign_bit() - 1) > self.infinity()
+    }
+
+    pub(super) fn is_infinite(self, bits: u64) -> bool {
+        bits & (self.sign_bit() - 1) == self.infinity()
+    }
+
+    pub(super) fn is_negative(self, bits: u64) -> bool {
+        bits & self.sign_bit() != 0
+    }
+
+    pub(super) fn is_zero(self, bits: u64) -> bool {
+        bits & (self.sign_bit() - 1) == 0
+    }
+
+    pub(super) fn is_subnormal(self, bits: u64) -> bool {
+        bits & self.infinity() == 0 && !self.is_zero(bits)
+    }
+
+    /// 1.
+    pub(super) fn one(self) -> u64 {
+        (self.bias() as u64) << (self.fraction_bits() + self.unused_bits())
+    }
+
+    pub(super) fn negated(self, bits: u64) -> u64 {
+        bits ^ self.sign_bit()
+    }
+
+    pub(super) fn absolute(self, bits: u64) -> u64 {
+        bits & (self.sign_bit() - 1)
+    }
+
+    pub(super) fn with_sign_of(self, bits: u64, of: u64) -> u64 {
+        self.absolute(bits) | (of & self.sign_bit())
+    }
+
+    /// What is too small for the usual form becomes 0 of its sign.
+    pub(super) fn flushed(self, bits: u64) -> u64 {
+        match self.is_subnormal(bits) {
+            true => bits & self.sign_bit(),
+            false => bits,
+        }
+    }
+
+    /// As a double: exactly, since none is wider.
+    pub(super) fn wide(self, bits: u64) -> f64 {
+        match self {
+            Format::F32 | Format::Tf32 => f64::from(f32::from_bits(bits as u32)),
+            Format::F64 => f64::from_bits(bits),
+            _ => f64::from_bits(convert(Format::F64, self, Rounding::Nearest, bits)),
+        }
+    }
+
+    /// Of a double, to the nearest.
+    pub(super) fn of(self, value: f64) -> u64 {
+        match self {
+            Format::F32 => tidy(self, u64::from((value as f32).to_bits())),
+            _ => convert(self, Format::F64, Rounding::Nearest, value.to_bits()),
+        }
+    }
+}

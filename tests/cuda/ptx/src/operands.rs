@@ -1,0 +1,365 @@
+//! What a statement of PTX is made of: modifiers, registers, values, addresses, and the names of these.
+
+use std::collections::HashMap;
+
+use crate::instruction::{Address, Comparison, Source, Space, Special, Type};
+use crate::number::{Mode, Rounding};
+
+/// Memory that a name stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Symbol {
+    /// An offset into shared memory.
+    Shared(u64),
+    /// Shared memory behind all that is declared.
+    SharedDynamic,
+    /// An offset into the parameters of the kernel.
+    Parameter(u64),
+    /// An offset into a thread's own memory, and its bytes.
+    Local(u64, usize),
+    /// An address.
+    Global(u64),
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Name {
+    Register(usize),
+    Memory(Symbol),
+}
+
+/// Names, and how much has been named.
+#[derive(Clone, Default)]
+pub(super) struct Scope {
+    pub(super) names: HashMap<String, Name>,
+    pub(super) registers: usize,
+    pub(super) shared_bytes: usize,
+    pub(super) local_bytes: usize,
+    /// Parameters whose name was put into a register are those of a function, not of the kernel.
+    pub(super) in_function: bool,
+}
+
+impl Scope {
+    pub(super) fn add_register(&mut self, name: String) {
+        self.names.insert(name, Name::Register(self.registers));
+        self.registers += 1;
+    }
+
+    /// Memory of a thread's own, for a name.
+    pub(super) fn add_local(&mut self, name: &str, align: usize, bytes: usize) -> usize {
+        let start = self.local_bytes.next_multiple_of(align.max(1));
+        self.local_bytes = start + bytes;
+        let symbol = Symbol::Local(start as u64, bytes);
+        self.names.insert(name.to_owned(), Name::Memory(symbol));
+        start
+    }
+
+    pub(super) fn register(&self, name: &str) -> Result<usize, String> {
+        match self.names.get(name) {
+            Some(Name::Register(register)) => Ok(*register),
+            _ => Err(format!("no register `{name}`")),
+        }
+    }
+
+    pub(super) fn memory(&self, name: &str) -> Option<Symbol> {
+        match self.names.get(name) {
+            Some(Name::Memory(symbol)) => Some(*symbol),
+            _ => None,
+        }
+    }
+}
+
+impl Symbol {
+    /// Its address in its space.
+    fn value(self) -> Source {
+        match self {
+            Symbol::Shared(at) | Symbol::Parameter(at) | Symbol::Local(at, _) => Source::Value(at),
+            Symbol::Global(at) => Source::Value(at),
+            Symbol::SharedDynamic => Source::Special(Special::SharedDynamicStart),
+        }
+    }
+}
+
+/// A statement that is being read: its modifiers and its operands, from left to right.
+pub(super) struct Statement<'s, 'a> {
+    pub(super) scope: &'s Scope,
+    pub(super) modifiers: Vec<&'a str>,
+    pub(super) operands: Vec<&'s [&'a str]>,
+    pub(super) next: usize,
+}
+
+/// Words between commas that are within no brackets.
+pub(super) fn separated<'s, 'a>(words: &'s [&'a str]) -> Vec<&'s [&'a str]> {
+    let mut depth = 0;
+    let comma = |word: &&str| {
+        depth += i32::from(matches!(*word, "[" | "{" | "("));
+        depth -= i32::from(matches!(*word, "]" | "}" | ")"));
+        depth == 0 && *word == ","
+    };
+    match words.is_empty() {
+        true => Vec::new(),
+        false => words.split(comma).collect(),
+    }
+}
+
+impl<'s, 'a> Statement<'s, 'a> {
+    /// Is there this modifier? Then it has been seen to.
+    pub(super) fn has(&mut self, name: &str) -> bool {
+        let place = self.modifiers.iter().position(|modifier| *modifier == name);
+        place.map(|place| self.modifiers.remove(place)).is_some()
+    }
+
+    /// Passes over modifiers that change nothing of what is computed here. Were there any?
+    pub(super) fn pass(&mut self, names: &[&str]) -> bool {
+        let before = self.modifiers.len();
+        self.modifiers.retain(|modifier| !names.contains(modifier));
+        self.modifiers.len() < before
+    }
+
+    /// The next modifier that is something, if there is one.
+    pub(super) fn optional<T>(&mut self, read: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let of = |modifier: &&str| read(modifier).is_some();
+        let place = self.modifiers.iter().position(of)?;
+        read(self.modifiers.remove(place))
+    }
+
+    /// The next modifier, as something.
+    pub(super) fn modifier<T>(
+        &mut self,
+        what: &str,
+        read: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, String> {
+        let had = self.modifiers.join(".");
+        let found = self.optional(read);
+        found.ok_or_else(|| format!("no {what} that is known in `.{had}`"))
+    }
+
+    pub(super) fn ty(&mut self) -> Result<Type, String> {
+        self.modifier("type", Type::named)
+    }
+
+    /// How floats are rounded to floats, and what becomes of what is too small or too large.
+    pub(super) fn mode(&mut self) -> Mode {
+        let rounding = self.optional(|name| match name {
+            "rn" => Some(Rounding::Nearest),
+            "rna" => Some(Rounding::NearestAway),
+            "rz" => Some(Rounding::Zero),
+            "rm" => Some(Rounding::Down),
+            "rp" => Some(Rounding::Up),
+            _ => None,
+        });
+        Mode {
+            rounding: rounding.unwrap_or(Rounding::Nearest),
+            flush: self.has("ftz"),
+            saturate: self.has("sat"),
+            whole: false,
+        }
+    }
+
+    pub(super) fn operand(&mut self) -> Result<&'s [&'a str], String> {
+        let operand = self.operands.get(self.next).copied();
+        self.next += 1;
+        operand.ok_or_else(|| "too few operands".to_owned())
+    }
+
+    /// Is there another operand?
+    pub(super) fn more(&self) -> bool {
+        self.next < self.operands.len()
+    }
+
+    pub(super) fn target(&mut self) -> Result<usize, String> {
+        match self.operand()? {
+            [name] => self.scope.register(name),
+            words => Err(format!("`{}` is no register", words.concat())),
+        }
+    }
+
+    /// A register, and maybe another behind `|`; `_` is none.
+    pub(super) fn two_targets(&mut self) -> Result<[Option<usize>; 2], String> {
+        let one = |name: &str| match name {
+            "_" => Ok(None),
+            name => self.scope.register(name).map(Some),
+        };
+        match self.operands.get(self.next).copied() {
+            Some([first]) => {
+                let found = [one(first)?, None];
+                self.next += 1;
+                Ok(found)
+            }
+            Some([first, "|", second]) => {
+                let found = [one(first)?, one(second)?];
+                self.next += 1;
+                Ok(found)
+            }
+            words => Err(format!(
+                "`{}` as targets",
+                words.unwrap_or_default().concat()
+            )),
+        }
+    }
+
+    pub(super) fn source(&mut self, ty: Type) -> Result<Source, String> {
+        source(self.scope, ty, self.operand()?)
+    }
+
+    /// A predicate, and whether it is negated.
+    pub(super) fn predicate(&mut self) -> Result<(Source, bool), String> {
+        match self.operand()? {
+            ["!", words @ ..] => Ok((source(self.scope, Type::Predicate, words)?, true)),
+            words => Ok((source(self.scope, Type::Predicate, words)?, false)),
+        }
+    }
+
+    /// One register or value, or some in braces; a `_` is none.
+    pub(super) fn several(&mut self, ty: Type) -> Result<Vec<Option<Source>>, String> {
+        let one = |words: &[&str]| match words {
+            ["_"] => Ok(None),
+            words => source(self.scope, ty, words).map(Some),
+        };
+        let words = *self.operands.get(self.next).ok_or("too few operands")?;
+        let found = match words {
+            ["{", within @ .., "}"] => separated(within).into_iter().map(one).collect(),
+            words => Ok(vec![one(words)?]),
+        };
+        self.next += 1;
+        found
+    }
+
+    /// Registers of which some may be none.
+    pub(super) fn several_targets(&mut self, ty: Type) -> Result<Box<[Option<usize>]>, String> {
+        let registers = self.several(ty)?.into_iter().map(|target| match target {
+            None => Ok(None),
+            Some(Source::Register(register)) => Ok(Some(register)),
+            Some(_) => Err("a value where a register must be".to_owned()),
+        });
+        registers.collect()
+    }
+
+    /// A place in a space; the parameters of functions are in a thread's own memory.
+    pub(super) fn address(&mut self, space: Space) -> Result<(Space, Address), String> {
+        let words = self.operand()?;
+        let unknown = || format!("the address `{}`", words.concat());
+        let ["[", base, offset @ .., "]"] = words else {
+            return Err(unknown());
+        };
+        let offset = match *offset {
+            [] => 0,
+            ["+", value] => whole(value).ok_or_else(unknown)?,
+            ["-", value] | ["+", "-", value] => whole(value).ok_or_else(unknown)?.wrapping_neg(),
+            _ => return Err(unknown()),
+        };
+        let symbol = self.scope.memory(base);
+        let base = match (self.scope.register(base), symbol, whole(base)) {
+            (Ok(register), ..) => Source::Register(register),
+            (_, Some(symbol), _) => symbol.value(),
+            (_, None, Some(value)) => Source::Value(value),
+            _ => return Err(unknown()),
+        };
+        let space = match (space, symbol) {
+            (Space::Parameter, Some(Symbol::Local(..))) => Space::Local,
+            (Space::Parameter, None) if self.scope.in_function => Space::Local,
+            // By its name a place is in its space, whatever is said of it.
+            (Space::Generic, Some(Symbol::Shared(_) | Symbol::SharedDynamic)) => Space::Shared,
+            (Space::Generic, Some(Symbol::Local(..))) => Space::Local,
+            (space, _) => space,
+        };
+        Ok((space, Address { base, offset }))
+    }
+
+    /// Constants lie where global memory is.
+    pub(super) fn space(&mut self) -> Space {
+        if self.has("global") || self.has("const") {
+            Space::Global
+        } else if self.has("shared") || self.has("shared::cta") {
+            Space::Shared
+        } else if self.has("param") || self.has("param::entry") || self.has("param::func") {
+            Space::Parameter
+        } else if self.has("local") {
+            Space::Local
+        } else {
+            Space::Generic
+        }
+    }
+}
+
+/// A whole number without sign.
+pub(super) fn whole(word: &str) -> Option<u64> {
+    let word = word.strip_suffix('U').unwrap_or(word);
+    match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None if word == "WARP_SZ" => Some(32),
+        None => word.parse().ok(),
+    }
+}
+
+/// The bits of a float that is written by them, or in decimals, as a value of so many bytes.
+pub(super) fn float_bits(bytes: u8, word: &str) -> Option<u64> {
+    match (bytes, word.get(..2)) {
+        (4, Some("0f" | "0F")) => u32::from_str_radix(&word[2..], 16).ok().map(u64::from),
+        (8, Some("0d" | "0D")) => u64::from_str_radix(&word[2..], 16).ok(),
+        (4, _) if word.contains('.') => {
+            let value: f32 = word.parse().ok()?;
+            Some(u64::from(value.to_bits()))
+        }
+        (8, _) if word.contains('.') => word.parse().ok().map(f64::to_bits),
+        _ => None,
+    }
+}
+
+/// A value of this type.
+fn source(scope: &Scope, ty: Type, words: &[&str]) -> Result<Source, String> {
+    let unknown = || format!("`{}` as a value of {ty:?}", words.concat());
+    let word = match *words {
+        [word] => word,
+        ["-", word] => {
+            let integer = || whole(word).map(u64::wrapping_neg);
+            let value = match (ty.is_float(), float_bits(ty.bytes(), word)) {
+                (true, Some(bits)) => Some(bits ^ 1 << (u32::from(ty.bytes()) * 8 - 1)),
+                (true, None) => None,
+                (false, _) => integer(),
+            };
+            return value.map(Source::Value).ok_or_else(unknown);
+        }
+        _ => return Err(unknown()),
+    };
+    if let Ok(register) = scope.register(word) {
+        return Ok(Source::Register(register));
+    }
+    if let Some(symbol) = scope.memory(word) {
+        return Ok(symbol.value());
+    }
+    if word.starts_with('%') {
+        return special(word).map(Source::Special).ok_or_else(unknown);
+    }
+    let bits = float_bits(ty.bytes(), word);
+    let bits = match ty.is_float() {
+        true => bits,
+        false => bits.or_else(|| whole(word)),
+    };
+    bits.map(Source::Value).ok_or_else(unknown)
+}
+
+fn special(word: &str) -> Option<Special> {
+    Some(match word {
+        "%laneid" => Special::Lane,
+        "%warpid" => Special::Warp,
+        "%nwarpid" => Special::Warps,
+        "%lanemask_eq" => Special::Lanes(Comparison::Equal),
+        "%lanemask_lt" => Special::Lanes(Comparison::Less),
+        "%lanemask_le" => Special::Lanes(Comparison::LessOrEqual),
+        "%lanemask_gt" => Special::Lanes(Comparison::Greater),
+        "%lanemask_ge" => Special::Lanes(Comparison::GreaterOrEqual),
+        "%dynamic_smem_size" => Special::SharedDynamicBytes,
+        "%total_smem_size" => Special::SharedBytes,
+        _ => {
+            let (name, axis) = word.split_once('.')?;
+            let axis = ["x", "y", "z"].iter().position(|known| *known == axis)?;
+            match name {
+                "%tid" => Special::Thread(axis),
+                "%ntid" => Special::Threads(axis),
+                "%ctaid" => Special::Cube(axis),
+                "%nctaid" => Special::Cubes(axis),
+                _ => return None,
+            }
+        }
+    })
+}

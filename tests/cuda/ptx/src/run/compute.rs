@@ -1,0 +1,284 @@
+//! Instructions that each lane does for itself.
+
+use crate::Fault;
+use crate::arithmetic::{binary, compare, convert, ternary, test, unary};
+use crate::instruction::{Action, Binary, Compare, Instruction, Space, Type};
+use crate::integer::{carrying, insert, trim};
+use crate::number::{Format, Mode, tidy};
+use crate::run::Block;
+use crate::run::memory::generic;
+use crate::run::warp::{LANES, Lanes, Warp, lanes};
+use crate::{Global, Trap};
+
+/// What is narrow and signed fills a wider register with its sign. Whoever reads a narrower part of that trims it.
+#[inline]
+pub(super) fn widened(ty: Type, bits: u64) -> u64 {
+    match ty {
+        Type::Signed(_) => convert(Type::Signed(8), ty, Mode::default(), false, bits),
+        _ => bits,
+    }
+}
+
+/// An operation of two values, of which none divides by 0.
+fn binary_of_lanes(
+    warp: &mut Warp,
+    active: Lanes,
+    (op, ty, mode): (Binary, Type, Mode),
+    target: usize,
+    a: &[u64; LANES],
+    b: &[u64; LANES],
+) {
+    let plain = mode == Mode::default();
+    let pair = matches!(ty, Type::IntegerPair { .. });
+    let is_plain_integer = plain && !pair && !ty.is_float();
+    let of_32 = ty == Type::Float(Format::F32) && plain;
+    let single = |bits: u64| f32::from_bits(bits as u32);
+    let mask = trim(ty, u64::MAX);
+    // What is most of a kernel, apart: the compiler makes a short loop of each.
+    match op {
+        Binary::Add if is_plain_integer => {
+            warp.write(target, active, |lane| a[lane].wrapping_add(b[lane]) & mask);
+        }
+        Binary::Sub if is_plain_integer => {
+            warp.write(target, active, |lane| a[lane].wrapping_sub(b[lane]) & mask);
+        }
+        Binary::MulLow if !ty.is_float() => {
+            warp.write(target, active, |lane| a[lane].wrapping_mul(b[lane]) & mask);
+        }
+        Binary::MulWide if ty == Type::Unsigned(4) => {
+            warp.write(target, active, |lane| (a[lane] & mask) * (b[lane] & mask));
+        }
+        Binary::And => warp.write(target, active, |lane| a[lane] & b[lane] & mask),
+        Binary::Add if of_32 => warp.write(target, active, |lane| {
+            let sum = single(a[lane]) + single(b[lane]);
+            tidy(Format::F32, u64::from(sum.to_bits()))
+        }),
+        Binary::MulLow if of_32 => warp.write(target, active, |lane| {
+            let product = single(a[lane]) * single(b[lane]);
+            tidy(Format::F32, u64::from(product.to_bits()))
+        }),
+        _ => warp.write(target, active, |lane| {
+            binary(op, ty, mode, a[lane], b[lane]).unwrap_or(0)
+        }),
+    }
+}
+
+impl<G: Global> Block<'_, '_, G> {
+    /// What an instruction does that goes on behind it.
+    #[inline]
+    pub(super) fn act(
+        &mut self,
+        warp: &mut Warp,
+        instruction: &Instruction,
+        active: Lanes,
+    ) -> Result<(), Trap> {
+        match &instruction.action {
+            Action::Load { .. } => return self.load(warp, instruction, active),
+            Action::Store { .. } => return self.store(warp, instruction, active),
+            Action::Atomic { .. } => return self.atomic(warp, instruction, active),
+            Action::Move { ty, target, from } => {
+                let from = self.read(warp, *from);
+                warp.write(*target, active, |lane| trim(*ty, from[lane]));
+            }
+            Action::Unary {
+                op,
+                ty,
+                mode,
+                target,
+                a,
+            } => {
+                let a = self.read(warp, *a);
+                warp.write(*target, active, |lane| unary(*op, *ty, *mode, a[lane]));
+            }
+            Action::Binary {
+                op,
+                ty,
+                mode,
+                target,
+                a,
+                b,
+            } => {
+                let (a, b) = (self.read(warp, *a), self.read(warp, *b));
+                let divides = matches!(op, Binary::Div | Binary::Rem) && !ty.is_float();
+                let by_0 = |lane: &usize| divides && trim(*ty, b[*lane]) == 0;
+                if let Some(lane) = lanes(active).find(by_0) {
+                    let said = "it divides an integer by 0";
+                    return Err(self.trap(warp, lane, instruction, Fault::LaunchFailed, said));
+                }
+                binary_of_lanes(warp, active, (*op, *ty, *mode), *target, &a, &b);
+            }
+            Action::Ternary {
+                op,
+                ty,
+                mode,
+                target,
+                a,
+                b,
+                c,
+            } => {
+                let [a, b, c] = [*a, *b, *c].map(|source| self.read(warp, source));
+                warp.write(*target, active, |lane| {
+                    ternary(*op, *ty, *mode, a[lane], b[lane], c[lane])
+                });
+            }
+            Action::Compare(compared) => self.compare(warp, compared, active),
+            Action::Select {
+                ty,
+                target,
+                a,
+                b,
+                which,
+            } => {
+                let [a, b, which] = [*a, *b, *which].map(|source| self.read(warp, source));
+                warp.write(*target, active, |lane| {
+                    trim(*ty, if which[lane] != 0 { a[lane] } else { b[lane] })
+                });
+            }
+            Action::Convert {
+                to,
+                from,
+                mode,
+                relu,
+                target,
+                a,
+            } => {
+                let a = self.read(warp, *a);
+                warp.write(*target, active, |lane| {
+                    widened(*to, convert(*to, *from, *mode, *relu, a[lane]))
+                });
+            }
+            Action::Fence | Action::Nothing => {}
+            _ => self.act_rarely(warp, instruction, active),
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, warp: &mut Warp, of: &Compare, active: Lanes) {
+        let (a, b) = (self.read(warp, of.a), self.read(warp, of.b));
+        let with = of
+            .with
+            .map(|(op, with, negated)| (op, self.truths(warp, with, negated, active)));
+        for lane in lanes(active) {
+            let is = compare(of.how, of.ty, of.flush, a[lane], b[lane]);
+            let joined = |is: bool| match with {
+                None => is,
+                Some((op, with)) => {
+                    let with = u64::from(with >> lane & 1);
+                    let bits = binary(op, Type::Predicate, Mode::default(), u64::from(is), with);
+                    bits == Some(1)
+                }
+            };
+            warp.registers[of.target][lane] = if joined(is) { of.truth } else { 0 };
+            if let Some(opposite) = of.opposite {
+                warp.registers[opposite][lane] = u64::from(joined(!is));
+            }
+        }
+    }
+
+    fn act_rarely(&mut self, warp: &mut Warp, instruction: &Instruction, active: Lanes) {
+        match &instruction.action {
+            Action::Pack {
+                bytes,
+                target,
+                parts,
+            } => {
+                let part = Type::Bits(*bytes);
+                let values: Vec<_> = parts.iter().map(|part| self.read(warp, *part)).collect();
+                for lane in lanes(active) {
+                    let all = values.iter().rev();
+                    let all = all.fold(0, |all, value| {
+                        all << (u32::from(*bytes) * 8) | trim(part, value[lane])
+                    });
+                    warp.registers[*target][lane] = all;
+                }
+            }
+            Action::Unpack {
+                bytes,
+                targets,
+                from,
+            } => {
+                let from = self.read(warp, *from);
+                for (number, target) in targets.iter().enumerate() {
+                    let Some(target) = *target else { continue };
+                    let down = number * usize::from(*bytes) * 8;
+                    lanes(active).for_each(|lane| {
+                        warp.registers[target][lane] = trim(Type::Bits(*bytes), from[lane] >> down);
+                    });
+                }
+            }
+            Action::InsertBits {
+                ty,
+                target,
+                a,
+                b,
+                place,
+                count,
+            } => {
+                let [a, b, place, count] =
+                    [*a, *b, *place, *count].map(|source| self.read(warp, source));
+                warp.write(*target, active, |lane| {
+                    insert(*ty, a[lane], b[lane], place[lane], count[lane])
+                });
+            }
+            Action::Carrying {
+                op,
+                ty,
+                takes,
+                sets,
+                target,
+                a,
+                b,
+                c,
+            } => {
+                let [a, b, c] = [*a, *b, *c].map(|source| self.read(warp, source));
+                for lane in lanes(active) {
+                    let carry = if *takes { warp.carry[lane] } else { 0 };
+                    let (bits, carry) = carrying(*op, *ty, [a[lane], b[lane], c[lane]], carry);
+                    warp.registers[*target][lane] = bits;
+                    if *sets {
+                        warp.carry[lane] = carry;
+                    }
+                }
+            }
+            Action::Test { how, ty, target, a } => {
+                let a = self.read(warp, *a);
+                warp.write(*target, active, |lane| u64::from(test(*how, *ty, a[lane])));
+            }
+            Action::ConvertPair {
+                to,
+                mode,
+                relu,
+                target,
+                a,
+                b,
+            } => {
+                let (a, b) = (self.read(warp, *a), self.read(warp, *b));
+                let from = Type::Float(Format::F32);
+                let half = |bits| convert(Type::Float(*to), from, *mode, *relu, bits);
+                warp.write(*target, active, |lane| half(a[lane]) << 16 | half(b[lane]));
+            }
+            Action::IsSpace { space, target, a } => {
+                let a = self.read(warp, *a);
+                lanes(active).for_each(|lane| {
+                    let of = generic(a[lane]).0;
+                    let is = of == *space && *space != Space::Generic;
+                    warp.registers[*target][lane] = u64::from(is);
+                });
+            }
+            Action::ActiveLanes { target } => {
+                warp.write(*target, active, |_| u64::from(active));
+            }
+            Action::Carry(copies) => {
+                let bytes = self.kernel.local_bytes;
+                for lane in lanes(active) {
+                    let own = &mut warp.local[lane * bytes..][..bytes];
+                    for (from, to, count) in copies {
+                        own.copy_within(*from..from + count, *to);
+                    }
+                }
+            }
+            // The rest goes elsewhere, or nothing is done.
+            _ => {}
+        }
+    }
+}
