@@ -1,16 +1,14 @@
 //! Loom models and shuttle walks of millstream's primitives, and what runs them.
 //!
 //! ```text
-//! cargo xtask models                     what every change must pass: each model, users' model, walk and planted bug
+//! cargo xtask models                     what every change must pass: each model, users' model and walk
 //! cargo xtask models --only gate::       some of them
 //! cargo xtask deep-models                larger models, minutes
 //! ```
 //! Those commands (`xtask/src/models.rs`) need no flags: they build `tests/models`, `tests/users` (models as users write them),
 //! `tests/walks` and `tests/actors` (walks of whole devices) into `target/models`, with `--cfg loom --cfg shuttle` and one feature each, and
-//! run each model in a process of its own, since a failing model often aborts. Then they run each planted bug's model again with
-//! `MILLSTREAM_BUG` set, and require that it fails: a model that cannot fail proves nothing. The bugs are
-//! chosen at run time, since a build for each would take ten minutes. One model by hand, `LOOM_LOG=trace`
-//! and the like:
+//! run each model in a process of its own, since a failing model often aborts. A model that cannot fail proves nothing: the mutants in
+//! `tests/mutants` are mistakes, each with the model that must fail (`cargo xtask mutants`). One model by hand, `LOOM_LOG=trace` and the like:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom --cfg shuttle" cargo test --profile models -p millstream-loom --features loom \
@@ -22,9 +20,6 @@
 //! Models are small: at most three threads, two messages each, and each is explored with either side first
 //! (`Sides` says why). Preemptions are bounded, by three with two threads and by two with three;
 //! `LOOM_MAX_PREEMPTIONS` overrides that.
-
-#[cfg(not(all(loom, any(feature = "loom", feature = "users"))))]
-pub mod planted;
 
 #[cfg(all(loom, any(feature = "loom", feature = "users")))]
 mod model;

@@ -12,6 +12,8 @@ pub(crate) struct Cargo {
     pub(crate) locked: bool,
     /// Of tests, those whose names contain this.
     pub(crate) only: Option<String>,
+    /// Every one of what is run in turns.
+    pub(crate) all: bool,
 }
 
 /// The folder of the workspace.
@@ -89,7 +91,11 @@ mod tests {
     use super::*;
 
     fn words(of: &str, locked: bool) -> String {
-        let cargo = Cargo { locked, only: None };
+        let cargo = Cargo {
+            locked,
+            only: None,
+            all: false,
+        };
         let command = cargo.command(of);
         let words: Vec<_> = command
             .get_args()

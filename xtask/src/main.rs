@@ -11,6 +11,7 @@ use suites::SUITES;
 mod cargo;
 mod clock;
 mod models;
+mod mutants;
 mod suites;
 mod targets;
 
@@ -30,6 +31,9 @@ struct Arguments {
     /// Runs only the tests whose names contain this.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// Runs all mutants, and writes their table in `docs/testing.md`.
+    #[arg(long)]
+    all: bool,
 }
 
 /// The name of all suites that every change must pass.
@@ -65,7 +69,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.suites.is_empty() {
         println!(
-            "cargo xtask ci | SUITE... [--locked] [--only TEXT]\n\n{}",
+            "cargo xtask ci | SUITE... [--locked] [--only TEXT] [--all]\n\n{}",
             list()
         );
         return ExitCode::SUCCESS;
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
     let cargo = Cargo {
         locked: arguments.locked,
         only: arguments.only,
+        all: arguments.all,
     };
     let is_chosen = |name: &str, in_ci: bool| {
         let is_it = |chosen: &String| chosen == name || (in_ci && chosen == CI);

@@ -1,14 +1,11 @@
-//! Builds the models of `loom-tests` with `--cfg loom` and its walks with `--cfg shuttle`, runs each in a process of its own, as a
-//! failing model often aborts, and requires that every planted bug makes its model fail.
+//! Builds the models of `loom-tests` with `--cfg loom` and its walks with `--cfg shuttle`, and runs each in a process of its own, as a
+//! failing model often aborts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-
-use millstream_loom::planted::{CAUGHT_BY_ACTORS, CAUGHT_BY_WALKS, caught_by};
-use millstream_sync::planted::Bug;
 
 use crate::cargo::{Cargo, Outcome, root};
 
@@ -19,10 +16,10 @@ const DEEP: &str = "deep_";
 const DEEP_TIMES: u32 = 40;
 
 /// A test program of `loom-tests`, by the feature that it is built with.
-#[derive(Clone, Copy)]
-struct Program {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program {
     feature: &'static str,
-    name: &'static str,
+    pub(crate) name: &'static str,
 }
 
 const MODELS: Program = Program::new("loom", "models");
@@ -32,34 +29,26 @@ const WALKS: Program = Program::new("shuttle", "walks");
 /// Walks of whole devices.
 const ACTORS: Program = Program::new("actors", "actors");
 
+/// All of them.
+pub(crate) const PROGRAMS: [Program; 4] = [MODELS, USERS, WALKS, ACTORS];
+
 /// A program that was built, and its models.
-struct Built {
+pub(crate) struct Built {
     name: &'static str,
     path: PathBuf,
-    models: Vec<String>,
+    pub(crate) models: Vec<String>,
     environment: Vec<(&'static str, String)>,
     only: Option<String>,
 }
 
-/// Every model that is small enough, every walk, and every planted bug.
+/// Every model that is small enough, and every walk.
 pub(crate) fn run_bounded(cargo: &Cargo) -> Outcome {
-    let bugs: Vec<_> = Bug::ALL.iter().map(|bug| (*bug, caught_by(*bug))).collect();
-    let planted: [(_, &[(Bug, &str)]); 4] = [
-        (MODELS, &bugs),
-        (USERS, &[]),
-        (WALKS, CAUGHT_BY_WALKS),
-        (ACTORS, CAUGHT_BY_ACTORS),
-    ];
     let (mut outcome, mut chosen) = (Ok(()), 0);
-    for (program, bugs) in planted {
-        let built = program.build(cargo)?;
-        chosen += built
-            .models
-            .iter()
-            .filter(|model| built.is_chosen(model))
-            .count();
+    for program in PROGRAMS {
+        let built = program.build(cargo, root())?;
+        let models = built.models.iter();
+        chosen += models.filter(|model| built.is_chosen(model)).count();
         outcome = outcome.and(built.hold(|model| !model.contains(DEEP)));
-        outcome = outcome.and(built.catch(bugs));
     }
     match &cargo.only {
         Some(only) if chosen == 0 => Err(format!("no model's name contains `{only}`")),
@@ -69,8 +58,10 @@ pub(crate) fn run_bounded(cargo: &Cargo) -> Outcome {
 
 /// The models that are too large for every change, and the walks of whole devices with many more schedules.
 pub(crate) fn run_deep(cargo: &Cargo) -> Outcome {
-    let models = MODELS.build(cargo)?.hold(|model| model.contains(DEEP));
-    let mut walks = ACTORS.build(cargo)?;
+    let models = MODELS
+        .build(cargo, root())?
+        .hold(|model| model.contains(DEEP));
+    let mut walks = ACTORS.build(cargo, root())?;
     let times = DEEP_TIMES.to_string();
     walks.environment.push(("MILLSTREAM_WALKS", times));
     models.and(walks.hold(|_| true))
@@ -81,12 +72,15 @@ impl Program {
         Self { feature, name }
     }
 
-    fn build(self, cargo: &Cargo) -> Result<Built, String> {
+    /// Builds it in a tree, ours or a copy, into our `target/models`.
+    pub(crate) fn build(self, cargo: &Cargo, tree: &Path) -> Result<Built, String> {
         let Self { feature, name } = self;
         let arguments = format!(
-            "test --profile models --package millstream-loom --no-run --test {name} --features {feature} --target-dir target/models"
+            "test --profile models --package millstream-loom --no-run --test {name} --features {feature}"
         );
         let mut command = cargo.command(&arguments);
+        command.env("CARGO_TARGET_DIR", root().join("target/models"));
+        command.current_dir(tree);
         // Flags of the build that runs us, such as a sanitizer's, are not for models. Both checkers' for each program, so that what
         // they depend on is built once: the features choose.
         command.env_remove("CARGO_ENCODED_RUSTFLAGS");
@@ -104,7 +98,7 @@ impl Program {
         let (path, _) = path.ok_or_else(|| format!("cargo names no program:\n{printed}"))?;
         let mut built = Built {
             name,
-            path: root().join(path),
+            path: tree.join(path),
             models: Vec::new(),
             environment: vec![("RUST_BACKTRACE", "0".to_owned())],
             only: cargo.only.clone(),
@@ -142,7 +136,7 @@ impl Built {
         let models: Vec<_> = self.models.iter().filter(is_chosen).collect();
         let start = Instant::now();
         let failed = in_parallel(&models, |model| {
-            let output = self.run(model, None)?;
+            let output = self.run(model)?;
             let printed = String::from_utf8_lossy(&output.stdout);
             let figures = |line: &&str| line.contains("MODEL ") || line.contains("WALK ");
             for line in printed.lines().filter(figures) {
@@ -160,36 +154,18 @@ impl Built {
         none(failed, "do not hold")
     }
 
-    /// Runs the model of each bug with that bug on; each must fail.
-    fn catch(&self, bugs: &[(Bug, &'static str)]) -> Outcome {
-        let is_chosen = |(_, model): &&(Bug, &str)| self.is_chosen(model);
-        let bugs: Vec<_> = bugs.iter().filter(is_chosen).collect();
-        let missed = in_parallel(&bugs, |&(bug, model)| {
-            if !self.models.iter().any(|known| known == model) {
-                return Err(format!("{}, whose model {model} is not there,", bug.name()));
-            }
-            let output = self.run(model, Some(*bug))?;
-            let why = reason(&output);
-            println!("BUG   {:<28} caught by {model:<54} {why}", bug.name());
-            match output.status.success() {
-                true => Err(bug.name().to_owned()),
-                false => Ok(()),
-            }
-        });
-        none(missed, "go unnoticed")
+    /// Runs one model in a process of its own.
+    fn run(&self, model: &str) -> Result<Output, String> {
+        let ended = self.command(model).output();
+        ended.map_err(|error| format!("{model}, which does not start: {error},"))
     }
 
-    /// Runs one model in a process of its own, with a bug or without.
-    fn run(&self, model: &str, bug: Option<Bug>) -> Result<Output, String> {
+    /// What runs one model.
+    pub(crate) fn command(&self, model: &str) -> Command {
         let mut command = Command::new(&self.path);
         command.args(["--exact", model, "--include-ignored", "--nocapture"]);
-        command.env_remove("MILLSTREAM_BUG");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        if let Some(bug) = bug {
-            command.env("MILLSTREAM_BUG", bug.name());
-        }
-        let ended = command.output();
-        ended.map_err(|error| format!("{model}, which does not start: {error},"))
+        command
     }
 }
 
@@ -199,20 +175,6 @@ fn none(these: Vec<String>, verb: &str) -> Outcome {
         true => Ok(()),
         false => Err(format!("{} {verb}", these.join(", "))),
     }
-}
-
-/// What a failed model said first.
-fn reason(output: &Output) -> String {
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let mut lines = errors
-        .lines()
-        .skip_while(|line| !line.contains("panicked at"));
-    let first = lines.nth(1).unwrap_or("NOTHING");
-    first
-        .split([';', '.'])
-        .next()
-        .unwrap_or_default()
-        .to_owned()
 }
 
 /// Applies `f` to every item on as many threads as there are cores; returns the errors.

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::cargo::{Cargo, Outcome, output, root, run};
-use crate::{models, targets};
+use crate::{models, mutants, targets};
 
 /// Checks with a name.
 pub(crate) struct Suite {
@@ -57,10 +57,17 @@ pub(crate) const SUITES: &[Suite] = &[
     },
     Suite {
         name: "models",
-        about: "loom models and shuttle walks, and that each planted bug makes its model fail",
+        about: "loom models and shuttle walks",
         minutes: "6",
         in_ci: true,
         run: models::run_bounded,
+    },
+    Suite {
+        name: "mutants",
+        about: "mistakes as patches: all apply, and a few, chosen by the commit, are found; with --all each is",
+        minutes: "-",
+        in_ci: true,
+        run: mutants::run,
     },
     Suite {
         name: "demo",

@@ -24,8 +24,8 @@ const KNOTS: &[(&str, usize)] = &[
     ("backends/host", 1),
     ("backends/cpu", 6),
     ("backends/sim", 11),
-    ("backends/tile", 3),
-    ("backends/lockstep", 1),
+    ("backends/host/tile", 2),
+    ("backends/host/lockstep", 1),
     ("backends/cuda", 9),
     ("cli", 7),
 ];

@@ -14,13 +14,11 @@
 //! | `objects` | kernels, recordings and clients, and where the slots of the shared table lead |
 //! | [`server`] | the conductor: how a task is admitted, issued and completed |
 //! | [`points`] | what all of them speak of: the places on queues that something comes after |
-//! | [`planted`] | bugs that the swarm must find |
 
 mod hazards;
 pub mod memory;
 mod objects;
 pub mod observers;
-pub mod planted;
 pub mod points;
 mod scheduler;
 pub mod server;

@@ -8,7 +8,6 @@
 use crate::facade::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::facade::thread::{self, Thread};
 use crate::facade::{Mutex, lock};
-use crate::planted::{Bug, on};
 use std::sync::Arc;
 use std::task::Wake;
 use std::time::Instant;
@@ -44,10 +43,8 @@ impl Bell {
     pub fn ring(&self) {
         // Release: pairs with the Acquire of a sleeper's look; he sees the work.
         self.rings.fetch_add(1, Ordering::Release);
-        if !on(Bug::BellNoFence) {
-            // SeqCst: pairs with the fence in `sleep`; count-then-look here, enter-then-look there.
-            fence(Ordering::SeqCst);
-        }
+        // SeqCst: pairs with the fence in `sleep`; count-then-look here, enter-then-look there.
+        fence(Ordering::SeqCst);
         // Relaxed: the fence orders it.
         if self.sleepers.load(Ordering::Relaxed) != 0 {
             self.wake_all();
@@ -76,10 +73,8 @@ impl Bell {
     pub fn sleep(&self, heard: Heard, deadline: Option<Instant>) -> bool {
         let mut ticket = self.enter();
         let rung = loop {
-            if !on(Bug::BellSleeperNoFence) {
-                // SeqCst: pairs with the fence in `ring`.
-                fence(Ordering::SeqCst);
-            }
+            // SeqCst: pairs with the fence in `ring`.
+            fence(Ordering::SeqCst);
             if self.heard() != heard {
                 break true;
             }
@@ -87,10 +82,8 @@ impl Bell {
                 break self.heard() != heard;
             }
             // A ring that had been heard before may have come late to the list, and taken us off.
-            if !on(Bug::BellLateRing) {
-                self.leave(ticket);
-                ticket = self.enter();
-            }
+            self.leave(ticket);
+            ticket = self.enter();
         };
         self.leave(ticket);
         rung

@@ -11,7 +11,6 @@
 use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::facade::thread;
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock};
-use crate::planted::{Bug, on, weaken};
 use crate::wait::Waiter;
 use std::collections::VecDeque;
 use std::fmt;
@@ -163,13 +162,9 @@ impl Credit {
                 });
             }
             // WAITED_FOR stays as it is.
-            let next = match on(Bug::CreditBeyondForgets) {
-                true => (state + amount * ONE) & !WAITED_FOR,
-                false => state + amount * ONE,
-            };
+            let next = state + amount * ONE;
             // Acquire: what was done before the room was given back comes before what is done with it.
-            let acquire = weaken(Bug::CreditAcquireRelaxed, Ordering::Acquire);
-            let (won, lost) = (acquire, Ordering::Relaxed);
+            let (won, lost) = (Ordering::Acquire, Ordering::Relaxed);
             match self.state.compare_exchange_weak(state, next, won, lost) {
                 Ok(_) => return Ok(()),
                 Err(now) => state = now,
@@ -268,8 +263,7 @@ impl Credit {
                 state | WAITED_FOR
             };
             // Acquire: as in `try_acquire`.
-            let acquire = weaken(Bug::CreditAcquireRelaxed, Ordering::Acquire);
-            let (won, lost) = (acquire, Ordering::Relaxed);
+            let (won, lost) = (Ordering::Acquire, Ordering::Relaxed);
             match self.state.compare_exchange_weak(state, next, won, lost) {
                 Ok(_) if has_room => return Entered::Granted,
                 Ok(_) => break,
@@ -289,15 +283,13 @@ impl Credit {
     /// Gives `amount` back, and grants those who wait and now fit.
     #[inline]
     pub fn release(&self, amount: u64) {
-        let looked = on(Bug::CreditLookFirst).then(|| self.state.load(Ordering::Relaxed));
         // Release: pairs with the Acquire of whoever takes this room.
-        let release = weaken(Bug::CreditReleaseRelaxed, Ordering::Release);
-        let before = self.state.fetch_sub(amount * ONE, release);
+        let before = self.state.fetch_sub(amount * ONE, Ordering::Release);
         debug_assert!(
             before / ONE >= amount,
             "released more credit than is in use"
         );
-        if looked.unwrap_or(before) & WAITED_FOR != 0 {
+        if before & WAITED_FOR != 0 {
             self.grant();
         }
     }
@@ -309,9 +301,6 @@ impl Credit {
         while let Some(granted) = self.grant_front() {
             if let Some(waiter) = granted.waiter {
                 waiter.wake();
-            }
-            if on(Bug::CreditNoBaton) {
-                break;
             }
         }
     }
@@ -342,9 +331,6 @@ impl Credit {
     pub fn end(&self) {
         // Release: pairs with `has_ended`.
         self.ended.store(true, Ordering::Release);
-        if on(Bug::CreditEndSilent) {
-            return;
-        }
         // Whoever is not in the queue yet enters it under this lock, and sees `ended` there. They take
         // themselves out. Their wakers are taken, not cloned, and woken after the lock: both are foreign code.
         let waiting: Vec<_> = {
@@ -428,7 +414,6 @@ impl<C: Deref<Target = Credit>> Place<C> {
         match left {
             // Those behind may be asking for less.
             Some(_) => self.credit.grant(),
-            None if on(Bug::CreditPlaceKeeps) => {}
             None => self.credit.release(self.amount),
         }
     }

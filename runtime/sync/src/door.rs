@@ -15,7 +15,6 @@
 use crate::facade::atomic::{AtomicBool, Ordering, fence};
 use crate::facade::{Mutex, MutexGuard, Spinner, lock, try_lock};
 use crate::gate::Gate;
-use crate::planted::{Bug, on};
 use std::time::Instant;
 
 /// State that one thread at a time works on: its owner, or a visitor.
@@ -45,13 +44,8 @@ impl<T> Door<T> {
         try_lock(&self.inside).or_else(|| {
             // Release: who sees it sees what was published before.
             self.again.store(true, Ordering::Release);
-            if on(Bug::DoorNoSecondTry) {
-                return None;
-            }
-            if !on(Bug::DoorNoFence) {
-                // SeqCst: pairs with the fence in `leave`; either the one inside sees `again`, or we find it gone.
-                fence(Ordering::SeqCst);
-            }
+            // SeqCst: pairs with the fence in `leave`; either the one inside sees `again`, or we find it gone.
+            fence(Ordering::SeqCst);
             try_lock(&self.inside)
         })
     }
@@ -66,10 +60,8 @@ impl<T> Door<T> {
     #[must_use = "a thread that found the door shut relies on another look"]
     pub fn leave(&self, inside: MutexGuard<'_, T>) -> bool {
         drop(inside);
-        if !on(Bug::DoorLeaverNoFence) {
-            // SeqCst: pairs with the fence in `try_enter`.
-            fence(Ordering::SeqCst);
-        }
+        // SeqCst: pairs with the fence in `try_enter`.
+        fence(Ordering::SeqCst);
         // Relaxed, ordered by the fence: a look first, the flag is seldom set. Acquire: pairs with `try_enter`.
         self.again.load(Ordering::Relaxed) && self.again.swap(false, Ordering::Acquire)
     }

@@ -10,7 +10,6 @@
 use crate::facade::atomic::{AtomicU32, Ordering, fence};
 use crate::facade::thread;
 use crate::facade::{Mutex, Spinner, lock};
-use crate::planted::{Bug, on};
 use crate::wait::Waiter;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -50,10 +49,8 @@ impl Gate {
         *lock(&self.owner) = Some(Waiter::Task(waker.clone()));
         // Release: as in `sleep`.
         self.asleep.swap(ASLEEP, Ordering::Release);
-        if !on(Bug::GateArmNoFence) {
-            // SeqCst: pairs with the fence in `wake`.
-            fence(Ordering::SeqCst);
-        }
+        // SeqCst: pairs with the fence in `wake`.
+        fence(Ordering::SeqCst);
     }
 
     /// Wakes the sleeper if it sleeps. Call it after publishing work.
@@ -66,10 +63,8 @@ impl Gate {
     /// true, and the thread sleeps on.
     #[inline]
     pub fn wake_unless(&self, instead: impl FnOnce() -> bool) {
-        if !on(Bug::GateNoFence) {
-            // SeqCst: pairs with the fence in `sleep`; publish-then-read here, set-then-look there.
-            fence(Ordering::SeqCst);
-        }
+        // SeqCst: pairs with the fence in `sleep`; publish-then-read here, set-then-look there.
+        fence(Ordering::SeqCst);
         // Relaxed: the fence orders it.
         if self.asleep.load(Ordering::Relaxed) != AWAKE && !instead() {
             self.wake_sleeper();
@@ -131,13 +126,9 @@ impl Gate {
         self.attach();
         // Release: whoever sees ASLEEP sees the owner. A swap, not a store: wakers swap it too.
         self.asleep.swap(ASLEEP, Ordering::Release);
-        if !on(Bug::GateSleeperNoFence) {
-            // SeqCst: pairs with the fence in `wake`.
-            fence(Ordering::SeqCst);
-        }
-        if !on(Bug::GateNoSecondLook)
-            && let Some(found) = poll()
-        {
+        // SeqCst: pairs with the fence in `wake`.
+        fence(Ordering::SeqCst);
+        if let Some(found) = poll() {
             // Relaxed: only this thread acts on it.
             self.asleep.swap(AWAKE, Ordering::Relaxed);
             return Some(found);

@@ -24,7 +24,6 @@
 //! | [`payload`] | what a panic of user code carries |
 //! | [`channel`] | the control plane's channel |
 //! | `wait` | whom to wake: a thread or a task |
-//! | [`planted`] | bugs that the models must find |
 
 pub mod bell;
 pub mod channel;
@@ -36,7 +35,6 @@ pub mod gate;
 pub mod mailbox;
 pub mod overflow;
 pub mod payload;
-pub mod planted;
 pub mod poison;
 pub mod ranges;
 pub mod reply;

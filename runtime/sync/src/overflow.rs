@@ -14,7 +14,6 @@ use crate::facade::atomic::{AtomicBool, Ordering};
 use crate::facade::{Arc, Mutex, Spinner, lock};
 use crate::gate::Gate;
 use crate::mailbox::{self, Receiver, Refused, Sender};
-use crate::planted::{Bug, on};
 
 /// Entries that stay allocated for the next overflow; more room than this is given back.
 const OVERFLOW_KEPT: usize = 4096;
@@ -86,7 +85,7 @@ impl<T> Feed<T> {
     ) {
         // Relaxed: this thread alone sets the flag. When it was cleared, the overflow had been taken,
         // and the receiver finishes what it has taken before it looks at the ring.
-        if !self.overflow.any.load(Ordering::Relaxed) || on(Bug::OverflowOvertaken) {
+        if !self.overflow.any.load(Ordering::Relaxed) {
             // SAFETY: the caller's promise.
             match unsafe { self.ring.try_send_unless(&mut write, &instead) } {
                 Ok(_position) => return,
@@ -113,9 +112,7 @@ impl<T> Feed<T> {
         // Release: pairs with the receiver's Acquire; a flag seen is an entry to be found.
         self.overflow.any.store(true, Ordering::Release);
         drop(entries);
-        if !on(Bug::OverflowSilent) {
-            self.gate.wake_unless(instead);
-        }
+        self.gate.wake_unless(instead);
     }
 
     /// Appends an entry, as [`Feed::push_with`].
@@ -181,7 +178,7 @@ impl<T> Inbox<T> {
         let mut entries = lock(&self.overflow.entries);
         // Looked at under the lock: while the overflow is not empty the ring gets nothing new, so what
         // is older than the overflow is seen here.
-        if !on(Bug::OverflowFirst) && self.ring.has_next() {
+        if self.ring.has_next() {
             return true;
         }
         if self.taken.capacity() > OVERFLOW_KEPT {

@@ -8,7 +8,6 @@
 
 use crate::facade::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::facade::{Mutex, MutexGuard, lock};
-use crate::planted::{Bug, on};
 use crate::ranges::Ranges;
 use std::fmt;
 use std::ops::Range;
@@ -74,14 +73,6 @@ impl<E> PoisonCell<E> {
     /// Writes the flag that goes with the list, then gives the lock back.
     fn settle(&self, marks: MutexGuard<'_, Ranges<E>>) {
         let dirty = !marks.is_empty();
-        if on(Bug::PoisonFlagOutsideLock) {
-            drop(marks);
-            self.dirty.store(dirty, Ordering::Release);
-            return;
-        }
-        if dirty && on(Bug::PoisonNoFlag) {
-            return;
-        }
         // Release: pairs with `is_clean`.
         self.dirty.store(dirty, Ordering::Release);
     }

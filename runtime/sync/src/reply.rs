@@ -13,7 +13,6 @@
 use crate::facade::atomic::{AtomicU32, Ordering};
 use crate::facade::cell::UnsafeCell;
 use crate::facade::{Arc, SpinPolicy, Spinner, thread};
-use crate::planted::{Bug, on, weaken};
 use crate::timeline::Timeline;
 use crate::wait::Waiter;
 use std::fmt;
@@ -85,8 +84,7 @@ impl<T> Cell<T> {
     #[must_use]
     fn finish(&self, end: u32) -> Option<Waiter> {
         // AcqRel: Release hands the value over; Acquire takes the waiter that WAITING announced.
-        let order = weaken(Bug::ReplyRelaxed, Ordering::AcqRel);
-        if self.state.swap(end, order) != WAITING {
+        if self.state.swap(end, Ordering::AcqRel) != WAITING {
             return None;
         }
         // SAFETY: this swap took the state out of WAITING, so the waiter is the sender's.
@@ -96,9 +94,7 @@ impl<T> Cell<T> {
     #[inline]
     fn is_finished(&self) -> bool {
         // Acquire: pairs with `finish`.
-        self.state
-            .load(weaken(Bug::ReplyLookRelaxed, Ordering::Acquire))
-            >= FULL
+        self.state.load(Ordering::Acquire) >= FULL
     }
 
     /// Leaves somebody to be woken. False: finished meanwhile, nobody will be.
@@ -118,10 +114,7 @@ impl<T> Cell<T> {
     #[must_use]
     fn announce(&self) -> bool {
         // Release: hands the waiter over. Acquire on failure: pairs with `finish`.
-        let (won, lost) = (
-            weaken(Bug::ReplyAnnounceRelaxed, Ordering::Release),
-            Ordering::Acquire,
-        );
+        let (won, lost) = (Ordering::Release, Ordering::Acquire);
         match self.state.compare_exchange(EMPTY, WAITING, won, lost) {
             Ok(_) => true,
             Err(state) => state < FULL,
@@ -131,9 +124,6 @@ impl<T> Cell<T> {
     /// Takes the waiter back, so that it may be changed. False: finished meanwhile.
     #[must_use]
     fn unregister(&self) -> bool {
-        if on(Bug::ReplyWakerInPlace) {
-            return !self.is_finished();
-        }
         // Relaxed on success: the waiter was written by this side. Acquire on failure: pairs with `finish`.
         let (won, lost) = (Ordering::Relaxed, Ordering::Acquire);
         match self.state.compare_exchange(WAITING, EMPTY, won, lost) {
@@ -145,11 +135,7 @@ impl<T> Cell<T> {
     /// Takes the answer of a finished cell.
     fn take(&self) -> Result<T, Closed> {
         // Acquire: pairs with `finish`.
-        if self
-            .state
-            .load(weaken(Bug::ReplyLookRelaxed, Ordering::Acquire))
-            != FULL
-        {
+        if self.state.load(Ordering::Acquire) != FULL {
             return Err(Closed);
         }
         // SAFETY: FULL, so the value is the receiver's, of which there is one.
@@ -193,7 +179,6 @@ impl<T> ReplySender<T> {
 impl<T> Drop for ReplySender<T> {
     fn drop(&mut self) {
         if !self.sent
-            && !on(Bug::ReplyDropSilent)
             && let Some(waiter) = self.cell.finish(CLOSED)
         {
             waiter.wake();

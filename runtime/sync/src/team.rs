@@ -21,7 +21,6 @@ use crate::facade::cell::UnsafeCell;
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock};
 use crate::gate::Gate;
 use crate::payload;
-use crate::planted::{Bug, on, weaken};
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
@@ -127,9 +126,7 @@ impl Team {
     pub fn stop(&self) {
         // Relaxed: the gates' fences order it before the members' last look.
         self.board.stop.store(true, Ordering::Relaxed);
-        if !on(Bug::TeamStopSilent) {
-            self.board.members.iter().for_each(Gate::wake);
-        }
+        self.board.members.iter().for_each(Gate::wake);
     }
 }
 
@@ -255,8 +252,7 @@ impl Slot {
         // Relaxed: handed over by the opening.
         self.next.store(from, Ordering::Relaxed);
         // Release: pairs with the Acquire of an entry; whoever finds OPEN finds the job.
-        self.state
-            .fetch_or(OPEN, weaken(Bug::TeamOpenRelaxed, Ordering::Release));
+        self.state.fetch_or(OPEN, Ordering::Release);
     }
 
     /// Enters if the slot is open. A look first, so that idle members leave the line alone.
@@ -266,10 +262,8 @@ impl Slot {
             return false;
         }
         // Acquire: pairs with the opening's Release.
-        let before = self
-            .state
-            .fetch_add(1, weaken(Bug::TeamEnterRelaxed, Ordering::Acquire));
-        if before & OPEN != 0 || on(Bug::TeamEnterClosed) {
+        let before = self.state.fetch_add(1, Ordering::Acquire);
+        if before & OPEN != 0 {
             return true;
         }
         self.exit();
@@ -279,10 +273,8 @@ impl Slot {
     /// Leaves. The last one to leave a closed slot wakes its seat.
     fn exit(&self) {
         // Release: pairs with the seat's Acquire; it sees what was written inside.
-        let before = self
-            .state
-            .fetch_sub(1, weaken(Bug::TeamExitRelaxed, Ordering::Release));
-        if before == 1 && !on(Bug::TeamExitSilent) {
+        let before = self.state.fetch_sub(1, Ordering::Release);
+        if before == 1 {
             self.done.wake();
         }
     }
@@ -296,8 +288,7 @@ impl Slot {
     /// Is the slot closed, and everybody out who was in?
     fn is_empty(&self) -> bool {
         // Acquire: pairs with the Release of an exit; what members wrote is seen.
-        let order = weaken(Bug::TeamDoneRelaxed, Ordering::Acquire);
-        self.state.load(order) == 0
+        self.state.load(Ordering::Acquire) == 0
     }
 
     /// Takes chunks until none is left; answers how many pieces were run here. To be called inside.

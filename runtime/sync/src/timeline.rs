@@ -8,7 +8,6 @@
 
 use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock, thread};
-use crate::planted::{Bug, on, weaken};
 use crate::wait::Waiter;
 use std::fmt;
 use std::task::Waker;
@@ -60,8 +59,7 @@ impl Timeline {
     #[inline]
     pub fn completed(&self) -> u64 {
         // Acquire: pairs with `publish`; what was done up to the cursor is seen.
-        self.cursor
-            .load(weaken(Bug::TimelineReadRelaxed, Ordering::Acquire))
+        self.cursor.load(Ordering::Acquire)
     }
 
     /// Publishes progress and wakes those whose target is reached. One publisher at a time; a cursor that
@@ -73,12 +71,9 @@ impl Timeline {
             return;
         }
         // Release: pairs with `completed`.
-        self.cursor
-            .store(cursor, weaken(Bug::TimelineRelaxed, Ordering::Release));
-        if !on(Bug::TimelineNoFence) {
-            // SeqCst: pairs with the fence in `register_waiter`.
-            fence(Ordering::SeqCst);
-        }
+        self.cursor.store(cursor, Ordering::Release);
+        // SeqCst: pairs with the fence in `register_waiter`.
+        fence(Ordering::SeqCst);
         // Relaxed: ordered by the fence.
         if self.next_target.load(Ordering::Relaxed) <= cursor {
             self.wake_up_to(cursor);
@@ -90,9 +85,7 @@ impl Timeline {
         // Release: pairs with `outcome`. No fence is needed: a waiter enters the list under the lock that
         // is taken next, and looks at `ended` afterwards.
         self.ended.store(true, Ordering::Release);
-        if !on(Bug::TimelineEndSilent) {
-            self.wake_up_to(u64::MAX);
-        }
+        self.wake_up_to(u64::MAX);
     }
 
     /// Whether nothing will be published any more.
@@ -211,10 +204,8 @@ impl Timeline {
         let key = waiters.insert(cursor, waiter);
         self.set_next_target(&waiters);
         drop(waiters);
-        if !on(Bug::TimelineWaiterNoFence) {
-            // SeqCst: pairs with the fence in `publish`.
-            fence(Ordering::SeqCst);
-        }
+        // SeqCst: pairs with the fence in `publish`.
+        fence(Ordering::SeqCst);
         // Who publishes meanwhile may have taken it out to be woken; then it is kept, as far as anybody can tell.
         let is_kept = self.look(cursor).is_none() || !self.cancel(key);
         is_kept.then_some(key)

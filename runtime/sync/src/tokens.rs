@@ -4,7 +4,6 @@
 //! for each, so that taking and giving back are one step each and nobody waits.
 
 use crate::facade::atomic::{AtomicU64, Ordering};
-use crate::planted::{Bug, weaken};
 
 /// Which tokens are free.
 #[derive(Debug)]
@@ -31,9 +30,7 @@ impl Tokens {
     #[inline]
     pub fn take(&self) -> Option<usize> {
         // Acquire: pairs with `give_back`; what its last holder did comes before.
-        let free = self
-            .free
-            .load(weaken(Bug::TokenTakeRelaxed, Ordering::Acquire));
+        let free = self.free.load(Ordering::Acquire);
         let token = free.trailing_zeros();
         if token == u64::BITS {
             return None;
@@ -51,8 +48,7 @@ impl Tokens {
     pub fn give_back(&self, token: usize) {
         assert!(token < Self::MAX, "there is no token {token}");
         // Release: pairs with `take`.
-        self.free
-            .fetch_or(1 << token, weaken(Bug::TokenGiveRelaxed, Ordering::Release));
+        self.free.fetch_or(1 << token, Ordering::Release);
     }
 }
 

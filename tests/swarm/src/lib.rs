@@ -24,4 +24,3 @@ mod program;
 mod setting;
 
 pub use case::{Case, Fault, Figures, Verdict};
-pub use millstream_server::planted::{Bug, choose};

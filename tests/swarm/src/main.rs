@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
-use millstream_swarm::{Bug, Case, Figures, Verdict, choose};
+use millstream_swarm::{Case, Figures, Verdict};
 
 /// Random programs on the adversarial device, checked against plain arrays.
 #[derive(Parser)]
@@ -26,9 +26,6 @@ struct Arguments {
     /// Prints what fails as it is, without making it small.
     #[arg(long)]
     whole: bool,
-    /// Plants this bug, to see it found.
-    #[arg(long)]
-    bug: Option<String>,
     /// Prints one JSON object instead of a sentence.
     #[arg(long)]
     json: bool,
@@ -58,14 +55,6 @@ struct Tally {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(name) = &arguments.bug {
-        let Some(bug) = Bug::ALL.iter().find(|bug| bug.name() == name) else {
-            let known: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
-            eprintln!("no bug is called `{name}`; there are: {}", known.join(", "));
-            return ExitCode::from(2);
-        };
-        choose(Some(*bug));
-    }
     // Kernels panic on purpose; what they say is part of the programs.
     std::panic::set_hook(Box::new(|_| {}));
     if let Some(steps) = arguments.steps.clone() {
@@ -98,9 +87,7 @@ fn main() -> ExitCode {
             }
             let small = case.shrunk(SHRINKING);
             eprintln!("the {} of its steps that matter:", small.steps.len());
-            let bug = arguments.bug.map(|name| format!(" --bug {name}"));
-            let bug = bug.unwrap_or_default();
-            eprintln!("  cargo run --release -p millstream-swarm -- {small}{bug}");
+            eprintln!("  cargo run --release -p millstream-swarm -- {small}");
             ExitCode::FAILURE
         }
     }

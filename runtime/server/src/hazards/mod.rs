@@ -32,7 +32,6 @@ use slab::Slab;
 use slice::Slice;
 pub(crate) use slice::{Backing, Unbound};
 
-use crate::planted::{Bug, on};
 use crate::points::Points;
 
 /// The slices of a device, and the clocks of its queues.
@@ -109,16 +108,12 @@ impl Hazards {
         let slice = self.slices.get_mut(key as usize)?;
         let (start, access) = (binding.offset, binding.access);
         let end = start.saturating_add(binding.len);
-        let short = 4 * u64::from(on(Bug::RangeShort));
-        let entered = end.saturating_sub(short).max(start);
         let is_alone = match user.used {
-            Use::Issued(point) if !on(Bug::WriteIgnoresReaders) => {
-                slice.log.enter_own(start, entered, access, point)
-            }
-            _ => false,
+            Use::Issued(point) => slice.log.enter_own(start, end, access, point),
+            Use::Held { .. } => false,
         };
         if !is_alone {
-            let range = start..entered;
+            let range = start..end;
             self.implied += enter_shared(
                 &mut slice.log,
                 (range, access),
@@ -207,8 +202,7 @@ impl Hazards {
     pub(crate) fn give(&mut self, key: u32, backing: Backing, residue: Option<&Points>) {
         let slice = &mut self.slices[key as usize];
         if let Some(residue) = residue {
-            let residue = residue.iter().filter(|_| !on(Bug::ResidueForgotten));
-            slice.log = AccessLog::with_residue(slice.bytes(), residue);
+            slice.log = AccessLog::with_residue(slice.bytes(), residue.iter());
         }
         slice.backing = backing;
     }
@@ -353,8 +347,7 @@ impl Hazards {
 /// The points that still use bytes that no stream holds a task on.
 fn busy(log: &AccessLog, passed: impl Fn(Point) -> bool) -> Points {
     let mut busy = Points::default();
-    log.for_each(|access, used| match used {
-        Use::Issued(_) if access == Access::Read && on(Bug::ReuseIgnoresReaders) => {}
+    log.for_each(|_, used| match used {
         Use::Issued(point) if !passed(point) => busy.insert(point),
         Use::Issued(_) => {}
         Use::Held { .. } => debug_assert!(
@@ -376,11 +369,7 @@ fn enter_shared(
     mut before: impl FnMut(Use),
 ) -> u64 {
     let mut implied = 0;
-    let comes_after = match on(Bug::WriteIgnoresReaders) {
-        true => Access::Read,
-        false => access,
-    };
-    log.conflicts(range.clone(), comes_after, |used| {
+    log.conflicts(range.clone(), access, |used| {
         match (used, user.queue) {
             // A host function is on no queue: only what has completed comes before it.
             (Use::Issued(point), None) => {
@@ -398,7 +387,7 @@ fn enter_shared(
             }
             (Use::Held { stream, .. }, _) => {
                 let is_own = matches!(user.used, Use::Held { stream: own, .. } if own == stream);
-                if !is_own && !on(Bug::ConflictIgnored) {
+                if !is_own {
                     before(used);
                 }
             }

@@ -12,7 +12,6 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Scheduler;
 use super::actor::{HeldTask, Waiter};
-use crate::planted::{Bug, on};
 
 impl Scheduler {
     /// A task that is to be held by `stream`, as its task `sequence`, comes after the held task `theirs` of another stream.
@@ -80,8 +79,7 @@ impl Scheduler {
                 return;
             };
             waiters.pop();
-            if !on(Bug::WakeForgotten)
-                && let Some(actor) = self.streams.get_mut(waiter.stream as usize)
+            if let Some(actor) = self.streams.get_mut(waiter.stream as usize)
                 && let Some(held) = actor.held_mut(waiter.task)
             {
                 held.awaits

@@ -10,7 +10,6 @@ use millstream_protocol::message::{Op, Rare, Reply, Task};
 use super::Server;
 use super::traits::Traits;
 use crate::hazards::User;
-use crate::planted::{Bug, on};
 use crate::scheduler::actor::{HeldTask, joins};
 use millstream_protocol::hazard::log::Use;
 
@@ -151,7 +150,7 @@ impl<B: Backend> Server<B> {
             binding.key = slice;
             let binding = *binding;
             self.hazards.hold(slice);
-            if self.scheduler.held() > 0 && !on(Bug::ConflictIgnored) {
+            if self.scheduler.held() > 0 {
                 self.flush_conflicts(stream, slice, &binding);
             }
         }

@@ -16,7 +16,6 @@ use millstream_protocol::message::{Custom, HostSource, Op, Task, Ticket};
 
 use super::Server;
 use super::admit::binding_at;
-use crate::planted::{Bug, on};
 use crate::points::Points;
 
 impl<B: Backend> Server<B> {
@@ -225,7 +224,7 @@ impl<B: Backend> Server<B> {
         }
         for binding in task
             .all_bindings()
-            .filter(|binding| binding.access == Access::Write && !on(Bug::HealForgotten))
+            .filter(|binding| binding.access == Access::Write)
         {
             let range = binding.offset..binding.offset + binding.len;
             self.hazards.heal(binding.key, &range);
@@ -239,7 +238,7 @@ impl<B: Backend> Server<B> {
             let Some(binding) = binding_at(task, index) else {
                 break;
             };
-            if binding.access.writes() && !on(Bug::PoisonLost) {
+            if binding.access.writes() {
                 let range = binding.offset..binding.offset + binding.len;
                 self.hazards.poison(binding.key, range, failure.clone());
             }
@@ -259,7 +258,6 @@ impl<B: Backend> Server<B> {
     /// Tells who waits for this task where it is.
     #[inline]
     pub(super) fn answer(&mut self, task: &mut Task, point: Point) {
-        let syncs = matches!(task.op, Op::Answer(_));
         let reply = match std::mem::replace(&mut task.op, Op::Taken) {
             Op::CopyOut(copy) => copy.reply,
             Op::Answer(reply) => reply,
@@ -277,12 +275,9 @@ impl<B: Backend> Server<B> {
         self.end_batch(point.queue);
         let last = self.scheduler.queue(point.queue).issued;
         let mut ticket = Ticket::default();
-        let early = syncs && on(Bug::AnswerEarly);
-        // A sync has a place of its own: the task before it is the one that matters.
-        let told = last.saturating_sub(2 * u64::from(early));
-        ticket.points.push(Point::new(point.queue, told));
+        ticket.points.push(Point::new(point.queue, last));
         // The caller parks once: for the point.
         let timeline = self.scheduler.timeline(point.queue);
-        reply.send_for(Ok(ticket), timeline, told);
+        reply.send_for(Ok(ticket), timeline, last);
     }
 }

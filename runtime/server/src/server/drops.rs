@@ -14,7 +14,6 @@ use super::{Effect, Server};
 use crate::hazards::Backing;
 use crate::objects::Gone;
 use crate::objects::links::Kind;
-use crate::planted::{Bug, on};
 use crate::points::Points;
 
 impl<B: Backend> Server<B> {
@@ -150,11 +149,7 @@ impl<B: Backend> Server<B> {
         if let Backing::Reserved(reservation) = freed.backing {
             self.backend.slice_released(freed.id);
             self.log_memory("freed", reservation.bytes);
-            let busy = match on(Bug::ReuseEarly) {
-                true => earlier(&busy),
-                false => busy.clone(),
-            };
-            self.memory.release(freed.client, reservation, busy);
+            self.memory.release(freed.client, reservation, busy.clone());
         }
         let mut points: SmallVec<[Point; 2]> = busy.iter().collect();
         match points.pop() {
@@ -200,15 +195,4 @@ fn recycle_slice_slot(table: &Table, slot: u32) {
         shared.payload().charge.clear();
     }
     table.recycle(slot);
-}
-
-/// The planted bug of memory that is reused one task early.
-#[cold]
-fn earlier(points: &Points) -> Points {
-    let mut earlier = Points::default();
-    points
-        .iter()
-        .filter(|point| point.cursor > 1)
-        .for_each(|point| earlier.insert(Point::new(point.queue, point.cursor - 1)));
-    earlier
 }

@@ -12,7 +12,6 @@ use super::Server;
 use super::admit::binding_at;
 use crate::hazards::Unbound;
 use crate::objects::NO_OBJECT;
-use crate::planted::{Bug, on};
 use crate::scheduler::actor::{HeldTask, Parked};
 
 /// What became of an attempt to issue.
@@ -101,19 +100,9 @@ impl<B: Backend> Server<B> {
             if self.scheduler.queue(point.queue).flushed < point.cursor {
                 self.end_batch(point.queue);
             }
-            let recorded = match on(Bug::ClockAtWait) {
-                true => self.scheduler.queue(point.queue).issued,
-                false => point.cursor,
-            };
-            let clock = self.hazards.clock_at(Point::new(point.queue, recorded));
+            let clock = self.hazards.clock_at(*point);
             self.log_wait(queue, *point);
-            let early = u64::from(on(Bug::WaitOneEarly));
-            let asked = Point::new(point.queue, point.cursor - early);
-            let issued = match on(Bug::WaitDropped) {
-                true => Ok(()),
-                false => self.backend.queue_wait(queue, asked),
-            };
-            match issued {
+            match self.backend.queue_wait(queue, *point) {
                 Ok(()) => {
                     self.hazards.waits(place, *point, clock);
                     self.observers.count_wait(place, *point);

@@ -2,7 +2,6 @@
 //! inside one. A capacity of zero (rendezvous) is taken as one.
 
 use crate::facade::{Arc, Condvar, Mutex, lock};
-use crate::planted::{Bug, on};
 pub use crossbeam_channel::{RecvError, SendError, TryRecvError, TrySendError};
 use std::collections::VecDeque;
 use std::fmt;
@@ -154,7 +153,7 @@ impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         state.senders -= 1;
-        if state.senders == 0 && !on(Bug::ChannelDropSilent) {
+        if state.senders == 0 {
             self.0.has_message.notify_all();
         }
     }

@@ -11,7 +11,6 @@
 use crate::facade::atomic::{AtomicUsize, Ordering};
 use crate::facade::thread;
 use crate::facade::{Mutex, lock};
-use crate::planted::{Bug, on};
 use crate::wait::Waiter;
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -98,10 +97,7 @@ impl Crowd {
     pub(super) fn wake_one(&self) {
         let mut parked = lock(&self.parked);
         let is_thread = |(_, waiter): &(u64, Waiter)| matches!(waiter, Waiter::Thread(_));
-        let first = match parked.queue.front() {
-            Some((_, Waiter::Task(_))) if on(Bug::MailboxWakesTaskAlone) => Some(0),
-            _ => parked.queue.iter().position(is_thread),
-        };
+        let first = parked.queue.iter().position(is_thread);
         let woken = first.map_or(parked.queue.len(), |first| first + 1);
         if woken == 1 {
             // The common case, without the heap.

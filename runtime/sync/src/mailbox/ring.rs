@@ -9,7 +9,6 @@ use crate::facade::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::facade::cell::UnsafeCell;
 use crate::facade::{Figure, Padded, SpinPolicy, Spinner, thread};
 use crate::gate::Gate;
-use crate::planted::{Bug, on, weaken};
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -105,8 +104,7 @@ impl<T> Ring<T> {
                 return Err(Refused::Closed);
             }
             // Acquire: pairs with the receiver's Release in `free`; the slot's old value is gone.
-            let acquire = weaken(Bug::MailboxClaimRelaxed, Ordering::Acquire);
-            let turn = self.slot(tail).turn.load(acquire);
+            let turn = self.slot(tail).turn.load(Ordering::Acquire);
             let lag = turn.wrapping_sub(tail).cast_signed();
             if lag == 0 {
                 let (relaxed, next) = (Ordering::Relaxed, tail + 1);
@@ -143,9 +141,7 @@ impl<T> Ring<T> {
             self.crowd.enter(&mut ticket);
             // SeqCst: pairs with the fence in `look_for_waiting`; register-then-look here,
             // free-then-look there.
-            if !on(Bug::MailboxWaiterNoFence) {
-                fence(Ordering::SeqCst);
-            }
+            fence(Ordering::SeqCst);
             if let Some(outcome) = attempt() {
                 self.crowd.leave(&ticket);
                 self.pass_baton();
@@ -170,10 +166,8 @@ impl<T> Ring<T> {
     /// Whether there is room; or `waker` will be woken when there may be, and the ticket keeps its place.
     pub(super) fn poll_room(&self, ticket: &mut Ticket, waker: &Waker) -> Poll<Result<(), Closed>> {
         self.crowd.enter_task(ticket, waker);
-        if !on(Bug::MailboxTaskNoFence) {
-            // SeqCst: pairs with the fence in `look_for_waiting`, as in `claim_waiting`.
-            fence(Ordering::SeqCst);
-        }
+        // SeqCst: pairs with the fence in `look_for_waiting`, as in `claim_waiting`.
+        fence(Ordering::SeqCst);
         match self.has_room() {
             Ok(true) => Poll::Ready(Ok(())),
             Ok(false) => Poll::Pending,
@@ -247,16 +241,14 @@ impl<T> Ring<T> {
         // In a model this is where the message is written.
         slot.value.with_mut(|_| ());
         // Release: pairs with the receiver's Acquire in `is_published`.
-        let release = weaken(Bug::MailboxPublishRelaxed, Ordering::Release);
-        slot.turn.store(pos + 1, release);
+        slot.turn.store(pos + 1, Ordering::Release);
         self.gate.wake_unless(instead);
     }
 
     #[inline]
     pub(super) fn is_published(&self, pos: u64) -> bool {
         // Acquire: pairs with the producer's Release in `fill`.
-        let acquire = weaken(Bug::MailboxReceiveRelaxed, Ordering::Acquire);
-        self.slot(pos).turn.load(acquire) == pos + 1
+        self.slot(pos).turn.load(Ordering::Acquire) == pos + 1
     }
 
     /// The slot of the next message, if there is one. Where there is none, producers that wait for room are
@@ -265,8 +257,7 @@ impl<T> Ring<T> {
     fn arrived(&self, cursor: &mut Cursor) -> Option<&Slot<T>> {
         let slot = self.slot(cursor.head);
         // Acquire: pairs with the producer's Release in `fill`.
-        let acquire = weaken(Bug::MailboxReceiveRelaxed, Ordering::Acquire);
-        if slot.turn.load(acquire) == cursor.head + 1 {
+        if slot.turn.load(Ordering::Acquire) == cursor.head + 1 {
             return Some(slot);
         }
         if cursor.unreported != 0 {
@@ -348,8 +339,8 @@ impl<T> Ring<T> {
     #[inline]
     fn free(&self, slot: &Slot<T>, cursor: &mut Cursor) {
         // Release: pairs with the producers' Acquire in `claim`.
-        let release = weaken(Bug::MailboxFreeRelaxed, Ordering::Release);
-        slot.turn.store(cursor.head + self.mask + 1, release);
+        let turn = cursor.head + self.mask + 1;
+        slot.turn.store(turn, Ordering::Release);
         cursor.head += 1;
         cursor.unreported += 1;
         self.taken.set(cursor.head);
@@ -361,10 +352,8 @@ impl<T> Ring<T> {
     /// Wakes one producer if any waits for the room that was made.
     pub(super) fn look_for_waiting(&self, cursor: &mut Cursor) {
         cursor.unreported = 0;
-        if !on(Bug::MailboxRoomNoFence) {
-            // SeqCst: pairs with the fence in `claim_waiting`.
-            fence(Ordering::SeqCst);
-        }
+        // SeqCst: pairs with the fence in `claim_waiting`.
+        fence(Ordering::SeqCst);
         if self.crowd.is_waiting() {
             self.crowd.wake_one();
         }
@@ -379,9 +368,6 @@ impl<T> Ring<T> {
 
     /// Refuses further messages.
     pub(super) fn close(&self) {
-        if on(Bug::MailboxCloseNoMark) {
-            return;
-        }
         // AcqRel: Release for whoever sees CLOSED; Acquire so that the closer knows what was accepted.
         self.tail.fetch_or(CLOSED, Ordering::AcqRel);
     }
@@ -389,9 +375,7 @@ impl<T> Ring<T> {
     /// Tells the producers that wait for room that there will be none. They register under the crowd's
     /// lock and look at the tail afterwards: whoever is not found there sees CLOSED.
     pub(super) fn wake_all_senders(&self) {
-        if !on(Bug::MailboxCloseSilent) {
-            self.crowd.wake_all();
-        }
+        self.crowd.wake_all();
     }
 
     #[inline]

@@ -5,7 +5,6 @@ use super::ring::Ring;
 use super::{Closed, ClosedMarker, Refused, TrySendError};
 use crate::facade::atomic::Ordering;
 use crate::facade::{Arc, SpinPolicy};
-use crate::planted::{Bug, on};
 use crate::slots::Sink;
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -223,9 +222,7 @@ impl<T> Drop for Sender<T> {
         // AcqRel: whoever closes comes after what the other senders did.
         if self.ring.senders.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.ring.close();
-            if !on(Bug::MailboxLastSenderSilent) {
-                self.ring.gate.wake();
-            }
+            self.ring.gate.wake();
         }
     }
 }

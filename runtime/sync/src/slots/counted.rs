@@ -3,7 +3,6 @@
 
 use super::{Sink, Slot, SlotId, Slots};
 use crate::facade::atomic::{Ordering, fence};
-use crate::planted::{Bug, on, weaken};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
@@ -96,26 +95,22 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Clone for Counted<P, S> {
 impl<P: Default + Send + Sync + 'static, S: Sink> Drop for Counted<P, S> {
     #[inline]
     fn drop(&mut self) {
-        let early = on(Bug::DroppedStampEarly).then(|| self.table.sink.stamp());
         // Release: what this hold did comes before the last drop.
-        let release = weaken(Bug::CountDropRelaxed, Ordering::Release);
-        if self.slot().count.fetch_sub(1, release) == 1 {
-            if !on(Bug::CountNoAcquire) {
-                // Acquire: pairs with the other drops' Release.
-                fence(Ordering::Acquire);
-            }
-            self.drop_last(early);
+        if self.slot().count.fetch_sub(1, Ordering::Release) == 1 {
+            // Acquire: pairs with the other drops' Release.
+            fence(Ordering::Acquire);
+            self.drop_last();
         }
     }
 }
 
 impl<P: Default + Send + Sync + 'static, S: Sink> Counted<P, S> {
-    fn drop_last(&mut self, early: Option<u64>) {
+    fn drop_last(&mut self) {
         let table = &**self.table;
-        let stamp = early.unwrap_or_else(|| table.sink.stamp());
+        let stamp = table.sink.stamp();
         // Only the first push wakes: later ones find a list that somebody is being woken for.
         let was_empty = table.push_dropped(self.id.index, self.slot(), stamp);
-        if was_empty && !on(Bug::DroppedSilent) {
+        if was_empty {
             table.sink.wake();
         }
         // SAFETY: the slot is not this hold's any more, but its strong count of the table still is; it is

@@ -14,7 +14,6 @@
 use super::table::{NIL, WAITED_FOR, unpack};
 use super::{Sink, Slots};
 use crate::facade::atomic::{Ordering, fence};
-use crate::planted::{Bug, on};
 use crate::timeline::Timeline;
 
 /// What a caller may expect that finds the table full.
@@ -76,9 +75,6 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
     /// A slot has returned that was waited for. All who wait look again. On the device thread only.
     #[cold]
     pub(super) fn tell_returned(&self) {
-        if on(Bug::SlotReturnSilent) {
-            return;
-        }
         // Acquire: pairs with the Release in `outlook`.
         fence(Ordering::Acquire);
         self.returns.publish(self.returns.completed() + 1);

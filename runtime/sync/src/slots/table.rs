@@ -10,7 +10,6 @@ use super::{Counted, Sink};
 use crate::facade::Padded;
 use crate::facade::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::facade::cell::UnsafeCell;
-use crate::planted::{Bug, on, weaken};
 use crate::timeline::Timeline;
 use std::fmt;
 use std::sync::Arc;
@@ -95,8 +94,7 @@ impl<P> Slot<P> {
     #[inline]
     pub fn count(&self) -> u32 {
         // Acquire: pairs with the drops' Release, so that "one left" means alone.
-        self.count
-            .load(weaken(Bug::CountUniqueRelaxed, Ordering::Acquire))
+        self.count.load(Ordering::Acquire)
     }
 }
 
@@ -164,7 +162,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
     fn pop_free(&self) -> Option<(u32, &Slot<P>)> {
         // Acquire here and on failure: pairs with `recycle`; the slot is as its recycler left it. Pops
         // continue the release sequence, so the push of a slot further down is seen too.
-        let acquire = weaken(Bug::FreeListPopRelaxed, Ordering::Acquire);
+        let acquire = Ordering::Acquire;
         let mut head = self.free.load(acquire);
         loop {
             let (index, tag) = unpack(head);
@@ -174,11 +172,10 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
             let slot = self.segments.get(index)?;
             // Relaxed: if the slot went elsewhere meanwhile the tag has changed and the exchange fails.
             let next = slot.next.load(Ordering::Relaxed);
-            let tag = if on(Bug::FreeListNoTag) { tag } else { tag + 1 };
-            let (won, lost) = (acquire, acquire);
+            let next = pack(next, tag + 1);
             match self
                 .free
-                .compare_exchange_weak(head, pack(next, tag), won, lost)
+                .compare_exchange_weak(head, next, acquire, acquire)
             {
                 Ok(_) => return Some((index, slot)),
                 Err(now) => head = now,
@@ -212,10 +209,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         // SAFETY: the count is zero and the slot not yet pushed, so it is this thread's alone.
         slot.stamp.with_mut(|place| unsafe { *place = stamp });
         // Release: pairs with `take_dropped`. Relaxed otherwise: nothing behind the head is read.
-        let (won, lost) = (
-            weaken(Bug::DroppedRelaxed, Ordering::Release),
-            Ordering::Relaxed,
-        );
+        let (won, lost) = (Ordering::Release, Ordering::Relaxed);
         let mut head = self.dropped.load(Ordering::Relaxed);
         loop {
             let last = (head & INDEX_MASK) as u32;
@@ -244,9 +238,9 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
             return 0;
         }
         // Acquire: pairs with every push, through the release sequence of exchanges.
-        let acquire = weaken(Bug::DroppedTakeRelaxed, Ordering::Acquire);
         // It makes the list empty, and keeps the count.
-        let mut at = (self.dropped.fetch_or(INDEX_MASK, acquire) & INDEX_MASK) as u32;
+        let taken = self.dropped.fetch_or(INDEX_MASK, Ordering::Acquire);
+        let mut at = (taken & INDEX_MASK) as u32;
         // The list is youngest first: turn it round.
         let mut oldest = NIL;
         while let Some(slot) = self.listed(at) {
@@ -290,10 +284,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
             .store(slot.generation().wrapping_add(1), Ordering::Relaxed);
         self.recycled.fetch_add(1, Ordering::Relaxed);
         // Release: pairs with `pop_free`. Relaxed otherwise: nothing behind the head is read.
-        let (won, lost) = (
-            weaken(Bug::FreeListRelaxed, Ordering::Release),
-            Ordering::Relaxed,
-        );
+        let (won, lost) = (Ordering::Release, Ordering::Relaxed);
         let mut head = self.free.load(Ordering::Relaxed);
         loop {
             let (first, tag) = unpack(head);

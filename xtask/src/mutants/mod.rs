@@ -1,0 +1,98 @@
+//! Mutants: mistakes in the product, as patches, each with the checks that must find it.
+//!
+//! A patch in `tests/mutants/` says in its first line what it breaks, and in lines `found-by:` what finds that ([`Mutant`]). The suite copies the
+//! tree, applies one patch after the other there, builds what must find it and requires that this fails. What every change runs is that all
+//! patches apply, and a few of them, chosen by the commit; `--all` runs all and writes their table in `docs/testing.md`.
+
+mod finder;
+mod mutant;
+mod table;
+mod tree;
+
+use std::fs;
+
+use crate::cargo::{Cargo, Outcome, root};
+use finder::Found;
+use mutant::Mutant;
+use tree::Tree;
+
+/// Mutants that every change runs.
+const FEW: usize = 3;
+
+/// Applies all patches, and runs some.
+pub(crate) fn run(cargo: &Cargo) -> Outcome {
+    let mutants = Mutant::all(&root().join("tests/mutants"))?;
+    let tree = Tree::copy()?;
+    let stale = mutants.iter().filter_map(|mutant| {
+        let wrong = tree.check(mutant).err()?;
+        Some(format!("{}: {wrong}", mutant.name))
+    });
+    let stale: Vec<_> = stale.collect();
+    if !stale.is_empty() {
+        return Err(format!(
+            "patches do not apply any more:\n{}",
+            stale.join("\n")
+        ));
+    }
+    println!("{} patches apply", mutants.len());
+    let chosen = chosen(cargo, &mutants)?;
+    let (mut rows, mut missed) = (Vec::new(), Vec::new());
+    for mutant in chosen {
+        tree.apply(mutant)?;
+        let found = found_by_all(cargo, &tree, mutant);
+        tree.restore(mutant)?;
+        match found {
+            Ok(found) => rows.push((mutant, found)),
+            Err(why) => {
+                println!("MISSED {}: {why}", mutant.name);
+                missed.push(mutant.name.as_str());
+            }
+        }
+    }
+    if !missed.is_empty() {
+        return Err(format!("not found: {}", missed.join(", ")));
+    }
+    if cargo.all && cargo.only.is_none() {
+        let page = root().join("docs/testing.md");
+        let text = fs::read_to_string(&page).map_err(|error| error.to_string())?;
+        let text = table::put(&text, &rows)?;
+        fs::write(&page, text).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Runs everything that must find a mutant; the first that does not is an error.
+fn found_by_all(cargo: &Cargo, tree: &Tree, mutant: &Mutant) -> Result<Vec<Found>, String> {
+    let one = |finder: &finder::Finder| {
+        let found = finder.run(cargo, tree)?;
+        let Found { after, said } = &found;
+        println!("found  {:<40} by {finder} {after}: {said}", mutant.name);
+        Ok(found)
+    };
+    mutant.finders.iter().map(one).collect()
+}
+
+/// Those that are asked for, or some that the commit chooses.
+fn chosen<'m>(cargo: &Cargo, mutants: &'m [Mutant]) -> Result<Vec<&'m Mutant>, String> {
+    if let Some(only) = &cargo.only {
+        let chosen: Vec<_> = mutants
+            .iter()
+            .filter(|mutant| mutant.name.contains(only))
+            .collect();
+        return match chosen.is_empty() {
+            true => Err(format!("no mutant's name contains `{only}`")),
+            false => Ok(chosen),
+        };
+    }
+    if cargo.all {
+        return Ok(mutants.iter().collect());
+    }
+    let commit = tree::commit()?;
+    let first = usize::from_str_radix(&commit[..commit.len().min(8)], 16)
+        .map_err(|_| format!("`{commit}` is no commit"))?;
+    // Far apart, since neighbours are about the same part.
+    let apart = mutants.len().div_ceil(FEW).max(1);
+    let few =
+        (0..FEW.min(mutants.len())).map(|turn| &mutants[(first + turn * apart) % mutants.len()]);
+    Ok(few.collect())
+}
