@@ -67,6 +67,7 @@ impl CpuDevice {
         let mut device = Self {
             compiler: Arc::new(CpuCompiler {
                 properties: properties.clone(),
+                machine_code: settings.machine_code,
             }),
             properties,
             pages: ManuallyDrop::new(Pages::new(settings.memory_limit)),

@@ -9,18 +9,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use millstream_host::{HostSource, count_cubes, host_source};
+use millstream_host::{Arguments, Body, Code, Stopped, Team, catch, count_cubes};
 use millstream_ir::{Blocking, Program};
 use millstream_protocol::backend::Compiler;
 use millstream_protocol::error::KernelError;
-use millstream_protocol::kernel::BackendKernel;
-use millstream_protocol::kernel::{
-    Cube, ExecutionMode, Kernel, NativeArgs, NativeKernel, NativeView,
-};
+use millstream_protocol::kernel::{BackendKernel, Kernel, NativeKernel, NativeView};
 use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::facade::Figure;
 use millstream_sync::payload::panic_message;
-use millstream_tile::{Code, RunError, Unfit};
 
 use crate::post::bytes_of;
 use crate::team::TeamSeat;
@@ -35,23 +31,14 @@ const COST_UNIT: u64 = 256;
 /// Makes kernels runnable here.
 pub(crate) struct CpuCompiler {
     pub(crate) properties: DeviceProperties,
+    pub(crate) machine_code: bool,
 }
 
 impl Compiler for CpuCompiler {
     fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
-        let body = match host_source(kernel, &self.properties)? {
-            HostSource::Native(native) => Body::Native(native),
-            HostSource::Program(program) => {
-                let blocking = kernel.extension().copied().unwrap_or_default();
-                Body::of_program(&program, blocking).map_err(|log| KernelError::Compile {
-                    kernel: kernel.name().clone(),
-                    log,
-                })?
-            }
-        };
         Ok(Arc::new(CpuKernel {
+            body: Body::compile(kernel, &self.properties, self.machine_code)?,
             kernel: kernel.clone(),
-            body,
             cube_cost: Figure::new(0),
             cost: Figure::new(0),
         }))
@@ -76,51 +63,6 @@ pub(crate) struct CpuKernel {
 
 /// Launches of programs whose bytes are no more than this are timed.
 const TIMED_BYTES_MAX: u64 = 1 << 26;
-
-enum Body {
-    Native(Arc<NativeKernel>),
-    Program(Code),
-}
-
-impl Body {
-    /// Nests and products go by tiles, functions cube by cube.
-    fn of_program(program: &Program, blocking: Blocking) -> Result<Self, String> {
-        match program {
-            Program::Ssa(_) if blocking != Blocking::USUAL => {
-                Err(Unfit::Blocking(blocking).to_string())
-            }
-            Program::Ssa(function) => {
-                let native = millstream_lockstep::native(function);
-                native.map(Body::Native).map_err(|error| error.to_string())
-            }
-            program => {
-                let code = Code::compile_blocked(program, blocking);
-                code.map(Body::Program).map_err(|unfit| unfit.to_string())
-            }
-        }
-    }
-}
-
-/// Why a launch has not run to its end.
-pub(crate) enum Stopped {
-    /// Nothing ran, because of this.
-    Refused(String),
-    /// It panicked with this message.
-    Panicked(String),
-}
-
-/// What a launch brings to a kernel.
-#[derive(Clone, Copy)]
-pub(crate) struct Arguments<'a> {
-    pub(crate) views: &'a [NativeView],
-    pub(crate) scalars: &'a [u64],
-    pub(crate) metadata: &'a [u32],
-    pub(crate) counts: [u32; 3],
-    pub(crate) mode: ExecutionMode,
-}
-
-// SAFETY: the pointers of the views are used as `NativeArgs` allows, which cubes may do at once.
-unsafe impl Sync for Arguments<'_> {}
 
 impl CpuKernel {
     pub(crate) fn name(&self) -> &Arc<str> {
@@ -153,7 +95,7 @@ impl CpuKernel {
         arguments: Arguments<'_>,
     ) -> Result<(), Stopped> {
         match &self.body {
-            Body::Native(native) => {
+            Body::Native(native) | Body::Function(native) => {
                 // SAFETY: the caller's promises.
                 let ran = unsafe { self.run_native(&**native, seat, arguments) };
                 ran.map_err(Stopped::Panicked)
@@ -164,17 +106,12 @@ impl CpuKernel {
                 let run = || unsafe { code.run(views, words, &mut Helped(seat)) };
                 let timed = Some(bytes_of(views)).filter(|bytes| *bytes <= TIMED_BYTES_MAX);
                 let timed = timed.map(|bytes| (bytes, Instant::now()));
-                let ran = catch_unwind(AssertUnwindSafe(run));
+                let ran = catch(run);
                 if let Some((bytes, start)) = timed {
                     let ns = nanoseconds(start, Instant::now()).clamp(1, u64::from(u32::MAX));
                     self.cost.set(bytes << 32 | ns);
                 }
-                match ran {
-                    Ok(Ok(())) => Ok(()),
-                    Ok(Err(RunError::Panic(message))) => Err(Stopped::Panicked(message)),
-                    Ok(Err(misfit)) => Err(Stopped::Refused(misfit.to_string())),
-                    Err(payload) => Err(Stopped::Panicked(panic_message(payload))),
-                }
+                ran
             }
         }
     }
@@ -187,7 +124,12 @@ impl CpuKernel {
         arguments: Arguments<'_>,
     ) -> Result<(), String> {
         let cubes = count_cubes(arguments.counts).unwrap_or(0);
-        let work = |range: Range<u64>| self.run_cubes(native, &arguments, range);
+        let work = |range: Range<u64>| {
+            // SAFETY: the caller's promises; each index is taken once, by the counter of the team.
+            range.for_each(|cube| unsafe {
+                arguments.run_cube(native, self.kernel.signature(), cube);
+            });
+        };
         let alone = |range| catch_unwind(AssertUnwindSafe(|| work(range))).map_err(panic_message);
         let helpers = seat.threads() as u64 - 1;
         if helpers == 0 || cubes <= 1 {
@@ -237,37 +179,12 @@ impl CpuKernel {
             self.cube_cost.set(cost.max(1));
         }
     }
-
-    #[inline]
-    fn run_cubes(&self, native: &NativeKernel, arguments: &Arguments<'_>, range: Range<u64>) {
-        let (signature, mode) = (self.kernel.signature(), arguments.mode);
-        for index in range {
-            let cube = Cube::new(index, arguments.counts);
-            // SAFETY: the caller of `run` promises what is said of views and scalars; each index is
-            // taken once, by the counter of the team.
-            let arguments = unsafe {
-                NativeArgs::new(
-                    signature,
-                    arguments.views,
-                    arguments.scalars,
-                    arguments.metadata,
-                    cube,
-                )
-            };
-            let arguments = match mode {
-                ExecutionMode::Checked => arguments,
-                // SAFETY: the caller of `run` promises that of the kernel.
-                ExecutionMode::Unchecked => unsafe { arguments.unguarded() },
-            };
-            native(&cube, &arguments);
-        }
-    }
 }
 
 /// The team, as the interpreter asks for it: helpers are woken by what the work is worth.
 struct Helped<'a>(&'a mut TeamSeat);
 
-impl millstream_tile::Team for Helped<'_> {
+impl Team for Helped<'_> {
     fn share(
         &mut self,
         pieces: u64,

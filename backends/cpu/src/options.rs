@@ -28,6 +28,7 @@ pub struct Cpu {
     queues: Option<usize>,
     threads: Option<usize>,
     memory_limit: Option<u64>,
+    without_machine_code: bool,
 }
 
 impl Cpu {
@@ -50,6 +51,22 @@ impl Cpu {
     #[must_use]
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// Whether programs may become machine code, which lies in memory that is executable and never writable. They may by default,
+    /// where the feature `machine-code` is on and the processor is x86-64; else loops that were compiled with the program run
+    /// them, with the same results to the bit, and the device has no executable memory of its own.
+    ///
+    /// ```
+    /// use millstream_cpu::Cpu;
+    ///
+    /// let on_a_console = Cpu::default().machine_code(false);
+    /// # let _ = on_a_console;
+    /// ```
+    #[must_use]
+    pub fn machine_code(mut self, may: bool) -> Self {
+        self.without_machine_code = !may;
         self
     }
 
@@ -77,6 +94,7 @@ impl Cpu {
             queues,
             threads,
             memory_limit: self.memory_limit,
+            machine_code: !self.without_machine_code,
         })
     }
 }
@@ -93,6 +111,7 @@ pub(crate) struct Settings {
     pub(crate) queues: usize,
     pub(crate) threads: usize,
     pub(crate) memory_limit: Option<u64>,
+    pub(crate) machine_code: bool,
 }
 
 impl Open for Cpu {

@@ -20,9 +20,9 @@ use millstream_sync::timeline::Timeline;
 
 use crate::copies;
 use crate::entry::{Count, Entry, Op, Source};
-use crate::kernel::{Arguments, Stopped};
 use crate::team::{Lent, TeamSeat};
 use crate::trace::SpanLog;
+use millstream_host::{Arguments, Stopped};
 
 /// Runs the tasks of one queue.
 pub(crate) struct Runner {

@@ -2,16 +2,15 @@
 //!
 //! Alone in its binary, since the allocator counts for the whole process.
 
+#[path = "rig/nest.rs"]
+mod nest;
 #[path = "rig/mod.rs"]
 mod rig;
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use millstream_cpu::Cpu;
-use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
-use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
 use millstream_protocol::backend::BoundCount;
 use millstream_protocol::kernel::Kernel;
 use rig::{Q0, Q1, Rig, Slice};
@@ -38,40 +37,6 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The exponentials of rows over their sums: what is kept between passes lies in memory of the thread.
-fn nest() -> Kernel {
-    let dtype = DType::F32;
-    let row = vec![Stride::Word(2), Stride::One];
-    let access = |buffer| Access {
-        buffer,
-        offset: None,
-        strides: row.clone(),
-    };
-    let value = |op| Value { dtype, op };
-    let nest = Nest {
-        outer: 1,
-        inner: 1,
-        words: 3,
-        buffers: [BufferMode::Read, BufferMode::Write]
-            .map(|mode| Buffer { dtype, mode })
-            .to_vec(),
-        accesses: vec![access(0), access(1)],
-        values: vec![
-            value(Op::Load(0)),
-            value(Op::Unary(UnaryOp::Exp, 0)),
-            value(Op::Reduce(ReduceOp::Sum, 1)),
-            value(Op::Binary(BinaryOp::Div, 1, 2)),
-        ],
-        stores: vec![Store {
-            access: 1,
-            value: 3,
-            level: Level::Inner,
-            scatter: None,
-        }],
-    };
-    Kernel::from_program("nest", Arc::new(Program::Nest(nest))).expect("a nest")
-}
-
 #[test]
 fn a_launch_in_the_steady_state_neither_allocates_nor_frees() {
     let mut rig = Rig::new(Cpu::default().queues(2).threads(3));
@@ -91,7 +56,7 @@ fn a_launch_in_the_steady_state_neither_allocates_nor_frees() {
                 .for_each(|value| *value = value.wrapping_add(1));
         }
     }));
-    let nest = rig.prepare(nest());
+    let nest = rig.prepare(nest::nest());
     let nest_bindings = [slices[0].read(), slices[1].write()];
     let bindings: Vec<_> = slices.iter().map(Slice::update).collect();
     let mut round = |launches: u32| {

@@ -1,7 +1,12 @@
-//! What devices share whose memory is the host's: resources, native kernels, and choosing what of a kernel a CPU runs.
+//! What devices share whose memory is the host's: resources, what of a kernel a CPU runs, and what a launch relies on.
+//!
+//! The executors of programs stand beside it, in crates of their own: `tile` and `lockstep`.
 
-mod native;
+mod launch;
+mod program;
 mod resources;
 
-pub use native::{HostSource, MAX_CUBES, check_launch, count_cubes, host_source, read_counts};
+pub use launch::{MAX_CUBES, check_launch, count_cubes, read_counts};
+pub use millstream_tile::{Code, Team};
+pub use program::{Arguments, Body, Stopped, catch};
 pub use resources::{HostResources, ResourceError};

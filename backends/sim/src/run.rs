@@ -21,9 +21,10 @@ use millstream_sync::payload::panic_message;
 use crate::cost::Work;
 use crate::coverage::{Coverage, Unwritten};
 use crate::entry::{Entry, LaunchOp, Op};
-use crate::kernel::{Stopped, run_cubes};
+use crate::kernel::run_cubes;
 use crate::random::Random;
 use crate::resources::SimResources;
+use millstream_host::Stopped;
 
 /// How a task is to run.
 pub(crate) enum Fate {

@@ -13,7 +13,7 @@ use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, Rows, Un
 use millstream_protocol::kernel::NativeView;
 
 use crate::level::Level as Processor;
-use crate::{Alone, Code, RunError, Team, naive};
+use crate::{Alone, Code, Options, RunError, Team, naive};
 
 /// Builds a nest by hand.
 #[derive(Clone, Debug, Default)]
@@ -166,6 +166,14 @@ pub(crate) fn levels() -> Vec<Processor> {
     levels
 }
 
+/// As usual, but cut up so.
+pub(crate) fn blocked(blocking: Blocking) -> Options {
+    Options {
+        blocking,
+        ..Options::default()
+    }
+}
+
 /// Runs a nest over copies of the buffers; `same` says which buffer lies where another does.
 pub(crate) fn run(
     nest: &Nest,
@@ -174,7 +182,7 @@ pub(crate) fn run(
     words: &[u64],
 ) -> Result<Vec<Vec<u8>>, RunError> {
     nest.check().expect("a nest");
-    let code = Code::compile(&Program::Nest(nest.clone())).expect("fits");
+    let code = Code::compile(&Program::Nest(nest.clone()), Options::default()).expect("fits");
     run_code(&code, buffers, same, words)
 }
 
@@ -269,7 +277,7 @@ pub(crate) fn check_within(
     naive::run(nest, &mut expected, words);
     for (level, blocking) in ways(nest) {
         let program = Program::Nest(nest.clone());
-        let code = Code::compile_for(&program, level, blocking).expect("fits");
+        let code = Code::compile_for(&program, level, blocked(blocking)).expect("fits");
         // The first time over tiles, then with machine code.
         let found = run_code(&code, &given, same, words).expect("runs");
         let again = run_code(&code, &given, same, words).expect("runs");

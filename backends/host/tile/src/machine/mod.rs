@@ -205,7 +205,7 @@ impl<'a> Machine<'a> {
                     unsafe { (instruction.run)(d, a, b, c, n) };
                 }
                 // SAFETY: as above.
-                #[cfg(target_arch = "x86_64")]
+                #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
                 Instruction::Fused(fused) => unsafe { fused.run(self.slots, n, self.job.streams) },
             }
         }
@@ -237,7 +237,7 @@ impl<'a> Machine<'a> {
                 }
             }
         }
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
         if self.job.streams {
             crate::fuse::fence();
         }

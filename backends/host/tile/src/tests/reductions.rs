@@ -1,10 +1,10 @@
 //! Nests with inner axes.
 
 use millstream_ir::nest::{BufferMode, Level, Op, Scatter, Stride};
-use millstream_ir::{BinaryOp, Blocking, DType, Program, ReduceOp, UnaryOp};
+use millstream_ir::{BinaryOp, DType, Program, ReduceOp, UnaryOp};
 
 use super::{Draft, check, check_within, elements, levels, run_code};
-use crate::Code;
+use crate::{Code, Options};
 
 const ROW: [Stride; 2] = [Stride::Word(2), Stride::One];
 const ROWS: [Stride; 2] = [Stride::One, Stride::Zero];
@@ -245,7 +245,7 @@ fn a_long_row_is_summed_alike_over_tiles_and_by_machine_code() {
         elements(DType::F32, 2, 0, false),
     ];
     for level in levels() {
-        let code = Code::compile_for(&Program::Nest(draft.0.clone()), level, Blocking::USUAL)
+        let code = Code::compile_for(&Program::Nest(draft.0.clone()), level, Options::default())
             .expect("fits");
         let words = [2, len as u64, len as u64];
         let run = || run_code(&code, &buffers, &[], &words).expect("runs");

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use millstream_ir::nest::{Op, ValueId};
+use millstream_ir::nest::ValueId;
 
 use super::{Builder, Unfit};
 use crate::plan::Accumulator;
@@ -26,7 +26,7 @@ pub(super) struct Reduces<'a> {
     pub(super) stored: &'a [ValueId],
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(all(feature = "machine-code", target_arch = "x86_64")))]
 impl Builder<'_> {
     pub(super) fn arranged(&self, body: Vec<ValueId>, _: &[ValueId], _: &[usize]) -> Arranged {
         Arranged { body, fused: None }
@@ -43,16 +43,15 @@ impl Builder<'_> {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
 mod here {
     use std::sync::Arc;
 
     use millstream_ir::DType;
+    use millstream_ir::nest::{Level, Op, Stride};
 
     use super::*;
     use crate::build::target_of;
-    use millstream_ir::nest::{Level, Stride};
-
     use crate::fuse::{self, Fetch, Fused, Node, NodeId, Recipe};
     use crate::plan::{Ahead, Instruction, Loop, Scope, SlotId, Template, Walked};
 

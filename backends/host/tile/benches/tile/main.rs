@@ -13,7 +13,7 @@ use std::time::Instant;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Nest, Program, ReduceOp, UnaryOp};
 use millstream_protocol::kernel::NativeView;
-use millstream_tile::{Alone, Code};
+use millstream_tile::{Alone, Code, Options};
 
 /// Builds a nest over `f32`.
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl Draft {
             level: Level::Inner,
             scatter: None,
         });
-        Code::compile(&Program::Nest(self.0)).expect("it fits")
+        Code::compile(&Program::Nest(self.0), Options::default()).expect("it fits")
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) enum Slot {
 pub(crate) enum Instruction {
     Loop(Loop),
     /// Several operations at once, which find their slots themselves.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
     Fused(std::sync::Arc<crate::fuse::Fused>),
 }
 
@@ -118,10 +118,6 @@ pub(crate) struct Target {
 
 /// Elements of a row that will be asked soon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    expect(dead_code, reason = "only machine code fetches")
-)]
 pub(crate) enum Ahead {
     /// Those that a walk reads in the step after this one, or in the first of the next row.
     Walk(u16),
@@ -233,13 +229,13 @@ pub(crate) struct Plan {
 impl Plan {
     /// Is any of it machine code?
     pub(crate) fn is_fused(&self) -> bool {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
         return self
             .passes
             .iter()
             .flat_map(|pass| &pass.body)
             .any(|instruction| matches!(instruction, Instruction::Fused(_)));
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(not(all(feature = "machine-code", target_arch = "x86_64")))]
         false
     }
 }

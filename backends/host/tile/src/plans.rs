@@ -11,6 +11,7 @@ use millstream_ir::Nest;
 
 use crate::build::{Unfit, build};
 use crate::level::Level;
+use crate::options::Options;
 use crate::plan::{Plan, Template};
 
 /// A launch of so many elements is worth machine code though it is the first: it wins more than it costs.
@@ -30,6 +31,8 @@ const REDUCING: &[(Template, bool)] = &[
 #[derive(Debug)]
 pub(crate) struct Plans {
     level: Level,
+    /// May there be machine code?
+    machine_code: bool,
     /// Are gathers read in runs where that can be?
     runs: bool,
     kinds: &'static [(Template, bool)],
@@ -40,7 +43,12 @@ pub(crate) struct Plans {
 }
 
 impl Plans {
-    pub(crate) fn of(nest: &Nest, level: Level, runs: bool) -> Result<Self, Unfit> {
+    pub(crate) fn of(
+        nest: &Nest,
+        level: Level,
+        options: Options,
+        runs: bool,
+    ) -> Result<Self, Unfit> {
         let kinds = match nest.inner {
             0 => FLAT,
             _ => REDUCING,
@@ -51,6 +59,7 @@ impl Plans {
             .collect::<Result<_, _>>()?;
         Ok(Self {
             level,
+            machine_code: options.machine_code && cfg!(feature = "machine-code"),
             runs,
             kinds,
             over_tiles,
@@ -69,7 +78,8 @@ impl Plans {
     #[inline]
     pub(crate) fn fuses(&self, elements: usize) -> bool {
         // Relaxed: at worst one more launch goes by tiles.
-        self.has_run.load(Ordering::Relaxed) || elements >= FUSED_ELEMENTS_MIN
+        let is_worth_it = || self.has_run.load(Ordering::Relaxed) || elements >= FUSED_ELEMENTS_MIN;
+        self.machine_code && is_worth_it()
     }
 
     /// It has run: who comes once may come again.

@@ -13,14 +13,15 @@ use millstream_protocol::kernel::NativeView;
 
 use crate::COST_UNIT;
 use crate::build::Unfit;
-use crate::code::{Alone, RunError, Team};
 use crate::launch::{Launch, Window};
 use crate::level::Level;
 use crate::machine::{Job, Machine, Part};
 use crate::misfit::Misfit;
+use crate::options::Options;
 use crate::plan::{Plan, Template};
 use crate::plans::Plans;
 use crate::scratch::Scratch;
+use crate::team::{Alone, RunError, Team};
 use crate::tiles::Tiles;
 
 /// A nest, compiled for every template that can run it.
@@ -179,7 +180,7 @@ impl Prepared {
 const PIECE_ELEMENTS: usize = 1 << 15;
 
 impl NestCode {
-    pub(crate) fn compile(nest: &Nest, level: Level, rows: Option<Rows>) -> Result<Self, Unfit> {
+    pub(crate) fn compile(nest: &Nest, level: Level, options: Options) -> Result<Self, Unfit> {
         let axes = nest.outer.max(nest.inner);
         if axes > crate::AXES_MAX {
             return Err(Unfit::Axes(axes));
@@ -189,15 +190,17 @@ impl NestCode {
         static ID: AtomicU64 = AtomicU64::new(1);
         let gathers = |value: &Value| matches!(value.op, Op::Gather { .. });
         let in_runs = nest.values.iter().any(gathers);
-        let in_runs = in_runs.then(|| Plans::of(&nest, level, true)).transpose()?;
+        let in_runs = in_runs
+            .then(|| Plans::of(&nest, level, options, true))
+            .transpose()?;
         let has_runs = |plan: &Plan| !plan.gathered.is_empty();
         Ok(Self {
             in_runs: in_runs.filter(|plans| plans.over_tiles().iter().any(has_runs)),
             // Relaxed: they only have to differ.
             id: ID.fetch_add(1, Ordering::Relaxed),
-            plans: Plans::of(&nest, level, false)?,
+            plans: Plans::of(&nest, level, options, false)?,
             nest,
-            rows,
+            rows: options.blocking.rows,
         })
     }
 

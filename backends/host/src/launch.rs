@@ -1,43 +1,11 @@
-//! Choosing the source of a kernel that a CPU runs, and what a launch of one needs besides.
-
-use std::sync::Arc;
-
-use millstream_ir::Program;
+//! What a launch on a CPU relies on, checked.
 
 use millstream_protocol::backend::{BoundCount, Launch};
-use millstream_protocol::error::KernelError;
 use millstream_protocol::error::Refused;
-use millstream_protocol::kernel::{Kernel, NativeKernel, NativeView, Source};
-use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::kernel::{Kernel, NativeView};
 
 /// Most cubes of one launch.
 pub const MAX_CUBES: u64 = millstream_sync::team::PIECES_MAX;
-
-/// What of a kernel a CPU runs.
-#[derive(Clone)]
-pub enum HostSource {
-    /// A Rust closure.
-    Native(Arc<NativeKernel>),
-    /// A program, to be compiled.
-    Program(Arc<Program>),
-}
-
-/// The first source of `kernel` that a CPU runs, if a device with these properties can run it.
-///
-/// # Errors
-/// A feature that the device lacks, too many bindings, or no such source.
-pub fn host_source(
-    kernel: &Kernel,
-    properties: &DeviceProperties,
-) -> Result<HostSource, KernelError> {
-    kernel.check_needs(properties)?;
-    let found = kernel.sources().iter().find_map(|source| match source {
-        Source::Native(native) => Some(HostSource::Native(native.clone())),
-        Source::Ir(program) => Some(HostSource::Program(program.clone())),
-        _ => None,
-    });
-    found.ok_or_else(|| kernel.no_source(properties.backend, &["native", "IR"]))
-}
 
 /// How many cubes there are, if so many can be counted.
 #[inline]

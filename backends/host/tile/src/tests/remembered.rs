@@ -5,7 +5,7 @@ use millstream_ir::{BinaryOp, DType, Program};
 use millstream_protocol::kernel::NativeView;
 
 use super::Draft;
-use crate::{Alone, Code};
+use crate::{Alone, Code, Options};
 
 /// `out = x * word + word`, of as many elements as the first word says.
 fn scaled() -> Code {
@@ -16,7 +16,7 @@ fn scaled() -> Code {
     let product = draft.binary(BinaryOp::Mul, x, scale);
     let sum = draft.binary(BinaryOp::Add, product, scale);
     draft.store(Level::Inner, sum, &[Stride::One]);
-    Code::compile(&Program::Nest(draft.0)).expect("it fits")
+    Code::compile(&Program::Nest(draft.0), Options::default()).expect("it fits")
 }
 
 fn view(elements: &mut [f32]) -> NativeView {

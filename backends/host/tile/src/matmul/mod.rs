@@ -16,14 +16,15 @@ use millstream_protocol::kernel::NativeView;
 
 use crate::COST_UNIT;
 use crate::build::Unfit;
-use crate::code::{RunError, Team};
 use crate::half::{Bf16, F16};
 use crate::kernels::with_type;
 use crate::launch::{Window, are_apart, reach, resolve};
 use crate::level::Level;
 use crate::misfit::Misfit;
 use crate::nest::NestCode;
+use crate::options::Options;
 use crate::space::Axes;
+use crate::team::{RunError, Team};
 
 /// Rows and columns of a tile, at least, where nothing is said: what threads share.
 const TILE: [u32; 2] = [256, Blocking::ALL];
@@ -124,25 +125,26 @@ struct Product<'a> {
 unsafe impl Sync for Product<'_> {}
 
 impl MatmulCode {
-    pub(crate) fn compile(
-        matmul: &Matmul,
-        level: Level,
-        tile: Option<[u32; 2]>,
-    ) -> Result<Self, Unfit> {
+    pub(crate) fn compile(matmul: &Matmul, level: Level, options: Options) -> Result<Self, Unfit> {
         if matmul.dtype == DType::Bool {
             return Err(Unfit::Value(0));
         }
         if matmul.batch + 2 > crate::AXES_MAX {
             return Err(Unfit::Axes(matmul.batch + 2));
         }
+        // It is cut up as the product is.
+        let of_epilogue = Options {
+            blocking: Blocking::USUAL,
+            ..options
+        };
         let epilogue = matmul.epilogue.as_ref();
         Ok(Self {
             epilogue: epilogue
-                .map(|nest| NestCode::compile(nest, level, None))
+                .map(|nest| NestCode::compile(nest, level, of_epilogue))
                 .transpose()?,
             matmul: matmul.clone(),
             level,
-            tile,
+            tile: options.blocking.tile,
         })
     }
 

@@ -60,10 +60,6 @@ struct Builder<'a> {
     keeps: bool,
     level: Level,
     /// Does what can be machine code become it?
-    #[cfg_attr(
-        not(target_arch = "x86_64"),
-        expect(dead_code, reason = "there is none for this processor")
-    )]
     fuses: bool,
     /// Are gathers read in runs where that can be?
     runs: bool,

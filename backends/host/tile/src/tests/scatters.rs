@@ -1,11 +1,11 @@
 //! Scatters that threads share by places: what comes out is what one thread makes.
 
 use millstream_ir::nest::{BufferMode, Level, Scatter, Stride};
-use millstream_ir::{Blocking, DType, Program};
+use millstream_ir::{DType, Program};
 
 use super::nests::OneByOne;
 use super::{Draft, elements, levels, run_code, run_code_by};
-use crate::Code;
+use crate::{Code, Options};
 
 /// Rows of a table, of `width` elements each that lie `apart`, that `picks` indices are scattered to: `rows` places, a `stride` from each other.
 struct Case {
@@ -88,7 +88,7 @@ fn a_scatter_does_not_depend_on_how_it_is_shared() {
             let words = [picks, width, stride, rows, apart];
             for level in levels() {
                 let code =
-                    Code::compile_for(&Program::Nest(draft.0.clone()), level, Blocking::USUAL);
+                    Code::compile_for(&Program::Nest(draft.0.clone()), level, Options::default());
                 let code = code.expect("compiles");
                 let alone = run_code(&code, &buffers, &[], &words).expect("runs");
                 let shared = run_code_by(&code, &buffers, &[], &words, &mut OneByOne);

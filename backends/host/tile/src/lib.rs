@@ -26,9 +26,14 @@
 //! 2. Results do not depend on how many threads there are: how the index space is cut depends on lengths alone.
 //! 3. The steady state allocates nothing (I9): what a launch needs is kept by the thread.
 
+#![cfg_attr(
+    not(all(feature = "machine-code", target_arch = "x86_64")),
+    allow(dead_code, reason = "some is read by machine code alone")
+)]
+
 mod build;
 mod code;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(feature = "machine-code", target_arch = "x86_64"))]
 mod fuse;
 mod half;
 mod kernels;
@@ -43,10 +48,12 @@ mod misfit;
 pub mod naive;
 mod nest;
 mod number;
+mod options;
 mod plan;
 mod plans;
 mod scratch;
 mod space;
+mod team;
 mod tiles;
 mod turn;
 mod unfit;
@@ -54,8 +61,10 @@ mod unfit;
 #[cfg(test)]
 mod tests;
 
-pub use code::{Alone, Code, RunError, Team};
+pub use code::Code;
 pub use misfit::Misfit;
+pub use options::Options;
+pub use team::{Alone, RunError, Team};
 pub use unfit::Unfit;
 
 /// Most outer, and most inner axes of a nest.

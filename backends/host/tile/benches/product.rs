@@ -10,7 +10,7 @@ use std::time::Instant;
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Store, Stride, Value};
 use millstream_ir::{BinaryOp, DType, Matmul, Nest, Program};
 use millstream_protocol::kernel::NativeView;
-use millstream_tile::{Alone, Code};
+use millstream_tile::{Alone, Code, Options};
 
 /// Adds a bias to each column and, if it is to, makes what is negative zero.
 fn epilogue(is_rectified: bool) -> Nest {
@@ -85,7 +85,7 @@ impl Layer {
         };
         Self {
             sizes,
-            code: Code::compile(&Program::Matmul(product)).expect("it fits"),
+            code: Code::compile(&Program::Matmul(product), Options::default()).expect("it fits"),
             words,
             weights: numbers(sizes[1] * sizes[2]),
             bias: numbers(sizes[1]),

@@ -1,7 +1,7 @@
 //! Nests that were lowered for GPUs, on the CPU: by every way that a launch may run, they come to what the nest says.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "../../../tests/cuda/tests/ir/nests.rs"]
+#[path = "../../../../tests/cuda/tests/ir/nests.rs"]
 #[allow(unreachable_pub, reason = "cases of another crate")]
 mod nests;
 
