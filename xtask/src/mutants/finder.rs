@@ -104,7 +104,11 @@ impl Finder {
             Self::Tests(arguments) => {
                 let (of_cargo, of_tests) = arguments.split_once(" -- ").unwrap_or((arguments, ""));
                 build(&mut in_tree(&format!("test --quiet {of_cargo} --no-run")))?;
-                ended(&in_tree(&format!("test --quiet {of_cargo} -- {of_tests}")))?.judged()
+                let ended = ended(&in_tree(&format!("test --quiet {of_cargo} -- {of_tests}")))?;
+                match ended.ran_no_test() {
+                    true => Err(format!("there is no {self}")),
+                    false => ended.judged(),
+                }
             }
         }
     }
@@ -155,6 +159,15 @@ fn ended(check: &Command) -> Result<Ended, String> {
 }
 
 impl Ended {
+    /// Whether Cargo's tests ended well because there were none.
+    fn ran_no_test(&self) -> bool {
+        let mut results = self
+            .told
+            .lines()
+            .filter(|line| line.starts_with("test result: "));
+        self.status.success() && results.all(|line| line.contains(" 0 passed;"))
+    }
+
     /// A check that failed has found the mutant.
     fn judged(self) -> Result<Found, String> {
         // What `timeout` says of what it has ended.

@@ -112,8 +112,8 @@ fn a_loss_that_no_call_tells_of_reaches_everybody_who_waits(#[case] on: On) {
         let syncer = scope.spawn(|| rig.device.sync().wait_timeout(PATIENCE));
         let another = scope.spawn(|| {
             let stream = client.new_stream();
-            let pending = stream.get_resource::<Faulty>((read(&values),));
-            pending.wait().map(drop)
+            let mut pending = stream.get_resource::<Faulty>((read(&values),));
+            pending.wait_timeout(PATIENCE).map(drop)
         });
         // Beyond its four tasks the stream has no room.
         let sender = scope.spawn(|| -> Result<(), Error> {

@@ -28,6 +28,19 @@ fn a_queue_reuses_what_it_freed_without_a_wait_and_another_does_not() {
     }
 }
 
+/// Each of the queues is ordered behind its own uses alone.
+#[test]
+fn what_two_queues_use_is_reused_by_neither_i4() {
+    for (bytes, queue) in SIZES.iter().flat_map(|bytes| [(*bytes, A), (*bytes, B)]) {
+        let mut rig = rig();
+        let (range, _) = rig.reserve(bytes, A);
+        let points = [Point::new(A, 5), Point::new(B, 2)];
+        rig.pools.release(range, points.into_iter().collect());
+        let (other, _) = rig.reserve(bytes, queue);
+        assert_ne!((other.page, other.offset), (range.page, range.offset));
+    }
+}
+
 #[test]
 fn a_range_is_clean_once_its_last_point_has_passed() {
     for bytes in SIZES {
