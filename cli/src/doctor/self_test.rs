@@ -11,10 +11,10 @@ use millstream::{
     ComputeClient, CubeCount, Device, Handle, Kernel, KernelHandle, Pending, Source, Stream, read,
     update,
 };
+use millstream_testkit::Dice;
 use serde::Serialize;
 
 use crate::demo::counted;
-use crate::soak::Dice;
 
 const STEPS: usize = 3_000;
 const STREAMS: usize = 4;
@@ -143,7 +143,7 @@ impl Desk {
         let target = self.dice.below(BUFFERS);
         // Another one: a kernel may not read what it writes.
         let source = (target + 1 + self.dice.below(BUFFERS - 1)) % BUFFERS;
-        let value = self.dice.next() as u32;
+        let value = self.dice.number();
         let len = self.buffers[target].model.len();
         let both = len.min(self.buffers[source].model.len());
         let done = match self.dice.below(16) {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use millstream_testkit::Count;
 use serde::Serialize;
 
 use super::spark;
-use super::tally::Count;
 use super::verdict::{
     self, Checked, Closed, FAIRNESS_MIN, Figures, GROWTH_MAX_BYTES, Growth, Left, Sample,
 };

@@ -11,17 +11,14 @@ use std::time::{Duration, Instant};
 
 use millstream::sim::{Call, Faults, Findings, Sim};
 use millstream::{Cpu, Device, DeviceOptions, Health, MemoryOptions, Report as Closing};
+use millstream_testkit::{BOOM, Count, Dice, Excuses, Ground, Sizes, Tally};
 
-use super::asks::PATIENCE;
-use super::dice::Dice;
 use super::even::{self, EVEN_CLIENTS};
-use super::model::{Excuses, ON_PURPOSE};
 use super::report::{Report, Settings};
 use super::system;
-use super::tally::{Count, Tally};
 use super::verdict::{Checked, Closed, Figures, Left};
 use super::watch::{INTERVAL, Watch};
-use super::worker::{self, Ground};
+use super::worker::{self, Load};
 use crate::args::{Backend, SoakArgs};
 use crate::exit::CommandError;
 use crate::top::{self, Publication};
@@ -32,6 +29,11 @@ const PAGE_BYTES: u64 = 1 << 20;
 /// Elements of the largest buffer: 1 MiB on the CPU; less where every byte is checked as it is touched.
 const ELEMENTS_MAX: usize = 1 << 18;
 const ELEMENTS_MAX_SIM: usize = 1 << 13;
+/// Buffers and streams that a session has at most.
+const BUFFERS_MAX: usize = 12;
+const STREAMS_MAX: usize = 6;
+/// How long an answer may take. One that takes longer is taken to have been lost.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How likely each call fails that may, where faults are on.
 const FAULT_CHANCE: f64 = 0.000_5;
 /// Calls after which the device is lost, where faults are on: from the first to about twice as many.
@@ -44,9 +46,9 @@ pub(crate) fn run(args: &SoakArgs) -> Result<Report, CommandError> {
     let settings = Settings::of(args);
     let threads_before = system::threads();
     let soak = Soak::open(args)?;
-    system::stop_on_interrupt(&soak.ground.tally.stop);
+    system::stop_on_interrupt(&soak.load.ground.tally.stop);
     quiet_panics();
-    let device = &soak.ground.device;
+    let device = &soak.load.device;
     let publication = Publication::start(args.publish.as_deref(), "soak", device)?;
     let (even, watch) = soak.work(args)?;
     // What it has of the device is none of what is left.
@@ -59,14 +61,14 @@ fn quiet_panics() {
     let told = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
         let said = info.payload_as_str().unwrap_or_default();
-        if said != ON_PURPOSE {
+        if said != BOOM {
             told(info);
         }
     }));
 }
 
 struct Soak {
-    ground: Ground,
+    load: Load,
     seed: u64,
     /// The simulator's findings in this epoch, where it is the device.
     findings: Option<Mutex<Findings>>,
@@ -96,21 +98,30 @@ impl Soak {
                 (Device::open_with(sim, options), Some(findings))
             }
         };
+        let elements_max = match args.backend {
+            Backend::Cpu => ELEMENTS_MAX,
+            Backend::Sim => ELEMENTS_MAX_SIM,
+        };
         let excuses = match faults {
-            true => Excuses::INJECTED,
+            true => Excuses::INJECTED.and(Excuses::LOST),
             false => Excuses::NONE,
         };
         let ground = Ground {
-            device: opened.map_err(|source| CommandError::Open { source })?,
-            tally: Default::default(),
             excuses: excuses.and(Excuses::MEMORY),
-            elements_max: match args.backend {
-                Backend::Cpu => ELEMENTS_MAX,
-                Backend::Sim => ELEMENTS_MAX_SIM,
-            },
+            sizes: Sizes::UpTo(elements_max),
+            buffers_max: BUFFERS_MAX,
+            streams_max: STREAMS_MAX,
+            patience: PATIENCE,
+            ..Ground::small(elements_max)
+        };
+        let load = Load {
+            device: opened.map_err(|source| CommandError::Open { source })?,
+            ground,
+            // The largest buffer: the limit is met often.
+            limit_bytes: (elements_max * size_of::<u32>()) as u64,
         };
         Ok(Self {
-            ground,
+            load,
             seed: args.seed,
             findings,
             checked: Mutex::default(),
@@ -121,7 +132,7 @@ impl Soak {
 
     /// Runs all threads until the work is done, the time is up, or somebody asks.
     fn work(&self, args: &SoakArgs) -> Result<(Vec<u64>, Watch), CommandError> {
-        let (ground, tally) = (&self.ground, &self.ground.tally);
+        let (load, tally) = (&self.load, &self.load.ground.tally);
         let working = &AtomicUsize::new(args.threads as usize);
         let seconds = args.rounds.is_none().then_some(args.seconds());
         let mut watch = Watch::new(seconds);
@@ -132,7 +143,7 @@ impl Soak {
                 crew.spawn(format!("soak {thread}"), move || {
                     let _leaving = Leaving(working);
                     let mut dice = Dice::new(seed, thread);
-                    let work = AssertUnwindSafe(|| worker::work(ground, &mut dice, rounds));
+                    let work = AssertUnwindSafe(|| worker::work(load, &mut dice, rounds));
                     if let Err(panic) = panic::catch_unwind(work) {
                         let said = said(&*panic);
                         tally.is_unexpected(format!("a call panicked: {said}"));
@@ -145,7 +156,7 @@ impl Soak {
                         let mut dice = Dice::new(seed, 1 << 32 | index as u64);
                         // Relaxed: it says when, not what.
                         let over = || tally.stopped() || working.load(Ordering::Relaxed) == 0;
-                        even::work(ground, &mut dice, over)
+                        even::work(load, &mut dice, over)
                     })
                 })
                 .collect();
@@ -164,9 +175,9 @@ impl Soak {
 
     /// Opens the device again whenever it is lost, until the soak ends.
     fn keep(&self, working: &AtomicUsize) {
-        let mut watch = self.ground.device.watch_health();
+        let mut watch = self.load.device.watch_health();
         // Relaxed: it says when, not what.
-        while working.load(Ordering::Relaxed) > 0 && !self.ground.tally.stopped() {
+        while working.load(Ordering::Relaxed) > 0 && !self.load.ground.tally.stopped() {
             if let Health::Lost { epoch, .. } = watch.health() {
                 self.reopen(epoch + 1, true);
             }
@@ -177,10 +188,11 @@ impl Soak {
     fn reopen(&self, epoch: u64, faults: bool) {
         let sim = simulator(self.seed, epoch, faults);
         let next = sim.findings();
-        match self.ground.device.reopen_with(sim) {
+        match self.load.device.reopen_with(sim) {
             Ok(report) if report.threads_left > 0 => {
                 let left = report.threads_left;
-                self.ground
+                self.load
+                    .ground
                     .tally
                     .is_unexpected(format!("reopening left {left} threads"));
             }
@@ -191,6 +203,7 @@ impl Soak {
                 self.losses.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) => self
+                .load
                 .ground
                 .tally
                 .is_unexpected(format!("reopening: {error}")),
@@ -217,7 +230,7 @@ impl Soak {
 
     /// What the device has left; it is opened again for that, if it was lost.
     fn left(&self) -> Option<Left> {
-        let device = &self.ground.device;
+        let device = &self.load.device;
         if let Health::Lost { epoch, .. } = device.health() {
             self.reopen(epoch + 1, false);
         }
@@ -235,10 +248,10 @@ impl Soak {
         let seconds = watch.elapsed().as_secs_f64();
         let samples = watch.finish();
         let left = self.left();
-        let closing = self.ground.device.close(PATIENCE);
+        let closing = self.load.device.close(PATIENCE);
         let next = Findings::default();
         self.take_findings(next);
-        let tally = self.ground.tally.clone();
+        let tally = self.load.ground.tally.clone();
         let losses = self.losses.load(Ordering::Relaxed);
         let parked = self.parked.load(Ordering::Relaxed);
         let checked = self.findings.as_ref().map(|_| lock(&self.checked).clone());
@@ -358,7 +371,7 @@ fn simulator(seed: u64, epoch: u64, faults: bool) -> Sim {
     if !faults {
         return sim;
     }
-    let until = CALLS_UNTIL_LOSS + Dice::new(seed, epoch).next() % CALLS_UNTIL_LOSS;
+    let until = CALLS_UNTIL_LOSS + Dice::new(seed, epoch).wide() % CALLS_UNTIL_LOSS;
     let faults = Faults::none().lost_from(until);
     let chances = Call::OF_TASKS.into_iter();
     sim.faults(chances.fold(faults, |faults, call| faults.chance(call, FAULT_CHANCE)))

@@ -6,12 +6,11 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use millstream::sim::Sim;
-use millstream::{ComputeClient, Cpu, Device, Error, Handle, OpenError, Stream};
+use millstream::{ComputeClient, Cpu, CubeCount, Device, Error, Handle, OpenError, Stream};
+use millstream_testkit::{Kernels, Pattern, add};
 use serde::Serialize;
 
-use super::model::Pattern;
 use super::run::left;
-use super::session::{Kernels, add};
 use super::system;
 use super::verdict::Left;
 use crate::args::{Backend, SoakArgs};
@@ -92,7 +91,7 @@ fn open(args: &SoakArgs) -> Result<Device, OpenError> {
 /// Opens all, uses all, drops all.
 fn wave(device: &Device) -> Result<Wave, Error> {
     let began = Instant::now();
-    let kernels = Kernels::new(&device.new_client())?;
+    let kernels = Kernels::native(&device.new_client())?;
     let clients: Vec<(ComputeClient, Vec<Stream>)> = (0..CLIENTS)
         .map(|_| {
             let client = device.new_client();
@@ -108,7 +107,7 @@ fn wave(device: &Device) -> Result<Wave, Error> {
         };
         let buffer = streams[0].create(&pattern.elements(ELEMENTS))?;
         for stream in streams {
-            add(stream, &kernels, &buffer, 1, 1)?;
+            add(stream, &kernels, &buffer, 1, CubeCount::single())?;
         }
         let base = pattern.base + STREAMS_EACH as u32;
         buffers.push((Pattern { base, ..pattern }, buffer));

@@ -1,8 +1,7 @@
 //! From the figures of a soak to what is wrong with them. Pure: it reads no clock, no device and no file.
 
+use millstream_testkit::Wrongs;
 use serde::Serialize;
-
-use super::tally::Wrongs;
 
 /// Memory that the process may gain by the trend of its samples, from the end of the warm-up to the end of
 /// the soak: what allocators and caches do. One byte lost a step is more within minutes.

@@ -4,9 +4,9 @@ use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use millstream_testkit::{Count, Tally};
 
 use super::system;
-use super::tally::{Count, Tally};
 use super::verdict::Sample;
 use crate::demo::{bytes, counted};
 

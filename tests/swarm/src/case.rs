@@ -5,14 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use millstream::sim::Call;
-use millstream::{Device, Error, Health};
+use millstream::{ComputeClient, Device, Error, Health, Priority};
 
-use crate::dice::Dice;
-use crate::program::{Found, Program, Relic};
-use crate::setting::{Setting, Sureness};
+use crate::relic::Relic;
+use crate::setting::Setting;
+use millstream_testkit::{Dice, End, Excuses, Ground, Kernels, Program};
 
 /// Steps of a fresh case.
 const STEPS: u32 = 120;
+
+/// The most that a client may have before others go first: some buffers.
+const SOFT_LIMIT_MAX: usize = 8 << 10;
 
 /// One program on one device.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,51 +113,66 @@ impl Case {
         }
     }
 
-    fn run_in(&self, setting: Setting) -> Found {
+    fn run_in(&self, setting: Setting) -> Result<(), String> {
         let (device, driver) = Device::open_driven(setting.sim, setting.options)
             .map_err(|error| format!("the device was not opened: {error}"))?;
-        let program = Program::new(&device, self.seed, setting.sureness);
-        let mut program = match program {
-            Ok(program) => program,
-            // A kernel that does not compile any more says why.
-            Err(Error::DeviceLost { .. } | Error::Kernel(_))
-                if setting.sureness == Sureness::Lost =>
-            {
-                return Ok(());
-            }
-            Err(error) => return Err(format!("a call was refused: {error}")),
-        };
-        for step in &self.steps {
-            program.step(&mut Dice::new(self.seed, u64::from(*step)))?;
-        }
-        let last = &mut Dice::new(self.seed, u64::from(u32::MAX));
-        let relic = program.relic();
-        program.finish(&device, last)?;
-        if matches!(device.health(), Health::Lost { .. }) {
-            self.run_again(&device, &relic)?;
+        let relic = self.run_on(&device, &setting.ground)?;
+        if let (Some(relic), Health::Lost { .. }) = (&relic, device.health()) {
+            self.run_again(&device, relic)?;
         }
         drop((relic, device));
         let report = driver.close();
         match (report.drained, report.slices_held, report.tasks_left) {
             (true, 0, 0) => Ok(()),
-            _ if setting.sureness == Sureness::Lost => Ok(()),
+            _ if setting.ground.excuses.has(Excuses::LOST) => Ok(()),
             _ => Err(format!("teardown left something behind (I10): {report:?}")),
         }
     }
 
+    /// The program, on a device. What it leaves to be looked at when the device is another, if it came so far.
+    fn run_on(&self, device: &Device, ground: &Ground) -> Result<Option<Relic>, String> {
+        let dice = &mut Dice::new(self.seed, u64::MAX);
+        let clients = clients(device, self.seed);
+        let kernels = match Kernels::native(&clients[0]) {
+            Ok(kernels) => kernels,
+            // A kernel that does not compile any more says why.
+            Err(Error::DeviceLost { .. } | Error::Kernel(_))
+                if ground.excuses.has(Excuses::LOST) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(format!("a call was refused: {error}")),
+        };
+        let made = Program::new(ground.clone(), clients, kernels, dice);
+        let Some(mut program) = unless_lost(ground, made)? else {
+            return Ok(None);
+        };
+        let mut is_lost = false;
+        for step in &self.steps {
+            let dice = &mut Dice::new(self.seed, u64::from(*step));
+            let done = match is_lost {
+                // All that is left is to hear all answers.
+                true => program.settle_one(dice),
+                false => program.step(dice),
+            };
+            is_lost |= unless_lost(ground, done)?.is_none();
+        }
+        let relic = Relic::of(&program);
+        let last = &mut Dice::new(self.seed, u64::from(u32::MAX));
+        unless_lost(ground, program.finish(last))?;
+        Ok(relic)
+    }
+
     /// The whole program once more, on a lost device that is opened again: nothing fails but what it makes fail
     /// itself, and what was made before says that it is old.
-    fn run_again(&self, device: &Device, relic: &Relic) -> Found {
+    fn run_again(&self, device: &Device, relic: &Relic) -> Result<(), String> {
         device
             .reopen()
             .map_err(|error| format!("the device was not reopened: {error}"))?;
-        let mut program = Program::new(device, self.seed, Sureness::Sound)
-            .map_err(|error| format!("a call was refused after reopening: {error}"))?;
-        for step in &self.steps {
-            relic.is_old(device)?;
-            program.step(&mut Dice::new(self.seed, u64::from(*step)))?;
-        }
-        program.finish(device, &mut Dice::new(self.seed, u64::from(u32::MAX)))
+        relic.is_old(device)?;
+        let ground = Setting::ground(Excuses::NONE);
+        self.run_on(device, &ground)?;
+        relic.is_old(device)
     }
 
     /// The smallest case that it finds from here, within `time`, that is wrong as well, whatever about.
@@ -186,6 +204,32 @@ impl fmt::Display for Case {
         match self.fault {
             None => Ok(()),
             Some(fault) => write!(f, " (with {fault:?})"),
+        }
+    }
+}
+
+/// The clients of a case: some with another priority, weight or soft limit.
+fn clients(device: &Device, seed: u64) -> Vec<ComputeClient> {
+    let dice = &mut Dice::new(seed, u64::MAX - 1);
+    let client = |dice: &mut Dice| {
+        let priorities = [Priority::Low, Priority::Normal, Priority::High];
+        let mut builder = device.client_builder().priority(dice.one_of(&priorities));
+        if dice.one_in(2) {
+            builder = builder.soft_limit(dice.below(SOFT_LIMIT_MAX) as u64);
+        }
+        builder.weight(1 + dice.below(3) as u32).build()
+    };
+    (0..1 + dice.below(3)).map(|_| client(dice)).collect()
+}
+
+/// What came of it, or nothing where the device is lost and may be.
+fn unless_lost<T>(ground: &Ground, done: Result<T, End>) -> Result<Option<T>, String> {
+    match done {
+        Ok(value) => Ok(Some(value)),
+        Err(End::Lost) => Ok(None),
+        Err(End::Wrong) => {
+            let said = ground.tally.first_wrong();
+            Err(said.unwrap_or_else(|| "without words".to_owned()))
         }
     }
 }

@@ -13,7 +13,7 @@ use millstream::{
     Strategy, Stream,
 };
 
-use crate::dice::Dice;
+use millstream_testkit::Dice;
 
 /// Short tasks of one run.
 const ROUNDS: usize = 200;
@@ -140,7 +140,7 @@ pub fn measure(
     let fill = |dice: &mut Dice| {
         for stream in &streams {
             loop {
-                let length = LONG_US.start() + dice.next() % (LONG_US.end() - LONG_US.start() + 1);
+                let length = LONG_US.start() + dice.wide() % (LONG_US.end() - LONG_US.start() + 1);
                 match stream
                     .nowait()
                     .launch(&long, CubeCount::d1(length as u32), ())

@@ -1,4 +1,4 @@
-//! Random programs on the adversarial device, checked against plain arrays.
+//! Random programs of the testkit on the adversarial device.
 //!
 //! A [`Case`] is a seed and the steps of the program that it stands for. The seed chooses how the device is
 //! opened (queues, strategy, limits, memory, faults, the device's own seed) and what each step does; steps
@@ -6,21 +6,16 @@
 //!
 //! | file | what it is |
 //! | --- | --- |
-//! | `dice` | chance from a seed |
 //! | `setting` | how the device is opened |
-//! | `expect` | what must be in each element |
-//! | `program` | clients, streams, buffers; which step is made, and what is checked |
-//! | `program/steps` | what steps do with buffers |
+//! | `relic` | what is of an earlier epoch of a device |
 //! | `case` | running a case, and making a failing one small |
 //! | `fairness` | how long a small client waits beside a greedy one |
 //!
 //! Everything runs on the calling thread, on a driven simulator: the same case is the same run.
 
 mod case;
-mod dice;
-mod expect;
 pub mod fairness;
-mod program;
+mod relic;
 mod setting;
 
 pub use case::{Case, Fault, Figures, Verdict};

@@ -2,27 +2,19 @@
 
 use millstream::sim::{Call, Faults, Sim};
 use millstream::{DeviceOptions, MemoryOptions, Strategy};
+use millstream_testkit::{Dice, Excuses, Ground};
 
 use crate::case::Fault;
-use crate::dice::Dice;
 
-/// The device of a case, and how sure its program can be of what it computes.
+/// The device of a case, and what may go wrong there.
 pub(crate) struct Setting {
     pub(crate) sim: Sim,
     pub(crate) options: DeviceOptions,
-    pub(crate) sureness: Sureness,
+    pub(crate) ground: Ground,
 }
 
-/// What may become of a program's tasks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Sureness {
-    /// Nothing fails but what the program itself makes fail.
-    Sound,
-    /// Tasks may fail, and say so.
-    Faulty,
-    /// The device may be lost, and everybody is told.
-    Lost,
-}
+/// Elements of each buffer.
+const ELEMENTS: usize = 64;
 
 /// What the dice are for.
 const PURPOSE: u64 = 1 << 40;
@@ -33,10 +25,10 @@ const SCARCE_BYTES: u64 = 16 << 10;
 impl Setting {
     pub(crate) fn new(seed: u64, fault: Option<Fault>) -> Self {
         let dice = &mut Dice::new(seed, PURPOSE);
-        let (mut faulty, scarce) = (dice.once_in(4), dice.once_in(5) && fault.is_none());
-        let mut sim = Sim::seed(dice.next()).queues(1 + dice.roll(4));
-        if dice.once_in(4) {
-            sim = sim.slow(millstream::QueueId(0), 2 + dice.roll(8) as u32);
+        let (mut faulty, scarce) = (dice.one_in(4), dice.one_in(5) && fault.is_none());
+        let mut sim = Sim::seed(dice.wide()).queues(1 + dice.below(4));
+        if dice.one_in(4) {
+            sim = sim.slow(millstream::QueueId(0), 2 + dice.below(8) as u32);
         }
         if faulty {
             sim = sim.faults(faults(dice));
@@ -49,7 +41,7 @@ impl Setting {
             });
         }
         let mut memory = MemoryOptions::default();
-        if scarce || dice.once_in(2) {
+        if scarce || dice.one_in(2) {
             memory = memory.page_bytes(4 << 10).small_max(256);
         }
         if scarce {
@@ -64,24 +56,37 @@ impl Setting {
             // More than a program has steps: who waits for a task that never goes would wait for ever.
             .max_held(dice.one_of(&[1_024, 65_536]))
             .memory(memory);
+        let excuses = [
+            (faulty, Excuses::INJECTED),
+            (scarce || faulty, Excuses::MEMORY),
+            (matches!(fault, Some(Fault::LostFrom(_))), Excuses::LOST),
+        ];
+        let excuses = excuses
+            .into_iter()
+            .filter_map(|(may, excuse)| may.then_some(excuse));
         Self {
             sim,
             options,
-            sureness: match fault {
-                Some(Fault::LostFrom(_)) => Sureness::Lost,
-                _ if faulty || scarce => Sureness::Faulty,
-                _ => Sureness::Sound,
-            },
+            ground: Self::ground(excuses.fold(Excuses::NONE, Excuses::and)),
+        }
+    }
+
+    /// A program's ground, where these things may go wrong.
+    pub(crate) fn ground(excuses: Excuses) -> Ground {
+        Ground {
+            excuses,
+            is_driven: true,
+            ..Ground::small(ELEMENTS)
         }
     }
 }
 
 fn faults(dice: &mut Dice) -> Faults {
-    (0..1 + dice.roll(4)).fold(Faults::none(), |faults, _| {
+    (0..1 + dice.below(4)).fold(Faults::none(), |faults, _| {
         let kind = dice.one_of(&Call::OF_TASKS);
-        match dice.once_in(3) {
+        match dice.one_in(3) {
             true => faults.chance(kind, 0.02),
-            false => faults.nth(kind, 1 + dice.roll(40) as u64),
+            false => faults.nth(kind, 1 + dice.below(40) as u64),
         }
     })
 }

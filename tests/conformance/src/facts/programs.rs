@@ -1,11 +1,12 @@
-//! Random programs on real devices, checked against plain arrays (I1, I2, I6, I7).
+//! Random programs on real devices (I1, I2, I6, I7).
 //!
 //! One thread on many streams has a sequential oracle. Many threads share buffers by updates that
 //! commute, and have buffers of their own that must come out as if they were alone.
 
-use crate::program::{ELEMENTS, Kernels, Program, STEPS, by};
+use crate::program::{ELEMENTS, RandomProgram, STEPS, sound_kernels};
 use crate::support::*;
 use millstream::Handle;
+use millstream_testkit::{Program, add};
 
 /// Programs per kind of device.
 const PROGRAMS: u64 = 100;
@@ -14,7 +15,7 @@ pub(crate) fn one_thread_on_many_streams_computes_what_it_would_on_one(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_tasks(8));
     for seed in 1..=PROGRAMS {
         let client = rig.client();
-        Program::new(on, &client, seed).run(&client).unwrap();
+        RandomProgram::new(on, &client, seed).run().unwrap();
     }
     rig.device.sync().wait().unwrap();
     assert_eq!(rig.device.memory_usage().unwrap().device.live_slices, 0);
@@ -41,7 +42,7 @@ fn little_room(on: On, strategy: millstream::Strategy) {
     let rig = on.open_with(options);
     for seed in 100..100 + PROGRAMS / 4 {
         let client = rig.client();
-        Program::new(on, &client, seed).run(&client).unwrap();
+        RandomProgram::new(on, &client, seed).run().unwrap();
     }
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn threads_that_share_buffers_lose_no_update_and_disturb_nobody(on: O
     const THREADS: usize = 4;
     let rig = on.open();
     let client = rig.client();
-    let (kernels, owner) = (Kernels::new(on, &client), client.new_stream());
+    let (kernels, owner) = (sound_kernels(&client), client.new_stream());
     let shared: Vec<Handle<u32>> = (0..3)
         .map(|_| owner.create(&[0_u32; ELEMENTS]).unwrap())
         .collect();
@@ -61,17 +62,16 @@ pub(crate) fn threads_that_share_buffers_lose_no_update_and_disturb_nobody(on: O
                 let client = rig.client();
                 scope.spawn(move || {
                     let mut added = vec![vec![0_u32; ELEMENTS]; shared_ref.len()];
-                    let mut own = Program::new(on, &client, 1000 + thread);
+                    let mut own = RandomProgram::new(on, &client, 1000 + thread);
                     for step in 0..8 * STEPS {
-                        own.step(&client).unwrap();
-                        let (stream, buffer) = (own.stream(), own.dice.roll(shared_ref.len()));
-                        let start = own.dice.roll(ELEMENTS);
-                        let end = start + 1 + own.dice.roll(ELEMENTS - start);
+                        own.step().unwrap();
+                        let (stream, buffer) = (own.stream(), own.dice.below(shared_ref.len()));
+                        let start = own.dice.below(ELEMENTS);
+                        let end = start + 1 + own.dice.below(ELEMENTS - start);
                         let view = shared_ref[buffer].slice(start..end).unwrap();
                         let n = step as u32;
-                        stream
-                            .launch(&kernels.add, own.cubes(), by(&view, n))
-                            .unwrap();
+                        let cubes = Program::cubes(&mut own.dice);
+                        add(&stream, kernels, &view, n, cubes).unwrap();
                         for sum in &mut added[buffer][start..end] {
                             *sum = sum.wrapping_add(n);
                         }

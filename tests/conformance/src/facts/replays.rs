@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::parameters::packed;
-use crate::program::Kernels;
+use crate::program::sound_kernels;
 use crate::support::*;
 
 const LEN: usize = 8;
@@ -52,7 +52,7 @@ pub(crate) fn a_replay_is_its_tasks_one_by_one_i1_i2(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
-    let (kernels, set) = (Kernels::that_never_fail(&client).list(), set(&client));
+    let (kernels, set) = (sound_kernels(&client).list(), set(&client));
     let [add, mix] = [&kernels[0], &kernels[1]];
     let word = |value: u32| packed(value, LEN as u32);
     let (mut replayed, mut refused) = (0, 0);

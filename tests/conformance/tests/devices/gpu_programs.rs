@@ -5,11 +5,11 @@
 //! MILLSTREAM_SEEDS=1000 cargo test --test runtime programs_are_right_for_every_seed
 //! ```
 
-use millstream::{Error, Health};
+use millstream::Health;
 use rstest::rstest;
 
 use crate::dying::PATIENCE;
-use crate::program::Program;
+use crate::program::RandomProgram;
 use crate::support::*;
 
 /// Programs where nothing is said.
@@ -28,7 +28,7 @@ fn programs_are_right_for_every_seed_of_the_gpu_i2_i4_i10(#[case] on: On) {
     for seed in 1..=seeds() {
         let rig = on.open_seeded(seed);
         let client = rig.client();
-        let ran = Program::new(on, &client, seed).run(&client);
+        let ran = RandomProgram::new(on, &client, seed).run();
         ran.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     }
 }
@@ -50,13 +50,16 @@ fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, 
         };
         let client = rig.client();
         // What panics tells of itself, and not of the driver.
-        let mut program = Program::new(on, &client, 7).that_never_fails();
+        let mut program = RandomProgram::new(on, &client, 7).that_never_fails();
+        let tally = program.tally();
         session.fault(None, nth, code);
         let run = || {
-            (0..STEPS).try_for_each(|_| program.step(&client))?;
+            (0..STEPS).try_for_each(|_| program.step())?;
             program.finish()
         };
-        let ran: Result<(), Error> = run();
+        let ran: Result<(), String> = run();
+        let [wrong_data, ..] = tally.wrongs();
+        assert_eq!(wrong_data.sentences, [""; 0], "call {nth}");
         drop(client);
         let lost = matches!(rig.device.health(), Health::Lost { .. });
         let report = match rig.driver {

@@ -10,10 +10,11 @@ use millstream::{
     LaunchArgs, Metadata, Priority, RecordedWord, ReplayError, Replayed, SubmissionLog, TensorSpec,
     read, readbacks, update, write,
 };
+use millstream_testkit::{Dice, Kernels};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::program::{Dice, Kernels, Program, by, into};
+use crate::program::{RandomProgram, kernels, sound_kernels};
 use crate::support::*;
 
 /// More than any of these logs takes.
@@ -44,9 +45,7 @@ fn saved(log: &SubmissionLog) -> SubmissionLog {
 fn replay(log: &SubmissionLog, on: On) -> Replayed {
     let rig = on.open();
     let client = rig.client();
-    let replayed = client
-        .resubmit(log, &Kernels::new(on, &client).list())
-        .unwrap();
+    let replayed = client.resubmit(log, &kernels(on, &client).list()).unwrap();
     rig.device.sync().wait().unwrap();
     replayed
 }
@@ -57,7 +56,7 @@ fn what_many_threads_submitted_is_replayed_from_one_to_the_same_bits_i1(#[case] 
     const THREADS: u64 = 4;
     let rig = logged(on);
     let client = rig.client();
-    let kernels = Kernels::that_never_fail(&client).list();
+    let kernels = sound_kernels(&client).list();
     let [add, mix] = [&kernels[0], &kernels[1]];
     let owner = client.new_stream();
     let buffers: Vec<Handle<u32>> = (0..4_u32)
@@ -68,23 +67,23 @@ fn what_many_threads_submitted_is_replayed_from_one_to_the_same_bits_i1(#[case] 
         let work = |thread: u64| {
             let (client, buffers) = (&client, &buffers);
             move || {
-                let mut dice = Dice::new(thread + 1);
+                let mut dice = Dice::new(thread + 1, 0);
                 let (sender, results) = readbacks::<u32, u64>(100);
                 let stream = client.new_stream();
                 for step in 0..100 {
-                    let (from, to) = (dice.roll(4), dice.roll(4));
+                    let (from, to) = (dice.below(4), dice.below(4));
                     let (from, to) = (&buffers[from], &buffers[to]);
-                    match dice.roll(5) {
+                    match dice.below(5) {
                         // Neither commutes with the other: the order shows.
                         0 | 1 if from.id() != to.id() => {
                             stream
-                                .launch(mix, CubeCount::d1(3), into(from, to))
+                                .launch(mix, CubeCount::d1(3), Kernels::mixes(from, to))
                                 .unwrap();
                         }
                         2 => stream
-                            .launch(add, CubeCount::d1(2), by(to, thread as u32))
+                            .launch(add, CubeCount::d1(2), Kernels::adds(to, thread as u32))
                             .unwrap(),
-                        3 => stream.write(to, &vec![dice.roll(99) as u32; 64]).unwrap(),
+                        3 => stream.write(to, &vec![dice.below(99) as u32; 64]).unwrap(),
                         _ => sender.read(&stream, to, thread * 1000 + step).unwrap(),
                     }
                 }
@@ -130,19 +129,19 @@ fn random_programs_come_out_the_same_on_every_device(#[case] on: On) {
     for seed in 1..=6 {
         let rig = logged(on);
         let client = rig.client();
-        let mut program = Program::new(on, &client, seed);
+        let mut program = RandomProgram::new(on, &client, seed);
         if !on.runs_rust() {
             // What panics there is the user's own code, which is not in the log.
             program = program.that_never_fails();
         }
-        program.run(&client).unwrap();
+        program.run().unwrap();
         let log = saved(&rig.device.take_log().unwrap());
         let digest = replay(&log, On::CpuDriven).digest;
         assert_ne!(digest, Digest::default());
         assert_eq!(replay(&log, On::SimDriven).digest, digest);
         let second = logged(on);
         let client = second.client();
-        let kernels = Kernels::new(on, &client).list();
+        let kernels = kernels(on, &client).list();
         let replayed = client.resubmit(&log, &kernels).unwrap();
         assert_eq!(replayed.digest, digest);
         // A recording becomes its tasks, so the second log is longer; it does the same.
@@ -254,10 +253,7 @@ fn every_kind_of_task_is_replayed(#[case] on: On) {
 fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
     let rig = logged(on);
     let client = rig.client();
-    let (stream, kernels) = (
-        client.new_stream(),
-        Kernels::that_never_fail(&client).list(),
-    );
+    let (stream, kernels) = (client.new_stream(), sound_kernels(&client).list());
     let [add, mix] = [&kernels[0], &kernels[1]];
     let mut formal = None;
     let recording = stream.record(|recorder| {
@@ -336,11 +332,13 @@ fn replays_of_less_than_was_recorded_are_replayed_i1(#[case] on: On) {
 fn withdrawn_tasks_are_withdrawn_again_i6(#[case] on: On) {
     let rig = logged(on);
     let client = rig.client();
-    let add = Kernels::new(on, &client).add;
+    let add = kernels(on, &client).add;
     let stream = client.new_stream();
     let values = stream.create(&[1_u32; 8]).unwrap();
     let launch = |stream: &millstream::Stream| {
-        stream.launch(&add, one(), by(&values, 1)).unwrap();
+        stream
+            .launch(&add, one(), Kernels::adds(&values, 1))
+            .unwrap();
         stream.read(&values).wait()
     };
     let token = CancelToken::new();
@@ -464,19 +462,19 @@ fn a_log_has_a_bound_and_comes_in_parts_i12(#[case] on: On) {
 fn a_forged_log_is_refused_or_replayed() {
     let rig = logged(On::SimDriven);
     let client = rig.client();
-    let mut program = Program::new(On::SimDriven, &client, 3);
-    (0..60).for_each(|_| program.step(&client).unwrap());
+    let mut program = RandomProgram::new(On::SimDriven, &client, 3);
+    (0..60).for_each(|_| program.step().unwrap());
     program.finish().unwrap();
     let mut file = Vec::new();
     rig.device.take_log().unwrap().write_to(&mut file).unwrap();
     let (magic, end) = (8, file.len() - 8);
-    let mut dice = Dice::new(11);
+    let mut dice = Dice::new(11, 0);
     let mut replayed = 0;
     for _ in 0..1_500 {
         let mut forged = file.clone();
-        for _ in 0..1 + dice.roll(3) {
-            let place = magic + 2 + dice.roll(end - magic - 2);
-            forged[place] = dice.roll(256) as u8;
+        for _ in 0..1 + dice.below(3) {
+            let place = magic + 2 + dice.below(end - magic - 2);
+            forged[place] = dice.below(256) as u8;
         }
         let digest = Digest::default().with(&forged[magic..end]);
         forged[end..].copy_from_slice(&digest.number().to_le_bytes());
@@ -490,7 +488,7 @@ fn a_forged_log_is_refused_or_replayed() {
         let client = rig.client();
         replayed += usize::from(
             client
-                .resubmit(&log, &Kernels::new(On::CpuDriven, &client).list())
+                .resubmit(&log, &kernels(On::CpuDriven, &client).list())
                 .is_ok(),
         );
     }

@@ -1,4 +1,4 @@
-//! The counters that all threads of a soak share.
+//! What programs did, and what was wrong: counters that all threads share.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ const SENTENCES_KEPT: usize = 20;
 /// A kind of thing that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Count {
+pub enum Count {
     /// Steps of the mixed load.
     Steps,
     /// Clients opened and dropped.
@@ -55,7 +55,8 @@ pub(crate) enum Count {
     Even,
 }
 
-const COUNTS: [Count; 20] = [
+/// Each of them, at its place.
+pub const COUNTS: [Count; 20] = [
     Count::Steps,
     Count::Clients,
     Count::Streams,
@@ -80,15 +81,16 @@ const COUNTS: [Count; 20] = [
 
 /// What is wrong, and how often.
 #[derive(Clone, Default, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Wrongs {
-    pub(crate) seen: u64,
+pub struct Wrongs {
+    /// How often.
+    pub seen: u64,
     /// The first of them.
-    pub(crate) sentences: Vec<String>,
+    pub sentences: Vec<String>,
 }
 
-/// What the threads of a soak share.
-#[derive(Default)]
-pub(crate) struct Tally {
+/// What was done and what was wrong, by all threads that share it.
+#[derive(Default, Debug)]
+pub struct Tally {
     counts: [AtomicU64; COUNTS.len()],
     /// Data that was not what it must be.
     wrong: Mutex<Wrongs>,
@@ -97,52 +99,69 @@ pub(crate) struct Tally {
     /// Answers that never came.
     unanswered: Mutex<Wrongs>,
     /// Ends the threads: the time is up, or somebody asked.
-    pub(crate) stop: Arc<AtomicBool>,
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Tally {
-    pub(crate) fn add(&self, count: Count, by: u64) {
+    /// Counts several.
+    pub fn add(&self, count: Count, by: u64) {
         // Relaxed: a figure.
         self.counts[count as usize].fetch_add(by, Ordering::Relaxed);
     }
 
-    pub(crate) fn one(&self, count: Count) {
+    /// Counts one.
+    pub fn one(&self, count: Count) {
         self.add(count, 1);
     }
 
-    pub(crate) fn get(&self, count: Count) -> u64 {
+    /// How many there are.
+    pub fn get(&self, count: Count) -> u64 {
         // Relaxed: a figure; what decides is read after the threads were joined.
         self.counts[count as usize].load(Ordering::Relaxed)
     }
 
-    pub(crate) fn all(&self) -> BTreeMap<Count, u64> {
+    /// All counts.
+    pub fn all(&self) -> BTreeMap<Count, u64> {
         COUNTS.map(|count| (count, self.get(count))).into()
     }
 
-    pub(crate) fn stopped(&self) -> bool {
+    /// Whether threads are to end.
+    pub fn stopped(&self) -> bool {
         // Relaxed: it says when, not what.
         self.stop.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_wrong(&self, what: impl Into<String>) {
+    /// Data was not what it must be.
+    pub fn is_wrong(&self, what: impl Into<String>) {
         note(&self.wrong, what.into());
     }
 
-    pub(crate) fn is_unexpected(&self, what: impl Into<String>) {
+    /// An error that nothing explains.
+    pub fn is_unexpected(&self, what: impl Into<String>) {
         note(&self.unexpected, what.into());
     }
 
-    pub(crate) fn is_unanswered(&self, what: impl Into<String>) {
+    /// An answer never came.
+    pub fn is_unanswered(&self, what: impl Into<String>) {
         note(&self.unanswered, what.into());
     }
 
     /// Wrong data, unexpected errors, answers that never came.
-    pub(crate) fn wrongs(&self) -> [Wrongs; 3] {
+    pub fn wrongs(&self) -> [Wrongs; 3] {
         [&self.wrong, &self.unexpected, &self.unanswered].map(|wrongs| lock(wrongs).clone())
     }
 
-    pub(crate) fn violations(&self) -> u64 {
+    /// How many things were wrong.
+    pub fn violations(&self) -> u64 {
         self.wrongs().iter().map(|wrongs| wrongs.seen).sum()
+    }
+}
+
+impl Tally {
+    /// The first sentence about something wrong.
+    pub fn first_wrong(&self) -> Option<String> {
+        let mut all = self.wrongs().into_iter();
+        all.find_map(|wrongs| wrongs.sentences.into_iter().next())
     }
 }
 
@@ -159,19 +178,23 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A value that is given away with a closure, and counts when that ends, called or not.
-pub(crate) struct Token(Arc<Tally>);
+#[derive(Debug)]
+pub struct Token(Arc<Tally>);
 
 impl Token {
-    pub(crate) fn new(tally: &Arc<Tally>) -> Self {
+    /// Gives one away.
+    pub fn new(tally: &Arc<Tally>) -> Self {
         tally.one(Count::Given);
         Self(tally.clone())
     }
 
-    pub(crate) fn called(&self) {
+    /// The closure runs.
+    pub fn called(&self) {
         self.0.one(Count::Called);
     }
 
-    pub(crate) fn tally(&self) -> &Arc<Tally> {
+    /// Where it is counted.
+    pub fn tally(&self) -> &Arc<Tally> {
         &self.0
     }
 }
@@ -183,10 +206,12 @@ impl Drop for Token {
 }
 
 /// A value that is given away to be dropped, and counts when it is.
-pub(crate) struct Value(Arc<Tally>);
+#[derive(Debug)]
+pub struct Value(Arc<Tally>);
 
 impl Value {
-    pub(crate) fn new(tally: &Arc<Tally>) -> Self {
+    /// Gives one away.
+    pub fn new(tally: &Arc<Tally>) -> Self {
         tally.one(Count::Values);
         Self(tally.clone())
     }

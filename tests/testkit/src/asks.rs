@@ -10,16 +10,14 @@ use std::time::{Duration, Instant};
 
 use millstream::{Error, Pending};
 
-use super::dice::Dice;
-use super::model::{Expected, Outcome};
-use super::tally::{Count, Tally, Token};
+use crate::contents::{Contents, Excuses, Outcome};
+use crate::dice::Dice;
+use crate::program::Ground;
+use crate::tally::{Count, Tally, Token};
 
-/// Far longer than any answer takes. Who waits longer is taken to wait for ever.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Why a session ends early.
+/// Why a program ends early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub enum End {
     /// The device is lost.
     Lost,
     /// An answer did not come, or something was wrong: it has been noted.
@@ -28,31 +26,35 @@ pub(crate) enum End {
 
 /// What a read must bring.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    pub(crate) what: &'static str,
-    pub(crate) expected: Expected,
-    pub(crate) start: usize,
-    pub(crate) len: usize,
+pub struct Wanted {
+    /// Which kind of read it is.
+    pub what: &'static str,
+    /// What was in the buffer when it was asked.
+    pub contents: Contents,
+    /// The read itself may fail for these reasons.
+    pub excuses: Excuses,
 }
 
 impl Wanted {
-    /// Counts an answer, and says what is wrong with it.
-    pub(crate) fn check(&self, tally: &Tally, answer: &Result<Vec<u32>, Error>) -> Result<(), End> {
-        let outcome = self.expected.check(self.start, self.len, answer);
-        let (what, expected) = (self.what, &self.expected);
-        match outcome {
+    /// Counts an answer, and notes what is wrong with it.
+    ///
+    /// # Errors
+    /// Why the program cannot go on.
+    pub fn check(&self, tally: &Tally, answer: &Result<Vec<u32>, Error>) -> Result<(), End> {
+        let what = self.what;
+        match self.contents.check(answer, self.excuses) {
             Ok(Outcome::Data) => tally.one(Count::Data),
             Ok(Outcome::Failed) => tally.one(Count::Failures),
             Ok(Outcome::Lost) => {
                 tally.one(Count::Lost);
                 return Err(End::Lost);
             }
-            Err(wrong) if answer.is_ok() => {
-                tally.is_wrong(format!("{what}: {wrong} ({expected:?})"));
-                return Err(End::Wrong);
-            }
             Err(wrong) => {
-                tally.is_unexpected(format!("{what}: {wrong} ({expected:?})"));
+                let said = format!("{what}: {wrong}");
+                match answer {
+                    Ok(_) => tally.is_wrong(said),
+                    Err(_) => tally.is_unexpected(said),
+                }
                 return Err(End::Wrong);
             }
         }
@@ -60,29 +62,44 @@ impl Wanted {
     }
 }
 
-/// Waits for any answer, in a form that the dice choose. The answer, or nothing if it did not come.
-pub(crate) fn answer<T: Send + 'static>(
-    tally: &Tally,
+/// Waits for any answer, in a form that the dice choose.
+///
+/// # Errors
+/// That it did not come.
+pub fn answer<T: Send + 'static>(
+    ground: &Ground,
+    dice: &mut Dice,
+    what: &str,
+    pending: Pending<T>,
+) -> Result<Result<T, Error>, End> {
+    ground.tally.one(Count::Asked);
+    awaited(ground, dice, what, pending)
+}
+
+/// As [`answer`], of what was counted when it was asked.
+pub(crate) fn awaited<T: Send + 'static>(
+    ground: &Ground,
     dice: &mut Dice,
     what: &str,
     mut pending: Pending<T>,
 ) -> Result<Result<T, Error>, End> {
-    tally.one(Count::Asked);
+    let patience = ground.patience;
     let answer = match dice.below(4) {
-        0 => block_on(pending),
-        1 => poll(pending),
-        _ => match pending.wait_timeout(PATIENCE) {
+        0 if !ground.is_driven => block_on(pending, patience),
+        1 if !ground.is_driven => poll(pending, patience),
+        _ => match pending.wait_timeout(patience) {
             Err(Error::TimedOut { .. }) => None,
             answer => Some(answer),
         },
     };
     match answer {
         Some(answer) => {
-            tally.one(Count::Answered);
+            ground.tally.one(Count::Answered);
             Ok(answer)
         }
         None => {
-            tally.is_unanswered(format!("{what}: no answer within {PATIENCE:?}"));
+            let said = format!("{what}: no answer within {patience:?} (I5)");
+            ground.tally.is_unanswered(said);
             Err(End::Wrong)
         }
     }
@@ -90,11 +107,12 @@ pub(crate) fn answer<T: Send + 'static>(
 
 /// Asks, and reads or leaves the answer as the dice choose.
 pub(crate) fn read(
-    tally: &Arc<Tally>,
+    ground: &Ground,
     dice: &mut Dice,
     wanted: Wanted,
     pending: Pending<Vec<u32>>,
 ) -> Result<(), End> {
+    let tally = &ground.tally;
     match dice.below(8) {
         0 => call_back(tally, wanted, pending),
         1 => {
@@ -104,7 +122,7 @@ pub(crate) fn read(
             Ok(())
         }
         _ => {
-            let answer = answer(tally, dice, wanted.what, pending)?;
+            let answer = answer(ground, dice, wanted.what, pending)?;
             wanted.check(tally, &answer)
         }
     }
@@ -117,7 +135,7 @@ fn call_back(tally: &Arc<Tally>, wanted: Wanted, pending: Pending<Vec<u32>>) -> 
     let asked = pending.on_ready(move |answer| {
         token.called();
         token.tally().one(Count::Answered);
-        // Nobody here ends a session: what is wrong has been noted.
+        // Nobody here ends the program: what is wrong has been noted.
         let _ = wanted.check(token.tally(), &answer);
     });
     if asked.is_err() {
@@ -129,13 +147,16 @@ fn call_back(tally: &Arc<Tally>, wanted: Wanted, pending: Pending<Vec<u32>>) -> 
 }
 
 /// Polls an answer as a frame would, until it is there.
-fn poll<T: Send + 'static>(mut pending: Pending<T>) -> Option<Result<T, Error>> {
+fn poll<T: Send + 'static>(
+    mut pending: Pending<T>,
+    patience: Duration,
+) -> Option<Result<T, Error>> {
     let began = Instant::now();
     loop {
         if let Some(answer) = pending.try_take() {
             return Some(answer);
         }
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > patience {
             return None;
         }
         thread::sleep(Duration::from_micros(50));
@@ -151,7 +172,7 @@ impl Wake for Unpark {
 }
 
 /// The least executor.
-fn block_on<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+fn block_on<F: Future + Unpin>(mut future: F, patience: Duration) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
     let began = Instant::now();
@@ -159,7 +180,7 @@ fn block_on<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
         if let Poll::Ready(output) = Pin::new(&mut future).poll(&mut context) {
             return Some(output);
         }
-        let left = PATIENCE.checked_sub(began.elapsed())?;
+        let left = patience.checked_sub(began.elapsed())?;
         thread::park_timeout(left);
     }
 }

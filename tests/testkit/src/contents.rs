@@ -1,0 +1,353 @@
+//! What a buffer must hold, and how reading it may fail instead.
+//!
+//! Element `i` of a run of elements is `base + i * stride`, wrapping. Defining, adding, copying and mixing keep that form, so what
+//! a buffer of any size must hold is a few numbers, and every element that is read is checked.
+
+use std::ops::Range;
+
+use millstream::{Error, Failure, Reason};
+
+use crate::kernels::{BOOM, mixed};
+
+/// Elements, counted from the start of what holds them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pattern {
+    /// Element 0.
+    pub base: u32,
+    /// From one element to the next.
+    pub stride: u32,
+}
+
+impl Pattern {
+    /// The element at `index`.
+    pub fn at(self, index: usize) -> u32 {
+        self.base
+            .wrapping_add(self.stride.wrapping_mul(index as u32))
+    }
+
+    /// The first `len` elements.
+    pub fn elements(self, len: usize) -> Vec<u32> {
+        (0..len).map(|index| self.at(index)).collect()
+    }
+
+    /// The same base everywhere.
+    pub fn flat(self) -> Self {
+        Self { stride: 0, ..self }
+    }
+
+    /// The pattern as it is counted from element `start`.
+    fn from(self, start: usize) -> Self {
+        Self {
+            base: self.at(start),
+            ..self
+        }
+    }
+
+    /// The pattern whose element `start` is this one's first.
+    fn behind(self, start: usize) -> Self {
+        let before = self.stride.wrapping_mul(start as u32);
+        Self {
+            base: self.base.wrapping_sub(before),
+            ..self
+        }
+    }
+}
+
+/// Why a read may fail though nothing is wrong, as a set.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Excuses(u8);
+
+impl Excuses {
+    /// It must not.
+    pub const NONE: Self = Self(0);
+    /// A task was cancelled.
+    pub const CANCELLED: Self = Self(1);
+    /// A task came too late.
+    pub const DEADLINE: Self = Self(2);
+    /// A task failed on purpose: `boom`.
+    pub const BOOM: Self = Self(4);
+    /// There was no memory.
+    pub const MEMORY: Self = Self(8);
+    /// The device was told to fail.
+    pub const INJECTED: Self = Self(16);
+    /// The device may be lost.
+    pub const LOST: Self = Self(32);
+
+    /// These and those.
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Are all of those among these?
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// The excuse of a failure; none has none.
+    fn of(root: &Failure) -> Option<Self> {
+        match &root.reason {
+            _ if *root.task == *BOOM => Some(Self::BOOM),
+            Reason::Cancelled => Some(Self::CANCELLED),
+            Reason::DeadlinePassed => Some(Self::DEADLINE),
+            Reason::OutOfMemory { .. } => Some(Self::MEMORY),
+            Reason::Refused(why) if why.contains("injected fault") => Some(Self::INJECTED),
+            Reason::Lost => Some(Self::LOST),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of some elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Known {
+    /// What they are, if anything was ever written.
+    pub pattern: Option<Pattern>,
+    /// Reading them may fail for these reasons.
+    pub excuses: Excuses,
+    /// Reading them must fail, for one of those.
+    pub fails: bool,
+}
+
+/// Elements of one kind of knowledge, up to `end`.
+#[derive(Clone, Debug)]
+struct Run {
+    end: usize,
+    known: Known,
+}
+
+/// What must be in a buffer, or in a part of one.
+#[derive(Clone, Default, Debug)]
+pub struct Contents {
+    /// One behind the other, each with at least one element; patterns are counted from the start of the contents.
+    runs: Vec<Run>,
+}
+
+impl Contents {
+    /// Elements that a task has defined, which may have failed itself for these reasons.
+    pub fn defined(len: usize, pattern: Pattern, excuses: Excuses) -> Self {
+        Self::of(len, Some(pattern), excuses)
+    }
+
+    /// Elements that nothing was written to.
+    pub fn unknown(len: usize) -> Self {
+        Self::of(len, None, Excuses::NONE)
+    }
+
+    fn of(end: usize, pattern: Option<Pattern>, excuses: Excuses) -> Self {
+        let known = Known {
+            pattern,
+            excuses,
+            fails: false,
+        };
+        Self {
+            runs: if end == 0 {
+                Vec::new()
+            } else {
+                vec![Run { end, known }]
+            },
+        }
+    }
+
+    /// How many elements there are.
+    pub fn len(&self) -> usize {
+        self.runs.last().map_or(0, |run| run.end)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Must reading them fail?
+    pub fn fails(&self) -> bool {
+        self.runs.iter().any(|run| run.known.fails)
+    }
+
+    /// Why reading them may fail.
+    pub fn excuses(&self) -> Excuses {
+        let each = self.runs.iter().map(|run| run.known.excuses);
+        each.fold(Excuses::NONE, Excuses::and)
+    }
+
+    /// A part of it.
+    pub fn cut(&self, range: Range<usize>) -> Self {
+        let mut runs = Vec::new();
+        let mut start = 0;
+        for run in &self.runs {
+            let (from, to) = (start.max(range.start), run.end.min(range.end));
+            if from < to {
+                let pattern = run.known.pattern.map(|pattern| pattern.from(range.start));
+                runs.push(Run {
+                    end: to - range.start,
+                    known: Known {
+                        pattern,
+                        ..run.known
+                    },
+                });
+            }
+            start = run.end;
+        }
+        Self { runs }
+    }
+
+    /// Puts `part` in the place of what is at `start`.
+    pub fn paste(&mut self, start: usize, part: &Self) {
+        let end = start + part.len();
+        let behind = self.cut(end..self.len());
+        *self = self.cut(0..start);
+        self.append(part);
+        self.append(&behind);
+    }
+
+    fn append(&mut self, other: &Self) {
+        let start = self.len();
+        for run in &other.runs {
+            let pattern = run.known.pattern.map(|pattern| pattern.behind(start));
+            let known = Known {
+                pattern,
+                ..run.known
+            };
+            match self.runs.last_mut() {
+                Some(last) if last.known == known => last.end = start + run.end,
+                _ => self.runs.push(Run {
+                    end: start + run.end,
+                    known,
+                }),
+            }
+        }
+    }
+
+    /// What a task leaves that makes these elements of what it has read: if any of it has failed, all have.
+    #[must_use]
+    pub fn by_one_task(mut self, excuses: Excuses) -> Self {
+        let (excuses, fails) = (self.excuses().and(excuses), self.fails());
+        for run in &mut self.runs {
+            (run.known.excuses, run.known.fails) = (excuses, fails);
+        }
+        self
+    }
+
+    /// After a task that adds `by` to each element, which may have failed itself for these reasons.
+    #[must_use]
+    pub fn added(mut self, by: u32, excuses: Excuses) -> Self {
+        for pattern in self
+            .runs
+            .iter_mut()
+            .filter_map(|run| run.known.pattern.as_mut())
+        {
+            pattern.base = pattern.base.wrapping_add(by);
+        }
+        self.by_one_task(excuses)
+    }
+
+    /// After a task that [mixes](mixed) as many other elements in.
+    #[must_use]
+    pub fn mixed(&self, other: &Self, excuses: Excuses) -> Self {
+        let mut ends: Vec<usize> = self
+            .runs
+            .iter()
+            .chain(&other.runs)
+            .map(|run| run.end)
+            .collect();
+        ends.sort_unstable();
+        ends.dedup();
+        let runs = ends.into_iter().map(|end| {
+            let (one, two) = (self.known_at(end - 1), other.known_at(end - 1));
+            let pattern = one.pattern.zip(two.pattern).map(|(one, two)| Pattern {
+                base: mixed(one.base, two.base),
+                stride: mixed(one.stride, two.stride),
+            });
+            let known = Known {
+                pattern,
+                excuses: one.excuses.and(two.excuses),
+                fails: one.fails || two.fails,
+            };
+            Run { end, known }
+        });
+        let both = Self {
+            runs: runs.collect(),
+        };
+        both.by_one_task(excuses)
+    }
+
+    fn known_at(&self, index: usize) -> Known {
+        let run = self.runs.partition_point(|run| run.end <= index);
+        self.runs[run].known
+    }
+
+    /// After a task that updates them and fails on purpose.
+    #[must_use]
+    pub fn failed(mut self, why: Excuses) -> Self {
+        let excuses = self.excuses().and(why);
+        for run in &mut self.runs {
+            (run.known.excuses, run.known.fails) = (excuses, true);
+        }
+        self
+    }
+
+    /// What a read of them brought, which may have failed itself for these reasons: right, or what is wrong with it.
+    ///
+    /// # Errors
+    /// A sentence about the first thing that is wrong.
+    pub fn check(
+        &self,
+        answer: &Result<Vec<u32>, Error>,
+        excuses: Excuses,
+    ) -> Result<Outcome, String> {
+        let excuses = self.excuses().and(excuses);
+        match answer {
+            Ok(_) if self.fails() => Err(
+                "what a failed task would have written was read as if it were data (I7)".to_owned(),
+            ),
+            Ok(got) if got.len() != self.len() => {
+                Err(format!("{} elements came, not {}", got.len(), self.len()))
+            }
+            Ok(got) => self.compare(got).map(|()| Outcome::Data),
+            Err(Error::Failed(failure)) => {
+                let excuse = Excuses::of(failure.root());
+                match excuse.is_some_and(|excuse| excuses.has(excuse)) {
+                    true => Ok(Outcome::Failed),
+                    false => Err(format!(
+                        "data failed that nothing has spoiled (I7): {failure}"
+                    )),
+                }
+            }
+            Err(Error::DeviceLost { .. }) if excuses.has(Excuses::LOST) => Ok(Outcome::Lost),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn compare(&self, got: &[u32]) -> Result<(), String> {
+        let mut start = 0;
+        for run in &self.runs {
+            let range = start..run.end;
+            start = run.end;
+            let Some(pattern) = run.known.pattern else {
+                continue;
+            };
+            if let Some(index) = range
+                .clone()
+                .find(|index| got[*index] != pattern.at(*index))
+            {
+                let (len, wrong, right) = (self.len(), got[index], pattern.at(index));
+                return Err(format!("element {index} of {len} is {wrong}, not {right}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an answer was, where it was right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The data.
+    Data,
+    /// A failure that was to be expected.
+    Failed,
+    /// The device is lost.
+    Lost,
+}
+
+#[cfg(test)]
+#[path = "contents_tests.rs"]
+mod tests;

@@ -1,0 +1,130 @@
+use super::*;
+
+const PATTERN: Pattern = Pattern { base: 5, stride: 3 };
+
+fn failed(task: &str, reason: Reason) -> Result<Vec<u32>, Error> {
+    Err(Error::Failed(Failure::not_run(&task.into(), reason)))
+}
+
+fn defined(len: usize) -> Contents {
+    Contents::defined(len, PATTERN, Excuses::NONE)
+}
+
+#[test]
+fn one_wrong_element_is_noticed() {
+    let mut data = PATTERN.elements(100);
+    assert_eq!(
+        defined(100).check(&Ok(data.clone()), Excuses::NONE),
+        Ok(Outcome::Data)
+    );
+    data[77] ^= 1;
+    let said = defined(100)
+        .check(&Ok(data.clone()), Excuses::NONE)
+        .unwrap_err();
+    assert!(said.starts_with("element 77 of 100 is"), "{said}");
+    assert!(defined(101).check(&Ok(data), Excuses::NONE).is_err());
+}
+
+/// What is known of parts is what plain arrays have there.
+#[test]
+fn parts_are_those_of_plain_arrays() {
+    let mut dice = crate::Dice::new(3, 0);
+    let mut contents = [
+        defined(40),
+        Contents::defined(40, PATTERN.flat(), Excuses::NONE),
+    ];
+    let mut arrays = [PATTERN.elements(40), PATTERN.flat().elements(40)];
+    for round in 0..2_000 {
+        let len = dice.below(41);
+        let (from, to) = (dice.below(41 - len), dice.below(41 - len));
+        let (one, two) = (dice.below(2), dice.below(2));
+        let source = contents[one].cut(from..from + len);
+        let target = contents[two].cut(to..to + len);
+        let values = arrays[one][from..from + len].to_vec();
+        let place = &mut arrays[two][to..to + len];
+        let by = dice.number();
+        let now = match dice.below(3) {
+            0 => {
+                place
+                    .iter_mut()
+                    .for_each(|value| *value = value.wrapping_add(by));
+                target.added(by, Excuses::NONE)
+            }
+            1 => {
+                place.copy_from_slice(&values);
+                source.by_one_task(Excuses::NONE)
+            }
+            _ => {
+                let pairs = place.iter_mut().zip(&values);
+                pairs.for_each(|(value, other)| *value = mixed(*value, *other));
+                target.mixed(&source, Excuses::NONE)
+            }
+        };
+        contents[two].paste(to, &now);
+        let outcome = contents[two].check(&Ok(arrays[two].clone()), Excuses::NONE);
+        assert_eq!(outcome, Ok(Outcome::Data), "round {round}");
+    }
+}
+
+#[test]
+fn only_what_was_to_be_expected_excuses_a_failure() {
+    let expected = Contents::defined(1, PATTERN, Excuses::CANCELLED);
+    let check = |task: &str, reason| expected.check(&failed(task, reason), Excuses::NONE);
+    assert_eq!(check("add", Reason::Cancelled), Ok(Outcome::Failed));
+    for reason in [
+        Reason::DeadlinePassed,
+        Reason::Lost,
+        Reason::Panicked("boom".into()),
+        Reason::Refused("no".into()),
+    ] {
+        assert!(check("add", reason).is_err());
+    }
+    let lost = Err(Error::DeviceLost {
+        epoch: 0,
+        recovery: millstream::Recovery::SameProcess,
+    });
+    assert!(expected.check(&lost, Excuses::NONE).is_err());
+    let may_be_lost = Contents::defined(1, PATTERN, Excuses::LOST);
+    assert_eq!(may_be_lost.check(&lost, Excuses::NONE), Ok(Outcome::Lost));
+}
+
+#[test]
+fn what_failed_must_not_be_read_as_data_until_it_is_defined_anew() {
+    let mut buffer = defined(4);
+    let half = buffer.cut(0..2).failed(Excuses::BOOM);
+    buffer.paste(0, &half);
+    assert!(
+        buffer
+            .check(&Ok(PATTERN.elements(4)), Excuses::NONE)
+            .is_err()
+    );
+    let boom = || failed(BOOM, Reason::Panicked("boom".into()));
+    assert_eq!(buffer.check(&boom(), Excuses::NONE), Ok(Outcome::Failed));
+    // The other half is as it was, until a task reads both.
+    let sound = PATTERN.elements(4).split_off(2);
+    assert_eq!(
+        buffer.cut(2..4).check(&Ok(sound), Excuses::NONE),
+        Ok(Outcome::Data)
+    );
+    let both = defined(4).mixed(&buffer, Excuses::NONE);
+    assert!(both.cut(2..4).fails() && both.check(&boom(), Excuses::NONE).is_ok());
+    buffer.paste(0, &defined(4));
+    assert!(!buffer.fails() && buffer.check(&boom(), Excuses::NONE).is_err());
+}
+
+#[test]
+fn what_was_never_written_may_be_anything() {
+    let mut buffer = Contents::unknown(4);
+    buffer.paste(1, &Contents::defined(2, PATTERN, Excuses::NONE));
+    assert_eq!(
+        buffer.check(&Ok(vec![9, 5, 8, 9]), Excuses::NONE),
+        Ok(Outcome::Data)
+    );
+    assert!(buffer.check(&Ok(vec![9, 5, 9, 9]), Excuses::NONE).is_err());
+    assert!(
+        buffer
+            .added(1, Excuses::NONE)
+            .check(&Ok(vec![0, 6, 9, 0]), Excuses::NONE)
+            .is_ok()
+    );
+}

@@ -1,0 +1,68 @@
+//! Choices from a seed: `SplitMix64`.
+
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+/// A stream of choices.
+#[derive(Debug)]
+pub struct Dice(SplitMix64);
+
+impl Dice {
+    /// The choices of this seed for one purpose: a step, a thread, the device.
+    pub fn new(seed: u64, purpose: u64) -> Self {
+        let seed =
+            seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03);
+        Self(SplitMix64::from_seed(seed.to_le_bytes()))
+    }
+
+    /// Any number of 64 bits.
+    pub fn wide(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// Any number.
+    pub fn number(&mut self) -> u32 {
+        self.wide() as u32
+    }
+
+    /// From 0 to `end`, which is left out; 0 where there is nothing to choose from.
+    pub fn below(&mut self, end: usize) -> usize {
+        match end {
+            0 => 0,
+            end => (self.wide() % end as u64) as usize,
+        }
+    }
+
+    /// True once in `many` times.
+    pub fn one_in(&mut self, many: usize) -> bool {
+        self.below(many) == 0
+    }
+
+    /// One of these, of which there is at least one.
+    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())]
+    }
+
+    /// From 1 to `most`, each power of two as likely as any other: small things are many, large ones occur.
+    pub fn log_uniform(&mut self, most: usize) -> usize {
+        let bits = self.below(most.max(1).ilog2() as usize + 1);
+        ((1_usize << bits) + self.below(1 << bits)).min(most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_chooses_the_same_and_stays_in_range() {
+        let (mut first, mut second) = (Dice::new(7, 3), Dice::new(7, 3));
+        for _ in 0..1_000 {
+            assert_eq!(first.wide(), second.wide());
+            let size = first.log_uniform(1000);
+            second.log_uniform(1000);
+            assert!((1..=1000).contains(&size), "{size}");
+        }
+        assert_ne!(Dice::new(7, 3).wide(), Dice::new(7, 4).wide());
+    }
+}

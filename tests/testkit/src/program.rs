@@ -1,0 +1,479 @@
+//! A program under way: its streams and buffers, what each must hold, and the answers that are still to come.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use millstream::{
+    CancelToken, ComputeClient, CubeCount, Error, Handle, MemoryError, Pending, Stream, StreamPoint,
+};
+
+use crate::asks::{self, End, Wanted};
+use crate::contents::{Contents, Excuses, Pattern};
+use crate::dice::Dice;
+use crate::kernels::Kernels;
+use crate::steps::Recorded;
+use crate::tally::{Count, Tally};
+
+/// Most cubes of a launch.
+const CUBES_MAX: usize = 5;
+
+/// How many elements buffers have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sizes {
+    /// All as many.
+    All(usize),
+    /// Up to so many, each power of two as likely as any other.
+    UpTo(usize),
+}
+
+/// What a program may do, and what may go wrong with it.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// What was done and what was wrong.
+    pub tally: Arc<Tally>,
+    /// What may always go wrong.
+    pub excuses: Excuses,
+    /// Elements of buffers.
+    pub sizes: Sizes,
+    /// Most buffers at a time, and as many as there are at first where all have the same size.
+    pub buffers_max: usize,
+    /// Most streams at a time.
+    pub streams_max: usize,
+    /// A hard limit of the clients, whose refusals are no errors.
+    pub limit_bytes: Option<u64>,
+    /// How long an answer may take: far longer than any does.
+    pub patience: Duration,
+    /// The device is driven by the program's own thread, and its runs are to be the same: nothing depends on time.
+    pub is_driven: bool,
+}
+
+impl Ground {
+    /// A few small buffers, and nothing goes wrong.
+    pub fn small(elements: usize) -> Self {
+        Self {
+            tally: Arc::default(),
+            excuses: Excuses::NONE,
+            sizes: Sizes::All(elements),
+            buffers_max: 4,
+            streams_max: 6,
+            limit_bytes: None,
+            patience: Duration::from_secs(10),
+            is_driven: false,
+        }
+    }
+
+    /// What ends a program whose call was refused.
+    pub fn refused(&self, what: &str, error: &Error) -> End {
+        match error {
+            Error::DeviceLost { .. } if self.excuses.has(Excuses::LOST) => {
+                self.tally.one(Count::Lost);
+                End::Lost
+            }
+            error => {
+                self.tally.is_unexpected(format!("{what}: {error}"));
+                End::Wrong
+            }
+        }
+    }
+}
+
+/// A buffer, and what must be in it.
+pub(crate) struct Buffer {
+    pub(crate) id: u64,
+    pub(crate) handle: Handle<u32>,
+    pub(crate) contents: Contents,
+    /// How its memory may have failed to come.
+    birth: Excuses,
+}
+
+/// A part of a buffer: where, which elements, and as a handle.
+pub(crate) struct Part {
+    pub(crate) at: usize,
+    pub(crate) range: Range<usize>,
+    pub(crate) view: Handle<u32>,
+}
+
+/// A stream, and how many ticks were submitted to it.
+pub(crate) struct Ticking {
+    pub(crate) stream: Stream,
+    pub(crate) id: u32,
+    /// The place of its client.
+    client: usize,
+    pub(crate) ticks: u64,
+}
+
+/// A read whose answer is heard later.
+pub(crate) struct Kept {
+    asked: Option<Pending<Vec<u32>>>,
+    wanted: Wanted,
+    tally: Arc<Tally>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.asked.is_some() {
+            self.tally.one(Count::Withdrawn);
+        }
+    }
+}
+
+/// A task that was given to a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// The number of the stream in its program.
+    pub stream: u32,
+    /// The place of the stream's client among the program's clients.
+    pub client: usize,
+    /// What the task is called.
+    pub task: &'static str,
+}
+
+/// How a step ended.
+pub type Stepped = Result<(), End>;
+
+/// A program under way.
+pub struct Program {
+    pub(crate) ground: Ground,
+    pub(crate) clients: Vec<ComputeClient>,
+    pub(crate) kernels: Kernels,
+    pub(crate) streams: Vec<Ticking>,
+    pub(crate) buffers: Vec<Buffer>,
+    pub(crate) points: Vec<StreamPoint>,
+    pub(crate) recorded: Vec<Recorded>,
+    pub(crate) tokens: Vec<CancelToken>,
+    kept: Vec<Kept>,
+    given: Vec<Given>,
+    streams_made: u32,
+    buffers_made: u64,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program").finish_non_exhaustive()
+    }
+}
+
+impl Program {
+    /// A program of at least one client, with its first streams and buffers.
+    ///
+    /// # Errors
+    /// That its first calls were refused.
+    pub fn new(
+        ground: Ground,
+        clients: Vec<ComputeClient>,
+        kernels: Kernels,
+        dice: &mut Dice,
+    ) -> Result<Self, End> {
+        ground.tally.add(Count::Clients, clients.len() as u64);
+        let mut program = Self {
+            ground,
+            clients,
+            kernels,
+            streams: Vec::new(),
+            buffers: Vec::new(),
+            points: Vec::new(),
+            recorded: Vec::new(),
+            tokens: Vec::new(),
+            kept: Vec::new(),
+            given: Vec::new(),
+            streams_made: 0,
+            buffers_made: 0,
+        };
+        for _ in 0..1 + dice.below(program.ground.streams_max) {
+            let stream = program.fresh_stream(dice);
+            program.streams.push(stream);
+        }
+        if let Sizes::All(_) = program.ground.sizes {
+            for _ in 0..program.ground.buffers_max {
+                program.create(dice)?;
+            }
+        }
+        Ok(program)
+    }
+
+    /// One of its streams.
+    pub fn stream(&self, dice: &mut Dice) -> Stream {
+        self.streams[dice.below(self.streams.len())].stream.clone()
+    }
+
+    /// Its clients.
+    pub fn clients(&self) -> &[ComputeClient] {
+        &self.clients
+    }
+
+    /// Each of its streams, with its number.
+    pub fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {
+        self.streams.iter().map(|of| (of.id, &of.stream))
+    }
+
+    /// A handle of one of its buffers, if there is one.
+    pub fn any_handle(&self) -> Option<Handle<u32>> {
+        self.buffers.first().map(|buffer| buffer.handle.clone())
+    }
+
+    /// The tasks that streams were given since the last call: launches, fills and copies, but no reads.
+    pub fn take_given(&mut self) -> Vec<Given> {
+        std::mem::take(&mut self.given)
+    }
+
+    pub(crate) fn gave(&mut self, stream: &Stream, task: &'static str) {
+        let of = self.streams.iter().find(|of| of.stream.id() == stream.id());
+        if let Some(&Ticking { id, client, .. }) = of {
+            self.given.push(Given {
+                stream: id,
+                client,
+                task,
+            });
+        }
+    }
+
+    /// What was done and what was wrong.
+    pub fn tally(&self) -> &Arc<Tally> {
+        &self.ground.tally
+    }
+
+    pub(crate) fn refused(&self, what: &str, error: Error) -> End {
+        self.ground.refused(what, &error)
+    }
+
+    /// What must hold does not.
+    pub(crate) fn wrong(&self, said: impl Into<String>) -> End {
+        self.tally().is_wrong(said);
+        End::Wrong
+    }
+
+    /// Was it refused because what it reads overlaps what it writes, as it must be?
+    pub(crate) fn is_refused_overlap(
+        &self,
+        what: &str,
+        overlaps: bool,
+        answer: Result<(), Error>,
+    ) -> Result<bool, End> {
+        match answer {
+            Err(Error::Launch { .. }) if overlaps => Ok(true),
+            Ok(()) if overlaps => {
+                Err(self.wrong(format!("{what}: it overlaps itself and was accepted")))
+            }
+            Ok(()) => Ok(false),
+            Err(error) => Err(self.refused(what, error)),
+        }
+    }
+
+    pub(crate) fn fresh_stream(&mut self, dice: &mut Dice) -> Ticking {
+        self.streams_made += 1;
+        self.tally().one(Count::Streams);
+        let client = dice.below(self.clients.len());
+        Ticking {
+            stream: self.clients[client].new_stream(),
+            id: self.streams_made,
+            client,
+            ticks: 0,
+        }
+    }
+
+    pub(crate) fn pattern(dice: &mut Dice) -> Pattern {
+        Pattern {
+            base: dice.number(),
+            stride: dice.number(),
+        }
+    }
+
+    /// Some cubes.
+    pub fn cubes(dice: &mut Dice) -> CubeCount {
+        CubeCount::d1(1 + dice.below(CUBES_MAX) as u32)
+    }
+
+    /// How long a fresh buffer is.
+    pub(crate) fn size(&self, dice: &mut Dice) -> usize {
+        match self.ground.sizes {
+            Sizes::All(elements) => elements,
+            Sizes::UpTo(most) => dice.log_uniform(most),
+        }
+    }
+
+    pub(crate) fn any(&self, dice: &mut Dice) -> usize {
+        dice.below(self.buffers.len())
+    }
+
+    /// A part of a buffer, often all of it, often from its start.
+    pub(crate) fn part(&self, dice: &mut Dice) -> Result<Part, End> {
+        let at = self.any(dice);
+        let all = self.buffers[at].contents.len();
+        let len = match dice.below(3) {
+            0 => dice.below(all + 1),
+            _ => all,
+        };
+        self.part_of(dice, at, len)
+    }
+
+    /// A part with so many elements of a buffer that has them, if there is one.
+    pub(crate) fn part_with(&self, dice: &mut Dice, len: usize) -> Result<Option<Part>, End> {
+        let long = |at: &usize| self.buffers[*at].contents.len() >= len;
+        let count = (0..self.buffers.len()).filter(long).count();
+        let at = (0..self.buffers.len()).filter(long).nth(dice.below(count));
+        at.map(|at| self.part_of(dice, at, len)).transpose()
+    }
+
+    /// All of a buffer.
+    pub(crate) fn whole_part(&self, at: usize) -> Part {
+        let buffer = &self.buffers[at];
+        Part {
+            at,
+            range: 0..buffer.contents.len(),
+            view: buffer.handle.clone(),
+        }
+    }
+
+    fn part_of(&self, dice: &mut Dice, at: usize, len: usize) -> Result<Part, End> {
+        let buffer = &self.buffers[at];
+        let start = match dice.one_in(2) {
+            true => 0,
+            false => dice.below(buffer.contents.len() - len + 1),
+        };
+        let range = start..start + len;
+        let view = buffer.handle.slice(range.clone());
+        let view = view.map_err(|error| self.refused("a part", error.into()))?;
+        Ok(Part { at, range, view })
+    }
+
+    /// What a part holds.
+    pub(crate) fn contents(&self, part: &Part) -> Contents {
+        self.buffers[part.at].contents.cut(part.range.clone())
+    }
+
+    /// A part holds this now.
+    pub(crate) fn leaves(&mut self, part: &Part, contents: &Contents) {
+        self.buffers[part.at]
+            .contents
+            .paste(part.range.start, contents);
+    }
+
+    /// A task that defines all of a part leaves this, unless it fails for one of these reasons.
+    pub(crate) fn defines(&mut self, part: &Part, pattern: Pattern, excuses: Excuses) {
+        let buffer = &self.buffers[part.at];
+        let excuses = excuses.and(self.ground.excuses).and(buffer.birth);
+        let contents = Contents::defined(part.range.len(), pattern, excuses);
+        self.leaves(part, &contents);
+    }
+
+    /// A task that adds to a part leaves this.
+    pub(crate) fn adds(&mut self, part: &Part, by: u32, excuses: Excuses) {
+        let excuses = excuses.and(self.ground.excuses);
+        let contents = self.contents(part).added(by, excuses);
+        self.leaves(part, &contents);
+    }
+
+    /// Makes room for a buffer, before or after it is made: its memory may be that of the one that goes.
+    pub(crate) fn make_room(&mut self, dice: &mut Dice) {
+        if self.buffers.len() == self.ground.buffers_max {
+            let old = self.any(dice);
+            self.buffers.swap_remove(old);
+        }
+    }
+
+    /// Keeps a buffer that was made; a client's limit is no error where it has one.
+    pub(crate) fn keep(
+        &mut self,
+        dice: &mut Dice,
+        made: Result<Handle<u32>, Error>,
+        contents: Contents,
+        birth: Excuses,
+    ) -> Stepped {
+        let handle = match made {
+            Ok(handle) => handle,
+            Err(error) => return self.is_limited("create", error),
+        };
+        self.tally().one(Count::Buffers);
+        self.tally().add(Count::Bytes, handle.size());
+        self.make_room(dice);
+        self.buffers_made += 1;
+        let birth = birth.and(self.ground.excuses);
+        self.buffers.push(Buffer {
+            id: self.buffers_made,
+            handle,
+            contents: contents.by_one_task(birth),
+            birth,
+        });
+        Ok(())
+    }
+
+    /// A call that needs memory was refused: by the client's limit, where it has one.
+    pub(crate) fn is_limited(&self, what: &str, error: Error) -> Stepped {
+        match error {
+            Error::Memory(MemoryError::Limit { limit, .. })
+                if self.ground.limit_bytes == Some(limit) =>
+            {
+                self.tally().one(Count::Limits);
+                Ok(())
+            }
+            error => Err(self.refused(what, error)),
+        }
+    }
+
+    pub(crate) fn wanted(&self, what: &'static str, contents: Contents) -> Wanted {
+        Wanted {
+            what,
+            contents,
+            excuses: self.ground.excuses,
+        }
+    }
+
+    /// Reads a part; the answer is heard later.
+    pub(crate) fn keep_read(&mut self, stream: &Stream, part: &Part) {
+        self.tally().one(Count::Asked);
+        self.kept.push(Kept {
+            asked: Some(stream.read(&part.view)),
+            wanted: self.wanted("a read", self.contents(part)),
+            tally: self.tally().clone(),
+        });
+    }
+
+    /// How many answers are still to be heard.
+    pub(crate) fn kept(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Hears the answer that was asked for last, if there is one.
+    ///
+    /// # Errors
+    /// That it was wrong, or of a lost device.
+    pub fn settle_one(&mut self, dice: &mut Dice) -> Stepped {
+        let Some(mut kept) = self.kept.pop() else {
+            return Ok(());
+        };
+        let Some(asked) = kept.asked.take() else {
+            return Ok(());
+        };
+        let answer = asks::awaited(&self.ground, dice, kept.wanted.what, asked)?;
+        kept.wanted.check(self.tally(), &answer)
+    }
+
+    /// Hears what is still to come, reads every buffer once more, and waits for everything.
+    ///
+    /// # Errors
+    /// What was wrong, or that the device is lost.
+    pub fn finish(mut self, dice: &mut Dice) -> Stepped {
+        for at in 0..self.buffers.len() {
+            let stream = self.stream(dice);
+            let whole = self.whole_part(at);
+            self.keep_read(&stream, &whole);
+        }
+        while !self.kept.is_empty() {
+            self.settle_one(dice)?;
+        }
+        for client in &self.clients {
+            let synced = asks::answer(&self.ground, dice, "client sync", client.sync())?;
+            synced.map_err(|error| self.refused("client sync", error))?;
+        }
+        for token in &self.tokens {
+            let told = token.tally();
+            self.tally().add(Count::Terms, told.accepted);
+            if told.accepted != told.finished + told.withdrawn {
+                let said = format!("a token lost count of its tasks: {told:?}");
+                return Err(self.wrong(said));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! Steps that make contents of contents.
+
+use std::ops::Range;
+
+use millstream::{CubeCount, Error, Feature, Handle, Recorder, Recording};
+
+use crate::contents::Excuses;
+use crate::dice::Dice;
+use crate::kernels::Kernels;
+use crate::program::{Part, Program, Stepped};
+
+/// Most recordings at a time.
+const RECORDED_MAX: usize = 2;
+/// What a recording adds, after it has mixed.
+const ADDED: u32 = 7;
+
+/// A recording that mixes some elements into others, then adds to them.
+pub(crate) enum Recorded {
+    /// Of two buffers: their numbers, and which elements.
+    Bound {
+        recording: Recording,
+        from: (u64, Range<usize>),
+        to: (u64, Range<usize>),
+    },
+    /// Of what a replay binds.
+    Open {
+        recording: Recording,
+        from: Handle<u32>,
+        to: Handle<u32>,
+    },
+}
+
+impl Program {
+    pub(crate) fn add(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, part, by) = (self.stream(dice), self.part(dice)?, dice.number());
+        let launched = crate::add(&stream, &self.kernels, &part.view, by, Self::cubes(dice));
+        launched.map_err(|error| self.refused("add", error))?;
+        self.gave(&stream, "add");
+        self.adds(&part, by, Excuses::NONE);
+        Ok(())
+    }
+
+    /// Two parts of the same length.
+    fn two_parts(&self, dice: &mut Dice) -> Result<Option<(Part, Part)>, crate::End> {
+        let from = self.part(dice)?;
+        let to = self.part_with(dice, from.range.len())?;
+        Ok(to.map(|to| (from, to)))
+    }
+
+    pub(crate) fn mix(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, cubes) = (self.stream(dice), Self::cubes(dice));
+        let Some((from, to)) = self.two_parts(dice)? else {
+            return Ok(());
+        };
+        let arguments = Kernels::mixes(&from.view, &to.view);
+        let launched = stream.launch(&self.kernels.mix, cubes, arguments);
+        if !self.is_refused_overlap("mix", overlap(&from, &to), launched)? {
+            self.gave(&stream, "mix");
+            self.mixes(&from, &to);
+        }
+        Ok(())
+    }
+
+    fn mixes(&mut self, from: &Part, to: &Part) {
+        let (source, target) = (self.contents(from), self.contents(to));
+        self.leaves(to, &target.mixed(&source, self.ground.excuses));
+    }
+
+    pub(crate) fn copy(&mut self, dice: &mut Dice) -> Stepped {
+        let stream = self.stream(dice);
+        let Some((from, to)) = self.two_parts(dice)? else {
+            return Ok(());
+        };
+        let copied = stream.copy(&from.view, &to.view);
+        if !self.is_refused_overlap("copy", overlap(&from, &to), copied)? {
+            self.gave(&stream, "copy");
+            let contents = self.contents(&from).by_one_task(self.ground.excuses);
+            self.leaves(&to, &contents);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn copy_to_fresh(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, from) = (self.stream(dice), self.part(dice)?);
+        let made = stream.empty::<u32>(from.range.len());
+        if let Ok(target) = &made {
+            let copied = stream.copy(&from.view, target);
+            copied.map_err(|error| self.refused("copy", error))?;
+            self.gave(&stream, "copy");
+        }
+        let contents = self.contents(&from);
+        self.keep(dice, made, contents, Excuses::NONE)
+    }
+
+    /// A task that fails, and with it what it would have updated.
+    pub(crate) fn boom(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, part) = (self.stream(dice), self.part(dice)?);
+        let Some(boom) = self.kernels.boom() else {
+            return Ok(());
+        };
+        boom(&stream, &part.view).map_err(|error| self.refused("boom", error))?;
+        let contents = self.contents(&part).failed(Excuses::BOOM);
+        self.leaves(&part, &contents);
+        Ok(())
+    }
+
+    /// How many cubes run is read on the device, if it can.
+    pub(crate) fn count_on_device(&mut self, dice: &mut Dice) -> Stepped {
+        if !self.clients[0].properties().has(Feature::DynamicCubeCount) {
+            return Ok(());
+        }
+        let (stream, part, by) = (self.stream(dice), self.part(dice)?, dice.number());
+        let CubeCount::Static(cubes, ..) = Self::cubes(dice) else {
+            return Ok(());
+        };
+        let count = match stream.create(&[cubes, 1, 1]) {
+            Ok(count) => CubeCount::Dynamic(count),
+            Err(error) => return self.is_limited("create", error),
+        };
+        let launched = crate::add(&stream, &self.kernels, &part.view, by, count);
+        launched.map_err(|error| self.refused("add", error))?;
+        self.adds(&part, by, Excuses::NONE);
+        Ok(())
+    }
+
+    /// Records two tasks, or replays some that are recorded.
+    pub(crate) fn replay(&mut self, dice: &mut Dice) -> Stepped {
+        if self.recorded.len() < RECORDED_MAX && dice.one_in(2) {
+            return match dice.one_in(2) {
+                true => self.record(dice),
+                false => self.record_open(dice),
+            };
+        }
+        let chosen = dice.below(self.recorded.len());
+        let Some(recorded) = self.recorded.get(chosen) else {
+            return Ok(());
+        };
+        let stream = self.stream(dice);
+        let (from, to, replayed) = match recorded {
+            Recorded::Bound {
+                recording,
+                from,
+                to,
+            } => {
+                let (Some(from), Some(to)) = (self.part_again(from), self.part_again(to)) else {
+                    // What it works on is gone.
+                    self.recorded.swap_remove(chosen);
+                    return Ok(());
+                };
+                (from, to, recording.replay(&stream))
+            }
+            Recorded::Open {
+                recording,
+                from,
+                to,
+            } => {
+                let of = |program: &Self, dice: &mut Dice| program.part_with(dice, from.len());
+                let (Some(source), Some(target)) = (of(self, dice)?, of(self, dice)?) else {
+                    return Ok(());
+                };
+                let bound = recording.bind(from, &source.view).bind(to, &target.view);
+                let replayed = bound.replay(&stream);
+                (source, target, replayed)
+            }
+        };
+        if !self.is_refused_overlap("replay", overlap(&from, &to), replayed)? {
+            self.gave(&stream, "mix");
+            self.gave(&stream, "add");
+            self.mixes(&from, &to);
+            self.adds(&to, ADDED, Excuses::NONE);
+        }
+        Ok(())
+    }
+
+    fn part_again(&self, part: &(u64, Range<usize>)) -> Option<Part> {
+        let at = self.buffers.iter().position(|buffer| buffer.id == part.0)?;
+        let view = self.buffers[at].handle.clone();
+        let range = part.1.clone();
+        Some(Part { at, range, view })
+    }
+
+    fn record(&mut self, dice: &mut Dice) -> Stepped {
+        let stream = self.stream(dice);
+        let Some((from, to)) = self.two_parts(dice)? else {
+            return Ok(());
+        };
+        if overlap(&from, &to) {
+            return Ok(());
+        }
+        let recording = stream.record(|recorder| self.tasks(recorder, &from.view, &to.view));
+        let recording = recording.map_err(|error| self.refused("record", error))?;
+        let place = |part: Part| (self.buffers[part.at].id, part.range);
+        let (from, to) = (place(from), place(to));
+        self.recorded.push(Recorded::Bound {
+            recording,
+            from,
+            to,
+        });
+        Ok(())
+    }
+
+    fn record_open(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, most) = (self.stream(dice), self.size(dice));
+        let len = 1 + dice.below(most);
+        let record = || -> Result<Recorded, Error> {
+            let mut recorder = stream.recorder();
+            let (from, to) = (recorder.parameter(len)?, recorder.parameter(len)?);
+            self.tasks(&mut recorder, &from, &to)?;
+            let recording = recorder.finish()?;
+            Ok(Recorded::Open {
+                recording,
+                from,
+                to,
+            })
+        };
+        let recorded = record().map_err(|error| self.refused("record", error))?;
+        self.recorded.push(recorded);
+        Ok(())
+    }
+
+    fn tasks(
+        &self,
+        recorder: &mut Recorder<'_>,
+        from: &Handle<u32>,
+        to: &Handle<u32>,
+    ) -> Result<(), Error> {
+        let one = CubeCount::single;
+        recorder.launch(&self.kernels.mix, one(), Kernels::mixes(from, to))?;
+        recorder.launch(&self.kernels.add, one(), Kernels::adds(to, ADDED))
+    }
+}
+
+/// Do they share an element?
+fn overlap(one: &Part, other: &Part) -> bool {
+    let (a, b) = (&one.range, &other.range);
+    one.at == other.at && a.start.max(b.start) < a.end.min(b.end)
+}

@@ -1,0 +1,78 @@
+//! Steps that give buffers and parts of them new contents.
+
+use crate::contents::{Contents, Excuses};
+use crate::dice::Dice;
+use crate::kernels::Kernels;
+use crate::program::{Program, Stepped};
+
+/// What a task is called that brings data from the host.
+const COPY_IN: &str = "copy in";
+
+impl Program {
+    pub(crate) fn create(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, pattern, len) = (self.stream(dice), Self::pattern(dice), self.size(dice));
+        if dice.one_in(2) {
+            self.make_room(dice);
+        }
+        let defined = |pattern| Contents::defined(len, pattern, Excuses::NONE);
+        let kind = dice.below(4);
+        let copies = kind < 2;
+        let (made, contents) = match kind {
+            0 => (stream.create(&pattern.elements(len)), defined(pattern)),
+            1 => {
+                let made = stream.create_owned(pattern.elements(len));
+                (made.map_err(Into::into), defined(pattern))
+            }
+            2 => (stream.empty(len), Contents::unknown(len)),
+            _ => {
+                let made = stream.empty(len);
+                if let Ok(handle) = &made {
+                    let filled = stream.fill(handle, pattern.base);
+                    filled.map_err(|error| self.refused("fill", error))?;
+                    self.gave(&stream, "fill");
+                }
+                (made, defined(pattern.flat()))
+            }
+        };
+        if copies && made.is_ok() {
+            self.gave(&stream, COPY_IN);
+        }
+        self.keep(dice, made, contents, Excuses::NONE)
+    }
+
+    pub(crate) fn drop_buffer(&mut self, dice: &mut Dice) -> Stepped {
+        let at = self.any(dice);
+        self.buffers.swap_remove(at);
+        Ok(())
+    }
+
+    pub(crate) fn set(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, part, pattern) = (self.stream(dice), self.part(dice)?, Self::pattern(dice));
+        let arguments = Kernels::sets(&part.view, pattern.base);
+        let launched = stream.launch(&self.kernels.set, Self::cubes(dice), arguments);
+        launched.map_err(|error| self.refused("set", error))?;
+        self.gave(&stream, "set");
+        self.defines(&part, pattern.flat(), Excuses::NONE);
+        Ok(())
+    }
+
+    pub(crate) fn fill(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, part, pattern) = (self.stream(dice), self.part(dice)?, Self::pattern(dice));
+        let filled = stream.fill(&part.view, pattern.base);
+        filled.map_err(|error| self.refused("fill", error))?;
+        self.gave(&stream, "fill");
+        self.defines(&part, pattern.flat(), Excuses::NONE);
+        Ok(())
+    }
+
+    pub(crate) fn write(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, part, pattern) = (self.stream(dice), self.part(dice)?, Self::pattern(dice));
+        let elements = pattern.elements(part.range.len());
+        let written = stream.write(&part.view, &elements);
+        written.map_err(|error| self.refused("write", error))?;
+        self.gave(&stream, COPY_IN);
+        // A pattern of a part is counted from the start of the part.
+        self.defines(&part, pattern, Excuses::NONE);
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! What a step does.
+
+mod changing;
+mod defining;
+mod order;
+mod reading;
+mod terms;
+
+pub(crate) use changing::Recorded;
+
+use crate::dice::Dice;
+use crate::program::{Program, Stepped};
+
+/// One kind of step, and how often it is chosen.
+type Step = (usize, fn(&mut Program, &mut Dice) -> Stepped);
+
+/// Tasks and answers as most users know them.
+const PLAIN: &[Step] = &[
+    (8, Program::create),
+    (3, Program::drop_buffer),
+    (6, Program::set),
+    (4, Program::fill),
+    (4, Program::write),
+    (14, Program::add),
+    (14, Program::mix),
+    (7, Program::copy),
+    (3, Program::copy_to_fresh),
+    (6, Program::replay),
+    (7, Program::read_later),
+    (5, Program::settle_one),
+    (4, Program::read_now),
+    (2, Program::read_many),
+    (2, Program::sequence),
+    (4, Program::edge),
+    (3, Program::flush),
+    (3, Program::sync_stream),
+    (1, Program::sync_client),
+    (3, Program::renew_stream),
+];
+
+/// What fails, is withdrawn, is refused, or runs on the host.
+const OTHERS: &[Step] = &[
+    (2, Program::boom),
+    (2, Program::cancelled),
+    (3, Program::cancel),
+    (2, Program::deadline),
+    (3, Program::without_waiting),
+    (6, Program::tick),
+    (2, Program::look_on_host),
+    (2, Program::drop_after),
+    (1, Program::ask_the_device),
+    (2, Program::count_on_device),
+];
+
+impl Program {
+    /// One step.
+    ///
+    /// # Errors
+    /// Why the program cannot go on. What is wrong is in the tally.
+    pub fn step(&mut self, dice: &mut Dice) -> Stepped {
+        self.step_of(dice, &[PLAIN, OTHERS])
+    }
+
+    /// One step, of which no task fails or is withdrawn.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step).
+    pub fn plain_step(&mut self, dice: &mut Dice) -> Stepped {
+        self.step_of(dice, &[PLAIN])
+    }
+
+    fn step_of(&mut self, dice: &mut Dice, kinds: &[&[Step]]) -> Stepped {
+        if self.buffers.is_empty() {
+            return self.create(dice);
+        }
+        let all = || kinds.iter().copied().flatten();
+        let mut chosen = dice.below(all().map(|(weight, _)| weight).sum());
+        for (weight, step) in all() {
+            if chosen < *weight {
+                return step(self, dice);
+            }
+            chosen -= weight;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Steps about the order of things: points, syncs, streams that come and go, and what the host does between tasks.
+
+use millstream::{CubeCount, read};
+
+use crate::asks;
+use crate::contents::Excuses;
+use crate::dice::Dice;
+use crate::program::{Program, Stepped};
+use crate::tally::{Token, Value};
+
+/// Most ticks of a step.
+const TICKS_MAX: usize = 3;
+
+impl Program {
+    /// Takes a point of a stream, or makes another stream wait for one.
+    pub(crate) fn edge(&mut self, dice: &mut Dice) -> Stepped {
+        let stream = self.stream(dice);
+        let done = match self.points.pop() {
+            Some(point) if dice.one_in(2) => stream.wait_for(&point),
+            earlier => stream.point().map(|point| {
+                self.points.extend(earlier);
+                self.points.push(point);
+            }),
+        };
+        done.map_err(|error| self.refused("point", error))
+    }
+
+    pub(crate) fn flush(&mut self, dice: &mut Dice) -> Stepped {
+        let flushed = self.stream(dice).flush();
+        flushed.map_err(|error| self.refused("flush", error))
+    }
+
+    /// Tasks that touch nothing: only their stream's order tells when they have run.
+    pub(crate) fn tick(&mut self, dice: &mut Dice) -> Stepped {
+        let (nth, ticks) = (dice.below(self.streams.len()), 1 + dice.below(TICKS_MAX));
+        let Some(tick) = self.kernels.tick() else {
+            return Ok(());
+        };
+        let ticking = &self.streams[nth];
+        for _ in 0..ticks {
+            let launched = ticking
+                .stream
+                .launch(&tick.kernel, CubeCount::single(), (ticking.id,));
+            launched.map_err(|error| self.refused("tick", error))?;
+        }
+        self.streams[nth].ticks += ticks as u64;
+        Ok(())
+    }
+
+    /// After a sync everything that was submitted to the stream has run.
+    pub(crate) fn sync_stream(&mut self, dice: &mut Dice) -> Stepped {
+        let ticking = &self.streams[dice.below(self.streams.len())];
+        let synced = asks::answer(&self.ground, dice, "sync", ticking.stream.sync())?;
+        synced.map_err(|error| self.refused("sync", error))?;
+        let may_fail = [Excuses::INJECTED, Excuses::LOST];
+        let may_fail = may_fail.map(|excuse| self.ground.excuses.has(excuse));
+        let Some(tick) = self.kernels.tick() else {
+            return Ok(());
+        };
+        let (ran, all) = (tick.ran(ticking.id), ticking.ticks);
+        match ran == all || may_fail.contains(&true) {
+            true => Ok(()),
+            false => Err(self.wrong(format!("a sync came after {ran} of {all} tasks (I1, I6)"))),
+        }
+    }
+
+    pub(crate) fn sync_client(&mut self, dice: &mut Dice) -> Stepped {
+        let pending = self.clients[dice.below(self.clients.len())].sync();
+        let synced = asks::answer(&self.ground, dice, "client sync", pending)?;
+        synced.map_err(|error| self.refused("client sync", error))
+    }
+
+    /// A stream goes, with what is still to be done on it, or one comes.
+    pub(crate) fn renew_stream(&mut self, dice: &mut Dice) -> Stepped {
+        if self.streams.len() == self.ground.streams_max || dice.one_in(2) {
+            let nth = dice.below(self.streams.len());
+            self.streams.swap_remove(nth);
+        }
+        let fresh = self.fresh_stream(dice);
+        self.streams.push(fresh);
+        Ok(())
+    }
+
+    /// A host function that looks on while a part is kept as it is.
+    pub(crate) fn look_on_host(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, part, token) = (
+            self.stream(dice),
+            self.part(dice)?,
+            Token::new(self.tally()),
+        );
+        let asked = stream.host("look", (read(&part.view),), move || token.called());
+        asked.map_err(|returned| self.refused("host", returned.error))
+    }
+
+    pub(crate) fn drop_after(&mut self, dice: &mut Dice) -> Stepped {
+        let value = Value::new(self.tally());
+        let given = self.stream(dice).drop_after(value);
+        given.map_err(|returned| self.refused("drop after", returned.error))
+    }
+
+    pub(crate) fn ask_the_device(&mut self, dice: &mut Dice) -> Stepped {
+        let (ground, client) = (&self.ground, &self.clients[0]);
+        let refused = |error| self.refused("ask", error);
+        match dice.below(3) {
+            0 => asks::answer(ground, dice, "cleanup", client.memory_cleanup())?
+                .map(drop)
+                .map_err(refused),
+            1 => asks::answer(ground, dice, "stats", client.stats())?
+                .map(drop)
+                .map_err(refused),
+            _ => asks::answer(ground, dice, "memory", client.memory_usage())?
+                .map(drop)
+                .map_err(refused),
+        }
+    }
+}

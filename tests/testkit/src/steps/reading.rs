@@ -1,0 +1,102 @@
+//! Steps that ask for data.
+
+use millstream::{Recycled, readbacks};
+
+use crate::asks::{self, End, Wanted};
+use crate::contents::{Contents, Excuses};
+use crate::dice::Dice;
+use crate::program::{Program, Stepped};
+use crate::tally::Count;
+
+/// Most answers that are still to be heard: each keeps the memory of its data.
+const KEPT_MAX: usize = 16;
+/// Most frames of a sequence.
+const FRAMES_MAX: usize = 4;
+
+impl Program {
+    /// Reads a part; the answer is heard in another step.
+    pub(crate) fn read_later(&mut self, dice: &mut Dice) -> Stepped {
+        if self.kept() >= KEPT_MAX {
+            self.settle_one(dice)?;
+        }
+        let (stream, part) = (self.stream(dice), self.part(dice)?);
+        self.keep_read(&stream, &part);
+        Ok(())
+    }
+
+    /// Reads a part, and hears or leaves the answer.
+    pub(crate) fn read_now(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, part) = (self.stream(dice), self.part(dice)?);
+        let wanted = self.wanted("read", self.contents(&part));
+        asks::read(&self.ground, dice, wanted, stream.read(&part.view))
+    }
+
+    fn whole(&self, what: &'static str, at: usize) -> Wanted {
+        self.wanted(what, self.buffers[at].contents.clone())
+    }
+
+    pub(crate) fn read_many(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, first, second) = (self.stream(dice), self.any(dice), self.any(dice));
+        let pending = stream.read_many([first, second].map(|at| &self.buffers[at].handle));
+        let answer = asks::answer(&self.ground, dice, "read many", pending)?;
+        let both = [first, second].map(|at| self.whole("read many", at));
+        match answer {
+            Ok(parts) if parts.len() == 2 => both
+                .iter()
+                .zip(parts)
+                .try_for_each(|(wanted, part)| wanted.check(self.tally(), &Ok(part))),
+            Ok(parts) => Err(self.wrong(format!("read many: {} of 2 answers", parts.len()))),
+            // The failure is one of the two.
+            Err(error) => {
+                let mut either = Contents::default();
+                both.iter()
+                    .for_each(|one| either.paste(either.len(), &one.contents));
+                let either = self.wanted("read many", either);
+                either.check(self.tally(), &Err(error))
+            }
+        }
+    }
+
+    /// A sequence of readbacks, with a change between them; they come in order.
+    pub(crate) fn sequence(&mut self, dice: &mut Dice) -> Stepped {
+        let (stream, at) = (self.stream(dice), self.any(dice));
+        let count = 1 + dice.below(FRAMES_MAX);
+        let (sender, frames) = readbacks::<u32, usize>(count);
+        let mut wanted = Vec::new();
+        let mut ended = Ok(());
+        while ended.is_ok() && wanted.len() < count {
+            let asked = sender.read(&stream, &self.buffers[at].handle, wanted.len());
+            ended = asked.map_err(|returned| self.refused("sequence", returned.error));
+            if ended.is_ok() {
+                self.tally().one(Count::Asked);
+                wanted.push(self.whole("sequence", at));
+                ended = self.add_to_all(at, dice);
+            }
+        }
+        drop(sender);
+        // What was asked comes, also where the device is lost meanwhile.
+        for (tag, wanted) in wanted.into_iter().enumerate() {
+            let Some(frame) = frames.wait_next() else {
+                self.tally().is_unanswered("sequence: it ended early");
+                return Err(End::Wrong);
+            };
+            self.tally().one(Count::Answered);
+            if frame.tag != tag {
+                ended = Err(self.wrong(format!("sequence: {} came, not {tag}", frame.tag)));
+            }
+            let elements = frame.elements.map(Recycled::into_vec);
+            ended = ended.and(wanted.check(self.tally(), &elements));
+        }
+        ended
+    }
+
+    fn add_to_all(&mut self, at: usize, dice: &mut Dice) -> Stepped {
+        let (stream, by) = (self.stream(dice), dice.number());
+        let whole = self.whole_part(at);
+        let launched = crate::add(&stream, &self.kernels, &whole.view, by, Self::cubes(dice));
+        launched.map_err(|error| self.refused("add", error))?;
+        self.gave(&stream, "add");
+        self.adds(&whole, by, Excuses::NONE);
+        Ok(())
+    }
+}
