@@ -181,7 +181,7 @@ fn examine(opened: Result<Device, millstream::OpenError>, quick: bool) -> State 
                 limits: Limits::of(properties),
                 self_test: match quick {
                     true => SelfTest::LeftOut,
-                    false => SelfTest::of(&device, self_test::mix()),
+                    false => SelfTest::of(&device, self_test::for_gpus),
                 },
             })
         }

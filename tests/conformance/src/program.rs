@@ -110,8 +110,5 @@ impl RandomProgram {
 
 /// The sentence about what ended a program.
 pub(crate) fn told<T>(tally: &Tally, done: Result<T, End>) -> Result<T, String> {
-    done.map_err(|end| match tally.first_wrong() {
-        Some(sentence) => sentence,
-        None => format!("{end:?}"),
-    })
+    done.map_err(|end| tally.reason(end))
 }

@@ -227,10 +227,7 @@ fn unless_lost<T>(ground: &Ground, done: Result<T, End>) -> Result<Option<T>, St
     match done {
         Ok(value) => Ok(Some(value)),
         Err(End::Lost) => Ok(None),
-        Err(End::Wrong) => {
-            let said = ground.tally.first_wrong();
-            Err(said.unwrap_or_else(|| "without words".to_owned()))
-        }
+        Err(end) => Err(ground.tally.reason(end)),
     }
 }
 

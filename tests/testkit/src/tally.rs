@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
+use crate::asks::End;
+
 /// Sentences that are kept of what was wrong; the rest is counted. The first ones explain the others.
 const SENTENCES_KEPT: usize = 20;
 
@@ -151,17 +153,22 @@ impl Tally {
         [&self.wrong, &self.unexpected, &self.unanswered].map(|wrongs| lock(wrongs).clone())
     }
 
+    /// Why a program ended early: the first sentence about something wrong.
+    pub fn reason(&self, end: End) -> String {
+        let mut all = self.wrongs().into_iter();
+        match (
+            end,
+            all.find_map(|wrongs| wrongs.sentences.into_iter().next()),
+        ) {
+            (_, Some(sentence)) => sentence,
+            (End::Lost, None) => "the device is lost".to_owned(),
+            (End::Wrong, None) => "something was wrong, and nothing says what".to_owned(),
+        }
+    }
+
     /// How many things were wrong.
     pub fn violations(&self) -> u64 {
         self.wrongs().iter().map(|wrongs| wrongs.seen).sum()
-    }
-}
-
-impl Tally {
-    /// The first sentence about something wrong.
-    pub fn first_wrong(&self) -> Option<String> {
-        let mut all = self.wrongs().into_iter();
-        all.find_map(|wrongs| wrongs.sentences.into_iter().next())
     }
 }
 
