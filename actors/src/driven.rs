@@ -37,7 +37,7 @@ mod inline;
 mod tests;
 mod wheel;
 
-use closing::Left;
+use closing::{Attempt, Left};
 use inline::{Due, Idle, Inline};
 pub use wheel::Driver;
 pub(crate) use wheel::Wheel;
@@ -73,7 +73,9 @@ impl<B: Backend> Core<B> {
             inline,
         } = self;
         let Some(actor) = actor else {
-            return left.take_if(|left| left.free(false)).is_some();
+            return left
+                .take_if(|left| left.free(false) != Attempt::TooEarly)
+                .is_some();
         };
         if !actor.server.is_lost() {
             worked |= actor.server.backend_mut().pump(budget);

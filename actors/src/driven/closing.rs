@@ -22,29 +22,39 @@ use crate::host::end_panic;
 /// What a close has left of a device, until it is freed. Dropping it waits for tasks in flight.
 pub(super) struct Left<B: Backend>(Mutex<Option<DeviceActor<B>>>);
 
+/// What an attempt to free a closed device did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Attempt {
+    /// The device is freed, or was before.
+    Freed,
+    /// The device was found to be lost: its memory stays with the driver.
+    Lost,
+    /// Something may still use the memory.
+    TooEarly,
+}
+
 impl<B: Backend> Left<B> {
-    /// Frees it, unless user code runs that may look at the memory, or, if not `patient`, tasks run by themselves. Says whether it is
-    /// freed. Drops what users gave.
-    pub(super) fn free(&self, patient: bool) -> bool {
+    /// Frees it, unless user code runs that may look at the memory, or, if not `patient`, tasks run by themselves. Drops what users gave.
+    pub(super) fn free(&self, patient: bool) -> Attempt {
         let mut place = lock(&self.0);
         let Some(actor) = &mut *place else {
-            return true;
+            return Attempt::Freed;
         };
         actor.take_controls();
         let server = &mut actor.server;
-        let may_run = B::WORKS_BY_ITSELF && !patient;
+        let may_run = B::WORKS_BY_ITSELF && !patient && server.backend_mut().is_under_way();
         if may_run {
-            // How far they are. That finds out as well if the device is lost meanwhile.
+            // Publishes what has completed, and finds out if the device is lost meanwhile.
             server.backend_mut().pump(Duration::ZERO);
         }
         if server.recovery().is_some() {
             let actor = place.take();
             drop(place);
             drop(actor.map(DeviceActor::end_lost));
-            return true;
+            return Attempt::Lost;
         }
         if server.user_code_runs() || may_run && server.backend_mut().is_under_way() {
-            return false;
+            return Attempt::TooEarly;
         }
         let actor = place.take();
         drop(place);
@@ -56,7 +66,7 @@ impl<B: Backend> Left<B> {
             // What a user's value panics with ends here.
             end_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
         }
-        true
+        Attempt::Freed
     }
 
     /// Do tasks run by themselves still?
@@ -70,7 +80,7 @@ impl<B: Backend> Left<B> {
 
 impl<B: Backend> Drop for Left<B> {
     fn drop(&mut self) {
-        if !self.free(true) {
+        if self.free(true) == Attempt::TooEarly {
             // It is the heir while user code runs, so this is the end of a model that has failed.
             std::mem::forget(lock(&self.0).take());
         }
@@ -83,7 +93,8 @@ impl<B: Backend> Heir for Left<B> {
             actor.take_controls();
             !actor.server.user_code_runs()
         };
-        with_stack(|| self.free(false)) || lock(&self.0).as_mut().is_none_or(is_idle)
+        with_stack(|| self.free(false)) != Attempt::TooEarly
+            || lock(&self.0).as_mut().is_none_or(is_idle)
     }
 }
 
@@ -143,14 +154,18 @@ impl<B: Backend> Direct<B> {
             let left = Arc::new(Left(Mutex::new(Some(actor))));
             let device = self.core.enter().inline.device.clone();
             device.set_heir(left.clone());
-            let is_freed = left.free(false);
+            let attempt = left.free(false);
             let mut core = self.core.enter();
-            if is_freed {
-                report.bytes_freed = bytes;
-                core.inline.release_all();
-            } else {
-                (report.bytes_left, report.threads_left) = (bytes, busy);
-                core.left = Some(left);
+            match attempt {
+                Attempt::Freed => {
+                    report.bytes_freed = bytes;
+                    core.inline.release_all();
+                }
+                Attempt::Lost => report.bytes_left = bytes,
+                Attempt::TooEarly => {
+                    (report.bytes_left, report.threads_left) = (bytes, busy);
+                    core.left = Some(left);
+                }
             }
             // What is left now may still be used.
             core.inline.gc.park_all();
@@ -160,7 +175,9 @@ impl<B: Backend> Direct<B> {
         } else {
             let left = self.core.enter().left.take();
             // Closed before: what ends by itself is waited for now, if there is time.
-            if let Some(left) = left.filter(|left| !left.free(deadline.is_none())) {
+            if let Some(left) =
+                left.filter(|left| left.free(deadline.is_none()) == Attempt::TooEarly)
+            {
                 self.core.enter().left = Some(left);
             }
         }

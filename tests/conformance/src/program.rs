@@ -48,8 +48,21 @@ impl RandomProgram {
     /// The program of this seed.
     pub fn new(on: impl Into<On>, client: &ComputeClient, seed: u64) -> Self {
         let on = on.into();
+        Self::on_ground(on, client, seed, ground(on))
+    }
+
+    /// The program of this seed in which no memory is read before it is written, so that its data is the same on every device.
+    pub fn that_defines_all(on: impl Into<On>, client: &ComputeClient, seed: u64) -> Self {
+        let on = on.into();
+        let ground = Ground {
+            may_be_undefined: false,
+            ..ground(on)
+        };
+        Self::on_ground(on, client, seed, ground)
+    }
+
+    fn on_ground(on: On, client: &ComputeClient, seed: u64, ground: Ground) -> Self {
         let mut dice = Dice::new(seed, 0);
-        let ground = ground(on);
         let tally = ground.tally.clone();
         let made = Program::new(ground, vec![client.clone()], kernels(on, client), &mut dice);
         Self {

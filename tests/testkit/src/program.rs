@@ -44,6 +44,8 @@ pub struct Ground {
     pub limit_bytes: Option<u64>,
     /// How long an answer may take: far longer than any does.
     pub patience: Duration,
+    /// Whether a buffer may start without contents. What is read from it then differs between devices.
+    pub may_be_undefined: bool,
     /// The device is driven by the program's own thread, and its runs are to be the same: nothing depends on time.
     pub is_driven: bool,
 }
@@ -59,6 +61,7 @@ impl Ground {
             streams_max: 6,
             limit_bytes: None,
             patience: Duration::from_secs(10),
+            may_be_undefined: true,
             is_driven: false,
         }
     }

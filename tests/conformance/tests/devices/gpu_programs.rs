@@ -2,7 +2,7 @@
 //! I10). Each ends with what the fake driver found: no race, no use after the end, no leak.
 //!
 //! ```text
-//! MILLSTREAM_SEEDS=1000 cargo test --test runtime programs_are_right_for_every_seed
+//! MILLSTREAM_SEEDS=1000 cargo test -p millstream-conformance --test devices programs_are_right_for_every_seed
 //! ```
 
 use millstream::Health;
@@ -68,7 +68,7 @@ fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, 
         };
         let met = session.faults_met() > 0;
         assert!(met || ran.is_ok(), "call {nth}: {ran:?}");
-        if lost || !report.drained {
+        if lost || !report.drained || report.bytes_left > 0 {
             // It frees nothing on the device (I10).
             assert!(met, "call {nth}: {report:?}");
             rig.checked.expects_leaks();

@@ -129,7 +129,7 @@ fn random_programs_come_out_the_same_on_every_device(#[case] on: On) {
     for seed in 1..=6 {
         let rig = logged(on);
         let client = rig.client();
-        let mut program = RandomProgram::new(on, &client, seed);
+        let mut program = RandomProgram::that_defines_all(on, &client, seed);
         if !on.runs_rust() {
             // What panics there is the user's own code, which is not in the log.
             program = program.that_never_fails();

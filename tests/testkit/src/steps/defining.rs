@@ -23,7 +23,7 @@ impl Program {
                 let made = stream.create_owned(pattern.elements(len));
                 (made.map_err(Into::into), defined(pattern))
             }
-            2 => (stream.empty(len), Contents::unknown(len)),
+            2 if self.ground.may_be_undefined => (stream.empty(len), Contents::unknown(len)),
             _ => {
                 let made = stream.empty(len);
                 if let Ok(handle) = &made {
