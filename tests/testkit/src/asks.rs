@@ -12,7 +12,7 @@ use millstream::{Error, Pending};
 
 use crate::contents::{Contents, Excuses, Outcome};
 use crate::dice::Dice;
-use crate::program::Ground;
+use crate::ground::Ground;
 use crate::tally::{Count, Tally, Token};
 
 /// Why a program ends early.

@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `dice` | choices from a seed |
 //! | `contents` | what a buffer must hold, and how reading it may fail instead |
+//! | `ground` | what a program may do, and what may go wrong with it |
 //! | `kernels` | the kernels of a program, as Rust |
 //! | `program` | the streams and buffers of a program, and its end |
 //! | `steps` | what a step does: to buffers, to the order of streams, under terms, with answers |
@@ -17,6 +18,7 @@
 mod asks;
 mod contents;
 mod dice;
+mod ground;
 mod kernels;
 mod program;
 mod steps;
@@ -25,6 +27,7 @@ mod tally;
 pub use asks::{End, Wanted, answer};
 pub use contents::{Contents, Excuses, Known, Outcome, Pattern};
 pub use dice::Dice;
+pub use ground::{Ground, Sizes};
 pub use kernels::{BOOM, Kernels, add};
-pub use program::{Given, Ground, Program, Sizes, Stepped};
+pub use program::{Given, Program, Stepped};
 pub use tally::{COUNTS, Count, Tally, Token, Value, Wrongs};
