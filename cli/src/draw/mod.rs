@@ -6,11 +6,15 @@
 //! | [`layers`] | which nodes are beside each other, and in which order |
 //! | [`place`] | where each of them lies |
 //! | [`svg`] | draws it |
+//!
+//! Why none of this is a crate of others: `docs/decisions/0036-schedules-are-drawn-by-hand.md`.
 
 mod dot;
 mod layers;
 mod place;
 mod svg;
+#[cfg(test)]
+mod tests;
 
 use std::fs;
 use std::path::PathBuf;

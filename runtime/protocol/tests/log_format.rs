@@ -129,7 +129,7 @@ fn the_bytes_of_a_log_are_these() {
         encode(entry, &mut body);
         assert_eq!(body, *bytes, "{entry:?}");
         let log = SubmissionLog::new("cpu", (0, 0), 1, true, body);
-        assert_eq!(log.entries().collect::<Vec<_>>(), [entry.clone()]);
+        assert_eq!(log.entries().next().as_ref(), Some(entry));
     }
     let log = SubmissionLog::new("cpu", (0, 300), 1, true, vec![7, 64]);
     let mut file = Vec::new();

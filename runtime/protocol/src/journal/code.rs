@@ -1,4 +1,4 @@
-//! Entries as bytes, and back, in the encoding of `postcard`; and how serde sees those types of the protocol that are in entries.
+//! Entries as bytes, and back, in the encoding of `postcard`; and how serde sees the types of the protocol in them.
 //!
 //! Reading believes nothing. What an entry says is checked here or by serde, and takes no more memory than a small
 //! multiple of the bytes there are: postcard tells serde a list's length only if so many bytes are left, and serde
@@ -177,8 +177,8 @@ pub(super) fn recorded<'de, D: Deserializer<'de>>(from: D) -> Result<Work<'stati
     })
 }
 
-/// The tasks of a recording. Each is 40 times what it may take in a log (7 bytes for a launch without anything), so that
-/// the list must not grow to twice its length, with the old one still there.
+/// The tasks of a recording. A launch without anything takes 7 bytes of a log and 120 in memory, so the list grows by
+/// an eighth: while one that doubles is moved, there would be three times what it had.
 pub(super) fn steps<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Step>, D::Error> {
     struct Steps;
 
