@@ -13,8 +13,6 @@ mod dot;
 mod layers;
 mod place;
 mod svg;
-#[cfg(test)]
-mod tests;
 
 use std::fs;
 use std::path::PathBuf;
@@ -104,3 +102,6 @@ pub(crate) fn run(args: &DrawArgs) -> Result<Exit, CommandError> {
     }
     Ok(Exit::Success)
 }
+
+#[cfg(test)]
+mod tests;
