@@ -6,6 +6,8 @@
 //! | [`layers`] | which nodes are beside each other, and in which order |
 //! | [`place`] | where each of them lies |
 //! | [`svg`] | draws it |
+//!
+//! Why none of this is a crate of others: `docs/decisions/0036-schedules-are-drawn-by-hand.md`.
 
 mod dot;
 mod layers;
@@ -100,3 +102,6 @@ pub(crate) fn run(args: &DrawArgs) -> Result<Exit, CommandError> {
     }
     Ok(Exit::Success)
 }
+
+#[cfg(test)]
+mod tests;

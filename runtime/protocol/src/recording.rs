@@ -64,7 +64,8 @@ pub enum RecordedWord {
 }
 
 /// A word that each replay sets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+// The order of the fields is that of their bytes in a submission log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct WordSlot {
     /// Which of the task's words.
     pub word: u32,

@@ -61,10 +61,8 @@ fn forged(head: &[u8], count: usize, element: &[u8]) -> Vec<u8> {
         body.extend_from_slice(element);
     }
     body.resize(BYTES, 0);
-    let mut rest = vec![1, 0, 1]; // version and flags
-    rest.extend_from_slice(&[0; 8]); // parts
-    rest.extend_from_slice(&1_u64.to_le_bytes());
-    rest.extend_from_slice(b"\x03cpu");
+    // Version and length of the head; complete, parts, one entry, and of which backend.
+    let mut rest = vec![2, 0, 8, 0, 1, 0, 0, 1, 3, b'c', b'p', b'u'];
     rest.extend_from_slice(&(body.len() as u64).to_le_bytes());
     rest.extend_from_slice(&body);
     let digest = Digest::default().with(&rest).number();
@@ -76,21 +74,24 @@ fn a_forged_log_takes_memory_in_proportion_to_its_bytes_i12() {
     let (task, readback) = ([4, 0], [4, 0, 2, 0]);
     let launch = [4, 0, 0, 0, 1];
     let words = [launch.as_slice(), &[0]].concat();
-    let lists: [(&str, &[u8], &[u8]); 10] = [
+    let binding = [0, 0, 2, b'u', b'8', 0];
+    let lists: [(&str, &[u8], &[u8]); 12] = [
         ("parts", &[task.as_slice(), &[3]].concat(), &[0, 0, 0, 0]),
         ("layouts that are none", &readback, &[0]),
-        ("layouts without axes", &readback, &[1, 1, 0]),
-        ("layouts with an axis", &readback, &[1, 1, 1, 1, 1]),
-        ("axes", &[readback.as_slice(), &[1, 1, 1]].concat(), &[1, 1]),
+        ("layouts without axes", &readback, &[1, 1, 0, 0]),
+        ("layouts with an axis", &readback, &[1, 1, 1, 1, 1, 1]),
+        ("axes", &[readback.as_slice(), &[1, 1, 1]].concat(), &[1]),
         ("scalars", &launch, &[0]),
         ("metadata", &words, &[0]),
-        ("steps", &[2], &[3, 0]),
-        ("bindings", &[1, 1, b'k'], &[0, 0, 0, 0]),
-        ("scalars of a kernel", &[1, 1, b'k', 0], &[0, 0]),
+        ("steps that copy nothing", &[2], &[3, 0, 0]),
+        ("steps that fill", &[2], &[4, 1, 0, 0, 1, 0, 0, 0, 0]),
+        ("steps that launch", &[2], &[0, 0, 1, 0, 0, 0, 0]),
+        ("bindings", &[1, 1, b'k'], &binding),
+        ("scalars of a kernel", &[1, 1, b'k', 0], &[0, 2, b'u', b'8']),
     ];
     for (what, head, element) in lists {
         // As many as there are, as many as there are bytes, and more than that.
-        for count in [element.len(), 8, 5, 1]
+        for count in [element.len(), 9, 8, 7, 5, 1]
             .map(|least| BYTES / least - 16)
             .into_iter()
             .chain([usize::MAX])

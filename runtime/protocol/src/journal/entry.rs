@@ -1,8 +1,15 @@
 //! What is logged, as plain data.
+//!
+//! The derived impls of serde are the format of a log: the order of variants, and of fields, is the order of their
+//! bytes. A variant may be added at the end of its list; any other change needs another `VERSION` (see `log`), and
+//! fails `tests/log_format.rs`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
+use super::code;
 use crate::access::Access;
 use crate::failure::Reason;
 use crate::kernel::Signature;
@@ -13,7 +20,7 @@ use crate::priority::Priority;
 use crate::recording::WordSlot;
 
 /// One entry of a log. Streams, kernels, slices and recordings take the next number as they appear.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Entry<'a> {
     /// A stream was made.
@@ -21,6 +28,7 @@ pub enum Entry<'a> {
         /// The number of its client.
         client: u32,
         /// How urgent its work is.
+        #[serde(with = "code::PriorityCode")]
         priority: Priority,
         /// Its share of the turns.
         weight: u32,
@@ -30,17 +38,14 @@ pub enum Entry<'a> {
         /// Its name.
         name: Arc<str>,
         /// What a launch of it brings.
+        #[serde(with = "code::signature")]
         signature: Signature,
     },
     /// Tasks were recorded, over parameters that a replay of the recording binds.
     Recording {
         /// The tasks.
+        #[serde(deserialize_with = "code::steps")]
         steps: Vec<Step>,
-    },
-    /// A parameter of recordings was made.
-    Parameter {
-        /// Its length in bytes.
-        bytes: u64,
     },
     /// A slice, or a point, was made.
     Slice {
@@ -49,6 +54,7 @@ pub enum Entry<'a> {
         /// Its length in bytes.
         bytes: u64,
         /// How its memory is reserved; a point has none.
+        #[serde(with = "code::mode")]
         mode: Option<AllocationMode>,
     },
     /// A task was added to a stream.
@@ -56,6 +62,7 @@ pub enum Entry<'a> {
         /// The stream.
         stream: u32,
         /// What it does.
+        #[serde(borrow)]
         work: Work<'a>,
         /// What it touches.
         parts: Vec<Part>,
@@ -72,10 +79,15 @@ pub enum Entry<'a> {
         /// Was it cancelled? Else its deadline had passed.
         cancelled: bool,
     },
+    /// A parameter of recordings was made.
+    Parameter {
+        /// Its length in bytes.
+        bytes: u64,
+    },
 }
 
 /// What a task does.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Work<'a> {
     /// Runs a kernel.
@@ -92,6 +104,7 @@ pub enum Work<'a> {
     /// Copies these bytes from the host.
     Upload {
         /// The bytes.
+        #[serde(borrow, with = "code::bytes")]
         bytes: Cow<'a, [u8]>,
         /// Where they go within the part, if not one after the other.
         layout: Option<Box<Strided>>,
@@ -122,7 +135,7 @@ pub enum Work<'a> {
 }
 
 /// The cubes of a launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Count {
     /// So many.
     Static([u32; 3]),
@@ -131,7 +144,7 @@ pub enum Count {
 }
 
 /// A part of a slice, and how a task touches it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Part {
     /// The slice; within a recording, the parameter.
     pub slice: u32,
@@ -140,13 +153,15 @@ pub struct Part {
     /// Bytes.
     pub len: u64,
     /// How they are touched.
+    #[serde(with = "code::AccessCode")]
     pub access: Access,
 }
 
 /// One task of a recording: a launch, a copy or a fill. Its parts are parts of the parameters.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Step {
     /// What it does.
+    #[serde(deserialize_with = "code::recorded")]
     pub work: Work<'static>,
     /// The scalars of a launch that a replay sets.
     pub slots: Vec<WordSlot>,

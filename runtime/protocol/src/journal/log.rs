@@ -1,25 +1,34 @@
 //! The log as a value, and as a file.
 //!
 //! ```text
-//! "mslog\r\n\x1a" | version u16 | flags u8 | first and last part u32 | entries u64 | backend u8 + text | bytes u64 | entries .. | digest u64
+//! "mslog\r\n\x1a" | version u16 | length u16 | head .. | length u64 | entries .. | digest u64
 //! ```
-//! Little endian. The digest is of everything between the first field and itself. The start shows what a transfer
-//! as text does to line ends.
+//! Little endian. Head and entries are in postcard's encoding, each in as many bytes as the length before it says. The digest is
+//! of everything between the first field and itself. The start shows what a transfer as text does to line ends.
 
+use std::cmp::Ordering;
 use std::io::{self, Read, Write};
 
-use super::code::decode;
+use serde::{Deserialize, Serialize};
+
+use super::code::{decode, what};
 use super::digest::Digest;
 use super::entry::Entry;
-use super::wire::{Bytes, Garbled};
 
 const MAGIC: [u8; 8] = *b"mslog\r\n\x1a";
-/// The version that is written, and the latest that is read.
-const VERSION: u16 = 1;
-/// The longest name of a backend that a file can hold: its length is a byte.
+/// The version that is written, and the only one that is read. 1 was an encoding of our own.
+const VERSION: u16 = 2;
+/// The longest name of a backend that a log keeps: the length of a head must fit in 16 bits.
 const BACKEND_BYTES_MAX: usize = u8::MAX as usize;
-/// Bytes of the fields between the version and the backend's name.
-const FIXED: usize = 1 + 4 + 4 + 8 + 1;
+
+/// What a file says of its log. The order of the fields is the format.
+#[derive(Serialize, Deserialize)]
+struct Head<'a> {
+    complete: bool,
+    parts: (u32, u32),
+    entries: u64,
+    backend: &'a str,
+}
 
 /// What a device took, in mailbox order.
 ///
@@ -53,11 +62,23 @@ pub enum LogError {
     #[error("this is no submission log: it does not begin as one")]
     Foreign,
     /// It was written by a later version.
-    #[error("the submission log has version {found}, this program reads up to {known}; update it")]
+    #[error(
+        "the submission log has version {found}, this program reads version {known}; update it"
+    )]
     Newer {
         /// The log's version.
         found: u16,
-        /// The latest that is known.
+        /// The one that is known.
+        known: u16,
+    },
+    /// It was written by an earlier version.
+    #[error(
+        "the submission log has version {found}, this program reads version {known}; replay it with the release that wrote it"
+    )]
+    Older {
+        /// The log's version.
+        found: u16,
+        /// The one that is known.
         known: u16,
     },
     /// There is less than it says.
@@ -92,15 +113,6 @@ pub enum LogError {
 impl From<io::Error> for LogError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
-    }
-}
-
-impl From<Garbled> for LogError {
-    fn from(garbled: Garbled) -> Self {
-        LogError::Corrupt {
-            at: garbled.at as u64,
-            what: garbled.what,
-        }
     }
 }
 
@@ -165,7 +177,7 @@ impl SubmissionLog {
 
     /// The entries, in the order in which the device took them.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        let mut bytes = Bytes::new(&self.body);
+        let mut bytes = &self.body[..];
         std::iter::from_fn(move || match bytes.is_empty() {
             true => None,
             false => decode(&mut bytes).ok(),
@@ -195,21 +207,23 @@ impl SubmissionLog {
     /// # Errors
     /// [`LogError::Io`].
     pub fn write_to(&self, mut to: impl Write) -> Result<(), LogError> {
-        let mut head = Vec::with_capacity(64);
-        head.extend_from_slice(&MAGIC);
-        head.extend_from_slice(&VERSION.to_le_bytes());
-        head.push(u8::from(self.complete));
-        head.extend_from_slice(&self.parts.0.to_le_bytes());
-        head.extend_from_slice(&self.parts.1.to_le_bytes());
-        head.extend_from_slice(&self.entries.to_le_bytes());
+        let head = Head {
+            complete: self.complete,
+            parts: self.parts,
+            entries: self.entries,
+            backend: &self.backend,
+        };
+        let head = postcard::to_stdvec(&head).map_err(io::Error::other)?;
+        let mut start = MAGIC.to_vec();
+        start.extend_from_slice(&VERSION.to_le_bytes());
         // The name was cut to what fits when the log was made.
-        head.push(self.backend.len() as u8);
-        head.extend_from_slice(self.backend.as_bytes());
-        head.extend_from_slice(&(self.body.len() as u64).to_le_bytes());
+        start.extend_from_slice(&(head.len() as u16).to_le_bytes());
+        start.extend_from_slice(&head);
+        start.extend_from_slice(&(self.body.len() as u64).to_le_bytes());
         let digest = Digest::default()
-            .with(&head[MAGIC.len()..])
+            .with(&start[MAGIC.len()..])
             .with(&self.body);
-        to.write_all(&head)?;
+        to.write_all(&start)?;
         to.write_all(&self.body)?;
         to.write_all(&digest.number().to_le_bytes())?;
         Ok(to.flush()?)
@@ -231,46 +245,47 @@ impl SubmissionLog {
             return Err(LogError::Truncated);
         }
         let version: [u8; 2] = whole(&mut from)?;
-        let found = u16::from_le_bytes(version);
-        if found > VERSION {
-            let known = VERSION;
-            return Err(LogError::Newer { found, known });
+        let (found, known) = (u16::from_le_bytes(version), VERSION);
+        match found.cmp(&known) {
+            Ordering::Less => return Err(LogError::Older { found, known }),
+            Ordering::Greater => return Err(LogError::Newer { found, known }),
+            Ordering::Equal => {}
         }
-        let fixed: [u8; FIXED] = whole(&mut from)?;
-        let backend = exactly(&mut from, u64::from(fixed[FIXED - 1]))?;
+        let head_size: [u8; 2] = whole(&mut from)?;
+        let head = exactly(&mut from, u16::from_le_bytes(head_size).into())?;
         let size: [u8; 8] = whole(&mut from)?;
         let body = exactly(&mut from, u64::from_le_bytes(size))?;
         let sum: [u8; 8] = whole(&mut from)?;
-        let parts: [&[u8]; 5] = [&version, &fixed, &backend, &size, &body];
+        let parts: [&[u8]; 5] = [&version, &head_size, &head, &size, &body];
         let digest = parts
             .iter()
             .fold(Digest::default(), |digest, part| digest.with(part));
-        let damaged = |what| LogError::Corrupt {
-            at: body.len() as u64,
+        let corrupt = |left: &[u8], what| LogError::Corrupt {
+            at: (body.len() - left.len()) as u64,
             what,
         };
         if digest.number().to_le_bytes() != sum {
-            return Err(damaged("its digest is another"));
+            return Err(corrupt(&[], "its digest is another"));
         }
-        let mut fields = Bytes::new(&fixed);
-        let complete = fields.flag()?;
-        let parts = (fields.fixed(4)? as u32, fields.fixed(4)? as u32);
-        let entries = fields.fixed(8)?;
-        let backend =
-            std::str::from_utf8(&backend).map_err(|_| damaged("its backend has no name"))?;
-        let mut bytes = Bytes::new(&body);
+        let (head, rest) = postcard::take_from_bytes::<Head<'_>>(&head)
+            .map_err(|error| corrupt(&body, what(&error)))?;
+        if !rest.is_empty() {
+            return Err(corrupt(&body, "its head has another length than it says"));
+        }
+        let mut left = &body[..];
         let mut counted = 0;
-        while !bytes.is_empty() {
-            decode(&mut bytes)?;
+        while !left.is_empty() {
+            decode(&mut left).map_err(|what| corrupt(left, what))?;
             counted += 1;
         }
-        if found == 0 {
-            return Err(damaged("it has a version that none has"));
+        if counted != head.entries {
+            return Err(corrupt(
+                &[],
+                "it has another number of entries than it says",
+            ));
         }
-        if counted != entries {
-            return Err(damaged("it has another number of entries than it says"));
-        }
-        Ok(Self::new(backend, parts, entries, complete, body))
+        let (parts, complete) = (head.parts, head.complete);
+        Ok(Self::new(head.backend, parts, counted, complete, body))
     }
 }
 

@@ -8,9 +8,8 @@
 //! ```
 //! | file | what it is |
 //! | --- | --- |
-//! | `entry` | [`Entry`]: what is logged |
-//! | `wire` | numbers and texts as bytes, and back |
-//! | `code` | entries as bytes, and back |
+//! | `entry` | [`Entry`]: what is logged, and the order of its bytes |
+//! | `code` | entries as bytes, and back, by `postcard` |
 //! | `log` | [`SubmissionLog`]: the log as a value, and its file format |
 //! | `digest` | [`Digest`]: many bytes as one number |
 //!
@@ -38,7 +37,6 @@ mod entry;
 mod log;
 #[cfg(test)]
 mod tests;
-mod wire;
 
 pub use code::encode;
 pub use digest::Digest;

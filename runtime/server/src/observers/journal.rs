@@ -6,11 +6,8 @@ use std::collections::HashMap;
 use millstream_protocol::binding::Binding;
 use millstream_protocol::failure::Reason;
 use millstream_protocol::id::KernelId;
-use millstream_protocol::journal::SubmissionLog;
-use millstream_protocol::journal::encode;
-use millstream_protocol::journal::{Count, Entry, Part, Step, Work};
-use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::launch::TensorMap;
+use millstream_protocol::journal::{Count, Entry, Part, Step, SubmissionLog, Work, encode};
+use millstream_protocol::launch::{LaunchCount, TensorMap};
 use millstream_protocol::message::{Extra, HostSource, Op, Registration, Task};
 use millstream_protocol::recording::{RecordedOp, RecordedTask};
 

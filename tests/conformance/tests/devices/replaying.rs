@@ -498,9 +498,9 @@ fn a_forged_log_is_refused_or_replayed() {
 /// A log of these entries, with everything around them in order.
 fn forged(entries: &[&[u8]]) -> SubmissionLog {
     let body = entries.concat();
-    let mut file = b"mslog\r\n\x1a\x01\0\x01".to_vec();
-    file.extend_from_slice(&[0; 8]);
-    file.extend_from_slice(&(entries.len() as u64).to_le_bytes());
+    // Version and length of the head; complete, parts, entries (one byte of them), and of which backend.
+    let mut file = b"mslog\r\n\x1a\x02\0\x08\0\x01\0\0".to_vec();
+    file.push(entries.len() as u8);
     file.extend_from_slice(b"\x03cpu");
     file.extend_from_slice(&(body.len() as u64).to_le_bytes());
     file.extend_from_slice(&body);
@@ -516,7 +516,7 @@ const HUGE: [u8; 9] = [128, 128, 128, 128, 128, 128, 128, 128, 16];
 /// A readback takes host memory before the device has said that it has none: more than there is of it is an error.
 #[test]
 fn a_forged_length_does_not_end_the_process() {
-    let slice = [&[3, 0][..], &HUGE, &[1]].concat();
+    let slice = [&[3, 0][..], &HUGE, &[1, 0]].concat();
     let readback = [&[4, 0, 2, 0, 0, 1, 1, 0][..], &HUGE, &[0]].concat();
     let log = forged(&[STREAM, &slice, &readback]);
     let rig = On::CpuDriven.open();
@@ -553,7 +553,7 @@ fn a_forged_point_has_no_bytes(#[case] on: On) {
 /// A view is whole elements, also in a log: no fill ends or begins within one of its own.
 #[apply(every_device)]
 fn a_forged_fill_is_whole_elements(#[case] on: On) {
-    let slice: &[u8] = &[3, 0, 12, 1];
+    let slice: &[u8] = &[3, 0, 12, 1, 0];
     // Words of four bytes: from this byte on, this many bytes.
     let fill = |start, len| [4, 0, 4, 4, 7, 1, 1, start, len, 1];
     for (start, len) in [(0, 9), (2, 8), (3, 1)] {
