@@ -1,0 +1,384 @@
+//! Modules of a crate depend on each other one way: a cycle of modules fails here, and is printed.
+//!
+//! The rule is about modules with the same parent, at every depth: what one names, or one of its descendants, makes an arrow
+//! to the sibling that has it. An item counts for the module that defines it, through whatever re-exports the path goes.
+//! Paths are those of `use` items and of code, bodies of functions and arguments of macros included; tests, docs and
+//! attributes are left out.
+//!
+//! What it does not see: methods and fields, which no path names, and a module and its own parent. A parent may use its
+//! children and a child the items of its parent.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what it expects by unwrapping"
+)]
+
+mod cycles;
+mod names;
+mod resolve;
+mod tree;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+/// Modules with the same parent that reach each other, which should not be.
+struct Known {
+    /// The file of the crate's root.
+    file: &'static str,
+    /// The parent; empty is the root.
+    parent: &'static str,
+    /// The modules.
+    modules: &'static [&'static str],
+}
+
+/// The cycles that are left. A cycle that is not here fails the test, and so does one that is here and gone.
+const KNOWN: &[Known] = &[
+    Known {
+        file: "runtime/sync/src/lib.rs",
+        parent: "mailbox",
+        modules: &["ring", "sender"],
+    },
+    Known {
+        file: "runtime/sync/src/lib.rs",
+        parent: "slots",
+        modules: &["counted", "table"],
+    },
+    Known {
+        file: "runtime/ir/src/lib.rs",
+        parent: "",
+        modules: &["matmul", "nest"],
+    },
+    Known {
+        file: "runtime/ir/src/lib.rs",
+        parent: "ssa",
+        modules: &["build", "handles"],
+    },
+    Known {
+        file: "runtime/protocol/src/lib.rs",
+        parent: "",
+        modules: &["error", "health", "properties"],
+    },
+    Known {
+        file: "runtime/protocol/src/lib.rs",
+        parent: "hazard",
+        modules: &["log", "uses"],
+    },
+    Known {
+        file: "runtime/client/src/lib.rs",
+        parent: "",
+        modules: &[
+            "compute",
+            "device",
+            "kernel",
+            "openings",
+            "pending",
+            "profiles",
+            "replay",
+            "room",
+            "stream",
+            "when_room",
+        ],
+    },
+    Known {
+        file: "runtime/client/src/lib.rs",
+        parent: "arguments",
+        modules: &["bound", "misfit", "pack"],
+    },
+    Known {
+        file: "runtime/graph/src/lib.rs",
+        parent: "",
+        modules: &["compiled", "lazy", "schedule", "tuned"],
+    },
+    Known {
+        file: "runtime/graph/src/lib.rs",
+        parent: "compiled",
+        modules: &["outputs", "run"],
+    },
+    Known {
+        file: "runtime/graph/src/lib.rs",
+        parent: "lazy",
+        modules: &["buffer", "custom", "graph", "node"],
+    },
+    Known {
+        file: "runtime/graph/src/lib.rs",
+        parent: "schedule",
+        modules: &["group", "walk"],
+    },
+    Known {
+        file: "runtime/tune/src/lib.rs",
+        parent: "",
+        modules: &["tuner", "tuning"],
+    },
+    Known {
+        file: "actors/src/lib.rs",
+        parent: "",
+        modules: &["device", "reopen"],
+    },
+    Known {
+        file: "actors/src/lib.rs",
+        parent: "",
+        modules: &["gc", "host", "mailbox", "station"],
+    },
+    Known {
+        file: "backends/cpu/src/lib.rs",
+        parent: "",
+        modules: &["device", "options", "properties"],
+    },
+    Known {
+        file: "backends/cpu/src/lib.rs",
+        parent: "",
+        modules: &["entry", "kernel", "post", "queue", "runner", "worker"],
+    },
+    Known {
+        file: "backends/sim/src/lib.rs",
+        parent: "",
+        modules: &[
+            "checker",
+            "coverage",
+            "device",
+            "entry",
+            "findings",
+            "kernel",
+            "options",
+            "resources",
+            "run",
+            "shared",
+            "state",
+            "step",
+            "stepper",
+        ],
+    },
+    Known {
+        file: "backends/host/tile/src/lib.rs",
+        parent: "",
+        modules: &["fuse", "plan"],
+    },
+    Known {
+        file: "backends/host/tile/src/lib.rs",
+        parent: "fuse",
+        modules: &["assembler", "folds"],
+    },
+    Known {
+        file: "backends/host/tile/src/lib.rs",
+        parent: "kernels",
+        modules: &["arg", "reduce"],
+    },
+    Known {
+        file: "backends/host/tile/src/lib.rs",
+        parent: "kernels",
+        modules: &["map", "power"],
+    },
+    Known {
+        file: "backends/cuda/src/lib.rs",
+        parent: "",
+        modules: &[
+            "adopted", "device", "ir", "kernel", "launch", "nvrtc", "peer", "product", "replay",
+        ],
+    },
+    Known {
+        file: "tests/cuda/fake/src/lib.rs",
+        parent: "",
+        modules: &[
+            "call", "event", "execute", "gpu", "graph", "peer", "state", "stream", "time",
+        ],
+    },
+    Known {
+        file: "tests/cuda/fake/src/lib.rs",
+        parent: "calls",
+        modules: &["function", "launch"],
+    },
+    Known {
+        file: "tests/cuda/ptx/src/lib.rs",
+        parent: "",
+        modules: &["format", "number"],
+    },
+    Known {
+        file: "tests/cuda/ptx/src/lib.rs",
+        parent: "run",
+        modules: &["compute", "memory"],
+    },
+    Known {
+        file: "cli/src/main.rs",
+        parent: "",
+        modules: &["args", "demo", "draw", "exit", "output", "timeline", "top"],
+    },
+    Known {
+        file: "cli/src/main.rs",
+        parent: "bench",
+        modules: &["rows", "samples"],
+    },
+    Known {
+        file: "cli/src/main.rs",
+        parent: "demo",
+        modules: &["album", "photos"],
+    },
+    Known {
+        file: "cli/src/main.rs",
+        parent: "draw",
+        modules: &["place", "svg"],
+    },
+    Known {
+        file: "cli/src/main.rs",
+        parent: "soak",
+        modules: &["session", "worker"],
+    },
+    Known {
+        file: "tests/swarm/src/lib.rs",
+        parent: "",
+        modules: &["case", "program", "setting"],
+    },
+    Known {
+        file: "tests/graph-fuzz/src/lib.rs",
+        parent: "",
+        modules: &["failing", "held", "modes"],
+    },
+    Known {
+        file: "xtask/src/main.rs",
+        parent: "mutants",
+        modules: &["finder", "mutant", "tree"],
+    },
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The roots of all crates of the workspace.
+fn crates() -> Vec<String> {
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, behind) = manifest.split_once("members = [").unwrap();
+    let (members, _) = behind.split_once(']').unwrap();
+    let members = members.split(',').map(|name| name.trim().trim_matches('"'));
+    let packages = members.chain([""]);
+    let roots = packages.flat_map(|package| {
+        ["src/lib.rs", "src/main.rs"].map(|file| Path::new(package).join(file))
+    });
+    let roots = roots.filter(|file| root().join(file).exists());
+    roots
+        .map(|file| file.to_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn modules_with_one_parent_have_no_cycle() {
+    let mut known: BTreeSet<_> = KNOWN
+        .iter()
+        .map(|known| {
+            (
+                known.file.to_owned(),
+                known.parent.to_owned(),
+                known.modules.join(", "),
+            )
+        })
+        .collect();
+    let mut new = Vec::new();
+    for file in crates() {
+        let tree = tree::read(&root().join(&file));
+        for (parent, arrows) in resolve::siblings(&tree) {
+            for knot in cycles::knots(&arrows) {
+                let found = (file.clone(), parent.join("::"), knot.join(", "));
+                if !known.remove(&found) {
+                    let cycle = cycles::shortest(&arrows, &knot);
+                    new.push(format!(
+                        "{} {}: {} modules reach each other: {}\n  {cycle}",
+                        found.0,
+                        found.1,
+                        knot.len(),
+                        found.2
+                    ));
+                }
+            }
+        }
+    }
+    assert!(new.is_empty(), "cycles of modules:\n{}", new.join("\n"));
+    assert!(
+        known.is_empty(),
+        "not cycles any more, remove from `KNOWN`: {known:?}"
+    );
+}
+
+#[test]
+fn a_cycle_is_found_through_imports_exports_and_macros() {
+    let knots = |source: &str| {
+        let siblings = resolve::siblings(&tree::read_text(source));
+        let knots = siblings.iter().flat_map(|(parent, arrows)| {
+            cycles::knots(arrows)
+                .into_iter()
+                .map(|knot| (parent.join("::"), cycles::shortest(arrows, &knot)))
+        });
+        let lines =
+            knots.map(|(parent, cycle)| format!("{parent}: {}", cycle.lines().next().unwrap()));
+        lines.collect::<Vec<_>>()
+    };
+    let none: [&str; 0] = [];
+    // By `use`, by a path in a body, and by a path in a macro's tokens.
+    let ring = "
+        mod a { use crate::{b::B, b as c}; }
+        mod b { pub struct B; fn f() { let _ = crate::c::one(); } }
+        mod c { pub fn one() { println!(\"{}\", crate::a::x()); } }";
+    assert_eq!(knots(ring), [": a -> b -> c -> a"]);
+    // An item that the root exports is its module's.
+    let exported = "
+        pub use b::B;
+        use a::A as Renamed;
+        mod a { use crate::B; pub struct A; }
+        mod b { pub struct B(super::Renamed); }";
+    assert_eq!(knots(exported), [": a -> b -> a"]);
+    // Siblings in a folder, deeper levels included; the folder is none of its own.
+    let folder = "
+        mod outer {
+            pub use one::One;
+            pub struct Mine;
+            mod one { pub struct One(super::two::deep::Two, super::Mine); }
+            mod two { pub mod deep { pub struct Two(super::super::One); } }
+        }";
+    assert_eq!(knots(folder), ["outer: one -> two -> one"]);
+    // By a glob, and within a function.
+    let glob = "
+        mod a { pub struct A; fn f() { use crate::b::*; B::new(); } }
+        mod b { use crate::a::*; pub struct B(A); }";
+    assert_eq!(knots(glob), [": a -> b -> a"]);
+    // Tests, docs, other crates and visibilities are no arrows; a parent and its child may know each other.
+    let fine = "
+        mod a {
+            //! See [`crate::b::B`].
+            use std::b;
+            pub(in crate::b) struct A;
+            #[cfg(test)]
+            mod tests { use crate::b::B; }
+            #[cfg(all(test, unix))]
+            fn f() { crate::b::g() }
+            mod child { use super::A; }
+        }
+        mod b { pub struct B(crate::a::A); }";
+    assert_eq!(knots(fine), none);
+}
+
+/// What `package` depends on of the workspace, its tests apart.
+fn dependencies(package: &str) -> BTreeSet<String> {
+    let manifest = fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
+    let (_, behind) = manifest.split_once("[dependencies]").unwrap();
+    let section = behind.lines().take_while(|line| !line.starts_with('['));
+    let names = section.filter_map(|line| line.split(['.', ' ']).next());
+    let ours = names.filter_map(|name| name.strip_prefix("millstream-"));
+    ours.map(str::to_owned).collect()
+}
+
+/// Clients and the server meet in the protocol alone, which is also all that a backend knows.
+#[test]
+fn crates_know_only_what_they_stand_on() {
+    assert!(!dependencies("runtime/protocol").contains("client"));
+    for package in [
+        "runtime/client",
+        "runtime/server",
+        "backends/cpu",
+        "backends/sim",
+        "backends/cuda",
+    ] {
+        let known = dependencies(package);
+        assert!(known.contains("protocol"), "{package}");
+        for above in ["client", "server", "actors", "graph"] {
+            assert!(!known.contains(above), "{package} -> {above}");
+        }
+    }
+}
