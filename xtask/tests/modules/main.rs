@@ -44,16 +44,6 @@ const KNOWN: &[Known] = &[
         modules: &["counted", "table"],
     },
     Known {
-        file: "runtime/ir/src/lib.rs",
-        parent: "",
-        modules: &["matmul", "nest"],
-    },
-    Known {
-        file: "runtime/ir/src/lib.rs",
-        parent: "ssa",
-        modules: &["build", "handles"],
-    },
-    Known {
         file: "runtime/protocol/src/lib.rs",
         parent: "",
         modules: &["error", "health", "properties"],
@@ -82,21 +72,6 @@ const KNOWN: &[Known] = &[
         file: "runtime/graph/src/lib.rs",
         parent: "schedule",
         modules: &["group", "walk"],
-    },
-    Known {
-        file: "runtime/tune/src/lib.rs",
-        parent: "",
-        modules: &["tuner", "tuning"],
-    },
-    Known {
-        file: "actors/src/lib.rs",
-        parent: "",
-        modules: &["device", "reopen"],
-    },
-    Known {
-        file: "actors/src/lib.rs",
-        parent: "",
-        modules: &["gc", "host", "mailbox", "station"],
     },
     Known {
         file: "backends/host/tile/src/lib.rs",
