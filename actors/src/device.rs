@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use millstream_client::{ClientBuilder, ComputeClient, Openings, Pending};
 use millstream_protocol::error::{Error, ReopenError};
-use millstream_protocol::health::{Health, HealthWatch};
+use millstream_protocol::health::Health;
 use millstream_protocol::journal::SubmissionLog;
 use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::message::Scope;
@@ -15,6 +15,7 @@ use millstream_protocol::options::DeviceOptions;
 use millstream_protocol::profile::{Profile, ProfileToken};
 use millstream_protocol::properties::DeviceProperties;
 use millstream_protocol::report::{MemoryReport, Report, Stats, TraceSpan};
+use millstream_protocol::vitals::HealthWatch;
 use millstream_sync::facade::{Mutex, lock, thread};
 
 use crate::driven::{Driver, Wheel};

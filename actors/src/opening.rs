@@ -5,8 +5,8 @@ use std::sync::Arc;
 use millstream_client::Openings;
 use millstream_protocol::backend::Open;
 use millstream_protocol::error::OpenError;
-use millstream_protocol::health::Vitals;
 use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::vitals::Vitals;
 use millstream_sync::facade::{Mutex, THREADS};
 
 use crate::device::Device;

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use millstream_protocol::health::{Health, Vitals};
+use millstream_protocol::health::Health;
 use millstream_protocol::id::ClientId;
 use millstream_protocol::properties::DeviceProperties;
+use millstream_protocol::vitals::Vitals;
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::DeviceShared;
