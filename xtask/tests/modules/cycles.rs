@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// For each name those that it names, each with the reason.
 pub(crate) type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
-/// The sets of more than one name that all reach each other, each sorted.
-pub(crate) fn knots(arrows: &Arrows) -> Vec<Vec<String>> {
+/// The strongly connected components of more than one name: those that all reach each other, sorted.
+pub(crate) fn components(arrows: &Arrows) -> Vec<Vec<String>> {
     let reached: BTreeMap<_, _> = arrows
         .keys()
         .map(|from| (from, reach(arrows, from)))
         .collect();
-    let knots: BTreeSet<Vec<_>> = reached
+    let components: BTreeSet<Vec<_>> = reached
         .iter()
         .filter(|(from, reached)| reached.contains(**from))
         .map(|(from, all)| {
@@ -21,7 +21,7 @@ pub(crate) fn knots(arrows: &Arrows) -> Vec<Vec<String>> {
                 .collect()
         })
         .collect();
-    knots.into_iter().collect()
+    components.into_iter().collect()
 }
 
 /// What is reached from `from` by one arrow or more.
@@ -38,9 +38,11 @@ fn reach(arrows: &Arrows, from: &str) -> BTreeSet<String> {
     reached
 }
 
-/// A shortest cycle within a knot, as `a -> b -> a`, and the reason for each of its arrows.
-pub(crate) fn shortest(arrows: &Arrows, knot: &[String]) -> String {
-    let cycles = knot.iter().filter_map(|start| cycle_through(arrows, start));
+/// A shortest cycle within a component, as `a -> b -> a`, and the reason for each of its arrows.
+pub(crate) fn shortest(arrows: &Arrows, component: &[String]) -> String {
+    let cycles = component
+        .iter()
+        .filter_map(|start| cycle_through(arrows, start));
     let cycle = cycles.min_by_key(Vec::len).unwrap();
     let reasons = cycle
         .windows(2)

@@ -44,7 +44,8 @@ pub(crate) fn read_text(source: &str) -> Tree {
 
 /// Adds the module in `file`, whose children lie in `folder`.
 fn add_file(tree: &mut Tree, place: Place, file: &Path, folder: &Path) {
-    let text = fs::read_to_string(file).unwrap();
+    let text =
+        fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let parsed =
         syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     add(tree, place, &parsed.items, file, folder);
