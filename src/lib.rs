@@ -55,7 +55,7 @@ pub use millstream_protocol::error::{
     ReopenError,
 };
 pub use millstream_protocol::failure::{Bytes, Extent, Failure, FailureRef, Origin, Reason};
-pub use millstream_protocol::health::{Health, HealthWatch, Recovery};
+pub use millstream_protocol::health::{Health, Recovery};
 pub use millstream_protocol::id::{ClientId, MAX_QUEUES, QueueId, SliceId, StreamId};
 pub use millstream_protocol::journal;
 pub use millstream_protocol::journal::{Digest, LogError, SubmissionLog};
@@ -78,6 +78,7 @@ pub use millstream_protocol::report::{
     ClientMemory, MemoryReport, MemoryUsage, QueueStats, Report, Stats, TraceSpan, TraceWait,
 };
 pub use millstream_protocol::threads::{Spawner, ThreadBody, ThreadRole};
+pub use millstream_protocol::vitals::HealthWatch;
 pub use millstream_sim as sim;
 pub use millstream_sync::facade::SpinPolicy;
 

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use millstream_client::{ClientBuilder, ComputeClient, Openings, Pending};
-use millstream_protocol::backend::Open;
-use millstream_protocol::error::{Error, OpenError};
-use millstream_protocol::health::{Health, HealthWatch, Vitals};
+use millstream_protocol::error::{Error, ReopenError};
+use millstream_protocol::health::Health;
 use millstream_protocol::journal::SubmissionLog;
 use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::message::Scope;
@@ -16,12 +15,11 @@ use millstream_protocol::options::DeviceOptions;
 use millstream_protocol::profile::{Profile, ProfileToken};
 use millstream_protocol::properties::DeviceProperties;
 use millstream_protocol::report::{MemoryReport, Report, Stats, TraceSpan};
-use millstream_sync::facade::{Mutex, THREADS, lock, thread};
+use millstream_protocol::vitals::HealthWatch;
+use millstream_sync::facade::{Mutex, lock, thread};
 
 use crate::driven::{Driver, Wheel};
-use crate::epoch::{Closing, Running, open_driven, open_threads};
-use crate::mailbox::End;
-use crate::reopen::{Again, again};
+use crate::epoch::{Closing, Running};
 
 /// A device: one GPU, or the CPU. Opened once, a value; two may live in one process and do not meet.
 ///
@@ -47,68 +45,15 @@ pub struct Device {
     /// What runs a device without a thread; closed by whoever closes it.
     pub(crate) wheel: Option<Arc<Wheel>>,
     /// Of a device that is part of a model, which whoever calls it runs: it is closed when it is dropped.
-    driver: Option<Driver>,
+    pub(crate) driver: Option<Driver>,
     /// Opens the device with the options that it was opened with last. Held while it is reopened.
     pub(crate) again: Mutex<Again>,
 }
 
+/// Opens a lost device with the options that it was opened with last.
+pub(crate) type Again = Box<dyn Fn(&Device) -> Result<Report, ReopenError> + Send>;
+
 impl Device {
-    /// Opens a device with the default options.
-    ///
-    /// # Errors
-    /// What is missing, and what to do.
-    pub fn open<O: Open>(kind: O) -> Result<Self, OpenError> {
-        Self::open_with(kind, DeviceOptions::default())
-    }
-
-    /// Opens a device.
-    ///
-    /// # Errors
-    /// What is missing, and what to do; an option that cannot be.
-    pub fn open_with<O: Open>(kind: O, options: DeviceOptions) -> Result<Self, OpenError> {
-        let span = tracing::info_span!(target: "millstream", "open");
-        let _entered = span.enter();
-        if !THREADS {
-            let (mut device, driver) = Self::open_driven(kind, options)?;
-            device.driver = Some(driver);
-            return Ok(device);
-        }
-        let vitals = Arc::new(Vitals::default());
-        let again = again(&kind);
-        let opened = open_threads(kind, &options, End::of(0, &vitals), None)?;
-        Ok(Self {
-            openings: Openings::new(opened.shared, vitals),
-            options,
-            running: Mutex::new(opened.running),
-            wheel: None,
-            driver: None,
-            again: Mutex::new(again),
-        })
-    }
-
-    /// Opens a device that starts no thread: its owner runs it with [`Driver::pump`].
-    ///
-    /// # Errors
-    /// As [`Device::open_with`].
-    pub fn open_driven<O: Open>(
-        kind: O,
-        options: DeviceOptions,
-    ) -> Result<(Self, Driver), OpenError> {
-        let vitals = Arc::new(Vitals::default());
-        let again = again(&kind);
-        let (opened, driven) = open_driven(kind, &options, End::of(0, &vitals), None)?;
-        let wheel = Wheel::new(driven, vitals.clone());
-        let device = Self {
-            openings: Openings::new(opened.shared, vitals),
-            options,
-            running: Mutex::new(opened.running),
-            wheel: Some(wheel.clone()),
-            driver: None,
-            again: Mutex::new(again),
-        };
-        Ok((device, Driver::new(wheel)))
-    }
-
     /// A client with the defaults.
     pub fn new_client(&self) -> ComputeClient {
         self.client_builder().build()

@@ -26,9 +26,10 @@ use millstream_sync::slots::Slots;
 
 use crate::actor::{Control, DeviceActor, ToDevice, watch_ends};
 use crate::driven::{DirectChannel, Driven};
+use crate::effects::Threads;
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
-use crate::mailbox::{DeviceThread, End, MailboxChannel, Threads};
+use crate::mailbox::{DeviceThread, End, MailboxChannel};
 use crate::station::Station;
 
 /// What there is of a device in its current epoch.

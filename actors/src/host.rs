@@ -22,11 +22,13 @@ use millstream_sync::payload::panic_message;
 use millstream_sync::thread_flag;
 
 use crate::actor::{Control, ToDevice};
-use crate::mailbox::PATIENCE;
 
 /// Most threads for user code of one device. A host function that blocks takes one of them; as many
 /// may block before others wait for them.
 const THREADS_MAX: usize = 16;
+
+/// How long the threads of a device that never ran are waited for. They have nothing to do.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs jobs on threads of its own.
 pub(crate) struct HostThreads {

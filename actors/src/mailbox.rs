@@ -5,26 +5,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 use std::thread::ThreadId;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::channel::{ComputeChannel, Job, Refusal, StepIn};
 use millstream_protocol::gone::Gone;
-use millstream_protocol::health::{Recovery, Vitals};
+use millstream_protocol::health::Recovery;
 use millstream_protocol::leaving::Leaving;
 use millstream_protocol::marks::{is_runtime_thread, mark_runtime_thread, runs_user_code};
 use millstream_protocol::message::Task;
 use millstream_protocol::report::Report;
-use millstream_protocol::threads::Spawner;
+use millstream_protocol::vitals::Vitals;
 use millstream_server::points::Points;
-use millstream_server::server::Effect;
 use millstream_sync::facade::{Mutex, SpinPolicy, Spinner, lock, thread};
 use millstream_sync::mailbox::{Refused, Reserved, RoomPlace, Sender};
 use millstream_sync::reply::ReplySender;
 
-use crate::actor::{DeviceActor, Outside, ToDevice};
-use crate::gc::{GcThread, Handover, Then};
-use crate::host::{HostThreads, end_panic, host_job};
+use crate::actor::DeviceActor;
+use crate::effects::Threads;
+use crate::gc::{Handover, Then};
+use crate::host::{HostThreads, PATIENCE, end_panic};
 use crate::station::{Rest, Station};
 
 /// The mailbox as a channel.
@@ -115,54 +115,6 @@ impl ComputeChannel for MailboxChannel {
 
     fn execute(&self, job: Job) {
         self.host.execute(job);
-    }
-}
-
-/// Where the effects of a device thread go.
-pub(crate) struct Threads {
-    pub(crate) gc: GcThread,
-    pub(crate) host: Arc<HostThreads>,
-    pub(crate) device: ToDevice,
-    /// Starts and counts the threads of this epoch.
-    pub(crate) spawner: Spawner,
-}
-
-impl Outside for Threads {
-    fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
-        let handover = match effect {
-            Effect::Host {
-                work,
-                resources,
-                token,
-            } => {
-                let job = host_job(work, resources, token, self.device.clone());
-                self.host.execute(job);
-                return Ok(());
-            }
-            Effect::Collect { value, after } => Handover {
-                after,
-                then: Then::Drop(value),
-                since_ns: self.gc.meter.now_ns(),
-            },
-            Effect::Watch(point) => {
-                let mut after = Points::new();
-                after.insert(point);
-                Handover {
-                    after,
-                    then: Then::WakeDevice(point),
-                    since_ns: 0,
-                }
-            }
-        };
-        self.gc
-            .hand_over(handover)
-            .map_err(|handover| match handover.then {
-                Then::Drop(value) => Effect::Collect {
-                    value,
-                    after: handover.after,
-                },
-                Then::WakeDevice(point) => Effect::Watch(point),
-            })
     }
 }
 
@@ -264,9 +216,6 @@ impl<B: Backend> Drop for DeviceThread<B> {
         }
     }
 }
-
-/// How long the threads of a device that never ran are waited for. They have nothing to do.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Turns until the device is closed; says whether it drained.
 fn turns<B: Backend>(station: &Station<B>, spin: &SpinPolicy, deadline: &Deadline) -> bool {

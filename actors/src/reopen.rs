@@ -12,7 +12,7 @@ use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::report::Report;
 use millstream_sync::facade::lock;
 
-use crate::Device;
+use crate::device::{Again, Device};
 use crate::epoch::{Closing, Opened, open_driven, open_threads};
 use crate::mailbox::End;
 
@@ -24,9 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const CLOSED_MEANWHILE: ReopenError = ReopenError::NotLost {
     health: Health::Closed,
 };
-
-/// Opens a lost device with the options that it was opened with last.
-pub(crate) type Again = Box<dyn Fn(&Device) -> Result<Report, ReopenError> + Send>;
 
 /// How a device of this kind is opened again.
 pub(crate) fn again<O: Open>(kind: &O) -> Again {

@@ -37,7 +37,7 @@ use millstream_sync::mailbox::Probe;
 use millstream_sync::payload;
 
 use crate::actor::DeviceActor;
-use crate::mailbox::Threads;
+use crate::effects::Threads;
 
 mod habit;
 #[cfg(test)]

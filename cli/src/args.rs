@@ -15,7 +15,9 @@ use crate::help::{
     SOAK_EXAMPLES, SOAK_EXIT_CODES, TIMELINE_EXAMPLES, TIMELINE_EXIT_CODES, TOP_EXAMPLES,
     TOP_EXIT_CODES, after_help,
 };
-use crate::top::DEFAULT_FILE;
+
+/// Where frames are published and looked for, where nobody says.
+pub(crate) const METRICS_FILE: &str = "out/metrics.json";
 
 /// More workers than this tell nothing new about one device.
 const MAX_THREADS: u64 = 256;
@@ -99,7 +101,7 @@ pub(crate) struct DemoArgs {
     pub(crate) profile: bool,
 
     /// File for what the device is doing, twice a second, which `millstream top` shows [without a name: out/metrics.json]
-    #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = DEFAULT_FILE)]
+    #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = METRICS_FILE)]
     pub(crate) publish: Option<PathBuf>,
 
     /// How often each photograph is developed.
@@ -140,7 +142,7 @@ pub(crate) struct SoakArgs {
     pub(crate) faults: Option<Switch>,
 
     /// File for what the device is doing, twice a second, which `millstream top` shows [without a name: out/metrics.json]
-    #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = DEFAULT_FILE, conflicts_with = "scale")]
+    #[arg(long, value_name = "FILE.json", num_args = 0..=1, default_missing_value = METRICS_FILE, conflicts_with = "scale")]
     pub(crate) publish: Option<PathBuf>,
 
     /// Opens, uses and drops 10,000 clients with 100,000 streams, some times over, instead.

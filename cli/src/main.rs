@@ -15,8 +15,10 @@ mod output;
 #[cfg(test)]
 mod scratch;
 mod soak;
+mod svg;
 mod timeline;
 mod top;
+mod units;
 mod xml;
 
 use std::process::ExitCode;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_protocol::health::{Health, Vitals};
+use millstream_protocol::health::Health;
 use millstream_protocol::report::Report;
+use millstream_protocol::vitals::Vitals;
 use millstream_sync::facade::{Mutex, THREADS, lock};
 
 use super::Driven;

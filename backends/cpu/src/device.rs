@@ -25,19 +25,20 @@ use millstream_protocol::threads::Thread;
 use millstream_sync::facade::atomic::AtomicBool;
 use millstream_sync::timeline::Timeline;
 
+use crate::crew::Crew;
 use crate::drive::{Lane, Lanes};
 use crate::entry::{Count, Entry, Op, Source, Spares};
 use crate::kernel::{CpuCompiler, CpuKernel};
-use crate::options::Settings;
 use crate::pages::Pages;
 use crate::post::Post;
-use crate::properties::properties;
-use crate::queue::{QUEUE_DEPTH_MAX, queue};
+use crate::properties::{QUEUE_DEPTH_MAX, properties};
+use crate::queue::queue;
 use crate::queues::{Queue, Queues};
 use crate::runner::Runner;
+use crate::settings::Settings;
 use crate::team::Team;
 use crate::trace::SpanLog;
-use crate::worker::{self, Crew};
+use crate::worker;
 
 /// The CPU, opened.
 pub struct CpuDevice {

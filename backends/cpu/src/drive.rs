@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use millstream_protocol::id::Point;
 use millstream_protocol::marks::mark_runtime_thread;
 
+use crate::crew::Crew;
 use crate::entry::Op;
 use crate::queue::Inbox;
 use crate::runner::Runner;
-use crate::worker::Crew;
 
 /// One queue of a driven device.
 pub(crate) struct Lane {

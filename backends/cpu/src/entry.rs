@@ -21,7 +21,7 @@ use millstream_protocol::message::HostBytes;
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::kernel::CpuKernel;
-use crate::queue::QUEUE_DEPTH_MAX;
+use crate::properties::QUEUE_DEPTH_MAX;
 
 /// Bindings without the heap: those of a task, and a dynamic cube count.
 const ENTRY_BINDINGS: usize = INLINE_BINDINGS + 1;

@@ -18,7 +18,6 @@ use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::facade::Figure;
 use millstream_sync::payload::panic_message;
 
-use crate::post::bytes_of;
 use crate::team::TeamSeat;
 use crate::trace::nanoseconds;
 
@@ -59,6 +58,11 @@ pub(crate) struct CpuKernel {
     /// Of a program: how many bytes its last launch had, and how many nanoseconds it took, in one number; 0 until it
     /// is known, and of launches that callers never run themselves.
     cost: Figure,
+}
+
+/// Bytes of all views.
+pub(crate) fn bytes_of(views: &[NativeView]) -> u64 {
+    views.iter().map(|view| view.bytes).sum()
 }
 
 /// Launches of programs whose bytes are no more than this are timed.

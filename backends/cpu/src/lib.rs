@@ -6,7 +6,7 @@
 //! ```
 //! | module | what it is |
 //! | --- | --- |
-//! | `options` | [`Cpu`]: what can be chosen, and opening |
+//! | `options`, `settings` | [`Cpu`]: what can be chosen, and opening; the same, checked |
 //! | `device` | [`CpuDevice`]: the [`Backend`](millstream_protocol::backend::Backend), on the device thread |
 //! | `properties` | what the device says of itself |
 //! | `pages` | the memory: pages and how bindings resolve to pointers |
@@ -14,7 +14,7 @@
 //! | `queue` | the two ends of a queue: a ring, and an overflow that is never full |
 //! | `queues` | what goes into which queue, and which workers have still to be woken |
 //! | `post` | who runs a queue at a moment: its worker, or a thread that steps in |
-//! | `worker` | the thread of a queue |
+//! | `worker`, `crew` | the thread of a queue; what all of them share |
 //! | `drive` | queues without threads, for driven devices |
 //! | `runner` | one task from its inputs' poison to its published cursor |
 //! | `copies` | copies and fills, dense and strided |
@@ -31,6 +31,7 @@
 //! 5. An idle device has every thread parked (I11); a driven one has no thread.
 
 mod copies;
+mod crew;
 mod device;
 mod drive;
 mod entry;
@@ -42,6 +43,7 @@ mod properties;
 mod queue;
 mod queues;
 mod runner;
+mod settings;
 mod team;
 mod trace;
 mod worker;

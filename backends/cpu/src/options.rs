@@ -7,6 +7,7 @@ use millstream_protocol::error::OpenError;
 use millstream_protocol::id::MAX_QUEUES;
 
 use crate::device::CpuDevice;
+use crate::settings::Settings;
 
 /// Queues that a device has when nothing is said, at most: more rarely overlap usefully.
 const DEFAULT_QUEUES_MAX: usize = 4;
@@ -103,15 +104,6 @@ impl Cpu {
 const fn within(holds: bool, text: &'static str) -> &'static str {
     assert!(holds);
     text
-}
-
-/// Options that have been checked, with every default filled in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    pub(crate) queues: usize,
-    pub(crate) threads: usize,
-    pub(crate) memory_limit: Option<u64>,
-    pub(crate) machine_code: bool,
 }
 
 impl Open for Cpu {

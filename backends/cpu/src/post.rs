@@ -14,10 +14,11 @@ use millstream_sync::door::Door;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::gate::Gate;
 
+use crate::crew::Crew;
 use crate::entry::{Entry, Op, Source};
+use crate::kernel::bytes_of;
 use crate::queue::Inbox;
 use crate::runner::Runner;
-use crate::worker::{Crew, step};
 
 /// What a thread that is not a worker may take upon itself at once: about what it takes longer to be answered if it
 /// wakes the worker, which costs itself a quarter of this.
@@ -133,6 +134,21 @@ impl Lane {
     }
 }
 
+/// One entry. A wait that ends without its point means that the device goes away, and so this queue.
+fn step(crew: &Crew, runner: &mut Runner, entry: &mut Entry) {
+    let Op::Wait(point) = entry.op else {
+        return runner.run(entry);
+    };
+    if crew.has_passed(point) {
+        return;
+    }
+    runner.pause();
+    let timeline = &crew.timelines[point.queue.index()];
+    if timeline.wait(point.cursor, &crew.spin).is_err() {
+        crew.stop();
+    }
+}
+
 /// What the task is expected to take; none, if that is not known, if it has to wait, and of users' code.
 fn expected_ns(crew: &Crew, entry: &Entry) -> Option<u64> {
     // A byte takes less than a nanosecond, even one by one.
@@ -151,9 +167,4 @@ fn expected_ns(crew: &Crew, entry: &Entry) -> Option<u64> {
         }
     };
     Some(ns + TASK_NS)
-}
-
-/// Bytes of all views.
-pub(crate) fn bytes_of(views: &[millstream_protocol::kernel::NativeView]) -> u64 {
-    views.iter().map(|view| view.bytes).sum()
 }

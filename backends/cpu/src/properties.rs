@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 
 use millstream_protocol::properties::{DeviceProperties, Feature};
 
-use crate::options::Settings;
 use crate::pages::{ALIGNMENT, PAGE_BYTES_MAX};
-use crate::queue::QUEUE_DEPTH_MAX;
+use crate::settings::Settings;
 
 /// Rows of pitched tensors start at multiples of a cache line.
 const PITCH_ALIGNMENT: u64 = 64;
 
 /// Most bindings of one launch: as many as a native cube can take chunks of.
 const BINDINGS_MAX: usize = 64;
+
+/// Tasks that the server may have in flight on one queue; it stays below this.
+pub(crate) const QUEUE_DEPTH_MAX: usize = 1024;
 
 /// The properties of a device with these settings, whose launches run on so many `threads`.
 pub(crate) fn properties(settings: &Settings, threads: usize) -> DeviceProperties {

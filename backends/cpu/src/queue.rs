@@ -11,9 +11,6 @@ use millstream_sync::overflow;
 
 use crate::entry::Entry;
 
-/// Tasks that the server may have in flight on one queue; it stays below this.
-pub(crate) const QUEUE_DEPTH_MAX: usize = 1024;
-
 /// The device thread's end.
 pub(crate) struct Feed(overflow::Feed<Entry>);
 

@@ -11,11 +11,11 @@ use millstream_protocol::backend::{Held, Large, LetGo};
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Cursor, QueueId};
 
+use crate::crew::Crew;
 use crate::entry::Entry;
 use crate::post::Post;
 use crate::queue::Feed;
 use crate::trace::SpanLog;
-use crate::worker::Crew;
 
 /// The device's side of one queue.
 pub(crate) struct Queue {

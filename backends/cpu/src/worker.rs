@@ -3,48 +3,13 @@
 use std::sync::Arc;
 
 use millstream_protocol::error::OpenError;
-use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::id::QueueId;
 use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::threads::{Spawner, Thread, ThreadRole};
-use millstream_sync::facade::atomic::{AtomicBool, Ordering};
-use millstream_sync::facade::{SpinPolicy, Spinner};
-use millstream_sync::timeline::Timeline;
+use millstream_sync::facade::Spinner;
 
-use crate::entry::{Entry, Op};
+use crate::crew::Crew;
 use crate::post::{Lane, Post};
-use crate::runner::Runner;
-
-/// What the workers of a device share.
-pub(crate) struct Crew {
-    /// The timelines of all queues, for waits.
-    pub(crate) timelines: Box<[Arc<Timeline>]>,
-    /// The device goes away: workers end after the task that they are in.
-    pub(crate) stop: AtomicBool,
-    /// How long workers spin before they park.
-    pub(crate) spin: SpinPolicy,
-}
-
-impl Crew {
-    pub(crate) fn is_stopping(&self) -> bool {
-        // Acquire: pairs with `stop`. That a sleeping worker sees it is the gates' matter.
-        self.stop.load(Ordering::Acquire)
-    }
-
-    /// Tells the workers to end; those that wait for another queue are told by the end of its timeline.
-    pub(crate) fn stop(&self) {
-        // Release: pairs with `is_stopping`.
-        self.stop.store(true, Ordering::Release);
-        self.timelines.iter().for_each(|timeline| timeline.end());
-    }
-
-    /// Has the point passed? A queue that does not exist has nothing to wait for.
-    pub(crate) fn has_passed(&self, point: Point) -> bool {
-        match self.timelines.get(point.queue.index()) {
-            Some(timeline) => timeline.completed() >= point.cursor,
-            None => true,
-        }
-    }
-}
 
 /// Starts the worker of `queue`.
 pub(crate) fn start(
@@ -97,20 +62,5 @@ impl Drop for Worker {
         let Lane { inbox, runner } = &mut *lane;
         while inbox.next_with(|entry| runner.abandon(entry)).is_some() {}
         runner.end();
-    }
-}
-
-/// One entry. A wait that ends without its point means that the device goes away, and so this queue.
-pub(crate) fn step(crew: &Crew, runner: &mut Runner, entry: &mut Entry) {
-    let Op::Wait(point) = entry.op else {
-        return runner.run(entry);
-    };
-    if crew.has_passed(point) {
-        return;
-    }
-    runner.pause();
-    let timeline = &crew.timelines[point.queue.index()];
-    if timeline.wait(point.cursor, &crew.spin).is_err() {
-        crew.stop();
     }
 }

@@ -1,13 +1,13 @@
 //! Sharing a GPU with code that calls the driver by itself: what of its context and streams a device works in, and what
 //! of the device's such code may use.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
 
 use crate::driver::Context;
 use crate::kernel::CudaCompiler;
+use crate::nvrtc::KernelCache;
 
 /// What a device was given to work in, by its driver's handles.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,18 +40,6 @@ pub struct CudaRaw {
     streams: Vec<Handle<CUstream>>,
     ordinal: usize,
     compiler: Arc<CudaCompiler>,
-}
-
-/// What became of kernels in CUDA C, since a device was opened.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct KernelCache {
-    /// Where compiled ones are kept, if anywhere.
-    pub folder: Option<PathBuf>,
-    /// Kernels that were found there.
-    pub found: u64,
-    /// Kernels that were compiled.
-    pub compiled: u64,
 }
 
 impl CudaRaw {

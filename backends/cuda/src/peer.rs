@@ -2,19 +2,12 @@
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdeviceptr, CUmemAccess_flags, CUmemAccessDesc, CUmemLocation,
-    CUmemLocationType, CUmemoryPool,
+    CUmemLocationType,
 };
 use millstream_protocol::error::Refused;
 
-use crate::device::CudaResources;
+use crate::device::{CudaResources, Home};
 use crate::driver::{Api, Code};
-
-/// Where the memory of a device is, as another GPU must know it.
-#[derive(Clone, Copy)]
-pub(crate) struct Home {
-    pub(crate) device: CUdevice,
-    pub(crate) pool: Option<CUmemoryPool>,
-}
 
 /// Memory of one GPU, as a task of another needs it to copy there. A guard of its binding keeps it.
 pub struct PeerPlace {

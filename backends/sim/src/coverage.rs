@@ -7,25 +7,15 @@
 //! once more over its inverse there. An element that holds both was not stored. Native kernels are user code, which may
 //! have effects and must run once: they are not checked.
 
-use std::ops::Range;
-
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::kernel::NativeView;
 
+use crate::checker::Unwritten;
 use crate::entry::{Entry, LaunchOp};
 
 /// What outputs hold before the first run. Its inverse is what suspects hold before the second.
 const PATTERN: u8 = 0xA5;
-
-/// Elements of a binding that a kernel declares as written and did not store.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Unwritten {
-    /// The binding, by its place among the task's.
-    pub(crate) binding: usize,
-    /// The first such elements, as bytes of the binding.
-    pub(crate) bytes: Range<u64>,
-}
 
 /// The check of one launch, from before it runs.
 pub(crate) struct Coverage {

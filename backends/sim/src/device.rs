@@ -1,15 +1,13 @@
 //! The backend: what the device thread calls. It queues and checks; what is queued runs in [`step`]s.
 
-use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use millstream_host::{HostResources, check_launch};
 use millstream_protocol::backend::{
-    Backend, BoundCount, BoundSlice, Compiler, HostContext, HostData, Launch, Place, Span,
+    Backend, BoundCount, BoundSlice, Compiler, HostData, Launch, Place, Span,
 };
-use millstream_protocol::error::OpenError;
 use millstream_protocol::error::Refused;
 use millstream_protocol::health::Recovery;
 use millstream_protocol::id::{Cursor, Point, QueueId, SliceId};
@@ -20,16 +18,13 @@ use millstream_protocol::marks::mark_runtime_thread;
 use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::message::CustomWork;
 use millstream_protocol::profile::ClockSource;
-use millstream_protocol::properties::{DeviceProperties, Feature};
-use millstream_sync::facade::Mutex;
-use millstream_sync::facade::atomic::{AtomicBool, Ordering};
+use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::timeline::Timeline;
 
+use crate::compiler::SimCompiler;
 use crate::entry::{Item, LaunchOp, Op};
 use crate::faults::{Call, Verdict};
-use crate::kernel::{SimCompiler, SimKernel};
-use crate::memory::ALIGNMENT;
-use crate::options::Sim;
+use crate::kernel::SimKernel;
 use crate::resources::{Guard, SimResources};
 use crate::run::{Fate, run};
 use crate::shared::Shared;
@@ -37,12 +32,6 @@ use crate::state::{Event, State};
 use crate::step::step;
 use crate::stepper::Stepper;
 
-/// Most bindings of one launch: as many as a native cube can take chunks of.
-const BINDINGS_MAX: usize = 64;
-/// Tasks that the server may have in flight on one queue. Queues have no end of their own.
-const QUEUE_DEPTH_MAX: usize = 1024;
-/// Rows of pitched tensors start at multiples of this.
-const PITCH_ALIGNMENT: u64 = 64;
 /// One in so many steps ends a pump, so that a driven device runs behind its calls by as much as the seed likes.
 const STEPS_PER_PUMP: u64 = 8;
 
@@ -56,30 +45,18 @@ pub struct SimDevice {
 }
 
 impl SimDevice {
-    pub(crate) fn open(sim: Sim, context: &HostContext) -> Result<Self, OpenError> {
-        let properties = properties(&sim);
-        // Relaxed: only that numbers differ matters.
-        let epoch = sim.opened.fetch_add(1, Ordering::Relaxed);
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(&sim, epoch, context.trace_capacity)),
-            table: context.table.clone(),
-            timelines: (0..sim.queues).map(|_| Arc::default()).collect(),
-            holds: sim.holds,
-            findings: sim.findings,
-            checks: sim.checks,
-            gone: context.gone.clone(),
-            told: AtomicBool::new(false),
-        });
-        let stepper = match context.driven {
-            true => None,
-            false => Some(Stepper::start(shared.clone(), &context.spawner)?),
-        };
-        Ok(Self {
+    /// A device of these parts; without a stepper it is driven.
+    pub(crate) fn new(
+        properties: DeviceProperties,
+        shared: Arc<Shared>,
+        stepper: Option<Stepper>,
+    ) -> Self {
+        Self {
             properties,
             shared,
             mark: "mark".into(),
             stepper,
-        })
+        }
     }
 
     /// Queues a task over these bindings.
@@ -95,29 +72,6 @@ impl SimDevice {
             state.admit(call)?;
             state.push(place, bindings, &mut op)
         })
-    }
-}
-
-fn properties(sim: &Sim) -> DeviceProperties {
-    DeviceProperties {
-        backend: "sim",
-        name: format!("the simulator, seed {}", sim.seed),
-        queues: sim.queues,
-        queue_priorities: Vec::new(),
-        compute_units: usize::try_from(sim.cost.compute_units).unwrap_or(usize::MAX),
-        alignment: ALIGNMENT as u64,
-        pitch_alignment: PITCH_ALIGNMENT,
-        memory_bytes: Some(sim.memory_bytes),
-        max_allocation_bytes: sim.memory_bytes,
-        max_cube_count: [u32::MAX; 3],
-        max_bindings: BINDINGS_MAX,
-        max_queue_depth: QUEUE_DEPTH_MAX,
-        features: BTreeSet::from([
-            Feature::NativeKernels,
-            Feature::DynamicCubeCount,
-            Feature::F64,
-            Feature::I64,
-        ]),
     }
 }
 

@@ -37,13 +37,14 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | `options` | [`Sim`]: what can be chosen, and opening |
+//! | `options`, `opening` | [`Sim`]: what can be chosen; opening it |
 //! | `device` | [`SimDevice`]: the [`Backend`](millstream_protocol::backend::Backend), which queues |
 //! | `shared`, `state` | what calls and steps share, behind one lock |
 //! | `step`, `stepper` | one step: what is chosen and done; the thread that steps |
-//! | `entry`, `run`, `kernel` | one task: as it lies in a queue, from its inputs' poison to its outputs, its cubes |
+//! | `entry`, `run`, `cubes` | one task: as it lies in a queue, from its inputs' poison to its outputs, its cubes |
+//! | `kernel`, `compiler` | a compiled kernel, and how it becomes one |
 //! | `memory` | pages, slices and patterns |
-//! | `checker` | what is found, pure: clocks, accesses, slices |
+//! | `checker`, `coverage` | what is found, pure: clocks, accesses, slices; elements that a launch left out |
 //! | `timing`, `cost` | virtual time |
 //! | `faults` | what goes wrong, and when |
 //! | `findings` | the handles that a user keeps |
@@ -51,14 +52,17 @@
 //! | `ranges`, `random` | a value for every byte; chance |
 
 mod checker;
+mod compiler;
 mod cost;
 mod coverage;
+mod cubes;
 mod device;
 mod entry;
 mod faults;
 mod findings;
 mod kernel;
 mod memory;
+mod opening;
 mod options;
 mod random;
 mod ranges;

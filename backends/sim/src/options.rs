@@ -1,13 +1,10 @@
-//! What can be chosen of the simulator, and opening it.
+//! What can be chosen of the simulator. Opening it stands in `opening`.
 
-use millstream_protocol::backend::{HostContext, Open};
-use millstream_protocol::error::OpenError;
 use millstream_protocol::id::{MAX_QUEUES, QueueId};
 use millstream_sync::facade::Arc;
 use millstream_sync::facade::atomic::AtomicU64;
 
 use crate::cost::CostModel;
-use crate::device::SimDevice;
 use crate::faults::Faults;
 use crate::findings::{Findings, Holds};
 
@@ -138,28 +135,3 @@ impl Sim {
         self.holds.clone()
     }
 }
-
-impl Open for Sim {
-    type Backend = SimDevice;
-
-    const NAME: &'static str = "sim";
-
-    /// The same simulator goes on: findings and figures with it, other choices of the same seed. Losses strike in
-    /// the first epoch only.
-    fn again(&self) -> Option<Self> {
-        Some(self.clone())
-    }
-
-    fn open(self, context: HostContext) -> Result<SimDevice, OpenError> {
-        if self.queues == 0 || self.queues > MAX_QUEUES {
-            return Err(OpenError::Option {
-                option: "queues",
-                given: self.queues.to_string(),
-                must: "from 1 to 16",
-            });
-        }
-        SimDevice::open(self, &context)
-    }
-}
-
-const _: () = assert!(MAX_QUEUES == 16, "the text above states the limit");

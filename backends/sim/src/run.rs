@@ -18,10 +18,11 @@ use millstream_protocol::settle;
 use millstream_protocol::table::Table;
 use millstream_sync::payload::panic_message;
 
+use crate::checker::Unwritten;
 use crate::cost::Work;
-use crate::coverage::{Coverage, Unwritten};
+use crate::coverage::Coverage;
+use crate::cubes::run_cubes;
 use crate::entry::{Entry, LaunchOp, Op};
-use crate::kernel::run_cubes;
 use crate::random::Random;
 use crate::resources::SimResources;
 use millstream_host::Stopped;

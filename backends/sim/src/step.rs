@@ -179,7 +179,7 @@ impl State {
             unwritten,
         } = ran;
         if let Some(checker) = &mut self.checker {
-            checker.ran(&entry, &unwritten);
+            checker.ran(entry.point, &entry.name, &entry.bindings, &unwritten);
         }
         let queue = &mut self.queues[entry.point.queue.index()];
         queue.running = false;

@@ -9,32 +9,13 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
+use super::files::{Found, Skipped};
 use super::photos;
 use crate::exit::CommandError;
 
 /// What is held in memory at once: each pixel takes 8 bytes on the host (photograph, reference,
 /// result).
 const MAX_ROUND_PIXELS: u64 = 128_000_000;
-
-/// A file that looks like a photograph: its header has been read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) path: PathBuf,
-    /// The file's name, for people.
-    pub(crate) file: String,
-    /// The name of its result, unique in the album.
-    pub(crate) output: String,
-    pub(crate) pixels: u64,
-}
-
-/// A file that was left out, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Skipped {
-    pub(crate) file: String,
-    pub(crate) reason: String,
-}
 
 /// What a folder holds.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `session` | one run from end to end |
-//! | `album`, `photos` | finds and reads photographs, or says why not |
+//! | `album`, `files`, `photos` | finds and reads photographs, or says why not |
 //! | `recipe` | the numbers of the recipe |
 //! | `reference` | the recipe in plain code, on the host |
 //! | `pipeline` | the recipe as kernels, on the device |
@@ -12,7 +12,6 @@
 //! | `check` | holds results against the reference |
 //! | `gallery` | writes the drawings and gathers the contact sheet |
 //! | `sheet`, `lettering` | the contact sheet |
-//! | `timeline`, `svg`, `units` | the timeline picture |
 //! | `report`, `table` | what the run has to say, as data and as text |
 //! | `progress` | the bar |
 //! | `sweep` | tests: a fault at every call of the device |
@@ -20,6 +19,7 @@
 
 mod album;
 mod check;
+mod files;
 mod gallery;
 mod gpu;
 mod lettering;
@@ -33,20 +33,19 @@ mod reference;
 mod report;
 mod session;
 mod sheet;
-pub(crate) mod svg;
 #[cfg(test)]
 mod sweep;
 mod table;
-pub(crate) mod timeline;
-pub(crate) mod units;
 mod workers;
 
 use crate::args::DemoArgs;
 use crate::exit::{CommandError, Exit};
 use crate::output;
 
+pub(crate) use crate::svg;
+pub(crate) use crate::units::{bytes, counted};
 pub(crate) use progress::Progress;
-pub(crate) use table::{bytes, counted, new_table};
+pub(crate) use table::new_table;
 
 /// Runs the demo and prints its report.
 pub(crate) fn run(args: &DemoArgs) -> Result<Exit, CommandError> {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use image::{DynamicImage, ImageDecoder, ImageError, ImageReader, Limits};
 
-use super::album::{Found, Skipped};
+use super::files::{Found, Skipped};
 
 /// The largest photograph that is developed: each pixel takes 12 bytes on the device.
 pub(crate) const MAX_PIXELS: u64 = 64_000_000;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use millstream::{KernelProfile, Profile};
 use serde::Serialize;
 
-use super::album::Skipped;
+use super::files::Skipped;
 use crate::args::{DemoBackend, Order};
 use crate::exit::Exit;
 

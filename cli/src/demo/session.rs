@@ -9,9 +9,9 @@ use std::time::Duration;
 use millstream::sim::Sim;
 use millstream::{Cpu, Cuda, Device, DeviceOptions, Kernel, Stats, Strategy, Stream};
 
-use super::album::{self, Skipped};
+use super::album;
 use super::check::Verdict;
-use super::counted;
+use super::files::Skipped;
 use super::gallery::Gallery;
 use super::gpu;
 use super::pipeline::{Pipeline, kernels};
@@ -20,12 +20,13 @@ use super::report::{
     DeviceFacts, Files, PhotoFacts, ProfileFacts, QueueFacts, Report, RunFacts, RuntimeFacts,
     Settings, TeardownFacts, ThreadFacts, percentile_ms, ratio,
 };
-use super::timeline::{self, Caption};
 use super::workers::{self, Prepared, Run};
 use crate::args::{DemoArgs, DemoBackend, Order};
 use crate::exit::CommandError;
 use crate::timeline::Saved;
+use crate::timeline::picture::{self, Caption};
 use crate::top::{self, Publication};
+use crate::units::counted;
 
 /// Spans that the device keeps: those of twenty thousand photographs.
 const TRACE_SPANS_MAX: usize = 200_000;
@@ -104,7 +105,7 @@ pub(crate) fn run_on(
     };
     let spans = device.trace().map_err(device_error)?;
     let (title, subtitle) = captions(&settings, &facts, &tally);
-    let timeline = timeline::draw(
+    let timeline = picture::draw(
         &spans,
         &Caption {
             title: &title,

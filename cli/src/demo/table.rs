@@ -9,7 +9,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
 use super::report::{ProfileFacts, Report, ThreadFacts};
-use super::units::duration;
+use crate::units::{bytes, counted, duration};
 
 /// Threads and queues that a table shows one by one.
 const MAX_ROWS: usize = 16;
@@ -250,22 +250,9 @@ fn figure(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
-pub(crate) fn bytes(count: u64) -> String {
-    match count {
-        0..1024 => format!("{count} B"),
-        1024..1_048_576 => format!("{:.1} KiB", count as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
-        _ => format!("{:.2} GiB", count as f64 / 1_073_741_824.0),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::album::Skipped;
+    use super::super::files::Skipped;
     use super::super::report::tests::sample;
     use super::*;
 

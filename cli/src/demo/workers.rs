@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use millstream::{Handle, Stream};
 
-use super::album::{Found, Skipped};
 use super::check::{self, Verdict};
+use super::files::{Found, Skipped};
 use super::photos::Photo;
 use super::pipeline::{BYTES_PER_PIXEL, Developing, Drawing, Pipeline};
 use super::progress::Progress;

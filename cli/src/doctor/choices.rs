@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use millstream::tune::KeptChoices;
 use serde::Serialize;
 
-use crate::demo::counted;
+use crate::units::counted;
 
 /// What lies there.
 #[derive(Debug, Default, Serialize)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use millstream::cuda::KeptKernels;
 use serde::Serialize;
 
-use crate::demo::{bytes, counted};
+use crate::units::{bytes, counted};
 
 /// What lies there.
 #[derive(Debug, Default, Serialize)]

@@ -5,7 +5,7 @@ use std::fmt;
 use millstream::DeviceProperties;
 use serde::Serialize;
 
-use crate::demo::bytes;
+use crate::units::bytes;
 
 /// More than any device has: one that allows so much knows no limit.
 const BOUNDLESS: u64 = 1 << 50;

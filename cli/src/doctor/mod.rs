@@ -20,9 +20,9 @@ use self::kernels::Kernels;
 use self::limits::Limits;
 use self::self_test::SelfTest;
 use crate::args::DoctorArgs;
-use crate::demo::bytes;
 use crate::exit::{CommandError, Exit};
 use crate::output;
+use crate::units::bytes;
 
 #[derive(Debug, Serialize)]
 struct Diagnosis {

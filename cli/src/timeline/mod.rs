@@ -5,8 +5,10 @@
 //! | [`load`] | reads the file |
 //! | [`summary`] | how busy queues were, where they waited, what took long |
 //! | [`table`] | says it as text |
+//! | [`picture`] | draws it |
 
 mod load;
+pub(crate) mod picture;
 mod summary;
 mod table;
 
@@ -17,10 +19,10 @@ use millstream::TraceSpan;
 use serde::Serialize;
 
 use crate::args::TimelineArgs;
-use crate::demo::counted;
-use crate::demo::timeline::{self, Caption};
 use crate::exit::{CommandError, Exit};
 use crate::output;
+use crate::units::counted;
+use picture::Caption;
 use summary::Summary;
 
 /// What the command has to say.
@@ -67,7 +69,7 @@ fn draw(file: &Path, spans: &[TraceSpan]) -> String {
         queues: 0,
         tasks: spans.len() as u64,
     };
-    timeline::draw(spans, &caption)
+    picture::draw(spans, &caption)
 }
 
 /// A file that a timeline will be written to.

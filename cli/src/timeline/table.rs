@@ -5,8 +5,7 @@ use comfy_table::{CellAlignment, Table};
 
 use super::Report;
 use super::summary::{Gap, Kernel, Queue};
-use crate::demo::counted;
-use crate::demo::units::duration;
+use crate::units::{counted, duration};
 
 /// Names in the table; all of them are in the JSON.
 const KERNELS_MAX: usize = 40;

@@ -18,16 +18,16 @@ mod view;
 
 use std::path::Path;
 
-use crate::args::TopArgs;
+use crate::args::{METRICS_FILE, TopArgs};
 use crate::exit::{CommandError, Exit};
 use crate::output;
 
-pub(crate) use publish::{DEFAULT_FILE, Publication, sampling};
+pub(crate) use publish::{Publication, sampling};
 use view::Shown;
 
 /// Shows what is published.
 pub(crate) fn run(args: &TopArgs) -> Result<Exit, CommandError> {
-    let path = args.file.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+    let path = args.file.as_deref().unwrap_or(Path::new(METRICS_FILE));
     // Before the screen is taken: a name that is no good is told as ever.
     let frame = follow::read(path)?;
     if args.json {

@@ -16,9 +16,6 @@ use millstream::{ComputeClient, Device};
 use super::frame::{Frame, Source};
 use crate::exit::CommandError;
 
-/// Where frames are published and looked for, where nobody says.
-pub(crate) const DEFAULT_FILE: &str = "out/metrics.json";
-
 /// How often.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 

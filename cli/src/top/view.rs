@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table, Widget};
 
 use super::frame::{Client, Frame, Quantiles, Queue};
-use crate::demo::bytes;
+use crate::units::bytes;
 
 /// Rates that are kept for the sparkline: as many as a wide terminal has columns.
 const HISTORY_MAX: usize = 300;

@@ -17,7 +17,7 @@ use millstream_protocol::report::{MemoryReport, Stats};
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::handle::Handle;
-use crate::{Bounds, DeviceShared, KernelHandle, Openings, Pending, Seat, Stream};
+use crate::{Bounds, DeviceShared, KernelHandle, Openings, Pending, Seat};
 
 /// What clones of a client share.
 pub(crate) struct ClientShared {
@@ -117,7 +117,7 @@ impl ClientBuilder {
 
     /// The most tasks that all its streams together may have accepted and not yet issued; beyond it calls wait,
     /// or answer [`Error::Busy`] where they may not. At least 1; where calls may not wait give it 2, for
-    /// [`Stream::create`] is two tasks. Default: each stream has
+    /// [`Stream::create`](crate::Stream::create) is two tasks. Default: each stream has
     /// [`max_held`](millstream_protocol::options::DeviceOptions::max_held) to itself.
     pub fn max_tasks(mut self, tasks: u64) -> Self {
         self.bounds.tasks = Some(tasks.max(1));
@@ -155,6 +155,13 @@ impl ClientBuilder {
     }
 }
 
+impl Openings {
+    /// A client, to be given a name or limits.
+    pub fn client_builder(self: &Arc<Self>) -> ClientBuilder {
+        ClientBuilder::new(self.clone())
+    }
+}
+
 impl ComputeClient {
     /// Its place in the current epoch of the device.
     pub(crate) fn seat(&self) -> Arc<Seat> {
@@ -174,14 +181,6 @@ impl ComputeClient {
     pub(crate) fn like(&self, priority: Priority, weight: u32) -> Self {
         let builder = self.shared.openings.client_builder();
         builder.priority(priority).weight(weight).build()
-    }
-
-    /// A new stream. Costs a message and no thread; thousands are fine.
-    ///
-    /// May wait for room in the mailbox, or for a slot ([`max_handles`](millstream_protocol::options::DeviceOptions::max_handles)). On a closed device the
-    /// stream's calls say so.
-    pub fn new_stream(&self) -> Stream {
-        Stream::new(self.clone())
     }
 
     /// Prepares a kernel: compiles it for this device and makes it known. Launches of it resolve
@@ -276,17 +275,6 @@ impl ComputeClient {
     /// what other clients were given before may hold it up; a stream's own `sync` waits for less.
     pub fn sync(&self) -> Pending<()> {
         self.device().sync(Scope::Client(self.shared.id))
-    }
-
-    /// Submits what these streams hold. Naming one twice runs nothing twice.
-    ///
-    /// May wait for room in the mailbox.
-    ///
-    /// # Errors
-    /// [`Error::Closed`].
-    pub fn flush<'a>(&self, streams: impl IntoIterator<Item = &'a Stream>) -> Result<(), Error> {
-        let ids = streams.into_iter().filter_map(Stream::id).collect();
-        self.device().flush(Scope::Streams(ids))
     }
 
     /// Memory of the device and of each of its clients.

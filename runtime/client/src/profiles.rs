@@ -1,7 +1,6 @@
 //! Profiles: what tasks took, from one call to another.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use millstream_protocol::error::Error;
@@ -12,35 +11,13 @@ use millstream_sync::reply::reply;
 
 use crate::{ComputeClient, DeviceShared, Home, Pending, Recording, Stream};
 
-/// Devices of this process that were opened, for tokens to tell them apart.
-static DEVICES: AtomicU64 = AtomicU64::new(0);
-
-/// The tokens of one epoch of a device.
-pub(crate) struct Tokens {
-    /// Which device of this process, in all of its epochs.
-    pub(crate) device: u64,
-    next: AtomicU64,
-}
-
-impl Tokens {
-    /// Of another epoch of the device that had these, or of one that was not there before.
-    pub(crate) fn after(before: Option<&Self>) -> Self {
-        // Relaxed, here and below: only that numbers differ matters.
-        let device = before.map(|before| before.device);
-        Self {
-            device: device.unwrap_or_else(|| DEVICES.fetch_add(1, Ordering::Relaxed)),
-            next: AtomicU64::new(0),
-        }
-    }
-}
-
 impl DeviceShared {
     /// Starts a profile of what `scope` is sent from here on. May wait for room in the mailbox, if `wait`.
     ///
     /// # Errors
     /// [`Error::Closed`], [`Error::DeviceLost`]; [`Error::Busy`] where it may not wait.
     pub fn start_profile(&self, wait: bool, scope: Scope) -> Result<ProfileToken, Error> {
-        let number = self.tokens().next.fetch_add(1, Ordering::Relaxed);
+        let number = self.tokens().next();
         let token = ProfileToken::new((self.tokens().device, self.epoch()), number, Instant::now());
         let ask = Ask::StartProfile { number, scope };
         self.send(wait, Task::new(None, Op::Ask(Box::new(ask))))?;

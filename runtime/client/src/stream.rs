@@ -14,8 +14,9 @@ use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
 use crate::handle::Handle;
+use crate::purse::Purse;
 use crate::room::full_of_jobs;
-use crate::{ComputeClient, DeviceShared, Finish, Home, Pending, Purse, Returned, Room, Seat};
+use crate::{ComputeClient, DeviceShared, Finish, Home, Pending, Returned, Room, Seat};
 
 /// What clones of a stream share.
 struct StreamShared {

@@ -22,104 +22,14 @@ use std::task::{Context, Poll};
 use millstream_protocol::channel::ComputeChannel;
 use millstream_protocol::error::{Error, Full};
 use millstream_sync::credit::{AcquireError, Credit, Place};
-use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::mailbox::RoomPlace;
-use smallvec::SmallVec;
 
-use crate::{Room, Stream};
+use crate::Stream;
+use crate::purse::Purse;
 
 /// Looks at the mailbox in one poll before other tasks of the executor are let in: room may be found and lost as often
 /// as other senders are faster.
 const LOOKS_MAX: u32 = 16;
-
-/// What a call has been granted, and what it lacked when it was tried last.
-#[derive(Default)]
-pub(crate) struct Purse(Mutex<Holdings>);
-
-#[derive(Default)]
-struct Holdings {
-    rooms: SmallVec<[Granted; 2]>,
-    lacks: Option<Lack>,
-}
-
-/// Credit that nobody else can take.
-struct Granted {
-    credit: Arc<Credit>,
-    amount: u64,
-}
-
-/// So much of a credit.
-type Lack = (Arc<Credit>, u64);
-
-impl Purse {
-    /// Takes `amount` of what was granted of `credit`; where there is less, it is noted as lacking.
-    pub(super) fn spend(&self, credit: &Arc<Credit>, amount: u64) -> bool {
-        let mut holdings = lock(&self.0);
-        match holdings.of(credit) {
-            Some(granted) if granted.amount >= amount => {
-                granted.amount -= amount;
-                true
-            }
-            _ => {
-                holdings.lacks = Some((credit.clone(), amount));
-                false
-            }
-        }
-    }
-
-    /// Makes sure that `amount` of `credit` can be spent; where it cannot, it is noted as lacking.
-    pub(super) fn reserve(&self, credit: &Arc<Credit>, amount: u64) -> bool {
-        let mut holdings = lock(&self.0);
-        let has = holdings.of(credit).map_or(0, |granted| granted.amount);
-        let missing = amount.saturating_sub(has);
-        let fits = missing == 0 || credit.try_acquire(missing).is_ok();
-        match fits {
-            true => holdings.add(credit, missing),
-            false => holdings.lacks = Some((credit.clone(), amount)),
-        }
-        fits
-    }
-
-    /// Credit that was acquired is the purse's.
-    fn put(&self, credit: &Arc<Credit>, amount: u64) {
-        lock(&self.0).add(credit, amount);
-    }
-
-    /// What lacked, once.
-    fn take_lack(&self) -> Option<Lack> {
-        lock(&self.0).lacks.take()
-    }
-
-    /// Gives back what was granted of those credits. It wakes others, and is done outside of the lock.
-    fn give_back(&self, of: impl Fn(&Arc<Credit>) -> bool) {
-        let mut back: SmallVec<[Room; 2]> = SmallVec::new();
-        lock(&self.0).rooms.retain(|granted| {
-            let goes = of(&granted.credit);
-            if goes && granted.amount > 0 {
-                back.push(Room::taken(&granted.credit, granted.amount));
-            }
-            !goes
-        });
-        drop(back);
-    }
-}
-
-impl Holdings {
-    fn of(&mut self, credit: &Arc<Credit>) -> Option<&mut Granted> {
-        let is_it = |granted: &&mut Granted| Arc::ptr_eq(&granted.credit, credit);
-        self.rooms.iter_mut().find(is_it)
-    }
-
-    fn add(&mut self, credit: &Arc<Credit>, amount: u64) {
-        match self.of(credit) {
-            Some(granted) => granted.amount += amount,
-            None => self.rooms.push(Granted {
-                credit: credit.clone(),
-                amount,
-            }),
-        }
-    }
-}
 
 impl Stream {
     /// Makes a call once there is room for it: the async twin of every call. `attempt` is given the same stream, with

@@ -9,21 +9,28 @@
 //! | --- | --- |
 //! | `lazy` | lazy buffers and their operations |
 //! | `shape`, `size` | shapes whose lengths may be known only when a schedule runs |
-//! | `literal` | numbers as elements of a type |
+//! | `literal`, `elements` | numbers as elements of a type; Rust types that may stand for one |
 //! | `schedule` | what is computed with what: fusion, order, versions of buffers |
-//! | `compiled` | schedules that run: kernels compiled, memory planned, everything recorded |
-//! | `tuned` | programs cut up as is the fastest |
+//! | `memory` | which buffers a schedule has, and where its temporaries lie |
+//! | `compiled` | schedules that run: kernels compiled, everything recorded |
+//! | `kernel_name` | what kernels are called |
+//! | `tuner`, `tuned` | programs cut up as is the fastest; schedules that are tuned |
 //! | `error` | what can be wrong |
 
 mod compiled;
+mod elements;
 mod error;
+mod kernel_name;
 mod lazy;
 mod literal;
+mod memory;
 mod schedule;
 mod shape;
 mod size;
 #[cfg(feature = "tune")]
 mod tuned;
+#[cfg(feature = "tune")]
+mod tuner;
 
 pub use compiled::{
     CacheStats, CompiledHeld, CompiledSchedule, GraphCache, ItemReport, Output, Outputs,
@@ -45,4 +52,6 @@ pub use schedule::{InputInfo, OutputInfo, Schedule};
 pub use shape::{MAX_RANK, Shape};
 pub use size::{Size, Symbol};
 #[cfg(feature = "tune")]
-pub use tuned::{GraphTuner, ProgramKey, TunedItem};
+pub use tuned::TunedItem;
+#[cfg(feature = "tune")]
+pub use tuner::{GraphTuner, ProgramKey};

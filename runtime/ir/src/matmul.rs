@@ -1,6 +1,7 @@
 //! Matrix products, batched, with something done to each element of the result.
 
-use crate::{DType, Nest};
+use crate::nest::BufferMode;
+use crate::{DType, Nest, NestError};
 
 /// A product of matrices: `out[b.., i, j] = epilogue(sum over k of lhs[b.., i, k] * rhs[b.., k, j])`.
 ///
@@ -39,5 +40,30 @@ impl Matmul {
     /// Index of the first word of the epilogue.
     pub fn epilogue_words(&self) -> usize {
         self.batch + 3 + 3 * (self.batch + 2) + 3
+    }
+
+    /// Is this a product?
+    ///
+    /// # Errors
+    /// What is wrong with its epilogue.
+    pub fn check(&self) -> Result<(), NestError> {
+        let Some(epilogue) = &self.epilogue else {
+            return Ok(());
+        };
+        epilogue.check()?;
+        let refuse = |why| Err(NestError::Epilogue { why });
+        if (epilogue.outer, epilogue.inner) != (self.batch + 2, 0) {
+            return refuse("has not the axes of the product");
+        }
+        match (epilogue.buffers.first(), epilogue.accesses.first()) {
+            (Some(buffer), Some(access)) if access.buffer == 0 && buffer.dtype == self.dtype => {
+                if buffer.mode == BufferMode::Update {
+                    Ok(())
+                } else {
+                    refuse("does not update the product")
+                }
+            }
+            _ => refuse("does not begin with the product"),
+        }
     }
 }

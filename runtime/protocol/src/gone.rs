@@ -7,8 +7,9 @@ use millstream_sync::credit::Credit;
 use millstream_sync::facade::{Mutex, MutexGuard, lock};
 
 use crate::error::Error;
-use crate::health::{Health, Recovery, Vitals};
+use crate::health::{Health, Recovery};
 use crate::journal::SubmissionLog;
+use crate::vitals::Vitals;
 
 /// The end of an epoch. Shared by its clients and its thread.
 #[derive(Default)]

@@ -5,8 +5,8 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`id`], [`access`], [`element`], [`layout`], [`priority`], [`properties`], [`options`] | what everything is said in |
-//! | [`error`], [`failure`], [`health`] | what went wrong, and how a device is |
+//! | [`id`], [`access`], [`element`], [`layout`], [`priority`], [`properties`], [`feature`], [`options`] | what everything is said in |
+//! | [`error`], [`failure`], [`health`], [`vitals`] | what went wrong, and how a device is |
 //! | [`kernel`], [`argument`], [`launch`] | kernels, their signatures, and what a launch carries |
 //! | [`backend`], [`settle`], [`landing`], [`memory`], [`staging`] | what a device must do, and the means |
 //! | [`threads`], [`marks`] | where threads of the runtime come from; what the calling thread is |
@@ -27,6 +27,7 @@ pub mod charge;
 pub mod element;
 pub mod error;
 pub mod failure;
+pub mod feature;
 pub mod gone;
 pub mod hazard;
 pub mod health;
@@ -52,3 +53,4 @@ pub mod settle;
 pub mod staging;
 pub mod table;
 pub mod threads;
+pub mod vitals;

@@ -10,7 +10,8 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | `set` | candidates by name, groups by priority, inputs made when they are needed |
-//! | `tuner`, `choice` | what is known of each key, and what is chosen |
+//! | `tuner`, `choice` | what is known of each key |
+//! | `execute` | choosing a candidate as a policy says, and running it |
 //! | `tuning` | one tuning: nobody tunes a key twice |
 //! | `threads` | who is at which key, so that nobody waits for itself |
 //! | `race` | how candidates are measured, and when it is enough |
@@ -24,6 +25,7 @@
 mod check;
 mod choice;
 mod error;
+mod execute;
 mod kept;
 mod measure;
 mod outcome;

@@ -9,16 +9,14 @@ use millstream_sync::flight::Flights;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::choice::{Choice, Chosen, Fastest, Policy};
+use crate::choice::{Choice, Chosen, Fastest};
 use crate::error::{Failure, TuneError};
-use crate::measure::Measure;
 use crate::outcome::Outcome;
 use crate::persist::Identity;
-use crate::race::{Effort, caught};
+use crate::race::Effort;
 use crate::set::{Checksum, TunableSet};
 use crate::store::Store;
 use crate::threads::Threads;
-use crate::tuning::{Begun, Progress};
 
 /// What a key may be.
 pub trait TuneKey:
@@ -207,107 +205,13 @@ impl<K: TuneKey> Tuner<K> {
     }
 
     /// Forgets that this candidate is a key's, if it is: somebody else may have found a better one meanwhile.
-    fn forget_choice(&self, key: &K, index: usize) {
+    pub(crate) fn forget_choice(&self, key: &K, index: usize) {
         let mut all = self.write();
         if all.get(key).is_some_and(|settled| settled.index == index) {
             all.remove(key);
             drop(all);
             self.forget_stored(key);
         }
-    }
-
-    /// The candidate that is to be used, tuning as the policy says. Waits under [`Policy::Wait`] alone.
-    ///
-    /// # Errors
-    /// [`TuneError`].
-    pub fn choose<I: Clone, O>(
-        &self,
-        set: &TunableSet<K, I, O>,
-        key: &K,
-        inputs: &I,
-        measure: &mut dyn Measure,
-        policy: Policy,
-    ) -> Result<Choice, TuneError> {
-        if let Some(choice) = self.known(key, set) {
-            return Ok(choice);
-        }
-        let levels = set.levels(key);
-        let default = || Choice {
-            index: match levels
-                .iter()
-                .flatten()
-                .any(|index| *index == set.default_index())
-            {
-                true => set.default_index(),
-                false => levels[0][0],
-            },
-            by: Chosen::Default,
-        };
-        match levels.as_slice() {
-            [] => return Err(no_candidates(set, key)),
-            levels => {
-                if let Some(choice) = alone(levels) {
-                    return Ok(choice);
-                }
-            }
-        }
-        match policy {
-            Policy::UseDefault | Policy::FrozenDefault => return Ok(default()),
-            Policy::Frozen => {
-                return Err(TuneError::Frozen {
-                    set: set.name().clone(),
-                    key: format!("{key:?}"),
-                });
-            }
-            Policy::Wait => {}
-        }
-        loop {
-            match self.begin(set, key, inputs) {
-                Begun::Known(choice) => return Ok(choice),
-                Begun::Tuning(mut tuning) => loop {
-                    if let Progress::Done(done) = tuning.go_on(set, measure, true) {
-                        return done;
-                    }
-                },
-                Begun::Elsewhere(elsewhere) => elsewhere.wait()?,
-            }
-        }
-    }
-
-    /// Runs the candidate that is to be used. One that was known to be the fastest and fails is forgotten, and the next that works takes its place
-    /// for this call: the key is tuned anew where it is asked for next.
-    ///
-    /// # Errors
-    /// [`TuneError`]; [`TuneError::AllFailed`] where none works.
-    pub fn execute<I: Clone, O>(
-        &self,
-        set: &TunableSet<K, I, O>,
-        key: &K,
-        inputs: I,
-        measure: &mut dyn Measure,
-        policy: Policy,
-    ) -> Result<O, TuneError> {
-        let choice = self.choose(set, key, &inputs, measure, policy)?;
-        let tunable = &set.tunables[choice.index];
-        let first = caught(|| (tunable.run)(inputs.clone()));
-        let why = match first {
-            Ok(output) => return Ok(output),
-            Err(why) => why,
-        };
-        tracing::warn!(target: "millstream::tune", ?key, set = %set.name(), candidate = %tunable.name, %why, "the chosen candidate fails: another one takes its place");
-        if policy != Policy::Frozen && policy != Policy::FrozenDefault {
-            self.forget_choice(key, choice.index);
-        }
-        let mut failures = vec![(tunable.name.clone(), why)];
-        let others = set.levels(key).into_iter().flatten();
-        for index in others.filter(|index| *index != choice.index) {
-            let tunable = &set.tunables[index];
-            match caught(|| (tunable.run)(inputs.clone())) {
-                Ok(output) => return Ok(output),
-                Err(why) => failures.push((tunable.name.clone(), why)),
-            }
-        }
-        Err(self.all_failed(set, key, failures))
     }
 
     pub(crate) fn all_failed<I, O>(

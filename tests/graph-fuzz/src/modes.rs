@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::case::{Case, CaseError};
 use crate::failing::{each_input_fails, each_input_fails_held};
-use crate::held::held;
+use crate::held::{ROUNDS, held};
 use crate::rig::{Rig, upload};
 use crate::trial::{Bound, Held, Ran, Trial, Wrong, told};
 
@@ -212,9 +212,6 @@ fn message_of(panic: &(dyn std::any::Any + Send)) -> String {
 fn small_parts() -> Parts {
     Parts::default().of_rows_beyond(2).of_at_least(1).at_most(7)
 }
-
-/// How often each run is made: from the second on a driver replays a graph of its own.
-pub(crate) const ROUNDS: usize = 2;
 
 fn plain(trial: &Trial<'_>, rig: &Rig, parts: Option<Parts>, bound: Bound) -> Result<(), Wrong> {
     let roots: Vec<_> = trial.built.roots.iter().collect();

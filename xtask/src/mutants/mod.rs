@@ -24,7 +24,7 @@ pub(crate) fn run(cargo: &Cargo) -> Outcome {
     let mutants = Mutant::all(&root().join("tests/mutants"))?;
     let tree = Tree::copy()?;
     let stale = mutants.iter().filter_map(|mutant| {
-        let wrong = tree.check(mutant).err()?;
+        let wrong = tree.check(&mutant.path).err()?;
         Some(format!("{}: {wrong}", mutant.name))
     });
     let stale: Vec<_> = stale.collect();
@@ -38,9 +38,9 @@ pub(crate) fn run(cargo: &Cargo) -> Outcome {
     let chosen = chosen(cargo, &mutants)?;
     let (mut rows, mut missed) = (Vec::new(), Vec::new());
     for mutant in chosen {
-        tree.apply(mutant)?;
+        tree.apply(&mutant.path)?;
         let found = found_by_all(cargo, &tree, mutant);
-        tree.restore(mutant)?;
+        tree.restore(&mutant.path)?;
         match found {
             Ok(found) => rows.push((mutant, found)),
             Err(why) => {

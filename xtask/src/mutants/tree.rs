@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::mutant::Mutant;
 use crate::cargo::{output, root};
 
 /// A copy of the files that Git knows, or would.
@@ -39,23 +38,23 @@ impl Tree {
     }
 
     /// Would a patch apply?
-    pub(super) fn check(&self, mutant: &Mutant) -> Result<(), String> {
-        self.git_apply(mutant, &["--check"])
+    pub(super) fn check(&self, patch: &Path) -> Result<(), String> {
+        self.git_apply(patch, &["--check"])
     }
 
-    pub(super) fn apply(&self, mutant: &Mutant) -> Result<(), String> {
-        self.git_apply(mutant, &[])
+    /// Applies a patch.
+    pub(super) fn apply(&self, patch: &Path) -> Result<(), String> {
+        self.git_apply(patch, &[])
     }
 
-    /// The files of a patch as they are in our tree.
     /// Takes a patch back.
-    pub(super) fn restore(&self, mutant: &Mutant) -> Result<(), String> {
-        self.git_apply(mutant, &["--reverse"])
+    pub(super) fn restore(&self, patch: &Path) -> Result<(), String> {
+        self.git_apply(patch, &["--reverse"])
     }
 
-    fn git_apply(&self, mutant: &Mutant, options: &[&str]) -> Result<(), String> {
+    fn git_apply(&self, patch: &Path, options: &[&str]) -> Result<(), String> {
         let mut command = Command::new("git");
-        command.arg("apply").args(options).arg(&mutant.path);
+        command.arg("apply").args(options).arg(patch);
         // Not in our repository, where it would leave out what lies in an ignored folder.
         command.env("GIT_CEILING_DIRECTORIES", root().join("target/mutants"));
         command.env_remove("GIT_DIR").current_dir(&self.folder);

@@ -4,10 +4,15 @@
 //! | --- | --- |
 //! | `opening` | a context, streams and a pool become a device |
 //! | `backend` | the calls, each to where its subject is |
+//! | `launching`, `products` | one launch; one of a product by the library |
+//! | `replaying` | one replay, as a graph |
 //! | `resources` | what custom tasks and guards get |
 
 mod backend;
+mod launching;
 mod opening;
+mod products;
+mod replaying;
 mod resources;
 
 use std::sync::Arc;
@@ -19,12 +24,13 @@ use millstream_protocol::id::{Point, QueueId};
 use millstream_protocol::properties::DeviceProperties;
 pub(crate) use opening::Plan;
 pub use resources::CudaResources;
+pub(crate) use resources::Home;
 
-use crate::adopted::KernelCache;
 use crate::completer::Ending;
 use crate::driver::{Api, Class, Code, Context};
 use crate::kernel::CudaCompiler;
 use crate::launch::{METADATA_WORDS_MAX, TENSOR_MAPS_MAX};
+use crate::nvrtc::KernelCache;
 use crate::pages::Pages;
 use crate::product::Products;
 use crate::queue::Queue;

@@ -1,13 +1,19 @@
 //! What custom tasks and guards get: addresses, and the driver's handles.
 
-use cudarc::driver::sys::{CUcontext, CUdeviceptr, CUstream};
+use cudarc::driver::sys::{CUcontext, CUdevice, CUdeviceptr, CUmemoryPool, CUstream};
 use millstream_protocol::access::Access;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 
 use super::CudaDevice;
 use crate::driver::Api;
-use crate::peer::Home;
+
+/// Where the memory of a device is, as another GPU must know it.
+#[derive(Clone, Copy)]
+pub(crate) struct Home {
+    pub(crate) device: CUdevice,
+    pub(crate) pool: Option<CUmemoryPool>,
+}
 
 /// Memory of the GPU as a custom task or a guard sees it.
 pub struct CudaResources {

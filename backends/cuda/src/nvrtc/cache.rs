@@ -11,10 +11,21 @@ use sha2::{Digest, Sha256};
 
 use super::Target;
 use super::compile::{Failure, Made, compile, options, version};
-use crate::adopted::KernelCache;
 
 /// What a file begins with; the digest of the binary and the binary follow.
 const MAGIC: &[u8; 8] = b"MSCUBIN1";
+
+/// What became of kernels in CUDA C, since a device was opened.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct KernelCache {
+    /// Where compiled ones are kept, if anywhere.
+    pub folder: Option<PathBuf>,
+    /// Kernels that were found there.
+    pub found: u64,
+    /// Kernels that were compiled.
+    pub compiled: u64,
+}
 
 /// A folder of binaries, and how often it had what was asked for.
 pub(crate) struct Cache {

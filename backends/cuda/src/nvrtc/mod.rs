@@ -8,6 +8,7 @@ mod inspect;
 mod kept;
 
 pub(crate) use cache::Cache;
+pub use cache::KernelCache;
 pub(crate) use compile::Failure;
 use compile::Form;
 pub use inspect::{Compiled, compile_for, cuda_c, ptx_for};

@@ -13,7 +13,7 @@
 //! | --- | --- |
 //! | `code` | [`Code`]: a compiled program, and how it is run |
 //! | `nest` | which plan suits a launch, and what is remembered of the last ones |
-//! | `build`, `plan`, `plans` | from a nest to instructions, over tiles and with machine code |
+//! | `build`, `plan`, `slot`, `plans` | from a nest to instructions, over tiles and with machine code |
 //! | `launch`, `misfit`, `space` | what a launch brings, checked |
 //! | `machine`, `tiles`, `lanes`, `scratch` | runs pieces tile by tile, in a thread's own memory |
 //! | `matmul` | products of matrices |
@@ -52,6 +52,7 @@ mod options;
 mod plan;
 mod plans;
 mod scratch;
+mod slot;
 mod space;
 mod team;
 mod tiles;

@@ -34,8 +34,14 @@ pub use order::Waits;
 use slices::Slices;
 pub use violation::{Bytes, Place, Touch, Violation};
 
-use crate::coverage::Unwritten;
-use crate::entry::Entry;
+/// Elements of a binding that a kernel declares as written and did not store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Unwritten {
+    /// The binding, by its place among the task's.
+    pub(crate) binding: usize,
+    /// The first such elements, as bytes of the binding.
+    pub(crate) bytes: Range<u64>,
+}
 
 /// The state of all checks.
 pub(crate) struct Checker {
@@ -125,15 +131,21 @@ impl Checker {
     }
 
     /// A task has run, and these bytes it declared as written and did not store.
-    pub(crate) fn ran(&mut self, entry: &Entry, unwritten: &[Unwritten]) {
+    pub(crate) fn ran(
+        &mut self,
+        point: Point,
+        name: &Arc<str>,
+        bindings: &[BoundSlice],
+        unwritten: &[Unwritten],
+    ) {
         for missed in unwritten {
-            let bound = &entry.bindings[missed.binding];
+            let bound = &bindings[missed.binding];
             let Some(page) = bound.page else { continue };
             let range = bound.offset + missed.bytes.start..bound.offset + missed.bytes.end;
             self.found.push(Violation::Unwritten {
                 task: Touch {
-                    task: entry.name.clone(),
-                    place: Place::Queue(entry.point),
+                    task: name.clone(),
+                    place: Place::Queue(point),
                     access: bound.access,
                     slice: bound.slice,
                 },

@@ -7,7 +7,9 @@ use millstream_protocol::access::Access;
 use millstream_protocol::element::Element;
 use millstream_protocol::launch::{Metadata, TensorMap};
 
-use crate::arguments::{ArgumentError, ArgumentWriter, nine_to_sixteen, up_to_eight};
+use crate::arguments::{
+    ArgumentCount, ArgumentError, ArgumentWriter, nine_to_sixteen, up_to_eight,
+};
 use crate::handle::Handle;
 
 /// A handle with an access: one binding of a launch.
@@ -66,38 +68,6 @@ pub(super) mod sealed {
 }
 
 use sealed::Sealed;
-
-/// How many arguments there are of each kind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ArgumentCount {
-    /// Bindings.
-    pub bindings: usize,
-    /// Scalars.
-    pub scalars: usize,
-}
-
-impl ArgumentCount {
-    const NONE: Self = Self {
-        bindings: 0,
-        scalars: 0,
-    };
-    const BINDING: Self = Self {
-        bindings: 1,
-        ..Self::NONE
-    };
-    const SCALAR: Self = Self {
-        scalars: 1,
-        ..Self::NONE
-    };
-
-    #[inline(always)]
-    fn and(self, more: Self) -> Self {
-        Self {
-            bindings: self.bindings + more.bindings,
-            scalars: self.scalars + more.scalars,
-        }
-    }
-}
 
 /// One argument: a bound handle, a scalar, or an array of such. Sealed.
 ///

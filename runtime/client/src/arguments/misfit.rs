@@ -1,4 +1,4 @@
-//! Why an argument was not taken. All of it is cold: what a launch that fits does not run through.
+//! Why an argument was not taken. Nearly all of it is cold: a launch that fits runs through [`is_fresh`] at most.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ use millstream_protocol::kernel::{BindingSpec, Signature};
 use millstream_protocol::table::Table;
 
 use crate::arguments::ArgumentCount;
-use crate::arguments::pack::is_fresh;
 use crate::handle::Handle;
 
 /// Why an argument was not taken.
@@ -66,6 +65,16 @@ impl ArgumentError {
 pub(super) enum Typed {
     Yes,
     No,
+}
+
+/// Whether an untyped launch may bind memory so: what a kernel updates may be bound as written, which says that nothing that
+/// was there before is needed.
+#[inline]
+pub(super) fn is_fresh(declared: Access, given: Access, typed: Typed) -> bool {
+    matches!(
+        (declared, given, typed),
+        (Access::ReadWrite, Access::Write, Typed::No)
+    )
 }
 
 /// Which of the reasons for which a binding does not fit it is.

@@ -1,5 +1,6 @@
 //! What users give to one launch: cube count, bindings, scalars, metadata, tensor maps.
 
+mod argument_count;
 mod bound;
 mod count;
 mod misfit;
@@ -8,7 +9,8 @@ mod tuples;
 mod types;
 mod untyped;
 
-pub use bound::{Argument, ArgumentCount, Arguments, Bound, LaunchArgs, bind, read, update, write};
+pub use argument_count::ArgumentCount;
+pub use bound::{Argument, Arguments, Bound, LaunchArgs, bind, read, update, write};
 pub use count::CubeCount;
 pub use misfit::ArgumentError;
 pub use pack::ArgumentWriter;

@@ -19,7 +19,9 @@ use millstream_protocol::message::{Extra, Task};
 use millstream_protocol::table::{Hold, Table};
 
 use crate::arguments::ArgumentCount;
-use crate::arguments::misfit::{ArgumentError, Typed, miscounted, misfit, overlap, scalar_type};
+use crate::arguments::misfit::{
+    ArgumentError, Typed, is_fresh, miscounted, misfit, overlap, scalar_type,
+};
 use crate::handle::Handle;
 
 /// Arguments on their way into a task: each is checked against what comes next in the signature and
@@ -352,16 +354,6 @@ impl<'a> ArgumentWriter<'a> {
         self.extra.get_or_insert_default().tensor_maps = maps.to_vec();
         Ok(())
     }
-}
-
-/// Whether an untyped launch may bind memory so: what a kernel updates may be bound as written, which says that nothing that
-/// was there before is needed.
-#[inline]
-pub(super) fn is_fresh(declared: Access, given: Access, typed: Typed) -> bool {
-    matches!(
-        (declared, given, typed),
-        (Access::ReadWrite, Access::Write, Typed::No)
-    )
 }
 
 /// Makes room for more scalars than fit inline.

@@ -7,17 +7,17 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use millstream_client::{ComputeClient, KernelHandle};
-use millstream_ir::nest::{Nest, Op};
-use millstream_ir::{Blocking, Matmul, Program};
+use millstream_ir::{Blocking, Program};
 use millstream_protocol::kernel::Kernel;
 
 use crate::compiled::Compiled;
 use crate::compiled::form::Form;
-use crate::compiled::memory::Memory;
 use crate::error::{GraphError, ScheduleError, Why};
+use crate::kernel_name::kernel_name;
+use crate::memory::Memory;
 use crate::schedule::Steps;
 #[cfg(feature = "tune")]
-use crate::tuned::GraphTuner;
+use crate::tuner::GraphTuner;
 
 /// Most kernels that a cache keeps, unless it is told otherwise.
 const KERNELS: usize = 1024;
@@ -170,12 +170,13 @@ impl GraphCache {
         if let Some(kernel) = kept {
             return Ok(kernel);
         }
-        let span = tracing::debug_span!("compile", program = %name(program));
+        let span = tracing::debug_span!("compile", program = %kernel_name(program));
         let _entered = span.enter();
-        let kernel = Kernel::from_program(name(program), program.clone()).map_err(|why| {
-            let (why, at) = (Why::Kernel(why.to_string()), Location::caller());
-            ScheduleError::Graph(GraphError::new("compile", [], why, at))
-        })?;
+        let kernel =
+            Kernel::from_program(kernel_name(program), program.clone()).map_err(|why| {
+                let (why, at) = (Why::Kernel(why.to_string()), Location::caller());
+                ScheduleError::Graph(GraphError::new("compile", [], why, at))
+            })?;
         let handle = client.kernel(kernel.with(blocking))?;
         let let_go = lock(&self.kernels).put(key, handle.clone());
         drop(let_go);
@@ -186,42 +187,4 @@ impl GraphCache {
 /// Nothing that runs with the lock may panic half-way, so a poisoned one is as good as any.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Most words in a kernel's name.
-const NAME_WORDS: usize = 4;
-
-/// A name for timelines and errors: what the program does, in a few words. It is an identifier.
-pub(crate) fn name(program: &Program) -> String {
-    let mut words: Vec<&str> = Vec::new();
-    match program {
-        Program::Nest(nest) => of_nest(nest, &mut words),
-        Program::Matmul(Matmul { epilogue, .. }) => {
-            words.push("matmul");
-            epilogue.iter().for_each(|nest| of_nest(nest, &mut words));
-        }
-        _ => words.push("ssa"),
-    }
-    if words.is_empty() {
-        words.push("copy");
-    }
-    words.truncate(NAME_WORDS);
-    format!("graph_{}", words.join("_"))
-}
-
-fn of_nest(nest: &Nest, words: &mut Vec<&'static str>) {
-    for value in &nest.values {
-        let word = match &value.op {
-            Op::Unary(op, _) => op.name(),
-            Op::Binary(op, ..) => op.name(),
-            Op::Compare(op, ..) => op.name(),
-            Op::Reduce(op, _) => op.name(),
-            Op::Gather { .. } => "gather",
-            Op::Random { .. } => "random",
-            _ => continue,
-        };
-        if words.last() != Some(&word) {
-            words.push(word);
-        }
-    }
 }

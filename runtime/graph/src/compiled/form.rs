@@ -6,8 +6,8 @@ use std::sync::Arc;
 use millstream_ir::{Blocking, Program};
 
 use crate::compiled::Slots;
-use crate::compiled::memory::{Memory, Parameter, Place};
-use crate::lazy::custom::Callee;
+use crate::lazy::callee::Callee;
+use crate::memory::{Memory, Parameter, Place};
 use crate::schedule::Steps;
 use crate::schedule::item::{WordValue, Work};
 

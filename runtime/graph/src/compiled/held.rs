@@ -11,13 +11,14 @@ use millstream_client::{ComputeClient, Stream};
 use millstream_protocol::element::Element;
 use smallvec::SmallVec;
 
-use crate::compiled::memory::{Input, Source};
-use crate::compiled::run::{Run, check_elements, check_input, check_length, scalar_bits};
+use crate::compiled::run::{Run, check_input, check_length, scalar_bits};
 use crate::compiled::{CompiledSchedule, GraphCache};
+use crate::elements::check_elements;
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::scalar::Scalar;
 use crate::literal::Literal;
+use crate::memory::{Input, Source};
 use crate::schedule::hold::{HeldSchedule, Hold};
 use crate::size::Symbol;
 

@@ -5,19 +5,15 @@
 //! | [`cache`] | schedules and kernels that were compiled before |
 //! | [`form`] | what schedules have in common that run by the same recording |
 //! | [`held`] | schedules in two: what is made once, and what each run makes |
-//! | [`plan`] | where temporaries lie |
-//! | [`memory`] | which buffers there are: inputs, outputs, temporaries |
 //! | [`report`] | what a run was made of, and how long each part took |
 //! | [`run`] | one run: what is bound |
 //! | [`outputs`] | and what comes out of it |
 //! | [`tensor`] | the same on the host |
 
-pub(crate) mod cache;
+mod cache;
 pub(crate) mod form;
 mod held;
-pub(crate) mod memory;
 mod outputs;
-mod plan;
 mod report;
 mod run;
 mod tensor;
@@ -38,15 +34,14 @@ use millstream_protocol::recording::RecordedWord;
 pub use outputs::{Output, Outputs};
 pub use report::{ItemReport, Roofline, RunReport};
 pub use run::Run;
-pub(crate) use run::check_elements;
 use smallvec::SmallVec;
 pub use tensor::Tensor;
 
 use crate::compiled::form::Form;
-use crate::compiled::memory::{Memory, Place, Root};
 use crate::error::ScheduleError;
-use crate::lazy::custom::Callee;
+use crate::lazy::callee::Callee;
 use crate::lazy::scalar::Scalar;
+use crate::memory::{Memory, Place, Root};
 use crate::schedule::item::{Item, WordValue, Work};
 use crate::schedule::walk::Local;
 use crate::schedule::{Schedule, Steps};

@@ -7,7 +7,7 @@ use millstream_protocol::element::Element;
 use millstream_protocol::error::Error;
 use smallvec::SmallVec;
 
-use crate::compiled::run::check_elements;
+use crate::elements::check_elements;
 use crate::error::ScheduleError;
 
 /// What a run makes: one buffer for each root, in their order.

@@ -6,22 +6,22 @@ use std::sync::PoisonError;
 
 use millstream_client::Stream;
 use millstream_client::handle::Handle;
-use millstream_ir::DType;
 use millstream_protocol::element::Element;
 use millstream_protocol::error::Error;
 use smallvec::SmallVec;
 
-#[cfg(feature = "tune")]
-use crate::compiled::memory::Source;
-use crate::compiled::memory::{Input, Place};
 use crate::compiled::outputs::{Output, Outputs};
 use crate::compiled::{CompiledSchedule, Slot};
+use crate::elements::check_elements;
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
 #[cfg(feature = "tune")]
 use crate::lazy::node::NodeId;
 use crate::lazy::scalar::Scalar;
 use crate::literal::Literal;
+#[cfg(feature = "tune")]
+use crate::memory::Source;
+use crate::memory::{Input, Place};
 use crate::schedule::hold::Hold;
 use crate::size::{Size, Symbol};
 
@@ -412,23 +412,6 @@ fn bytes(lengths: &[(Symbol, u64)], size: &Size, most: u64) -> Result<u64, Sched
         Err(ScheduleError::Unbound { .. }) => Ok(most),
         Err(error) => Err(error),
     }
-}
-
-/// Are these the elements that something has? Bytes are what anything is made of.
-pub(crate) fn check_elements<T: Element>(
-    expected: DType,
-    name: impl FnOnce() -> String,
-) -> Result<(), ScheduleError> {
-    let given = T::DTYPE;
-    if given == expected || given == DType::U8 {
-        return Ok(());
-    }
-    let name = name();
-    Err(ScheduleError::Elements {
-        name,
-        expected,
-        given,
-    })
 }
 
 /// The bits of a scalar's new value.

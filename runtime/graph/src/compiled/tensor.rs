@@ -8,7 +8,7 @@ use millstream_ir::DType;
 use millstream_protocol::element::Element;
 
 use crate::compiled::outputs::Output;
-use crate::compiled::run::check_elements;
+use crate::elements::check_elements;
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
 use crate::schedule::Schedule;

@@ -8,9 +8,9 @@ use millstream_ir::DType;
 use millstream_protocol::element::Element;
 use smallvec::SmallVec;
 
-use crate::compiled::check_elements;
+use crate::elements::check_elements;
 use crate::error::{GraphError, ScheduleError, Why};
-use crate::lazy::graph::Graph;
+use crate::lazy::graph::{Graph, Named};
 use crate::lazy::node::{Node, NodeId, Op};
 use crate::literal::Literal;
 use crate::shape::{MAX_RANK, Shape};
@@ -136,6 +136,12 @@ impl LazyBuffer {
     /// The node, or why there is none.
     pub(crate) fn held(&self) -> Result<&Held, &GraphError> {
         self.0.as_ref()
+    }
+
+    /// The number of its node, if it is one of those that are named.
+    pub(crate) fn number_in(&self, named: &Named) -> Option<NodeId> {
+        let held = self.held().ok()?;
+        named.number(&held.graph, held.id)
     }
 
     /// A node of a graph, with a hold on it that the buffer takes over.

@@ -3,123 +3,17 @@
 use std::panic::Location;
 use std::sync::Arc;
 
-use millstream_ir::nest::BufferMode;
 use millstream_ir::ssa::Function;
 use millstream_ir::{DType, Program};
 use millstream_protocol::access::Access;
-use millstream_protocol::kernel::{Kernel, ScalarSpec};
+use millstream_protocol::kernel::Kernel;
 
 use crate::error::Why;
 use crate::lazy::buffer::{LazyBuffer, all_held};
+use crate::lazy::callee::{Callee, Custom};
 use crate::lazy::node::Op;
 use crate::lazy::scalar::{CallScalar, WordValue};
 use crate::shape::Shape;
-
-/// A kernel, its cubes and its scalars, as one operation.
-#[derive(Clone, Debug)]
-pub(crate) struct Custom {
-    pub(crate) callee: Callee,
-    pub(crate) cubes: [u32; 3],
-    /// Each scalar, in declared order.
-    pub(crate) scalars: Vec<WordValue>,
-    pub(crate) in_place: bool,
-}
-
-/// What is called.
-#[derive(Clone, Debug)]
-pub(crate) enum Callee {
-    /// A kernel with sources of its own.
-    Kernel(Arc<Kernel>),
-    /// A hand-written SSA function.
-    Ssa(Arc<Program>),
-}
-
-impl Callee {
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            Callee::Kernel(kernel) => kernel.name(),
-            Callee::Ssa(program) => match &**program {
-                Program::Ssa(function) => &function.name,
-                _ => "program",
-            },
-        }
-    }
-
-    /// Name, type and access of each binding.
-    fn bindings(&self) -> Vec<(String, DType, Access)> {
-        match self {
-            Callee::Kernel(kernel) => {
-                let specs = kernel.signature().bindings().iter();
-                specs
-                    .map(|spec| (spec.name.to_string(), spec.dtype, spec.access))
-                    .collect()
-            }
-            Callee::Ssa(program) => match &**program {
-                Program::Ssa(function) => {
-                    let access = |mode| match mode {
-                        BufferMode::Read => Access::Read,
-                        BufferMode::Write => Access::Write,
-                        BufferMode::Update => Access::ReadWrite,
-                    };
-                    let params = function.params.iter();
-                    params
-                        .map(|it| (it.name.clone(), it.dtype, access(it.mode)))
-                        .collect()
-                }
-                _ => Vec::new(),
-            },
-        }
-    }
-
-    /// The type of each scalar.
-    fn scalars(&self) -> Vec<DType> {
-        match self {
-            Callee::Kernel(kernel) => kernel
-                .signature()
-                .scalars()
-                .iter()
-                .map(|spec| spec.dtype)
-                .collect(),
-            Callee::Ssa(program) => match &**program {
-                Program::Ssa(function) => function.scalars.iter().map(|it| it.dtype).collect(),
-                _ => Vec::new(),
-            },
-        }
-    }
-}
-
-impl Callee {
-    /// The same, for an output with room for more elements than a run may have: a function that writes it all writes only
-    /// as much as the run's lengths say.
-    fn writing_in_part(&self) -> Self {
-        let mut callee = self.clone();
-        if let Callee::Ssa(program) = &mut callee
-            && let Program::Ssa(function) = Arc::make_mut(program)
-            && let Some(output) = function.params.last_mut()
-        {
-            output.mode = BufferMode::Update;
-        }
-        callee
-    }
-
-    /// The first scalar that runs may change and that is packed into one word with another.
-    fn shares_a_word(&self, scalars: &[WordValue]) -> Option<Arc<str>> {
-        let Callee::Kernel(kernel) = self else {
-            return None;
-        };
-        let specs = kernel.signature().scalars();
-        let changes = |word: &WordValue| match word {
-            WordValue::Bits(_) => false,
-            WordValue::Size(size) => size.known().is_none(),
-            WordValue::Scalar(_) => true,
-        };
-        let in_word = |word: usize| specs.iter().filter(move |spec| spec.offset / 8 == word);
-        let shares = |spec: &&ScalarSpec| in_word(spec.offset / 8).count() > 1;
-        let changing = specs.iter().zip(scalars).filter(|(_, word)| changes(word));
-        let mut changing = changing.map(|(spec, _)| spec);
-        changing.find(shares).map(|spec| spec.name.clone())
-    }
-}
 
 /// A scalar as a launch word, if it is what the kernel declares.
 fn word(dtype: DType, value: &CallScalar) -> Result<WordValue, Why> {

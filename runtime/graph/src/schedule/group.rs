@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes, Map};
-use crate::schedule::walk::{Local, Seen};
+use crate::schedule::walk::{Local, Seen, Walk};
 use crate::shape::Shape;
 use crate::size::Size;
 
@@ -82,6 +82,17 @@ pub(crate) struct Sink {
     pub(crate) scatter: Option<(ReachId, Size, Size, bool)>,
     /// Is only a part of the buffer stored to?
     pub(crate) partial: bool,
+}
+
+impl Sink {
+    /// Whether a group that stores here may leave bytes of the buffer as they are. A buffer whose length depends on symbols has
+    /// room for the greatest, and a run fills as much of it as its lengths say.
+    pub(crate) fn stores_in_part(&self, walk: &Walk) -> bool {
+        let shape = &walk.node(self.node).shape;
+        self.partial
+            || self.scatter.is_some()
+            || shape.iter().any(|length| length.known().is_none())
+    }
 }
 
 /// A kernel while it is made.

@@ -143,7 +143,7 @@ impl fmt::Display for HeldSchedule {
 /// Is everything that is to be held there?
 fn check_known(walk: &Walk, hold: &Hold) -> Result<(), ScheduleError> {
     let unknown = |what, name: String| Err(ScheduleError::UnknownArgument { what, name });
-    let is_known = |input: &&LazyBuffer| walk.named.number(input).is_some();
+    let is_known = |input: &&LazyBuffer| input.number_in(&walk.named).is_some();
     if let Some(input) = hold.inputs.iter().find(|input| !is_known(input)) {
         return unknown("input", format!("{input:?}"));
     }
@@ -188,7 +188,9 @@ fn sizes(node: &Seen) -> Vec<&Size> {
 /// Which nodes depend on nothing but constants and what is held.
 fn held(walk: &Walk, hold: &Hold) -> Result<Vec<bool>, ScheduleError> {
     let ids = hold.inputs.iter();
-    let ids: HashSet<NodeId> = ids.filter_map(|input| walk.named.number(input)).collect();
+    let ids: HashSet<NodeId> = ids
+        .filter_map(|input| input.number_in(&walk.named))
+        .collect();
     let mut held: Vec<bool> = Vec::with_capacity(walk.nodes.len());
     for node in &walk.nodes {
         let stored = base_of(walk, node);

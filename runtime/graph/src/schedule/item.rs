@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millstream_ir::Program;
 use smallvec::SmallVec;
 
-use crate::lazy::custom::Custom;
+use crate::lazy::callee::Custom;
 pub(crate) use crate::lazy::scalar::WordValue;
 use crate::schedule::walk::Local;
 use crate::size::Size;

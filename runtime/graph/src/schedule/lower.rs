@@ -121,7 +121,7 @@ impl<'a> NestBuilder<'a> {
     pub(crate) fn store(&mut self, sink: &Sink) -> Option<()> {
         let dtype = self.walk.node(sink.node).dtype;
         let value = self.stored(sink.value, dtype)?;
-        let mode = if self.walk.stores_in_part(sink) {
+        let mode = if sink.stores_in_part(self.walk) {
             BufferMode::Update
         } else {
             BufferMode::Write

@@ -7,7 +7,7 @@ use millstream_ir::{Nest, Program};
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::ScheduleError;
-use crate::lazy::custom::Callee;
+use crate::lazy::callee::Callee;
 use crate::lazy::node::Op;
 use crate::schedule::axes::{Affine, Axes};
 use crate::schedule::express;

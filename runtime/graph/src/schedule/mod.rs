@@ -167,7 +167,7 @@ impl Schedule {
     pub fn takes(&self, input: &LazyBuffer) -> bool {
         let (steps, used) = (&self.shared, self.shared.storages());
         let mut buffers = used.iter().map(|node| steps.node(*node));
-        let number = steps.named.number(input);
+        let number = input.number_in(&steps.named);
         number.is_some_and(|id| buffers.any(|node| node.is_buffer() && node.id == id))
     }
 

@@ -108,7 +108,7 @@ pub(crate) fn lower_product(walk: &Walk, group: &Group) -> Option<LoweredProduct
     let program = Program::Matmul(Matmul {
         dtype,
         batch,
-        partial: walk.stores_in_part(&group.sink),
+        partial: group.sink.stores_in_part(walk),
         epilogue,
     });
     Some(LoweredProduct {

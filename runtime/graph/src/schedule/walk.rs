@@ -12,7 +12,6 @@ use crate::error::ScheduleError;
 use crate::lazy::buffer::{Held, LazyBuffer};
 use crate::lazy::graph::Named;
 use crate::lazy::node::{NodeId, Op};
-use crate::schedule::group::Sink;
 use crate::shape::Shape;
 
 /// The place of a node in a [`Walk`].
@@ -160,15 +159,6 @@ impl Walk {
     /// Does a node depend on nothing but constants and what is held?
     pub(crate) fn is_held(&self, local: Local) -> bool {
         self.held.get(local as usize).copied().unwrap_or(false)
-    }
-
-    /// Whether a group that stores here may leave bytes of the buffer as they are. A buffer whose length depends on symbols has
-    /// room for the greatest, and a run fills as much of it as its lengths say.
-    pub(crate) fn stores_in_part(&self, sink: &Sink) -> bool {
-        let shape = &self.node(sink.node).shape;
-        sink.partial
-            || sink.scatter.is_some()
-            || shape.iter().any(|length| length.known().is_none())
     }
 
     pub(crate) fn node(&self, local: Local) -> &Seen {

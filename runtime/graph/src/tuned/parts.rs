@@ -9,16 +9,14 @@ use millstream_client::{ComputeClient, Stream};
 use millstream_protocol::error::Error;
 use millstream_tune::{Failure, Fastest, Tunable, TunableSet};
 
-use super::trial::ORDINARY;
-use super::{GraphTuner, ProgramKey, sizes};
-use crate::compiled::CompiledSchedule;
-use crate::compiled::cache::GraphCache;
+use crate::compiled::{CompiledSchedule, GraphCache};
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::node::NodeId;
 use crate::schedule::Schedule;
 use crate::schedule::item::Work;
 use crate::schedule::parts::Parts;
+use crate::tuner::{GraphTuner, ORDINARY, ProgramKey, sizes};
 
 /// What is tried, the usual first: rows that are whole; rows that need not be so few and long; and many short ones, as columns of a table are.
 fn candidates() -> [(&'static str, Parts); 4] {
@@ -84,7 +82,7 @@ impl Schedule {
         let names: Vec<&str> = found.iter().map(|(name, ..)| *name).collect();
         key.name = format!("schedule: {}", names.join(", "));
         let of = |index: usize| found.get(index).map_or(&usual, |(.., it)| it).clone();
-        if let Fastest::Hit(index) = tuner.tuner.fastest(&key) {
+        if let Fastest::Hit(index) = tuner.tuner().fastest(&key) {
             return Ok(of(index));
         }
         let stream = client.new_stream();

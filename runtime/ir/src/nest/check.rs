@@ -1,7 +1,7 @@
 //! Is a nest right? Each wrong one is told why.
 
+use crate::DType;
 use crate::nest::{Access, AccessId, BufferMode, Level, Nest, Op, Store, Stride, ValueId, Word};
-use crate::{DType, Matmul};
 
 /// Why a nest is not one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -282,33 +282,6 @@ impl Nest {
         match stride {
             Stride::Word(word) => self.has_word(word, place),
             Stride::Zero | Stride::One => Ok(()),
-        }
-    }
-}
-
-impl Matmul {
-    /// Is this a product?
-    ///
-    /// # Errors
-    /// What is wrong with its epilogue.
-    pub fn check(&self) -> Result<(), NestError> {
-        let Some(epilogue) = &self.epilogue else {
-            return Ok(());
-        };
-        epilogue.check()?;
-        let refuse = |why| Err(NestError::Epilogue { why });
-        if (epilogue.outer, epilogue.inner) != (self.batch + 2, 0) {
-            return refuse("has not the axes of the product");
-        }
-        match (epilogue.buffers.first(), epilogue.accesses.first()) {
-            (Some(buffer), Some(access)) if access.buffer == 0 && buffer.dtype == self.dtype => {
-                if buffer.mode == BufferMode::Update {
-                    Ok(())
-                } else {
-                    refuse("does not update the product")
-                }
-            }
-            _ => refuse("does not begin with the product"),
         }
     }
 }

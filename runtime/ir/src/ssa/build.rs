@@ -1,113 +1,11 @@
-//! Writing a function.
-
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+//! What users write functions with: buffers, constants, positions, loops and branches. The state is the builder's own, see `builder`.
 
 use super::handles::{Operand, Place, Val, Var};
-use super::{
-    Array, Axis, Block, Function, Memory, Op, Param, Position, Scalar, Scope, SsaError, Stmt, Type,
-    ValueId,
-};
+use super::{Array, Axis, Builder, Memory, Op, Param, Position, Scalar, Stmt, Type};
+use crate::DType;
 use crate::nest::BufferMode;
-use crate::{DType, ReduceOp};
-
-/// Writes a [`Function`]: values are Rust values, with operators.
-///
-/// ```
-/// use millstream_ir::{DType, ReduceOp, UnaryOp, ssa::Builder};
-///
-/// // A cube for each row: y = exp(x - max) / sum(exp(x - max)).
-/// let k = Builder::new("softmax", [128, 1, 1]);
-/// let (x, y) = (k.read("x", DType::F32), k.update("y", DType::F32));
-/// let columns = k.scalar("columns", DType::I64);
-///
-/// let (first, threads, row) = (k.thread(), k.threads(), k.cube() * columns);
-/// let greatest = k.var("greatest", f32::NEG_INFINITY);
-/// k.range(first, columns, threads, |i| greatest.set(greatest.get().max(x.get(row + i))));
-/// let greatest = greatest.get().reduce(ReduceOp::Max);
-///
-/// let sum = k.var("sum", 0.0_f32);
-/// k.range(first, columns, threads, |i| {
-///     let e = (x.get(row + i) - greatest).unary(UnaryOp::Exp);
-///     y.set(row + i, e);
-///     sum.set(sum.get() + e);
-/// });
-/// let sum = sum.get().reduce(ReduceOp::Sum);
-/// k.range(first, columns, threads, |i| y.set(row + i, y.get(row + i) / sum));
-/// let softmax = k.build()?;
-/// # assert_eq!(softmax.scalars.len(), 1);
-/// # Ok::<(), millstream_ir::ssa::SsaError>(())
-/// ```
-///
-/// What is wrong with a function is told by [`Builder::build`]. A value that was computed before from the same values is not
-/// computed again.
-#[derive(Debug)]
-pub struct Builder {
-    state: RefCell<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    function: Function,
-    /// The blocks that are open, the inner ones last, and what each has computed.
-    open: Vec<Open>,
-    /// Names of arrays and variables, and the last number given to each.
-    names: HashMap<String, u32>,
-    /// Was something of another builder used?
-    foreign: bool,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    body: Block,
-    known: HashMap<(Type, Op), ValueId>,
-}
 
 impl Builder {
-    /// Begins a function of cubes of so many threads along x, y and z.
-    pub fn new(name: impl Into<String>, threads: [u32; 3]) -> Self {
-        let function = Function {
-            name: name.into(),
-            threads,
-            params: Vec::new(),
-            scalars: Vec::new(),
-            shared: Vec::new(),
-            locals: Vec::new(),
-            values: Vec::new(),
-            body: Vec::new(),
-        };
-        let state = State {
-            function,
-            open: vec![Open::default()],
-            names: HashMap::new(),
-            foreign: false,
-        };
-        Self {
-            state: RefCell::new(state),
-        }
-    }
-
-    /// The function.
-    ///
-    /// # Errors
-    /// The first thing that is wrong with it.
-    pub fn build(self) -> Result<Function, SsaError> {
-        let State {
-            mut function,
-            open,
-            foreign,
-            ..
-        } = self.state.into_inner();
-        if foreign {
-            let name = function.name;
-            return Err(SsaError::Foreign { name });
-        }
-        // A closure of a block that did not return left it open: what it wrote belongs to what is around it.
-        function.body = open.into_iter().flat_map(|open| open.body).collect();
-        function.check()?;
-        Ok(function)
-    }
-
     /// Adds a buffer that is only read.
     pub fn read(&self, name: impl Into<String>, dtype: DType) -> Place<'_> {
         self.param(name, dtype, BufferMode::Read)
@@ -127,7 +25,7 @@ impl Builder {
     pub fn param(&self, name: impl Into<String>, dtype: DType, mode: BufferMode) -> Place<'_> {
         let name = name.into();
         let param = Param { name, dtype, mode };
-        let place = push(&mut self.state.borrow_mut().function.params, param);
+        let place = self.add_param(param);
         Place::new(self, Memory::Param(place), dtype)
     }
 
@@ -135,7 +33,7 @@ impl Builder {
     pub fn scalar(&self, name: impl Into<String>, dtype: DType) -> Val<'_> {
         let name = name.into();
         let scalar = Scalar { name, dtype };
-        let index = push(&mut self.state.borrow_mut().function.scalars, scalar);
+        let index = self.add_scalar(scalar);
         self.value(dtype.into(), Op::Scalar(index))
     }
 
@@ -143,7 +41,7 @@ impl Builder {
     pub fn shared(&self, name: impl Into<String>, dtype: DType, len: u32) -> Place<'_> {
         let name = self.free(name.into());
         let array = Array { name, dtype, len };
-        let index = push(&mut self.state.borrow_mut().function.shared, array);
+        let index = self.add_shared(array);
         Place::new(self, Memory::Shared(index), dtype)
     }
 
@@ -151,28 +49,8 @@ impl Builder {
     pub fn local(&self, name: impl Into<String>, dtype: DType, len: u32) -> Place<'_> {
         let name = self.free(name.into());
         let array = Array { name, dtype, len };
-        let index = push(&mut self.state.borrow_mut().function.locals, array);
+        let index = self.add_local(array);
         Place::new(self, Memory::Local(index), dtype)
-    }
-
-    /// The name, or it with a number behind.
-    fn free(&self, name: String) -> String {
-        let mut state = self.state.borrow_mut();
-        let State {
-            function, names, ..
-        } = &mut *state;
-        let params = function.params.iter().map(|param| &param.name);
-        let scalars = function.scalars.iter().map(|scalar| &scalar.name);
-        let taken: HashSet<&String> = params.chain(scalars).chain(names.keys()).collect();
-        let mut free = name.clone();
-        let mut number = names.get(&name).copied().unwrap_or(1);
-        while taken.contains(&free) {
-            number += 1;
-            free = format!("{name}_{number}");
-        }
-        names.insert(name, number);
-        names.entry(free.clone()).or_insert(1);
-        free
     }
 
     /// Adds a variable that begins with this value. A whole number is an `i64`, if it says no type.
@@ -181,11 +59,6 @@ impl Builder {
         let var = Var::new(self.local(name, value.of().dtype, 1));
         var.set(value);
         var
-    }
-
-    /// A constant of this type, by its bits.
-    pub fn bits(&self, of: impl Into<Type>, bits: u64) -> Val<'_> {
-        self.value(of.into(), Op::Const(bits))
     }
 
     /// A constant.
@@ -260,8 +133,9 @@ impl Builder {
 
     fn loop_of<'k>(&'k self, bounds: [Operand<'k>; 3], unroll: bool, body: impl FnOnce(Val<'k>)) {
         let [start, end, step] = bounds.map(|bound| self.own(bound.typed(self, DType::I64.into())));
-        let index = self.fresh(DType::I64.into());
-        let index_id = self.own(index);
+        let of = DType::I64.into();
+        let index_id = self.fresh_id(of);
+        let index = Val::new(self, index_id, of);
         let body = self.block(|| body(index));
         self.push(Stmt::For {
             index: index_id,
@@ -294,74 +168,4 @@ impl Builder {
     pub fn barrier(&self) {
         self.push(Stmt::Barrier);
     }
-
-    fn block(&self, body: impl FnOnce()) -> Block {
-        self.state.borrow_mut().open.push(Open::default());
-        body();
-        let open = self.state.borrow_mut().open.pop();
-        open.map_or_else(Block::new, |open| open.body)
-    }
-
-    pub(super) fn push(&self, stmt: Stmt) {
-        let mut state = self.state.borrow_mut();
-        if let Some(open) = state.open.last_mut() {
-            open.body.push(stmt);
-        }
-    }
-
-    /// A value without a statement that defines it.
-    fn fresh(&self, of: Type) -> Val<'_> {
-        let values = &mut self.state.borrow_mut().function.values;
-        let id = values.len() as ValueId;
-        values.push(of);
-        Val::new(self, id, of)
-    }
-
-    /// The value of an operation: one that is known, where it is the same.
-    pub(super) fn value(&self, of: Type, op: Op) -> Val<'_> {
-        let pure = op.is_pure();
-        let key = (of, op);
-        if pure {
-            let state = self.state.borrow();
-            let known = state.open.iter().rev();
-            let known = known.filter_map(|open| open.known.get(&key)).next();
-            if let Some(id) = known {
-                return Val::new(self, *id, of);
-            }
-        }
-        let made = self.fresh(of);
-        let value = self.own(made);
-        let mut state = self.state.borrow_mut();
-        if let Some(open) = state.open.last_mut() {
-            let op = key.1.clone();
-            if pure {
-                open.known.insert(key, value);
-            }
-            open.body.push(Stmt::Let { value, op });
-        }
-        made
-    }
-
-    /// A value's id; notes one of another builder's.
-    pub(super) fn own(&self, value: Val<'_>) -> ValueId {
-        self.note(value.builder());
-        value.id()
-    }
-
-    pub(super) fn note(&self, other: &Builder) {
-        if !std::ptr::eq(self, other) {
-            self.state.borrow_mut().foreign = true;
-        }
-    }
-
-    pub(super) fn reduce<'k>(&'k self, scope: Scope, op: ReduceOp, value: Val<'k>) -> Val<'k> {
-        self.value(value.of(), Op::Reduce(scope, op, self.own(value)))
-    }
-}
-
-/// Adds to a list, and tells where. The verifier refuses lists that are too long to be told.
-fn push<T>(list: &mut Vec<T>, item: T) -> u16 {
-    let index = u16::try_from(list.len()).unwrap_or(u16::MAX);
-    list.push(item);
-    index
 }

@@ -316,3 +316,25 @@ impl<'k> Var<'k> {
         self.0.builder.push(Stmt::Store { to, at, value });
     }
 }
+
+impl Builder {
+    /// A constant of this type, by its bits.
+    pub fn bits(&self, of: impl Into<Type>, bits: u64) -> Val<'_> {
+        self.value(of.into(), Op::Const(bits))
+    }
+
+    /// The value of an operation: one that is known, where it is the same.
+    pub(super) fn value(&self, of: Type, op: Op) -> Val<'_> {
+        Val::new(self, self.value_id(of, op), of)
+    }
+
+    /// A value's id; notes one of another builder's.
+    pub(super) fn own(&self, value: Val<'_>) -> ValueId {
+        self.note(value.builder());
+        value.id()
+    }
+
+    pub(super) fn reduce<'k>(&'k self, scope: Scope, op: ReduceOp, value: Val<'k>) -> Val<'k> {
+        self.value(value.of(), Op::Reduce(scope, op, self.own(value)))
+    }
+}

@@ -28,6 +28,7 @@
 //! offset of the binding. A launch that breaks this is refused or faults, as the device has it.
 
 mod build;
+mod builder;
 mod check;
 mod error;
 mod handles;
@@ -35,7 +36,7 @@ mod parse;
 mod text;
 mod uniform;
 
-pub use build::Builder;
+pub use builder::Builder;
 pub use error::SsaError;
 pub use handles::{Operand, Place, Val, Var};
 

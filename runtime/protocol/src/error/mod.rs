@@ -20,8 +20,8 @@ pub use launch::{LaunchError, ParameterMisfit};
 pub use refused::Refused;
 
 use crate::failure::{Bytes, FailureRef, apart};
+use crate::feature::Feature;
 use crate::health::{Health, Recovery};
-use crate::properties::Feature;
 
 /// Why a call or an answer failed.
 #[derive(Clone, Debug, thiserror::Error)]

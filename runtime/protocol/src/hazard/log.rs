@@ -11,26 +11,13 @@ use std::ops::Range;
 
 use smallvec::SmallVec;
 
+pub use super::uses::Use;
 use super::uses::Uses;
 use crate::access::Access;
 use crate::id::Point;
 
 /// Most segments of the log of one slice: more would cost a task more than it gains.
 pub const MAX_SEGMENTS: usize = 8;
-
-/// One use of some bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Use {
-    /// By a task that a stream still holds.
-    Held {
-        /// The stream's key on the device thread.
-        stream: u32,
-        /// The task's place in the stream.
-        sequence: u64,
-    },
-    /// By a task that a queue has.
-    Issued(Point),
-}
 
 /// Bytes with one history.
 #[derive(Clone, Debug)]

@@ -4,13 +4,26 @@
 //! bytes; further ones are in a box, which is kept once it is there. Invariant: there are further ones only if there
 //! is a first.
 
-use super::log::Use;
 use crate::id::{Point, QueueId};
 
 /// In `who`: not a stream's key but a queue's number.
 const QUEUE: u32 = 1 << 31;
 /// In `who`: no use.
 const NOBODY: u32 = u32::MAX;
+
+/// One use of some bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// By a task that a stream still holds.
+    Held {
+        /// The stream's key on the device thread.
+        stream: u32,
+        /// The task's place in the stream.
+        sequence: u64,
+    },
+    /// By a task that a queue has.
+    Issued(Point),
+}
 
 /// A [`Use`], packed: whose, and the place there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -17,13 +17,15 @@
 
 mod crowd;
 mod receiver;
+mod reserved;
 mod ring;
 mod sender;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 
 pub use receiver::Receiver;
-pub use sender::{Probe, Reserved, RoomPlace, Sender};
+pub use reserved::Reserved;
+pub use sender::{Probe, RoomPlace, Sender};
 
 use crate::gate::Gate;
 use std::fmt;

@@ -3,7 +3,7 @@
 //! it frees the slot. `Cursor` belongs to the one receiver.
 
 use super::crowd::{Crowd, Ticket};
-use super::sender::Reserved;
+use super::reserved::Reserved;
 use super::{Closed, Refused};
 use crate::facade::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use crate::facade::cell::UnsafeCell;

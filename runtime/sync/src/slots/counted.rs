@@ -1,7 +1,7 @@
 //! A counted hold on a slot. Cloning is one relaxed increment; the last drop stamps the slot, pushes it on
 //! the dropped list and wakes the one who recycles.
 
-use super::{Sink, Slot, SlotId, Slots};
+use super::{Exhausted, Sink, Slot, SlotId, Slots};
 use crate::facade::atomic::{Ordering, fence};
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -25,10 +25,24 @@ unsafe impl<P: Default + Send + Sync + 'static, S: Sink> Send for Counted<P, S> 
 // SAFETY: as above.
 unsafe impl<P: Default + Send + Sync + 'static, S: Sink> Sync for Counted<P, S> {}
 
+impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
+    /// Takes a free slot, or makes one; its count is one. Never waits, and allocates only to grow.
+    #[inline]
+    pub fn acquire(self: &Arc<Self>) -> Result<Counted<P, S>, Exhausted> {
+        let (index, slot) = match self.pop_free() {
+            Some(found) => found,
+            None => self.make()?,
+        };
+        // Relaxed: the slot is this thread's alone until the handle is handed on.
+        slot.count.store(1, Ordering::Relaxed);
+        Ok(Counted::first(self.clone(), slot, index))
+    }
+}
+
 impl<P: Default + Send + Sync + 'static, S: Sink> Counted<P, S> {
     /// The first hold on a slot of `table` whose count is one.
     #[inline]
-    pub(super) fn first(table: Arc<Slots<P, S>>, slot: &Slot<P>, index: u32) -> Self {
+    fn first(table: Arc<Slots<P, S>>, slot: &Slot<P>, index: u32) -> Self {
         let id = SlotId {
             index,
             generation: slot.generation(),

@@ -5,8 +5,8 @@
 //! pushed one by one and taken whole, so it needs none. It counts its pushes: with the pops and makings it tells how many slots are
 //! held, without another word on the way of a drop.
 
+use super::Sink;
 use super::segments::Segments;
-use super::{Counted, Sink};
 use crate::facade::Padded;
 use crate::facade::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::facade::cell::UnsafeCell;
@@ -146,20 +146,8 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
         &self.sink
     }
 
-    /// Takes a free slot, or makes one; its count is one. Never waits, and allocates only to grow.
     #[inline]
-    pub fn acquire(self: &Arc<Self>) -> Result<Counted<P, S>, Exhausted> {
-        let (index, slot) = match self.pop_free() {
-            Some(found) => found,
-            None => self.make()?,
-        };
-        // Relaxed: the slot is this thread's alone until the handle is handed on.
-        slot.count.store(1, Ordering::Relaxed);
-        Ok(Counted::first(self.clone(), slot, index))
-    }
-
-    #[inline]
-    fn pop_free(&self) -> Option<(u32, &Slot<P>)> {
+    pub(super) fn pop_free(&self) -> Option<(u32, &Slot<P>)> {
         // Acquire here and on failure: pairs with `recycle`; the slot is as its recycler left it. Pops
         // continue the release sequence, so the push of a slot further down is seen too.
         let acquire = Ordering::Acquire;
@@ -184,7 +172,7 @@ impl<P: Default + Send + Sync + 'static, S: Sink> Slots<P, S> {
     }
 
     #[cold]
-    fn make(&self) -> Result<(u32, &Slot<P>), Exhausted> {
+    pub(super) fn make(&self) -> Result<(u32, &Slot<P>), Exhausted> {
         let exhausted = Exhausted { limit: self.limit };
         let more = |made: u32| (made < self.limit).then_some(made + 1);
         // Relaxed: a ticket; the segment's own Release and Acquire order its entries.

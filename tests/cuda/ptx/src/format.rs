@@ -1,7 +1,5 @@
 //! What kinds of floats there are, and what their bits say.
 
-use crate::number::{Rounding, convert, tidy};
-
 /// A kind of float.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Format {
@@ -109,23 +107,6 @@ impl Format {
         match self.is_subnormal(bits) {
             true => bits & self.sign_bit(),
             false => bits,
-        }
-    }
-
-    /// As a double: exactly, since none is wider.
-    pub(super) fn wide(self, bits: u64) -> f64 {
-        match self {
-            Format::F32 | Format::Tf32 => f64::from(f32::from_bits(bits as u32)),
-            Format::F64 => f64::from_bits(bits),
-            _ => f64::from_bits(convert(Format::F64, self, Rounding::Nearest, bits)),
-        }
-    }
-
-    /// Of a double, to the nearest.
-    pub(super) fn of(self, value: f64) -> u64 {
-        match self {
-            Format::F32 => tidy(self, u64::from((value as f32).to_bits())),
-            _ => convert(self, Format::F64, Rounding::Nearest, value.to_bits()),
         }
     }
 }

@@ -176,6 +176,25 @@ pub(super) fn settled(format: Format, mode: Mode, bits: u64) -> u64 {
     }
 }
 
+impl Format {
+    /// As a double: exactly, since none is wider.
+    pub(super) fn wide(self, bits: u64) -> f64 {
+        match self {
+            Format::F32 | Format::Tf32 => f64::from(f32::from_bits(bits as u32)),
+            Format::F64 => f64::from_bits(bits),
+            _ => f64::from_bits(convert(Format::F64, self, Rounding::Nearest, bits)),
+        }
+    }
+
+    /// Of a double, to the nearest.
+    pub(super) fn of(self, value: f64) -> u64 {
+        match self {
+            Format::F32 => tidy(self, u64::from((value as f32).to_bits())),
+            _ => convert(self, Format::F64, Rounding::Nearest, value.to_bits()),
+        }
+    }
+}
+
 /// In the one form that what is no number has.
 pub(super) fn tidy(format: Format, bits: u64) -> u64 {
     match format.is_nan(bits) {

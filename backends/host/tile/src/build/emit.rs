@@ -5,7 +5,8 @@ use millstream_ir::nest::{Op, Stride, ValueId};
 use super::{Builder, Unfit};
 use crate::kernels::{cast, map, place, random};
 use crate::level::Kernel;
-use crate::plan::{Instruction, Loop, Scope, SlotId, Template, Walked};
+use crate::plan::{Instruction, Loop, Scope, Template, Walked};
+use crate::slot::SlotId;
 
 impl Builder<'_> {
     /// Appends an instruction.

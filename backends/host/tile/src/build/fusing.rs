@@ -53,7 +53,8 @@ mod here {
     use super::*;
     use crate::build::target_of;
     use crate::fuse::{self, Fetch, Fused, Node, NodeId, Recipe};
-    use crate::plan::{Ahead, Instruction, Loop, Scope, SlotId, Template, Walked};
+    use crate::plan::{Ahead, Instruction, Loop, Scope, Template, Walked};
+    use crate::slot::SlotId;
 
     /// With fewer operations a loop is not worth its code.
     const OPERATIONS_MIN: usize = 2;

@@ -22,9 +22,8 @@ use millstream_ir::Nest;
 use millstream_ir::nest::{Level as NestLevel, Op, ValueId};
 
 use crate::level::Level;
-use crate::plan::{
-    Ahead, IndexedAxis, Instruction, Pass, Plan, Scope, SlotId, Template, Walk, Walked,
-};
+use crate::plan::{Ahead, IndexedAxis, Instruction, Pass, Plan, Scope, Template, Walk, Walked};
+use crate::slot::SlotId;
 pub(crate) use crate::unfit::Unfit;
 pub(crate) use runs::STEPS_MAX;
 use shape::{Class, Shape};

@@ -148,7 +148,7 @@ impl Builder<'_> {
             return Err(Unfit::Value(value));
         };
         let dtype = self.nest.values[usize::from(of)].dtype;
-        let reducer = crate::kernels::reduce::reducer(op, dtype, self.level);
+        let reducer = crate::kernels::reducers::reducer(op, dtype, self.level);
         let reducer = reducer.ok_or(Unfit::Value(value))?;
         let slot = self.outer_register(reducer.kept);
         let best = if reducer.is_index {

@@ -1,6 +1,6 @@
 //! Gives out slots and registers.
 
-use crate::plan::{Slot, SlotId};
+use crate::slot::{Slot, SlotId};
 
 /// Slots in the making.
 #[derive(Default)]

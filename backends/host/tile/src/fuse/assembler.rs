@@ -3,9 +3,8 @@
 use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
 use super::NodeId;
-use super::folds::Partials;
 use crate::level::Level;
-use crate::plan::SlotId;
+use crate::slot::SlotId;
 
 /// There are no more registers, or the encoder refuses an instruction.
 #[derive(Debug)]
@@ -74,6 +73,15 @@ pub(super) const LAST_LANES: Vector = 15;
 
 /// In front of the constants of 256-bit loops: eight times all bits and eight times none, of which a part makes [`LAST_LANES`].
 const MASKS: usize = 16;
+
+/// Where partial results are now.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Partials {
+    /// In the block, where the register for it says.
+    Memory,
+    /// In registers, those of this vector of the block.
+    Registers(usize),
+}
 
 pub(super) struct Assembler {
     pub(super) is_512: bool,

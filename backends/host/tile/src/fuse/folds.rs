@@ -7,7 +7,7 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use millstream_ir::ReduceOp;
 
-use super::assembler::{Assembler, END, FOLD, Full, LAST_LANES, Source, Vector};
+use super::assembler::{Assembler, END, FOLD, Full, LAST_LANES, Partials, Source, Vector};
 use super::{Recipe, SIDE_BY_SIDE};
 
 /// Bytes of a block. Where we are in one is a byte, which begins anew by itself.
@@ -16,15 +16,6 @@ const _: () = assert!(BLOCK_BYTES == 256);
 
 /// With more folds the frame would be more than the stack may grow at once.
 pub(super) const FOLDS_MAX: usize = 8;
-
-/// Where partial results are now.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Partials {
-    /// In the block, where the register for it says.
-    Memory,
-    /// In registers, those of this vector of the block.
-    Registers(usize),
-}
 
 /// What a fold of nothing is.
 fn neutral(op: ReduceOp) -> f32 {

@@ -9,9 +9,9 @@ use millstream_ir::{BinaryOp, UnaryOp};
 
 use super::assembler::{
     Assembler, BROADCAST, END, FOLD, Full, LANE, LANES, LAST_LANES, Label, POINTERS, POINTERS_FREE,
-    Place,
+    Partials, Place,
 };
-use super::folds::{BLOCK_BYTES, FOLDS_MAX, Partials};
+use super::folds::{BLOCK_BYTES, FOLDS_MAX};
 use super::{Node, NodeId, Recipe, SIDE_BY_SIDE};
 
 /// More work than this a vector hides the wait for a partial result.

@@ -35,7 +35,7 @@ use memmap2::{Mmap, MmapMut};
 use millstream_ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 
 use crate::level::Level;
-use crate::plan::SlotId;
+use crate::slot::SlotId;
 use assembler::Assembler;
 pub(crate) use function::is_light;
 

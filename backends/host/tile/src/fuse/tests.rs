@@ -3,7 +3,8 @@
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
 use super::{Fetch, Fused, Node, Recipe, has_binary, has_unary};
-use crate::kernels::reduce::{FEW, reducer};
+use crate::kernels::reduce::FEW;
+use crate::kernels::reducers::reducer;
 use crate::level::{Fused as FusedArithmetic, Kernel, Level};
 use crate::math;
 use crate::number::Number;

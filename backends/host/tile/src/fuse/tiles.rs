@@ -4,7 +4,7 @@ use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::assembler::{Assembler, Full, LANE, LANES, LAST_LANES, POOL, Place, SLOTS, Vector};
 use super::{Fetch, Node, NodeId, Recipe};
-use crate::plan::SlotId;
+use crate::slot::SlotId;
 
 impl Assembler {
     /// Reads the lanes of a tile, where they are not read yet.

@@ -67,6 +67,16 @@ binary! {
     Ge: Number -> Truth, a, b => Truth::of(a >= b);
 }
 
+struct Power;
+
+impl Binary<f64> for Power {
+    type Out = f64;
+    #[inline(always)]
+    fn of(a: f64, b: f64) -> f64 {
+        a.powf(b)
+    }
+}
+
 struct Map1<T, O>(PhantomData<(T, O)>);
 
 impl<T: Copy, O: Unary<T>> Loop for Map1<T, O> {
@@ -171,6 +181,7 @@ pub(crate) fn binary(
     level: Level,
 ) -> Option<Kernel> {
     match op {
+        BinaryOp::Pow if dtype == DType::F64 => Some(map2::<f64, Power>(scalar, level)),
         BinaryOp::Pow => power::of(dtype, scalar, level),
         BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => {
             Some(with_bits!(dtype, T => bits::<T>(op, scalar, level), else return None))

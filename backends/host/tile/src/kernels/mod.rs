@@ -8,6 +8,7 @@
 //! | `cast` | between types |
 //! | `reduce` | many elements in, one out |
 //! | `arg` | many elements in, the place of one out |
+//! | `reducers` | the loops of each reduction |
 //! | `place` | elements moved, gathered and scattered |
 //! | `random` | Philox4x32-10 |
 //!
@@ -21,6 +22,7 @@ pub(crate) mod place;
 mod power;
 pub(crate) mod random;
 pub(crate) mod reduce;
+pub(crate) mod reducers;
 
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 

@@ -1,8 +1,7 @@
-//! Powers, of which each operand may be a scalar.
+//! Powers of `f32`, of which each operand may be a scalar.
 
 use millstream_ir::DType;
 
-use super::map::{Binary, map2};
 use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::math::power::{power, power_usual};
@@ -40,24 +39,13 @@ impl<const SA: bool, const SB: bool> Loop for Powers<SA, SB> {
     }
 }
 
-struct Power;
-
-impl Binary<f64> for Power {
-    type Out = f64;
-    #[inline(always)]
-    fn of(a: f64, b: f64) -> f64 {
-        a.powf(b)
-    }
-}
-
-/// The loop of powers, if there is one for the type.
+/// The loop of powers, of `f32` alone.
 pub(super) fn of(dtype: DType, scalar: [bool; 2], level: Level) -> Option<Kernel> {
     match (dtype, scalar) {
         (DType::F32, [true, false]) => Some(kernel::<Powers<true, false>>(level)),
         (DType::F32, [false, true]) => Some(kernel::<Powers<false, true>>(level)),
         // Two scalars make one element, which is a tile of one.
         (DType::F32, _) => Some(kernel::<Powers<false, false>>(level)),
-        (DType::F64, scalar) => Some(map2::<f64, Power>(scalar, level)),
         _ => None,
     }
 }

@@ -6,9 +6,7 @@
 
 use std::marker::PhantomData;
 
-use millstream_ir::{DType, ReduceOp};
-
-use super::{arg, tile, tile_mut, with_type};
+use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
 use crate::number::{Number, Truth};
 
@@ -274,7 +272,8 @@ pub(crate) struct Reducer {
     pub(crate) is_index: bool,
 }
 
-fn of<T: Copy, R: Reduce<T>>(level: Level) -> Reducer {
+/// The loops of reductions of this kind.
+pub(super) fn of<T: Copy, R: Reduce<T>>(level: Level) -> Reducer {
     Reducer {
         begin: kernel::<Begins<T, R>>(level),
         row: kernel::<Rows<T, R>>(level),
@@ -286,18 +285,4 @@ fn of<T: Copy, R: Reduce<T>>(level: Level) -> Reducer {
         kept: size_of::<R::Kept>(),
         is_index: false,
     }
-}
-
-/// The loops of a reduction of elements of a type, if there are any.
-pub(crate) fn reducer(op: ReduceOp, dtype: DType, level: Level) -> Option<Reducer> {
-    Some(with_type!(dtype, T => match op {
-        ReduceOp::Sum => of::<T, Sum>(level),
-        // Products of several elements of `f32` lose more than sums.
-        ReduceOp::Prod => Reducer { stack: None, ..of::<T, Prod>(level) },
-        ReduceOp::Min => of::<T, Least>(level),
-        ReduceOp::Max => of::<T, Greatest>(level),
-        ReduceOp::ArgMin => arg::reducer::<T, Least>(level),
-        ReduceOp::ArgMax => arg::reducer::<T, Greatest>(level),
-        _ => return None,
-    }, else return None))
 }

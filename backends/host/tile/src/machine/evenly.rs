@@ -2,7 +2,8 @@
 
 use super::{Job, Machine};
 use crate::kernels::reduce::{LONG, ROWS_AT_ONCE, Stack};
-use crate::plan::{Ahead, Pass, Scope, Slot, Walk, Walked, WholeFold};
+use crate::plan::{Ahead, Pass, Scope, Walk, Walked, WholeFold};
+use crate::slot::Slot;
 use crate::space::{Axes, Path};
 
 /// Is such a walk, over this many lanes, used as it lies?

@@ -11,8 +11,9 @@ use millstream_protocol::kernel::NativeView;
 
 use crate::kernels::place::Indexed;
 use crate::launch::{Launch, resolve};
-use crate::plan::{Instruction, Plan, Scope, Slot, Template};
+use crate::plan::{Instruction, Plan, Scope, Template};
 use crate::scratch::{Room, Scratch};
+use crate::slot::Slot;
 use crate::space::Axes;
 use crate::tiles::Tiles;
 

@@ -3,7 +3,8 @@
 use super::{Job, Machine};
 use crate::kernels::place::by_size;
 use crate::lanes::{Lanes, fetch};
-use crate::plan::{Ahead, Scope, Slot, SlotId, Template, Walked};
+use crate::plan::{Ahead, Scope, Template, Walked};
+use crate::slot::{Slot, SlotId};
 use crate::space::Path;
 
 /// Steps across rows that are asked for before they are walked.

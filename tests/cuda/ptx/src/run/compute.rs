@@ -6,7 +6,7 @@ use crate::instruction::{Action, Binary, Compare, Instruction, Space, Type};
 use crate::integer::{carrying, insert, trim};
 use crate::number::{Format, Mode, tidy};
 use crate::run::Block;
-use crate::run::memory::generic;
+use crate::run::space::generic;
 use crate::run::warp::{LANES, Lanes, Warp, lanes};
 use crate::{Global, Trap};
 

@@ -9,10 +9,11 @@ use crate::decode::atomic_mode;
 use crate::instruction::{Action, Address, Atomic, Instruction, Space};
 use crate::integer::trim;
 use crate::run::compute::widened;
+use crate::run::space::generic;
 use crate::run::warp::{LANES, Lanes, Warp, lanes};
 use crate::run::{Block, RACES_MAX};
 use crate::shadow::{Conflict, Shadow};
-use crate::{Global, Trap, Window, windows};
+use crate::{Global, Trap, Window};
 
 /// The most that one access has.
 const WIDEST: usize = 64;
@@ -379,19 +380,4 @@ impl<G: Global> Block<'_, '_, G> {
         }
         Ok(())
     }
-}
-
-/// The space of a generic address, and where it is there.
-pub(super) fn generic(address: u64) -> (Space, u64) {
-    let spaces = [
-        (windows::SHARED, Space::Shared),
-        (windows::LOCAL, Space::Local),
-        (windows::PARAMETERS, Space::Parameter),
-    ];
-    for (start, space) in spaces {
-        if (start..start + windows::BYTES).contains(&address) {
-            return (space, address - start);
-        }
-    }
-    (Space::Global, address)
 }

@@ -3,6 +3,7 @@
 mod compute;
 mod meeting;
 mod memory;
+mod space;
 mod warp;
 
 use std::collections::BTreeSet;

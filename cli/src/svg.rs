@@ -1,4 +1,4 @@
-//! The few shapes of SVG that the timeline needs, as text.
+//! The few shapes of SVG that timelines and plots need, as text.
 //!
 //! Every word that comes from outside goes through `escape`, so that no name can break the file.
 

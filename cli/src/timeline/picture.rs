@@ -9,8 +9,8 @@ use std::fmt::Write;
 
 use millstream::TraceSpan;
 
-use super::svg::{rect, text};
-use super::units::{duration, tick_step, unit};
+use crate::svg::{rect, text};
+use crate::units::{duration, tick_step, unit};
 use crate::xml::escape;
 
 /// Spans in one picture: browsers draw so many with ease.

@@ -1,5 +1,7 @@
 //! Which buffers a schedule has: inputs and outputs, which runs bind, and temporaries, which lie in one piece of memory.
 
+mod plan;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -9,11 +11,11 @@ use millstream_ir::{DType, Program};
 use millstream_protocol::access::Access;
 use millstream_protocol::hazard::order::{Order, Touch};
 
-use crate::compiled::plan::{Plan, Temporary};
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::Named;
 use crate::lazy::node::{NodeId, Op};
+use crate::memory::plan::{Plan, Temporary};
 use crate::schedule::Steps;
 use crate::schedule::item::{Item, Work, Written};
 use crate::schedule::walk::Local;
@@ -350,7 +352,7 @@ impl Memory {
 
     /// The input that is this buffer of the graph.
     pub(crate) fn input(&self, of: &LazyBuffer) -> Option<usize> {
-        let id = self.named.number(of)?;
+        let id = of.number_in(&self.named)?;
         let mut inputs = self.inputs.iter();
         inputs.position(|known| known.source == Source::Node(id))
     }

@@ -1,4 +1,4 @@
-//! Times as people read them: round ticks for an axis, durations in a unit that fits.
+//! Figures as people read them: durations and bytes in a unit that fits, counted things, round ticks for an axis.
 
 /// A round distance between two ticks: 1, 2 or 5 times a power of ten, eight to sixteen of them.
 pub(crate) fn tick_step(length_ns: u64) -> u64 {
@@ -30,6 +30,21 @@ pub(crate) fn duration(ns: u64) -> String {
         1_000..1_000_000 => format!("{:.1} µs", ns as f64 / 1e3),
         1_000_000..1_000_000_000 => format!("{:.2} ms", ns as f64 / 1e6),
         _ => format!("{:.3} s", ns as f64 / 1e9),
+    }
+}
+
+/// A number of things, by their noun.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Bytes in the unit that leaves them short.
+pub(crate) fn bytes(count: u64) -> String {
+    match count {
+        0..1024 => format!("{count} B"),
+        1024..1_048_576 => format!("{:.1} KiB", count as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", count as f64 / 1_048_576.0),
+        _ => format!("{:.2} GiB", count as f64 / 1_073_741_824.0),
     }
 }
 

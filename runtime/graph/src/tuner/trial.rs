@@ -11,13 +11,13 @@ use millstream_protocol::error::Error;
 use millstream_protocol::kernel::Kernel;
 use millstream_tune::Failure;
 
-use crate::compiled::cache::name;
-use crate::compiled::memory::Memory;
+use crate::kernel_name::kernel_name;
+use crate::memory::Memory;
 use crate::schedule::Steps;
 use crate::schedule::item::WordValue;
 
 /// What a byte of a float is, so that it is an ordinary number in every type: 0.75 as `f32`.
-pub(super) const ORDINARY: u8 = 0x3f;
+pub(crate) const ORDINARY: u8 = 0x3f;
 
 /// A program, and what a launch of it takes.
 #[derive(Clone)]
@@ -109,7 +109,7 @@ impl Trial {
             let scratch = scratch?;
             let compile = || {
                 let program = parts.program.clone();
-                let kernel = Kernel::from_program(name(&program), program);
+                let kernel = Kernel::from_program(kernel_name(&program), program);
                 let kernel = kernel.map_err(Failure::new)?.with(blocking);
                 client.kernel(kernel).map_err(Failure::new)
             };

@@ -1,0 +1,59 @@
+//! Where the effects of a device thread go: values and points to the GC's thread, host functions to threads for user code.
+
+use std::sync::Arc;
+
+use millstream_protocol::threads::Spawner;
+use millstream_server::points::Points;
+use millstream_server::server::Effect;
+
+use crate::actor::{Outside, ToDevice};
+use crate::gc::{GcThread, Handover, Then};
+use crate::host::{HostThreads, host_job};
+
+/// Where the effects of a device thread go.
+pub(crate) struct Threads {
+    pub(crate) gc: GcThread,
+    pub(crate) host: Arc<HostThreads>,
+    pub(crate) device: ToDevice,
+    /// Starts and counts the threads of this epoch.
+    pub(crate) spawner: Spawner,
+}
+
+impl Outside for Threads {
+    fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
+        let handover = match effect {
+            Effect::Host {
+                work,
+                resources,
+                token,
+            } => {
+                let job = host_job(work, resources, token, self.device.clone());
+                self.host.execute(job);
+                return Ok(());
+            }
+            Effect::Collect { value, after } => Handover {
+                after,
+                then: Then::Drop(value),
+                since_ns: self.gc.meter.now_ns(),
+            },
+            Effect::Watch(point) => {
+                let mut after = Points::new();
+                after.insert(point);
+                Handover {
+                    after,
+                    then: Then::WakeDevice(point),
+                    since_ns: 0,
+                }
+            }
+        };
+        self.gc
+            .hand_over(handover)
+            .map_err(|handover| match handover.then {
+                Then::Drop(value) => Effect::Collect {
+                    value,
+                    after: handover.after,
+                },
+                Then::WakeDevice(point) => Effect::Watch(point),
+            })
+    }
+}

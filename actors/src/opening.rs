@@ -1,0 +1,74 @@
+//! Opening a device: with threads of its own, or driven.
+
+use std::sync::Arc;
+
+use millstream_client::Openings;
+use millstream_protocol::backend::Open;
+use millstream_protocol::error::OpenError;
+use millstream_protocol::options::DeviceOptions;
+use millstream_protocol::vitals::Vitals;
+use millstream_sync::facade::{Mutex, THREADS};
+
+use crate::device::Device;
+use crate::driven::{Driver, Wheel};
+use crate::epoch::{open_driven, open_threads};
+use crate::mailbox::End;
+use crate::reopen::again;
+
+impl Device {
+    /// Opens a device with the default options.
+    ///
+    /// # Errors
+    /// What is missing, and what to do.
+    pub fn open<O: Open>(kind: O) -> Result<Self, OpenError> {
+        Self::open_with(kind, DeviceOptions::default())
+    }
+
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// What is missing, and what to do; an option that cannot be.
+    pub fn open_with<O: Open>(kind: O, options: DeviceOptions) -> Result<Self, OpenError> {
+        let span = tracing::info_span!(target: "millstream", "open");
+        let _entered = span.enter();
+        if !THREADS {
+            let (mut device, driver) = Self::open_driven(kind, options)?;
+            device.driver = Some(driver);
+            return Ok(device);
+        }
+        let vitals = Arc::new(Vitals::default());
+        let again = again(&kind);
+        let opened = open_threads(kind, &options, End::of(0, &vitals), None)?;
+        Ok(Self {
+            openings: Openings::new(opened.shared, vitals),
+            options,
+            running: Mutex::new(opened.running),
+            wheel: None,
+            driver: None,
+            again: Mutex::new(again),
+        })
+    }
+
+    /// Opens a device that starts no thread: its owner runs it with [`Driver::pump`].
+    ///
+    /// # Errors
+    /// As [`Device::open_with`].
+    pub fn open_driven<O: Open>(
+        kind: O,
+        options: DeviceOptions,
+    ) -> Result<(Self, Driver), OpenError> {
+        let vitals = Arc::new(Vitals::default());
+        let again = again(&kind);
+        let (opened, driven) = open_driven(kind, &options, End::of(0, &vitals), None)?;
+        let wheel = Wheel::new(driven, vitals.clone());
+        let device = Self {
+            openings: Openings::new(opened.shared, vitals),
+            options,
+            running: Mutex::new(opened.running),
+            wheel: Some(wheel.clone()),
+            driver: None,
+            again: Mutex::new(again),
+        };
+        Ok((device, Driver::new(wheel)))
+    }
+}

@@ -1,0 +1,44 @@
+//! Compiles kernels; a call that may fail, or find the device lost, like any other.
+
+use std::sync::Arc;
+
+use millstream_host::{Body, Code};
+use millstream_ir::{Blocking, Program};
+use millstream_protocol::backend::Compiler;
+use millstream_protocol::error::KernelError;
+use millstream_protocol::kernel::{BackendKernel, Kernel};
+use millstream_protocol::properties::DeviceProperties;
+
+use crate::faults::{Call, Verdict};
+use crate::kernel::SimKernel;
+use crate::shared::Shared;
+
+/// Makes kernels runnable here.
+pub(crate) struct SimCompiler {
+    pub(crate) properties: DeviceProperties,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Compiler for SimCompiler {
+    fn compile(&self, kernel: &Arc<Kernel>) -> Result<BackendKernel, KernelError> {
+        let name = || kernel.name().clone();
+        match self.shared.judge(Call::Compile) {
+            Verdict::Goes => {}
+            Verdict::Fails(number) => {
+                let log = format!("injected fault: compile {number}");
+                return Err(KernelError::Compile {
+                    kernel: name(),
+                    log,
+                });
+            }
+            Verdict::Loses => return Err(KernelError::Lost { kernel: name() }),
+        }
+        let body = Body::compile(kernel, &self.properties, true)?;
+        let kernel = kernel.clone();
+        Ok(Arc::new(SimKernel { kernel, body }))
+    }
+
+    fn blockings(&self, program: &Program) -> Vec<Blocking> {
+        Code::blockings(program)
+    }
+}

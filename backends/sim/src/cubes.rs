@@ -1,0 +1,63 @@
+//! One launch: cube after cube, or piece after piece of a program, in an order that the seed chooses.
+
+use std::ops::Range;
+
+use millstream_host::{Arguments, Body, Stopped, Team, catch};
+use millstream_protocol::kernel::NativeView;
+
+use crate::entry::LaunchOp;
+use crate::random::shuffled;
+
+/// Runs all cubes of a launch, or all pieces of a program.
+///
+/// # Errors
+/// Why a program refuses it, or the message of the first panic; then the remaining cubes are skipped.
+///
+/// # Safety
+/// As [`Arguments::run_cube`] says.
+pub(crate) unsafe fn run_cubes(
+    launch: &LaunchOp,
+    views: &[NativeView],
+    counts: [u32; 3],
+    cubes: u64,
+    seed: u64,
+) -> Result<(), Stopped> {
+    let signature = launch.kernel.kernel.signature();
+    let arguments = Arguments {
+        views,
+        scalars: &launch.scalars,
+        metadata: &launch.metadata,
+        counts,
+        mode: launch.mode,
+    };
+    catch(|| match &launch.kernel.body {
+        Body::Native(native) | Body::Function(native) => {
+            for cube in shuffled(cubes, seed) {
+                // SAFETY: the caller's promise; each index comes once.
+                unsafe { arguments.run_cube(&**native, signature, cube) };
+            }
+            Ok(())
+        }
+        // SAFETY: the caller's promise; the code itself checks that it stays in its bindings.
+        Body::Program(code) => unsafe { code.run(views, arguments.scalars, &mut Shuffled(seed)) },
+    })
+}
+
+/// Runs the pieces of a program in an order that the seed chooses.
+struct Shuffled(u64);
+
+impl Team for Shuffled {
+    fn share(
+        &mut self,
+        pieces: u64,
+        _ns: u64,
+        work: &(dyn Fn(Range<u64>) + Sync),
+    ) -> Result<(), String> {
+        shuffled(pieces, self.0).for_each(|piece| work(piece..piece + 1));
+        Ok(())
+    }
+
+    fn threads(&self) -> usize {
+        1 + (self.0 % 4) as usize
+    }
+}

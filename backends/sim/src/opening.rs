@@ -1,0 +1,94 @@
+//! Opening the simulator: one epoch of it, with the parts of its device.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use millstream_protocol::backend::{HostContext, Open};
+use millstream_protocol::error::OpenError;
+use millstream_protocol::id::MAX_QUEUES;
+use millstream_protocol::properties::{DeviceProperties, Feature};
+use millstream_sync::facade::Mutex;
+use millstream_sync::facade::atomic::{AtomicBool, Ordering};
+
+use crate::device::SimDevice;
+use crate::memory::ALIGNMENT;
+use crate::options::Sim;
+use crate::shared::Shared;
+use crate::state::State;
+use crate::stepper::Stepper;
+
+/// Most bindings of one launch: as many as a native cube can take chunks of.
+const BINDINGS_MAX: usize = 64;
+/// Tasks that the server may have in flight on one queue. Queues have no end of their own.
+const QUEUE_DEPTH_MAX: usize = 1024;
+/// Rows of pitched tensors start at multiples of this.
+const PITCH_ALIGNMENT: u64 = 64;
+impl Open for Sim {
+    type Backend = SimDevice;
+
+    const NAME: &'static str = "sim";
+
+    /// The same simulator goes on: findings and figures with it, other choices of the same seed. Losses strike in
+    /// the first epoch only.
+    fn again(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn open(self, context: HostContext) -> Result<SimDevice, OpenError> {
+        if self.queues == 0 || self.queues > MAX_QUEUES {
+            return Err(OpenError::Option {
+                option: "queues",
+                given: self.queues.to_string(),
+                must: "from 1 to 16",
+            });
+        }
+        device(self, &context)
+    }
+}
+
+const _: () = assert!(MAX_QUEUES == 16, "the text above states the limit");
+
+/// The device of checked options.
+fn device(sim: Sim, context: &HostContext) -> Result<SimDevice, OpenError> {
+    let properties = properties(&sim);
+    // Relaxed: only that numbers differ matters.
+    let epoch = sim.opened.fetch_add(1, Ordering::Relaxed);
+    let shared = Arc::new(Shared {
+        state: Mutex::new(State::new(&sim, epoch, context.trace_capacity)),
+        table: context.table.clone(),
+        timelines: (0..sim.queues).map(|_| Arc::default()).collect(),
+        holds: sim.holds,
+        findings: sim.findings,
+        checks: sim.checks,
+        gone: context.gone.clone(),
+        told: AtomicBool::new(false),
+    });
+    let stepper = match context.driven {
+        true => None,
+        false => Some(Stepper::start(shared.clone(), &context.spawner)?),
+    };
+    Ok(SimDevice::new(properties, shared, stepper))
+}
+
+fn properties(sim: &Sim) -> DeviceProperties {
+    DeviceProperties {
+        backend: "sim",
+        name: format!("the simulator, seed {}", sim.seed),
+        queues: sim.queues,
+        queue_priorities: Vec::new(),
+        compute_units: usize::try_from(sim.cost.compute_units).unwrap_or(usize::MAX),
+        alignment: ALIGNMENT as u64,
+        pitch_alignment: PITCH_ALIGNMENT,
+        memory_bytes: Some(sim.memory_bytes),
+        max_allocation_bytes: sim.memory_bytes,
+        max_cube_count: [u32::MAX; 3],
+        max_bindings: BINDINGS_MAX,
+        max_queue_depth: QUEUE_DEPTH_MAX,
+        features: BTreeSet::from([
+            Feature::NativeKernels,
+            Feature::DynamicCubeCount,
+            Feature::F64,
+            Feature::I64,
+        ]),
+    }
+}

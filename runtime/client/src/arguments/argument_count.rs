@@ -1,0 +1,33 @@
+//! How many arguments a launch brings. What they are is not said here.
+
+/// How many arguments there are of each kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ArgumentCount {
+    /// Bindings.
+    pub bindings: usize,
+    /// Scalars.
+    pub scalars: usize,
+}
+
+impl ArgumentCount {
+    pub(super) const NONE: Self = Self {
+        bindings: 0,
+        scalars: 0,
+    };
+    pub(super) const BINDING: Self = Self {
+        bindings: 1,
+        ..Self::NONE
+    };
+    pub(super) const SCALAR: Self = Self {
+        scalars: 1,
+        ..Self::NONE
+    };
+
+    #[inline(always)]
+    pub(super) fn and(self, more: Self) -> Self {
+        Self {
+            bindings: self.bindings + more.bindings,
+            scalars: self.scalars + more.scalars,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What expressions begin with: inputs, buffers, constants, scalars, lengths, indices and random numbers.
+
+use std::panic::Location;
+use std::sync::Arc;
+
+use millstream_client::handle::Handle;
+use millstream_ir::DType;
+use millstream_protocol::element::Element;
+use smallvec::SmallVec;
+
+use crate::error::Why;
+use crate::lazy::buffer::LazyBuffer;
+use crate::lazy::graph::{Graph, axis_of};
+use crate::lazy::node::Op;
+use crate::lazy::scalar::Scalar;
+use crate::literal::Literal;
+use crate::shape::Shape;
+use crate::size::{Size, Symbol};
+
+impl Graph {
+    /// A buffer that each run binds: dense, rows one after the other.
+    #[track_caller]
+    pub fn input(
+        &self,
+        name: impl Into<Arc<str>>,
+        dtype: DType,
+        shape: impl Into<Shape>,
+    ) -> LazyBuffer {
+        self.leaf(Op::Input(name.into()), dtype, shape.into())
+    }
+
+    /// A buffer that is there: dense, rows one after the other. A run may bind another in its place.
+    #[track_caller]
+    pub fn buffer<T: Element>(&self, handle: &Handle<T>, shape: impl Into<Shape>) -> LazyBuffer {
+        self.buffer_as(handle, T::DTYPE, shape)
+    }
+
+    /// A buffer that is there, as elements of a type that no Rust type stands for: truth values in bytes, say.
+    #[track_caller]
+    pub fn buffer_as<T: Element>(
+        &self,
+        handle: &Handle<T>,
+        dtype: DType,
+        shape: impl Into<Shape>,
+    ) -> LazyBuffer {
+        let at = Location::caller();
+        let shape = shape.into();
+        let elements = shape.known().and_then(|lengths| {
+            let product = |all: u64, length| all.checked_mul(length);
+            lengths.into_iter().try_fold(dtype.size() as u64, product)
+        });
+        let why = match elements {
+            Some(expected) if expected != handle.size() => {
+                let given = handle.size();
+                Some(Why::HandleBytes { expected, given })
+            }
+            Some(_) => None,
+            None => {
+                let symbol = shape.iter().flat_map(Size::symbols).next();
+                Some(symbol.map_or(Why::TooLarge, |symbol| {
+                    Why::Symbolic(symbol.name().to_owned())
+                }))
+            }
+        };
+        if let Some(why) = why {
+            return LazyBuffer::refused("buffer", [(dtype, shape)], why, at);
+        }
+        match handle.cast::<u8>() {
+            Ok(bytes) => self.leaf(Op::Buffer(bytes), dtype, shape),
+            Err(why) => {
+                LazyBuffer::refused("buffer", [(dtype, shape)], Why::Kernel(why.to_string()), at)
+            }
+        }
+    }
+
+    /// One number, with no axes.
+    #[track_caller]
+    pub fn constant(&self, dtype: DType, value: impl Into<Literal>) -> LazyBuffer {
+        let value = value.into();
+        match value.bits(dtype) {
+            Some(bits) => self.leaf(Op::Const(bits), dtype, Shape::scalar()),
+            None => {
+                let value = value.to_string();
+                let why = Why::Literal { value, dtype };
+                LazyBuffer::refused("constant", [], why, Location::caller())
+            }
+        }
+    }
+
+    /// A shape full of one number.
+    #[track_caller]
+    pub fn full(
+        &self,
+        dtype: DType,
+        shape: impl Into<Shape>,
+        value: impl Into<Literal>,
+    ) -> LazyBuffer {
+        self.constant(dtype, value).broadcast_to(shape)
+    }
+
+    /// A shape full of zeros.
+    #[track_caller]
+    pub fn zeros(&self, dtype: DType, shape: impl Into<Shape>) -> LazyBuffer {
+        let zero = if dtype == DType::Bool {
+            Literal::Bool(false)
+        } else {
+            Literal::Int(0)
+        };
+        self.full(dtype, shape, zero)
+    }
+
+    /// A number that runs may change, with the value that it has unless they do. The lazy buffer has no axes.
+    #[track_caller]
+    pub fn scalar(
+        &self,
+        name: impl Into<String>,
+        dtype: DType,
+        value: impl Into<Literal>,
+    ) -> (Scalar, LazyBuffer) {
+        let value = value.into();
+        let bits = value.bits(dtype);
+        let scalar = Scalar::new(name, dtype, bits.unwrap_or(0));
+        let buffer = match bits {
+            Some(_) => self.leaf(Op::Scalar(scalar.clone()), dtype, Shape::scalar()),
+            None => {
+                let value = value.to_string();
+                let why = Why::Literal { value, dtype };
+                LazyBuffer::refused("scalar", [], why, Location::caller())
+            }
+        };
+        (scalar, buffer)
+    }
+
+    /// A length that is known when a schedule runs, of at most `max`. Use it in shapes and ranges.
+    pub fn length(&self, name: impl Into<String>, max: u64) -> Symbol {
+        Symbol::new(name, max)
+    }
+
+    /// The value of a length in a run, as `i64` with no axes.
+    #[track_caller]
+    pub fn length_value(&self, length: impl Into<Size>) -> LazyBuffer {
+        self.leaf(Op::Length(length.into()), DType::I64, Shape::scalar())
+    }
+
+    /// The index along one axis of a shape, as `i64`.
+    #[track_caller]
+    pub fn index(&self, shape: impl Into<Shape>, axis: isize) -> LazyBuffer {
+        let shape = shape.into();
+        match axis_of(axis, shape.rank()) {
+            Ok(axis) => self.leaf(Op::Index(axis), DType::I64, shape),
+            Err(why) => LazyBuffer::refused("index", [], why, Location::caller()),
+        }
+    }
+
+    /// The numbers `0..len`, as `i64`.
+    #[track_caller]
+    pub fn iota(&self, len: impl Into<Size>) -> LazyBuffer {
+        self.index(Shape::new([len.into()]), 0)
+    }
+
+    /// 32 random bits for each element: Philox4x32-10 with the seed as its key and the flat index as its counter, so that the
+    /// same seed gives the same numbers on every device and in every order. A run may change the seed.
+    #[track_caller]
+    pub fn random_bits(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
+        let seed = Scalar::new("seed", DType::U64, seed);
+        let bits = self.leaf(Op::Random(seed.clone()), DType::U32, shape.into());
+        (seed, bits)
+    }
+
+    /// Random floats in `0.0..1.0`: the upper 24 of [`Graph::random_bits`].
+    #[track_caller]
+    pub fn uniform(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
+        let (seed, bits) = self.random_bits(shape, seed);
+        // Cut off by a division, exactly: of an integer towards zero.
+        let upper = (&bits / 256_u32).cast(DType::F32);
+        (seed, upper * (1.0 / 16_777_216.0))
+    }
+
+    /// Random floats of the standard normal distribution, of type `f32`: pairs of [`Graph::random_bits`] by the transform of Box
+    /// and Muller.
+    #[track_caller]
+    pub fn normal(&self, shape: impl Into<Shape>, seed: u64) -> (Scalar, LazyBuffer) {
+        let shape = shape.into();
+        let Some(count) = shape.elements() else {
+            let at = Location::caller();
+            let refused = LazyBuffer::refused("normal", [(DType::F32, shape)], Why::TooLarge, at);
+            return (Scalar::new("seed", DType::U64, seed), refused);
+        };
+        let (seed, bits) = self.random_bits([count, Size::from(2)], seed);
+        let upper = (&bits / 256_u32).cast(DType::F32);
+        // The radius is of a number in (0, 1], whose logarithm is finite.
+        let radius = ((upper.narrow(1, 0, 1) + 1.0) * (1.0 / 16_777_216.0)).log() * -2.0;
+        let angle = upper.narrow(1, 1, 1) * (std::f64::consts::TAU / 16_777_216.0);
+        (seed, (radius.sqrt() * angle.cos()).reshape(shape))
+    }
+
+    #[track_caller]
+    fn leaf(&self, op: Op, dtype: DType, shape: Shape) -> LazyBuffer {
+        LazyBuffer::make(self, op, SmallVec::new(), dtype, shape, Location::caller())
+    }
+}

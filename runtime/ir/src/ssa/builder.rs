@@ -1,0 +1,203 @@
+//! What a builder has: the function so far, and its open blocks. Values are ids here; `handles` and `build` are what users write with.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
+use super::{Array, Block, Function, Op, Param, Scalar, SsaError, Stmt, Type, ValueId};
+
+/// Writes a [`Function`]: values are Rust values, with operators.
+///
+/// ```
+/// use millstream_ir::{DType, ReduceOp, UnaryOp, ssa::Builder};
+///
+/// // A cube for each row: y = exp(x - max) / sum(exp(x - max)).
+/// let k = Builder::new("softmax", [128, 1, 1]);
+/// let (x, y) = (k.read("x", DType::F32), k.update("y", DType::F32));
+/// let columns = k.scalar("columns", DType::I64);
+///
+/// let (first, threads, row) = (k.thread(), k.threads(), k.cube() * columns);
+/// let greatest = k.var("greatest", f32::NEG_INFINITY);
+/// k.range(first, columns, threads, |i| greatest.set(greatest.get().max(x.get(row + i))));
+/// let greatest = greatest.get().reduce(ReduceOp::Max);
+///
+/// let sum = k.var("sum", 0.0_f32);
+/// k.range(first, columns, threads, |i| {
+///     let e = (x.get(row + i) - greatest).unary(UnaryOp::Exp);
+///     y.set(row + i, e);
+///     sum.set(sum.get() + e);
+/// });
+/// let sum = sum.get().reduce(ReduceOp::Sum);
+/// k.range(first, columns, threads, |i| y.set(row + i, y.get(row + i) / sum));
+/// let softmax = k.build()?;
+/// # assert_eq!(softmax.scalars.len(), 1);
+/// # Ok::<(), millstream_ir::ssa::SsaError>(())
+/// ```
+///
+/// What is wrong with a function is told by [`Builder::build`]. A value that was computed before from the same values is not
+/// computed again.
+#[derive(Debug)]
+pub struct Builder {
+    state: RefCell<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    function: Function,
+    /// The blocks that are open, the inner ones last, and what each has computed.
+    open: Vec<Open>,
+    /// Names of arrays and variables, and the last number given to each.
+    names: HashMap<String, u32>,
+    /// Was something of another builder used?
+    foreign: bool,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    body: Block,
+    known: HashMap<(Type, Op), ValueId>,
+}
+
+impl Builder {
+    /// Begins a function of cubes of so many threads along x, y and z.
+    pub fn new(name: impl Into<String>, threads: [u32; 3]) -> Self {
+        let function = Function {
+            name: name.into(),
+            threads,
+            params: Vec::new(),
+            scalars: Vec::new(),
+            shared: Vec::new(),
+            locals: Vec::new(),
+            values: Vec::new(),
+            body: Vec::new(),
+        };
+        let state = State {
+            function,
+            open: vec![Open::default()],
+            names: HashMap::new(),
+            foreign: false,
+        };
+        Self {
+            state: RefCell::new(state),
+        }
+    }
+
+    /// The function.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn build(self) -> Result<Function, SsaError> {
+        let State {
+            mut function,
+            open,
+            foreign,
+            ..
+        } = self.state.into_inner();
+        if foreign {
+            let name = function.name;
+            return Err(SsaError::Foreign { name });
+        }
+        // A closure of a block that did not return left it open: what it wrote belongs to what is around it.
+        function.body = open.into_iter().flat_map(|open| open.body).collect();
+        function.check()?;
+        Ok(function)
+    }
+
+    /// Adds a buffer, and tells where.
+    pub(super) fn add_param(&self, param: Param) -> u16 {
+        push(&mut self.state.borrow_mut().function.params, param)
+    }
+
+    /// Adds a launch word, and tells where.
+    pub(super) fn add_scalar(&self, scalar: Scalar) -> u16 {
+        push(&mut self.state.borrow_mut().function.scalars, scalar)
+    }
+
+    /// Adds an array that the threads of a cube share, and tells where.
+    pub(super) fn add_shared(&self, array: Array) -> u16 {
+        push(&mut self.state.borrow_mut().function.shared, array)
+    }
+
+    /// Adds an array of each thread's own, and tells where.
+    pub(super) fn add_local(&self, array: Array) -> u16 {
+        push(&mut self.state.borrow_mut().function.locals, array)
+    }
+
+    /// The name, or it with a number behind.
+    pub(super) fn free(&self, name: String) -> String {
+        let mut state = self.state.borrow_mut();
+        let State {
+            function, names, ..
+        } = &mut *state;
+        let params = function.params.iter().map(|param| &param.name);
+        let scalars = function.scalars.iter().map(|scalar| &scalar.name);
+        let taken: HashSet<&String> = params.chain(scalars).chain(names.keys()).collect();
+        let mut free = name.clone();
+        let mut number = names.get(&name).copied().unwrap_or(1);
+        while taken.contains(&free) {
+            number += 1;
+            free = format!("{name}_{number}");
+        }
+        names.insert(name, number);
+        names.entry(free.clone()).or_insert(1);
+        free
+    }
+
+    pub(super) fn block(&self, body: impl FnOnce()) -> Block {
+        self.state.borrow_mut().open.push(Open::default());
+        body();
+        let open = self.state.borrow_mut().open.pop();
+        open.map_or_else(Block::new, |open| open.body)
+    }
+
+    pub(super) fn push(&self, stmt: Stmt) {
+        let mut state = self.state.borrow_mut();
+        if let Some(open) = state.open.last_mut() {
+            open.body.push(stmt);
+        }
+    }
+
+    /// A value without a statement that defines it.
+    pub(super) fn fresh_id(&self, of: Type) -> ValueId {
+        let values = &mut self.state.borrow_mut().function.values;
+        let id = values.len() as ValueId;
+        values.push(of);
+        id
+    }
+
+    /// The value of an operation: one that is known, where it is the same.
+    pub(super) fn value_id(&self, of: Type, op: Op) -> ValueId {
+        let pure = op.is_pure();
+        let key = (of, op);
+        if pure {
+            let state = self.state.borrow();
+            let known = state.open.iter().rev();
+            let known = known.filter_map(|open| open.known.get(&key)).next();
+            if let Some(id) = known {
+                return *id;
+            }
+        }
+        let value = self.fresh_id(of);
+        let mut state = self.state.borrow_mut();
+        if let Some(open) = state.open.last_mut() {
+            let op = key.1.clone();
+            if pure {
+                open.known.insert(key, value);
+            }
+            open.body.push(Stmt::Let { value, op });
+        }
+        value
+    }
+
+    pub(super) fn note(&self, other: &Builder) {
+        if !std::ptr::eq(self, other) {
+            self.state.borrow_mut().foreign = true;
+        }
+    }
+}
+
+/// Adds to a list, and tells where. The verifier refuses lists that are too long to be told.
+fn push<T>(list: &mut Vec<T>, item: T) -> u16 {
+    let index = u16::try_from(list.len()).unwrap_or(u16::MAX);
+    list.push(item);
+    index
+}

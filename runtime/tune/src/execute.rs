@@ -1,0 +1,105 @@
+//! Choosing a candidate as a policy says, and running it: what most callers ask of a tuner.
+
+use crate::choice::{Choice, Chosen, Policy};
+use crate::error::TuneError;
+use crate::measure::Measure;
+use crate::race::caught;
+use crate::set::TunableSet;
+use crate::tuner::{TuneKey, Tuner, alone, no_candidates};
+use crate::tuning::{Begun, Progress};
+
+impl<K: TuneKey> Tuner<K> {
+    /// The candidate that is to be used, tuning as the policy says. Waits under [`Policy::Wait`] alone.
+    ///
+    /// # Errors
+    /// [`TuneError`].
+    pub fn choose<I: Clone, O>(
+        &self,
+        set: &TunableSet<K, I, O>,
+        key: &K,
+        inputs: &I,
+        measure: &mut dyn Measure,
+        policy: Policy,
+    ) -> Result<Choice, TuneError> {
+        if let Some(choice) = self.known(key, set) {
+            return Ok(choice);
+        }
+        let levels = set.levels(key);
+        let default = || Choice {
+            index: match levels
+                .iter()
+                .flatten()
+                .any(|index| *index == set.default_index())
+            {
+                true => set.default_index(),
+                false => levels[0][0],
+            },
+            by: Chosen::Default,
+        };
+        match levels.as_slice() {
+            [] => return Err(no_candidates(set, key)),
+            levels => {
+                if let Some(choice) = alone(levels) {
+                    return Ok(choice);
+                }
+            }
+        }
+        match policy {
+            Policy::UseDefault | Policy::FrozenDefault => return Ok(default()),
+            Policy::Frozen => {
+                return Err(TuneError::Frozen {
+                    set: set.name().clone(),
+                    key: format!("{key:?}"),
+                });
+            }
+            Policy::Wait => {}
+        }
+        loop {
+            match self.begin(set, key, inputs) {
+                Begun::Known(choice) => return Ok(choice),
+                Begun::Tuning(mut tuning) => loop {
+                    if let Progress::Done(done) = tuning.go_on(set, measure, true) {
+                        return done;
+                    }
+                },
+                Begun::Elsewhere(elsewhere) => elsewhere.wait()?,
+            }
+        }
+    }
+
+    /// Runs the candidate that is to be used. One that was known to be the fastest and fails is forgotten, and the next that works takes its place
+    /// for this call: the key is tuned anew where it is asked for next.
+    ///
+    /// # Errors
+    /// [`TuneError`]; [`TuneError::AllFailed`] where none works.
+    pub fn execute<I: Clone, O>(
+        &self,
+        set: &TunableSet<K, I, O>,
+        key: &K,
+        inputs: I,
+        measure: &mut dyn Measure,
+        policy: Policy,
+    ) -> Result<O, TuneError> {
+        let choice = self.choose(set, key, &inputs, measure, policy)?;
+        let tunable = &set.tunables[choice.index];
+        let first = caught(|| (tunable.run)(inputs.clone()));
+        let why = match first {
+            Ok(output) => return Ok(output),
+            Err(why) => why,
+        };
+        tracing::warn!(target: "millstream::tune", ?key, set = %set.name(), candidate = %tunable.name, %why, "the chosen candidate fails: another one takes its place");
+        if policy != Policy::Frozen && policy != Policy::FrozenDefault {
+            self.forget_choice(key, choice.index);
+        }
+        let mut failures = vec![(tunable.name.clone(), why)];
+        let others = set.levels(key).into_iter().flatten();
+        for index in others.filter(|index| *index != choice.index) {
+            let tunable = &set.tunables[index];
+            match caught(|| (tunable.run)(inputs.clone())) {
+                Ok(output) => return Ok(output),
+                Err(why) => failures.push((tunable.name.clone(), why)),
+            }
+        }
+        Err(self.all_failed(set, key, failures))
+    }
+}

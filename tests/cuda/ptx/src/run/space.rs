@@ -1,0 +1,19 @@
+//! Which space a generic address is in.
+
+use crate::instruction::Space;
+use crate::windows;
+
+/// The space of a generic address, and where it is there.
+pub(super) fn generic(address: u64) -> (Space, u64) {
+    let spaces = [
+        (windows::SHARED, Space::Shared),
+        (windows::LOCAL, Space::Local),
+        (windows::PARAMETERS, Space::Parameter),
+    ];
+    for (start, space) in spaces {
+        if (start..start + windows::BYTES).contains(&address) {
+            return (space, address - start);
+        }
+    }
+    (Space::Global, address)
+}

@@ -1,0 +1,91 @@
+//! The modules of a crate, as its `mod` items declare them, with what each defines, imports and names.
+//!
+//! Test code is left out: items with `#[cfg(test)]`, and functions with `#[test]`. Nothing is resolved here, see `resolve`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use syn::{Item, ItemMod};
+
+use crate::names::{self, Import};
+
+/// The place of a module: names of modules from the root of the crate, which is the empty list.
+pub(crate) type Place = Vec<String>;
+
+/// One module, without its children.
+#[derive(Default)]
+pub(crate) struct Module {
+    /// The names of its child modules and of the items that it defines.
+    pub(crate) defined: BTreeSet<String>,
+    /// What its `use` items bring into scope, those within functions included.
+    pub(crate) imports: Vec<Import>,
+    /// The paths that its code names, those of `use` items included.
+    pub(crate) paths: Vec<Vec<String>>,
+}
+
+/// All modules of one crate.
+pub(crate) type Tree = BTreeMap<Place, Module>;
+
+/// Reads the crate whose root is the file `root`.
+pub(crate) fn read(root: &Path) -> Tree {
+    let mut tree = Tree::new();
+    add_file(&mut tree, Vec::new(), root, root.parent().unwrap());
+    tree
+}
+
+/// Reads the crate that is the text `source`, for tests of this test.
+pub(crate) fn read_text(source: &str) -> Tree {
+    let mut tree = Tree::new();
+    let items = syn::parse_file(source).unwrap().items;
+    add(&mut tree, Vec::new(), &items, Path::new(""), Path::new(""));
+    tree
+}
+
+/// Adds the module in `file`, whose children lie in `folder`.
+fn add_file(tree: &mut Tree, place: Place, file: &Path, folder: &Path) {
+    let text =
+        fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let parsed =
+        syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    add(tree, place, &parsed.items, file, folder);
+}
+
+fn add(tree: &mut Tree, place: Place, items: &[Item], file: &Path, folder: &Path) {
+    let found = names::of(items);
+    let module = tree.entry(place.clone()).or_default();
+    module.defined.extend(found.defined);
+    module.imports.extend(found.imports);
+    module.paths.extend(found.paths);
+    for item in items {
+        let Item::Mod(child) = item else { continue };
+        if names::is_test(&child.attrs) {
+            continue;
+        }
+        let name = child.ident.to_string();
+        let inside = folder.join(&name);
+        let place: Place = place.iter().cloned().chain([name]).collect();
+        if let Some((_, items)) = &child.content {
+            add(tree, place, items, file, &inside);
+            continue;
+        }
+        let (path, folder) = file_of(child, file, &inside);
+        add_file(tree, place, &path, &folder);
+    }
+}
+
+/// The file of a module that `parent` declares, and the folder of its own children.
+fn file_of(child: &ItemMod, parent: &Path, inside: &Path) -> (PathBuf, PathBuf) {
+    if let Some(path) = names::path_attribute(&child.attrs) {
+        let path = parent.parent().unwrap().join(path);
+        let folder = path.parent().unwrap().to_owned();
+        return (path, folder);
+    }
+    let alone = inside.with_extension("rs");
+    let path = if alone.exists() {
+        alone
+    } else {
+        inside.join("mod.rs")
+    };
+    (path, inside.to_owned())
+}
