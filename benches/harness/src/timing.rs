@@ -1,0 +1,72 @@
+//! Times per run, and how many runs fill a sample.
+
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+/// A sample is long enough to tell how many runs are needed if it takes at least this part of what is wanted.
+const TELLING_PART: u32 = 4;
+
+/// Nanoseconds since `begun` for each of `count` runs.
+pub fn ns_each(begun: Instant, count: usize) -> f64 {
+    begun.elapsed().as_nanos() as f64 / count.max(1) as f64
+}
+
+/// How many runs take `sample` together, within `counts`. `work(count)` does that many runs; calling it warms it up as well.
+///
+/// # Errors
+///
+/// The first error of `work`.
+pub fn runs_to_fill<E>(
+    sample: Duration,
+    counts: RangeInclusive<u64>,
+    mut work: impl FnMut(u64) -> Result<(), E>,
+) -> Result<u64, E> {
+    let (least, most) = counts.into_inner();
+    let mut took = |count| {
+        let begun = Instant::now();
+        work(count).map(|()| begun.elapsed())
+    };
+    let mut count = least;
+    loop {
+        // The faster of two, so that one stall of the machine does not end the search too early.
+        let spent = took(count)?.min(took(count)?);
+        if spent >= sample / TELLING_PART || count >= most {
+            let runs = count as f64 * sample.as_secs_f64() / spent.as_secs_f64();
+            return Ok((runs as u64).clamp(least, most)); // of no time at all: NaN, which becomes the least
+        }
+        count = (count * 2).min(most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[test]
+    fn runs_fill_the_sample() {
+        let each = Duration::from_millis(1);
+        let sleep = |count| {
+            std::thread::sleep(each * count as u32);
+            Ok::<_, Infallible>(())
+        };
+        // A sleep may take longer than asked, not less.
+        let runs = runs_to_fill(each * 20, 1..=1000, sleep).unwrap();
+        assert!((2..=20).contains(&runs), "{runs}");
+    }
+
+    #[test]
+    fn runs_stay_within_their_bounds() {
+        let nothing = |_| Ok::<_, Infallible>(());
+        let of = |sample, counts| runs_to_fill(sample, counts, nothing).unwrap();
+        assert_eq!(of(Duration::ZERO, 3..=10), 3);
+        assert_eq!(of(Duration::from_secs(1), 1..=10), 10);
+    }
+
+    #[test]
+    fn an_error_ends_the_search() {
+        let end = runs_to_fill(Duration::from_secs(1), 1..=10, Err);
+        assert_eq!(end, Err(1));
+    }
+}
