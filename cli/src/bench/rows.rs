@@ -4,9 +4,9 @@
 use std::error::Error;
 use std::rc::Rc;
 
+use millstream_harness::Better;
 use serde::{Deserialize, Serialize};
 
-use super::figure::Better;
 use super::rig::Rig;
 use super::samples::{
     batch, download, graph_step, hand_over, idle_wait, implied, launch, lookup, memory, replayed,
@@ -50,8 +50,8 @@ impl Unit {
 
     pub(super) fn better(self) -> Better {
         match self {
-            Self::Nanoseconds | Self::Microseconds | Self::Copies => Better::Less,
-            Self::MillionPerSecond | Self::Tasks | Self::Percent => Better::More,
+            Self::Nanoseconds | Self::Microseconds | Self::Copies => Better::Lower,
+            Self::MillionPerSecond | Self::Tasks | Self::Percent => Better::Higher,
         }
     }
 }

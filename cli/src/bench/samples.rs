@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use millstream::graph::{Graph, Schedule};
 use millstream::tune::{Effort, Fastest, Policy, StreamClock, Tunable, TunableSet, Tuner};
 use millstream::{CubeCount, DType, Stats, Stream, update};
+use millstream_harness::ns_each;
 
 use super::rig::{RECORDED, Rig};
 use super::rows::{Load, Sample, Why};
@@ -22,11 +23,6 @@ const MOVED_BYTES: usize = 32 << 20;
 const WIDTH: usize = 64;
 /// Keys that the tuner knows.
 const KEYS: u32 = 16;
-
-/// Nanoseconds of each of `count` since then.
-fn ns_each(begun: Instant, count: usize) -> f64 {
-    begun.elapsed().as_nanos() as f64 / count.max(1) as f64
-}
 
 /// Nanoseconds of one `work` of so many.
 fn timed(rig: &Rc<Rig>, count: usize, work: impl Fn(&Rig) -> Result<(), Why> + 'static) -> Sample {

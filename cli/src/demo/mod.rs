@@ -33,7 +33,7 @@ mod reference;
 mod report;
 mod session;
 mod sheet;
-pub(crate) mod svg;
+mod svg;
 #[cfg(test)]
 mod sweep;
 mod table;
@@ -46,7 +46,7 @@ use crate::exit::{CommandError, Exit};
 use crate::output;
 
 pub(crate) use progress::Progress;
-pub(crate) use table::{bytes, counted, new_table};
+pub(crate) use table::{bytes, counted};
 
 /// Runs the demo and prints its report.
 pub(crate) fn run(args: &DemoArgs) -> Result<Exit, CommandError> {

@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use millstream::{Arguments, CubeCount, KernelHandle, Stream, update};
+use millstream_harness::{Figure, ns_each};
 
 use super::{PATIENCE, Rig, lower};
 use crate::error::BenchError;
 use crate::kernels::{SCALARS, WORDS, empty, touch};
 use crate::raw::{self, Kernel, Parameters};
 use crate::report::{Row, Target};
-use crate::stats::{Figure, alternate, ns_each};
 
 /// Of a raw loop.
 const TARGET: Target = Target::OfRaw(0.95);
@@ -43,7 +43,7 @@ fn our_loop<A: Arguments>(
 }
 
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
-    let (gpu, count, rounds) = (rig.gpu, rig.plan.launches, rig.plan.rounds);
+    let (gpu, count) = (rig.gpu, rig.plan.launches);
     let device = rig.device()?;
     let client = device.new_client();
     let (ours_empty, ours_touch) = (empty(&client)?, touch(&client)?);
@@ -65,13 +65,10 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let (mut none, mut all) = (Parameters::new(&[]), Parameters::new(&values));
     let raw_stream = gpu.stream()?;
 
-    let bare = alternate(
-        rounds,
-        [
-            &mut || raw_loop(count, &raw_empty, &raw_stream, &mut none),
-            &mut || our_loop(count, &ours_empty, &stream, || ()),
-        ],
-    )?;
+    let bare = rig.alternate([
+        &mut || raw_loop(count, &raw_empty, &raw_stream, &mut none),
+        &mut || our_loop(count, &ours_empty, &stream, || ()),
+    ])?;
     let arguments = || {
         (
             update(&a),
@@ -87,13 +84,10 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
             7_u32,
         )
     };
-    let full = alternate(
-        rounds,
-        [
-            &mut || raw_loop(count, &raw_touch, &raw_stream, &mut all),
-            &mut || our_loop(count, &ours_touch, &stream, arguments),
-        ],
-    )?;
+    let full = rig.alternate([
+        &mut || raw_loop(count, &raw_touch, &raw_stream, &mut all),
+        &mut || our_loop(count, &ours_touch, &stream, arguments),
+    ])?;
     device.close(PATIENCE);
     let row = |name, [raw, ours]: [Figure; 2]| lower(name, "ns").raw(raw).ours(ours).target(TARGET);
     Ok(vec![

@@ -4,13 +4,13 @@
 use std::time::Instant;
 
 use millstream::{CubeCount, Handle, Recording, Stream, update};
+use millstream_harness::{Figure, ns_each};
 
 use super::{PATIENCE, Rig, lower};
 use crate::error::BenchError;
 use crate::kernels::{WORDS, bump};
 use crate::raw::{Graph, Parameters};
 use crate::report::{Row, Target};
-use crate::stats::{Figure, alternate, ns_each};
 
 const TASKS: [usize; 3] = [10, 100, 1_000];
 /// Of a captured graph.
@@ -40,7 +40,7 @@ fn record(
 }
 
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
-    let (gpu, rounds) = (rig.gpu, rig.plan.rounds);
+    let gpu = rig.gpu;
     let device = rig.device()?;
     let client = device.new_client();
     let kernel = bump(&client)?;
@@ -66,35 +66,28 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
         })?;
         let raw_done = || raw_stream.synchronize();
         let our_done = || Ok(stream.sync().wait()?);
-        let same = alternate(
-            rounds,
-            [
-                &mut || each(replays, |_| graph.launch(&raw_stream), raw_done),
-                &mut || each(replays, |_| Ok(recording.replay(&stream)?), our_done),
-            ],
-        )?;
-        let changed = alternate(
-            rounds,
-            [
-                &mut || {
-                    let replay = |turn: usize| {
-                        graph.change_all(&raw_kernel, &mut parameters[turn % 2])?;
-                        graph.launch(&raw_stream)
-                    };
-                    each(replays, replay, raw_done)
-                },
-                &mut || {
-                    let replay = |turn: usize| {
-                        Ok(recording.replay_with(&stream, &[(0, &handles[turn % 2])])?)
-                    };
-                    each(replays, replay, our_done)
-                },
-            ],
-        )?;
+        let same = rig.alternate([
+            &mut || each(replays, |_| graph.launch(&raw_stream), raw_done),
+            &mut || each(replays, |_| Ok(recording.replay(&stream)?), our_done),
+        ])?;
+        let changed = rig.alternate([
+            &mut || {
+                let replay = |turn: usize| {
+                    graph.change_all(&raw_kernel, &mut parameters[turn % 2])?;
+                    graph.launch(&raw_stream)
+                };
+                each(replays, replay, raw_done)
+            },
+            &mut || {
+                let replay =
+                    |turn: usize| Ok(recording.replay_with(&stream, &[(0, &handles[turn % 2])])?);
+                each(replays, replay, our_done)
+            },
+        ])?;
         let [raw, _] = same;
         rows.push(
             lower(format!("graph of {tasks} nodes, per node"), "ns")
-                .raw(raw.scaled(1e3 / tasks as f64)),
+                .raw(raw.map(|us| us * 1e3 / tasks as f64)),
         );
         let row = |name: &str, [raw, ours]: [Figure; 2]| {
             let row = lower(format!("{tasks} tasks replayed, {name}"), "us");
