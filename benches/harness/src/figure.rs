@@ -2,7 +2,11 @@
 //!
 //! Every quantile is one of the samples, so that counts stay counts.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+use crate::digits;
 
 /// What some samples came to, in their unit.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
@@ -82,6 +86,14 @@ impl Figure {
     }
 }
 
+/// The median, and in brackets the least and the most: `8.12 (8.00 to 9.10)`.
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [median, least, most] = [self.median, self.least, self.most].map(digits);
+        f.pad(&format!("{median} ({least} to {most})"))
+    }
+}
+
 fn sorted(samples: &[f64]) -> Vec<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -110,6 +122,7 @@ mod tests {
         assert_eq!((figure.median, figure.least, figure.most), (3.0, 1.0, 5.0));
         assert_eq!((figure.lower_quartile, figure.upper_quartile), (2.0, 4.0));
         assert!((figure.spread() - 1.0 / 3.0).abs() < 1e-9);
+        assert_eq!(format!("{figure:>20}"), " 3.00 (1.00 to 5.00)");
         assert_eq!(Figure::of(&[]), None);
         assert_eq!(Figure::of(&[0.0; 3]).unwrap().spread(), 0.0);
     }

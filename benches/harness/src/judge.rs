@@ -79,6 +79,13 @@ pub enum Limit {
 }
 
 impl Limit {
+    /// The limit as a number.
+    pub fn value(self) -> f64 {
+        match self {
+            Self::AtMost(limit) | Self::AtLeast(limit) => limit,
+        }
+    }
+
     /// Whether the value reaches the limit.
     pub fn holds(self, value: f64) -> bool {
         match self {
@@ -91,11 +98,11 @@ impl Limit {
 /// With three digits, or as few as it has.
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sign, limit) = match self {
-            Self::AtMost(limit) => ("<=", limit),
-            Self::AtLeast(limit) => (">=", limit),
+        let sign = match self {
+            Self::AtMost(_) => "<=",
+            Self::AtLeast(_) => ">=",
         };
-        let (exact, rounded) = (limit.to_string(), digits(*limit));
+        let (exact, rounded) = (self.value().to_string(), digits(self.value()));
         let short = if exact.len() < rounded.len() {
             exact
         } else {

@@ -48,5 +48,5 @@ pub use format::{digits, digits_or_dash, percent, ratio};
 pub use judge::{Better, Limit, Verdict};
 pub use plot::{Axis, Mark, Plot};
 pub use table::Table;
-pub use timing::{ns_each, runs_to_fill};
+pub use timing::{ns_each, runs_to_fill, time_each};
 pub use turns::{Sampler, Turn, alternate, take_turns, turns};

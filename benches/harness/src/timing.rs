@@ -11,6 +11,22 @@ pub fn ns_each(begun: Instant, count: usize) -> f64 {
     begun.elapsed().as_nanos() as f64 / count.max(1) as f64
 }
 
+/// Nanoseconds of each of `count` runs of `work`, which gets the run's index. `done` waits, within the time, for what they began.
+///
+/// # Errors
+///
+/// The first error of `work` or `done`.
+pub fn time_each<E>(
+    count: usize,
+    work: impl FnMut(usize) -> Result<(), E>,
+    done: impl FnOnce() -> Result<(), E>,
+) -> Result<f64, E> {
+    let begun = Instant::now();
+    (0..count).try_for_each(work)?;
+    done()?;
+    Ok(ns_each(begun, count))
+}
+
 /// How many runs take `sample` together, within `counts`. `work(count)` does that many runs; calling it warms it up as well.
 ///
 /// # Errors
@@ -43,6 +59,22 @@ mod tests {
     use std::convert::Infallible;
 
     use super::*;
+
+    #[test]
+    fn what_is_waited_for_is_timed_as_well() {
+        let (mut runs, pause) = (Vec::new(), Duration::from_millis(8));
+        let run = |index| {
+            runs.push(index);
+            Ok::<_, Infallible>(())
+        };
+        let wait = || {
+            std::thread::sleep(pause);
+            Ok(())
+        };
+        let ns = time_each(4, run, wait).unwrap();
+        assert!(ns >= 2e6, "{ns}");
+        assert_eq!(runs, [0, 1, 2, 3]);
+    }
 
     #[test]
     fn runs_fill_the_sample() {

@@ -54,6 +54,15 @@ impl Unit {
             Self::MillionPerSecond | Self::Tasks | Self::Percent => Better::Higher,
         }
     }
+
+    fn row(self, name: &str, sample: Sample) -> Row {
+        Row {
+            name: name.to_owned(),
+            unit: self,
+            threads: None,
+            sample,
+        }
+    }
 }
 
 /// A thing that is measured.
@@ -103,97 +112,45 @@ impl Load {
 
 /// All rows, for up to so many threads, and what there is not.
 pub(super) fn all(rig: &Rc<Rig>, load: Load, threads: usize) -> (Vec<Row>, Vec<LeftOut>) {
+    use Unit::{Copies, Microseconds, MillionPerSecond, Nanoseconds, Percent, Tasks};
     let mut rows = vec![
-        row(
-            "a launch, caller's side",
-            Unit::Nanoseconds,
-            launch(rig, load),
-        ),
-        row(
-            "a launch and the wait for it",
-            Unit::Microseconds,
-            wait(rig, load),
-        ),
-        row(
-            "the same after 1 ms of idling",
-            Unit::Microseconds,
-            idle_wait(rig, load),
-        ),
+        Nanoseconds.row("a launch, caller's side", launch(rig, load)),
+        Microseconds.row("a launch and the wait for it", wait(rig, load)),
+        Microseconds.row("the same after 1 ms of idling", idle_wait(rig, load)),
     ];
     rows.extend(counts(threads).map(|threads| Row {
         threads: Some(threads),
-        ..row(
-            &from_threads(threads),
-            Unit::MillionPerSecond,
-            throughput(rig, load, threads),
-        )
+        ..MillionPerSecond.row(&from_threads(threads), throughput(rig, load, threads))
     }));
     rows.extend([
-        row(
-            "tasks of a batch, one thread",
-            Unit::Tasks,
-            batch(rig, load),
-        ),
-        row(
-            "a task of a recording, replayed",
-            Unit::Nanoseconds,
-            replayed(rig, load),
-        ),
-        row(
-            "a task after another stream's",
-            Unit::Nanoseconds,
-            hand_over(rig, load),
-        ),
-        row(
-            "hazards of two streams, no wait",
-            Unit::Percent,
-            implied(rig, load),
-        ),
-        row(
-            "memory taken and given back",
-            Unit::Nanoseconds,
-            memory(rig, load),
-        ),
-        row(
-            "4 KiB there and back",
-            Unit::Microseconds,
-            there_and_back(rig, load, 4 << 10),
-        ),
-        row(
-            "4 MiB there and back",
-            Unit::Microseconds,
-            there_and_back(rig, load, 4 << 20),
-        ),
+        Tasks.row("tasks of a batch, one thread", batch(rig, load)),
+        Nanoseconds.row("a task of a recording, replayed", replayed(rig, load)),
+        Nanoseconds.row("a task after another stream's", hand_over(rig, load)),
+        Percent.row("hazards of two streams, no wait", implied(rig, load)),
+        Nanoseconds.row("memory taken and given back", memory(rig, load)),
     ]);
+    for (size, bytes) in [("4 KiB", 4 << 10), ("4 MiB", 4 << 20)] {
+        let name = format!("{size} there and back");
+        rows.push(Microseconds.row(&name, there_and_back(rig, load, bytes)));
+    }
     for mib in [1, 4, 64] {
         let name = |what| format!("{mib} MiB {what}, in warm copies");
         rows.extend([
-            row(&name("up"), Unit::Copies, upload(rig, mib << 20)),
-            row(&name("down"), Unit::Copies, download(rig, mib << 20)),
+            Copies.row(&name("up"), upload(rig, mib << 20)),
+            Copies.row(&name("down"), download(rig, mib << 20)),
         ]);
     }
     let mut left_out = Vec::new();
-    let late = [
-        (
-            "a step of a graph and its answer",
-            Unit::Microseconds,
-            graph_step(rig, load),
-        ),
-        (
-            "a known key of the tuner",
-            Unit::Nanoseconds,
-            lookup(rig, load),
-        ),
-    ];
-    for (name, unit, made) in late {
-        match made {
-            Ok(sample) => rows.push(row(name, unit, sample)),
-            Err(why) => left_out.push(LeftOut {
-                name: name.to_owned(),
-                reason: why.to_string(),
-            }),
-        }
-    }
+    let mut late = |unit: Unit, name: &str, made: Result<Sample, Why>| match made {
+        Ok(sample) => rows.push(unit.row(name, sample)),
+        Err(why) => left_out.push(LeftOut {
+            name: name.to_owned(),
+            reason: why.to_string(),
+        }),
+    };
+    let step = graph_step(rig, load);
+    late(Microseconds, "a step of a graph and its answer", step);
+    late(Nanoseconds, "a known key of the tuner", lookup(rig, load));
     (rows, left_out)
 }
 
@@ -207,15 +164,6 @@ fn from_threads(threads: usize) -> String {
     match threads {
         1 => "launches, one thread".to_owned(),
         _ => format!("launches, {threads} threads"),
-    }
-}
-
-fn row(name: &str, unit: Unit, sample: Sample) -> Row {
-    Row {
-        name: name.to_owned(),
-        unit,
-        threads: None,
-        sample,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use millstream::graph::{Graph, Schedule};
 use millstream::tune::{Effort, Fastest, Policy, StreamClock, Tunable, TunableSet, Tuner};
 use millstream::{CubeCount, DType, Stats, Stream, update};
-use millstream_harness::ns_each;
+use millstream_harness::{ns_each, time_each};
 
 use super::rig::{RECORDED, Rig};
 use super::rows::{Load, Sample, Why};
@@ -27,11 +27,7 @@ const KEYS: u32 = 16;
 /// Nanoseconds of one `work` of so many.
 fn timed(rig: &Rc<Rig>, count: usize, work: impl Fn(&Rig) -> Result<(), Why> + 'static) -> Sample {
     let rig = rig.clone();
-    Box::new(move || {
-        let begun = Instant::now();
-        (0..count).try_for_each(|_| work(&rig))?;
-        Ok(ns_each(begun, count))
-    })
+    Box::new(move || time_each(count, |_| work(&rig), || Ok(())))
 }
 
 /// The same in microseconds.

@@ -2,12 +2,11 @@
 //! copy that ours is held against; the pinned one is there to be seen beside it.
 
 use std::ffi::c_void;
-use std::time::Instant;
 
 use millstream::{Handle, Stream};
-use millstream_harness::{Figure, ns_each};
+use millstream_harness::{Figure, time_each};
 
-use super::{PATIENCE, Rig, higher, lower};
+use super::{PATIENCE, Rig, higher, in_us, lower};
 use crate::error::BenchError;
 use crate::raw;
 use crate::report::{Row, Target};
@@ -17,13 +16,9 @@ const LARGE_BYTES: usize = 64 << 20;
 /// Of a raw copy's bandwidth.
 const TARGET: Target = Target::OfRaw(0.98);
 
-/// Nanoseconds of each copy, all done.
+/// Nanoseconds of each copy, which is waited for.
 fn each(count: usize, mut copy: impl FnMut() -> Result<(), BenchError>) -> Result<f64, BenchError> {
-    let begun = Instant::now();
-    for _ in 0..count {
-        copy()?;
-    }
-    Ok(ns_each(begun, count))
+    time_each(count, |_| copy(), || Ok(()))
 }
 
 /// What copying so many bytes takes: by raw calls from and to pinned memory, from and to pageable memory, and by us; in and
@@ -91,20 +86,12 @@ fn within(
     raw_stream.synchronize()?;
     rig.alternate([
         &mut || {
-            let begun = Instant::now();
-            for _ in 0..count {
-                source.copy_to(&target, &raw_stream)?;
-            }
-            raw_stream.synchronize()?;
-            Ok(ns_each(begun, count))
+            let copy = |_| source.copy_to(&target, &raw_stream);
+            time_each(count, copy, || raw_stream.synchronize())
         },
         &mut || {
-            let begun = Instant::now();
-            for _ in 0..count {
-                stream.copy(from, to)?;
-            }
-            stream.sync().wait()?;
-            Ok(ns_each(begun, count))
+            let copy = |_| Ok(stream.copy(from, to)?);
+            time_each(count, copy, || Ok(stream.sync().wait()?))
         },
     ])
 }
@@ -112,10 +99,6 @@ fn within(
 /// Gigabytes a second of large copies.
 fn bandwidth(ns: Figure) -> Figure {
     ns.map(|ns| LARGE_BYTES as f64 / ns)
-}
-
-fn in_us(ns: Figure) -> Figure {
-    ns.map(|ns| ns / 1e3)
 }
 
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {

@@ -1,9 +1,7 @@
 //! One thread launches until all is done: what a stream of small kernels costs each.
 
-use std::time::Instant;
-
 use millstream::{Arguments, CubeCount, KernelHandle, Stream, update};
-use millstream_harness::{Figure, ns_each};
+use millstream_harness::{Figure, time_each};
 
 use super::{PATIENCE, Rig, lower};
 use crate::error::BenchError;
@@ -20,12 +18,8 @@ fn raw_loop(
     stream: &raw::Stream<'_>,
     parameters: &mut Parameters,
 ) -> Result<f64, BenchError> {
-    let begun = Instant::now();
-    for _ in 0..count {
-        kernel.launch(stream, parameters)?;
-    }
-    stream.synchronize()?;
-    Ok(ns_each(begun, count))
+    let launch = |_| kernel.launch(stream, parameters);
+    time_each(count, launch, || stream.synchronize())
 }
 
 fn our_loop<A: Arguments>(
@@ -34,12 +28,8 @@ fn our_loop<A: Arguments>(
     stream: &Stream,
     arguments: impl Fn() -> A,
 ) -> Result<f64, BenchError> {
-    let begun = Instant::now();
-    for _ in 0..count {
-        stream.launch(kernel, CubeCount::single(), arguments())?;
-    }
-    stream.sync().wait()?;
-    Ok(ns_each(begun, count))
+    let launch = |_| Ok(stream.launch(kernel, CubeCount::single(), arguments())?);
+    time_each(count, launch, || Ok(stream.sync().wait()?))
 }
 
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {

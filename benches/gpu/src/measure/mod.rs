@@ -73,3 +73,7 @@ fn lower(measure: impl Into<String>, unit: &str) -> Row {
 fn higher(measure: impl Into<String>, unit: &str) -> Row {
     Row::new(measure, unit, Better::Higher)
 }
+
+fn in_us(ns: Figure) -> Figure {
+    ns.map(|ns| ns / 1e3)
+}

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use millstream::{CubeCount, update, write};
-use millstream_harness::ns_each;
+use millstream_harness::time_each;
 
-use super::{PATIENCE, Rig, higher, lower};
+use super::{PATIENCE, Rig, higher, in_us, lower};
 use crate::error::BenchError;
 use crate::kernels::{WORDS, bump, spin};
 use crate::raw::{self, Parameters};
@@ -29,29 +29,25 @@ pub(super) fn hand_over(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
 
     let [raw, ours] = rig.alternate([
         &mut || {
-            let begun = Instant::now();
-            for hop in 0..hops {
+            let hop = |hop: usize| {
                 let (here, there) = (hop % 2, (hop + 1) % 2);
                 raw_kernel.launch(&raw_streams[here], &mut parameters)?;
                 events[here].record(&raw_streams[here])?;
-                raw_streams[there].wait_for(&events[here])?;
-            }
-            raw_streams[hops % 2].synchronize()?;
-            Ok(ns_each(begun, hops) / 1e3)
+                raw_streams[there].wait_for(&events[here])
+            };
+            time_each(hops, hop, || raw_streams[hops % 2].synchronize())
         },
         &mut || {
-            let begun = Instant::now();
-            for hop in 0..hops {
-                streams[hop % 2].launch(&kernel, CubeCount::single(), (update(&handle),))?;
-            }
+            let hop = |hop: usize| {
+                Ok(streams[hop % 2].launch(&kernel, CubeCount::single(), (update(&handle),))?)
+            };
             // The last one comes after all others.
-            streams[(hops + 1) % 2].sync().wait()?;
-            Ok(ns_each(begun, hops) / 1e3)
+            time_each(hops, hop, || Ok(streams[(hops + 1) % 2].sync().wait()?))
         },
     ])?;
     device.close(PATIENCE);
     let name = "launch handed over between two streams";
-    Ok(vec![lower(name, "us").raw(raw).ours(ours)])
+    Ok(vec![lower(name, "us").raw(in_us(raw)).ours(in_us(ours))])
 }
 
 /// How many times as fast long kernels of one warp are done on two streams as on one: 2 is all there is. The target leaves room
