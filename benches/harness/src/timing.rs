@@ -42,16 +42,20 @@ pub fn runs_to_fill<E>(
         let begun = Instant::now();
         work(count).map(|()| begun.elapsed())
     };
-    let mut count = least;
+    let mut count = least.max(1);
     loop {
         // The faster of two, so that one stall of the machine does not end the search too early.
         let spent = took(count)?.min(took(count)?);
         if spent >= sample / TELLING_PART || count >= most {
-            let runs = count as f64 * sample.as_secs_f64() / spent.as_secs_f64();
-            return Ok((runs as u64).clamp(least, most)); // of no time at all: NaN, which becomes the least
+            return Ok(runs_in(sample, count, spent).clamp(least, most));
         }
-        count = (count * 2).min(most);
+        count = count.saturating_mul(2).min(most);
     }
+}
+
+/// How many runs take `sample`, if `count` take `spent`. If those took no time at all, as many as there are, or 0 for no sample.
+fn runs_in(sample: Duration, count: u64, spent: Duration) -> u64 {
+    (count as f64 * sample.as_secs_f64() / spent.as_secs_f64()) as u64
 }
 
 #[cfg(test)]
@@ -78,14 +82,17 @@ mod tests {
 
     #[test]
     fn runs_fill_the_sample() {
-        let each = Duration::from_millis(1);
+        let ms = Duration::from_millis;
+        assert_eq!(runs_in(ms(20), 5, ms(10)), 10);
+        assert_eq!(runs_in(ms(20), 5, Duration::ZERO), u64::MAX);
+        assert_eq!(runs_in(Duration::ZERO, 5, Duration::ZERO), 0);
         let sleep = |count| {
-            std::thread::sleep(each * count as u32);
+            std::thread::sleep(ms(count));
             Ok::<_, Infallible>(())
         };
         // A sleep may take longer than asked, not less.
-        let runs = runs_to_fill(each * 20, 1..=1000, sleep).unwrap();
-        assert!((2..=20).contains(&runs), "{runs}");
+        let runs = runs_to_fill(ms(20), 1..=1000, sleep).unwrap();
+        assert!((1..=20).contains(&runs), "{runs}");
     }
 
     #[test]

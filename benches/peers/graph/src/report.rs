@@ -93,7 +93,7 @@ impl Measured {
 pub(crate) fn table(all: &[Measured], names: &[&str]) -> String {
     let mut head = vec!["median (best)", "unit"];
     head.extend(names);
-    head.extend(["best peer", "ours to it", "ours at most", ""]);
+    head.extend(["best peer", "ours to it", "target", ""]);
     let mut table = Table::new(head.iter().copied(), 2..head.len());
     for measured in all {
         let row = &measured.row;
@@ -102,10 +102,8 @@ pub(crate) fn table(all: &[Measured], names: &[&str]) -> String {
         let best = measured.best_peer();
         line.push(best.map_or("-", |(best, _)| names[best]).to_owned());
         line.push(ratio(best.and_then(|(_, ratio)| ratio)));
-        line.push(row.target.map_or_else(String::new, |limit| {
-            // The heading says "at most".
-            limit.to_string().trim_start_matches("<= ").to_owned()
-        }));
+        let target = row.target.map(|limit| limit.to_string());
+        line.push(target.unwrap_or_default());
         let reached = match measured.reached() {
             Some(true) => "reached",
             Some(false) => "**missed**",
