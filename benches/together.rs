@@ -1,7 +1,7 @@
 //! Several values of one input, each by a schedule of its own and all by one, in one run: `cargo bench --bench together [-- ROW]`.
 //!
 //! Rounds run the separate schedules and the one in turn, so that what else the machine does meets both; it prints medians and, in
-//! brackets, minima.
+//! brackets, the least and the most.
 
 #![allow(
     missing_docs,
@@ -9,15 +9,16 @@
     reason = "a bench has no users, and says what it expects by unwrapping"
 )]
 
-use std::time::Instant;
+use std::time::Duration;
 
 use millstream::graph::{CompiledSchedule, DType, Graph, LazyBuffer, Schedule};
-use millstream::{Cpu, Device, Handle, Stream};
+use millstream::{Cpu, Device, Error, Handle, Stream};
+use millstream_harness::{Better, alternate, ratio, runs_to_fill, time_each};
 
 const ROUNDS: usize = 41;
 
-/// The least time of a sample, in milliseconds.
-const SAMPLE_MS: f64 = 5.0;
+/// The least time of a sample.
+const SAMPLE: Duration = Duration::from_millis(5);
 
 type Make = fn(&LazyBuffer) -> Vec<LazyBuffer>;
 
@@ -106,18 +107,16 @@ fn run(
     all: &[CompiledSchedule],
     x: (&LazyBuffer, &Handle<f32>),
     stream: &Stream,
-    runs: usize,
-) -> f64 {
-    let start = Instant::now();
-    for _ in 0..runs {
+    runs: u64,
+) -> Result<f64, Error> {
+    let run = |_| {
         let outputs = all
             .iter()
             .map(|compiled| compiled.run().input(x.0, x.1).submit(stream));
-        let outputs: Vec<_> = outputs.map(Result::unwrap).collect();
-        stream.sync().wait().unwrap();
-        drop(outputs);
-    }
-    start.elapsed().as_secs_f64() * 1e3 / runs as f64
+        let _outputs: Vec<_> = outputs.map(Result::unwrap).collect();
+        stream.sync().wait()
+    };
+    Ok(time_each(runs as usize, run, || Ok(()))? / 1e6)
 }
 
 fn main() {
@@ -148,25 +147,16 @@ fn main() {
         let together = vec![compile(&roots.iter().collect::<Vec<_>>())];
         let tasks = [&separate, &together].map(|all| all.iter().map(CompiledSchedule::tasks).sum());
         let [before, after]: [usize; 2] = tasks;
-        run(&separate, (&x, &handle), &stream, 3);
-        let one = run(&together, (&x, &handle), &stream, 3);
-        let runs = ((SAMPLE_MS / one) as usize).max(1);
-        let mut samples = [Vec::new(), Vec::new()];
-        for _ in 0..ROUNDS {
-            for (samples, all) in samples.iter_mut().zip([&separate, &together]) {
-                samples.push(run(all, (&x, &handle), &stream, runs));
-            }
-        }
-        let [separate, together] = samples.map(|mut all| {
-            all.sort_by(f64::total_cmp);
-            (all[all.len() / 2], all[0])
-        });
-        let ms = |(median, least): (f64, f64)| format!("{median:8.3} ({least:8.3}) ms");
+        let run = |all: &[_], runs| run(all, (&x, &handle), &stream, runs);
+        let fill = |runs| run(&together, runs).map(drop);
+        let runs = runs_to_fill(SAMPLE, 1..=u64::MAX, fill).unwrap();
+        let (mut separate, mut together) = (|| run(&separate, runs), || run(&together, runs));
+        let sides = alternate(ROUNDS, [&mut separate, &mut together]);
+        let [separate, together] = sides.unwrap();
+        let gain = Better::Lower.gain(together.median, separate.median);
         println!(
-            "{name:44} separate {}   together {}   {:.2} times, {before} tasks and {after}",
-            ms(separate),
-            ms(together),
-            separate.0 / together.0
+            "{name:44} separate {separate:>24} ms   together {together:>24} ms   {} times, {before} tasks and {after}",
+            ratio(gain),
         );
     }
 }

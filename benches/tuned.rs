@@ -1,7 +1,7 @@
 //! Graphs as usual, and cut up as the tuner finds best, in one run: `cargo bench --bench tuned [-- ROW]`.
 //!
 //! Each row is tuned, and then run in rounds, the usual way and the tuned one in turn, so that what else the machine does meets both; told are
-//! medians and, in brackets, minima. What the tuner gains is known only here: what it measured chose the winner, and flatters it.
+//! medians and, in brackets, the least and the most. What the tuner gains is known only here: what it measured chose the winner, and flatters it.
 
 #![allow(
     missing_docs,
@@ -15,7 +15,8 @@ use std::time::Instant;
 use millstream::graph::{
     CompiledSchedule, DType, Graph, GraphCache, GraphTuner, LazyBuffer, Schedule,
 };
-use millstream::{ComputeClient, Cpu, Device, Handle, Stream};
+use millstream::{ComputeClient, Cpu, Device, Error, Handle, Stream};
+use millstream_harness::{Better, alternate, ns_each, ratio};
 
 /// A row of the table: its inputs, and what is computed of them.
 struct Row {
@@ -56,7 +57,7 @@ const ROUNDS: usize = 41;
 
 impl Row {
     /// Milliseconds of a run.
-    fn run(&self, compiled: &CompiledSchedule, stream: &Stream) -> f64 {
+    fn run(&self, compiled: &CompiledSchedule, stream: &Stream) -> Result<f64, Error> {
         let start = Instant::now();
         let run = self
             .inputs
@@ -65,8 +66,8 @@ impl Row {
                 run.input(lazy, handle)
             });
         let _outs = run.submit(stream).unwrap();
-        stream.sync().wait().unwrap();
-        start.elapsed().as_secs_f64() * 1e3
+        stream.sync().wait()?;
+        Ok(ns_each(start, 1) / 1e6)
     }
 
     fn measure(&self, client: &ComputeClient, stream: &Stream) {
@@ -77,23 +78,13 @@ impl Row {
         let items = [&usual, &tuned].map(|schedule| schedule.items().len());
         let usual = usual.compile(client).unwrap();
         let tuned = tuned.compile_with_cache(client, &cache).unwrap();
-        let mut samples = [Vec::new(), Vec::new()];
-        for _ in 0..ROUNDS {
-            for (samples, compiled) in samples.iter_mut().zip([&usual, &tuned]) {
-                samples.push(self.run(compiled, stream));
-            }
-        }
-        let [usual, tuned] = samples.map(|mut all| {
-            all.sort_by(f64::total_cmp);
-            (all[all.len() / 2], all[0])
-        });
-        let ms = |(median, least): (f64, f64)| format!("{median:8.3} ({least:8.3}) ms");
-        let gain = usual.0 / tuned.0;
+        let (mut usual, mut tuned) = (|| self.run(&usual, stream), || self.run(&tuned, stream));
+        let sides = alternate(ROUNDS, [&mut usual, &mut tuned]);
+        let [usual, tuned] = sides.unwrap();
         println!(
-            "{:34} usual {}   tuned {}   {gain:.2} times",
+            "{:34} usual {usual:>24} ms   tuned {tuned:>24} ms   {} times",
             self.name,
-            ms(usual),
-            ms(tuned)
+            ratio(Better::Lower.gain(tuned.median, usual.median)),
         );
         if items[0] != items[1] {
             println!("    {} items, and usually {}", items[1], items[0]);

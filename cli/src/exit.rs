@@ -56,7 +56,7 @@ pub(crate) enum CommandError {
     #[error("`{}` is no schedule", path.display())]
     NoDrawing {
         path: PathBuf,
-        source: crate::draw::DotError,
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     #[error("`{}` goes in circles: what `{node}` is made of is made of it", path.display())]
     DrawingInCircles { path: PathBuf, node: String },

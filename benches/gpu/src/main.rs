@@ -7,7 +7,7 @@
 //! - [`raw`]: the driver's functions, and what they make, as values.
 //! - [`kernels`]: what is launched, by both sides.
 //! - [`measure`]: the groups of rows.
-//! - [`stats`], [`report`], [`table`]: figures, what a run says, and how it is printed.
+//! - [`report`], [`table`]: what a run says, and how it is printed; by `millstream-harness`, as all benches.
 //! - [`import`]: a run's figures become a section of `benches/RESULTS.md`.
 
 mod arguments;
@@ -19,7 +19,6 @@ mod plan;
 mod raw;
 mod report;
 mod run;
-mod stats;
 mod table;
 
 use std::error::Error as _;

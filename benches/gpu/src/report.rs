@@ -1,11 +1,10 @@
 //! What a run says: its rows and their circumstances, as `--json` writes them and `import` reads them.
 
+use millstream_harness::{Better, Figure, Limit};
 use serde::{Deserialize, Serialize};
 
-use crate::stats::Figure;
-
 /// Changed whenever a reader of the file would take something wrongly.
-pub(crate) const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 2;
 
 /// A run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -30,14 +29,6 @@ pub(crate) struct Report {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Which figures are good.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Better {
-    Lower,
-    Higher,
-}
-
 /// What ours must reach.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -45,6 +36,16 @@ pub(crate) enum Target {
     /// So many times as good as raw.
     OfRaw(f64),
     AtMost(f64),
+}
+
+impl Target {
+    /// The limit by itself: of the ratio, or of ours.
+    pub(crate) fn limit(self) -> Limit {
+        match self {
+            Self::OfRaw(share) => Limit::AtLeast(share),
+            Self::AtMost(most) => Limit::AtMost(most),
+        }
+    }
 }
 
 /// A line of the table.
@@ -105,17 +106,14 @@ impl Row {
     /// Computes the ratio, and whether the target is reached.
     pub(crate) fn judged(mut self) -> Self {
         let medians = self.raw.zip(self.ours);
-        self.ratio = medians
-            .map(|(raw, ours)| match self.better {
-                Better::Lower => raw.median / ours.median,
-                Better::Higher => ours.median / raw.median,
-            })
-            .filter(|ratio| ratio.is_finite());
-        self.reached = match self.target {
-            Some(Target::OfRaw(share)) => self.ratio.map(|ratio| ratio >= share),
-            Some(Target::AtMost(limit)) => self.ours.map(|ours| ours.median <= limit),
-            None => None,
-        };
+        self.ratio = medians.and_then(|(raw, ours)| self.better.gain(ours.median, raw.median));
+        self.reached = self.target.and_then(|target| {
+            let value = match target {
+                Target::OfRaw(_) => self.ratio,
+                Target::AtMost(_) => self.ours.map(|ours| ours.median),
+            };
+            Some(target.limit().holds(value?))
+        });
         self
     }
 }

@@ -22,7 +22,6 @@ mod peer;
 mod probe;
 mod reference;
 mod run;
-mod stats;
 mod table;
 
 use std::process::ExitCode;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::measures::answer::{IDLE, IDLE_ASKS, distribution, microseconds};
 use crate::measures::{Effort, Figures, timed};
 use crate::noop;
-use crate::stats::median;
+use millstream_harness::median;
 
 /// A boxed message, as plain programs send work to a thread.
 type Message = Box<u64>;

@@ -2,14 +2,16 @@
 //! by round, and hands the medians to the table.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, Output};
 
+use millstream_harness::{Figure, take_turns};
+
 use crate::instruments::callgrind;
 use crate::measures::instructions;
 use crate::probe::{Probe, Setting, Side, probes};
-use crate::stats::median;
 use crate::table::{self, Cell, Row};
 
 /// Rounds a side, unless asked otherwise.
@@ -82,21 +84,19 @@ fn samples_of(probe: &Probe, options: &Options, place: &str) -> Samples {
         None if options.quick => ROUNDS_QUICK,
         None => ROUNDS,
     };
-    let mut samples = Samples::new();
-    for round in 1..=rounds {
-        for side in Side::ALL.into_iter().filter(|&side| probe.has(side)) {
-            progress(&format!(
-                "{place} {}: round {round}/{rounds}, {}",
-                probe.name,
-                side.word()
-            ));
-            samples
-                .entry(side)
-                .or_default()
-                .push(take(probe, side, options.quick));
-        }
-    }
-    samples
+    let sides = Side::ALL.into_iter().filter(|&side| probe.has(side));
+    let sides: Vec<Side> = sides.collect();
+    let Ok(samples) = take_turns(sides.len(), 1..=rounds, |turn| {
+        let (side, round) = (sides[turn.index], turn.round);
+        let word = side.word();
+        progress(&format!(
+            "{place} {}: round {round}/{rounds}, {word}",
+            probe.name
+        ));
+        // A sample that fails ends nothing: it costs a cell.
+        Ok::<_, Infallible>(take(probe, side, options.quick))
+    });
+    sides.into_iter().zip(samples).collect()
 }
 
 fn take(probe: &Probe, side: Side, quick: bool) -> Sample {
@@ -153,7 +153,7 @@ fn instructions_of(program: &std::path::Path, arguments: &[&str]) -> Sample {
     Ok(BTreeMap::from([("instructions".to_string(), per_launch)]))
 }
 
-/// The median of a figure over the rounds, or why there is none.
+/// A figure over the rounds, or why there is none.
 fn cell_of(samples: Option<&Samples>, side: Side, figure: &str) -> Cell {
     let Some(samples) = samples.and_then(|samples| samples.get(&side)) else {
         return Cell::default();
@@ -166,18 +166,8 @@ fn cell_of(samples: Option<&Samples>, side: Side, figure: &str) -> Cell {
     let failure = samples
         .iter()
         .find_map(|sample| sample.as_ref().err().cloned());
-    if values.is_empty() {
-        return Cell {
-            value: None,
-            range: None,
-            failure,
-        };
-    }
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     Cell {
-        value: Some(median(&values)),
-        range: Some([least, most]),
+        figure: Figure::of(&values),
         failure,
     }
 }

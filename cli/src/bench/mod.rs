@@ -3,12 +3,14 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`rig`] | the paths themselves, which `benches/paths.rs` measures as well |
-//! | [`rows`], [`samples`] | what is measured, one sample at a time, and how |
-//! | [`figure`] | the median of samples, their spread, and what is told from another run's |
+//! | [`rows`] | what is measured |
+//! | [`load`], [`samples`] | how much one sample does, and how each row takes one |
 //! | [`report`] | the run as data, and the run that it is compared with |
 //! | [`table`], [`plot`] | the report for people |
+//!
+//! Sampling in turn, figures, tables and plots are those of `millstream-harness`, which all benches share.
 
-mod figure;
+mod load;
 mod plot;
 mod report;
 pub(crate) mod rig;
@@ -24,11 +26,12 @@ use std::time::{Duration, Instant};
 
 use millstream::sim::Sim;
 use millstream::{Cpu, Cuda, Device, OpenError};
+use millstream_harness::{Figure, take_turns};
 
-use self::figure::Figure;
+use self::load::Load;
 use self::report::{Comparison, DeviceFacts, Measured, Report};
 use self::rig::Rig;
-use self::rows::{Load, Row};
+use self::rows::Row;
 use crate::args::{BenchArgs, BenchDevice};
 use crate::demo::Progress;
 use crate::exit::{CommandError, Exit};
@@ -117,19 +120,15 @@ fn default_threads() -> usize {
 /// Each row's samples, round by round; the first round, which warms everything up, is thrown away.
 fn in_turn(mut rows: Vec<Row>, rounds: usize) -> Result<Vec<Measured>, CommandError> {
     let progress = Progress::new("measuring", (rounds + 1) * rows.len());
-    let mut samples = vec![Vec::with_capacity(rounds); rows.len()];
-    for round in 0..=rounds {
-        for (row, samples) in rows.iter_mut().zip(&mut samples) {
-            let sample = (row.sample)().map_err(|source| CommandError::Bench {
-                row: row.name.clone(),
-                source,
-            })?;
-            if round > 0 {
-                samples.push(sample);
-            }
-            progress.step();
-        }
-    }
+    let samples = take_turns(rows.len(), 0..=rounds, |turn| {
+        let row = &mut rows[turn.index];
+        let sample = (row.sample)().map_err(|source| CommandError::Bench {
+            row: row.name.clone(),
+            source,
+        })?;
+        progress.step();
+        Ok(sample)
+    })?;
     let measured = rows.into_iter().zip(samples).filter_map(|(row, samples)| {
         Some(Measured {
             name: row.name,
@@ -169,9 +168,9 @@ mod tests {
         let order = Rc::new(RefCell::new(String::new()));
         let rows = vec![row("a", &order), row("b", &order)];
         let rows = in_turn(rows, 2).unwrap();
-        assert_eq!(*order.borrow(), "ababab");
+        assert_eq!(*order.borrow(), "abbaab");
         let of = |row: &Measured| (row.figure.samples, row.figure.least, row.figure.most);
-        assert_eq!((of(&rows[0]), of(&rows[1])), ((2, 3.0, 5.0), (2, 4.0, 6.0)));
+        assert_eq!((of(&rows[0]), of(&rows[1])), ((2, 4.0, 5.0), (2, 3.0, 6.0)));
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use millstream::Device;
+use millstream_harness::{Figure, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::figure::{Figure, Verdict};
 use super::rows::{LeftOut, Unit};
 use crate::exit::CommandError;
 

@@ -1,22 +1,17 @@
 //! What is measured: each row takes one sample at a time, so that all of them take turns and a machine that becomes slower does so
 //! for all.
 
-use std::error::Error;
 use std::rc::Rc;
 
+use millstream_harness::Better;
 use serde::{Deserialize, Serialize};
 
-use super::figure::Better;
+use super::load::{Load, Sample, Why};
 use super::rig::Rig;
 use super::samples::{
     batch, download, graph_step, hand_over, idle_wait, implied, launch, lookup, memory, replayed,
     there_and_back, throughput, upload, wait,
 };
-
-/// Why there is no sample.
-pub(super) type Why = Box<dyn Error + Send + Sync>;
-/// Takes a sample.
-pub(super) type Sample = Box<dyn FnMut() -> Result<f64, Why>>;
 
 /// What a figure counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -50,8 +45,17 @@ impl Unit {
 
     pub(super) fn better(self) -> Better {
         match self {
-            Self::Nanoseconds | Self::Microseconds | Self::Copies => Better::Less,
-            Self::MillionPerSecond | Self::Tasks | Self::Percent => Better::More,
+            Self::Nanoseconds | Self::Microseconds | Self::Copies => Better::Lower,
+            Self::MillionPerSecond | Self::Tasks | Self::Percent => Better::Higher,
+        }
+    }
+
+    fn row(self, name: &str, sample: Sample) -> Row {
+        Row {
+            name: name.to_owned(),
+            unit: self,
+            threads: None,
+            sample,
         }
     }
 }
@@ -72,128 +76,47 @@ pub(super) struct LeftOut {
     pub(super) reason: String,
 }
 
-/// How much is done for one sample.
-#[derive(Clone, Copy)]
-pub(super) struct Load {
-    /// Launches of all threads.
-    pub(super) launches: usize,
-    /// Calls that are waited for, one after the other.
-    pub(super) waits: usize,
-    /// Waits that begin with a pause.
-    pub(super) pauses: usize,
-}
-
-impl Load {
-    /// A sample takes some milliseconds; a quick one is for looking and not for quoting.
-    pub(super) fn new(quick: bool) -> Self {
-        match quick {
-            true => Self {
-                launches: 1_000,
-                waits: 20,
-                pauses: 2,
-            },
-            false => Self {
-                launches: 20_000,
-                waits: 500,
-                pauses: 10,
-            },
-        }
-    }
-}
-
 /// All rows, for up to so many threads, and what there is not.
 pub(super) fn all(rig: &Rc<Rig>, load: Load, threads: usize) -> (Vec<Row>, Vec<LeftOut>) {
+    use Unit::{Copies, Microseconds, MillionPerSecond, Nanoseconds, Percent, Tasks};
     let mut rows = vec![
-        row(
-            "a launch, caller's side",
-            Unit::Nanoseconds,
-            launch(rig, load),
-        ),
-        row(
-            "a launch and the wait for it",
-            Unit::Microseconds,
-            wait(rig, load),
-        ),
-        row(
-            "the same after 1 ms of idling",
-            Unit::Microseconds,
-            idle_wait(rig, load),
-        ),
+        Nanoseconds.row("a launch, caller's side", launch(rig, load)),
+        Microseconds.row("a launch and the wait for it", wait(rig, load)),
+        Microseconds.row("the same after 1 ms of idling", idle_wait(rig, load)),
     ];
     rows.extend(counts(threads).map(|threads| Row {
         threads: Some(threads),
-        ..row(
-            &from_threads(threads),
-            Unit::MillionPerSecond,
-            throughput(rig, load, threads),
-        )
+        ..MillionPerSecond.row(&from_threads(threads), throughput(rig, load, threads))
     }));
     rows.extend([
-        row(
-            "tasks of a batch, one thread",
-            Unit::Tasks,
-            batch(rig, load),
-        ),
-        row(
-            "a task of a recording, replayed",
-            Unit::Nanoseconds,
-            replayed(rig, load),
-        ),
-        row(
-            "a task after another stream's",
-            Unit::Nanoseconds,
-            hand_over(rig, load),
-        ),
-        row(
-            "hazards of two streams, no wait",
-            Unit::Percent,
-            implied(rig, load),
-        ),
-        row(
-            "memory taken and given back",
-            Unit::Nanoseconds,
-            memory(rig, load),
-        ),
-        row(
-            "4 KiB there and back",
-            Unit::Microseconds,
-            there_and_back(rig, load, 4 << 10),
-        ),
-        row(
-            "4 MiB there and back",
-            Unit::Microseconds,
-            there_and_back(rig, load, 4 << 20),
-        ),
+        Tasks.row("tasks of a batch, one thread", batch(rig, load)),
+        Nanoseconds.row("a task of a recording, replayed", replayed(rig, load)),
+        Nanoseconds.row("a task after another stream's", hand_over(rig, load)),
+        Percent.row("hazards of two streams, no wait", implied(rig, load)),
+        Nanoseconds.row("memory taken and given back", memory(rig, load)),
     ]);
+    for (size, bytes) in [("4 KiB", 4 << 10), ("4 MiB", 4 << 20)] {
+        let name = format!("{size} there and back");
+        rows.push(Microseconds.row(&name, there_and_back(rig, load, bytes)));
+    }
     for mib in [1, 4, 64] {
         let name = |what| format!("{mib} MiB {what}, in warm copies");
         rows.extend([
-            row(&name("up"), Unit::Copies, upload(rig, mib << 20)),
-            row(&name("down"), Unit::Copies, download(rig, mib << 20)),
+            Copies.row(&name("up"), upload(rig, mib << 20)),
+            Copies.row(&name("down"), download(rig, mib << 20)),
         ]);
     }
     let mut left_out = Vec::new();
-    let late = [
-        (
-            "a step of a graph and its answer",
-            Unit::Microseconds,
-            graph_step(rig, load),
-        ),
-        (
-            "a known key of the tuner",
-            Unit::Nanoseconds,
-            lookup(rig, load),
-        ),
-    ];
-    for (name, unit, made) in late {
-        match made {
-            Ok(sample) => rows.push(row(name, unit, sample)),
-            Err(why) => left_out.push(LeftOut {
-                name: name.to_owned(),
-                reason: why.to_string(),
-            }),
-        }
-    }
+    let mut late = |unit: Unit, name: &str, made: Result<Sample, Why>| match made {
+        Ok(sample) => rows.push(unit.row(name, sample)),
+        Err(why) => left_out.push(LeftOut {
+            name: name.to_owned(),
+            reason: why.to_string(),
+        }),
+    };
+    let step = graph_step(rig, load);
+    late(Microseconds, "a step of a graph and its answer", step);
+    late(Nanoseconds, "a known key of the tuner", lookup(rig, load));
     (rows, left_out)
 }
 
@@ -207,15 +130,6 @@ fn from_threads(threads: usize) -> String {
     match threads {
         1 => "launches, one thread".to_owned(),
         _ => format!("launches, {threads} threads"),
-    }
-}
-
-fn row(name: &str, unit: Unit, sample: Sample) -> Row {
-    Row {
-        name: name.to_owned(),
-        unit,
-        threads: None,
-        sample,
     }
 }
 

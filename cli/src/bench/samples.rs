@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use millstream::graph::{Graph, Schedule};
 use millstream::tune::{Effort, Fastest, Policy, StreamClock, Tunable, TunableSet, Tuner};
 use millstream::{CubeCount, DType, Stats, Stream, update};
+use millstream_harness::{ns_each, time_each};
 
+use super::load::{Load, Sample, Why};
 use super::rig::{RECORDED, Rig};
-use super::rows::{Load, Sample, Why};
 
 /// Launches that the mailbox has room for, so that their caller waits for nothing.
 const BURST: usize = 200;
@@ -23,19 +24,10 @@ const WIDTH: usize = 64;
 /// Keys that the tuner knows.
 const KEYS: u32 = 16;
 
-/// Nanoseconds of each of `count` since then.
-fn ns_each(begun: Instant, count: usize) -> f64 {
-    begun.elapsed().as_nanos() as f64 / count.max(1) as f64
-}
-
 /// Nanoseconds of one `work` of so many.
 fn timed(rig: &Rc<Rig>, count: usize, work: impl Fn(&Rig) -> Result<(), Why> + 'static) -> Sample {
     let rig = rig.clone();
-    Box::new(move || {
-        let begun = Instant::now();
-        (0..count).try_for_each(|_| work(&rig))?;
-        Ok(ns_each(begun, count))
-    })
+    Box::new(move || time_each(count, |_| work(&rig), || Ok(())))
 }
 
 /// The same in microseconds.

@@ -4,9 +4,10 @@
 
 use std::fmt::Write;
 
-use super::figure::Verdict;
+use millstream_harness::{Table, Verdict, digits, percent, ratio};
+
 use super::report::{Change, Comparison, Report};
-use crate::demo::{counted, new_table};
+use crate::demo::counted;
 
 /// The whole report, with a line break at its end.
 pub(super) fn render(report: &Report) -> String {
@@ -23,8 +24,8 @@ pub(super) fn render(report: &Report) -> String {
         report.seconds,
     );
     let _ = match &report.compared {
-        None => writeln!(text, "{}", alone(report)),
-        Some(compared) => writeln!(text, "{}", beside(report, compared)),
+        None => writeln!(text, "{}", alone(report).text()),
+        Some(compared) => writeln!(text, "{}", beside(report, compared).text()),
     };
     text.push_str("spread: half of the samples lie within so much of the median\n");
     for left_out in &report.left_out {
@@ -43,11 +44,11 @@ pub(super) fn render(report: &Report) -> String {
     text
 }
 
-fn alone(report: &Report) -> comfy_table::Table {
-    let mut table = new_table(["path", "median", "", "spread", "least", "most"]);
+fn alone(report: &Report) -> Table {
+    let mut table = Table::new(["path", "median", "", "spread", "least", "most"], 1..6);
     for row in &report.rows {
         let figure = &row.figure;
-        table.add_row([
+        table.row([
             row.name.clone(),
             digits(figure.median),
             row.unit.word().to_owned(),
@@ -59,22 +60,23 @@ fn alone(report: &Report) -> comfy_table::Table {
     table
 }
 
-fn beside(report: &Report, compared: &Comparison) -> comfy_table::Table {
-    let mut table = new_table([
+fn beside(report: &Report, compared: &Comparison) -> Table {
+    let header = [
         "path", "median", "", "spread", "before", "ratio", "noise", "so",
-    ]);
+    ];
+    let mut table = Table::new(header, 1..8);
     for row in &report.rows {
         let is_it = |change: &&Change| change.name == row.name;
         let [before, ratio, noise, so] = match compared.changes.iter().find(is_it) {
             None => ["-", "-", "-", "-"].map(str::to_owned),
             Some(change) => [
                 digits(change.before),
-                format!("{:.2}", change.ratio),
+                ratio(Some(change.ratio)),
                 percent(change.noise),
                 change.verdict.word().to_owned(),
             ],
         };
-        table.add_row([
+        table.row([
             row.name.clone(),
             digits(row.figure.median),
             row.unit.word().to_owned(),
@@ -113,31 +115,12 @@ fn notes(text: &mut String, compared: &Comparison) {
     }
 }
 
-/// Three digits that matter: 0.0123, 1.23, 12.3, 123, 12300.
-pub(super) fn digits(value: f64) -> String {
-    let decimals = match value {
-        0.0 => 0,
-        value => (2 - value.abs().log10().floor() as i64).clamp(0, 6) as usize,
-    };
-    format!("{value:.decimals$}")
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use super::super::report::tests::sample;
     use super::*;
-
-    #[test]
-    fn figures_have_three_digits() {
-        let told = [0.0, 0.012_34, 1.234, 12.34, 123.4, 12_345.0, 100.0].map(digits);
-        assert_eq!(told, ["0", "0.0123", "1.23", "12.3", "123", "12345", "100"]);
-    }
 
     #[test]
     fn every_row_is_told_and_what_is_left_out() {

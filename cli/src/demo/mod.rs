@@ -42,10 +42,8 @@ use crate::args::DemoArgs;
 use crate::exit::{CommandError, Exit};
 use crate::output;
 
-pub(crate) use crate::svg;
 pub(crate) use crate::units::{bytes, counted};
 pub(crate) use progress::Progress;
-pub(crate) use table::new_table;
 
 /// Runs the demo and prints its report.
 pub(crate) fn run(args: &DemoArgs) -> Result<Exit, CommandError> {

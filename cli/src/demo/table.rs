@@ -235,7 +235,7 @@ fn files(text: &mut String, report: &Report) {
 }
 
 /// A table whose first column is words and whose others are figures.
-pub(crate) fn new_table<const N: usize>(header: [&str; N]) -> Table {
+fn new_table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table
         .load_style(UTF8_FULL_CONDENSED.with_rounded_corners())

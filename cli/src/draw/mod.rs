@@ -3,12 +3,14 @@
 //! | module | what it is |
 //! | --- | --- |
 //! | [`dot`] | reads Graphviz's language, as much of it as schedules are written in |
+//! | [`boxes`] | the text of a node, wrapped, and the room that it takes |
 //! | [`layers`] | which nodes are beside each other, and in which order |
 //! | [`place`] | where each of them lies |
 //! | [`svg`] | draws it |
 //!
 //! Why none of this is a crate of others: `docs/decisions/0036-schedules-are-drawn-by-hand.md`.
 
+mod boxes;
 mod dot;
 mod layers;
 mod place;
@@ -18,8 +20,6 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde::Serialize;
-
-pub(crate) use dot::DotError;
 
 use crate::args::DrawArgs;
 use crate::exit::{CommandError, Exit};
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &DrawArgs) -> Result<Exit, CommandError> {
     let text = String::from_utf8_lossy(&text);
     let graph = dot::parse(&text).map_err(|source| CommandError::NoDrawing {
         path: path.clone(),
-        source,
+        source: Box::new(source),
     })?;
     let layered = layers::Layered::new(&graph).map_err(|why| match why {
         layers::Unlayered::Circle(node) => CommandError::DrawingInCircles {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &DrawArgs) -> Result<Exit, CommandError> {
             most: layers::PLACES_MAX as u64,
         },
     })?;
-    let boxes: Vec<svg::Box> = graph.nodes.iter().map(svg::Box::new).collect();
+    let boxes: Vec<boxes::Box> = graph.nodes.iter().map(boxes::Box::new).collect();
     let placed = place::Placed::new(&layered, &boxes);
     let drawing = svg::drawing(&graph, &layered, &placed, &boxes);
     let target = match &args.output {

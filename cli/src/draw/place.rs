@@ -1,8 +1,8 @@
 //! Where places lie: layers below each other, and in each layer as near as there is room to the middle of what a place hangs
 //! together with.
 
+use super::boxes::Box;
 use super::layers::{Layered, Of};
-use super::svg::Box;
 
 /// Room between neighbours, in pixels.
 const GAP: f64 = 26.0;

@@ -2,70 +2,14 @@
 
 use std::fmt::Write;
 
+use super::boxes::{Box, LINE, PADDING};
 use super::dot::{Graph, Node};
 use super::layers::{Layered, Of};
 use super::place::Placed;
 use crate::xml::escape;
 
-/// Size of letters, and what one of them takes: monospaced ones are all alike.
+/// Size of letters.
 const LETTER: f64 = 11.0;
-const LETTER_WIDTH: f64 = 6.65;
-const LINE: f64 = 15.0;
-const PADDING: f64 = 9.0;
-/// Longest line, in letters, and most lines of what a node says: all of it is in its tooltip.
-const LINE_LETTERS: usize = 46;
-const LINES_MAX: usize = 6;
-
-/// A node's text as it is drawn, and the room that it takes.
-pub(crate) struct Box {
-    lines: Vec<String>,
-    pub(crate) width: f64,
-    pub(crate) height: f64,
-}
-
-impl Box {
-    pub(crate) fn new(node: &Node) -> Self {
-        let mut lines: Vec<String> = node.label.lines().flat_map(wrapped).collect();
-        if lines.len() > LINES_MAX {
-            lines.truncate(LINES_MAX - 1);
-            lines.push("…".to_owned());
-        }
-        let longest = lines.iter().map(|line| line.chars().count()).max();
-        let side = if node.is_round {
-            2.2 * PADDING
-        } else {
-            PADDING
-        };
-        Self {
-            width: longest.unwrap_or(0) as f64 * LETTER_WIDTH + 2.0 * side,
-            height: lines.len().max(1) as f64 * LINE + PADDING,
-            lines,
-        }
-    }
-}
-
-/// A line in pieces of the longest that are drawn, cut behind a space where there is one.
-fn wrapped(line: &str) -> Vec<String> {
-    let mut pieces = Vec::new();
-    let mut piece = String::new();
-    let mut length = 0;
-    for word in line.split_inclusive(' ') {
-        let mut letters: Vec<char> = word.chars().collect();
-        if length > 0 && length + letters.len() > LINE_LETTERS {
-            pieces.push(std::mem::take(&mut piece));
-            length = 0;
-        }
-        while letters.len() > LINE_LETTERS {
-            pieces.push(letters.drain(..LINE_LETTERS).collect());
-        }
-        length += letters.len();
-        piece.extend(letters);
-    }
-    if !piece.is_empty() || pieces.is_empty() {
-        pieces.push(piece);
-    }
-    pieces
-}
 
 /// Fill, edge and letters of a node, by the word behind its number.
 fn colours(node: &Node) -> (&'static str, &'static str) {

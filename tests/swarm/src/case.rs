@@ -4,11 +4,10 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use millstream::sim::Call;
 use millstream::{ComputeClient, Device, Error, Health, Priority};
 
 use crate::relic::Relic;
-use crate::setting::Setting;
+use crate::setting::{Fault, Setting};
 use millstream_testkit::{Dice, End, Excuses, Ground, Kernels, Program};
 
 /// Steps of a fresh case.
@@ -26,15 +25,6 @@ pub struct Case {
     pub steps: Vec<u32>,
     /// A fault in place of those that the seed chooses.
     pub fault: Option<Fault>,
-}
-
-/// One fault.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
-    /// The call of a kind with this number, counted from 1, fails.
-    Nth(Call, u64),
-    /// From the call of any kind with this number on the device is lost.
-    LostFrom(u64),
 }
 
 /// What became of a case.

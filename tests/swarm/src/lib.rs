@@ -18,4 +18,5 @@ pub mod fairness;
 mod relic;
 mod setting;
 
-pub use case::{Case, Fault, Figures, Verdict};
+pub use case::{Case, Figures, Verdict};
+pub use setting::Fault;

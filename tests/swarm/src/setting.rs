@@ -4,7 +4,14 @@ use millstream::sim::{Call, Faults, Sim};
 use millstream::{DeviceOptions, MemoryOptions, Strategy};
 use millstream_testkit::{Dice, Excuses, Ground};
 
-use crate::case::Fault;
+/// One fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The call of a kind with this number, counted from 1, fails.
+    Nth(Call, u64),
+    /// From the call of any kind with this number on the device is lost.
+    LostFrom(u64),
+}
 
 /// The device of a case, and what may go wrong there.
 pub(crate) struct Setting {

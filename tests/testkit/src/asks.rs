@@ -12,17 +12,9 @@ use millstream::{Error, Pending};
 
 use crate::contents::{Contents, Excuses, Outcome};
 use crate::dice::Dice;
+use crate::end::End;
 use crate::ground::Ground;
 use crate::tally::{Count, Tally, Token};
-
-/// Why a program ends early.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
-    /// The device is lost.
-    Lost,
-    /// An answer did not come, or something was wrong: it has been noted.
-    Wrong,
-}
 
 /// What a read must bring.
 #[derive(Clone, Debug)]

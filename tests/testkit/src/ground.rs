@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use millstream::Error;
 
-use crate::asks::End;
 use crate::contents::Excuses;
+use crate::end::End;
 use crate::tally::{Count, Tally};
 
 /// How many elements buffers have.

@@ -8,9 +8,11 @@
 //! | --- | --- |
 //! | `dice` | choices from a seed |
 //! | `contents` | what a buffer must hold, and how reading it may fail instead |
+//! | `end` | how a program ends before its last step |
 //! | `ground` | what a program may do, and what may go wrong with it |
 //! | `kernels` | the kernels of a program, as Rust |
 //! | `program` | the streams and buffers of a program, and its end |
+//! | `recorded` | what a program keeps of a recording |
 //! | `steps` | what a step does: to buffers, to the order of streams, under terms, with answers |
 //! | `asks` | answers in every form they come in, each checked |
 //! | `tally` | what was done, and what was wrong |
@@ -18,15 +20,18 @@
 mod asks;
 mod contents;
 mod dice;
+mod end;
 mod ground;
 mod kernels;
 mod program;
+mod recorded;
 mod steps;
 mod tally;
 
-pub use asks::{End, Wanted, answer};
+pub use asks::{Wanted, answer};
 pub use contents::{Contents, Excuses, Known, Outcome, Pattern};
 pub use dice::Dice;
+pub use end::End;
 pub use ground::{Ground, Sizes};
 pub use kernels::{BOOM, Kernels, add};
 pub use program::{Given, Program, Stepped};

@@ -7,12 +7,13 @@ use millstream::{
     CancelToken, ComputeClient, CubeCount, Error, Handle, MemoryError, Pending, Stream, StreamPoint,
 };
 
-use crate::asks::{self, End, Wanted};
+use crate::asks::{self, Wanted};
 use crate::contents::{Contents, Excuses, Pattern};
 use crate::dice::Dice;
+use crate::end::End;
 use crate::ground::{Ground, Sizes};
 use crate::kernels::Kernels;
-use crate::steps::Recorded;
+use crate::recorded::Recorded;
 use crate::tally::{Count, Tally};
 
 /// Most cubes of a launch.

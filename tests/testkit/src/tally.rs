@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use crate::asks::End;
+use crate::end::End;
 
 /// Sentences that are kept of what was wrong; the rest is counted. The first ones explain the others.
 const SENTENCES_KEPT: usize = 20;

@@ -33,36 +33,6 @@ struct Known {
 
 /// The cycles that are left, each with its reason. A cycle that is not here fails the test, and so does one that is here and gone.
 const KNOWN: &[Known] = &[
-    // The error of all commands has that of the parser of drawings as a source.
-    Known {
-        file: "cli/src/main.rs",
-        parent: "",
-        modules: &["draw", "exit", "output"],
-    },
-    // A row names the function that measures it, which takes the row's load.
-    Known {
-        file: "cli/src/main.rs",
-        parent: "bench",
-        modules: &["rows", "samples"],
-    },
-    // Boxes are measured by what draws them, and drawn where they were placed.
-    Known {
-        file: "cli/src/main.rs",
-        parent: "draw",
-        modules: &["place", "svg"],
-    },
-    // Workers report to the session that starts them.
-    Known {
-        file: "cli/src/main.rs",
-        parent: "soak",
-        modules: &["session", "worker"],
-    },
-    // A setting is a part of a case, and is made for a fault of it.
-    Known {
-        file: "tests/swarm/src/lib.rs",
-        parent: "",
-        modules: &["case", "program", "setting"],
-    },
     // The fake driver has one state behind one lock: it has all parts, and each part takes it.
     Known {
         file: "tests/cuda/fake/src/lib.rs",

@@ -7,7 +7,6 @@ use super::{Rig, lower};
 use crate::error::BenchError;
 use crate::raw::{Parameters, Stream};
 use crate::report::Row;
-use crate::stats::alternate;
 
 /// Calls in a row.
 const BURST: usize = 256;
@@ -49,23 +48,20 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     other.synchronize()?;
     untimed.record(&stream)?;
     stream.synchronize()?;
-    let figures = alternate(
-        rig.plan.rounds,
-        [
-            &mut || each(&stream, calls, || empty.launch(&stream, &mut none)),
-            &mut || each(&stream, calls, || untimed.record(&stream)),
-            &mut || each(&stream, calls, || timed.record(&stream)),
-            &mut || each(&stream, calls, || stream.wait_for(&elsewhere)),
-            &mut || each(&stream, calls, || untimed.query()),
-            &mut || {
-                each(&stream, calls, || {
-                    value += 1;
-                    stream.write_value(word.start() as u64, value)
-                })
-            },
-            &mut || each(&stream, calls, || pool.take_and_give(PIECE_BYTES, &stream)),
-        ],
-    )?;
+    let figures = rig.alternate([
+        &mut || each(&stream, calls, || empty.launch(&stream, &mut none)),
+        &mut || each(&stream, calls, || untimed.record(&stream)),
+        &mut || each(&stream, calls, || timed.record(&stream)),
+        &mut || each(&stream, calls, || stream.wait_for(&elsewhere)),
+        &mut || each(&stream, calls, || untimed.query()),
+        &mut || {
+            each(&stream, calls, || {
+                value += 1;
+                stream.write_value(word.start() as u64, value)
+            })
+        },
+        &mut || each(&stream, calls, || pool.take_and_give(PIECE_BYTES, &stream)),
+    ])?;
     let names = [
         "cuLaunchKernel, no arguments",
         "cuEventRecord, untimed",

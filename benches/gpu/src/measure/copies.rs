@@ -2,28 +2,23 @@
 //! copy that ours is held against; the pinned one is there to be seen beside it.
 
 use std::ffi::c_void;
-use std::time::Instant;
 
 use millstream::{Handle, Stream};
+use millstream_harness::{Figure, time_each};
 
-use super::{PATIENCE, Rig, higher, lower};
+use super::{PATIENCE, Rig, higher, in_us, lower};
 use crate::error::BenchError;
 use crate::raw;
 use crate::report::{Row, Target};
-use crate::stats::{Figure, alternate, ns_each};
 
 const SMALL_BYTES: usize = 4 << 10;
 const LARGE_BYTES: usize = 64 << 20;
 /// Of a raw copy's bandwidth.
 const TARGET: Target = Target::OfRaw(0.98);
 
-/// Nanoseconds of each copy, all done.
+/// Nanoseconds of each copy, which is waited for.
 fn each(count: usize, mut copy: impl FnMut() -> Result<(), BenchError>) -> Result<f64, BenchError> {
-    let begun = Instant::now();
-    for _ in 0..count {
-        copy()?;
-    }
-    Ok(ns_each(begun, count))
+    time_each(count, |_| copy(), || Ok(()))
 }
 
 /// What copying so many bytes takes: by raw calls from and to pinned memory, from and to pageable memory, and by us; in and
@@ -34,7 +29,7 @@ struct Ways {
 }
 
 fn ways(rig: &Rig<'_>, stream: &Stream, bytes: usize, count: usize) -> Result<Ways, BenchError> {
-    let (gpu, rounds) = (rig.gpu, rig.plan.rounds);
+    let gpu = rig.gpu;
     let (memory, pinned, raw_stream) = (gpu.memory(bytes)?, gpu.pinned(bytes)?, gpu.stream()?);
     let data = vec![7_u8; bytes];
     let target = stream.create(&data)?;
@@ -46,39 +41,33 @@ fn ways(rig: &Rig<'_>, stream: &Stream, bytes: usize, count: usize) -> Result<Wa
         memory.copy_out(to, &raw_stream)?;
         raw_stream.synchronize()
     };
-    let r#in = alternate(
-        rounds,
-        [
-            &mut || each(count, || raw_in(pinned.start())),
-            &mut || each(count, || raw_in(data.as_ptr().cast())),
-            &mut || {
-                each(count, || {
-                    stream.write(&target, &data)?;
-                    Ok(stream.sync().wait()?)
-                })
-            },
-        ],
-    )?;
-    let out = alternate(
-        rounds,
-        [
-            &mut || each(count, || raw_out(pinned.start())),
-            &mut || {
-                each(count, || {
-                    // A vector of its own, as ours answers.
-                    let mut room = Vec::<u8>::with_capacity(bytes);
-                    let copied = raw_out(room.as_mut_ptr().cast());
-                    std::hint::black_box(&mut room);
-                    copied
-                })
-            },
-            &mut || {
-                each(count, || {
-                    stream.read(&target).wait().map(drop).map_err(Into::into)
-                })
-            },
-        ],
-    )?;
+    let r#in = rig.alternate([
+        &mut || each(count, || raw_in(pinned.start())),
+        &mut || each(count, || raw_in(data.as_ptr().cast())),
+        &mut || {
+            each(count, || {
+                stream.write(&target, &data)?;
+                Ok(stream.sync().wait()?)
+            })
+        },
+    ])?;
+    let out = rig.alternate([
+        &mut || each(count, || raw_out(pinned.start())),
+        &mut || {
+            each(count, || {
+                // A vector of its own, as ours answers.
+                let mut room = Vec::<u8>::with_capacity(bytes);
+                let copied = raw_out(room.as_mut_ptr().cast());
+                std::hint::black_box(&mut room);
+                copied
+            })
+        },
+        &mut || {
+            each(count, || {
+                stream.read(&target).wait().map(drop).map_err(Into::into)
+            })
+        },
+    ])?;
     Ok(Ways { r#in, out })
 }
 
@@ -95,38 +84,21 @@ fn within(
     let filled = vec![7_u8; LARGE_BYTES];
     source.copy_in(filled.as_ptr().cast(), &raw_stream)?;
     raw_stream.synchronize()?;
-    alternate(
-        rig.plan.rounds,
-        [
-            &mut || {
-                let begun = Instant::now();
-                for _ in 0..count {
-                    source.copy_to(&target, &raw_stream)?;
-                }
-                raw_stream.synchronize()?;
-                Ok(ns_each(begun, count))
-            },
-            &mut || {
-                let begun = Instant::now();
-                for _ in 0..count {
-                    stream.copy(from, to)?;
-                }
-                stream.sync().wait()?;
-                Ok(ns_each(begun, count))
-            },
-        ],
-    )
+    rig.alternate([
+        &mut || {
+            let copy = |_| source.copy_to(&target, &raw_stream);
+            time_each(count, copy, || raw_stream.synchronize())
+        },
+        &mut || {
+            let copy = |_| Ok(stream.copy(from, to)?);
+            time_each(count, copy, || Ok(stream.sync().wait()?))
+        },
+    ])
 }
 
-/// Gigabytes a second of large copies; fast ones are many, so the ends change places.
+/// Gigabytes a second of large copies.
 fn bandwidth(ns: Figure) -> Figure {
-    let rate = |ns: f64| LARGE_BYTES as f64 / ns;
-    Figure {
-        median: rate(ns.median),
-        least: rate(ns.most),
-        most: rate(ns.least),
-        ..ns
-    }
+    ns.map(|ns| LARGE_BYTES as f64 / ns)
 }
 
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
@@ -145,12 +117,8 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let mut rows = Vec::new();
     for (way, [pinned, pageable, ours]) in [("in", small.r#in), ("out", small.out)] {
         let row = |kind| lower(format!("4 KiB {way} and waited for, {kind}"), "us");
-        rows.push(row("pinned").raw(pinned.scaled(1e-3)));
-        rows.push(
-            row("pageable")
-                .raw(pageable.scaled(1e-3))
-                .ours(ours.scaled(1e-3)),
-        );
+        rows.push(row("pinned").raw(in_us(pinned)));
+        rows.push(row("pageable").raw(in_us(pageable)).ours(in_us(ours)));
     }
     for (way, figures) in [("in", large.r#in), ("out", large.out)] {
         let [pinned, pageable, ours] = figures.map(bandwidth);

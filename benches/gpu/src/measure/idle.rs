@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use millstream::CubeCount;
+use millstream_harness::alternate;
 
 use super::{PATIENCE, Rig, lower};
 use crate::error::BenchError;
 use crate::kernels::empty;
 use crate::report::{Row, Target};
-use crate::stats::alternate;
 
 /// Percent of a core that count as none: a tenth of a millisecond in a second.
 const NONE: Target = Target::AtMost(0.01);
@@ -47,13 +47,13 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let idle = rig.plan.idle;
     // Three samples are a few seconds, and nothing is to be seen in more.
     let rounds = rig.plan.rounds.min(3);
-    let [raw] = alternate(rounds, [&mut || Ok(sample(idle))])?;
+    let [raw] = alternate::<1, BenchError>(rounds, [&mut || Ok(sample(idle))])?;
     let device = rig.device()?;
     let client = device.new_client();
     let (stream, kernel) = (client.new_stream(), empty(&client)?);
     stream.launch(&kernel, CubeCount::single(), ())?;
     stream.sync().wait()?;
-    let [ours] = alternate(rounds, [&mut || Ok(sample(idle))])?;
+    let [ours] = alternate::<1, BenchError>(rounds, [&mut || Ok(sample(idle))])?;
     device.close(PATIENCE);
     let row = lower("idle, all threads but the caller's", "% of a core");
     Ok(vec![row.raw(raw).ours(ours).target(NONE)])

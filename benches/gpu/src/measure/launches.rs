@@ -1,15 +1,13 @@
 //! One thread launches until all is done: what a stream of small kernels costs each.
 
-use std::time::Instant;
-
 use millstream::{Arguments, CubeCount, KernelHandle, Stream, update};
+use millstream_harness::{Figure, time_each};
 
 use super::{PATIENCE, Rig, lower};
 use crate::error::BenchError;
 use crate::kernels::{SCALARS, WORDS, empty, touch};
 use crate::raw::{self, Kernel, Parameters};
 use crate::report::{Row, Target};
-use crate::stats::{Figure, alternate, ns_each};
 
 /// Of a raw loop.
 const TARGET: Target = Target::OfRaw(0.95);
@@ -20,12 +18,8 @@ fn raw_loop(
     stream: &raw::Stream<'_>,
     parameters: &mut Parameters,
 ) -> Result<f64, BenchError> {
-    let begun = Instant::now();
-    for _ in 0..count {
-        kernel.launch(stream, parameters)?;
-    }
-    stream.synchronize()?;
-    Ok(ns_each(begun, count))
+    let launch = |_| kernel.launch(stream, parameters);
+    time_each(count, launch, || stream.synchronize())
 }
 
 fn our_loop<A: Arguments>(
@@ -34,16 +28,12 @@ fn our_loop<A: Arguments>(
     stream: &Stream,
     arguments: impl Fn() -> A,
 ) -> Result<f64, BenchError> {
-    let begun = Instant::now();
-    for _ in 0..count {
-        stream.launch(kernel, CubeCount::single(), arguments())?;
-    }
-    stream.sync().wait()?;
-    Ok(ns_each(begun, count))
+    let launch = |_| Ok(stream.launch(kernel, CubeCount::single(), arguments())?);
+    time_each(count, launch, || Ok(stream.sync().wait()?))
 }
 
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
-    let (gpu, count, rounds) = (rig.gpu, rig.plan.launches, rig.plan.rounds);
+    let (gpu, count) = (rig.gpu, rig.plan.launches);
     let device = rig.device()?;
     let client = device.new_client();
     let (ours_empty, ours_touch) = (empty(&client)?, touch(&client)?);
@@ -65,13 +55,10 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let (mut none, mut all) = (Parameters::new(&[]), Parameters::new(&values));
     let raw_stream = gpu.stream()?;
 
-    let bare = alternate(
-        rounds,
-        [
-            &mut || raw_loop(count, &raw_empty, &raw_stream, &mut none),
-            &mut || our_loop(count, &ours_empty, &stream, || ()),
-        ],
-    )?;
+    let bare = rig.alternate([
+        &mut || raw_loop(count, &raw_empty, &raw_stream, &mut none),
+        &mut || our_loop(count, &ours_empty, &stream, || ()),
+    ])?;
     let arguments = || {
         (
             update(&a),
@@ -87,13 +74,10 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
             7_u32,
         )
     };
-    let full = alternate(
-        rounds,
-        [
-            &mut || raw_loop(count, &raw_touch, &raw_stream, &mut all),
-            &mut || our_loop(count, &ours_touch, &stream, arguments),
-        ],
-    )?;
+    let full = rig.alternate([
+        &mut || raw_loop(count, &raw_touch, &raw_stream, &mut all),
+        &mut || our_loop(count, &ours_touch, &stream, arguments),
+    ])?;
     device.close(PATIENCE);
     let row = |name, [raw, ours]: [Figure; 2]| lower(name, "ns").raw(raw).ours(ours).target(TARGET);
     Ok(vec![

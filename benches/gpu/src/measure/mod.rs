@@ -11,11 +11,12 @@ mod threads;
 use std::time::Duration;
 
 use millstream::{Cuda, Device};
+use millstream_harness::{Better, Figure, Sampler, alternate};
 
 use crate::error::BenchError;
 use crate::plan::Plan;
 use crate::raw::Gpu;
-use crate::report::{Better, Row};
+use crate::report::Row;
 
 /// What every group has.
 pub(crate) struct Rig<'a> {
@@ -27,6 +28,14 @@ impl Rig<'_> {
     /// A device of ours on the same GPU, as users open it.
     fn device(&self) -> Result<Device, BenchError> {
         Ok(Device::open(Cuda::ordinal(0))?)
+    }
+
+    /// As many samples of each side as the plan has rounds, in turn.
+    fn alternate<const N: usize>(
+        &self,
+        sides: [Sampler<'_, BenchError>; N],
+    ) -> Result<[Figure; N], BenchError> {
+        alternate(self.plan.rounds, sides)
     }
 }
 
@@ -63,4 +72,8 @@ fn lower(measure: impl Into<String>, unit: &str) -> Row {
 
 fn higher(measure: impl Into<String>, unit: &str) -> Row {
     Row::new(measure, unit, Better::Higher)
+}
+
+fn in_us(ns: Figure) -> Figure {
+    ns.map(|ns| ns / 1e3)
 }

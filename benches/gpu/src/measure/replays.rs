@@ -1,32 +1,18 @@
 //! Tasks that are recorded once and replayed: beside a graph that was captured from the same launches, of which each waits
 //! for the one before. What is changed is the buffer of every task.
 
-use std::time::Instant;
-
 use millstream::{CubeCount, Handle, Recording, Stream, update};
+use millstream_harness::{Figure, time_each};
 
-use super::{PATIENCE, Rig, lower};
+use super::{PATIENCE, Rig, in_us, lower};
 use crate::error::BenchError;
 use crate::kernels::{WORDS, bump};
 use crate::raw::{Graph, Parameters};
 use crate::report::{Row, Target};
-use crate::stats::{Figure, alternate, ns_each};
 
 const TASKS: [usize; 3] = [10, 100, 1_000];
 /// Of a captured graph.
 const TARGET: Target = Target::OfRaw(0.98);
-
-/// Microseconds of each of so many replays, all done.
-fn each(
-    replays: usize,
-    mut replay: impl FnMut(usize) -> Result<(), BenchError>,
-    done: impl FnOnce() -> Result<(), BenchError>,
-) -> Result<f64, BenchError> {
-    let begun = Instant::now();
-    (0..replays).try_for_each(&mut replay)?;
-    done()?;
-    Ok(ns_each(begun, replays) / 1e3)
-}
 
 fn record(
     stream: &Stream,
@@ -40,7 +26,7 @@ fn record(
 }
 
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
-    let (gpu, rounds) = (rig.gpu, rig.plan.rounds);
+    let gpu = rig.gpu;
     let device = rig.device()?;
     let client = device.new_client();
     let kernel = bump(&client)?;
@@ -66,39 +52,32 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
         })?;
         let raw_done = || raw_stream.synchronize();
         let our_done = || Ok(stream.sync().wait()?);
-        let same = alternate(
-            rounds,
-            [
-                &mut || each(replays, |_| graph.launch(&raw_stream), raw_done),
-                &mut || each(replays, |_| Ok(recording.replay(&stream)?), our_done),
-            ],
-        )?;
-        let changed = alternate(
-            rounds,
-            [
-                &mut || {
-                    let replay = |turn: usize| {
-                        graph.change_all(&raw_kernel, &mut parameters[turn % 2])?;
-                        graph.launch(&raw_stream)
-                    };
-                    each(replays, replay, raw_done)
-                },
-                &mut || {
-                    let replay = |turn: usize| {
-                        Ok(recording.replay_with(&stream, &[(0, &handles[turn % 2])])?)
-                    };
-                    each(replays, replay, our_done)
-                },
-            ],
-        )?;
+        let same = rig.alternate([
+            &mut || time_each(replays, |_| graph.launch(&raw_stream), raw_done),
+            &mut || time_each(replays, |_| Ok(recording.replay(&stream)?), our_done),
+        ])?;
+        let changed = rig.alternate([
+            &mut || {
+                let replay = |turn: usize| {
+                    graph.change_all(&raw_kernel, &mut parameters[turn % 2])?;
+                    graph.launch(&raw_stream)
+                };
+                time_each(replays, replay, raw_done)
+            },
+            &mut || {
+                let replay =
+                    |turn: usize| Ok(recording.replay_with(&stream, &[(0, &handles[turn % 2])])?);
+                time_each(replays, replay, our_done)
+            },
+        ])?;
         let [raw, _] = same;
         rows.push(
             lower(format!("graph of {tasks} nodes, per node"), "ns")
-                .raw(raw.scaled(1e3 / tasks as f64)),
+                .raw(raw.map(|ns| ns / tasks as f64)),
         );
         let row = |name: &str, [raw, ours]: [Figure; 2]| {
             let row = lower(format!("{tasks} tasks replayed, {name}"), "us");
-            row.raw(raw).ours(ours).target(TARGET)
+            row.raw(in_us(raw)).ours(in_us(ours)).target(TARGET)
         };
         rows.push(row("unchanged", same));
         rows.push(row("every buffer changed", changed));

@@ -3,13 +3,13 @@
 use std::time::Instant;
 
 use millstream::{CubeCount, update, write};
+use millstream_harness::time_each;
 
-use super::{PATIENCE, Rig, higher, lower};
+use super::{PATIENCE, Rig, higher, in_us, lower};
 use crate::error::BenchError;
 use crate::kernels::{WORDS, bump, spin};
 use crate::raw::{self, Parameters};
 use crate::report::{Row, Target};
-use crate::stats::{alternate, ns_each};
 
 /// One launch on each stream in turn, each after the one before: raw by an event of each launch and a wait for it, ours because
 /// they update the same buffer.
@@ -27,34 +27,27 @@ pub(super) fn hand_over(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
     let events = [gpu.event(false)?, gpu.event(false)?];
     let mut parameters = Parameters::new(&[buffer.address()]);
 
-    let [raw, ours] = alternate(
-        rig.plan.rounds,
-        [
-            &mut || {
-                let begun = Instant::now();
-                for hop in 0..hops {
-                    let (here, there) = (hop % 2, (hop + 1) % 2);
-                    raw_kernel.launch(&raw_streams[here], &mut parameters)?;
-                    events[here].record(&raw_streams[here])?;
-                    raw_streams[there].wait_for(&events[here])?;
-                }
-                raw_streams[hops % 2].synchronize()?;
-                Ok(ns_each(begun, hops) / 1e3)
-            },
-            &mut || {
-                let begun = Instant::now();
-                for hop in 0..hops {
-                    streams[hop % 2].launch(&kernel, CubeCount::single(), (update(&handle),))?;
-                }
-                // The last one comes after all others.
-                streams[(hops + 1) % 2].sync().wait()?;
-                Ok(ns_each(begun, hops) / 1e3)
-            },
-        ],
-    )?;
+    let [raw, ours] = rig.alternate([
+        &mut || {
+            let hop = |hop: usize| {
+                let (here, there) = (hop % 2, (hop + 1) % 2);
+                raw_kernel.launch(&raw_streams[here], &mut parameters)?;
+                events[here].record(&raw_streams[here])?;
+                raw_streams[there].wait_for(&events[here])
+            };
+            time_each(hops, hop, || raw_streams[hops % 2].synchronize())
+        },
+        &mut || {
+            let hop = |hop: usize| {
+                Ok(streams[hop % 2].launch(&kernel, CubeCount::single(), (update(&handle),))?)
+            };
+            // The last one comes after all others.
+            time_each(hops, hop, || Ok(streams[(hops + 1) % 2].sync().wait()?))
+        },
+    ])?;
     device.close(PATIENCE);
     let name = "launch handed over between two streams";
-    Ok(vec![lower(name, "us").raw(raw).ours(ours)])
+    Ok(vec![lower(name, "us").raw(in_us(raw)).ours(in_us(ours))])
 }
 
 /// How many times as fast long kernels of one warp are done on two streams as on one: 2 is all there is. The target leaves room
@@ -99,12 +92,9 @@ pub(super) fn overlap(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
         }
         Ok::<_, BenchError>(begun.elapsed().as_secs_f64())
     };
-    let [raw, ours] = alternate(
-        rig.plan.rounds,
-        [&mut || Ok(by_raw(1)? / by_raw(2)?), &mut || {
-            Ok(by_us(1)? / by_us(2)?)
-        }],
-    )?;
+    let [raw, ours] = rig.alternate([&mut || Ok(by_raw(1)? / by_raw(2)?), &mut || {
+        Ok(by_us(1)? / by_us(2)?)
+    }])?;
     device.close(PATIENCE);
     let row = higher("two streams, times as fast as one", "times");
     Ok(vec![row.raw(raw).ours(ours).target(Target::OfRaw(0.95))])

@@ -11,7 +11,6 @@ use crate::error::BenchError;
 use crate::kernels::empty;
 use crate::raw::Parameters;
 use crate::report::{Row, Target};
-use crate::stats::alternate;
 
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 /// Of the better of the raw ones.
@@ -50,7 +49,7 @@ fn together(
 }
 
 pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
-    let (gpu, rounds) = (rig.gpu, rig.plan.rounds);
+    let gpu = rig.gpu;
     let device = rig.device()?;
     let client = device.new_client();
     let (ours, raw) = (empty(&client)?, gpu.kernel(c"empty")?);
@@ -82,14 +81,11 @@ pub(super) fn measure(rig: &Rig<'_>) -> Result<Vec<Row>, BenchError> {
             }
             lock().synchronize()
         };
-        let [ours, own, locked] = alternate(
-            rounds,
-            [
-                &mut || together(rig, threads, count, by_us),
-                &mut || together(rig, threads, count, by_own_streams),
-                &mut || together(rig, threads, count, by_one_stream),
-            ],
-        )?;
+        let [ours, own, locked] = rig.alternate([
+            &mut || together(rig, threads, count, by_us),
+            &mut || together(rig, threads, count, by_own_streams),
+            &mut || together(rig, threads, count, by_one_stream),
+        ])?;
         let of = match threads {
             1 => "1 client thread".to_owned(),
             _ => format!("{threads} client threads"),

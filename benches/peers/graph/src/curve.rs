@@ -2,12 +2,11 @@
 
 use std::thread;
 
-use comfy_table::{CellAlignment, Table, presets};
+use millstream_harness::{Table, digits, median};
 use serde::Serialize;
 
 use crate::contenders::ours::{Form, schedule};
 use crate::contenders::{Fault, ug};
-use crate::stats::median;
 
 /// Nodes of the graphs.
 const NODES: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
@@ -59,30 +58,26 @@ pub(crate) fn curve(rounds: usize, quick: bool, json: bool) -> Result<(), Fault>
         }
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header([
+    let header = [
         "side",
         "graph",
         "nodes",
         "write, ns a node",
         "schedule",
         "drop",
-    ]);
+    ];
+    let mut table = Table::new(header, 2..6);
     for point in points {
-        let times = [point.write_ns, point.schedule_ns, point.drop_ns];
-        let mut line = vec![
+        table.row([
             point.side.to_owned(),
             point.form.to_owned(),
             point.nodes.to_string(),
-        ];
-        line.extend(times.map(|time| format!("{time:.0}")));
-        table.add_row(line);
+            digits(point.write_ns),
+            digits(point.schedule_ns),
+            digits(point.drop_ns),
+        ]);
     }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    println!("{table}");
+    print!("{}", table.markdown());
     Ok(())
 }
 

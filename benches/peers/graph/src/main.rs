@@ -15,11 +15,11 @@ mod curve;
 mod measure;
 mod report;
 mod rows;
-mod stats;
 mod work;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -81,7 +81,7 @@ fn run(arguments: &Arguments) -> Result<(), Fault> {
     if arguments.curve {
         return curve::curve(rounds.min(5), arguments.quick, arguments.json);
     }
-    let sample = if arguments.quick { 0.002 } else { 0.02 };
+    let sample = Duration::from_millis(if arguments.quick { 2 } else { 20 });
     let effort = Effort { rounds, sample };
     let contenders = contenders::all(arguments.threads)?;
     let names: Vec<&str> = contenders
@@ -96,7 +96,7 @@ fn run(arguments: &Arguments) -> Result<(), Fault> {
         Ok(())
     })?;
     if !arguments.json {
-        println!("{}", report::table(&all, &names));
+        print!("{}", report::table(&all, &names));
     }
     if let Some(file) = &arguments.plot {
         std::fs::write(file, report::drawing(&all, &names))?;
@@ -139,7 +139,7 @@ mod tests {
             .collect();
         let effort = Effort {
             rounds: 1,
-            sample: 0.0,
+            sample: Duration::ZERO,
         };
         let all = measured("", None, &contenders, effort, |_| Ok(())).expect("rows are measured");
         assert_eq!(all.len(), rows::rows().len());

@@ -1,6 +1,8 @@
 //! How a row is measured: every contender is right before it is timed, and rounds go through all of them in turn.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use millstream_harness::{runs_to_fill, turns};
 
 use crate::contenders::{Contender, Fault, Job};
 use crate::rows::Row;
@@ -9,14 +11,14 @@ use crate::work::difference;
 /// How far a result may be from what was worked out in `f64`.
 const TOLERANCE: f64 = 1e-4;
 /// Most runs of one sample.
-const RUNS_MAX: f64 = 100_000.0;
+const RUNS_MAX: u64 = 100_000;
 
 /// How long, and how often.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     pub(crate) rounds: usize,
-    /// Seconds that a sample takes at least.
-    pub(crate) sample: f64,
+    /// How long a sample takes at least.
+    pub(crate) sample: Duration,
 }
 
 /// What came of one contender in one row: seconds a run, for each round.
@@ -56,24 +58,20 @@ pub(crate) fn measure(
         cells.push(cell);
         jobs.push(job);
     }
-    for round in 0..effort.rounds {
-        // Each round begins with another contender, so that nobody always runs behind the same one.
-        for turn in 0..jobs.len() {
-            let index = (round + turn) % jobs.len();
-            let Some((job, runs)) = &mut jobs[index] else {
-                continue;
-            };
-            match (sample(row, &mut **job, *runs), &mut cells[index]) {
-                (Ok(seconds), Cell::Seconds(all)) => all.push(seconds),
-                (Err(why), cell) => *cell = Cell::Failed(why.to_string()),
-                _ => {}
-            }
+    for turn in turns(jobs.len(), 1..=effort.rounds) {
+        let Some((job, runs)) = &mut jobs[turn.index] else {
+            continue;
+        };
+        match (sample(row, &mut **job, *runs), &mut cells[turn.index]) {
+            (Ok(seconds), Cell::Seconds(all)) => all.push(seconds),
+            (Err(why), cell) => *cell = Cell::Failed(why.to_string()),
+            _ => {}
         }
     }
     cells
 }
 
-type Begun<'a> = (Box<dyn Job + 'a>, usize);
+type Begun<'a> = (Box<dyn Job + 'a>, u64);
 
 /// Runs a job once, holds what comes out against what must, and finds how many runs a sample takes.
 fn begin<'a>(
@@ -89,20 +87,14 @@ fn begin<'a>(
     {
         return Err(format!("comes out wrong: {difference}").into());
     }
-    let mut runs = 1.0_f64;
-    loop {
-        let one = sample(row, &mut *job, runs as usize)?;
-        let enough = (effort.sample / one).clamp(1.0, RUNS_MAX);
-        // A short sample says little of how many are needed.
-        if enough <= 4.0 * runs {
-            return Ok((job, enough.ceil() as usize));
-        }
-        runs = (runs * 16.0).min(enough);
-    }
+    let runs = runs_to_fill(effort.sample, 1..=RUNS_MAX, |runs| {
+        sample(row, &mut *job, runs).map(drop)
+    })?;
+    Ok((job, runs))
 }
 
-/// Seconds of one of so many runs.
-fn sample(row: &Row, job: &mut dyn Job, runs: usize) -> Result<f64, Fault> {
+/// Seconds of one of so many runs. Pipelined ones are waited for together.
+fn sample(row: &Row, job: &mut dyn Job, runs: u64) -> Result<f64, Fault> {
     let start = Instant::now();
     for _ in 0..runs {
         job.run()?;

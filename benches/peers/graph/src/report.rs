@@ -1,12 +1,11 @@
 //! What was measured, as a table, as JSON and as a drawing.
 
-use comfy_table::{CellAlignment, Table, presets};
+use millstream_harness::{Axis, Figure, Limit, Mark, Plot, Table, digits, ratio};
 use serde::Serialize;
 
 use crate::contenders::BEFORE_PEERS;
 use crate::measure::Cell;
 use crate::rows::Row;
-use crate::stats::{least, median};
 
 /// One row and what came of everybody.
 pub(crate) struct Measured {
@@ -35,21 +34,31 @@ struct Side<'a> {
 }
 
 impl Measured {
-    /// The median and the best round of a contender, in the row's unit.
-    fn figures(&self, index: usize) -> Option<(f64, f64)> {
+    /// Seconds a run of a contender.
+    fn figure(&self, index: usize) -> Option<Figure> {
         match self.cells.get(index)? {
-            Cell::Seconds(all) if !all.is_empty() => {
-                let of = |seconds| self.row.unit.of(seconds, self.row.work);
-                Some((of(median(all)), of(least(all))))
-            }
+            Cell::Seconds(all) => Figure::of(all),
             _ => None,
         }
     }
 
     fn seconds(&self, index: usize) -> Option<f64> {
-        match self.cells.get(index)? {
-            Cell::Seconds(all) if !all.is_empty() => Some(median(all)),
-            _ => None,
+        Some(self.figure(index)?.median)
+    }
+
+    /// The median and the best round of a contender, in the row's unit.
+    fn figures(&self, index: usize) -> Option<(f64, f64)> {
+        let figure = self.figure(index)?;
+        let of = |seconds| self.row.unit.of(seconds, self.row.work);
+        Some((of(figure.median), of(figure.least)))
+    }
+
+    /// What the table says of a contender.
+    fn cell(&self, index: usize) -> String {
+        match (&self.cells[index], self.figures(index)) {
+            (Cell::Failed(_), _) => "failed".to_owned(),
+            (_, Some((median, best))) => format!("{} ({})", digits(median), digits(best)),
+            (_, None) => "-".to_owned(),
         }
     }
 
@@ -63,7 +72,7 @@ impl Measured {
 
     fn reached(&self) -> Option<bool> {
         let (median, _) = self.figures(0)?;
-        Some(self.row.unit.reached(median, self.row.target?))
+        Some(self.row.target?.holds(median))
     }
 
     /// What failed, as sentences.
@@ -82,46 +91,30 @@ impl Measured {
 
 /// The table, with a line below it for whatever failed.
 pub(crate) fn table(all: &[Measured], names: &[&str]) -> String {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
     let mut head = vec!["median (best)", "unit"];
     head.extend(names);
-    head.extend(["best peer", "ours to it", "ours at most", ""]);
-    table.set_header(head);
+    head.extend(["best peer", "ours to it", "target", ""]);
+    let mut table = Table::new(head.iter().copied(), 2..head.len());
     for measured in all {
         let row = &measured.row;
         let mut line = vec![row.name.to_owned(), row.unit.name().to_owned()];
-        line.extend((0..names.len()).map(|index| {
-            match &measured.cells[index] {
-                Cell::Failed(_) => "failed".to_owned(),
-                _ => measured
-                    .figures(index)
-                    .map_or("-".to_owned(), |(median, best)| {
-                        format!("{} ({})", short(median), short(best))
-                    }),
-            }
-        }));
+        line.extend((0..names.len()).map(|index| measured.cell(index)));
         let best = measured.best_peer();
         line.push(best.map_or("-", |(best, _)| names[best]).to_owned());
-        let ratio = best.and_then(|(_, ratio)| ratio);
-        line.push(ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}")));
-        line.push(row.target.map_or("".to_owned(), |target| match row.unit {
-            crate::rows::Unit::Gigaflops => format!(">= {}", short(target)),
-            _ => short(target),
-        }));
-        line.push(match measured.reached() {
-            Some(true) => "reached".to_owned(),
-            Some(false) => "**missed**".to_owned(),
-            None => String::new(),
-        });
-        table.add_row(line);
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
+        line.push(ratio(best.and_then(|(_, ratio)| ratio)));
+        let target = row.target.map(|limit| limit.to_string());
+        line.push(target.unwrap_or_default());
+        let reached = match measured.reached() {
+            Some(true) => "reached",
+            Some(false) => "**missed**",
+            None => "",
+        };
+        line.push(reached.to_owned());
+        table.row(line);
     }
     let faults = all.iter().flat_map(|measured| measured.faults(names));
-    let faults: String = faults.map(|fault| format!("\n{fault}")).collect();
-    format!("{table}{faults}")
+    let faults: String = faults.map(|fault| fault + "\n").collect();
+    table.markdown() + &faults
 }
 
 /// One JSON object a row.
@@ -145,65 +138,33 @@ pub(crate) fn json(measured: &Measured, names: &[&str]) -> Result<String, serde_
         sides: names.iter().copied().enumerate().map(side).collect(),
         best_peer: best.map(|(best, _)| names[best]),
         ratio_to_best_peer: best.and_then(|(_, ratio)| ratio),
-        target: measured.row.target,
+        target: measured.row.target.map(Limit::value),
         reached: measured.reached(),
     })
 }
 
-/// Bars of how much longer than ours each side takes, on a scale of tens, as an SVG drawing.
+/// How much longer than ours each side takes, on a scale of tens, as an SVG drawing.
 pub(crate) fn drawing(all: &[Measured], names: &[&str]) -> String {
     const COLOURS: [&str; 7] = [
         "#1f6f8b", "#888888", "#c1440e", "#e0a458", "#6a994e", "#7b5ea7", "#bc4b76",
     ];
-    const LEFT: f64 = 330.0;
-    const DECADE: f64 = 150.0;
-    /// Ratios from a tenth to a thousand.
-    const WIDTH: f64 = 4.0 * DECADE;
-    let x = |ratio: f64| LEFT + ((ratio.log10() + 1.0) * DECADE).clamp(0.0, WIDTH);
-    let mut y = 40.0;
-    let mut body = String::new();
-    for (index, name) in names.iter().enumerate() {
-        let (left, colour) = (LEFT + 90.0 * index as f64, COLOURS[index % COLOURS.len()]);
-        body += &format!("<rect x='{left}' y='12' width='10' height='10' fill='{colour}'/>");
-        body += &format!("<text x='{}' y='21'>{name}</text>\n", left + 14.0);
-    }
+    let axis = Axis::logarithmic(&[0.1, 1.0, 10.0, 100.0, 1000.0]);
+    let mut plot = Plot::new("seconds a run, ours being 1");
     for measured in all {
         let Some(ours) = measured.seconds(0).or(measured.seconds(1)) else {
             continue;
         };
-        let top = y;
-        for index in 0..names.len() {
-            let Some(seconds) = measured.seconds(index) else {
-                continue;
-            };
-            let (ratio, colour) = (seconds / ours, COLOURS[index % COLOURS.len()]);
-            let width = x(ratio) - LEFT;
-            body += &format!(
-                "<rect x='{LEFT}' y='{y}' width='{width:.1}' height='9' fill='{colour}'/>"
-            );
-            let (right, base) = (LEFT + width + 4.0, y + 8.0);
-            body += &format!("<text x='{right:.1}' y='{base}' font-size='9'>{ratio:.2}</text>\n");
-            y += 11.0;
-        }
-        let middle = f64::midpoint(top, y) + 4.0;
-        let (right, name) = (LEFT - 10.0, measured.row.name);
-        body += &format!("<text x='{right}' y='{middle}' text-anchor='end'>{name}</text>\n");
-        y += 12.0;
+        let sides = names.iter().enumerate().filter_map(|(index, name)| {
+            let times = measured.figure(index)?.map(|seconds| seconds / ours);
+            Some(Mark {
+                name: (*name).to_owned(),
+                value: times.median,
+                range: [times.lower_quartile, times.upper_quartile],
+                colour: COLOURS[index % COLOURS.len()],
+                note: measured.row.name.to_owned(),
+            })
+        });
+        plot = plot.panel(measured.row.name, &axis, &sides.collect::<Vec<_>>());
     }
-    let (one, width) = (x(1.0), LEFT + WIDTH + 60.0);
-    format!(
-        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {y}' font-family='sans-serif' font-size='12'>\n\
-         <rect width='{width}' height='{y}' fill='white'/>\n\
-         <line x1='{one}' y1='30' x2='{one}' y2='{y}' stroke='#333333' stroke-dasharray='3 3'/>\n\
-         {body}</svg>\n"
-    )
-}
-
-/// Three digits or so.
-fn short(value: f64) -> String {
-    match value.abs() {
-        size if size >= 100.0 => format!("{value:.0}"),
-        size if size >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
-    }
+    plot.svg()
 }

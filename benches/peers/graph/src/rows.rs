@@ -1,5 +1,7 @@
 //! The rows: what is measured, in which unit, and what ours may take at most.
 
+use millstream_harness::Limit;
+
 use crate::contenders::What;
 use crate::work::Work;
 
@@ -10,8 +12,8 @@ pub(crate) struct Row {
     pub(crate) work: Work,
     pub(crate) what: What,
     pub(crate) unit: Unit,
-    /// What ours may take at most, or must reach at least, in the unit.
-    pub(crate) target: Option<f64>,
+    /// What ours must reach, in the unit.
+    pub(crate) target: Option<Limit>,
     /// Are runs sent one after the other, with one wait for all? Others are waited for one by one.
     pub(crate) pipelined: bool,
 }
@@ -43,90 +45,64 @@ impl Unit {
         }
     }
 
-    /// Is the value as good as the target?
-    pub(crate) fn reached(self, value: f64, target: f64) -> bool {
-        match self {
-            Unit::Gigaflops => value >= target,
-            _ => value <= target,
+    /// A row of runs, each of which is waited for.
+    fn row(self, name: &'static str, work: Work) -> Row {
+        Row {
+            name,
+            work,
+            what: What::Run,
+            unit: self,
+            target: None,
+            pipelined: false,
+        }
+    }
+}
+
+impl Row {
+    fn pipelined(self) -> Self {
+        Self {
+            pipelined: true,
+            ..self
+        }
+    }
+
+    /// Ours must take this at most, or reach it at least: what is better in the unit.
+    fn target(self, target: f64) -> Self {
+        let target = match self.unit {
+            Unit::Gigaflops => Limit::AtLeast(target),
+            Unit::Microseconds | Unit::Milliseconds => Limit::AtMost(target),
+        };
+        Self {
+            target: Some(target),
+            ..self
         }
     }
 }
 
 /// All rows.
 pub(crate) fn rows() -> Vec<Row> {
-    use Unit::{Gigaflops, Microseconds, Milliseconds};
-    let run = |name, work, unit, target| Row {
-        name,
-        work,
-        what: What::Run,
-        unit,
-        target: Some(target),
-        pipelined: false,
-    };
-    let short = |row: Row| Row {
-        pipelined: true,
-        ..row
-    };
-    let sum = |name, len| Row {
-        target: None,
-        ..run(name, Work::Sum(len), Milliseconds, 0.0)
-    };
-    let ten = Work::Ten(1000);
-    let steady = short(run("ten nodes of 1 k: steady run", ten, Microseconds, 0.6));
+    use Unit::{Gigaflops as Rate, Microseconds as Us, Milliseconds as Ms};
+    use Work::{Exp, Gelu, Layers, Norm, Product, Softmax, Sum, Ten};
+    let small = Us.row("(a*b+c).exp(), 1 k", Exp(1000)).pipelined();
+    let ten = Us.row("", Ten(1000)).pipelined();
+    let of_ten = |name, what| Row { name, what, ..ten };
+    let cold = "ten nodes of 1 k: written and compiled, cold";
+    let again = "ten nodes of 1 k: written and compiled again";
+    let steady = "ten nodes of 1 k: steady run";
     vec![
-        short(run(
-            "(a*b+c).exp(), 1 k",
-            Work::Exp(1000),
-            Microseconds,
-            0.2,
-        )),
-        run(
-            "(a*b+c).exp(), 1 M",
-            Work::Exp(1 << 20),
-            Microseconds,
-            300.0,
-        ),
-        run(
-            "(a*b+c).exp(), 16 M",
-            Work::Exp(16 << 20),
-            Milliseconds,
-            7.5,
-        ),
-        run("gelu, 16 M", Work::Gelu(16 << 20), Milliseconds, 5.0),
-        sum("sum, 16 M", 16 << 20),
+        small.target(0.2),
+        Us.row("(a*b+c).exp(), 1 M", Exp(1 << 20)).target(300.0),
+        Ms.row("(a*b+c).exp(), 16 M", Exp(16 << 20)).target(7.5),
+        Ms.row("gelu, 16 M", Gelu(16 << 20)).target(5.0),
+        Ms.row("sum, 16 M", Sum(16 << 20)),
         // A prime: no number of parts divides it.
-        sum("sum, 16 M less 3", (16 << 20) - 3),
-        run(
-            "softmax, 1024 x 1024",
-            Work::Softmax(1024),
-            Milliseconds,
-            0.4,
-        ),
-        run(
-            "layer norm, 1024 x 1024",
-            Work::Norm(1024),
-            Milliseconds,
-            0.22,
-        ),
-        run("matmul, 1024", Work::Product(1024), Gigaflops, 250.0),
-        run(
-            "MLP, 64 x 784-512-512-10",
-            Work::Layers,
-            Microseconds,
-            400.0,
-        ),
-        Row {
-            name: "ten nodes of 1 k: written and compiled, cold",
-            what: What::Compile,
-            target: Some(100.0),
-            ..steady
-        },
-        Row {
-            name: "ten nodes of 1 k: written and compiled again",
-            what: What::CompileAgain,
-            target: None,
-            ..steady
-        },
-        steady,
+        Ms.row("sum, 16 M less 3", Sum((16 << 20) - 3)),
+        Ms.row("softmax, 1024 x 1024", Softmax(1024)).target(0.4),
+        Ms.row("layer norm, 1024 x 1024", Norm(1024)).target(0.22),
+        Rate.row("matmul, 1024", Product(1024)).target(250.0),
+        Us.row("MLP, 64 x 784-512-512-10", Layers).target(400.0),
+        of_ten(cold, What::Compile).target(100.0),
+        of_ten(again, What::CompileAgain),
+        of_ten(steady, What::Run).target(0.6),
     ]
 }

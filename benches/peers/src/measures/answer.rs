@@ -6,7 +6,7 @@ use super::{Effort, Figures, took};
 use crate::contender::Contender;
 use crate::instruments::allocations;
 use crate::noop;
-use crate::stats::quantile;
+use millstream_harness::quantile;
 
 /// Long enough for every device thread to have gone to sleep.
 pub(crate) const IDLE: Duration = Duration::from_millis(5);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Effort, Figures, calibrate};
 use crate::contender::Contender;
 use crate::instruments::{allocations, processor};
-use crate::stats::median;
+use millstream_harness::median;
 
 /// Bytes of each buffer that a launch binds.
 const BUFFER_BYTES: usize = 1024;

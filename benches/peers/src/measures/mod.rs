@@ -13,9 +13,10 @@ pub(crate) mod instructions;
 pub(crate) mod launch;
 pub(crate) mod upkeep;
 
+use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use crate::stats::median;
+use millstream_harness::{median, runs_to_fill};
 
 /// Named results of one sample.
 pub(crate) type Figures = Vec<(&'static str, f64)>;
@@ -64,16 +65,12 @@ impl Effort {
 /// How many times `work(count)` must be told to do its thing to fill a part, and `least` times at
 /// least. Warms it up as well.
 pub(crate) fn calibrate(effort: Effort, least: u64, mut work: impl FnMut(u64)) -> u64 {
-    let mut count = least;
-    loop {
-        // The faster of two, so that one stall of the machine does not end the search too early.
-        let took = took(|| work(count)).min(took(|| work(count)));
-        if took >= effort.part() / 4 {
-            let scale = effort.part().as_secs_f64() / took.as_secs_f64();
-            return ((count as f64 * scale) as u64).max(least);
-        }
-        count *= 2;
-    }
+    let work = |count| {
+        work(count);
+        Ok::<_, Infallible>(())
+    };
+    let Ok(count) = runs_to_fill(effort.part(), least..=u64::MAX, work);
+    count
 }
 
 /// How long `work` takes.

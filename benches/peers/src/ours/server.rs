@@ -23,7 +23,7 @@ use millstream_sync::slots::Slots;
 
 use super::null::{self, Null, NullDevice};
 use crate::measures::{Effort, Figures, calibrate, timed, took};
-use crate::stats::median;
+use millstream_harness::median;
 
 /// Bytes of every slice.
 const SLICE_BYTES: u64 = 64;

@@ -6,6 +6,7 @@
 mod report;
 mod rows;
 
+use millstream_harness::{Figure, Limit};
 pub(crate) use report::{print, print_json};
 pub(crate) use rows::rows;
 use serde::Serialize;
@@ -15,8 +16,7 @@ use serde::Serialize;
 pub(crate) enum Target {
     /// Shown for its own sake.
     None,
-    AtMost(f64),
-    AtLeast(f64),
+    Of(Limit),
     /// At most so many times the reference in the same run.
     AtMostOfReference(f64),
 }
@@ -31,13 +31,22 @@ pub(crate) struct Row {
     pub(crate) target: Target,
 }
 
-/// One side of a row: the median of its rounds, or why there is none.
+/// One side of a row: what its rounds came to, or why there is nothing.
 #[derive(Default)]
 pub(crate) struct Cell {
-    pub(crate) value: Option<f64>,
-    /// The least and the most of all rounds.
-    pub(crate) range: Option<[f64; 2]>,
+    pub(crate) figure: Option<Figure>,
     pub(crate) failure: Option<String>,
+}
+
+impl Cell {
+    fn median(&self) -> Option<f64> {
+        self.figure.map(|figure| figure.median)
+    }
+
+    /// The least and the most of all rounds.
+    fn range(&self) -> Option<[f64; 2]> {
+        self.figure.map(|figure| [figure.least, figure.most])
+    }
 }
 
 /// A row with its figures, as `--json` prints it.
@@ -51,6 +60,8 @@ pub(crate) struct RowResult {
     ratio: Option<f64>,
     /// The standard library's figure in the same run, where there is one.
     reference: Option<f64>,
+    #[serde(skip)]
+    limit: Option<Limit>,
     at_most: Option<f64>,
     at_least: Option<f64>,
     /// Whether ours reached its target; null without either.
@@ -65,20 +76,20 @@ pub(crate) struct RowResult {
 impl Row {
     /// The row with what the sides reached.
     pub(crate) fn result(&self, ours: Cell, peer: Cell, reference: Cell) -> RowResult {
-        let at_most = match self.target {
-            Target::AtMost(limit) => Some(limit),
-            Target::AtMostOfReference(share) => reference.value.map(|value| value * share),
-            Target::AtLeast(_) | Target::None => None,
+        let limit = match self.target {
+            Target::None => None,
+            Target::Of(limit) => Some(limit),
+            Target::AtMostOfReference(share) => {
+                let value = reference.median();
+                value.map(|value| Limit::AtMost(value * share))
+            }
         };
-        let at_least = match self.target {
-            Target::AtLeast(limit) => Some(limit),
-            _ => None,
+        let (at_most, at_least) = match limit {
+            None => (None, None),
+            Some(Limit::AtMost(limit)) => (Some(limit), None),
+            Some(Limit::AtLeast(limit)) => (None, Some(limit)),
         };
-        let reached = ours.value.and_then(|value| match (at_most, at_least) {
-            (Some(limit), _) => Some(value <= limit),
-            (None, Some(limit)) => Some(value >= limit),
-            (None, None) => None,
-        });
+        let median = ours.median();
         let sides = [("ours", &ours), ("peer", &peer), ("reference", &reference)];
         let failures = sides.into_iter().filter_map(|(side, cell)| {
             cell.failure
@@ -89,21 +100,21 @@ impl Row {
             measure: self.measure,
             unit: self.unit,
             failures: failures.collect(),
-            ours: ours.value,
-            peer: peer.value,
+            ours: median,
+            peer: peer.median(),
             // A zero over a zero, or over anything by zero, has no ratio.
-            ratio: ours
-                .value
-                .zip(peer.value)
+            ratio: median
+                .zip(peer.median())
                 .map(|(ours, peer)| ours / peer)
-                .filter(|r| r.is_finite()),
-            reference: reference.value,
+                .filter(|ratio| ratio.is_finite()),
+            reference: reference.median(),
+            limit,
             at_most,
             at_least,
-            reached,
-            ours_range: ours.range,
-            peer_range: peer.range,
-            reference_range: reference.range,
+            reached: limit.zip(median).map(|(limit, value)| limit.holds(value)),
+            ours_range: ours.range(),
+            peer_range: peer.range(),
+            reference_range: reference.range(),
         }
     }
 }
@@ -114,8 +125,7 @@ mod tests {
 
     fn cell(value: f64) -> Cell {
         Cell {
-            value: Some(value),
-            range: Some([value; 2]),
+            figure: Figure::of(&[value]),
             failure: None,
         }
     }
@@ -145,13 +155,15 @@ mod tests {
 
     #[test]
     fn without_ours_nothing_is_reached_or_missed() {
-        let result = row(Target::AtMost(1.0)).result(Cell::default(), cell(2.0), Cell::default());
+        let result =
+            row(Target::Of(Limit::AtMost(1.0))).result(Cell::default(), cell(2.0), Cell::default());
         assert_eq!((result.reached, result.ratio), (None, None));
     }
 
     #[test]
     fn nothing_over_nothing_has_no_ratio() {
-        let result = row(Target::AtMost(0.0)).result(cell(0.0), cell(0.0), Cell::default());
+        let result =
+            row(Target::Of(Limit::AtMost(0.0))).result(cell(0.0), cell(0.0), Cell::default());
         assert_eq!((result.reached, result.ratio), (Some(true), None));
     }
 }

@@ -2,8 +2,7 @@
 
 use std::process::ExitCode;
 
-use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, Table};
+use millstream_harness::{Table, digits_or_dash, ratio};
 
 use super::RowResult;
 
@@ -18,60 +17,32 @@ const HEADER: [&str; 8] = [
     "reached",
 ];
 
-/// Columns that hold numbers.
-const NUMBERS: std::ops::RangeInclusive<usize> = 2..=6;
-
-/// A few digits that matter, and no more.
-fn number(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".into(),
-        size if size < 0.1 => format!("{value:.3}"),
-        size if size < 10.0 => format!("{value:.2}"),
-        size if size < 100.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    }
-}
-
-fn optional(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".into(), number)
-}
-
 /// The machine as it was, the table, and below it what yielded no figures.
 pub(crate) fn print(results: &[RowResult]) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split_whitespace().next().unwrap_or("unknown");
     println!("cores: {cores}, load at the end: {load}");
-    let mut table = Table::new();
-    table.load_style(UTF8_BORDERS_ONLY).set_header(HEADER);
-    for column in NUMBERS {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
+    let mut table = Table::new(HEADER, 2..7);
     for result in results {
-        let target = match (result.at_most, result.at_least) {
-            (Some(limit), _) => format!("<= {}", number(limit)),
-            (None, Some(limit)) => format!(">= {}", number(limit)),
-            (None, None) => "-".into(),
-        };
+        let target = result.limit.map(|limit| limit.to_string());
         let reached = match result.reached {
             Some(true) => "yes",
             Some(false) => "NO",
             None => "-",
         };
-        table.add_row([
-            result.measure.to_string(),
-            result.unit.to_string(),
-            optional(result.ours),
-            optional(result.peer),
-            optional(result.ratio),
-            optional(result.reference),
-            target,
-            reached.to_string(),
+        table.row([
+            result.measure.to_owned(),
+            result.unit.to_owned(),
+            digits_or_dash(result.ours),
+            digits_or_dash(result.peer),
+            ratio(result.ratio),
+            digits_or_dash(result.reference),
+            target.unwrap_or_else(|| "-".to_owned()),
+            reached.to_owned(),
         ]);
     }
-    println!("{table}");
+    println!("{}", table.text());
     for result in results {
         for failure in &result.failures {
             println!("{}: {failure}", result.measure);

@@ -11,8 +11,8 @@ use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::code::{decode, what};
 use super::digest::Digest;
+use super::encoding::{decode, what};
 use super::entry::Entry;
 
 const MAGIC: [u8; 8] = *b"mslog\r\n\x1a";

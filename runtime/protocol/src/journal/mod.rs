@@ -9,7 +9,8 @@
 //! | file | what it is |
 //! | --- | --- |
 //! | `entry` | [`Entry`]: what is logged, and the order of its bytes |
-//! | `code` | entries as bytes, and back, by `postcard` |
+//! | `code` | how serde sees the types of the protocol that stand in entries |
+//! | `encoding` | entries as bytes, and back, by `postcard` |
 //! | `log` | [`SubmissionLog`]: the log as a value, and its file format |
 //! | `digest` | [`Digest`]: many bytes as one number |
 //!
@@ -33,12 +34,13 @@
 
 mod code;
 mod digest;
+mod encoding;
 mod entry;
 mod log;
 #[cfg(test)]
 mod tests;
 
-pub use code::encode;
 pub use digest::Digest;
+pub use encoding::encode;
 pub use entry::{Count, Entry, Part, Step, Work};
 pub use log::{LogError, SubmissionLog};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use millstream_ir::DType;
 use proptest::prelude::*;
 
-use super::code::{decode, encode};
+use super::encoding::{decode, encode};
 use super::*;
 use crate::access::Access;
 use crate::kernel::{BindingSpec, Share, Signature};

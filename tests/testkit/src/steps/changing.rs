@@ -2,33 +2,18 @@
 
 use std::ops::Range;
 
-use millstream::{CubeCount, Error, Feature, Handle, Recorder, Recording};
+use millstream::{CubeCount, Error, Feature, Handle, Recorder};
 
 use crate::contents::Excuses;
 use crate::dice::Dice;
 use crate::kernels::Kernels;
 use crate::program::{Part, Program, Stepped};
+use crate::recorded::Recorded;
 
 /// Most recordings at a time.
 const RECORDED_MAX: usize = 2;
 /// What a recording adds, after it has mixed.
 const ADDED: u32 = 7;
-
-/// A recording that mixes some elements into others, then adds to them.
-pub(crate) enum Recorded {
-    /// Of two buffers: their numbers, and which elements.
-    Bound {
-        recording: Recording,
-        from: (u64, Range<usize>),
-        to: (u64, Range<usize>),
-    },
-    /// Of what a replay binds.
-    Open {
-        recording: Recording,
-        from: Handle<u32>,
-        to: Handle<u32>,
-    },
-}
 
 impl Program {
     pub(crate) fn add(&mut self, dice: &mut Dice) -> Stepped {
@@ -41,7 +26,7 @@ impl Program {
     }
 
     /// Two parts of the same length.
-    fn two_parts(&self, dice: &mut Dice) -> Result<Option<(Part, Part)>, crate::End> {
+    fn two_parts(&self, dice: &mut Dice) -> Result<Option<(Part, Part)>, crate::end::End> {
         let from = self.part(dice)?;
         let to = self.part_with(dice, from.range.len())?;
         Ok(to.map(|to| (from, to)))

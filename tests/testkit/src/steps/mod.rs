@@ -6,8 +6,6 @@ mod order;
 mod reading;
 mod terms;
 
-pub(crate) use changing::Recorded;
-
 use crate::dice::Dice;
 use crate::program::{Program, Stepped};
 

@@ -2,9 +2,10 @@
 
 use millstream::{Recycled, readbacks};
 
-use crate::asks::{self, End, Wanted};
+use crate::asks::{self, Wanted};
 use crate::contents::{Contents, Excuses};
 use crate::dice::Dice;
+use crate::end::End;
 use crate::program::{Program, Stepped};
 use crate::tally::Count;
 

@@ -1,0 +1,166 @@
+//! Figures: the median of some samples and how far they lie apart.
+//!
+//! Every quantile is one of the samples, so that counts stay counts.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digits;
+
+/// What some samples came to, in their unit.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Figure {
+    /// The sample in the middle; of two, the greater.
+    pub median: f64,
+    /// A quarter of the samples are at most this.
+    pub lower_quartile: f64,
+    /// A quarter of the samples are at least this.
+    pub upper_quartile: f64,
+    /// The least sample.
+    pub least: f64,
+    /// The greatest sample.
+    pub most: f64,
+    /// How many samples there were.
+    pub samples: usize,
+}
+
+impl Figure {
+    /// The figure of these samples; `None` if there are none. Of two samples that a quartile lies between it is the one further
+    /// out, so that few samples do not look surer than they are.
+    ///
+    /// ```
+    /// let figure = millstream_harness::Figure::of(&[5.0, 1.0, 3.0]).expect("there are samples");
+    /// assert_eq!((figure.least, figure.median, figure.most), (1.0, 3.0, 5.0));
+    /// ```
+    pub fn of(samples: &[f64]) -> Option<Self> {
+        let sorted = sorted(samples);
+        let last = sorted.len().checked_sub(1)?;
+        Some(Self {
+            median: sorted[last.div_ceil(2)],
+            lower_quartile: sorted[last / 4],
+            upper_quartile: sorted[(3 * last).div_ceil(4)],
+            least: sorted[0],
+            most: sorted[last],
+            samples: sorted.len(),
+        })
+    }
+
+    /// The same in another unit. `unit` is monotone: it keeps the order of all samples, or reverses it, as from times to rates.
+    pub fn map(self, unit: impl Fn(f64) -> f64) -> Self {
+        let ends = |low, high| {
+            let (low, high) = (unit(low), unit(high));
+            (f64::min(low, high), f64::max(low, high))
+        };
+        let (least, most) = ends(self.least, self.most);
+        let (lower_quartile, upper_quartile) = ends(self.lower_quartile, self.upper_quartile);
+        Self {
+            median: unit(self.median),
+            lower_quartile,
+            upper_quartile,
+            least,
+            most,
+            ..self
+        }
+    }
+
+    /// Half of the distance between the quartiles, as a share of the median: half of the samples lie nearer. 0 if the median is 0.
+    pub fn spread(&self) -> f64 {
+        match self.median {
+            0.0 => 0.0,
+            median => (self.upper_quartile - self.lower_quartile) / 2.0 / median,
+        }
+    }
+
+    /// Whether samples that are not negative can come to this figure. For figures that were read from a file.
+    pub fn is_sound(&self) -> bool {
+        let ordered = [
+            0.0,
+            self.least,
+            self.lower_quartile,
+            self.median,
+            self.upper_quartile,
+            self.most,
+        ];
+        self.samples > 0 && self.most.is_finite() && ordered.is_sorted()
+    }
+}
+
+/// The median, and in brackets the least and the most: `8.12 (8.00 to 9.10)`.
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [median, least, most] = [self.median, self.least, self.most].map(digits);
+        f.pad(&format!("{median} ({least} to {most})"))
+    }
+}
+
+fn sorted(samples: &[f64]) -> Vec<f64> {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+/// The value below which `share` (0 to 1) of the values lie, by the nearest rank; NaN of no values.
+pub fn quantile(values: &[f64], share: f64) -> f64 {
+    let last = values.len().saturating_sub(1);
+    let rank = (last as f64 * share).round() as usize;
+    sorted(values).get(rank).copied().unwrap_or(f64::NAN)
+}
+
+/// The value in the middle; of two, the greater. NaN of no values.
+pub fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_samples_and_the_spread_is_between_the_quartiles() {
+        let figure = Figure::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
+        assert_eq!((figure.median, figure.least, figure.most), (3.0, 1.0, 5.0));
+        assert_eq!((figure.lower_quartile, figure.upper_quartile), (2.0, 4.0));
+        assert!((figure.spread() - 1.0 / 3.0).abs() < 1e-9);
+        assert_eq!(format!("{figure:>20}"), " 3.00 (1.00 to 5.00)");
+        assert_eq!(Figure::of(&[]), None);
+        assert_eq!(Figure::of(&[0.0; 3]).unwrap().spread(), 0.0);
+    }
+
+    #[test]
+    fn of_two_samples_a_quartile_is_the_one_further_out() {
+        let figure = Figure::of(&[1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert_eq!((figure.lower_quartile, figure.upper_quartile), (1.0, 4.0));
+        assert_eq!(figure.median, 3.0);
+    }
+
+    #[test]
+    fn a_figure_out_of_order_is_not_sound() {
+        let figure = Figure::of(&[1.0, 2.0, 3.0]).unwrap();
+        assert!(figure.is_sound());
+        for wrong in [f64::NAN, f64::INFINITY, -1.0] {
+            let (mut most, mut median) = (figure, figure);
+            (most.most, median.median) = (wrong, wrong);
+            assert!(!most.is_sound() && !median.is_sound(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn another_unit_keeps_the_least_below_the_most() {
+        let ns = Figure::of(&[1.0, 2.0, 4.0, 8.0, 10.0]).unwrap();
+        let rate = ns.map(|ns| 8.0 / ns);
+        assert_eq!((rate.least, rate.median, rate.most), (0.8, 2.0, 8.0));
+        assert_eq!((rate.lower_quartile, rate.upper_quartile), (1.0, 4.0));
+        assert!(rate.is_sound());
+        assert_eq!(ns.map(|ns| ns * 2.0).most, 20.0);
+    }
+
+    #[test]
+    fn quantiles_reach_both_ends() {
+        let values = [4.0, 1.0, 3.0, 2.0];
+        assert_eq!(quantile(&values, 0.0), 1.0);
+        assert_eq!(quantile(&values, 1.0), 4.0);
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert!(median(&[]).is_nan());
+    }
+}

@@ -1,0 +1,52 @@
+//! What the benches share, from a sample to a printed table.
+//!
+//! Alternatives are sampled in turn, so that a machine that becomes slower becomes so for all of them ([`alternate`]). The samples
+//! of each become a [`Figure`]: the median and how far the samples lie apart. Figures are compared ([`Verdict`]) or held against a
+//! [`Limit`], and shown as a [`Table`] or a [`Plot`]. Figures and verdicts implement serde's traits, for callers that write JSON.
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | `turns` | the order in which alternatives are sampled |
+//! | `timing` | times per run, and how many runs fill a sample |
+//! | `figure` | order statistics of samples |
+//! | `judge` | comparisons of figures, and limits |
+//! | `format` | numbers as text |
+//! | `table`, `plot` | text, Markdown and SVG |
+//!
+//! The crate knows nothing of what is measured, and depends on no crate of millstream.
+//!
+//! ```
+//! use std::convert::Infallible;
+//! use std::time::Instant;
+//!
+//! use millstream_harness::{Better, Table, alternate, digits, ns_each, ratio};
+//!
+//! let sum = |upto: u64| {
+//!     let begun = Instant::now();
+//!     std::hint::black_box((0..upto).sum::<u64>());
+//!     Ok::<_, Infallible>(ns_each(begun, 1))
+//! };
+//! let [short, long] = alternate(5, [&mut || sum(1_000), &mut || sum(2_000)])?;
+//! let mut table = Table::new(["sum", "ns", "times as fast"], 1..3);
+//! let gain = Better::Lower.gain(short.median, long.median);
+//! table.row(["short".to_owned(), digits(short.median), ratio(gain)]);
+//! table.row(["long".to_owned(), digits(long.median), "1".to_owned()]);
+//! println!("{}", table.text());
+//! # Ok::<_, Infallible>(())
+//! ```
+
+mod figure;
+mod format;
+mod judge;
+mod plot;
+mod table;
+mod timing;
+mod turns;
+
+pub use figure::{Figure, median, quantile};
+pub use format::{digits, digits_or_dash, percent, ratio};
+pub use judge::{Better, Limit, Verdict};
+pub use plot::{Axis, Mark, Plot};
+pub use table::Table;
+pub use timing::{ns_each, runs_to_fill, time_each};
+pub use turns::{Sampler, Turn, alternate, take_turns, turns};

@@ -1,0 +1,114 @@
+//! The order in which alternatives are sampled: round by round, each round in the opposite direction of the one before. So no
+//! alternative always runs behind the same other one, and a steady drift of the machine cancels over two rounds.
+
+use std::ops::RangeInclusive;
+
+use crate::Figure;
+
+/// The round in which rows warm up: [`take_turns`] throws its samples away.
+const WARM_UP: usize = 0;
+
+/// One sample that is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// The round; 0 is the one that warms up.
+    pub round: usize,
+    /// The index of the alternative.
+    pub index: usize,
+}
+
+/// Takes one sample of an alternative, in any unit.
+pub type Sampler<'a, E> = &'a mut dyn FnMut() -> Result<f64, E>;
+
+/// The turns of these rounds: `0..=rounds` with a round that warms up, `1..=rounds` without.
+///
+/// ```
+/// let order = millstream_harness::turns(3, 1..=2).map(|turn| turn.index);
+/// assert_eq!(order.collect::<Vec<_>>(), [2, 1, 0, 0, 1, 2]);
+/// ```
+pub fn turns(alternatives: usize, rounds: RangeInclusive<usize>) -> impl Iterator<Item = Turn> {
+    rounds.flat_map(move |round| {
+        (0..alternatives).map(move |place| {
+            let index = match round % 2 {
+                0 => place,
+                _ => alternatives - 1 - place,
+            };
+            Turn { round, index }
+        })
+    })
+}
+
+/// Takes a sample at each of the [`turns`]; returns the samples of each alternative, without those of round 0.
+///
+/// # Errors
+///
+/// The first error of `sample`, which ends all sampling.
+pub fn take_turns<S, E>(
+    alternatives: usize,
+    rounds: RangeInclusive<usize>,
+    mut sample: impl FnMut(Turn) -> Result<S, E>,
+) -> Result<Vec<Vec<S>>, E> {
+    let mut samples: Vec<_> = (0..alternatives).map(|_| Vec::new()).collect();
+    for turn in turns(alternatives, rounds) {
+        let sample = sample(turn)?;
+        if turn.round != WARM_UP {
+            samples[turn.index].push(sample);
+        }
+    }
+    Ok(samples)
+}
+
+/// Samples alternatives in turn, after one round that warms up; returns the figure of each. `rounds` is at least one.
+///
+/// # Errors
+///
+/// The first error of a sampler, which ends all sampling.
+pub fn alternate<const N: usize, E>(
+    rounds: usize,
+    samplers: [Sampler<'_, E>; N],
+) -> Result<[Figure; N], E> {
+    let samples = take_turns(N, 0..=rounds.max(1), |turn| samplers[turn.index]())?;
+    Ok(std::array::from_fn(|index| {
+        Figure::of(&samples[index]).expect("each alternative has a sample of each round")
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn alternatives_take_turns_and_the_first_round_does_not_count() {
+        let order = RefCell::new(String::new());
+        let sample = |name: char| {
+            order.borrow_mut().push(name);
+            Ok::<_, ()>(order.borrow().len() as f64)
+        };
+        let [a, b] = alternate(2, [&mut || sample('a'), &mut || sample('b')]).unwrap();
+        assert_eq!(*order.borrow(), "abbaab");
+        assert_eq!((a.samples, a.least, a.most), (2, 4.0, 5.0));
+        assert_eq!((b.least, b.most), (3.0, 6.0));
+    }
+
+    #[test]
+    fn an_error_ends_all_sampling() {
+        let mut taken = Vec::new();
+        let end = take_turns(2, 1..=9, |turn| {
+            taken.push(turn.index);
+            match taken.len() {
+                3 => Err(turn),
+                _ => Ok(()),
+            }
+        });
+        assert_eq!(end, Err(Turn { round: 2, index: 0 }));
+        assert_eq!(taken, [1, 0, 0]);
+    }
+
+    #[test]
+    fn no_rounds_are_one() {
+        let [figure] = alternate::<1, ()>(0, [&mut || Ok(7.0)]).unwrap();
+        assert_eq!((figure.samples, figure.median), (1, 7.0));
+    }
+}

@@ -1,0 +1,10 @@
+//! How a program ends before its last step.
+
+/// Why a program ends early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// The device is lost.
+    Lost,
+    /// An answer did not come, or something was wrong: it has been noted.
+    Wrong,
+}
