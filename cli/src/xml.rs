@@ -17,3 +17,16 @@ pub(crate) fn escape(text: &str) -> String {
     }
     escaped
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_cannot_leave_its_element() {
+        assert_eq!(
+            escape("<a & \"b\">\u{1}"),
+            "&lt;a &amp; &quot;b&quot;&gt;\u{fffd}"
+        );
+    }
+}

@@ -137,32 +137,3 @@ fn edge_path(
         tip.1
     );
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_lines_are_wrapped_and_short_ones_kept() {
-        assert_eq!(wrapped("b1 = b0"), ["b1 = b0"]);
-        assert_eq!(wrapped(""), [""]);
-        let long = "b1 = ((b0 - (sum(b0) * 0.0078125)) / sqrt(((sum(b0) * 0.0078125) + 0.00001)))";
-        let pieces = wrapped(long);
-        assert!(
-            pieces.len() == 2
-                && pieces
-                    .iter()
-                    .all(|piece| piece.chars().count() <= LINE_LETTERS)
-        );
-        assert_eq!(pieces.concat(), long);
-        assert_eq!(wrapped(&"x".repeat(100)).len(), 3);
-    }
-
-    #[test]
-    fn text_cannot_leave_its_element() {
-        assert_eq!(
-            escape("<a & \"b\">\u{1}"),
-            "&lt;a &amp; &quot;b&quot;&gt;\u{fffd}"
-        );
-    }
-}
