@@ -8,7 +8,7 @@ use super::{dot, layers, place, svg};
 fn drawn(text: &str) -> Option<String> {
     let graph = dot::parse(text).ok()?;
     let layered = layers::Layered::new(&graph).ok()?;
-    let boxes: Vec<svg::Box> = graph.nodes.iter().map(svg::Box::new).collect();
+    let boxes: Vec<boxes::Box> = graph.nodes.iter().map(boxes::Box::new).collect();
     let placed = place::Placed::new(&layered, &boxes);
     Some(svg::drawing(&graph, &layered, &placed, &boxes))
 }
