@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{dot, layers, place, svg};
+use super::{boxes, dot, layers, place, svg};
 
 /// The drawing of a text, if it is one of a graph without circles.
 fn drawn(text: &str) -> Option<String> {
