@@ -5,7 +5,7 @@ use std::panic::Location;
 use millstream_ir::{DType, ReduceOp};
 
 use crate::error::Why;
-use crate::lazy::buffer::{LazyBuffer, computed};
+use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
 use crate::lazy::node::Op;
 use crate::shape::Shape;
@@ -260,7 +260,7 @@ impl LazyBuffer {
         at: &'static Location<'static>,
     ) -> LazyBuffer {
         LazyBuffer::of(name, [self], at, |[held]| {
-            let (shape, dtype) = (held.shape(), computed(held.dtype()));
+            let (shape, dtype) = (held.shape(), held.dtype().computed());
             if !op.takes(dtype) {
                 return Err(Why::DType(held.dtype()));
             }

@@ -1,4 +1,7 @@
-//! Functions of floats: in `f64`, rounded once. One line for each, with what tests know of it.
+//! Functions of floats: in `f64`, rounded once. A line for each has what tests know of it: how exact it is, of which floats it is a
+//! number, and what it is of one of them.
+
+use std::f64::consts::{E, FRAC_PI_3, FRAC_PI_6, LN_2};
 
 use super::element::Element;
 use super::{Binary, Unary};
@@ -10,7 +13,7 @@ const ALL: [f64; 2] = [f64::NEG_INFINITY, f64::INFINITY];
 const POSITIVE: [f64; 2] = [0.0, f64::INFINITY];
 
 macro_rules! functions {
-    ($($op:ident: $units:literal units, of $domain:ident, $function:expr;)*) => {
+    ($($op:ident: $units:literal units, of $domain:ident, at $at:expr => $known:expr, $function:expr;)*) => {
         /// A function of the bits of a float.
         pub(super) fn unary<T: Element>(op: UnaryOp) -> Option<Unary> {
             match op {
@@ -40,22 +43,30 @@ macro_rules! functions {
                     _ => ALL,
                 }
             }
+
+            /// A float, and what it gives for it: known without computing it. None for operations that floats do not have.
+            pub const fn known(self) -> Option<[f64; 2]> {
+                match self {
+                    $(UnaryOp::$op => Some([$at, $known]),)*
+                    _ => None,
+                }
+            }
         }
     };
 }
 
 functions! {
-    Neg: 0 units, of ALL, |x| -x;
-    Abs: 0 units, of ALL, f64::abs;
-    Sqrt: 0 units, of POSITIVE, f64::sqrt;
-    Exp: 2 units, of ALL, f64::exp;
-    Log: 2 units, of POSITIVE, f64::ln;
-    Sin: 2 units, of ALL, f64::sin;
-    Cos: 2 units, of ALL, f64::cos;
-    Tanh: 2 units, of ALL, f64::tanh;
-    Erf: 2 units, of ALL, libm::erf;
-    Floor: 0 units, of ALL, f64::floor;
-    Ceil: 0 units, of ALL, f64::ceil;
+    Neg: 0 units, of ALL, at 2.5 => -2.5, |x| -x;
+    Abs: 0 units, of ALL, at -2.5 => 2.5, f64::abs;
+    Sqrt: 0 units, of POSITIVE, at 6.25 => 2.5, f64::sqrt;
+    Exp: 2 units, of ALL, at 1.0 => E, f64::exp;
+    Log: 2 units, of POSITIVE, at 2.0 => LN_2, f64::ln;
+    Sin: 2 units, of ALL, at FRAC_PI_6 => 0.5, f64::sin;
+    Cos: 2 units, of ALL, at FRAC_PI_3 => 0.5, f64::cos;
+    Tanh: 2 units, of ALL, at LN_2 => 0.6, f64::tanh;
+    Erf: 2 units, of ALL, at 0.5 => 0.520_499_877_813_046_5, libm::erf;
+    Floor: 0 units, of ALL, at -1.5 => -2.0, f64::floor;
+    Ceil: 0 units, of ALL, at -1.5 => -1.0, f64::ceil;
 }
 
 /// A function of the bits of two floats.
