@@ -87,10 +87,30 @@ proptest! {
         }
     }
 
+    /// Numbers of few bits, many of them in the middle of two halves, and their neighbours in 64 bits.
     #[test]
-    fn floats_are_rounded_to_the_nearest_even_one_from_any_type(bits in any::<u64>(), keep in 0_u32..64) {
-        // Few bits set: many of them lie in the middle of two halves.
-        let bits = bits & !((1_u64 << keep) - 1);
+    fn halves_are_rounded_once_to_the_nearest_even_one(
+        few in 0_u64..1 << 13, exponent in -40_i32..60, by in -1_i64..2, negative: bool,
+    ) {
+        let float = few as f64 * 2_f64.powi(exponent);
+        let float = f64::from_bits(float.to_bits().saturating_add_signed(by));
+        let whole = i64::saturating_add((few << (exponent.unsigned_abs() % 40)) as i64, by);
+        let sign = if negative { -1 } else { 1 };
+        let numbers = [
+            (DType::F64, Number::Float(float * f64::from(sign))),
+            (DType::F32, Number::Float(f64::from(float as f32) * f64::from(sign))),
+            (DType::I64, Number::Whole(i128::from(whole * i64::from(sign)))),
+        ];
+        for (from, exact) in numbers {
+            for to in [DType::F16, DType::Bf16] {
+                let found = scalar::cast(from, to)(exact.bits(from));
+                prop_assert!(is_nearest(exact, to, found), "{:?} as {} is {:#x}", exact, to, found);
+            }
+        }
+    }
+
+    #[test]
+    fn any_bits_are_cast_to_the_nearest_float(bits in any::<u64>()) {
         for from in DType::ALL {
             let bits = scalar::of_word(from, bits);
             let exact = Number::of(from, bits);
