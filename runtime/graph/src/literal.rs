@@ -18,18 +18,11 @@ impl Literal {
     /// Its bits as an element of this type, if the type has it: floats take any number, rounded; integers take whole
     /// numbers in their range; truth values take truth values.
     pub fn bits(self, dtype: DType) -> Option<u64> {
-        let number = match self {
-            Literal::Bool(value) => return (dtype == DType::Bool).then_some(u64::from(value)),
-            Literal::Int(value) => Number::Whole(value),
-            Literal::Float(value) => Number::Float(value),
-        };
-        let bits = number.bits(dtype);
-        let has = match Number::of(dtype, bits) {
-            Number::Float(_) => true,
-            Number::Whole(_) if dtype == DType::Bool => false,
-            Number::Whole(near) => near == number.whole() && number.float().fract() == 0.0,
-        };
-        has.then_some(bits)
+        match self {
+            Literal::Bool(value) => (dtype == DType::Bool).then_some(u64::from(value)),
+            Literal::Int(value) => Number::Whole(value).exact_bits(dtype),
+            Literal::Float(value) => Number::Float(value).exact_bits(dtype),
+        }
     }
 }
 

@@ -127,7 +127,7 @@ impl LazyBuffer {
 
     /// What is computed of halves has sums and counts beyond them on its way.
     #[track_caller]
-    fn widened(&self, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
+    pub(super) fn widened(&self, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
         match self.dtype() {
             DType::F16 | DType::Bf16 => of(&self.cast(DType::F32)).cast(self.dtype()),
             _ => of(self),

@@ -21,20 +21,20 @@ pub(super) trait Element: Copy + PartialOrd {
         None
     }
 
-    /// The one, if it is less or is NaN.
+    /// The other, if it is less or is NaN.
     fn least(self, other: Self) -> Self {
-        if self < other || self.is_nan() {
-            self
-        } else {
+        if other < self || other.is_nan() {
             other
+        } else {
+            self
         }
     }
 
     fn greatest(self, other: Self) -> Self {
-        if self > other || self.is_nan() {
-            self
-        } else {
+        if other > self || other.is_nan() {
             other
+        } else {
+            self
         }
     }
 

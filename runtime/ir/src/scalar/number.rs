@@ -33,6 +33,18 @@ impl Number {
         with_type!(dtype, T => T::near(self).bits())
     }
 
+    /// The bits of this number as a type has it: rounded to a float, but only whole numbers in its range as an integer. Truth values are
+    /// no numbers.
+    pub fn exact_bits(self, dtype: DType) -> Option<u64> {
+        let bits = self.bits(dtype);
+        let has = match Number::of(dtype, bits) {
+            Number::Float(_) => true,
+            Number::Whole(_) if dtype == DType::Bool => false,
+            Number::Whole(near) => near == self.whole() && self.float().fract() == 0.0,
+        };
+        has.then_some(bits)
+    }
+
     /// The value as a float, rounded once.
     pub fn float(self) -> f64 {
         match self {
