@@ -1,13 +1,13 @@
 //! An expression twice: as a lazy buffer, and as the numbers that it should be.
 
-use half::{bf16, f16};
 use millstream::graph::{
     Graph, Hold, LazyBuffer, Output, Outputs, Parts, Run, Schedule, ScheduleError,
 };
+use millstream::ir::scalar::Number;
 use millstream::ir::{BinaryOp, CompareOp, ReduceOp, UnaryOp};
 use millstream::{ComputeClient, DType, Handle, Stream};
 
-use crate::oracle::{Array, Num, indices};
+use crate::oracle::{Array, indices};
 
 /// A lazy buffer and what it should be.
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Sheet {
 
 impl Sheet {
     /// An input with this data.
-    pub(crate) fn input(&mut self, dtype: DType, shape: &[usize], data: Vec<Num>) -> Both {
+    pub(crate) fn input(&mut self, dtype: DType, shape: &[usize], data: Vec<Number>) -> Both {
         let want = Array::new(dtype, shape, data);
         let name = format!("x{}", self.inputs.len());
         let lazy = self.graph.input(name, dtype, shape.to_vec());
@@ -41,7 +41,7 @@ impl Sheet {
         let salt = self.inputs.len() as f64;
         let number = |index: usize| {
             let x = (index as f64 * 0.618_033_988_7 + salt * 0.37).fract();
-            Num::F(4.0 * x - 2.0)
+            Number::Float(4.0 * x - 2.0)
         };
         let data = (0..shape.iter().product()).map(number).collect();
         self.input(dtype, shape, data)
@@ -53,7 +53,7 @@ impl Sheet {
         let number = |index: usize| {
             let x = ((index * 2_654_435_761 + salt * 97) >> 7) % 23;
             let signed = matches!(dtype, DType::I32 | DType::I64);
-            Num::I(x as i128 - if signed { 11 } else { 0 })
+            Number::Whole(x as i128 - if signed { 11 } else { 0 })
         };
         let data = (0..shape.iter().product()).map(number).collect();
         self.input(dtype, shape, data)
@@ -160,44 +160,22 @@ pub(crate) fn upload(stream: &Stream, array: &Array) -> Handle<u8> {
     let bytes: Vec<u8> = array
         .data
         .iter()
-        .flat_map(|num| encode(*num, array.dtype))
+        .flat_map(|number| {
+            let bits = number.bits(array.dtype).to_le_bytes();
+            bits.into_iter().take(array.dtype.size())
+        })
         .collect();
     stream.create(&bytes).expect("there is room")
 }
 
-fn encode(num: Num, dtype: DType) -> Vec<u8> {
-    match dtype {
-        DType::F64 => num.float().to_le_bytes().to_vec(),
-        DType::F32 => (num.float() as f32).to_le_bytes().to_vec(),
-        DType::F16 => f16::from_f64(num.float()).to_le_bytes().to_vec(),
-        DType::Bf16 => bf16::from_f64(num.float()).to_le_bytes().to_vec(),
-        DType::I64 => (num.int() as i64).to_le_bytes().to_vec(),
-        DType::I32 => (num.int() as i32).to_le_bytes().to_vec(),
-        DType::U32 => (num.int() as u32).to_le_bytes().to_vec(),
-        _ => vec![num.int() as u8],
-    }
-}
-
 fn decode(bytes: &[u8], dtype: DType, shape: &[usize]) -> Array {
-    let number = |element: &[u8]| match dtype {
-        DType::F64 => Num::F(f64::from_le_bytes(array(element))),
-        DType::F32 => Num::F(f64::from(f32::from_le_bytes(array(element)))),
-        DType::F16 => Num::F(f16::from_le_bytes(array(element)).to_f64()),
-        DType::Bf16 => Num::F(bf16::from_le_bytes(array(element)).to_f64()),
-        DType::I64 => Num::I(i128::from(i64::from_le_bytes(array(element)))),
-        DType::I32 => Num::I(i128::from(i32::from_le_bytes(array(element)))),
-        DType::U32 => Num::I(i128::from(u32::from_le_bytes(array(element)))),
-        _ => Num::I(i128::from(element[0])),
-    };
+    let elements = bytes.chunks_exact(dtype.size());
+    let data = elements.map(|element| Number::load(dtype, element));
     Array {
         shape: shape.to_vec(),
         dtype,
-        data: bytes.chunks_exact(dtype.size()).map(number).collect(),
+        data: data.collect(),
     }
-}
-
-fn array<const N: usize>(element: &[u8]) -> [u8; N] {
-    element.try_into().expect("an element")
 }
 
 /// Are two arrays the same, integers exactly and floats as far as their type and a few operations go?
@@ -212,7 +190,7 @@ pub(crate) fn assert_same(got: &Array, want: &Array, what: &str) {
     let places = indices(&want.shape);
     for ((got, want), place) in got.data.iter().zip(&want.data).zip(places) {
         let same = match (got, want) {
-            (Num::F(got), Num::F(want)) => {
+            (Number::Float(got), Number::Float(want)) => {
                 (got.is_nan() && want.is_nan())
                     || got == want
                     || (got - want).abs() <= relative * want.abs() + absolute
@@ -232,23 +210,7 @@ impl Both {
     }
 
     pub(crate) fn unary(&self, op: UnaryOp) -> Both {
-        let x = &self.lazy;
-        let lazy = match op {
-            UnaryOp::Neg => -x,
-            UnaryOp::Abs => x.abs(),
-            UnaryOp::Sqrt => x.sqrt(),
-            UnaryOp::Exp => x.exp(),
-            UnaryOp::Log => x.log(),
-            UnaryOp::Sin => x.sin(),
-            UnaryOp::Cos => x.cos(),
-            UnaryOp::Tanh => x.tanh(),
-            UnaryOp::Erf => x.erf(),
-            UnaryOp::Floor => x.floor(),
-            UnaryOp::Ceil => x.ceil(),
-            UnaryOp::Not => !x,
-            other => unreachable!("{other}"),
-        };
-        Both::new(lazy, self.want.unary(op))
+        Both::new(self.lazy.unary(op), self.want.unary(op))
     }
 
     pub(crate) fn binary(&self, op: BinaryOp, other: &Both) -> Both {

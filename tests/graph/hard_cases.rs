@@ -2,13 +2,13 @@
 
 use millstream::DType;
 use millstream::graph::{Graph, GraphCache, ItemKind, LazyBuffer, Schedule, ScheduleError, Size};
+use millstream::ir::scalar::Number;
 use millstream::ir::{BinaryOp, ReduceOp, UnaryOp};
 use rstest::rstest;
 use rstest_reuse::apply;
 
 use crate::both::{Both, Sheet};
 use crate::every_device;
-use crate::oracle::Num;
 use crate::support::On;
 
 fn is_send_and_sync<T: Send + Sync>() {}
@@ -104,8 +104,12 @@ fn integers_stay_exact(on: On) {
         i128::from(i64::MIN),
         3,
     ];
-    let x = sheet.input(DType::I64, &[6], data.map(Num::I).to_vec());
-    let y = sheet.input(DType::I64, &[6], [1, 0, 2, 1, -1, 0].map(Num::I).to_vec());
+    let x = sheet.input(DType::I64, &[6], data.map(Number::Whole).to_vec());
+    let y = sheet.input(
+        DType::I64,
+        &[6],
+        [1, 0, 2, 1, -1, 0].map(Number::Whole).to_vec(),
+    );
     let roots = [
         x.reduce(ReduceOp::Max, &[0]),
         x.reduce(ReduceOp::Min, &[0]),
@@ -136,10 +140,15 @@ fn nan_and_infinities_go_where_they_should(on: On) {
             88.9,
             -104.0,
         ];
-        let data: Vec<Num> = odd.iter().cycle().take(45).map(|x| Num::F(*x)).collect();
+        let data: Vec<Number> = odd
+            .iter()
+            .cycle()
+            .take(45)
+            .map(|x| Number::Float(*x))
+            .collect();
         let x = sheet.input(dtype, &[5, 9], data);
         let y = sheet
-            .input(dtype, &[9, 1], odd.map(Num::F).to_vec())
+            .input(dtype, &[9, 1], odd.map(Number::Float).to_vec())
             .reshape(&[9]);
         let mut roots: Vec<Both> = millstream::ir::UnaryOp::ALL
             .iter()

@@ -21,15 +21,6 @@ const TYPES: [DType; 9] = [
     DType::Bool,
 ];
 
-/// The type that values of this one are computed in.
-fn computed(dtype: DType) -> DType {
-    if matches!(dtype, DType::F16 | DType::Bf16) {
-        DType::F32
-    } else {
-        dtype
-    }
-}
-
 #[apply(every_device)]
 fn every_unary_operation_of_every_type(on: On) {
     let rig = on.open();
@@ -38,7 +29,7 @@ fn every_unary_operation_of_every_type(on: On) {
         for dtype in TYPES {
             let mut sheet = Sheet::default();
             let x = sheet.numbers(dtype, &[3, 37]);
-            let ops = UnaryOp::ALL.iter().filter(|op| op.takes(computed(dtype)));
+            let ops = UnaryOp::ALL.iter().filter(|op| op.takes(dtype.computed()));
             let roots: Vec<Both> = ops.map(|op| x.unary(*op)).collect();
             sheet.check(client, &roots.iter().collect::<Vec<_>>());
         }
@@ -53,7 +44,7 @@ fn every_binary_operation_of_every_type(on: On) {
         for dtype in TYPES {
             let mut sheet = Sheet::default();
             let (a, b) = (sheet.numbers(dtype, &[3, 37]), sheet.numbers(dtype, &[37]));
-            let ops = BinaryOp::ALL.iter().filter(|op| op.takes(computed(dtype)));
+            let ops = BinaryOp::ALL.iter().filter(|op| op.takes(dtype.computed()));
             let mut roots: Vec<Both> = ops.map(|op| a.binary(*op, &b)).collect();
             roots.extend(CompareOp::ALL.iter().map(|op| a.compare(*op, &b)));
             sheet.check(client, &roots.iter().collect::<Vec<_>>());
@@ -70,7 +61,7 @@ fn every_reduction_of_every_type_over_every_axis(on: On) {
             for axes in [&[0][..], &[1], &[2], &[0, 2], &[1, 2], &[0, 1, 2]] {
                 let mut sheet = Sheet::default();
                 let x = sheet.numbers(dtype, &[3, 5, 67]);
-                let ops = ReduceOp::ALL.iter().filter(|op| op.takes(computed(dtype)));
+                let ops = ReduceOp::ALL.iter().filter(|op| op.takes(dtype.computed()));
                 let roots: Vec<Both> = ops.map(|op| x.reduce(*op, axes)).collect();
                 sheet.check(client, &roots.iter().collect::<Vec<_>>());
             }

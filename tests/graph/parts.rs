@@ -1,6 +1,7 @@
 //! Few long rows are reduced in two stages: parts of them, and then what came of the parts.
 
 use millstream::graph::{Graph, Hold, LazyBuffer, Parts, Schedule};
+use millstream::ir::scalar::Number;
 use millstream::ir::{BinaryOp, ReduceOp, UnaryOp};
 use millstream::{Cpu, DType, Device};
 use rstest::rstest;
@@ -8,7 +9,6 @@ use rstest_reuse::apply;
 
 use crate::both::{Both, Sheet};
 use crate::every_device;
-use crate::oracle::Num;
 use crate::support::On;
 
 /// Short rows are long, so that tests are: parts of at least 8 elements.
@@ -122,10 +122,10 @@ const OPS: [ReduceOp; 6] = [
 /// Numbers of which a product of hundreds is neither zero nor beyond any type, but wraps where it can.
 fn factors(sheet: &mut Sheet, dtype: DType, shape: &[usize]) -> Both {
     let number = |index: usize| match (dtype.is_float(), index % 19) {
-        (true, 0) => Num::F(2.0),
-        (true, 9) => Num::F(-0.5),
-        (true, _) => Num::F(1.0),
-        (false, rest) => Num::I((rest % 7 * 2 + 1) as i128),
+        (true, 0) => Number::Float(2.0),
+        (true, 9) => Number::Float(-0.5),
+        (true, _) => Number::Float(1.0),
+        (false, rest) => Number::Whole((rest % 7 * 2 + 1) as i128),
     };
     let data = (0..shape.iter().product()).map(number).collect();
     sheet.input(dtype, shape, data)
@@ -146,10 +146,7 @@ fn every_reduction(on: On, dtype: DType) {
     };
     for &(rows, len) in lengths {
         for op in OPS {
-            if !op.takes(match dtype {
-                DType::F16 | DType::Bf16 => DType::F32,
-                other => other,
-            }) {
+            if !op.takes(dtype.computed()) {
                 continue;
             }
             let input = |sheet: &mut Sheet, shape: &[usize]| match op {
@@ -277,9 +274,11 @@ fn the_first_of_equals_is_found_whatever_part_it_is_in(on: On) {
         (f64::NEG_INFINITY, (0..509).collect()),
         (f64::NAN, (0..509).collect()),
     ] {
-        let mut data: Vec<Num> = (0..len).map(|i| Num::F((i % 11) as f64 / 8.0)).collect();
+        let mut data: Vec<Number> = (0..len)
+            .map(|i| Number::Float((i % 11) as f64 / 8.0))
+            .collect();
         for place in places {
-            data[place] = Num::F(value);
+            data[place] = Number::Float(value);
         }
         let x = sheet.input(DType::F32, &[len], data);
         roots.extend(all.map(|op| x.reduce(op, &[0])));
@@ -287,12 +286,12 @@ fn the_first_of_equals_is_found_whatever_part_it_is_in(on: On) {
     let x = sheet.input(
         DType::I32,
         &[2, len],
-        vec![Num::I(i128::from(i32::MIN)); 2 * len],
+        vec![Number::Whole(i128::from(i32::MIN)); 2 * len],
     );
     roots.extend(all.map(|op| x.reduce(op, &[1])));
     // A part of nothing but NaN poisons a sum, and no other row.
-    let mut data = vec![Num::F(1.0); 2 * len];
-    data[3] = Num::F(f64::NAN);
+    let mut data = vec![Number::Float(1.0); 2 * len];
+    data[3] = Number::Float(f64::NAN);
     let x = sheet.input(DType::F32, &[2, len], data);
     roots.push(x.reduce(ReduceOp::Sum, &[1]));
     roots.push(x.reduce(ReduceOp::Prod, &[1]));

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use millstream::DType;
 use millstream::graph::{Graph, LazyBuffer};
+use millstream::ir::scalar::Number;
 use rstest::rstest;
 use rstest_reuse::apply;
 
 use crate::both::{Both, Sheet};
 use crate::every_device;
-use crate::oracle::{Array, Num};
+use crate::oracle::Array;
 use crate::support::On;
 
 const INDEX: &str = include_str!("reference/index.txt");
@@ -37,8 +38,8 @@ fn lines() -> impl Iterator<Item = Line<'static>> {
         let number = |bytes: &[u8]| {
             let bytes = bytes.try_into().unwrap();
             match dtype.is_float() {
-                true => Num::F(f64::from_le_bytes(bytes)),
-                false => Num::I(i128::from(i64::from_le_bytes(bytes))),
+                true => Number::Float(f64::from_le_bytes(bytes)),
+                false => Number::Whole(i128::from(i64::from_le_bytes(bytes))),
             }
         };
         let array = Array::new(dtype, &shape, numbers.map(number).collect());

@@ -3,6 +3,7 @@
 use millstream::graph::{DType, Graph, LazyBuffer, Outputs, Parts, Schedule};
 use millstream::ir::ReduceOp::{ArgMax, Max, Min, Sum};
 use millstream::ir::UnaryOp::{Exp, Neg};
+use millstream::ir::scalar::Number;
 use millstream::ir::{BinaryOp, CompareOp};
 use rstest::rstest;
 use rstest_reuse::apply;
@@ -10,7 +11,6 @@ use rstest_reuse::apply;
 use crate::both::{Both, Sheet, assert_same};
 use crate::every_device;
 use crate::failures::{failed, values};
-use crate::oracle::Num;
 use crate::support::On;
 
 /// How many tasks a run of these roots is, and how many bytes of buffers its tasks are bound to, each buffer once a task.
@@ -314,7 +314,7 @@ fn stores_in_place_come_behind_all_readers_of_the_old_version(on: On) {
 fn one_of_several_outputs_may_lie_where_an_input_did(on: On) {
     let mut sheet = Sheet::default();
     // Small whole numbers, so that sums are exact.
-    let data = (0..256).map(|index| Num::F(f64::from(index * 7 % 5 - 2)));
+    let data = (0..256).map(|index| Number::Float(f64::from(index * 7 % 5 - 2)));
     let x = sheet.input(DType::F32, &[16, 16], data.collect());
     let product = x.matmul(&x);
     let (squares, less) = (square(&product), product.unary(Neg));

@@ -1,7 +1,7 @@
 //! Numbers as they are written in expressions, and what they are as elements of a type.
 
-use half::{bf16, f16};
 use millstream_ir::DType;
+use millstream_ir::scalar::Number;
 
 /// A number that becomes an element of whatever type it meets.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -20,13 +20,8 @@ impl Literal {
     pub fn bits(self, dtype: DType) -> Option<u64> {
         match self {
             Literal::Bool(value) => (dtype == DType::Bool).then_some(u64::from(value)),
-            Literal::Int(value) if dtype.is_float() => float_bits(value as f64, dtype),
-            Literal::Float(value) if dtype.is_float() => float_bits(value, dtype),
-            Literal::Int(value) => int_bits(value, dtype),
-            Literal::Float(value) if value.fract() == 0.0 && value.abs() < 1e30 => {
-                int_bits(value as i128, dtype)
-            }
-            Literal::Float(_) => None,
+            Literal::Int(value) => Number::Whole(value).exact_bits(dtype),
+            Literal::Float(value) => Number::Float(value).exact_bits(dtype),
         }
     }
 }
@@ -41,48 +36,14 @@ impl std::fmt::Display for Literal {
     }
 }
 
-fn float_bits(value: f64, dtype: DType) -> Option<u64> {
-    match dtype {
-        DType::F64 => Some(value.to_bits()),
-        DType::F32 => Some(u64::from((value as f32).to_bits())),
-        DType::F16 => Some(u64::from(f16::from_f64(value).to_bits())),
-        DType::Bf16 => Some(u64::from(bf16::from_f64(value).to_bits())),
-        _ => None,
-    }
-}
-
-fn int_bits(value: i128, dtype: DType) -> Option<u64> {
-    match dtype {
-        DType::I64 => i64::try_from(value).ok().map(|value| value as u64),
-        DType::I32 => i32::try_from(value)
-            .ok()
-            .map(|value| u64::from(value as u32)),
-        DType::U64 => u64::try_from(value).ok(),
-        DType::U32 => u32::try_from(value).ok().map(u64::from),
-        DType::U8 => u8::try_from(value).ok().map(u64::from),
-        _ => None,
-    }
-}
-
-/// The bits of a half as those of the same number in `f32`, which halves are computed in; other types stay.
-pub(crate) fn computed_bits(bits: u64, dtype: DType) -> u64 {
-    match dtype {
-        DType::F16 => u64::from(f16::from_bits(bits as u16).to_f32().to_bits()),
-        DType::Bf16 => u64::from(bf16::from_bits(bits as u16).to_f32().to_bits()),
-        _ => bits,
-    }
-}
-
 /// An element as text, for schedules that are printed.
 pub(crate) fn text(bits: u64, dtype: DType) -> String {
-    match dtype {
-        DType::F64 => f64::from_bits(bits).to_string(),
-        DType::F32 => f32::from_bits(bits as u32).to_string(),
-        DType::F16 | DType::Bf16 => f32::from_bits(computed_bits(bits, dtype) as u32).to_string(),
-        DType::I64 => (bits as i64).to_string(),
-        DType::I32 => (bits as i32).to_string(),
-        DType::Bool => (bits != 0).to_string(),
-        _ => bits.to_string(),
+    match Number::of(dtype, bits) {
+        // With no more digits than the type has.
+        Number::Float(value) if dtype != DType::F64 => (value as f32).to_string(),
+        Number::Float(value) => value.to_string(),
+        Number::Whole(value) if dtype == DType::Bool => (value != 0).to_string(),
+        Number::Whole(value) => value.to_string(),
     }
 }
 

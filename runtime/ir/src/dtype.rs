@@ -75,6 +75,14 @@ impl DType {
         matches!(self, DType::F64 | DType::F32 | DType::F16 | DType::Bf16)
     }
 
+    /// The type that values of this one are computed in: `f32` for halves, which are stored and cast only.
+    pub const fn computed(self) -> Self {
+        match self {
+            DType::F16 | DType::Bf16 => DType::F32,
+            other => other,
+        }
+    }
+
     /// The type with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|dtype| dtype.name() == name)

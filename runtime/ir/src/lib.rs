@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`dtype`](DType) | element types |
 //! | [`op`] | what is done to values, in words that all levels share |
+//! | [`scalar`] | what these words mean: the reference that every device is compared with |
 //! | [`nest`] | a fused kernel over an index space: what the graph compiler makes |
 //! | [`matmul`](Matmul) | a product of matrices |
 //! | [`ssa`] | what one thread of a cube does: hand-written kernels, and what nests become on GPUs |
@@ -11,7 +12,7 @@
 //! | [`program`](Program) | any of them |
 //! | [`blocking`](Blocking) | how they are cut up for a device |
 //!
-//! Plain data and pure functions. This crate depends on nothing, and knows no device.
+//! Plain data and pure functions. This crate knows no device, and depends on what floats need alone: `half` and `libm`.
 
 mod blocking;
 mod dtype;
@@ -20,6 +21,7 @@ mod matmul;
 pub mod nest;
 pub mod op;
 mod program;
+pub mod scalar;
 pub mod ssa;
 mod text;
 

@@ -1,4 +1,5 @@
-//! What is done to values, the same words at every level: graphs, nests and SSA.
+//! What is done to values, the same words at every level: graphs, nests and SSA. What they mean, value by value, is in
+//! [`scalar`](crate::scalar).
 //!
 //! Arithmetic of integers wraps and never traps: a quotient or remainder by zero is zero, as NumPy has it. A remainder
 //! has the sign of the dividend, as Rust has it. Minimum and maximum of floats are NaN if either side is. Halves
@@ -138,9 +139,9 @@ ops! {
     }
 }
 
-/// Is it one of the types that values are computed in? Halves are not.
-const fn computes(dtype: DType) -> bool {
-    !matches!(dtype, DType::F16 | DType::Bf16)
+/// Whether values are computed in this type.
+fn computes(dtype: DType) -> bool {
+    dtype.computed() == dtype
 }
 
 impl UnaryOp {

@@ -1,6 +1,7 @@
 //! A case as lazy buffers.
 
 use millstream::graph::{Graph, Layout, LazyBuffer, Literal, Over, Scalar, Shape, Size, Symbol};
+use millstream::ir::UnaryOp;
 
 use crate::case::{Case, CaseError, Dim, Node, Number, dtype};
 
@@ -285,19 +286,10 @@ impl Maker {
 }
 
 fn unary(node: &Node, x: &LazyBuffer) -> Option<LazyBuffer> {
+    if let Some(op) = UnaryOp::from_name(&node.op) {
+        return Some(x.unary(op));
+    }
     Some(match node.op.as_str() {
-        "neg" => -x,
-        "not" => !x,
-        "abs" => x.abs(),
-        "sqrt" => x.sqrt(),
-        "exp" => x.exp(),
-        "log" => x.log(),
-        "sin" => x.sin(),
-        "cos" => x.cos(),
-        "tanh" => x.tanh(),
-        "erf" => x.erf(),
-        "floor" => x.floor(),
-        "ceil" => x.ceil(),
         "round" => x.round(),
         "sign" => x.sign(),
         "log1p" => x.log1p(),

@@ -1,7 +1,7 @@
 //! Does what came out lie within its bounds?
 
-use half::{bf16, f16};
 use millstream::DType;
+use millstream::ir::scalar::Number;
 
 use crate::case::{CaseError, Expected, bytes, dtype};
 
@@ -35,16 +35,13 @@ impl Want {
                 let (values, bounds) = (bytes(values)?, bytes(bounds)?);
                 let values = values
                     .chunks_exact(8)
-                    .map(|bytes| f64::from_le_bytes(array(bytes)));
+                    .map(|bytes| Number::load(DType::F64, bytes).float());
                 let bounds = bounds
                     .chunks_exact(4)
-                    .map(|bytes| f32::from_le_bytes(array(bytes)));
+                    .map(|bytes| Number::load(DType::F32, bytes).float());
                 let both = values.zip(bounds);
-                both.map(|(value, bound)| {
-                    let bound = f64::from(bound);
-                    Value::Float { value, bound }
-                })
-                .collect()
+                both.map(|(value, bound)| Value::Float { value, bound })
+                    .collect()
             }
             _ => return Err(CaseError::Hex(String::new())),
         };
@@ -113,24 +110,8 @@ fn fits(got: &Value, want: &Value) -> bool {
 }
 
 fn decode(element: &[u8], dtype: DType) -> Value {
-    let float = |value: f64| Value::Float { value, bound: 0.0 };
-    match dtype {
-        DType::F64 => float(f64::from_le_bytes(array(element))),
-        DType::F32 => float(f32::from_le_bytes(array(element)).into()),
-        DType::F16 => float(f16::from_le_bytes(array(element)).to_f64()),
-        DType::Bf16 => float(bf16::from_le_bytes(array(element)).to_f64()),
-        DType::I64 => Value::Whole(i64::from_le_bytes(array(element))),
-        DType::I32 => Value::Whole(i32::from_le_bytes(array(element)).into()),
-        DType::U32 => Value::Whole(u32::from_le_bytes(array(element)).into()),
-        _ => Value::Whole(element.first().copied().unwrap_or(0).into()),
+    match Number::load(dtype, element) {
+        Number::Float(value) => Value::Float { value, bound: 0.0 },
+        Number::Whole(value) => Value::Whole(value as i64),
     }
-}
-
-/// The first bytes of an element; zeros where there are too few.
-fn array<const N: usize>(element: &[u8]) -> [u8; N] {
-    let mut out = [0; N];
-    out.iter_mut()
-        .zip(element)
-        .for_each(|(out, byte)| *out = *byte);
-    out
 }

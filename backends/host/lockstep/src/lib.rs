@@ -13,11 +13,11 @@
 //! | --- | --- |
 //! | `machine` | statements |
 //! | `memory` | buffers, arrays of the cube, locals |
-//! | `number` | arithmetic on bits, by type |
+//!
+//! What an operation is of values: [`millstream_ir::scalar`].
 
 mod machine;
 mod memory;
-mod number;
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,11 +1,10 @@
 //! One cube: statement by statement, all of its threads that come by.
 
-use millstream_ir::DType;
+use millstream_ir::scalar;
 use millstream_ir::ssa::{Axis, Block, Function, Memory, Op, Position, Scope, Stmt, Type, ValueId};
 use millstream_protocol::kernel::{Cube, NativeArgs};
 
 use crate::memory::{Buffer, place};
-use crate::number;
 
 /// A checked function, and where its values lie.
 pub(crate) struct Code {
@@ -280,7 +279,7 @@ impl<'a> Machine<'a> {
 
     fn add(&mut self, (to, at): (Memory, ValueId), value: ValueId, thread: u32) {
         let dtype = self.of(value).dtype;
-        let Some(sum) = number::binary(millstream_ir::BinaryOp::Add, dtype) else {
+        let Some(sum) = scalar::binary(millstream_ir::BinaryOp::Add, dtype) else {
             return;
         };
         let place = self.place((to, Some(at)), 1, thread);
@@ -302,7 +301,8 @@ impl<'a> Machine<'a> {
         match op {
             Op::Load(memory, at) => self.load(value, (*memory, *at), threads),
             Op::Reduce(scope, op, a) => {
-                if let Some(f) = number::reduction(*op, self.of(*a).dtype) {
+                let by = scalar::combines(*op);
+                if let Some(f) = by.and_then(|by| scalar::binary(by, self.of(*a).dtype)) {
                     self.reduce(value, *scope, *a, f);
                 }
             }
@@ -327,7 +327,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Makes one value of those of all threads, or of each row of them. All are here: the verifier saw to that.
-    fn reduce(&mut self, value: ValueId, scope: Scope, a: ValueId, f: number::Two) {
+    fn reduce(&mut self, value: ValueId, scope: Scope, a: ValueId, f: scalar::Binary) {
         let threads = self.code.threads;
         let together = match scope {
             Scope::Cube => threads,
@@ -348,11 +348,7 @@ impl<'a> Machine<'a> {
         match op {
             Op::Const(bits) => self.fill(to, threads, |_, _| *bits),
             Op::Scalar(index) => {
-                let word: u64 = self.arguments.scalar(usize::from(*index));
-                let word = match of.dtype {
-                    DType::Bool => u64::from(word as u8 != 0),
-                    dtype => word & number::mask(dtype),
-                };
+                let word = scalar::of_word(of.dtype, self.arguments.scalar(usize::from(*index)));
                 self.fill(to, threads, |_, _| word);
             }
             Op::Position(position, axis) => {
@@ -368,52 +364,58 @@ impl<'a> Machine<'a> {
             }
             Op::Bits(a) => self.fill(to, threads, |m, thread| m.get(*a, lane, thread)),
             Op::Unary(op, a) => {
-                if let Some(f) = number::unary(*op, of.dtype) {
-                    self.fill(to, threads, |m, thread| f(m.get(*a, lane, thread)));
+                if let Some(f) = scalar::unary(*op, of.dtype) {
+                    self.one(to, *a, f, threads);
                 }
             }
             Op::Binary(op, a, b) => {
-                if let Some(f) = number::binary(*op, of.dtype) {
+                if let Some(f) = scalar::binary(*op, of.dtype) {
                     self.two(to, (*a, *b), f, threads);
                 }
             }
             Op::Compare(op, a, b) => {
-                if let Some(f) = number::compare(*op, self.of(*a).dtype) {
-                    self.two(to, (*a, *b), f, threads);
-                }
+                let f = scalar::compare(*op, self.of(*a).dtype);
+                self.two(to, (*a, *b), f, threads);
             }
             Op::Select(condition, a, b) => self.fill(to, threads, |m, thread| {
                 let taken = m.get(*condition, lane, thread) != 0;
                 m.get(if taken { *a } else { *b }, lane, thread)
             }),
             Op::Cast(a) => {
-                let (from, into) = (self.of(*a).dtype, of.dtype);
-                let cast = |m: &Self, thread| number::cast(m.get(*a, lane, thread), from, into);
-                self.fill(to, threads, cast);
+                let f = scalar::cast(self.of(*a).dtype, of.dtype);
+                self.one(to, *a, f, threads);
             }
             Op::Fma(a, b, c) => {
-                if let Some(f) = number::fma(of.dtype) {
+                if let Some(f) = scalar::fma(of.dtype) {
                     self.fill(to, threads, |m, thread| {
                         let [a, b, c] = [*a, *b, *c].map(|value| m.get(value, lane, thread));
                         f(a, b, c)
                     });
                 }
             }
-            Op::Random(seed, counter) => self.two(to, (*seed, *counter), number::random, threads),
+            Op::Random(seed, counter) => self.two(to, (*seed, *counter), scalar::random, threads),
             other => panic!("this interpreter is older than `{other:?}`"),
         }
+    }
+
+    fn one(&mut self, to: (ValueId, u8), a: ValueId, f: scalar::Unary, threads: &[u32]) {
+        let a = self.column(a, to.1);
+        self.fill(to, threads, |m, thread| {
+            f(m.scratch.columns[a + thread as usize])
+        });
     }
 
     fn two(
         &mut self,
         to: (ValueId, u8),
         (a, b): (ValueId, ValueId),
-        f: number::Two,
+        f: scalar::Binary,
         threads: &[u32],
     ) {
-        let lane = to.1;
+        let [a, b] = [a, b].map(|value| self.column(value, to.1));
         self.fill(to, threads, |m, thread| {
-            f(m.get(a, lane, thread), m.get(b, lane, thread))
+            let [a, b] = [a, b].map(|column| m.scratch.columns[column + thread as usize]);
+            f(a, b)
         });
     }
 

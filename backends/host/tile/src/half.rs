@@ -104,32 +104,10 @@ pub(crate) fn integer_to_odd(value: i128) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use millstream_ir::DType;
+    use millstream_ir::scalar::Number;
 
-    /// Nearest to even, by looking at all.
-    fn nearest(value: f64, decode: impl Fn(u16) -> f32, infinity: u16) -> u16 {
-        let magnitude = value.abs();
-        let place = |bits: u16| f64::from(decode(bits));
-        // Positive halves are in the order of their bits.
-        let (mut low, mut high) = (0_u16, infinity);
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            if place(middle) <= magnitude {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        let top = if high == infinity {
-            2.0 * place(infinity - 1) - place(infinity - 2)
-        } else {
-            place(high)
-        };
-        let (below, above) = (magnitude - place(low), top - magnitude);
-        let up = above < below || (above == below && low & 1 == 1);
-        let found = if up { high } else { low };
-        found | if value.is_sign_negative() { 0x8000 } else { 0 }
-    }
+    use super::*;
 
     #[test]
     fn every_half_goes_to_f32_and_back() {
@@ -167,11 +145,12 @@ mod tests {
             } else {
                 f64::from_bits(value.to_bits() & (!0 << 41))
             };
-            let half = nearest(value, |bits| F16(bits).to_f32(), 0x7c00);
+            let near = |value: f64, to| Number::Float(value).bits(to) as u16;
+            let (single, half) = (value as f32, near(value, DType::F16));
             assert_eq!(F16::of_f32(to_odd(value)).0, half, "{value:e}");
-            let half = nearest(value as f32 as f64, |bits| F16(bits).to_f32(), 0x7c00);
-            assert_eq!(F16::of_f32(value as f32).0, half, "{value:e}");
-            let half = nearest(value, |bits| Bf16(bits).to_f32(), 0x7f80);
+            let half = near(f64::from(single), DType::F16);
+            assert_eq!(F16::of_f32(single).0, half, "{value:e}");
+            let half = near(value, DType::Bf16);
             assert_eq!(Bf16::of_f32(to_odd(value)).0, half, "{value:e}");
         }
     }

@@ -2,15 +2,16 @@
 
 use std::fmt;
 
-use half::{bf16, f16};
 use millstream_client::Stream;
 use millstream_ir::DType;
+use millstream_ir::scalar::{self, Number};
 use millstream_protocol::element::Element;
 
 use crate::compiled::outputs::Output;
 use crate::elements::check_elements;
 use crate::error::ScheduleError;
 use crate::lazy::buffer::LazyBuffer;
+use crate::literal::text;
 use crate::schedule::Schedule;
 
 /// Elements that are printed in full; of more, the first and last three along each axis are.
@@ -93,24 +94,10 @@ impl Tensor {
 
     /// One element as text.
     fn element(&self, index: usize) -> String {
-        let size = self.dtype.size();
-        let bytes = &self.bytes[index * size..][..size];
-        macro_rules! read {
-            ($rust:ty) => {
-                bytemuck::pod_read_unaligned::<$rust>(bytes)
-            };
-        }
-        match self.dtype {
-            DType::F64 => float(read!(f64), read!(f64).to_string()),
-            DType::F32 => float(f64::from(read!(f32)), read!(f32).to_string()),
-            DType::F16 => float(read!(f16).to_f64(), read!(f16).to_string()),
-            DType::Bf16 => float(read!(bf16).to_f64(), read!(bf16).to_string()),
-            DType::I64 => read!(i64).to_string(),
-            DType::I32 => read!(i32).to_string(),
-            DType::U64 => read!(u64).to_string(),
-            DType::U32 => read!(u32).to_string(),
-            DType::Bool => (bytes[0] != 0).to_string(),
-            _ => bytes[0].to_string(),
+        let bits = scalar::load(self.dtype, &self.bytes[index * self.dtype.size()..]);
+        match Number::of(self.dtype, bits) {
+            Number::Float(value) => float(value, text(bits, self.dtype)),
+            Number::Whole(_) => text(bits, self.dtype),
         }
     }
 

@@ -6,7 +6,7 @@ use std::panic::Location;
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
 use crate::error::Why;
-use crate::lazy::buffer::{LazyBuffer, Operand, computed};
+use crate::lazy::buffer::{LazyBuffer, Operand};
 use crate::lazy::node::Op;
 use crate::literal::Literal;
 use crate::shape::Shape;
@@ -18,9 +18,12 @@ macro_rules! unary_methods {
             $(#[$doc])*
             #[track_caller]
             pub fn $method(&self) -> LazyBuffer {
-                self.unary(stringify!($method), UnaryOp::$op, Location::caller())
+                self.unary(UnaryOp::$op)
             }
         )*}
+
+        #[cfg(test)]
+        const UNARY_METHODS: &[(&str, UnaryOp)] = &[$((stringify!($method), UnaryOp::$op)),*];
     };
 }
 
@@ -221,15 +224,22 @@ impl LazyBuffer {
     }
 }
 
+/// Operations by their word, as programs that translate other graphs have them.
 impl LazyBuffer {
-    pub(crate) fn unary(
-        &self,
-        name: &'static str,
-        op: UnaryOp,
-        at: &'static Location<'static>,
-    ) -> LazyBuffer {
-        LazyBuffer::of(name, [self], at, |[held]| {
-            if !op.takes(computed(held.dtype())) {
+    /// An operation on each.
+    ///
+    /// ```
+    /// # use millstream_graph::{DType, Graph};
+    /// use millstream_ir::UnaryOp;
+    ///
+    /// let x = Graph::new().input("x", DType::F32, [8]);
+    /// let root = x.unary(UnaryOp::from_name("sqrt").unwrap());
+    /// assert_eq!(root.dtype(), DType::F32);
+    /// ```
+    #[track_caller]
+    pub fn unary(&self, op: UnaryOp) -> LazyBuffer {
+        LazyBuffer::of(op.name(), [self], Location::caller(), |[held]| {
+            if !op.takes(held.dtype().computed()) {
                 return Err(Why::DType(held.dtype()));
             }
             Ok((Op::Unary(op), held.dtype(), held.shape().clone()))
@@ -249,7 +259,7 @@ impl LazyBuffer {
             if left.dtype() != right.dtype() {
                 return Err(Why::DTypes);
             }
-            if !op.takes(computed(left.dtype())) {
+            if !op.takes(left.dtype().computed()) {
                 return Err(Why::DType(left.dtype()));
             }
             Ok((Op::Binary(op), left.dtype(), shape))
@@ -361,7 +371,7 @@ macro_rules! unary_operators {
 
             #[track_caller]
             fn $method(self) -> LazyBuffer {
-                self.unary(stringify!($method), UnaryOp::$op, Location::caller())
+                self.unary(UnaryOp::$op)
             }
         }
 
@@ -370,10 +380,27 @@ macro_rules! unary_operators {
 
             #[track_caller]
             fn $method(self) -> LazyBuffer {
-                self.unary(stringify!($method), UnaryOp::$op, Location::caller())
+                self.unary(UnaryOp::$op)
             }
         }
     )*};
 }
 
 unary_operators! { Neg neg Neg, Not not Not }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unary_operation_has_a_method_of_its_name_or_a_sign() {
+        for (method, op) in UNARY_METHODS {
+            assert_eq!(*method, op.name());
+        }
+        let signs = [UnaryOp::Neg, UnaryOp::Not];
+        let methods = UNARY_METHODS.iter().map(|(_, op)| *op);
+        let mut all: Vec<UnaryOp> = methods.chain(signs).collect();
+        all.sort();
+        assert_eq!(all, UnaryOp::ALL);
+    }
+}

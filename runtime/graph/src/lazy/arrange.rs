@@ -124,17 +124,11 @@ impl LazyBuffer {
             let operand = (self.dtype(), self.shape());
             return LazyBuffer::refused("cumsum", [operand], Why::DType(DType::Bool), at);
         }
-        let wide = match self.dtype() {
-            DType::F16 | DType::Bf16 => self.cast(DType::F32),
-            _ => self.clone(),
-        };
-        let last = rank as isize - 1;
-        let sums = wide.transpose(place as isize, last).running_sums();
-        let sums = sums.transpose(place as isize, last);
-        match self.dtype() {
-            dtype @ (DType::F16 | DType::Bf16) => sums.cast(dtype),
-            _ => sums,
-        }
+        let (place, last) = (place as isize, rank as isize - 1);
+        self.widened(|wide| {
+            let sums = wide.transpose(place, last).running_sums();
+            sums.transpose(place, last)
+        })
     }
 
     /// Along the last axis.

@@ -324,14 +324,6 @@ pub(crate) fn is_supported(dtype: DType) -> bool {
     !matches!(dtype, DType::I8 | DType::I16 | DType::U16)
 }
 
-/// The type that elements of this one are computed in: halves are widened.
-pub(crate) fn computed(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::Bf16 => DType::F32,
-        other => other,
-    }
-}
-
 /// Several nodes, or the first error among the buffers.
 pub(crate) fn all_held<'a>(
     buffers: impl IntoIterator<Item = &'a LazyBuffer>,

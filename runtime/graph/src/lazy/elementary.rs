@@ -108,10 +108,7 @@ impl LazyBuffer {
             let at = Location::caller();
             return LazyBuffer::refused(name, [operand], Why::DType(dtype), at);
         }
-        match dtype {
-            DType::F16 | DType::Bf16 => of(&self.cast(DType::F32)).cast(dtype),
-            _ => of(self),
-        }
+        self.widened(of)
     }
 
     /// This shape and type full of a whole number.

@@ -5,7 +5,7 @@ use std::panic::Location;
 use millstream_ir::{DType, ReduceOp};
 
 use crate::error::Why;
-use crate::lazy::buffer::{LazyBuffer, computed};
+use crate::lazy::buffer::LazyBuffer;
 use crate::lazy::graph::axis_of;
 use crate::lazy::node::Op;
 use crate::shape::Shape;
@@ -127,7 +127,7 @@ impl LazyBuffer {
 
     /// What is computed of halves has sums and counts beyond them on its way.
     #[track_caller]
-    fn widened(&self, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
+    pub(super) fn widened(&self, of: impl FnOnce(&LazyBuffer) -> LazyBuffer) -> LazyBuffer {
         match self.dtype() {
             DType::F16 | DType::Bf16 => of(&self.cast(DType::F32)).cast(self.dtype()),
             _ => of(self),
@@ -260,7 +260,7 @@ impl LazyBuffer {
         at: &'static Location<'static>,
     ) -> LazyBuffer {
         LazyBuffer::of(name, [self], at, |[held]| {
-            let (shape, dtype) = (held.shape(), computed(held.dtype()));
+            let (shape, dtype) = (held.shape(), held.dtype().computed());
             if !op.takes(dtype) {
                 return Err(Why::DType(held.dtype()));
             }

@@ -19,7 +19,6 @@ use std::collections::HashMap;
 use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp};
 use smallvec::SmallVec;
 
-use crate::lazy::buffer::computed;
 use crate::lazy::node::{NodeId, Op};
 use crate::literal::Literal;
 use crate::schedule::axes::runs;
@@ -210,7 +209,7 @@ impl Stages<'_> {
             second[*onto] = Size::fixed(before * parts);
         }
         let (partial, second) = (Shape::new(partial), Shape::new(second));
-        let (narrow, dtype) = (dtype, computed(dtype));
+        let (narrow, dtype) = (dtype, dtype.computed());
         let best = match op {
             ReduceOp::ArgMax => ReduceOp::Max,
             ReduceOp::ArgMin => ReduceOp::Min,

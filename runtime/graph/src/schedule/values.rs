@@ -1,11 +1,9 @@
 //! The values of a nest: what each node of a group is, where the nest computes it.
 
 use millstream_ir::nest::{BufferMode, Op as Ir, Stride, Value, ValueId, Word};
-use millstream_ir::{BinaryOp, DType};
+use millstream_ir::{BinaryOp, DType, scalar};
 
-use crate::lazy::buffer::computed;
 use crate::lazy::node::Op;
-use crate::literal::computed_bits;
 use crate::schedule::axes::{Affine, AxisId};
 use crate::schedule::group::{Member, Reach, ReachId};
 use crate::schedule::item::WordValue;
@@ -54,15 +52,15 @@ impl NestBuilder<'_> {
     }
 
     fn widened(&mut self, dtype: DType, value: ValueId) -> ValueId {
-        if computed(dtype) == dtype {
+        if dtype.computed() == dtype {
             return value;
         }
-        self.value(computed(dtype), Ir::Cast(value))
+        self.value(dtype.computed(), Ir::Cast(value))
     }
 
     /// The value of a member that is not loaded.
     fn compute(&mut self, node: &Seen, member: &Member) -> Option<ValueId> {
-        let dtype = computed(node.dtype);
+        let dtype = node.dtype.computed();
         let operands: Vec<ValueId> = member
             .operands
             .iter()
@@ -77,7 +75,7 @@ impl NestBuilder<'_> {
         }
         let op = match (&node.op, &operands[..]) {
             (Op::Const(bits), _) => {
-                let bits = computed_bits(*bits, node.dtype);
+                let bits = scalar::cast(node.dtype, node.dtype.computed())(*bits);
                 Ir::Word(self.word(WordValue::Bits(bits)))
             }
             (Op::Scalar(scalar), _) => {
@@ -111,20 +109,20 @@ impl NestBuilder<'_> {
     /// A cast to a half rounds, and what is computed from it is wide again.
     fn cast(&mut self, value: ValueId, to: DType) -> ValueId {
         let from = self.values[usize::from(value)].dtype;
-        if computed(to) == to {
+        if to.computed() == to {
             return if from == to {
                 value
             } else {
                 self.value(to, Ir::Cast(value))
             };
         }
-        let wide = if from == computed(to) {
+        let wide = if from == to.computed() {
             value
         } else {
-            self.value(computed(to), Ir::Cast(value))
+            self.value(to.computed(), Ir::Cast(value))
         };
         let half = self.value(to, Ir::Cast(wide));
-        self.value(computed(to), Ir::Cast(half))
+        self.value(to.computed(), Ir::Cast(half))
     }
 
     fn gather(

@@ -51,14 +51,6 @@ pub fn tiles(matmul: &Matmul, words: &[u64], blocking: Blocking) -> Tiles {
     Tiles { cubes }
 }
 
-/// The type that products are summed in.
-fn computed(dtype: DType) -> DType {
-    match dtype {
-        DType::F16 | DType::Bf16 => DType::F32,
-        dtype => dtype,
-    }
-}
-
 /// The function of a product that was checked, by the usual tiles or by one of those that [`blockings`](super::blockings) has.
 ///
 /// # Errors
@@ -82,8 +74,8 @@ pub fn matmul(matmul: &Matmul, blocking: Blocking) -> Result<Function, SsaError>
         matmul,
         words: &words,
         shape,
-        left: k.shared("left", computed(dtype), shape[0] * DEPTH),
-        right: k.shared("right", computed(dtype), shape[1] * DEPTH),
+        left: k.shared("left", dtype.computed(), shape[0] * DEPTH),
+        right: k.shared("right", dtype.computed(), shape[1] * DEPTH),
     };
     let [m, n] = [0, 1].map(|axis| tile.word(matmul.batch + axis));
     let [rows, columns] = shape.map(i64::from);

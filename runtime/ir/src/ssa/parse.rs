@@ -8,6 +8,7 @@ use super::{
     Type, ValueId,
 };
 use crate::nest::BufferMode;
+use crate::scalar::Number;
 use crate::text::{Scanner, TextError};
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
@@ -294,14 +295,10 @@ impl Reader<'_> {
             DType::F32 => token.parse().ok().map(|x: f32| u64::from(x.to_bits())),
             DType::F16 | DType::Bf16 => None,
             DType::Bool => token.parse::<bool>().ok().map(u64::from),
-            DType::I64 => token.parse().ok().map(|x: i64| x as u64),
-            DType::I32 => token.parse().ok().map(|x: i32| u64::from(x as u32)),
-            DType::I16 => token.parse().ok().map(|x: i16| u64::from(x as u16)),
-            DType::I8 => token.parse().ok().map(|x: i8| u64::from(x as u8)),
-            DType::U64 => token.parse().ok(),
-            DType::U32 => token.parse().ok().map(|x: u32| u64::from(x)),
-            DType::U16 => token.parse().ok().map(|x: u16| u64::from(x)),
-            DType::U8 => token.parse().ok().map(|x: u8| u64::from(x)),
+            dtype => {
+                let whole = token.parse().ok().map(Number::Whole);
+                whole.and_then(|whole| whole.exact_bits(dtype))
+            }
         };
         let what = match dtype {
             DType::F16 | DType::Bf16 => format!("the bits of a {dtype}, `0x..`"),

@@ -1,7 +1,7 @@
 //! How close results are to what they should be.
 
 use millstream_ir::DType;
-use millstream_protocol::element::{bf16, f16};
+use millstream_ir::scalar::Number;
 
 /// Are these the same?
 pub(crate) fn assert_same(what: &str, dtype: DType, given: &[u8], expected: &[u8]) {
@@ -29,21 +29,11 @@ fn assert_within(tolerance: f64, (what, dtype): (&str, DType), given: &[u8], exp
         if given == expected {
             continue;
         }
-        let [a, b] = [given, expected].map(|bytes| float(dtype, bytes));
+        let [a, b] = [given, expected].map(|bytes| Number::load(dtype, bytes).float());
         let close = (a - b).abs() <= tolerance * b.abs().max(1.0) || (a.is_nan() && b.is_nan());
         assert!(
             dtype.is_float() && close,
             "{what}: element {index} of {dtype} is {a:?} {given:x?}, expected {b:?} {expected:x?}"
         );
-    }
-}
-
-fn float(dtype: DType, bytes: &[u8]) -> f64 {
-    match dtype {
-        DType::F64 => f64::from_le_bytes(bytes.try_into().unwrap()),
-        DType::F32 => f32::from_le_bytes(bytes.try_into().unwrap()).into(),
-        DType::F16 => f16::from_le_bytes(bytes.try_into().unwrap()).into(),
-        DType::Bf16 => bf16::from_le_bytes(bytes.try_into().unwrap()).into(),
-        _ => f64::NAN,
     }
 }

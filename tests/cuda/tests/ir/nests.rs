@@ -1,8 +1,10 @@
 //! Nests to try: their texts, launch words, and how long their buffers are.
 
+use millstream_ir::{DType, UnaryOp};
+
 /// A launch of a nest.
 pub(crate) struct Case {
-    pub(crate) text: &'static str,
+    pub(crate) text: String,
     pub(crate) words: Vec<u64>,
     /// Elements of each buffer.
     pub(crate) lens: Vec<usize>,
@@ -10,9 +12,9 @@ pub(crate) struct Case {
     pub(crate) exact: bool,
 }
 
-fn case(text: &'static str, words: &[i64], lens: &[usize]) -> Case {
+fn case(text: impl Into<String>, words: &[i64], lens: &[usize]) -> Case {
     Case {
-        text,
+        text: text.into(),
         words: words.iter().map(|word| *word as u64).collect(),
         // One at least: there is no memory of no length.
         lens: lens.iter().map(|len| (*len).max(1)).collect(),
@@ -131,6 +133,26 @@ pub(crate) fn functions(len: usize) -> Case {
         %13 f32 = ceil %0  %14 f32 = pow %2 %3  %15 f32 = rem %0 %3  %16 f32 = max %14 %15  %17 f32 = min %16 %13
         store outer 1 %6  store outer 2 %12  store outer 3 %17";
     case(text, &[len as i64], &[len; 4])
+}
+
+/// Every function of a float type.
+pub(crate) fn every_function(dtype: DType, len: usize) -> Case {
+    let mut parts = [
+        format!("nest outer 1 inner 0 words 1 buffer 0 {dtype} read"),
+        " access 0 = buffer 0 [1]".to_owned(),
+        format!(" %0 {dtype} = load 0"),
+        String::new(),
+    ];
+    let ops = UnaryOp::ALL.iter().filter(|op| op.takes(dtype));
+    let mut count = 1;
+    for (op, at) in ops.zip(1..) {
+        parts[0] += &format!(" buffer {at} {dtype} write");
+        parts[1] += &format!(" access {at} = buffer {at} [1]");
+        parts[2] += &format!(" %{at} {dtype} = {op} %0");
+        parts[3] += &format!(" store outer {at} %{at}");
+        count += 1;
+    }
+    case(parts.concat(), &[len as i64], &vec![len; count])
 }
 
 /// A softmax over rows, in place.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use millstream_ir::lower;
-use millstream_ir::{Blocking, DType, Matmul, Nest, Program};
+use millstream_ir::{Blocking, DType, Matmul, Nest, Program, scalar};
 use millstream_protocol::kernel::Kernel;
-use millstream_tile::naive::{self, Datum};
+use millstream_tile::naive;
 use rstest::rstest;
 
 use crate::close::assert_close;
@@ -58,7 +58,7 @@ impl Shape {
     /// The product by definition, as bytes.
     fn product(&self, dtype: DType, lhs: &[u8], rhs: &[u8]) -> Vec<u8> {
         let [m, n, k] = self.lens;
-        let element = |bytes: &[u8], at: usize| naive::read(dtype, &bytes[at * dtype.size()..]);
+        let element = |bytes: &[u8], at: usize| scalar::load(dtype, &bytes[at * dtype.size()..]);
         let mut out = Vec::new();
         for b in 0..self.batch {
             for i in 0..m {
@@ -69,16 +69,7 @@ impl Shape {
                         let rhs = element(rhs, b * self.rhs[0] + l * self.rhs[1] + j * self.rhs[2]);
                         (lhs, rhs)
                     });
-                    let sum = pairs.fold((0.0, 0_i128), |(float, whole), pair| match pair {
-                        (Datum::Float(a), Datum::Float(b)) => (float + a * b, whole),
-                        (Datum::Whole(a), Datum::Whole(b)) => (float, whole + a * b),
-                        _ => panic!("of one type"),
-                    });
-                    let sum = match dtype.is_float() {
-                        true => Datum::Float(sum.0),
-                        false => Datum::Whole(sum.1),
-                    };
-                    let bits = naive::to_bits(dtype, sum).to_le_bytes();
+                    let bits = scalar::dot(dtype, pairs).to_le_bytes();
                     out.extend_from_slice(&bits[..dtype.size()]);
                 }
             }

@@ -1,7 +1,7 @@
 //! What nests come to, by every way that a launch of them may run.
 
 use millstream_ir::lower::{self, Kind};
-use millstream_ir::{Blocking, Nest, Program};
+use millstream_ir::{Blocking, DType, Nest, Program};
 use rstest::rstest;
 
 use crate::close::{assert_close, assert_same};
@@ -64,6 +64,8 @@ fn rows_of_any_length_are_reduced(#[values(1, 2, 31, 32, 33, 64, 100)] len: usiz
 #[case::casts(nests::casts(1_000))]
 #[case::integers(nests::integers(1_024))]
 #[case::functions(nests::functions(512))]
+#[case::singles(nests::every_function(DType::F32, 512))]
+#[case::doubles(nests::every_function(DType::F64, 512))]
 #[case::random(nests::random(300))]
 #[case::gather(nests::gather(20, 12))]
 #[case::scatter(nests::scatter(12, 30))]

@@ -3,7 +3,7 @@
 use millstream_ir::nest::{Op, Stride, ValueId};
 
 use super::{Builder, Unfit};
-use crate::kernels::{cast, map, place, random};
+use crate::kernels::{cast, function, map, place, random};
 use crate::level::Kernel;
 use crate::plan::{Instruction, Loop, Scope, Template, Walked};
 use crate::slot::SlotId;
@@ -62,10 +62,17 @@ impl Builder<'_> {
                 self.push(run, d, offsets, at, axis, one);
             }
             Op::Unary(op, a) => {
-                let run = map::unary(op, dtype, level).ok_or(unfit)?;
                 let a = self.of(a, one)?;
+                let (run, b) = match map::unary(op, dtype, level) {
+                    Some(run) => (run, a),
+                    None => {
+                        let found = function::by_reference(op, dtype, level);
+                        let (run, which) = found.ok_or(unfit)?;
+                        (run, self.slots.scalar(which))
+                    }
+                };
                 let d = self.destination(id, one, direct);
-                self.push(run, d, a, a, a, one);
+                self.push(run, d, a, b, a, one);
             }
             Op::Binary(op, a, b) => {
                 let run = map::binary(op, dtype, self.scalars_among(one, a, b), level);

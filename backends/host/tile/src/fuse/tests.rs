@@ -1,13 +1,12 @@
 //! Fused loops beside the functions that they stand for.
 
-use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
+use millstream_ir::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp, scalar};
 
 use super::{Fetch, Fused, Node, Recipe, has_binary, has_unary};
 use crate::kernels::reduce::FEW;
 use crate::kernels::reducers::reducer;
 use crate::level::{Fused as FusedArithmetic, Kernel, Level};
 use crate::math;
-use crate::number::Number;
 
 /// The levels that there is code for here.
 fn levels() -> impl Iterator<Item = Level> {
@@ -85,25 +84,12 @@ fn unary(op: UnaryOp, x: f32) -> f32 {
 }
 
 fn binary(op: BinaryOp, a: f32, b: f32) -> f32 {
-    match op {
-        BinaryOp::Add => a + b,
-        BinaryOp::Sub => a - b,
-        BinaryOp::Mul => a * b,
-        BinaryOp::Div => a / b,
-        BinaryOp::Min => a.least(b),
-        _ => a.greatest(b),
-    }
+    let of = scalar::binary(op, DType::F32).expect("of floats");
+    f32::from_bits(of(a.to_bits().into(), b.to_bits().into()) as u32)
 }
 
 fn compare(op: CompareOp, a: f32, b: f32) -> bool {
-    match op {
-        CompareOp::Eq => a == b,
-        CompareOp::Ne => a != b,
-        CompareOp::Lt => a < b,
-        CompareOp::Le => a <= b,
-        CompareOp::Gt => a > b,
-        _ => a >= b,
-    }
+    scalar::compare(op, DType::F32)(a.to_bits().into(), b.to_bits().into()) == 1
 }
 
 #[test]

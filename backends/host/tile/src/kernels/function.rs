@@ -1,8 +1,8 @@
-//! One value in, by a function of its own: roots, exponentials, angles.
+//! One value in, by a function of its own: roots, exponentials, angles. A function that has no loop of its own goes by the reference.
 
 use std::marker::PhantomData;
 
-use millstream_ir::{DType, UnaryOp};
+use millstream_ir::{DType, UnaryOp, scalar};
 
 use super::{tile, tile_mut};
 use crate::level::{Arithmetic, Kernel, Level, Loop, kernel};
@@ -66,7 +66,6 @@ functions! {
     Sin64 of f64, x: true => x.sin(), x.sin();
     Cos64 of f64, x: true => x.cos(), x.cos();
     Tanh64 of f64, x: true => x.tanh(), x.tanh();
-    Erf64 of f64, x: true => libm::erf(x), libm::erf(x);
     Sqrt64 of f64, x: true => x.sqrt(), x.sqrt();
     Floor64 of f64, x: true => x.floor(), x.floor();
     Ceil64 of f64, x: true => x.ceil(), x.ceil();
@@ -90,9 +89,42 @@ pub(crate) fn of(op: UnaryOp, dtype: DType, level: Level) -> Option<Kernel> {
         UnaryOp::Sin => either!(Sin32, Sin64),
         UnaryOp::Cos => either!(Cos32, Cos64),
         UnaryOp::Tanh => either!(Tanh32, Tanh64),
-        UnaryOp::Erf => either!(Erf32, Erf64),
+        UnaryOp::Erf if dtype == DType::F32 => kernel::<Maps<f32, Erf32>>(level),
         UnaryOp::Floor => either!(Floor32, Floor64),
         UnaryOp::Ceil => either!(Ceil32, Ceil64),
         _ => return None,
     })
+}
+
+/// By the reference, value by value: of the bits of one type.
+struct Reference<B>(PhantomData<B>);
+
+macro_rules! references {
+    ($($bits:ident: $dtype:ident),*) => {$(
+        impl Loop for Reference<$bits> {
+            /// The second operand is a scalar: which operation it is.
+            unsafe fn run<A: Arithmetic>(d: *mut u8, a: *const u8, b: *const u8, _: *const u8, n: usize) {
+                // SAFETY: the caller's promises.
+                let (d, a, op) = unsafe { (tile_mut::<$bits>(d, n), tile::<$bits>(a, n), *b.cast::<u64>()) };
+                let of = scalar::unary(UnaryOp::ALL[op as usize], DType::$dtype);
+                let of = of.expect("`by_reference` saw that there is one");
+                for (d, a) in d.iter_mut().zip(a) {
+                    *d = of(u64::from(*a)) as $bits;
+                }
+            }
+        }
+    )*};
+}
+
+references! { u32: F32, u64: F64 }
+
+/// The loop of a function by the reference, and the scalar that it takes as its second operand.
+pub(crate) fn by_reference(op: UnaryOp, dtype: DType, level: Level) -> Option<(Kernel, u64)> {
+    scalar::unary(op, dtype)?;
+    let run = match dtype {
+        DType::F32 => kernel::<Reference<u32>>(level),
+        DType::F64 => kernel::<Reference<u64>>(level),
+        _ => return None,
+    };
+    Some((run, op as u64))
 }

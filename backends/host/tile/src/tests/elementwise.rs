@@ -1,6 +1,7 @@
 //! Nests without inner axes.
 
 use millstream_ir::nest::{BufferMode, Level, Op, Stride};
+use millstream_ir::scalar::Number;
 use millstream_ir::{BinaryOp, CompareOp, DType, UnaryOp};
 
 use super::{Draft, check, check_within, elements};
@@ -17,7 +18,7 @@ fn all(buffers: &[DType], count: usize) -> Vec<Vec<u8>> {
 fn two(dtype: DType) -> u64 {
     match dtype {
         DType::Bool => 1,
-        dtype => crate::naive::to_bits(dtype, crate::naive::Datum::Float(2.0)),
+        dtype => Number::Float(2.0).bits(dtype),
     }
 }
 
@@ -48,7 +49,7 @@ fn every_unary_operation_is_what_it_means_for_every_type() {
             let a = draft.load(dtype, &ONE);
             let result = draft.unary(*op, a);
             draft.store(Level::Inner, result, &ONE);
-            check_within(&draft.0, &all(&[dtype; 2], 300), &[], &[300], 2);
+            check_within(&draft.0, &all(&[dtype; 2], 300), &[], &[300], op.units());
         }
     }
 }
@@ -70,8 +71,8 @@ fn every_binary_operation_is_what_it_means_for_every_type() {
                 draft.store(Level::Inner, result, &ONE);
             }
             let two = two(dtype);
-            let units = if *op == BinaryOp::Pow { 1 } else { 0 };
-            check_within(&draft.0, &all(&[dtype; 6], 333), &[], &[333, two], units);
+            let buffers = all(&[dtype; 6], 333);
+            check_within(&draft.0, &buffers, &[], &[333, two], op.units());
         }
     }
 }

@@ -9,6 +9,7 @@ mod scatters;
 mod turned;
 
 use millstream_ir::nest::{Access, Buffer, BufferMode, Level, Op, Scatter, Store, Stride, Value};
+use millstream_ir::scalar::{self, Number};
 use millstream_ir::{BinaryOp, Blocking, DType, Nest, Program, ReduceOp, Rows, UnaryOp};
 use millstream_protocol::kernel::NativeView;
 
@@ -120,7 +121,7 @@ pub(crate) fn elements(dtype: DType, count: usize, seed: u64, specials: bool) ->
         let special = specials && draw.is_multiple_of(13);
         let small = ((draw >> 20) % 2001) as f64 / 250.0 - 4.0;
         let datum = match (dtype, special) {
-            (DType::Bool, _) => naive::Datum::Whole(i128::from(draw >> 30 & 1)),
+            (DType::Bool, _) => Number::Whole(i128::from(draw >> 30 & 1)),
             (dtype, true) if dtype.is_float() => {
                 let all = [
                     f64::NAN,
@@ -131,13 +132,13 @@ pub(crate) fn elements(dtype: DType, count: usize, seed: u64, specials: bool) ->
                     1e-42,
                     3e38,
                 ];
-                naive::Datum::Float(all[(draw >> 8) as usize % all.len()])
+                Number::Float(all[(draw >> 8) as usize % all.len()])
             }
-            (dtype, false) if dtype.is_float() => naive::Datum::Float(small),
-            (_, true) => naive::Datum::Whole(i128::from(draw)),
-            (_, false) => naive::Datum::Whole(i128::from(draw >> 20) % 19 - 9),
+            (dtype, false) if dtype.is_float() => Number::Float(small),
+            (_, true) => Number::Whole(i128::from(draw)),
+            (_, false) => Number::Whole(i128::from(draw >> 20) % 19 - 9),
         };
-        let bits = naive::to_bits(dtype, datum);
+        let bits = datum.bits(dtype);
         bytes.extend_from_slice(&bits.to_le_bytes()[..dtype.size()]);
     }
     bytes
@@ -224,9 +225,9 @@ pub(crate) fn run_code_by(
 
 /// How many representable values lie between two, of which both or none are NaN.
 pub(crate) fn distance(dtype: DType, a: u64, b: u64) -> u64 {
-    let (x, y) = (naive::of_bits(dtype, a), naive::of_bits(dtype, b));
+    let (x, y) = (Number::of(dtype, a), Number::of(dtype, b));
     match (x, y) {
-        (naive::Datum::Float(x), naive::Datum::Float(y)) => {
+        (Number::Float(x), Number::Float(y)) => {
             if x.is_nan() || y.is_nan() {
                 return if x.is_nan() && y.is_nan() {
                     0
@@ -288,28 +289,25 @@ pub(crate) fn check_within(
                 .chunks(dtype.size())
                 .zip(again[buffer].chunks(dtype.size()));
             for (index, (found, again)) in both.enumerate() {
-                let is_nan = |bytes| match naive::read(dtype, bytes) {
-                    naive::Datum::Float(x) => x.is_nan(),
-                    _ => false,
-                };
+                let is_nan = |bytes| Number::load(dtype, bytes).is_nan();
                 assert!(
                     found == again || (is_nan(found) && is_nan(again)),
                     "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?}, and by machine code {:?}\n{nest}words {words:?}",
-                    naive::read(dtype, found),
-                    naive::read(dtype, again),
+                    Number::load(dtype, found),
+                    Number::load(dtype, again),
                 );
             }
             let both = expected[buffer]
                 .chunks(dtype.size())
                 .zip(found[buffer].chunks(dtype.size()));
             for (index, (expected, found)) in both.enumerate() {
-                let bits = |bytes: &[u8]| naive::to_bits(dtype, naive::read(dtype, bytes));
-                let apart = distance(dtype, bits(expected), bits(found));
+                let [should, is] = [expected, found].map(|bytes| scalar::load(dtype, bytes));
+                let apart = distance(dtype, should, is);
                 assert!(
                     apart <= units,
                     "element {index} of buffer {buffer} at {level:?}, {blocking}: {:?} is {apart} from {:?}\n{nest}words {words:?}",
-                    naive::read(dtype, found),
-                    naive::read(dtype, expected),
+                    Number::load(dtype, found),
+                    Number::load(dtype, expected),
                 );
             }
         }

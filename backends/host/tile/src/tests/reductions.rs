@@ -1,6 +1,7 @@
 //! Nests with inner axes.
 
 use millstream_ir::nest::{BufferMode, Level, Op, Scatter, Stride};
+use millstream_ir::scalar::Number;
 use millstream_ir::{BinaryOp, DType, Program, ReduceOp, UnaryOp};
 
 use super::{Draft, check, check_within, elements, levels, run_code};
@@ -53,7 +54,7 @@ fn every_reduction_is_what_it_means_for_every_type_along_rows_and_columns() {
                     let size = dtype.size();
                     for (index, chunk) in values.chunks_mut(size).enumerate() {
                         let near = 1.0 + (index % 7) as f64 / 1000.0 - 0.003;
-                        let bits = crate::naive::to_bits(dtype, crate::naive::Datum::Float(near));
+                        let bits = Number::Float(near).bits(dtype);
                         chunk.copy_from_slice(&bits.to_le_bytes()[..size]);
                     }
                 }

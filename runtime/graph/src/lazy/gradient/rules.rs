@@ -242,10 +242,7 @@ impl Rule<'_> {
 
     /// The adjoint added to zeros of a shape, at indices along an axis.
     fn scattered(&self, shape: &Shape, axis: usize, index: &LazyBuffer) -> LazyBuffer {
-        let wide = match self.adjoint.dtype() {
-            DType::F16 | DType::Bf16 => DType::F32,
-            dtype => dtype,
-        };
+        let wide = self.adjoint.dtype().computed();
         let zeros = self.graph.zeros(wide, shape);
         let values = self.adjoint.cast(wide);
         let sum = zeros.scatter_add(axis as isize, index, &values);

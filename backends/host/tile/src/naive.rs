@@ -1,19 +1,14 @@
-//! What a nest means, by definition: index by index, with values in `f64` and `i128`. Slow, and small enough to be read at
-//! once: tests compare everything else with it.
+//! What a nest means, by definition: index by index, by the [reference](millstream_ir::scalar) of its operations. Slow, and small enough
+//! to be read at once: tests compare everything else with it. Values are bits.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use millstream_ir::nest::{Access, Level, Op, Stride};
-use millstream_ir::{BinaryOp, DType, Nest};
+use millstream_ir::nest::{Access, Level, Op, Store, Stride};
+use millstream_ir::{BinaryOp, DType, Matmul, Nest, scalar};
 
-use crate::kernels::random::philox;
-
-mod datum;
-
-use datum::Datum::{Float, Whole};
-pub use datum::{Datum, of_bits, read, to_bits};
-use datum::{binary, cast, compare, reduce, unary};
+/// Why an operation is there for its type.
+const CHECKED: &str = "the nest is checked";
 
 /// A nest over buffers of bytes.
 struct Run<'a> {
@@ -21,7 +16,7 @@ struct Run<'a> {
     buffers: &'a [Vec<u8>],
     words: &'a [u64],
     /// Reductions that are known, by row: others ask for them again and again.
-    known: RefCell<HashMap<(u16, Index), Datum>>,
+    known: RefCell<HashMap<(u16, Index), u64>>,
 }
 
 /// Where an element is.
@@ -47,11 +42,11 @@ impl Run<'_> {
                 .sum::<i64>()
     }
 
-    fn load(&self, access: &Access, place: i64) -> Datum {
+    fn load(&self, access: &Access, place: i64) -> u64 {
         let buffer = usize::from(access.buffer);
         let dtype = self.nest.buffers[buffer].dtype;
         let start = usize::try_from(place).expect("in the buffer") * dtype.size();
-        read(dtype, &self.buffers[buffer][start..])
+        scalar::load(dtype, &self.buffers[buffer][start..])
     }
 
     fn lens(&self) -> Vec<i64> {
@@ -72,15 +67,18 @@ impl Run<'_> {
         })
     }
 
+    fn dtype(&self, id: u16) -> DType {
+        self.nest.values[usize::from(id)].dtype
+    }
+
     /// A value at an index.
-    fn value(&self, id: u16, index: &Index) -> Datum {
-        let value = &self.nest.values[usize::from(id)];
-        let dtype = value.dtype;
+    fn value(&self, id: u16, index: &Index) -> u64 {
+        let dtype = self.dtype(id);
         let of = |id: u16| self.value(id, index);
-        match &value.op {
-            Op::Const(bits) => of_bits(dtype, *bits),
-            Op::Word(word) => of_bits(dtype, self.words[usize::from(*word)]),
-            Op::Index(axis) => Whole(i128::from(index[usize::from(*axis)])),
+        match &self.nest.values[usize::from(id)].op {
+            Op::Const(bits) => scalar::of_word(dtype, *bits),
+            Op::Word(word) => scalar::of_word(dtype, self.words[usize::from(*word)]),
+            Op::Index(axis) => index[usize::from(*axis)] as u64,
             Op::Load(access) => {
                 let access = &self.nest.accesses[usize::from(*access)];
                 self.load(access, self.place(access, index))
@@ -92,26 +90,22 @@ impl Run<'_> {
                 len,
             } => {
                 let access = &self.nest.accesses[usize::from(*access)];
-                let (at, len) = (of(*at).whole() as i64, self.words[usize::from(*len)] as i64);
+                let (at, len) = (of(*at) as i64, self.words[usize::from(*len)] as i64);
                 if !(0..len).contains(&at) {
-                    return of_bits(dtype, 0);
+                    return 0;
                 }
                 self.load(
                     access,
                     self.place(access, index) + at * self.stride(*stride),
                 )
             }
-            Op::Unary(op, a) => unary(*op, dtype, of(*a)),
-            Op::Binary(op, a, b) => binary(*op, dtype, of(*a), of(*b)),
-            Op::Compare(op, a, b) => compare(*op, of(*a), of(*b)),
-            Op::Select(condition, a, b) => {
-                let taken = if of(*condition) == Whole(0) { b } else { a };
-                of(*taken)
-            }
-            Op::Cast(a) => cast(of(*a), dtype),
+            Op::Unary(op, a) => scalar::unary(*op, dtype).expect(CHECKED)(of(*a)),
+            Op::Binary(op, a, b) => scalar::binary(*op, dtype).expect(CHECKED)(of(*a), of(*b)),
+            Op::Compare(op, a, b) => scalar::compare(*op, self.dtype(*a))(of(*a), of(*b)),
+            Op::Select(condition, a, b) => of(if of(*condition) == 0 { *b } else { *a }),
+            Op::Cast(a) => scalar::cast(self.dtype(*a), dtype)(of(*a)),
             Op::Random { seed, counter } => {
-                let seed = self.words[usize::from(*seed)];
-                Whole(i128::from(philox(seed, of(*counter).whole() as u64)))
+                scalar::random(self.words[usize::from(*seed)], of(*counter))
             }
             Op::Reduce(op, a) => {
                 let outer = &index[..self.nest.outer];
@@ -122,8 +116,7 @@ impl Run<'_> {
                 let all = inner
                     .iter()
                     .map(|inner| self.value(*a, &[outer, &inner[..]].concat()));
-                let of = self.nest.values[usize::from(*a)].dtype;
-                let result = reduce(*op, of, &all.collect::<Vec<_>>());
+                let result = scalar::reduce(*op, self.dtype(*a), all);
                 self.known.borrow_mut().insert((id, outer.to_vec()), result);
                 result
             }
@@ -163,35 +156,30 @@ pub fn run(nest: &Nest, buffers: &mut [Vec<u8>], words: &[u64]) {
     }
 }
 
-fn keep(run: &Run<'_>, store: &millstream_ir::nest::Store, index: &Index, buffers: &mut [Vec<u8>]) {
+fn keep(run: &Run<'_>, store: &Store, index: &Index, buffers: &mut [Vec<u8>]) {
     let access = &run.nest.accesses[usize::from(store.access)];
     let buffer = usize::from(access.buffer);
     let dtype = run.nest.buffers[buffer].dtype;
     let mut value = run.value(store.value, index);
     let mut place = run.place(access, index);
     if let Some(scatter) = &store.scatter {
-        let at = run.value(scatter.index, index).whole() as i64;
+        let at = run.value(scatter.index, index) as i64;
         if !(0..run.words[usize::from(scatter.len)] as i64).contains(&at) {
             return;
         }
         place += at * run.stride(scatter.stride);
         if scatter.adds {
             let start = place as usize * dtype.size();
-            value = binary(
-                BinaryOp::Add,
-                dtype,
-                read(dtype, &buffers[buffer][start..]),
-                value,
-            );
+            let add = scalar::binary(BinaryOp::Add, dtype).expect(CHECKED);
+            value = add(scalar::load(dtype, &buffers[buffer][start..]), value);
         }
     }
     let start = usize::try_from(place).expect("in the buffer") * dtype.size();
-    let bytes = to_bits(dtype, value).to_le_bytes();
-    buffers[buffer][start..start + dtype.size()].copy_from_slice(&bytes[..dtype.size()]);
+    scalar::store(dtype, value, &mut buffers[buffer][start..]);
 }
 
 /// Runs a product over its buffers. Floats are summed in `f64`.
-pub fn run_matmul(matmul: &millstream_ir::Matmul, buffers: &mut [Vec<u8>], words: &[u64]) {
+pub fn run_matmul(matmul: &Matmul, buffers: &mut [Vec<u8>], words: &[u64]) {
     let (axes, dtype) = (matmul.batch, matmul.dtype);
     let lens: Vec<i64> = words[..axes + 3].iter().map(|word| *word as i64).collect();
     let rest = &words[axes + 3..];
@@ -206,25 +194,17 @@ pub fn run_matmul(matmul: &millstream_ir::Matmul, buffers: &mut [Vec<u8>], words
         place += row * strides[axes] as i64 + column * strides[axes + 1] as i64;
         usize::try_from(place).expect("in the buffer") * dtype.size()
     };
-    let wide = if dtype.is_float() { DType::F64 } else { dtype };
     for batch in 0..lens[..axes].iter().product() {
         for (row, column) in
             (0..lens[axes]).flat_map(|row| (0..lens[axes + 1]).map(move |column| (row, column)))
         {
-            let mut sum = if dtype.is_float() {
-                Float(0.0)
-            } else {
-                Whole(0)
-            };
-            for depth in 0..lens[axes + 2] {
-                let left = read(dtype, &buffers[0][place(0, batch, row, depth)..]);
-                let right = read(dtype, &buffers[1][place(1, batch, depth, column)..]);
-                let product = binary(BinaryOp::Mul, wide, left, right);
-                sum = binary(BinaryOp::Add, wide, sum, product);
-            }
-            let start = place(2, batch, row, column);
-            let bytes = to_bits(dtype, sum).to_le_bytes();
-            buffers[2][start..start + dtype.size()].copy_from_slice(&bytes[..dtype.size()]);
+            let pairs = (0..lens[axes + 2]).map(|depth| {
+                let left = scalar::load(dtype, &buffers[0][place(0, batch, row, depth)..]);
+                let right = scalar::load(dtype, &buffers[1][place(1, batch, depth, column)..]);
+                (left, right)
+            });
+            let sum = scalar::dot(dtype, pairs);
+            scalar::store(dtype, sum, &mut buffers[2][place(2, batch, row, column)..]);
         }
     }
     if let Some(epilogue) = &matmul.epilogue {

@@ -1,0 +1,89 @@
+//! Values as numbers.
+
+use half::{bf16, f16};
+
+use super::element::Element;
+use crate::DType;
+
+/// A value of any type, without loss.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Number {
+    /// Of a float type.
+    Float(f64),
+    /// Of any other; truth values are 0 and 1.
+    Whole(i128),
+}
+
+impl Number {
+    /// The value that these bits are of a type.
+    pub fn of(dtype: DType, bits: u64) -> Self {
+        with_type!(dtype, T => T::of(bits).value())
+    }
+
+    /// The element that these bytes begin with.
+    ///
+    /// # Panics
+    /// If there are fewer bytes than an element has.
+    pub fn load(dtype: DType, bytes: &[u8]) -> Self {
+        Self::of(dtype, super::load(dtype, bytes))
+    }
+
+    /// The bits of this value, [cast](super::cast) to a type.
+    pub fn bits(self, dtype: DType) -> u64 {
+        with_type!(dtype, T => T::near(self).bits())
+    }
+
+    /// The bits of this number as a type has it: rounded to a float, but only whole numbers in its range as an integer. Truth values are
+    /// no numbers.
+    pub fn exact_bits(self, dtype: DType) -> Option<u64> {
+        let bits = self.bits(dtype);
+        let has = match Number::of(dtype, bits) {
+            Number::Float(_) => true,
+            Number::Whole(_) if dtype == DType::Bool => false,
+            Number::Whole(near) => near == self.whole() && self.float().fract() == 0.0,
+        };
+        has.then_some(bits)
+    }
+
+    /// The value as a float, rounded once.
+    pub fn float(self) -> f64 {
+        match self {
+            Number::Float(value) => value,
+            Number::Whole(value) => value as f64,
+        }
+    }
+
+    /// The value as an integer, cut towards zero.
+    pub fn whole(self) -> i128 {
+        match self {
+            Number::Float(value) => value as i128,
+            Number::Whole(value) => value,
+        }
+    }
+
+    /// Whether it is a float that is not a number.
+    pub fn is_nan(self) -> bool {
+        matches!(self, Number::Float(value) if value.is_nan())
+    }
+
+    /// As `f32`: cut, with the last bit set where that cut anything off. Rounded once more, to a half, it is as if it was rounded once.
+    pub(super) fn to_odd(self) -> f32 {
+        let (near, exact, beyond) = match self {
+            Number::Float(value) => {
+                let near = value as f32;
+                let back = f64::from(near);
+                let exact = back == value || value.is_nan();
+                (near, exact, back.abs() > value.abs())
+            }
+            Number::Whole(value) => {
+                let near = value as f32;
+                let back = near as i128;
+                (near, back == value, back.abs() > value.abs())
+            }
+        };
+        match exact {
+            true => near,
+            false => f32::from_bits((near.to_bits() - u32::from(beyond)) | 1),
+        }
+    }
+}
