@@ -21,34 +21,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Modules with the same parent that reach each other.
-struct Known {
-    /// The file of the crate's root.
-    file: &'static str,
-    /// The parent; empty is the root.
-    parent: &'static str,
-    /// The modules.
-    modules: &'static [&'static str],
-}
-
-/// The cycles that are left, each with its reason. A cycle that is not here fails the test, and so does one that is here and gone.
-const KNOWN: &[Known] = &[
-    // The fake driver has one state behind one lock: it has all parts, and each part takes it.
-    Known {
-        file: "tests/cuda/fake/src/lib.rs",
-        parent: "",
-        modules: &[
-            "call", "event", "execute", "gpu", "graph", "peer", "state", "stream", "time",
-        ],
-    },
-    // A function tells its occupancy for a configuration of a launch, which tells what functions allow.
-    Known {
-        file: "tests/cuda/fake/src/lib.rs",
-        parent: "calls",
-        modules: &["function", "launch"],
-    },
-];
-
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
@@ -71,40 +43,23 @@ fn crates() -> Vec<String> {
 
 #[test]
 fn modules_with_one_parent_have_no_cycle() {
-    let mut known: BTreeSet<_> = KNOWN
-        .iter()
-        .map(|known| {
-            (
-                known.file.to_owned(),
-                known.parent.to_owned(),
-                known.modules.join(", "),
-            )
-        })
-        .collect();
-    let mut new = Vec::new();
+    let mut found = Vec::new();
     for file in crates() {
         let tree = tree::read(&root().join(&file));
         for (parent, arrows) in resolve::siblings(&tree) {
+            let parent = parent.join("::");
             for component in cycles::components(&arrows) {
-                let found = (file.clone(), parent.join("::"), component.join(", "));
-                if !known.remove(&found) {
-                    let cycle = cycles::shortest(&arrows, &component);
-                    new.push(format!(
-                        "{} {}: {} modules reach each other: {}\n  {cycle}",
-                        found.0,
-                        found.1,
-                        component.len(),
-                        found.2
-                    ));
-                }
+                let cycle = cycles::shortest(&arrows, &component);
+                let modules = component.join(", ");
+                found.push(format!("{file} {parent}: {modules}\n  {cycle}"));
             }
         }
     }
-    let gone = known.iter().map(|(file, parent, modules)| {
-        format!("{file} {parent}: no cycle any more, remove it from `KNOWN`: {modules}")
-    });
-    new.extend(gone);
-    assert!(new.is_empty(), "cycles of modules:\n{}", new.join("\n"));
+    assert!(
+        found.is_empty(),
+        "modules that reach each other:\n{}",
+        found.join("\n")
+    );
 }
 
 #[test]

@@ -4,10 +4,10 @@
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::clock::Moment;
 use crate::code::Code;
-use crate::gpu;
 use crate::state::{self, Locked, State};
-use crate::stream::Moment;
+use crate::{gpu, host_function};
 
 /// What a function of the driver needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,8 +40,6 @@ thread_local! {
     static THREAD: u64 = THREADS.fetch_add(1, Ordering::Relaxed);
     /// The session that this thread last called in.
     static SESSION: Cell<Option<u64>> = const { Cell::new(None) };
-    /// This thread is in a function of the host's that a stream was given.
-    static IN_HOST_FUNCTION: Cell<bool> = const { Cell::new(false) };
     /// Contexts of this thread, each with the session that it is of: the last is current, 0 is none.
     static CONTEXTS: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
 }
@@ -61,13 +59,6 @@ pub(crate) fn push(state: &State, context: u64) {
 pub(crate) fn pop() -> Option<u64> {
     let popped = CONTEXTS.with_borrow_mut(Vec::pop);
     popped.map(|(_, context)| context)
-}
-
-/// Runs a function of the host's, which may not call the driver.
-pub(crate) fn in_host_function(function: impl FnOnce()) {
-    IN_HOST_FUNCTION.set(true);
-    function();
-    IN_HOST_FUNCTION.set(false);
 }
 
 /// An answer as C has it.
@@ -113,7 +104,7 @@ fn enter<T>(
         return Err(Code::CONTEXT_IS_DESTROYED);
     }
     let fault = state.count(name);
-    if IN_HOST_FUNCTION.get() {
+    if host_function::is_running() {
         state.report(format!(
             "wrong call: {name} in a function of the host's that a stream was given, where the driver must not be called"
         ));

@@ -4,6 +4,7 @@
 //! misses races between threads that tell each other nothing, and never reports one that is none.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Who does something: the host, or a stream by its handle.
 pub(crate) type Actor = u64;
@@ -42,6 +43,14 @@ impl Clock {
             *tick = (*tick).min(other.of(*actor));
         }
     }
+}
+
+/// A moment of a stream: everything up to an operation of it, and what that knew.
+#[derive(Clone, Debug)]
+pub(crate) struct Moment {
+    pub(crate) stream: u64,
+    pub(crate) tick: u64,
+    pub(crate) clock: Arc<Clock>,
 }
 
 #[cfg(test)]

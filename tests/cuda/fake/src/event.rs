@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::stream::Moment;
+use crate::clock::Moment;
 
 /// When an event was recorded, once it was: the place that its record fills in.
 #[derive(Clone, Debug, Default)]

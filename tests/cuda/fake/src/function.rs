@@ -22,6 +22,8 @@ pub(crate) const REGISTERS_OF_A_THREAD: u32 = 32;
 /// Blocks of a cluster, on every GPU that has clusters, and on this one if the function allows that.
 const CLUSTER_PORTABLE: u64 = 8;
 const CLUSTER_MAX: u64 = 16;
+/// How the blocks of clusters may be placed: default, spread, balanced.
+pub(crate) const CLUSTER_POLICIES: u32 = 3;
 
 /// A function of a module.
 pub(crate) struct Function {
@@ -32,7 +34,7 @@ pub(crate) struct Function {
     pub(crate) shared_max: u32,
     /// Clusters may have more blocks than every GPU allows.
     pub(crate) clusters_are_large: bool,
-    /// How the blocks of clusters are placed: default, spread, balanced.
+    /// How the blocks of clusters are placed: below [`CLUSTER_POLICIES`].
     pub(crate) cluster_policy: u32,
 }
 

@@ -6,11 +6,10 @@ use std::sync::Mutex;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::access::Step;
-use crate::call::in_host_function;
 use crate::execute::execute;
+use crate::host_function::HostCall;
+use crate::operation::Operation;
 use crate::state::{self, Locked, State};
-use crate::stream::{HostFunction, Operation};
 
 /// Executes an operation, if there is one that may be.
 pub(crate) fn step(state: &mut State) -> bool {
@@ -49,19 +48,12 @@ pub(crate) fn step(state: &mut State) -> bool {
     true
 }
 
-/// A function of the host's that is to be called.
-pub(crate) struct HostCall {
-    function: HostFunction,
-    data: u64,
-    step: Step,
-}
-
 /// Calls the next function of the host's. Its start is as if the host had waited for what came before.
 fn call_host(mut state: Locked, call: HostCall) -> Locked {
     let session = state.session;
     state.host.join(&call.step.clock);
     drop(state);
-    in_host_function(|| (call.function)(call.data));
+    call.run();
     let mut state = state::lock();
     // A context that broke meanwhile has forgotten the stream's operations.
     if state.session == session && state.sticky.is_none() {

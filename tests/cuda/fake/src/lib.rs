@@ -17,22 +17,27 @@
 //! | `environment` | a session for programs that know nothing of the fake |
 //! | `calls` | the driver's functions, by subject |
 //! | `call` | what all of them do first: count, fault, look for a context |
+//! | `gpu` | the "GPU": executes one operation at a time, on its thread or on one that waits |
+//! | `execute` | what each operation does |
+//! | `queue`, `capture`, `presence`, `leaks` | methods of the state that need several of its parts |
 //! | `state` | all there is, under one lock |
-//! | `clock` | what happened before what |
+//! | `stream` | operations in order, and which may be next |
+//! | `graph` | graphs, what is made of them to be launched, and what captures remember |
+//! | `operation` | what streams do |
+//! | `event`, `time` | moments of streams, and when they were |
+//! | `host_function` | functions of the host's in streams |
 //! | `memory`, `access`, `pinned` | blocks of memory, who may touch them, and the host's in copies |
 //! | `peer` | which GPU may use whose memory |
-//! | `stream`, `queue` | operations in order, and which may be next |
-//! | `event`, `time` | moments of streams, and when they were |
-//! | `gpu` | executing one, on the thread of the "GPU" or on one that waits |
-//! | `execute` | what each operation does |
 //! | `function` | functions, and what fits onto the GPU |
-//! | `graph` | graphs, captures, and their launches |
-//! | `leaks` | what is left at the end |
+//! | `clock` | what happened before what |
+//! | `chance` | what the seed chooses |
 //! | `tensor_map` | [`TensorMap`]: what a tensor map says, and whether it may |
 
 mod access;
 mod call;
 mod calls;
+mod capture;
+mod chance;
 mod clock;
 mod code;
 mod control;
@@ -42,10 +47,13 @@ mod execute;
 mod function;
 mod gpu;
 mod graph;
+mod host_function;
 mod leaks;
 mod memory;
+mod operation;
 mod peer;
 mod pinned;
+mod presence;
 mod queue;
 mod session;
 mod state;

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::memory::Home;
-use crate::state::State;
 
 /// What was allowed.
 pub(crate) struct Peers {
@@ -25,28 +24,16 @@ impl Default for Peers {
     }
 }
 
-impl State {
-    /// Where memory is that is made in the current context.
-    pub(crate) fn home_here(&self) -> Home {
-        Home {
-            context: self.current,
-            gpu: self.gpu_of(self.current).unwrap_or(0),
-            pool: None,
-        }
-    }
-
-    /// May a kernel of this context use the memory at this address? What is no memory of a GPU is not judged here.
-    pub(crate) fn may_reach(&mut self, context: u64, address: u64) -> bool {
-        let Some(home) = self.memory.home(address) else {
-            return true;
-        };
-        match (self.gpu_of(context), home.pool) {
+impl Peers {
+    /// May a kernel of this context, which lives on that GPU if it lives, use memory that is there?
+    pub(crate) fn may_reach(&self, context: u64, gpu: Option<usize>, home: Home) -> bool {
+        match (gpu, home.pool) {
             (Some(gpu), _) if gpu == home.gpu => true,
             (Some(gpu), Some(pool)) => {
-                let allowed = self.peers.of_pools.get(&pool);
+                let allowed = self.of_pools.get(&pool);
                 allowed.is_some_and(|allowed| allowed.contains(&gpu))
             }
-            _ => self.peers.enabled.contains(&(context, home.context)),
+            _ => self.enabled.contains(&(context, home.context)),
         }
     }
 }

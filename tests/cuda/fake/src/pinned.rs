@@ -1,8 +1,7 @@
 //! Memory of the host in copies: what is there at the call, and what nobody may rely on until the copy.
 
-use crate::code::Code;
-use crate::state::State;
-use crate::stream::Rows;
+use crate::memory::Memory;
+use crate::operation::Rows;
 
 /// What pinned memory holds between the call of a copy to it and the copy.
 const UNDEFINED: u8 = 0xD5;
@@ -20,38 +19,23 @@ pub(crate) fn host_bytes(rows: Rows) -> Vec<u8> {
     bytes
 }
 
-impl State {
-    /// Memory that a call is given must be there when it is called.
-    pub(crate) fn must_be_there(&mut self, call: &str, rows: Rows) -> Result<(), Code> {
-        if rows.bytes() == 0 {
-            return Ok(());
-        }
-        let call = self.this_call(call);
-        match self.memory.at(&call, rows.bounds()) {
-            Ok(_) => Ok(()),
-            Err(wrong) => {
-                self.report(wrong.report);
-                Err(Code::INVALID_VALUE)
-            }
-        }
-    }
-
+impl Memory {
     /// Pinned bytes as they are now, which a copy will still find; unless what was asked before is to write them.
     pub(crate) fn pinned_bytes(&mut self, rows: Rows) -> Option<Vec<u8>> {
-        let awaited = self.memory.is_awaited(&rows.bounds());
+        let awaited = self.is_awaited(&rows.bounds());
         (!awaited).then(|| host_bytes(rows))
     }
 
     /// A copy is to write pinned bytes: whoever reads them too early reads what they never were.
-    pub(crate) fn await_write(&mut self, rows: Rows) {
+    pub(crate) fn await_rows(&mut self, rows: Rows) {
         // An earlier copy may be to read or write them yet.
-        if self.memory.pending(rows.start) == 0 {
+        if self.pending(rows.start) == 0 {
             for range in rows.ranges() {
                 let len = (range.end - range.start) as usize;
                 // SAFETY: pinned memory that is there, which the caller has given to this copy.
                 unsafe { (range.start as *mut u8).write_bytes(UNDEFINED, len) };
             }
         }
-        self.memory.await_write(rows.bounds());
+        self.await_write(rows.bounds());
     }
 }

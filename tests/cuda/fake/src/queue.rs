@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::access::Step;
+use crate::clock::Moment;
 use crate::code::Code;
-use crate::graph::Run;
+use crate::operation::{GraphRun, Operation, Queued};
 use crate::state::State;
-use crate::stream::{Moment, Operation, Queued, Stream};
+use crate::stream::Stream;
 
 impl State {
     /// Puts an operation at the end of a stream.
@@ -25,7 +26,7 @@ impl State {
         of.clock.join(&host);
         match &operation {
             Operation::Wait(moment) => of.clock.join(&moment.clock),
-            Operation::Graph(Run {
+            Operation::Graph(GraphRun {
                 after: Some(moment),
                 ..
             }) => of.clock.join(&moment.clock),

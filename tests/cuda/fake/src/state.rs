@@ -1,20 +1,21 @@
 //! All there is, under one lock: calls of the driver take it, and so does the "GPU" for each operation.
+//!
+//! The parts do not know the state: each takes what it needs. Modules above the state have the methods that need several
+//! parts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
-
 use crate::access::Step;
+use crate::chance::Chance;
 use crate::clock::{Clock, HOST};
 use crate::code::Code;
 use crate::event::Event;
 use crate::function::Function;
-use crate::gpu::HostCall;
 use crate::graph::Graphs;
-use crate::memory::Memory;
+use crate::host_function::HostCall;
+use crate::memory::{Home, Memory};
 use crate::peer::Peers;
 use crate::stream::Streams;
 use crate::time::Time;
@@ -27,20 +28,6 @@ const HANDLE_FIRST: u64 = 0x0c0d_0000_0000;
 const MEMORY_BYTES: u64 = 1 << 30;
 /// More reports than these say nothing new.
 const REPORTS_MAX: usize = 200;
-
-/// The choices of a seed.
-pub(crate) struct Chance(SplitMix64);
-
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(SplitMix64::from_seed(seed.to_le_bytes()))
-    }
-
-    /// A number below `bound`, which is not 0.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        (self.0.next_u64() % bound as u64) as usize
-    }
-}
 
 /// A call to be refused.
 struct Fault {
@@ -95,7 +82,7 @@ pub(crate) struct State {
     pub(crate) handles_before: u64,
     /// The priority of each stream that was made, in order.
     pub(crate) priorities: Vec<i32>,
-    /// What was launched, as [`Launch::said`](crate::stream::Launch::said) says it.
+    /// What was launched, as [`Launch::said`](crate::operation::Launch::said) says it.
     pub(crate) launched: Vec<String>,
     /// `cuStreamWriteValue64` is there.
     pub(crate) writes_values: bool,
@@ -255,6 +242,21 @@ impl State {
         let lives = |primary: &Primary| primary.retained > 0 && primary.context == context;
         let primary = self.primaries.iter().position(lives);
         primary.or_else(|| self.contexts.get(&context).copied())
+    }
+
+    /// Where memory is that is made in the current context.
+    pub(crate) fn home_here(&self) -> Home {
+        Home {
+            context: self.current,
+            gpu: self.gpu_of(self.current).unwrap_or(0),
+            pool: None,
+        }
+    }
+
+    /// May a kernel of this context use the memory at this address? What is no memory of a GPU is not judged here.
+    pub(crate) fn may_reach(&mut self, context: u64, address: u64) -> bool {
+        let home = self.memory.home(address);
+        home.is_none_or(|home| self.peers.may_reach(context, self.gpu_of(context), home))
     }
 
     /// Something is wrong.

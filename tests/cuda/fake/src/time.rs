@@ -1,8 +1,8 @@
 //! The "GPU"'s clock: virtual, and the same for the same seed and the same operations. It goes on with each operation
 //! that is executed, by about as much as a GPU takes for the like. Streams share it, as they take turns.
 
-use crate::state::Chance;
-use crate::stream::Operation;
+use crate::chance::Chance;
+use crate::operation::Operation;
 
 /// What an operation takes that does nothing.
 const OPERATION_NS: u64 = 500;

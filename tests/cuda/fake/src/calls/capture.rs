@@ -21,7 +21,8 @@ fn begin(state: &mut State, stream: u64, mode: u32) -> Result<(), Code> {
         return Err(Code::ILLEGAL_STATE);
     }
     let by = state.handle();
-    let graph = state.make_graph(true);
+    let graph = state.handle();
+    state.graphs.make_graph(graph, true);
     let capture = Capture {
         graph,
         origin: stream,
@@ -67,7 +68,7 @@ fn end(state: &mut State, stream: u64, graph: &Out<u64>) -> Result<(), Code> {
         return Err(Code::ILLEGAL_STATE);
     };
     if capture.broken || !joined || state.refusing {
-        state.end_graph(capture.graph);
+        state.graphs.end_graph(capture.graph);
     }
     if capture.broken {
         return Err(Code::STREAM_CAPTURE_INVALIDATED);

@@ -5,9 +5,9 @@ use crate::call::Awaited;
 use crate::calls::{Given, functions, waiting_functions};
 use crate::code::Code;
 use crate::graph::{End, Work};
+use crate::operation::{HostSource, Operation, Rows};
 use crate::pinned::host_bytes;
 use crate::state::State;
-use crate::stream::{HostSource, Operation, Rows};
 
 /// `CU_MEMORYTYPE_HOST`
 const HOST: u32 = 1;
@@ -72,7 +72,7 @@ fn copy_in(
         state.memory.pend(source.start, true);
         HostSource::Pinned {
             rows: source,
-            was: state.pinned_bytes(source),
+            was: state.memory.pinned_bytes(source),
         }
     } else {
         HostSource::Taken(host_bytes(source))
@@ -97,7 +97,7 @@ fn copy_out(
     let pinned = target.bytes() > 0 && state.memory.is_pinned(target.start);
     if pinned {
         state.must_be_there(call, target)?;
-        state.await_write(target);
+        state.memory.await_rows(target);
     }
     let copy = Operation::CopyOut {
         target,

@@ -3,10 +3,11 @@
 
 use crate::call::ask;
 use crate::calls::{Out, functions, waiting_functions};
+use crate::clock::Moment;
 use crate::code::Code;
 use crate::event::{Event, Recorded};
+use crate::operation::Operation;
 use crate::state::State;
-use crate::stream::{Moment, Operation};
 
 /// `CU_EVENT_DISABLE_TIMING`
 const UNTIMED: u32 = 2;

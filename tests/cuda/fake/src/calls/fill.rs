@@ -3,8 +3,8 @@
 use crate::calls::functions;
 use crate::code::Code;
 use crate::graph::Work;
+use crate::operation::{Operation, Rows};
 use crate::state::State;
-use crate::stream::{Operation, Rows};
 
 /// Fills rows with a unit, to which they are aligned.
 fn fill(state: &mut State, call: &str, target: Rows, unit: &[u8], stream: u64) -> Result<(), Code> {

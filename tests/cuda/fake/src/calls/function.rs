@@ -1,9 +1,11 @@
 //! Attributes of functions, and what fits at once.
 
-use crate::calls::launch::Config;
+use crate::calls::config::Config;
 use crate::calls::{Given, Out, functions};
 use crate::code::Code;
-use crate::function::{Function, MULTIPROCESSORS, REGISTERS_OF_A_THREAD, THREADS_MAX};
+use crate::function::{
+    CLUSTER_POLICIES, Function, MULTIPROCESSORS, REGISTERS_OF_A_THREAD, THREADS_MAX,
+};
 use crate::state::State;
 
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`
@@ -30,8 +32,6 @@ const CLUSTER_DEPTH: u32 = 13;
 const CLUSTERS_ARE_LARGE: u32 = 14;
 /// `CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE`
 const CLUSTER_POLICY: u32 = 15;
-/// Default, spread, balanced.
-pub(super) const CLUSTER_POLICIES: u32 = 3;
 
 pub(super) fn known_function<'a>(
     state: &'a mut State,

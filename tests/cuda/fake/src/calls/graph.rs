@@ -2,9 +2,9 @@
 
 use crate::calls::{Out, functions};
 use crate::code::Code;
-use crate::graph::{Executable, Graph, Outcome, Run};
+use crate::graph::{Executable, Graph, Outcome};
+use crate::operation::Operation;
 use crate::state::State;
-use crate::stream::Operation;
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH` (nothing here allocates) and `.._USE_NODE_PRIORITY` (nothing here
 /// looks at priorities).
@@ -43,6 +43,16 @@ pub(super) fn known_executable<'a>(
     of.ok_or(Code::INVALID_VALUE)
 }
 
+/// What a graph is to be launched as: it may have no cycle.
+fn executable_of(state: &mut State, graph: u64) -> Result<Executable, Code> {
+    let made = state.graphs.executable(graph).ok_or(Code::INVALID_VALUE)?;
+    if made.has_cycle() {
+        state.report(format!("wrong graph: graph {} has a cycle", made.number));
+        return Err(Code::INVALID_VALUE);
+    }
+    Ok(made)
+}
+
 fn instantiate(state: &mut State, made: &Out<u64>, graph: u64, flags: u64) -> Result<(), Code> {
     let call = "cuGraphInstantiateWithFlags";
     if known_graph(state, call, graph)?.captured {
@@ -59,7 +69,7 @@ fn instantiate(state: &mut State, made: &Out<u64>, graph: u64, flags: u64) -> Re
         }
         return Err(Code::INVALID_VALUE);
     }
-    let executable = state.executable(graph)?;
+    let executable = executable_of(state, graph)?;
     let handle = state.handle();
     state.graphs.said.push(executable.said());
     made.put(handle)?;
@@ -83,13 +93,13 @@ fn launch(
     };
     let queued = if runs {
         let mut nodes = of.nodes.iter();
-        let checked = nodes.try_for_each(|node| node.work.check(state, call));
+        let checked = nodes.try_for_each(|node| state.must_be_possible(call, &node.work));
         checked.and_then(|()| {
-            let run = Run::new(state, &of);
+            let run = of.run(&mut state.memory);
             state.queue(call, stream, Operation::Graph(run))
         })
     } else {
-        state.queue(call, stream, Operation::Graph(Run::upload(&of)))
+        state.queue(call, stream, Operation::Graph(of.upload()))
     };
     if let Ok(moment) = &queued {
         of.last = Some(moment.clone());
@@ -115,7 +125,7 @@ fn update(
     let call = "cuGraphExecUpdate_v2";
     known_executable(state, call, executable)?;
     known_graph(state, call, graph)?;
-    let new = state.executable(graph)?;
+    let new = executable_of(state, graph)?;
     let outcome = state.graphs.update(executable, &new);
     let Outcome { result, node, from } = outcome.ok_or(Code::INVALID_VALUE)?;
     told.put(ResultInfo { result, node, from })?;
@@ -150,7 +160,9 @@ functions! {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        graph.put(state.make_graph(false))
+        let handle = state.handle();
+        state.graphs.make_graph(handle, false);
+        graph.put(handle)
     };
     cuGraphDestroy(graph: u64) Ending |state| {
         let call = "cuGraphDestroy";
@@ -159,7 +171,7 @@ functions! {
             state.report(format!("wrong graph: {call} is given one that a capture is still making"));
             return Err(Code::INVALID_VALUE);
         }
-        state.end_graph(graph);
+        state.graphs.end_graph(graph);
         Ok(())
     };
     cuGraphInstantiateWithFlags(made: Out<u64>, graph: u64, flags: u64) Context |state| {

@@ -2,8 +2,9 @@
 
 use crate::calls::functions;
 use crate::code::Code;
+use crate::host_function::HostFunction;
+use crate::operation::Operation;
 use crate::state::State;
-use crate::stream::{HostFunction, Operation};
 
 /// No stream of ours waits for the default stream, so these order nothing that they seem to; and they are not safe while a
 /// stream is captured.

@@ -4,8 +4,8 @@ use crate::calls::device::known_device;
 use crate::calls::{Given, Out, functions};
 use crate::code::Code;
 use crate::memory::{Home, Place};
+use crate::operation::Operation;
 use crate::state::State;
-use crate::stream::Operation;
 use ptx::Kind;
 
 /// `CU_MEMPOOL_ATTR_RELEASE_THRESHOLD`

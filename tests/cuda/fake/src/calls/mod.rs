@@ -2,6 +2,7 @@
 //! not modelled is refused, with a report.
 
 mod capture;
+mod config;
 mod context;
 mod copy;
 mod device;

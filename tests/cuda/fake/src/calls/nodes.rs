@@ -5,8 +5,8 @@ use crate::calls::launch::{Asked, Values, prepare};
 use crate::calls::{Given, Out, functions};
 use crate::code::Code;
 use crate::graph::{End, Node, Work};
+use crate::operation::{Extras, Rows};
 use crate::state::State;
-use crate::stream::{Extras, Rows};
 
 /// `CU_MEMORYTYPE_HOST`
 const HOST: u32 = 1;
@@ -213,7 +213,8 @@ fn add(
         return Err(Code::INVALID_VALUE);
     }
     let work = work(state)?;
-    let node = state.make_node(place.graph, work, after);
+    let node = state.handle();
+    state.graphs.make_node(node, place.graph, work, after);
     place.made.put(node)
 }
 

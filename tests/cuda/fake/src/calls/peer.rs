@@ -7,8 +7,8 @@ use crate::calls::device::known_device;
 use crate::calls::memory::{ON_A_GPU, known_pool};
 use crate::calls::{Given, Out, functions};
 use crate::code::Code;
+use crate::operation::Rows;
 use crate::state::State;
-use crate::stream::Rows;
 
 /// `CU_MEM_ACCESS_FLAGS_PROT_..`: nothing, or reads and writes. Reads alone there are not, for pools.
 const NO_ACCESS: u32 = 0;

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use crate::call::ask;
 use crate::calls::context::PRIORITY_GREATEST;
 use crate::calls::{Out, functions, waiting_functions};
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::code::Code;
 use crate::state::State;
-use crate::stream::{Moment, Stream};
+use crate::stream::Stream;
 
 /// Does not wait for the legacy default stream.
 const NON_BLOCKING: u32 = 1;

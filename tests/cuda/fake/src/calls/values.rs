@@ -3,8 +3,8 @@
 
 use crate::calls::functions;
 use crate::code::Code;
+use crate::operation::{Operation, Rows};
 use crate::state::State;
-use crate::stream::{Operation, Rows};
 
 /// `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`
 const NO_BARRIER: u32 = 1;

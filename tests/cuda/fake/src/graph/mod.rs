@@ -4,8 +4,8 @@
 //! | module | what |
 //! | --- | --- |
 //! | `work` | what a node does, and as an operation |
-//! | `capture` | streams whose work is taken into a graph, and the rules of that |
-//! | `run` | one launch of an executable graph |
+//! | `capture` | what a capture, and a stream that is captured, remember |
+//! | `run` | an executable graph as an operation |
 //! | `update` | changes of an executable graph |
 
 mod capture;
@@ -15,12 +15,9 @@ mod work;
 
 use std::collections::BTreeMap;
 
-use crate::code::Code;
-use crate::state::State;
-use crate::stream::Moment;
+use crate::clock::Moment;
 
 pub(crate) use capture::{Capture, Captured, Mode};
-pub(crate) use run::{Run, run};
 pub(crate) use update::Outcome;
 pub(crate) use work::{End, Work};
 
@@ -94,26 +91,40 @@ impl Executable {
         let (nodes, longest) = (self.nodes.len(), ways.into_iter().max().unwrap_or(0));
         format!("{nodes} nodes, {edges} edges, longest way {longest}")
     }
+
+    /// Is there a node that comes before itself?
+    pub(crate) fn has_cycle(&self) -> bool {
+        let mut done = vec![false; self.nodes.len()];
+        let mut rest: Vec<usize> = (0..self.nodes.len()).collect();
+        loop {
+            let before = rest.len();
+            rest.retain(|place| {
+                let ready = self.nodes[*place].after.iter().all(|other| done[*other]);
+                done[*place] |= ready;
+                !ready
+            });
+            if rest.is_empty() || rest.len() == before {
+                return !rest.is_empty();
+            }
+        }
+    }
 }
 
-impl State {
+impl Graphs {
     /// Makes an empty graph.
-    pub(crate) fn make_graph(&mut self, captured: bool) -> u64 {
-        let handle = self.handle();
-        self.graphs.made += 1;
+    pub(crate) fn make_graph(&mut self, handle: u64, captured: bool) {
+        self.made += 1;
         let graph = Graph {
-            number: self.graphs.made,
+            number: self.made,
             nodes: Vec::new(),
             captured,
         };
-        self.graphs.graphs.insert(handle, graph);
-        handle
+        self.graphs.insert(handle, graph);
     }
 
     /// Makes a node of a graph that there is.
-    pub(crate) fn make_node(&mut self, graph: u64, work: Work, after: Vec<u64>) -> u64 {
-        let handle = self.handle();
-        if let Some(of) = self.graphs.graphs.get_mut(&graph) {
+    pub(crate) fn make_node(&mut self, handle: u64, graph: u64, work: Work, after: Vec<u64>) {
+        if let Some(of) = self.graphs.get_mut(&graph) {
             of.nodes.push(handle);
         }
         let values = work.values();
@@ -123,66 +134,33 @@ impl State {
             after,
             values,
         };
-        self.graphs.nodes.insert(handle, node);
-        handle
+        self.nodes.insert(handle, node);
     }
 
     /// Ends a graph, and its nodes.
     pub(crate) fn end_graph(&mut self, graph: u64) {
-        for node in self
-            .graphs
-            .graphs
-            .remove(&graph)
-            .map_or(Vec::new(), |graph| graph.nodes)
-        {
-            self.graphs.nodes.remove(&node);
+        let ended = self.graphs.remove(&graph);
+        for node in ended.map_or(Vec::new(), |graph| graph.nodes) {
+            self.nodes.remove(&node);
         }
     }
 
-    /// What a graph is to be launched as.
-    pub(crate) fn executable(&mut self, graph: u64) -> Result<Executable, Code> {
-        let Some(of) = self.graphs.graphs.get(&graph) else {
-            return Err(Code::INVALID_VALUE);
-        };
+    /// What a graph is to be launched as, if there is one.
+    pub(crate) fn executable(&self, graph: u64) -> Option<Executable> {
+        let of = self.graphs.get(&graph)?;
         let place = |node: &u64| of.nodes.iter().position(|other| other == node);
-        let nodes: Vec<ExecutableNode> = of
-            .nodes
-            .iter()
-            .map(|handle| {
-                let node = &self.graphs.nodes[handle];
-                ExecutableNode {
-                    of: *handle,
-                    work: node.work.clone(),
-                    after: node.after.iter().filter_map(place).collect(),
-                }
-            })
-            .collect();
-        let number = of.number;
-        if has_cycle(&nodes) {
-            self.report(format!("wrong graph: graph {number} has a cycle"));
-            return Err(Code::INVALID_VALUE);
-        }
-        Ok(Executable {
-            number,
-            nodes,
+        let nodes = of.nodes.iter().map(|handle| {
+            let node = &self.nodes[handle];
+            ExecutableNode {
+                of: *handle,
+                work: node.work.clone(),
+                after: node.after.iter().filter_map(place).collect(),
+            }
+        });
+        Some(Executable {
+            number: of.number,
+            nodes: nodes.collect(),
             last: None,
         })
-    }
-}
-
-/// Is there a node that comes before itself?
-fn has_cycle(nodes: &[ExecutableNode]) -> bool {
-    let mut done = vec![false; nodes.len()];
-    let mut rest: Vec<usize> = (0..nodes.len()).collect();
-    loop {
-        let before = rest.len();
-        rest.retain(|place| {
-            let ready = nodes[*place].after.iter().all(|other| done[*other]);
-            done[*place] |= ready;
-            !ready
-        });
-        if rest.is_empty() || rest.len() == before {
-            return !rest.is_empty();
-        }
     }
 }

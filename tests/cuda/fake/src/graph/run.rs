@@ -1,160 +1,34 @@
-//! One launch of an executable graph: for its stream it is one operation. Its nodes are executed one after the other, in
-//! any order that the edges permit, by the seed; two that touch the same bytes without a way along edges are reported.
+//! Launches of an executable graph, each of which is one operation of its stream.
 
-use std::ops::Range;
-
-use crate::access::Step;
-use crate::code::Code;
-use crate::execute::execute;
-use crate::state::State;
-use crate::stream::{Moment, Operation, Queued};
-use ptx::Kernel;
-use ptx::Kind;
+use crate::memory::Memory;
+use crate::operation::{GraphPart, GraphRun};
 
 use super::Executable;
 
-/// A node, to be executed.
-struct Part {
-    name: String,
-    /// None: nothing.
-    operation: Option<Operation>,
-    after: Vec<usize>,
-}
-
-/// A launch.
-pub(crate) struct Run {
-    /// Of the graph.
-    number: u64,
-    /// It begins no sooner: an executable graph runs once at a time.
-    pub(crate) after: Option<Moment>,
-    parts: Vec<Part>,
-}
-
-/// What a node touched.
-type Touched = Vec<(Kind, Range<u64>)>;
-
-impl Run {
+impl Executable {
     /// A launch of this graph as it is now.
-    pub(crate) fn new(state: &mut State, of: &Executable) -> Self {
-        let works = of.nodes.iter().map(|node| &node.work);
-        works.clone().for_each(|work| work.begin_read(state));
-        works.for_each(|work| work.begin_write(state));
-        let parts = of.nodes.iter().map(|node| Part {
+    pub(crate) fn run(&self, memory: &mut Memory) -> GraphRun {
+        let works = self.nodes.iter().map(|node| &node.work);
+        works.clone().for_each(|work| work.begin_read(memory));
+        works.for_each(|work| work.begin_write(memory));
+        let parts = self.nodes.iter().map(|node| GraphPart {
             name: node.work.name(),
-            operation: node.work.operation(state),
+            operation: node.work.operation(memory),
             after: node.after.clone(),
         });
-        Self {
-            number: of.number,
-            after: of.last.clone(),
+        GraphRun {
+            number: self.number,
+            after: self.last.clone(),
             parts: parts.collect(),
         }
     }
 
     /// A launch of this graph that executes nothing.
-    pub(crate) fn upload(of: &Executable) -> Self {
-        Self {
-            number: of.number,
-            after: of.last.clone(),
+    pub(crate) fn upload(&self) -> GraphRun {
+        GraphRun {
+            number: self.number,
+            after: self.last.clone(),
             parts: Vec::new(),
-        }
-    }
-
-    pub(crate) fn name(&self) -> String {
-        format!("graph {}", self.number)
-    }
-
-    /// Does it run this kernel?
-    pub(crate) fn has(&self, kernel: &std::sync::Arc<Kernel>) -> bool {
-        self.parts.iter().any(|part| match &part.operation {
-            Some(Operation::Launch(launch)) => std::sync::Arc::ptr_eq(&launch.kernel, kernel),
-            _ => false,
-        })
-    }
-}
-
-/// Executes a launch.
-pub(crate) fn run(state: &mut State, step: &Step, run: Run) -> Result<(), Code> {
-    let parts = run.parts;
-    // What comes before each, by any way; filled in as they are executed.
-    let mut before: Vec<Vec<bool>> = vec![Vec::new(); parts.len()];
-    let mut touched: Vec<Option<Touched>> = parts.iter().map(|_| None).collect();
-    let names: Vec<String> = parts
-        .iter()
-        .enumerate()
-        .map(|(place, part)| format!("{} (node {} of {})", part.name, place + 1, step.name))
-        .collect();
-    let mut waiting: Vec<(usize, Part)> = parts.into_iter().enumerate().collect();
-    while !waiting.is_empty() {
-        let may =
-            |(_, part): &&(usize, Part)| part.after.iter().all(|other| touched[*other].is_some());
-        let ready: Vec<usize> = waiting
-            .iter()
-            .enumerate()
-            .filter_map(|(at, waits)| may(&waits).then_some(at))
-            .collect();
-        debug_assert!(
-            !ready.is_empty(),
-            "a graph with a cycle is not instantiated"
-        );
-        let (place, part) = waiting.swap_remove(ready[state.chance.below(ready.len())]);
-        let mut known = vec![false; names.len()];
-        for other in &part.after {
-            known[*other] = true;
-            for (knows, too) in known.iter_mut().zip(&before[*other]) {
-                *knows |= *too;
-            }
-        }
-        let touches = execute_part(state, step, &names[place], part.operation)?;
-        for (other, touches_of_other) in touched.iter().enumerate() {
-            if let (false, Some(of_other)) = (known[other], touches_of_other) {
-                report_races(state, (&names[place], &touches), (&names[other], of_other));
-            }
-        }
-        before[place] = known;
-        touched[place] = Some(touches);
-    }
-    Ok(())
-}
-
-fn execute_part(
-    state: &mut State,
-    step: &Step,
-    name: &str,
-    operation: Option<Operation>,
-) -> Result<Touched, Code> {
-    let Some(operation) = operation else {
-        return Ok(Vec::new());
-    };
-    let step = Step {
-        name: name.into(),
-        ..step.clone()
-    };
-    state.time.pass(&operation);
-    state.touched = Some(Vec::new());
-    let done = execute(state, Queued { step, operation });
-    let touched = state.touched.take().unwrap_or_default();
-    done.map(|()| touched)
-}
-
-/// Reports the first bytes that two nodes touch, one of them writing.
-fn report_races(state: &mut State, one: (&str, &Touched), other: (&str, &Touched)) {
-    for (kind, bytes) in one.1 {
-        for (kind_of_other, bytes_of_other) in other.1 {
-            let (start, end) = (
-                bytes.start.max(bytes_of_other.start),
-                bytes.end.min(bytes_of_other.end),
-            );
-            if start < end && kind.conflicts(*kind_of_other) {
-                state.report(format!(
-                    "race: {} {} bytes {start:#x} to {end:#x}, which {} {}, and no edge of the graph orders the two",
-                    one.0,
-                    kind.verb(),
-                    other.0,
-                    kind_of_other.verb(),
-                ));
-                return;
-            }
         }
     }
 }

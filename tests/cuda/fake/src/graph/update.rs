@@ -1,5 +1,7 @@
 //! Changes of an executable graph: its shape stays, what its nodes do may change within rules.
 
+use crate::operation::Rows;
+
 use super::{Executable, Graphs, Work};
 
 /// How an update of a whole graph ended: `CUgraphExecUpdateResult`, and the node of the new graph that it is about.
@@ -52,8 +54,7 @@ impl Work {
                 },
             ) => {
                 // Of one that has rows, only the address and the value.
-                let shape =
-                    |target: &crate::stream::Rows| (target.pitch, target.width, target.rows);
+                let shape = |target: &Rows| (target.pitch, target.width, target.rows);
                 let both_are_lines = target.rows == 1 && new_target.rows == 1;
                 let same = shape(target) == shape(new_target) && unit.len() == new_unit.len();
                 (!both_are_lines && !same).then_some(Outcome::PARAMETERS_CHANGED)

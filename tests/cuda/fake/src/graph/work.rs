@@ -1,8 +1,7 @@
 //! What a node of a graph does.
 
-use crate::code::Code;
-use crate::state::State;
-use crate::stream::{HostSource, Launch, Operation, Rows};
+use crate::memory::Memory;
+use crate::operation::{HostSource, Launch, Operation, Rows};
 
 /// One end of a copy.
 #[derive(Clone, Copy, Debug)]
@@ -62,49 +61,26 @@ impl Work {
             .collect()
     }
 
-    /// Looks whether all that it needs is there, as far as can be seen before it runs.
-    pub(crate) fn check(&self, state: &mut State, call: &str) -> Result<(), Code> {
-        match self {
-            Work::Launch(launch) => {
-                if state.functions.contains_key(&launch.function) {
-                    return Ok(());
-                }
-                let call = state.this_call(call);
-                state.report(format!(
-                    "use after the end: {call} launches kernel `{}`, whose module was unloaded",
-                    launch.kernel.name
-                ));
-                Err(Code::INVALID_HANDLE)
-            }
-            Work::Copy { target, source } => {
-                state.must_be_there(call, target.rows)?;
-                state.must_be_there(call, source.rows)
-            }
-            Work::Fill { target, .. } => state.must_be_there(call, *target),
-            Work::Empty => Ok(()),
-        }
-    }
-
     /// It is to be done from now on: it reads pinned memory.
-    pub(super) fn begin_read(&self, state: &mut State) {
+    pub(super) fn begin_read(&self, memory: &mut Memory) {
         if let Work::Copy { source, .. } = self
             && source.of_host
         {
-            state.memory.pend(source.rows.start, true);
+            memory.pend(source.rows.start, true);
         }
     }
 
     /// It is to be done from now on, once all reads have begun: it writes pinned memory, which is undefined until then.
-    pub(super) fn begin_write(&self, state: &mut State) {
+    pub(super) fn begin_write(&self, memory: &mut Memory) {
         if let Work::Copy { target, .. } = self
             && target.of_host
         {
-            state.await_write(target.rows);
+            memory.await_rows(target.rows);
         }
     }
 
     /// As an operation, once all works that are to be done with it have begun.
-    pub(super) fn operation(&self, state: &mut State) -> Option<Operation> {
+    pub(super) fn operation(&self, memory: &mut Memory) -> Option<Operation> {
         Some(match self.clone() {
             Work::Launch(launch) => Operation::Launch(launch),
             Work::Fill { target, unit } => Operation::Fill { target, unit },
@@ -113,7 +89,7 @@ impl Work {
                     target: target.rows,
                     source: HostSource::Pinned {
                         rows: source.rows,
-                        was: state.pinned_bytes(source.rows),
+                        was: memory.pinned_bytes(source.rows),
                     },
                 },
                 (false, true) => Operation::CopyOut {

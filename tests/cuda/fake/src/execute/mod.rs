@@ -1,14 +1,15 @@
 //! What each operation does to memory, and what it touches by that.
 
+mod graph;
+
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::access::Step;
 use crate::code::Code;
-use crate::graph;
+use crate::operation::{HostSource, Launch, Operation, Queued, Rows};
 use crate::state::State;
-use crate::stream::{HostSource, Launch, Operation, Queued, Rows};
 use ptx::Kind;
 use ptx::{Fault, Trap, Window};
 
