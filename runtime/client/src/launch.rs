@@ -9,7 +9,7 @@ use millstream_protocol::binding::Binding;
 use millstream_protocol::error::{Error, LaunchError};
 use millstream_protocol::kernel::ExecutionMode;
 use millstream_protocol::launch::LaunchCount;
-use millstream_protocol::message::Op;
+use millstream_protocol::message::{Op, Task};
 
 use crate::arguments::{ArgumentWriter, Arguments, Bound, CubeCount, Packed, Untyped};
 use crate::handle::Handle;
@@ -45,15 +45,7 @@ impl Stream {
         count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        let (count, mut packed) = (count.into(), Packed::new());
-        self.pack(kernel, &count, &arguments, &mut packed)?;
-        self.submit_launch(
-            self.waits(),
-            kernel,
-            &count,
-            ExecutionMode::Checked,
-            &mut packed,
-        )
+        self.launch_checked(self.waits(), kernel, count.into(), &arguments)
     }
 
     /// As [`Stream::launch`], but never waits.
@@ -67,9 +59,7 @@ impl Stream {
         count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        let (count, mut packed) = (count.into(), Packed::new());
-        self.pack(kernel, &count, &arguments, &mut packed)?;
-        self.submit_launch(false, kernel, &count, ExecutionMode::Checked, &mut packed)
+        self.launch_checked(false, kernel, count.into(), &arguments)
     }
 
     /// As [`Stream::launch`], with arguments that are made at run time and have no element types: bindings as bytes
@@ -132,28 +122,78 @@ impl Stream {
         arguments: impl Arguments,
     ) -> Result<(), Error> {
         let signature = kernel.kernel.signature();
-        let (count, mut packed) = (count.into(), Packed::new());
+        let mut packed = Packed::new();
         let table = self.device().table();
         let given = arguments.count();
         let mut writer = ArgumentWriter::unchecked(signature, table, &mut packed, given);
         arguments
             .write(&mut writer)
             .map_err(|error| self.device().misfit(error, kernel.name()))?;
-        self.submit_launch(
-            self.waits(),
-            kernel,
-            &count,
-            ExecutionMode::Unchecked,
-            &mut packed,
-        )
+        let (wait, mode) = (self.waits(), ExecutionMode::Unchecked);
+        match count.into() {
+            CubeCount::Static(x, y, z) => {
+                let count = LaunchCount::Static([x, y, z]);
+                self.submit_launch(wait, kernel, count, mode, |message| packed.move_to(message))
+            }
+            CubeCount::Dynamic(handle) => {
+                let count = LaunchCount::Dynamic;
+                self.submit_launch(wait, kernel, count, mode, |message| {
+                    packed.move_to(message);
+                    message.push_binding(handle.binding(Access::Read));
+                })
+            }
+        }
     }
 
-    /// Checks a launch and packs its arguments.
+    /// Checks a launch, packs its arguments and submits it. A known count is three numbers from here on, which stay in registers.
+    #[inline(always)]
+    fn launch_checked(
+        &self,
+        wait: bool,
+        kernel: &KernelHandle,
+        count: CubeCount,
+        arguments: &impl Arguments,
+    ) -> Result<(), Error> {
+        let (x, y, z) = match count {
+            CubeCount::Static(x, y, z) => (x, y, z),
+            CubeCount::Dynamic(handle) => {
+                return self.launch_counted(wait, kernel, &handle, arguments);
+            }
+        };
+        let mut packed = Packed::new();
+        self.pack(kernel, arguments, &mut packed)?;
+        self.check_known_count(kernel, [x, y, z])?;
+        let count = LaunchCount::Static([x, y, z]);
+        self.submit_launch(wait, kernel, count, ExecutionMode::Checked, |message| {
+            packed.move_to(message);
+        })
+    }
+
+    /// As [`Self::launch_checked`], with a count that the device reads.
+    #[cold]
+    fn launch_counted(
+        &self,
+        wait: bool,
+        kernel: &KernelHandle,
+        count: &Handle<u32>,
+        arguments: &impl Arguments,
+    ) -> Result<(), Error> {
+        let mut packed = Packed::new();
+        self.pack(kernel, arguments, &mut packed)?;
+        self.check_read_count(kernel, count)?;
+        check_own_count(kernel, count, packed.bindings())?;
+        let mode = ExecutionMode::Checked;
+        self.submit_launch(wait, kernel, LaunchCount::Dynamic, mode, |message| {
+            packed.move_to(message);
+            message.push_binding(count.binding(Access::Read));
+        })
+    }
+
+    /// Checks that the kernel is of this device, and packs the arguments of a launch.
     #[inline(always)]
     fn pack(
         &self,
         kernel: &KernelHandle,
-        count: &CubeCount,
         arguments: &impl Arguments,
         packed: &mut Packed,
     ) -> Result<(), Error> {
@@ -164,52 +204,37 @@ impl Stream {
         let (signature, table) = (kernel.kernel.signature(), device.table());
         let fits = ArgumentWriter::new(signature, table, packed, arguments.count())
             .and_then(|mut writer| arguments.write(&mut writer));
-        if let Err(error) = fits {
-            return Err(device.misfit(error, kernel.name()));
-        }
-        self.check_count(kernel, count)?;
-        if let CubeCount::Dynamic(handle) = count {
-            check_own_count(kernel, handle, packed.bindings())?;
-        }
-        Ok(())
+        fits.map_err(|error| device.misfit(error, kernel.name()))
     }
 
-    #[inline]
     pub(crate) fn check_count(
         &self,
         kernel: &KernelHandle,
         count: &CubeCount,
     ) -> Result<(), Error> {
-        let refuse = |why| {
-            Err(Error::Launch {
-                task: kernel.name().clone(),
-                why,
-            })
-        };
         match count {
-            CubeCount::Static(x, y, z) => {
-                let limits = &self.device().properties().max_cube_count;
-                if *x <= limits[0] && *y <= limits[1] && *z <= limits[2] {
-                    return Ok(());
-                }
-                let given = [*x, *y, *z];
-                let over = (0..3).find(|axis| given[*axis] > limits[*axis]);
-                let axis = over.unwrap_or(0);
-                refuse(LaunchError::TooManyCubes {
-                    axis,
-                    given: given[axis],
-                    limit: limits[axis],
-                })
-            }
-            CubeCount::Dynamic(handle) => {
-                self.own(handle)?;
-                if handle.len() != 3 {
-                    return refuse(LaunchError::DynamicCount {
-                        elements: handle.len(),
-                    });
-                }
-                Ok(())
-            }
+            CubeCount::Static(x, y, z) => self.check_known_count(kernel, [*x, *y, *z]),
+            CubeCount::Dynamic(handle) => self.check_read_count(kernel, handle),
+        }
+    }
+
+    #[inline(always)]
+    fn check_known_count(&self, kernel: &KernelHandle, given: [u32; 3]) -> Result<(), Error> {
+        let limits = &self.device().properties().max_cube_count;
+        if given[0] <= limits[0] && given[1] <= limits[1] && given[2] <= limits[2] {
+            return Ok(());
+        }
+        Err(too_many_cubes(kernel, given, *limits))
+    }
+
+    fn check_read_count(&self, kernel: &KernelHandle, count: &Handle<u32>) -> Result<(), Error> {
+        self.own(count)?;
+        match count.len() {
+            3 => Ok(()),
+            elements => Err(Error::Launch {
+                task: kernel.name().clone(),
+                why: LaunchError::DynamicCount { elements },
+            }),
         }
     }
 
@@ -218,9 +243,9 @@ impl Stream {
         &self,
         wait: bool,
         kernel: &KernelHandle,
-        count: &CubeCount,
+        count: LaunchCount,
         mode: ExecutionMode,
-        packed: &mut Packed,
+        complete: impl FnOnce(&mut Task),
     ) -> Result<(), Error> {
         let Some(stream) = self.id() else {
             return self.known().map(drop);
@@ -228,22 +253,26 @@ impl Stream {
         self.pay(wait)?;
         let slot = self.slot(wait)?;
         let kernel = kernel.id();
-        // Each arm writes its fields straight into the slot.
-        let op = |count| Op::Launch { kernel, count };
-        let mut message = match count {
-            CubeCount::Static(x, y, z) => {
-                slot.begin(Some(stream), op(LaunchCount::Static([*x, *y, *z])))
-            }
-            CubeCount::Dynamic(_) => slot.begin(Some(stream), op(LaunchCount::Dynamic)),
-        };
+        let mut message = slot.begin(Some(stream), Op::Launch { kernel, count });
         message.mode = mode;
-        packed.move_to(&mut message);
-        if let CubeCount::Dynamic(handle) = count {
-            message.push_binding(handle.binding(Access::Read));
-        }
+        complete(&mut message);
         self.bind_terms(&mut message);
         message.send();
         Ok(())
+    }
+}
+
+#[cold]
+fn too_many_cubes(kernel: &KernelHandle, given: [u32; 3], limits: [u32; 3]) -> Error {
+    let over = (0..3).find(|axis| given[*axis] > limits[*axis]);
+    let axis = over.unwrap_or(0);
+    Error::Launch {
+        task: kernel.name().clone(),
+        why: LaunchError::TooManyCubes {
+            axis,
+            given: given[axis],
+            limit: limits[axis],
+        },
     }
 }
 
