@@ -36,7 +36,8 @@ impl<B: Backend> Server<B> {
         let last = Point::new(queue, point.cursor + tasks - 1);
         self.scratch.bound.clear();
         let mut sound = task.bindings.is_empty() || self.enter_bindings(&mut task.bindings, last);
-        if let Some(extra) = task.extra.more_mut() {
+        let has_extra = !task.extra.is_none();
+        if has_extra && let Some(extra) = task.extra.more_mut() {
             sound &= self.enter_bindings(&mut extra.bindings, last);
         }
         if !self.scratch.after.is_empty() {
@@ -44,19 +45,18 @@ impl<B: Backend> Server<B> {
         }
         self.note_task(stream, task, point, PASSING);
         // Sound bindings have no failed ranges: nothing is to be healed. What has no extra is under no terms.
-        match task.op {
-            Op::Launch { count, .. } if sound && task.extra.is_none() && !count.is_zero() => {
-                if let Err(failure) = self.launch(task, object, point) {
-                    self.fail_at(task, failure, point);
-                }
+        let is_plain = sound && !has_extra;
+        // Two comparisons, and no table of jumps, for what nearly every task is.
+        if let (Op::Launch { count, .. }, true) = (&task.op, is_plain)
+            && !count.is_zero()
+        {
+            if let Err(failure) = self.launch(task, object, point) {
+                self.fail_at(task, failure, point);
             }
-            Op::Mark if sound && task.extra.is_none() => {
-                self.backend.mark(point.queue, point.cursor);
-            }
-            Op::Replay { overlap, .. } if sound && task.extra.is_none() && object != NO_OBJECT => {
-                self.replay_bound(object, task.scalars(), point, (overlap, false));
-            }
-            _ => self.run_passing(task, object, sound, (point, last)),
+        } else if let (Op::Mark, true) = (&task.op, is_plain) {
+            self.backend.mark(point.queue, point.cursor);
+        } else {
+            self.run_passing(task, object, sound, (point, last));
         }
         debug_assert!(
             self.scheduler.queue(queue).issued == last.cursor,
@@ -73,8 +73,18 @@ impl<B: Backend> Server<B> {
     /// The key of the kernel or recording that a task names, and how many cursors it takes.
     #[inline(always)]
     fn object_and_cursors(&self, op: &Op) -> (u32, u64) {
+        if let Op::Launch { .. } = op {
+            (self.objects.key_of(op), 1)
+        } else if let Op::Mark = op {
+            (NO_OBJECT, 1)
+        } else {
+            self.object_and_cursors_of_any(op)
+        }
+    }
+
+    #[inline(never)]
+    fn object_and_cursors_of_any(&self, op: &Op) -> (u32, u64) {
         match op {
-            Op::Launch { .. } => (self.objects.key_of(op), 1),
             Op::Replay { .. } => {
                 let object = self.objects.key_of(op);
                 let stored = self.objects.recording(object);
@@ -82,7 +92,7 @@ impl<B: Backend> Server<B> {
                 (object, tasks as u64)
             }
             Op::CopyOut(copy) => (NO_OBJECT, copy.landings.len().max(1) as u64),
-            _ => (NO_OBJECT, 1),
+            op => (self.objects.key_of(op), 1),
         }
     }
 
@@ -124,7 +134,7 @@ impl<B: Backend> Server<B> {
         scratch.bound.len() == all
     }
 
-    /// A task that passes through and is more than a call, or has a binding that has no memory, or failed ranges.
+    /// A task that passes through and is a replay, more than a call, or has a binding that has no memory, or failed ranges.
     fn run_passing(
         &mut self,
         task: &mut Task,
@@ -132,6 +142,11 @@ impl<B: Backend> Server<B> {
         sound: bool,
         (point, last): (Point, Point),
     ) {
+        if let (Op::Replay { overlap, .. }, true) = (&task.op, sound && task.extra.is_none())
+            && object != NO_OBJECT
+        {
+            return self.replay_bound(object, task.scalars(), point, (*overlap, false));
+        }
         let resolved = match sound {
             true => Ok(()),
             false => self.resolve(task),

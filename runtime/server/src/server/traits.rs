@@ -16,12 +16,11 @@ impl Traits {
     /// Drops are honoured before it: a caller who dropped something and then syncs finds it dropped.
     pub(super) const SYNC: u8 = 8;
 
-    #[inline(always)]
+    /// None of them, as of a launch and of a point.
+    pub(super) const NONE: Self = Self(0);
+
+    #[inline]
     pub(super) fn of(op: &Op) -> Self {
-        if let Op::Launch { .. } = op {
-            // Nearly every message: told by one comparison.
-            return Self(0);
-        }
         Self(match op {
             Op::Taken | Op::Ask(_) | Op::Register(_) | Op::Flush => Self::ORDER,
             Op::Reserve { .. } => Self::HELD,
