@@ -240,7 +240,7 @@ impl Contents {
         self.by_one_task(excuses)
     }
 
-    /// After a task that [mixes](mixed) as many other elements in.
+    /// After a task that mixes as many other elements in, as the kernel `mix` does.
     #[must_use]
     pub fn mixed(&self, other: &Self, excuses: Excuses) -> Self {
         let mut ends: Vec<usize> = self

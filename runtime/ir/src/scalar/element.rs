@@ -2,7 +2,9 @@
 
 use half::{bf16, f16};
 
-use super::{Binary, Number, Unary, functions};
+use super::functions::{self, Float};
+use super::number::Number;
+use super::{Binary, Unary};
 use crate::{BinaryOp, UnaryOp};
 
 /// The type of an element.
@@ -117,6 +119,16 @@ whole!(i64 u64, u64 u64, i32 u32, u32 u32, i16 u16, u16 u16, i8 u8, u8 u8);
 
 macro_rules! float {
     ($($name:ident $unsigned:ident),*) => {$(
+        impl Float for $name {
+            fn wide(bits: u64) -> f64 {
+                Self::of(bits).into()
+            }
+
+            fn rounded(value: f64) -> u64 {
+                (value as $name).bits()
+            }
+        }
+
         impl Element for $name {
             fn of(bits: u64) -> Self {
                 $name::from_bits(bits as $unsigned)

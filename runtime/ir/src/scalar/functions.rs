@@ -3,9 +3,16 @@
 
 use std::f64::consts::{E, FRAC_PI_3, FRAC_PI_6, LN_2};
 
-use super::element::Element;
 use super::{Binary, Unary};
 use crate::{BinaryOp, UnaryOp};
+
+/// A float type, by the bits of its values.
+pub(super) trait Float {
+    /// The value of these bits.
+    fn wide(bits: u64) -> f64;
+    /// The bits of this value, rounded.
+    fn rounded(value: f64) -> u64;
+}
 
 /// Every float.
 const ALL: [f64; 2] = [f64::NEG_INFINITY, f64::INFINITY];
@@ -15,11 +22,11 @@ const POSITIVE: [f64; 2] = [0.0, f64::INFINITY];
 macro_rules! functions {
     ($($op:ident: $units:literal units, of $domain:ident, at $at:expr => $known:expr, $function:expr;)*) => {
         /// A function of the bits of a float.
-        pub(super) fn unary<T: Element>(op: UnaryOp) -> Option<Unary> {
+        pub(super) fn unary<T: Float>(op: UnaryOp) -> Option<Unary> {
             match op {
                 $(UnaryOp::$op => Some(|a| {
                     let function: fn(f64) -> f64 = $function;
-                    T::near(super::Number::Float(function(T::of(a).value().float()))).bits()
+                    T::rounded(function(T::wide(a)))
                 }),)*
                 _ => None,
             }
@@ -70,11 +77,11 @@ functions! {
 }
 
 /// A function of the bits of two floats.
-pub(super) fn binary<T: Element>(op: BinaryOp) -> Option<Binary> {
+pub(super) fn binary<T: Float>(op: BinaryOp) -> Option<Binary> {
     match op {
         BinaryOp::Pow => Some(|a, b| {
-            let [a, b] = [a, b].map(|bits| T::of(bits).value().float());
-            T::near(super::Number::Float(a.powf(b))).bits()
+            let [a, b] = [a, b].map(T::wide);
+            T::rounded(a.powf(b))
         }),
         _ => None,
     }

@@ -51,6 +51,39 @@ pub use number::Number;
 
 use crate::{BinaryOp, CompareOp, DType, ReduceOp, UnaryOp};
 
+/// Numbers as elements of a type, and back.
+impl Number {
+    /// The value that these bits are of a type.
+    pub fn of(dtype: DType, bits: u64) -> Self {
+        with_type!(dtype, T => T::of(bits).value())
+    }
+
+    /// The element that these bytes begin with.
+    ///
+    /// # Panics
+    /// If there are fewer bytes than an element has.
+    pub fn load(dtype: DType, bytes: &[u8]) -> Self {
+        Self::of(dtype, load(dtype, bytes))
+    }
+
+    /// The bits of this value, [cast](crate::scalar::cast) to a type.
+    pub fn bits(self, dtype: DType) -> u64 {
+        with_type!(dtype, T => T::near(self).bits())
+    }
+
+    /// The bits of this number as a type has it: rounded to a float, but only whole numbers in its range as an integer. Truth values are
+    /// no numbers.
+    pub fn exact_bits(self, dtype: DType) -> Option<u64> {
+        let bits = self.bits(dtype);
+        let has = match Number::of(dtype, bits) {
+            Number::Float(_) => true,
+            Number::Whole(_) if dtype == DType::Bool => false,
+            Number::Whole(near) => near == self.whole() && self.float().fract() == 0.0,
+        };
+        has.then_some(bits)
+    }
+}
+
 /// A function of the bits of one value.
 pub type Unary = fn(u64) -> u64;
 /// A function of the bits of two values.

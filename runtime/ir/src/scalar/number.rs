@@ -1,10 +1,5 @@
 //! Values as numbers.
 
-use half::{bf16, f16};
-
-use super::element::Element;
-use crate::DType;
-
 /// A value of any type, without loss.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Number {
@@ -15,36 +10,6 @@ pub enum Number {
 }
 
 impl Number {
-    /// The value that these bits are of a type.
-    pub fn of(dtype: DType, bits: u64) -> Self {
-        with_type!(dtype, T => T::of(bits).value())
-    }
-
-    /// The element that these bytes begin with.
-    ///
-    /// # Panics
-    /// If there are fewer bytes than an element has.
-    pub fn load(dtype: DType, bytes: &[u8]) -> Self {
-        Self::of(dtype, super::load(dtype, bytes))
-    }
-
-    /// The bits of this value, [cast](super::cast) to a type.
-    pub fn bits(self, dtype: DType) -> u64 {
-        with_type!(dtype, T => T::near(self).bits())
-    }
-
-    /// The bits of this number as a type has it: rounded to a float, but only whole numbers in its range as an integer. Truth values are
-    /// no numbers.
-    pub fn exact_bits(self, dtype: DType) -> Option<u64> {
-        let bits = self.bits(dtype);
-        let has = match Number::of(dtype, bits) {
-            Number::Float(_) => true,
-            Number::Whole(_) if dtype == DType::Bool => false,
-            Number::Whole(near) => near == self.whole() && self.float().fract() == 0.0,
-        };
-        has.then_some(bits)
-    }
-
     /// The value as a float, rounded once.
     pub fn float(self) -> f64 {
         match self {
