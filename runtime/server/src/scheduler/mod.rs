@@ -5,6 +5,7 @@
 //! | [`actor`] | a logical stream: the tasks that it holds, and why its first one cannot go yet |
 //! | [`queue`] | a physical queue: how far it was issued, and how far it is |
 //! | [`turns`] | whose turn it is among the streams of one queue |
+//! | `host_turns` | host functions: which waits for what, and which run |
 //! | `seats` | on which queue a stream sits |
 //! | `waits` | which held tasks come after which, and what becomes of that as they are issued |
 //!
@@ -12,6 +13,7 @@
 //! the conductor's.
 
 pub(crate) mod actor;
+mod host_turns;
 pub(crate) mod queue;
 mod seats;
 pub(crate) mod turns;
@@ -28,7 +30,7 @@ use millstream_protocol::options::{Settings, Strategy};
 use millstream_sync::timeline::Timeline;
 use slab::Slab;
 
-use actor::{HeldTask, Parked, StreamActor};
+use actor::{HeldTask, StreamActor};
 use queue::QueueState;
 pub(crate) use seats::NewStream;
 use turns::Turns;
@@ -389,82 +391,11 @@ impl Scheduler {
         self.queues[point.queue.index()].completed >= point.cursor
     }
 
-    /// The first task of a stream is a host function, which waits for its predecessors.
-    pub(crate) fn park_on_host(&mut self, stream: u32) {
-        self.streams[stream as usize].parked = Parked::HostTurn;
-        self.host_turns.push(stream);
-    }
-
-    /// Does a host function wait for its predecessors?
-    #[inline]
-    pub(crate) fn has_host_turns(&self) -> bool {
-        !self.host_turns.is_empty()
-    }
-
-    /// A stream whose host function has no predecessor any more that has not completed, of those from `from` on; it waits no longer.
-    /// The place to go on from comes with it.
-    pub(crate) fn next_host_turn(&mut self, mut from: usize) -> Option<(u32, usize)> {
-        while let Some(stream) = self.host_turns.get(from).copied() {
-            if self.predecessors_have_completed(stream) {
-                self.host_turns.swap_remove(from);
-                return Some((stream, from));
-            }
-            from += 1;
-        }
-        None
-    }
-
-    fn predecessors_have_completed(&mut self, stream: u32) -> bool {
-        let actor = &self.streams[stream as usize];
-        let Some(held) = actor.held.front() else {
-            return true;
-        };
-        let queues = &mut self.queues;
-        let last = Point::new(actor.queue, actor.last);
-        let mut points = std::iter::once(last).chain(held.after.iter().copied());
-        points.all(|point| {
-            let state = &mut queues[point.queue.index()];
-            state.look();
-            state.completed >= point.cursor
-        })
-    }
-
-    /// The cursor of a queue that the host functions wait for first.
-    pub(crate) fn host_wants(&self, queue: QueueId) -> Option<Cursor> {
-        let wants = |stream: &u32| {
-            let actor = self.streams.get(*stream as usize)?;
-            let held = actor.held.front()?;
-            let own = (actor.queue == queue).then_some(actor.last);
-            let mut after = held.after.iter();
-            let after = after.find(|point| point.queue == queue);
-            own.into_iter()
-                .chain(after.map(|point| point.cursor))
-                .filter(|cursor| *cursor > self.queues[queue.index()].completed)
-                .max()
-        };
-        self.host_turns.iter().filter_map(wants).min()
-    }
-
     /// The cursor of a queue that is full at which there is room again.
     pub(crate) fn wants_room(&self, queue: QueueId) -> Option<Cursor> {
         let state = &self.queues[queue.index()];
         let waits = state.full && !state.turn.is_empty();
         waits.then(|| state.completed + (state.in_flight() / 2).max(1))
-    }
-
-    /// The host function of a stream begins.
-    pub(crate) fn host_begins(&mut self, stream: u32, name: Arc<str>) {
-        self.host_names.insert(stream, name);
-    }
-
-    /// The host function of a stream has ended. Its name, if it had begun.
-    pub(crate) fn host_ends(&mut self, stream: u32) -> Option<Arc<str>> {
-        self.host_names.remove(&stream)
-    }
-
-    /// Does a host function run?
-    pub(crate) fn host_runs(&self) -> bool {
-        !self.host_names.is_empty()
     }
 
     /// The device is lost: nothing is held any more, and nothing has a turn.
