@@ -16,7 +16,7 @@ use crate::help::{
     TOP_EXIT_CODES, after_help,
 };
 
-/// Where frames are published and looked for, where nobody says.
+/// Where frames are published and read, unless an option names another file.
 pub(crate) const METRICS_FILE: &str = "out/metrics.json";
 
 /// More workers than this tell nothing new about one device.

@@ -14,7 +14,7 @@ use crate::support::On;
 const STEP: f64 = 1e-5;
 
 type Function<'a> = &'a dyn Fn(&[LazyBuffer]) -> LazyBuffer;
-/// One that is told as it is.
+/// A gradient that is given as it is.
 type Named = (&'static str, fn(&[LazyBuffer]) -> LazyBuffer);
 
 /// Numbers away from corners and from each other, all positive.

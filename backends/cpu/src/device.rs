@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_host::{HostResources, check_launch};
+use millstream_host::{HostResources, QUEUE_DEPTH_MAX, check_launch};
 use millstream_protocol::backend::{
     Backend, BoundCount, BoundSlice, Compiler, Held, HostContext, HostData, Large, Launch, LetGo,
     Place, Span,
@@ -31,7 +31,7 @@ use crate::entry::{Count, Entry, Op, Source, Spares};
 use crate::kernel::{CpuCompiler, CpuKernel};
 use crate::pages::Pages;
 use crate::post::Post;
-use crate::properties::{QUEUE_DEPTH_MAX, properties};
+use crate::properties::properties;
 use crate::queue::queue;
 use crate::queues::{Queue, Queues};
 use crate::runner::Runner;

@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 use std::ptr::addr_of_mut;
 use std::sync::{Arc, Weak};
 
+use millstream_host::QUEUE_DEPTH_MAX;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::id::{Cursor, Point};
 use millstream_protocol::kernel::{ExecutionMode, NativeView};
@@ -21,7 +22,6 @@ use millstream_protocol::message::HostBytes;
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::kernel::CpuKernel;
-use crate::properties::QUEUE_DEPTH_MAX;
 
 /// Bindings without the heap: those of a task, and a dynamic cube count.
 const ENTRY_BINDINGS: usize = INLINE_BINDINGS + 1;

@@ -2,14 +2,12 @@
 
 use std::ptr;
 
+use millstream_host::ALIGNMENT;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 use millstream_protocol::kernel::NativeView;
 use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::staging::Block;
-
-/// Every page and so every slice starts at a multiple of this many bytes.
-pub(crate) const ALIGNMENT: usize = 256;
 
 /// The largest page.
 pub(crate) const PAGE_BYTES_MAX: u64 = (isize::MAX as usize - 2 * ALIGNMENT) as u64;

@@ -1,20 +1,10 @@
 //! What this device says of itself.
 
-use std::collections::BTreeSet;
+use millstream_host::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
+use millstream_protocol::properties::DeviceProperties;
 
-use millstream_protocol::properties::{DeviceProperties, Feature};
-
-use crate::pages::{ALIGNMENT, PAGE_BYTES_MAX};
+use crate::pages::PAGE_BYTES_MAX;
 use crate::settings::Settings;
-
-/// Rows of pitched tensors start at multiples of a cache line.
-const PITCH_ALIGNMENT: u64 = 64;
-
-/// Most bindings of one launch: as many as a native cube can take chunks of.
-const BINDINGS_MAX: usize = 64;
-
-/// Tasks that the server may have in flight on one queue; it stays below this.
-pub(crate) const QUEUE_DEPTH_MAX: usize = 1024;
 
 /// The properties of a device with these settings, whose launches run on so many `threads`.
 pub(crate) fn properties(settings: &Settings, threads: usize) -> DeviceProperties {
@@ -34,12 +24,7 @@ pub(crate) fn properties(settings: &Settings, threads: usize) -> DevicePropertie
         max_cube_count: [u32::MAX; 3],
         max_bindings: BINDINGS_MAX,
         max_queue_depth: QUEUE_DEPTH_MAX,
-        features: BTreeSet::from([
-            Feature::NativeKernels,
-            Feature::DynamicCubeCount,
-            Feature::F64,
-            Feature::I64,
-        ]),
+        features: features(),
     }
 }
 

@@ -4,9 +4,11 @@
 
 mod launch;
 mod program;
+mod properties;
 mod resources;
 
 pub use launch::{MAX_CUBES, check_launch, count_cubes, read_counts};
 pub use millstream_tile::{Code, Team};
 pub use program::{Arguments, Body, Stopped, catch};
+pub use properties::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
 pub use resources::{HostResources, ResourceError};

@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
+use millstream_host::ALIGNMENT;
 use millstream_protocol::backend::BoundSlice;
 use millstream_protocol::error::Refused;
 use millstream_protocol::id::{Point, SliceId};
@@ -22,8 +23,6 @@ use millstream_protocol::staging::Block;
 
 use crate::ranges::RangeMap;
 
-/// Every page and so every slice starts at a multiple of this many bytes.
-pub(crate) const ALIGNMENT: usize = 256;
 /// Bytes of a slice that nobody wrote.
 pub(crate) const RESERVED: u8 = 0xC7;
 /// Bytes of a slice that has ended.

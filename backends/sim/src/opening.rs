@@ -1,28 +1,21 @@
 //! Opening the simulator: one epoch of it, with the parts of its device.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use millstream_host::{ALIGNMENT, BINDINGS_MAX, PITCH_ALIGNMENT, QUEUE_DEPTH_MAX, features};
 use millstream_protocol::backend::{HostContext, Open};
 use millstream_protocol::error::OpenError;
 use millstream_protocol::id::MAX_QUEUES;
-use millstream_protocol::properties::{DeviceProperties, Feature};
+use millstream_protocol::properties::DeviceProperties;
 use millstream_sync::facade::Mutex;
 use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 
 use crate::device::SimDevice;
-use crate::memory::ALIGNMENT;
 use crate::options::Sim;
 use crate::shared::Shared;
 use crate::state::State;
 use crate::stepper::Stepper;
 
-/// Most bindings of one launch: as many as a native cube can take chunks of.
-const BINDINGS_MAX: usize = 64;
-/// Tasks that the server may have in flight on one queue. Queues have no end of their own.
-const QUEUE_DEPTH_MAX: usize = 1024;
-/// Rows of pitched tensors start at multiples of this.
-const PITCH_ALIGNMENT: u64 = 64;
 impl Open for Sim {
     type Backend = SimDevice;
 
@@ -84,11 +77,6 @@ fn properties(sim: &Sim) -> DeviceProperties {
         max_cube_count: [u32::MAX; 3],
         max_bindings: BINDINGS_MAX,
         max_queue_depth: QUEUE_DEPTH_MAX,
-        features: BTreeSet::from([
-            Feature::NativeKernels,
-            Feature::DynamicCubeCount,
-            Feature::F64,
-            Feature::I64,
-        ]),
+        features: features(),
     }
 }

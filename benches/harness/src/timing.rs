@@ -37,11 +37,19 @@ pub fn runs_to_fill<E>(
     counts: RangeInclusive<u64>,
     mut work: impl FnMut(u64) -> Result<(), E>,
 ) -> Result<u64, E> {
-    let (least, most) = counts.into_inner();
-    let mut took = |count| {
+    fill(sample, counts, |count| {
         let begun = Instant::now();
         work(count).map(|()| begun.elapsed())
-    };
+    })
+}
+
+/// The search itself: `took(count)` is how long that many runs took.
+fn fill<E>(
+    sample: Duration,
+    counts: RangeInclusive<u64>,
+    mut took: impl FnMut(u64) -> Result<Duration, E>,
+) -> Result<u64, E> {
+    let (least, most) = counts.into_inner();
     let mut count = least.max(1);
     loop {
         // The faster of two, so that one stall of the machine does not end the search too early.
@@ -60,52 +68,67 @@ fn runs_in(sample: Duration, count: u64, spent: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::convert::Infallible;
 
     use super::*;
 
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
     #[test]
-    fn what_is_waited_for_is_timed_as_well() {
-        let (mut runs, pause) = (Vec::new(), Duration::from_millis(8));
+    fn done_comes_after_all_runs() {
+        let order = RefCell::new(Vec::new());
         let run = |index| {
-            runs.push(index);
+            order.borrow_mut().push(index);
             Ok::<_, Infallible>(())
         };
         let wait = || {
-            std::thread::sleep(pause);
+            order.borrow_mut().push(99);
             Ok(())
         };
         let ns = time_each(4, run, wait).unwrap();
-        assert!(ns >= 2e6, "{ns}");
-        assert_eq!(runs, [0, 1, 2, 3]);
+        assert!(ns >= 0.0, "{ns}");
+        assert_eq!(*order.borrow(), [0, 1, 2, 3, 99]);
     }
 
     #[test]
-    fn runs_fill_the_sample() {
-        let ms = Duration::from_millis;
-        assert_eq!(runs_in(ms(20), 5, ms(10)), 10);
-        assert_eq!(runs_in(ms(20), 5, Duration::ZERO), u64::MAX);
+    fn runs_in_a_sample_are_counted_by_the_time_of_some() {
+        assert_eq!(runs_in(MS(20), 5, MS(10)), 10);
+        assert_eq!(runs_in(MS(20), 5, Duration::ZERO), u64::MAX);
         assert_eq!(runs_in(Duration::ZERO, 5, Duration::ZERO), 0);
-        let sleep = |count| {
-            std::thread::sleep(ms(count));
-            Ok::<_, Infallible>(())
-        };
-        // A sleep may take longer than asked, not less.
-        let runs = runs_to_fill(ms(20), 1..=1000, sleep).unwrap();
-        assert!((1..=20).contains(&runs), "{runs}");
+    }
+
+    #[test]
+    fn search_doubles_until_a_sample_is_long_enough() {
+        let mut tried = Vec::new();
+        let runs = fill(MS(20), 1..=1000, |count| {
+            tried.push(count);
+            Ok::<_, Infallible>(MS(count))
+        });
+        assert_eq!((runs, tried), (Ok(20), vec![1, 1, 2, 2, 4, 4, 8, 8]));
+    }
+
+    #[test]
+    fn one_stall_does_not_end_the_search() {
+        let mut calls = 0;
+        let runs = fill(MS(20), 1..=1000, |count| {
+            calls += 1;
+            Ok::<_, Infallible>(MS(if calls == 1 { 500 } else { count }))
+        });
+        assert_eq!(runs, Ok(20));
     }
 
     #[test]
     fn runs_stay_within_their_bounds() {
-        let nothing = |_| Ok::<_, Infallible>(());
-        let of = |sample, counts| runs_to_fill(sample, counts, nothing).unwrap();
+        let nothing = |_| Ok::<_, Infallible>(Duration::ZERO);
+        let of = |sample, counts| fill(sample, counts, nothing).unwrap();
         assert_eq!(of(Duration::ZERO, 3..=10), 3);
-        assert_eq!(of(Duration::from_secs(1), 1..=10), 10);
+        assert_eq!(of(MS(1000), 1..=10), 10);
     }
 
     #[test]
     fn an_error_ends_the_search() {
-        let end = runs_to_fill(Duration::from_secs(1), 1..=10, Err);
+        let end = runs_to_fill(MS(1000), 1..=10, Err);
         assert_eq!(end, Err(1));
     }
 }

@@ -98,3 +98,16 @@ impl<'a> Saved<'a> {
         })
     }
 }
+
+/// A span of a task, for tests.
+#[cfg(test)]
+fn span(name: &str, stream: u64, queue: u32, start_ns: u64, end_ns: u64) -> TraceSpan {
+    TraceSpan {
+        name: name.into(),
+        stream,
+        queue,
+        start_ns,
+        end_ns,
+        ..TraceSpan::default()
+    }
+}

@@ -13,7 +13,7 @@ use crate::svg::{rect, text};
 use crate::units::{duration, tick_step, unit};
 use crate::xml::escape;
 
-/// Spans in one picture: browsers draw so many with ease.
+/// Most spans in one picture: browsers draw this many with ease.
 pub(crate) const MAX_SPANS: usize = 8_000;
 
 const WIDTH: f64 = 1480.0;
@@ -314,18 +314,8 @@ text {{ font: 13px system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", sans-
 
 #[cfg(test)]
 mod tests {
+    use super::super::span;
     use super::*;
-
-    fn span(name: &str, stream: u64, queue: u32, start_ns: u64, end_ns: u64) -> TraceSpan {
-        TraceSpan {
-            name: name.into(),
-            stream,
-            queue,
-            start_ns,
-            end_ns,
-            ..TraceSpan::default()
-        }
-    }
 
     fn picture(spans: &[TraceSpan], queues: u32) -> String {
         let (title, subtitle) = ("t", "s");

@@ -134,18 +134,8 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
+    use super::super::span;
     use super::*;
-
-    fn span(name: &str, stream: u64, queue: u32, start_ns: u64, end_ns: u64) -> TraceSpan {
-        TraceSpan {
-            name: name.into(),
-            stream,
-            queue,
-            start_ns,
-            end_ns,
-            ..TraceSpan::default()
-        }
-    }
 
     fn gap(start_ns: u64, length_ns: u64) -> Gap {
         Gap {

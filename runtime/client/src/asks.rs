@@ -61,7 +61,7 @@ impl DeviceShared {
         self.ask(Ask::Cleanup)
     }
 
-    /// Tells the device's thread that the device is gone; answers with the error that everybody is told.
+    /// Tells the device's thread that the device is gone; answers with the error that every caller gets.
     pub(crate) fn tell_lost(self: &Arc<Self>) -> Pending<()> {
         self.ask(Ask::Lost)
     }

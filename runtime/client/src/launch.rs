@@ -132,15 +132,10 @@ impl Stream {
         let (wait, mode) = (self.waits(), ExecutionMode::Unchecked);
         match count.into() {
             CubeCount::Static(x, y, z) => {
-                let count = LaunchCount::Static([x, y, z]);
-                self.submit_launch(wait, kernel, count, mode, |message| packed.move_to(message))
+                self.submit_known(wait, kernel, [x, y, z], mode, &mut packed)
             }
             CubeCount::Dynamic(handle) => {
-                let count = LaunchCount::Dynamic;
-                self.submit_launch(wait, kernel, count, mode, |message| {
-                    packed.move_to(message);
-                    message.push_binding(handle.binding(Access::Read));
-                })
+                self.submit_counted(wait, kernel, &handle, mode, &mut packed)
             }
         }
     }
@@ -163,10 +158,7 @@ impl Stream {
         let mut packed = Packed::new();
         self.pack(kernel, arguments, &mut packed)?;
         self.check_known_count(kernel, [x, y, z])?;
-        let count = LaunchCount::Static([x, y, z]);
-        self.submit_launch(wait, kernel, count, ExecutionMode::Checked, |message| {
-            packed.move_to(message);
-        })
+        self.submit_known(wait, kernel, [x, y, z], ExecutionMode::Checked, &mut packed)
     }
 
     /// As [`Self::launch_checked`], with a count that the device reads.
@@ -182,11 +174,7 @@ impl Stream {
         self.pack(kernel, arguments, &mut packed)?;
         self.check_read_count(kernel, count)?;
         check_own_count(kernel, count, packed.bindings())?;
-        let mode = ExecutionMode::Checked;
-        self.submit_launch(wait, kernel, LaunchCount::Dynamic, mode, |message| {
-            packed.move_to(message);
-            message.push_binding(count.binding(Access::Read));
-        })
+        self.submit_counted(wait, kernel, count, ExecutionMode::Checked, &mut packed)
     }
 
     /// Checks that the kernel is of this device, and packs the arguments of a launch.
@@ -236,6 +224,35 @@ impl Stream {
                 why: LaunchError::DynamicCount { elements },
             }),
         }
+    }
+
+    /// Submits a launch with a known count.
+    #[inline(always)]
+    fn submit_known(
+        &self,
+        wait: bool,
+        kernel: &KernelHandle,
+        count: [u32; 3],
+        mode: ExecutionMode,
+        packed: &mut Packed,
+    ) -> Result<(), Error> {
+        let count = LaunchCount::Static(count);
+        self.submit_launch(wait, kernel, count, mode, |message| packed.move_to(message))
+    }
+
+    /// Submits a launch with a count that the device reads, which is its last binding.
+    fn submit_counted(
+        &self,
+        wait: bool,
+        kernel: &KernelHandle,
+        count: &Handle<u32>,
+        mode: ExecutionMode,
+        packed: &mut Packed,
+    ) -> Result<(), Error> {
+        self.submit_launch(wait, kernel, LaunchCount::Dynamic, mode, |message| {
+            packed.move_to(message);
+            message.push_binding(count.binding(Access::Read));
+        })
     }
 
     #[inline(always)]

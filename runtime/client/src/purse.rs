@@ -18,13 +18,13 @@ struct Holdings {
     lacks: Option<Lack>,
 }
 
-/// Credit that nobody else can take.
+/// Credit that no other caller can take.
 struct Granted {
     credit: Arc<Credit>,
     amount: u64,
 }
 
-/// So much of a credit.
+/// A credit, and the amount of it that was asked for.
 pub(super) type Lack = (Arc<Credit>, u64);
 
 impl Purse {

@@ -1,4 +1,4 @@
-//! Whether a device runs, and what helps where it does not. How that is told stands in [`vitals`](crate::vitals).
+//! Whether a device runs, and what helps where it does not. Publishing and watching it is in [`vitals`](crate::vitals).
 //!
 //! A device lives through *epochs*: one each time it is opened. Only a loss ends an epoch whose device can
 //! go on, as the next epoch.

@@ -1,6 +1,6 @@
 //! The health of a device, as all who tell it and all who watch it share it, and what its lost epochs have left behind.
 //!
-//! Nobody polls: who watches leaves a waker, and a change wakes it (I11).
+//! Nothing polls: a watcher registers a waker, and a change wakes it (I11).
 
 use std::fmt;
 use std::future::poll_fn;
@@ -218,7 +218,7 @@ mod tests {
         recovery: Recovery::SameProcess,
     };
 
-    /// I5: a change that came before the look is told, the latest of several, and the end once.
+    /// I5: a watcher sees a change that came before it looked, the latest of several changes, and the end once.
     #[test]
     fn a_watch_tells_the_latest_change_and_ends_with_the_close() {
         let vitals = Arc::new(Vitals::default());

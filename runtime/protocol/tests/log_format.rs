@@ -16,7 +16,7 @@ use millstream_protocol::memory::AllocationMode;
 use millstream_protocol::priority::Priority;
 use millstream_protocol::recording::WordSlot;
 
-/// Whoever changes these bytes gives the format another version: logs are kept beside bug reports.
+/// A change of these bytes needs another version of the format: logs are kept beside bug reports.
 #[test]
 fn the_bytes_of_a_log_are_these() {
     let part = |slice, access| Part {

@@ -127,7 +127,7 @@ fn call_back(tally: &Arc<Tally>, wanted: Wanted, pending: Pending<Vec<u32>>) -> 
     let asked = pending.on_ready(move |answer| {
         token.called();
         token.tally().one(Count::Answered);
-        // Nobody here ends the program: what is wrong has been noted.
+        // A callback cannot end the program. The tally has what is wrong.
         let _ = wanted.check(token.tally(), &answer);
     });
     if asked.is_err() {
@@ -138,7 +138,7 @@ fn call_back(tally: &Arc<Tally>, wanted: Wanted, pending: Pending<Vec<u32>>) -> 
     Ok(())
 }
 
-/// Polls an answer as a frame would, until it is there.
+/// Polls an answer between other work, as a frame of a game does, until it is there.
 fn poll<T: Send + 'static>(
     mut pending: Pending<T>,
     patience: Duration,
@@ -151,7 +151,7 @@ fn poll<T: Send + 'static>(
         if began.elapsed() > patience {
             return None;
         }
-        thread::sleep(Duration::from_micros(50));
+        thread::yield_now();
     }
 }
 

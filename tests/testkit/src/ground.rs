@@ -12,9 +12,9 @@ use crate::tally::{Count, Tally};
 /// How many elements buffers have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sizes {
-    /// All as many.
+    /// All the same number.
     All(usize),
-    /// Up to so many, each power of two as likely as any other.
+    /// Up to this many; each power of two is as likely as any other.
     UpTo(usize),
 }
 

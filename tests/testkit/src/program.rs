@@ -248,7 +248,7 @@ impl Program {
         self.part_of(dice, at, len)
     }
 
-    /// A part with so many elements of a buffer that has them, if there is one.
+    /// A part with `len` elements of a buffer that has as many, if there is one.
     pub(crate) fn part_with(&self, dice: &mut Dice, len: usize) -> Result<Option<Part>, End> {
         let long = |at: &usize| self.buffers[*at].contents.len() >= len;
         let count = (0..self.buffers.len()).filter(long).count();

@@ -100,7 +100,7 @@ pub struct Tally {
     unexpected: Mutex<Wrongs>,
     /// Answers that never came.
     unanswered: Mutex<Wrongs>,
-    /// Ends the threads: the time is up, or somebody asked.
+    /// Ends the threads: the time is up, or the user interrupts.
     pub stop: Arc<AtomicBool>,
 }
 

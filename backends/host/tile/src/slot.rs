@@ -8,7 +8,7 @@ pub(crate) type SlotId = u16;
 pub(crate) enum Slot {
     /// One of the scalars, eight bytes each.
     Scalar(u32),
-    /// A register: so many bytes a lane lie in front of it, and so many other registers.
+    /// A register: the bytes a lane in front of it, and the number of registers in front of it.
     Register { unit: u32, index: u32 },
     /// As a register, with a part for each step.
     Kept { unit: u32, size: u32 },

@@ -93,7 +93,7 @@ fn begin<'a>(
     Ok((job, runs))
 }
 
-/// Seconds of one of so many runs. Pipelined ones are waited for together.
+/// Seconds a run, over several runs. Pipelined runs are waited for together.
 fn sample(row: &Row, job: &mut dyn Job, runs: u64) -> Result<f64, Fault> {
     let start = Instant::now();
     for _ in 0..runs {

@@ -61,7 +61,7 @@ pub(crate) struct Input {
 /// Where an input comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
-    /// Whoever runs the schedule: it is this node.
+    /// The caller of the schedule: it is this node.
     Node(NodeId),
     /// It was made before, of what is held: the how many-eth of those values.
     Prepared(usize),

@@ -15,8 +15,8 @@ const ALIGNMENT: u64 = 256;
 /// Independent items are kept apart where that takes at most this share of the memory more: an eighth.
 const APART_SHARE: u64 = 8;
 
-/// They are kept apart within so many bytes in any case: it is little memory, and items that need more of it keep a whole device busy one
-/// by one.
+/// Temporaries that together have at most this many bytes are always kept apart: it is little memory, and items with larger ones keep
+/// a whole device busy one by one.
 const APART_BYTES: u64 = 4 << 20;
 
 /// A temporary: its bytes, and the items that touch it, in order.
@@ -65,7 +65,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Places temporaries of items that run in order, or, where it is told what comes before what, of items that run as soon as they
+    /// Places temporaries of items that run in order or, given the `order` of the items, as soon as they
     /// may. None if their bytes cannot be counted.
     pub(crate) fn new(all: &[Temporary], order: Option<&Order>) -> Option<Self> {
         let dense = Self::greedy(all, u64::MAX, Temporary::meets)?;
@@ -117,7 +117,7 @@ impl Plan {
     }
 }
 
-/// The lowest offset where so many bytes are free beside these ranges, which are sorted by their starts.
+/// The lowest offset with `size` free bytes beside these ranges, which are sorted by their starts.
 fn lowest(ranges: impl Iterator<Item = (u64, u64)>, size: u64) -> Option<u64> {
     let mut offset = 0_u64;
     for (start, end) in ranges {

@@ -52,7 +52,7 @@ pub struct ProgramKey {
 /// let graph = Graph::new();
 /// let (a, b) = (graph.input("a", DType::F32, [64, 512]), graph.input("b", DType::F32, [512, 2048]));
 /// let schedule = Schedule::create_one(&a.matmul(&b))?;
-/// // Nobody waits here: programs that are not known run as usual.
+/// // No caller waits here: programs that are not known run with the default blocking.
 /// let usual = schedule.compile_with_cache(client, &cache)?;
 /// // On a thread that may: takes up to a tenth of a second for each program.
 /// for tuned in schedule.tune(client, &cache)? {
@@ -152,7 +152,7 @@ impl GraphTuner {
     }
 
     pub(crate) fn number(&self, program: &Arc<Program>) -> u64 {
-        // Nothing is half done where somebody panics.
+        // A panic leaves nothing half done.
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = numbers.get(program) {
             return *number;

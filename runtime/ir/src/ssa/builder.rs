@@ -33,7 +33,7 @@ use super::{Array, Block, Function, Op, Param, Scalar, SsaError, Stmt, Type, Val
 /// # Ok::<(), millstream_ir::ssa::SsaError>(())
 /// ```
 ///
-/// What is wrong with a function is told by [`Builder::build`]. A value that was computed before from the same values is not
+/// [`Builder::build`] returns what is wrong with a function. A value that was computed before from the same values is not
 /// computed again.
 #[derive(Debug)]
 pub struct Builder {
@@ -58,18 +58,9 @@ struct Open {
 }
 
 impl Builder {
-    /// Begins a function of cubes of so many threads along x, y and z.
+    /// Begins a function of cubes with this many threads along x, y and z.
     pub fn new(name: impl Into<String>, threads: [u32; 3]) -> Self {
-        let function = Function {
-            name: name.into(),
-            threads,
-            params: Vec::new(),
-            scalars: Vec::new(),
-            shared: Vec::new(),
-            locals: Vec::new(),
-            values: Vec::new(),
-            body: Vec::new(),
-        };
+        let function = Function::new(name.into(), threads);
         let state = State {
             function,
             open: vec![Open::default()],

@@ -81,6 +81,22 @@ pub struct Function {
     pub body: Block,
 }
 
+impl Function {
+    /// A function that does nothing yet.
+    fn new(name: String, threads: [u32; 3]) -> Self {
+        Self {
+            name,
+            threads,
+            params: Vec::new(),
+            scalars: Vec::new(),
+            shared: Vec::new(),
+            locals: Vec::new(),
+            values: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+}
+
 /// A buffer that is bound.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Param {

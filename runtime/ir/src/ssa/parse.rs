@@ -21,16 +21,7 @@ impl FromStr for Function {
     fn from_str(text: &str) -> Result<Self, TextError> {
         let mut reader = Reader {
             scanner: Scanner::new(text),
-            function: Function {
-                name: String::new(),
-                threads: [1; 3],
-                params: Vec::new(),
-                scalars: Vec::new(),
-                shared: Vec::new(),
-                locals: Vec::new(),
-                values: Vec::new(),
-                body: Vec::new(),
-            },
+            function: Function::new(String::new(), [1; 3]),
             types: HashMap::new(),
         };
         reader.header()?;

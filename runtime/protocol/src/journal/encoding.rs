@@ -1,7 +1,7 @@
 //! Entries as bytes, and back, in the encoding of `postcard`.
 //!
 //! Reading believes nothing. What an entry says is checked by serde, or by what `entry` and `code` derive from it, and takes no more
-//! memory than a small multiple of the bytes there are: postcard tells serde a list's length only if so many bytes are left, and serde
+//! memory than a small multiple of the bytes there are: postcard passes a list's length to serde only if that many bytes are left, and serde
 //! makes room for 1 MiB at most before elements have come. `tests/forged_logs.rs` counts.
 
 use postcard::Error;

@@ -192,9 +192,9 @@ pub(crate) enum Operation {
     },
     /// Nothing goes on before that moment.
     Wait(Moment),
-    /// An event was recorded here, and when is told.
+    /// An event was recorded here; its time is kept.
     Record(Recorded),
-    /// One store of so many low bytes of a value.
+    /// One store of the low bytes of a value.
     WriteValue {
         address: u64,
         bytes: u64,

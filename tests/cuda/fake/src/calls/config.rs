@@ -46,7 +46,7 @@ impl Config {
             return Err(Code::INVALID_VALUE);
         }
         for index in 0..self.count as usize {
-            // SAFETY: the caller's promise: so many attributes.
+            // SAFETY: the caller's promise: the array has this many attributes.
             let Attribute { id, words, .. } =
                 unsafe { self.attributes.add(index).read_unaligned() };
             match (id, words) {

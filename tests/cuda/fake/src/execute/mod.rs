@@ -151,7 +151,7 @@ fn copy_out(
     Ok(())
 }
 
-/// One store, which the host may be polling for. Nobody sees the host's load: once the value is in memory of the host's,
+/// One store, which the host may be polling for. The checker cannot see the host's load: once the value is in memory of the host's,
 /// the host counts as knowing what it was ordered after, as if it had asked an event.
 fn write_value(
     state: &mut State,
