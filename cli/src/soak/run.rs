@@ -146,7 +146,7 @@ impl Soak {
                     let work = AssertUnwindSafe(|| worker::work(load, &mut dice, rounds));
                     if let Err(panic) = panic::catch_unwind(work) {
                         let said = said(&*panic);
-                        tally.is_unexpected(format!("a call panicked: {said}"));
+                        tally.note_unexpected(format!("a call panicked: {said}"));
                     }
                 });
             }
@@ -194,7 +194,7 @@ impl Soak {
                 self.load
                     .ground
                     .tally
-                    .is_unexpected(format!("reopening left {left} threads"));
+                    .note_unexpected(format!("reopening left {left} threads"));
             }
             Ok(report) => {
                 // Relaxed: figures.
@@ -206,7 +206,7 @@ impl Soak {
                 .load
                 .ground
                 .tally
-                .is_unexpected(format!("reopening: {error}")),
+                .note_unexpected(format!("reopening: {error}")),
         }
         self.take_findings(next);
     }

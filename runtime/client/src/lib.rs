@@ -4,7 +4,6 @@
 //! it decides nothing.
 
 pub mod arguments;
-mod asks;
 mod callback;
 mod client_streams;
 mod compute;
@@ -22,6 +21,7 @@ mod points;
 mod profile_tokens;
 mod profiles;
 mod purse;
+mod queries;
 mod readbacks;
 mod record;
 mod recycled;

@@ -66,7 +66,7 @@ impl RandomProgram {
         let tally = ground.tally.clone();
         let made = Program::new(ground, vec![client.clone()], kernels(on, client), &mut dice);
         Self {
-            program: told(&tally, made).unwrap(),
+            program: or_reason(&tally, made).unwrap(),
             dice,
             tally,
             is_plain: false,
@@ -98,7 +98,7 @@ impl RandomProgram {
             true => self.program.plain_step(&mut self.dice),
             false => self.program.step(&mut self.dice),
         };
-        told(&self.tally, done)
+        or_reason(&self.tally, done)
     }
 
     /// One of its streams.
@@ -117,11 +117,11 @@ impl RandomProgram {
     /// What was wrong.
     pub fn finish(mut self) -> Result<(), String> {
         let done = self.program.finish(&mut self.dice);
-        told(&self.tally, done)
+        or_reason(&self.tally, done)
     }
 }
 
-/// The sentence about what ended a program.
-pub(crate) fn told<T>(tally: &Tally, done: Result<T, End>) -> Result<T, String> {
+/// What was done, or why the program ended early.
+pub(crate) fn or_reason<T>(tally: &Tally, done: Result<T, End>) -> Result<T, String> {
     done.map_err(|end| tally.reason(end))
 }

@@ -1,7 +1,8 @@
-//! What a buffer must hold, and how reading it may fail instead.
+//! The oracle: the expected contents of a buffer, and the failures that a read of it may return instead.
 //!
-//! Element `i` of a run of elements is `base + i * stride`, wrapping. Defining, adding, copying and mixing keep that form, so what
-//! a buffer of any size must hold is a few numbers, and every element that is read is checked.
+//! Contents are runs of elements. Element `i` of a run is `base + i * stride`, wrapping. Filling, adding, copying and mixing keep that form, so
+//! a few numbers describe a buffer of any size, and every element that is read can be checked. Failures follow I7: a task that reads
+//! one failed element fails all elements that it writes ([`Contents::by_one_task`]); a task that overwrites elements heals them.
 
 use std::ops::Range;
 
@@ -9,12 +10,12 @@ use millstream::{Error, Failure, Reason};
 
 use crate::kernels::{BOOM, mixed};
 
-/// Elements, counted from the start of what holds them.
+/// The values of consecutive elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pattern {
     /// Element 0.
     pub base: u32,
-    /// From one element to the next.
+    /// The difference of an element and the one before it.
     pub stride: u32,
 }
 
@@ -53,37 +54,37 @@ impl Pattern {
     }
 }
 
-/// Why a read may fail though nothing is wrong, as a set.
+/// A set of reasons for which a read may fail.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Excuses(u8);
 
 impl Excuses {
-    /// It must not.
+    /// No reason: a failure is an error.
     pub const NONE: Self = Self(0);
     /// A task was cancelled.
     pub const CANCELLED: Self = Self(1);
-    /// A task came too late.
+    /// The deadline of a task passed.
     pub const DEADLINE: Self = Self(2);
     /// A task failed on purpose: `boom`.
     pub const BOOM: Self = Self(4);
-    /// There was no memory.
+    /// Device memory ran out.
     pub const MEMORY: Self = Self(8);
-    /// The device was told to fail.
+    /// The simulator injected a fault.
     pub const INJECTED: Self = Self(16);
     /// The device may be lost.
     pub const LOST: Self = Self(32);
 
-    /// These and those.
+    /// The union of two sets.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Are all of those among these?
+    /// Whether `other` is a subset.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The excuse of a failure; none has none.
+    /// The reason of a failure, if a program can cause it.
     fn of(root: &Failure) -> Option<Self> {
         match &root.reason {
             _ if *root.task == *BOOM => Some(Self::BOOM),
@@ -97,10 +98,10 @@ impl Excuses {
     }
 }
 
-/// What is known of some elements.
+/// What is known of the elements of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
-    /// What they are, if anything was ever written.
+    /// Their values; `None` if no task has written them.
     pub pattern: Option<Pattern>,
     /// Reading them may fail for these reasons.
     pub excuses: Excuses,
@@ -108,27 +109,27 @@ pub struct Known {
     pub fails: bool,
 }
 
-/// Elements of one kind of knowledge, up to `end`.
+/// Consecutive elements, up to `end`.
 #[derive(Clone, Debug)]
 struct Run {
     end: usize,
     known: Known,
 }
 
-/// What must be in a buffer, or in a part of one.
+/// The expected contents of a buffer or of a part of one.
 #[derive(Clone, Default, Debug)]
 pub struct Contents {
-    /// One behind the other, each with at least one element; patterns are counted from the start of the contents.
+    /// Adjacent and not empty. The patterns count from the start of the contents.
     runs: Vec<Run>,
 }
 
 impl Contents {
-    /// Elements that a task has defined, which may have failed itself for these reasons.
+    /// Elements that a task has written, which may itself have failed for these reasons.
     pub fn defined(len: usize, pattern: Pattern, excuses: Excuses) -> Self {
         Self::of(len, Some(pattern), excuses)
     }
 
-    /// Elements that nothing was written to.
+    /// Elements that no task has written.
     pub fn unknown(len: usize) -> Self {
         Self::of(len, None, Excuses::NONE)
     }
@@ -158,12 +159,12 @@ impl Contents {
         self.runs.is_empty()
     }
 
-    /// Must reading them fail?
+    /// Whether a read must fail.
     pub fn fails(&self) -> bool {
         self.runs.iter().any(|run| run.known.fails)
     }
 
-    /// Why reading them may fail.
+    /// The reasons for which a read may fail.
     pub fn excuses(&self) -> Excuses {
         let each = self.runs.iter().map(|run| run.known.excuses);
         each.fold(Excuses::NONE, Excuses::and)
@@ -190,7 +191,7 @@ impl Contents {
         Self { runs }
     }
 
-    /// Puts `part` in the place of what is at `start`.
+    /// Replaces the elements from `start` on by `part`.
     pub fn paste(&mut self, start: usize, part: &Self) {
         let end = start + part.len();
         let behind = self.cut(end..self.len());
@@ -217,7 +218,7 @@ impl Contents {
         }
     }
 
-    /// What a task leaves that makes these elements of what it has read: if any of it has failed, all have.
+    /// The result of a task that computes all of these elements together: if one has failed, all have.
     #[must_use]
     pub fn by_one_task(mut self, excuses: Excuses) -> Self {
         let (excuses, fails) = (self.excuses().and(excuses), self.fails());
@@ -227,7 +228,7 @@ impl Contents {
         self
     }
 
-    /// After a task that adds `by` to each element, which may have failed itself for these reasons.
+    /// The result of a task that adds `by` to each element, which may itself fail for these reasons.
     #[must_use]
     pub fn added(mut self, by: u32, excuses: Excuses) -> Self {
         for pattern in self
@@ -240,7 +241,7 @@ impl Contents {
         self.by_one_task(excuses)
     }
 
-    /// After a task that mixes as many other elements in, as the kernel `mix` does.
+    /// The result of the kernel `mix` with as many other elements.
     #[must_use]
     pub fn mixed(&self, other: &Self, excuses: Excuses) -> Self {
         let mut ends: Vec<usize> = self
@@ -275,7 +276,7 @@ impl Contents {
         self.runs[run].known
     }
 
-    /// After a task that updates them and fails on purpose.
+    /// The result of a task that updates them and fails on purpose.
     #[must_use]
     pub fn failed(mut self, why: Excuses) -> Self {
         let excuses = self.excuses().and(why);
@@ -285,10 +286,10 @@ impl Contents {
         self
     }
 
-    /// What a read of them brought, which may have failed itself for these reasons: right, or what is wrong with it.
+    /// Compares the answer of a read, which may itself fail for these reasons.
     ///
     /// # Errors
-    /// A sentence about the first thing that is wrong.
+    /// A sentence about the first difference.
     pub fn check(
         &self,
         answer: &Result<Vec<u32>, Error>,
@@ -337,12 +338,12 @@ impl Contents {
     }
 }
 
-/// What an answer was, where it was right.
+/// What a right answer was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The data.
+    /// Data.
     Data,
-    /// A failure that was to be expected.
+    /// An expected failure.
     Failed,
     /// The device is lost.
     Lost,

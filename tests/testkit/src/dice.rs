@@ -1,31 +1,31 @@
-//! Choices from a seed: `SplitMix64`.
+//! Pseudo-random choices from a seed, by `SplitMix64`.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// A stream of choices.
+/// A generator of choices.
 #[derive(Debug)]
 pub struct Dice(SplitMix64);
 
 impl Dice {
-    /// The choices of this seed for one purpose: a step, a thread, the device.
+    /// The choices of a seed for one purpose: a step, a thread, the device. Equal arguments give equal choices.
     pub fn new(seed: u64, purpose: u64) -> Self {
         let seed =
             seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ purpose.wrapping_mul(0xd1b5_4a32_d192_ed03);
         Self(SplitMix64::from_seed(seed.to_le_bytes()))
     }
 
-    /// Any number of 64 bits.
+    /// Any 64-bit number.
     pub fn wide(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Any number.
+    /// Any 32-bit number.
     pub fn number(&mut self) -> u32 {
         self.wide() as u32
     }
 
-    /// From 0 to `end`, which is left out; 0 where there is nothing to choose from.
+    /// A number in `0..end`; 0 if that range is empty.
     pub fn below(&mut self, end: usize) -> usize {
         match end {
             0 => 0,
@@ -33,17 +33,17 @@ impl Dice {
         }
     }
 
-    /// True once in `many` times.
+    /// True with a probability of one in `many`.
     pub fn one_in(&mut self, many: usize) -> bool {
         self.below(many) == 0
     }
 
-    /// One of these, of which there is at least one.
+    /// One of these. There must be at least one.
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
-    /// From 1 to `most`, each power of two as likely as any other: small things are many, large ones occur.
+    /// A number from 1 to `most`. Each power of two is as likely as any other, so small numbers are frequent and large ones occur.
     pub fn log_uniform(&mut self, most: usize) -> usize {
         let bits = self.below(most.max(1).ilog2() as usize + 1);
         ((1_usize << bits) + self.below(1 << bits)).min(most)

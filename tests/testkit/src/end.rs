@@ -5,6 +5,6 @@
 pub enum End {
     /// The device is lost.
     Lost,
-    /// An answer did not come, or something was wrong: it has been noted.
+    /// An answer was wrong or missing. The tally has the details.
     Wrong,
 }

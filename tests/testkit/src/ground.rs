@@ -9,7 +9,7 @@ use crate::contents::Excuses;
 use crate::end::End;
 use crate::tally::{Count, Tally};
 
-/// How many elements buffers have.
+/// The number of elements of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sizes {
     /// All the same number.
@@ -21,9 +21,9 @@ pub enum Sizes {
 /// What a program may do, and what may go wrong with it.
 #[derive(Clone, Debug)]
 pub struct Ground {
-    /// What was done and what was wrong.
+    /// The counters and violations.
     pub tally: Arc<Tally>,
-    /// What may always go wrong.
+    /// Reasons for which any task may fail.
     pub excuses: Excuses,
     /// Elements of buffers.
     pub sizes: Sizes,
@@ -31,18 +31,18 @@ pub struct Ground {
     pub buffers_max: usize,
     /// Most streams at a time.
     pub streams_max: usize,
-    /// A hard limit of the clients, whose refusals are no errors.
+    /// The hard limit of the clients. A refusal by it is no violation.
     pub limit_bytes: Option<u64>,
-    /// How long an answer may take: far longer than any does.
+    /// How long to wait for an answer; far longer than any answer takes.
     pub patience: Duration,
     /// Whether a buffer may start without contents. What is read from it then differs between devices.
     pub may_be_undefined: bool,
-    /// The device is driven by the program's own thread, and its runs are to be the same: nothing depends on time.
+    /// Whether the program's thread drives the device. Such a program does nothing that depends on time, so all its runs are equal.
     pub is_driven: bool,
 }
 
 impl Ground {
-    /// A few small buffers, and nothing goes wrong.
+    /// A ground with a few small buffers, on which no task may fail without its own reason.
     pub fn small(elements: usize) -> Self {
         Self {
             tally: Arc::default(),
@@ -57,7 +57,7 @@ impl Ground {
         }
     }
 
-    /// What ends a program whose call was refused.
+    /// The end of a program whose call was refused; notes a refusal without a reason.
     pub fn refused(&self, what: &str, error: &Error) -> End {
         match error {
             Error::DeviceLost { .. } if self.excuses.has(Excuses::LOST) => {
@@ -65,7 +65,7 @@ impl Ground {
                 End::Lost
             }
             error => {
-                self.tally.is_unexpected(format!("{what}: {error}"));
+                self.tally.note_unexpected(format!("{what}: {error}"));
                 End::Wrong
             }
         }

@@ -1,4 +1,4 @@
-//! The kernels of a program. A closure knows how long its bindings are; a twin in another source gets that as the scalar `n`.
+//! The kernels of a program, as closures. A twin in another language gets the length of its bindings as the scalar `n`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,21 +9,21 @@ use millstream::{
     write,
 };
 
-/// The name of what fails on purpose, and what it panics with.
+/// The name of the task that fails on purpose, and the payload of its panic.
 pub const BOOM: &str = "boom";
 
-/// What [`mix`](Kernels::native) makes of an element and another.
+/// The result of the kernel `mix` for one element and the other one.
 pub(crate) fn mixed(value: u32, other: u32) -> u32 {
     value.wrapping_mul(31).wrapping_add(other)
 }
 
-/// Launches what fails on purpose, with what it would have updated.
+/// Submits the task that fails on purpose, over the elements that it would update.
 type Boom = Arc<dyn Fn(&Stream, &Handle<u32>) -> Result<(), Error> + Send + Sync>;
 
-/// How often `tick` ran, by its argument.
+/// The number of runs of `tick`, by its argument.
 type Ran = Arc<Mutex<HashMap<u32, u64>>>;
 
-/// What counts how often a task of each stream has run.
+/// A kernel that counts its runs for each stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Tick {
     pub(crate) kernel: KernelHandle,
@@ -31,7 +31,7 @@ pub(crate) struct Tick {
 }
 
 impl Tick {
-    /// How often it ran with this argument.
+    /// The number of its runs with this argument.
     pub(crate) fn ran(&self, id: u32) -> u64 {
         let ran = self.ran.lock().unwrap_or_else(PoisonError::into_inner);
         ran.get(&id).copied().unwrap_or_default()
@@ -59,7 +59,7 @@ impl fmt::Debug for Kernels {
 }
 
 impl Kernels {
-    /// All of them, for a device that runs Rust.
+    /// All kernels, for a device that runs Rust.
     ///
     /// # Errors
     /// As [`ComputeClient::kernel`].
@@ -90,7 +90,7 @@ impl Kernels {
         })
     }
 
-    /// Those that do not fail and touch nothing but their bindings, as `prepare` makes them: what any device can run.
+    /// The kernels that do not fail and touch nothing but their bindings, which any device can run. `prepare` may add sources to each.
     ///
     /// # Errors
     /// That of `prepare`.
@@ -132,7 +132,7 @@ impl Kernels {
         })
     }
 
-    /// With a task called [`BOOM`] that fails, which may be a launch of a kernel.
+    /// Adds the task [`BOOM`], which fails. `kernel` is its kernel, if it is a launch.
     #[must_use]
     pub fn that_fail(
         mut self,
@@ -144,14 +144,14 @@ impl Kernels {
         self
     }
 
-    /// Without one that fails.
+    /// Removes the task that fails.
     #[must_use]
     pub fn that_never_fail(mut self) -> Self {
         (self.boom, self.boom_kernel) = (None, None);
         self
     }
 
-    /// Each that there is: what a log of a program is replayed with.
+    /// All kernels that there are. A log of the program is replayed with them.
     pub fn list(&self) -> Vec<KernelHandle> {
         let rare = [
             self.boom_kernel.as_ref(),

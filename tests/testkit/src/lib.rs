@@ -1,23 +1,23 @@
 //! Random programs, and the oracle that says what they must compute.
 //!
-//! A [`Program`] has streams and buffers. Each of its steps does to them what its [`Dice`] choose, and notes what must be in each
-//! buffer then, in the one order in which the tasks were submitted. Answers are checked against that: every element of data, and
-//! whether a failure has a reason. The same seed makes the same program.
+//! A [`Program`] has streams and buffers. Each step submits tasks that its [`Dice`] choose, and updates the expected [`Contents`] of the
+//! buffers, as if the tasks ran one after the other in the order of submission (I1, I2). The program checks each answer against these contents:
+//! every element of data, and that a failure has a reason that spoiled this data (I7). A program is a function of its [`Ground`], its kernels and its seed.
 //!
 //! | module | what it is |
 //! | --- | --- |
 //! | `dice` | choices from a seed |
-//! | `contents` | what a buffer must hold, and how reading it may fail instead |
+//! | `contents` | the oracle: expected contents of buffers, and failures that a read may return |
 //! | `end` | how a program ends before its last step |
 //! | `ground` | what a program may do, and what may go wrong with it |
 //! | `kernels` | the kernels of a program, as Rust |
-//! | `program` | the streams and buffers of a program, and its end |
-//! | `recorded` | what a program keeps of a recording |
-//! | `steps` | what a step does: to buffers, to the order of streams, under terms, with answers |
-//! | `asks` | answers in every form they come in, each checked |
-//! | `tally` | what was done, and what was wrong |
+//! | `program` | the state of a program, and its end |
+//! | `recorded` | recordings that a program can replay |
+//! | `steps` | the kinds of steps |
+//! | `answers` | receiving answers in every form, each checked |
+//! | `tally` | counters, and the violations that were found |
 
-mod asks;
+mod answers;
 mod contents;
 mod dice;
 mod end;
@@ -28,11 +28,11 @@ mod recorded;
 mod steps;
 mod tally;
 
-pub use asks::{Wanted, answer};
+pub use answers::{Wanted, answer};
 pub use contents::{Contents, Excuses, Known, Outcome, Pattern};
 pub use dice::Dice;
 pub use end::End;
 pub use ground::{Ground, Sizes};
 pub use kernels::{BOOM, Kernels, add};
-pub use program::{Given, Program, Stepped};
+pub use program::{Program, Stepped, Submitted};
 pub use tally::{COUNTS, Count, Tally, Token, Value, Wrongs};

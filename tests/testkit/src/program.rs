@@ -1,4 +1,4 @@
-//! A program under way: its streams and buffers, what each must hold, and the answers that are still to come.
+//! The state of a program: its streams, its buffers with their expected contents, and its pending reads.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use millstream::{
     CancelToken, ComputeClient, CubeCount, Error, Handle, MemoryError, Pending, Stream, StreamPoint,
 };
 
-use crate::asks::{self, Wanted};
+use crate::answers::{self, Wanted};
 use crate::contents::{Contents, Excuses, Pattern};
 use crate::dice::Dice;
 use crate::end::End;
@@ -19,23 +19,23 @@ use crate::tally::{Count, Tally};
 /// Most cubes of a launch.
 const CUBES_MAX: usize = 5;
 
-/// A buffer, and what must be in it.
+/// A buffer and its expected contents.
 pub(crate) struct Buffer {
     pub(crate) id: u64,
     pub(crate) handle: Handle<u32>,
     pub(crate) contents: Contents,
-    /// How its memory may have failed to come.
+    /// The reasons for which its reservation may have failed.
     birth: Excuses,
 }
 
-/// A part of a buffer: where, which elements, and as a handle.
+/// A part of a buffer: the place of the buffer, the elements, and a handle of them.
 pub(crate) struct Part {
     pub(crate) at: usize,
     pub(crate) range: Range<usize>,
     pub(crate) view: Handle<u32>,
 }
 
-/// A stream, and how many ticks were submitted to it.
+/// A stream, and the number of ticks that were submitted to it.
 pub(crate) struct Ticking {
     pub(crate) stream: Stream,
     pub(crate) id: u32,
@@ -44,36 +44,36 @@ pub(crate) struct Ticking {
     pub(crate) ticks: u64,
 }
 
-/// A read whose answer is heard later.
-pub(crate) struct Kept {
-    asked: Option<Pending<Vec<u32>>>,
+/// A read whose answer a later step receives.
+pub(crate) struct PendingRead {
+    pending: Option<Pending<Vec<u32>>>,
     wanted: Wanted,
     tally: Arc<Tally>,
 }
 
-impl Drop for Kept {
+impl Drop for PendingRead {
     fn drop(&mut self) {
-        if self.asked.is_some() {
+        if self.pending.is_some() {
             self.tally.one(Count::Withdrawn);
         }
     }
 }
 
-/// A task that was given to a stream.
+/// A task that was submitted to a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Given {
+pub struct Submitted {
     /// The number of the stream in its program.
     pub stream: u32,
     /// The place of the stream's client among the program's clients.
     pub client: usize,
-    /// What the task is called.
+    /// The name of the task.
     pub task: &'static str,
 }
 
 /// How a step ended.
 pub type Stepped = Result<(), End>;
 
-/// A program under way.
+/// A random program. See the [crate](crate) for its rules.
 pub struct Program {
     pub(crate) ground: Ground,
     pub(crate) clients: Vec<ComputeClient>,
@@ -83,8 +83,8 @@ pub struct Program {
     pub(crate) points: Vec<StreamPoint>,
     pub(crate) recorded: Vec<Recorded>,
     pub(crate) tokens: Vec<CancelToken>,
-    kept: Vec<Kept>,
-    given: Vec<Given>,
+    pending: Vec<PendingRead>,
+    submitted: Vec<Submitted>,
     streams_made: u32,
     buffers_made: u64,
 }
@@ -99,7 +99,7 @@ impl Program {
     /// A program of at least one client, with its first streams and buffers.
     ///
     /// # Errors
-    /// That its first calls were refused.
+    /// [`End`] if one of its first calls is refused.
     pub fn new(
         ground: Ground,
         clients: Vec<ComputeClient>,
@@ -116,8 +116,8 @@ impl Program {
             points: Vec::new(),
             recorded: Vec::new(),
             tokens: Vec::new(),
-            kept: Vec::new(),
-            given: Vec::new(),
+            pending: Vec::new(),
+            submitted: Vec::new(),
             streams_made: 0,
             buffers_made: 0,
         };
@@ -153,15 +153,15 @@ impl Program {
         self.buffers.first().map(|buffer| buffer.handle.clone())
     }
 
-    /// The tasks that streams were given since the last call: launches, fills and copies, but no reads.
-    pub fn take_given(&mut self) -> Vec<Given> {
-        std::mem::take(&mut self.given)
+    /// The tasks that were submitted since the last call: launches, fills and copies, but no reads.
+    pub fn take_submitted(&mut self) -> Vec<Submitted> {
+        std::mem::take(&mut self.submitted)
     }
 
-    pub(crate) fn gave(&mut self, stream: &Stream, task: &'static str) {
+    pub(crate) fn note_task(&mut self, stream: &Stream, task: &'static str) {
         let of = self.streams.iter().find(|of| of.stream.id() == stream.id());
         if let Some(&Ticking { id, client, .. }) = of {
-            self.given.push(Given {
+            self.submitted.push(Submitted {
                 stream: id,
                 client,
                 task,
@@ -169,7 +169,7 @@ impl Program {
         }
     }
 
-    /// What was done and what was wrong.
+    /// The counters and violations.
     pub fn tally(&self) -> &Arc<Tally> {
         &self.ground.tally
     }
@@ -178,13 +178,13 @@ impl Program {
         self.ground.refused(what, &error)
     }
 
-    /// What must hold does not.
+    /// Notes a violation.
     pub(crate) fn wrong(&self, said: impl Into<String>) -> End {
-        self.tally().is_wrong(said);
+        self.tally().note_wrong(said);
         End::Wrong
     }
 
-    /// Was it refused because what it reads overlaps what it writes, as it must be?
+    /// Whether a call was refused because it reads bytes that it writes. Such a call must be refused.
     pub(crate) fn is_refused_overlap(
         &self,
         what: &str,
@@ -220,12 +220,12 @@ impl Program {
         }
     }
 
-    /// Some cubes.
+    /// A random number of cubes.
     pub fn cubes(dice: &mut Dice) -> CubeCount {
         CubeCount::d1(1 + dice.below(CUBES_MAX) as u32)
     }
 
-    /// How long a fresh buffer is.
+    /// The length of a new buffer.
     pub(crate) fn size(&self, dice: &mut Dice) -> usize {
         match self.ground.sizes {
             Sizes::All(elements) => elements,
@@ -278,19 +278,19 @@ impl Program {
         Ok(Part { at, range, view })
     }
 
-    /// What a part holds.
+    /// The expected contents of a part.
     pub(crate) fn contents(&self, part: &Part) -> Contents {
         self.buffers[part.at].contents.cut(part.range.clone())
     }
 
-    /// A part holds this now.
+    /// Sets the expected contents of a part.
     pub(crate) fn leaves(&mut self, part: &Part, contents: &Contents) {
         self.buffers[part.at]
             .contents
             .paste(part.range.start, contents);
     }
 
-    /// A task that defines all of a part leaves this, unless it fails for one of these reasons.
+    /// Sets the expected contents of a part that a task overwrites, which may fail for these reasons.
     pub(crate) fn defines(&mut self, part: &Part, pattern: Pattern, excuses: Excuses) {
         let buffer = &self.buffers[part.at];
         let excuses = excuses.and(self.ground.excuses).and(buffer.birth);
@@ -298,14 +298,14 @@ impl Program {
         self.leaves(part, &contents);
     }
 
-    /// A task that adds to a part leaves this.
+    /// Sets the expected contents of a part that a task adds to, which may fail for these reasons.
     pub(crate) fn adds(&mut self, part: &Part, by: u32, excuses: Excuses) {
         let excuses = excuses.and(self.ground.excuses);
         let contents = self.contents(part).added(by, excuses);
         self.leaves(part, &contents);
     }
 
-    /// Makes room for a buffer, before or after it is made: its memory may be that of the one that goes.
+    /// Drops a buffer if there are the most that there may be. A new one may get its memory.
     pub(crate) fn make_room(&mut self, dice: &mut Dice) {
         if self.buffers.len() == self.ground.buffers_max {
             let old = self.any(dice);
@@ -313,7 +313,7 @@ impl Program {
         }
     }
 
-    /// Keeps a buffer that was made; a client's limit is no error where it has one.
+    /// Adds a new buffer. A refusal by a client's limit is no violation.
     pub(crate) fn keep(
         &mut self,
         dice: &mut Dice,
@@ -339,7 +339,7 @@ impl Program {
         Ok(())
     }
 
-    /// A call that needs memory was refused: by the client's limit, where it has one.
+    /// Counts a refusal by the client's limit. Any other refusal ends the program.
     pub(crate) fn is_limited(&self, what: &str, error: Error) -> Stepped {
         match error {
             Error::Memory(MemoryError::Limit { limit, .. })
@@ -360,51 +360,51 @@ impl Program {
         }
     }
 
-    /// Reads a part; the answer is heard later.
+    /// Reads a part. A later step receives the answer.
     pub(crate) fn keep_read(&mut self, stream: &Stream, part: &Part) {
         self.tally().one(Count::Asked);
-        self.kept.push(Kept {
-            asked: Some(stream.read(&part.view)),
+        self.pending.push(PendingRead {
+            pending: Some(stream.read(&part.view)),
             wanted: self.wanted("a read", self.contents(part)),
             tally: self.tally().clone(),
         });
     }
 
-    /// How many answers are still to be heard.
-    pub(crate) fn kept(&self) -> usize {
-        self.kept.len()
+    /// The number of pending reads.
+    pub(crate) fn pending_reads(&self) -> usize {
+        self.pending.len()
     }
 
-    /// Hears the answer that was asked for last, if there is one.
+    /// Receives the answer of the latest pending read, if there is one.
     ///
     /// # Errors
-    /// That it was wrong, or of a lost device.
+    /// [`End`] if the answer is wrong, or the device is lost.
     pub fn settle_one(&mut self, dice: &mut Dice) -> Stepped {
-        let Some(mut kept) = self.kept.pop() else {
+        let Some(mut read) = self.pending.pop() else {
             return Ok(());
         };
-        let Some(asked) = kept.asked.take() else {
+        let Some(pending) = read.pending.take() else {
             return Ok(());
         };
-        let answer = asks::awaited(&self.ground, dice, kept.wanted.what, asked)?;
-        kept.wanted.check(self.tally(), &answer)
+        let answer = answers::awaited(&self.ground, dice, read.wanted.what, pending)?;
+        read.wanted.check(self.tally(), &answer)
     }
 
-    /// Hears what is still to come, reads every buffer once more, and waits for everything.
+    /// Reads every buffer once more, receives all pending answers, and waits for all tasks.
     ///
     /// # Errors
-    /// What was wrong, or that the device is lost.
+    /// [`End`] if an answer is wrong, or the device is lost.
     pub fn finish(mut self, dice: &mut Dice) -> Stepped {
         for at in 0..self.buffers.len() {
             let stream = self.stream(dice);
             let whole = self.whole_part(at);
             self.keep_read(&stream, &whole);
         }
-        while !self.kept.is_empty() {
+        while !self.pending.is_empty() {
             self.settle_one(dice)?;
         }
         for client in &self.clients {
-            let synced = asks::answer(&self.ground, dice, "client sync", client.sync())?;
+            let synced = answers::answer(&self.ground, dice, "client sync", client.sync())?;
             synced.map_err(|error| self.refused("client sync", error))?;
         }
         for token in &self.tokens {

@@ -1,18 +1,18 @@
-//! What a program keeps of a recording, to know what each replay does.
+//! Recordings that a program can replay.
 
 use std::ops::Range;
 
 use millstream::{Handle, Recording};
 
-/// A recording that mixes some elements into others, then adds to them.
+/// A recording of a `mix` and an `add`.
 pub(crate) enum Recorded {
-    /// Of two buffers: their numbers, and which elements.
+    /// Over two buffers: the number of each, and the elements.
     Bound {
         recording: Recording,
         from: (u64, Range<usize>),
         to: (u64, Range<usize>),
     },
-    /// Of what a replay binds.
+    /// Over parameters, which each replay binds.
     Open {
         recording: Recording,
         from: Handle<u32>,

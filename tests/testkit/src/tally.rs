@@ -1,4 +1,4 @@
-//! What programs did, and what was wrong: counters that all threads share.
+//! Counters of what programs did, and the violations that they found. All threads share one tally.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::end::End;
 
-/// Sentences that are kept of what was wrong; the rest is counted. The first ones explain the others.
+/// Most sentences that are kept of each kind of violation; further ones are counted. The first ones explain the others.
 const SENTENCES_KEPT: usize = 20;
 
-/// A kind of thing that is counted.
+/// The counters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Count {
@@ -25,15 +25,15 @@ pub enum Count {
     Buffers,
     /// Bytes of those.
     Bytes,
-    /// Answers that were asked.
+    /// Requests for an answer.
     Asked,
-    /// Answers that came.
+    /// Answers that arrived.
     Answered,
-    /// Answers that were given up on purpose.
+    /// Requests whose answer was dropped on purpose.
     Withdrawn,
     /// Answers with data, every element of which was right.
     Data,
-    /// Answers with a failure that was to be expected.
+    /// Answers with an expected failure.
     Failures,
     /// Calls and answers that said that the device was lost.
     Lost,
@@ -41,15 +41,15 @@ pub enum Count {
     Limits,
     /// Calls that found no room and did not wait.
     Busy,
-    /// Host functions and callbacks that were given away.
+    /// Host functions and callbacks that were submitted.
     Given,
-    /// Those that ended: called or dropped.
+    /// Host functions and callbacks that ended: called or dropped.
     Ended,
-    /// Those of them that were called.
+    /// Host functions and callbacks that were called.
     Called,
-    /// Values that were given to be dropped later.
+    /// Values that were submitted to be dropped later.
     Values,
-    /// Those that were dropped.
+    /// Values of these that were dropped.
     Dropped,
     /// Tasks under a token or deadline.
     Terms,
@@ -57,7 +57,7 @@ pub enum Count {
     Even,
 }
 
-/// Each of them, at its place.
+/// All counters, in the order of their discriminants.
 pub const COUNTS: [Count; 20] = [
     Count::Steps,
     Count::Clients,
@@ -81,48 +81,48 @@ pub const COUNTS: [Count; 20] = [
     Count::Even,
 ];
 
-/// What is wrong, and how often.
+/// Violations of one kind.
 #[derive(Clone, Default, Debug, PartialEq, Eq, Serialize)]
 pub struct Wrongs {
-    /// How often.
+    /// Their number.
     pub seen: u64,
-    /// The first of them.
+    /// Sentences about the first ones.
     pub sentences: Vec<String>,
 }
 
-/// What was done and what was wrong, by all threads that share it.
+/// The counters and violations of all threads that share it.
 #[derive(Default, Debug)]
 pub struct Tally {
     counts: [AtomicU64; COUNTS.len()],
-    /// Data that was not what it must be.
+    /// Answers with wrong data.
     wrong: Mutex<Wrongs>,
-    /// Errors that nothing explains.
+    /// Errors without a reason.
     unexpected: Mutex<Wrongs>,
-    /// Answers that never came.
+    /// Requests without an answer.
     unanswered: Mutex<Wrongs>,
     /// Ends the threads: the time is up, or the user interrupts.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Tally {
-    /// Counts several.
+    /// Adds to a counter.
     pub fn add(&self, count: Count, by: u64) {
         // Relaxed: a figure.
         self.counts[count as usize].fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Counts one.
+    /// Adds one to a counter.
     pub fn one(&self, count: Count) {
         self.add(count, 1);
     }
 
-    /// How many there are.
+    /// The value of a counter.
     pub fn get(&self, count: Count) -> u64 {
-        // Relaxed: a figure; what decides is read after the threads were joined.
+        // Relaxed: a figure. The verdict reads it after the threads were joined.
         self.counts[count as usize].load(Ordering::Relaxed)
     }
 
-    /// All counts.
+    /// All counters.
     pub fn all(&self) -> BTreeMap<Count, u64> {
         COUNTS.map(|count| (count, self.get(count))).into()
     }
@@ -133,27 +133,27 @@ impl Tally {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Data was not what it must be.
-    pub fn is_wrong(&self, what: impl Into<String>) {
+    /// Notes an answer with wrong data.
+    pub fn note_wrong(&self, what: impl Into<String>) {
         note(&self.wrong, what.into());
     }
 
-    /// An error that nothing explains.
-    pub fn is_unexpected(&self, what: impl Into<String>) {
+    /// Notes an error without a reason.
+    pub fn note_unexpected(&self, what: impl Into<String>) {
         note(&self.unexpected, what.into());
     }
 
-    /// An answer never came.
-    pub fn is_unanswered(&self, what: impl Into<String>) {
+    /// Notes a request without an answer.
+    pub fn note_unanswered(&self, what: impl Into<String>) {
         note(&self.unanswered, what.into());
     }
 
-    /// Wrong data, unexpected errors, answers that never came.
+    /// Wrong data, errors without a reason, requests without an answer.
     pub fn wrongs(&self) -> [Wrongs; 3] {
         [&self.wrong, &self.unexpected, &self.unanswered].map(|wrongs| lock(wrongs).clone())
     }
 
-    /// Why a program ended early: the first sentence about something wrong.
+    /// Why a program ended early: the first sentence of a violation.
     pub fn reason(&self, end: End) -> String {
         let mut all = self.wrongs().into_iter();
         match (
@@ -166,7 +166,7 @@ impl Tally {
         }
     }
 
-    /// How many things were wrong.
+    /// The number of violations.
     pub fn violations(&self) -> u64 {
         self.wrongs().iter().map(|wrongs| wrongs.seen).sum()
     }
@@ -184,7 +184,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A value that is given away with a closure, and counts when that ends, called or not.
+/// A value that a closure owns. Its drop counts that the closure ended, called or not.
 #[derive(Debug)]
 pub struct Token(Arc<Tally>);
 
@@ -195,12 +195,12 @@ impl Token {
         Self(tally.clone())
     }
 
-    /// The closure runs.
+    /// Counts that the closure runs.
     pub fn called(&self) {
         self.0.one(Count::Called);
     }
 
-    /// Where it is counted.
+    /// The tally that counts it.
     pub fn tally(&self) -> &Arc<Tally> {
         &self.0
     }
@@ -212,7 +212,7 @@ impl Drop for Token {
     }
 }
 
-/// A value that is given away to be dropped, and counts when it is.
+/// A value that the runtime is to drop. Its drop is counted.
 #[derive(Debug)]
 pub struct Value(Arc<Tally>);
 
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn sentences_are_bounded_and_their_number_is_not() {
         let tally = Tally::default();
-        (0..100).for_each(|index| tally.is_wrong(format!("{index}")));
+        (0..100).for_each(|index| tally.note_wrong(format!("{index}")));
         let [wrong, unexpected, _] = tally.wrongs();
         assert_eq!((wrong.seen, wrong.sentences.len()), (100, SENTENCES_KEPT));
         assert_eq!(unexpected, Wrongs::default());

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use millstream::{Pending, Profile, ProfileToken};
-use millstream_testkit::{Dice, Given, Program};
+use millstream_testkit::{Dice, Program, Submitted};
 
-use crate::program::{ground, sound_kernels, told};
+use crate::program::{ground, or_reason, sound_kernels};
 use crate::support::*;
 
 /// Programs, each on a device of its own, and the steps of one.
@@ -28,10 +28,10 @@ enum Scope {
 }
 
 impl Scope {
-    fn has(&self, given: &Given) -> bool {
+    fn has(&self, task: &Submitted) -> bool {
         match self {
-            Self::Streams(streams) => streams.contains(&given.stream),
-            Self::Client(client) => *client == given.client,
+            Self::Streams(streams) => streams.contains(&task.stream),
+            Self::Client(client) => *client == task.client,
             Self::Device => true,
         }
     }
@@ -66,7 +66,7 @@ impl<'a> Profiled<'a> {
         let made = Program::new(ground, clients, kernels, &mut dice);
         Self {
             rig,
-            program: told(&tally, made).unwrap(),
+            program: or_reason(&tally, made).unwrap(),
             dice,
             open: Vec::new(),
             ended: Vec::new(),
@@ -79,14 +79,14 @@ impl<'a> Profiled<'a> {
             0 if self.open.len() < OPEN_MAX => self.start(),
             1 if !self.open.is_empty() => self.end(),
             _ => {
-                self.program.take_given();
+                self.program.take_submitted();
                 let tally = self.program.tally().clone();
                 let stepped = self.program.plain_step(&mut self.dice);
-                told(&tally, stepped).unwrap();
-                for given in self.program.take_given() {
-                    let counting = self.open.iter_mut().filter(|open| open.scope.has(&given));
+                or_reason(&tally, stepped).unwrap();
+                for task in self.program.take_submitted() {
+                    let counting = self.open.iter_mut().filter(|open| open.scope.has(&task));
                     counting.for_each(|open| {
-                        *open.counts.entry(given.task.to_owned()).or_default() += 1;
+                        *open.counts.entry(task.task.to_owned()).or_default() += 1;
                     });
                 }
             }
@@ -140,7 +140,7 @@ impl<'a> Profiled<'a> {
             assert!(profile.busy.duration <= profile.elapsed.duration);
         }
         let tally = self.program.tally().clone();
-        told(&tally, self.program.finish(&mut self.dice)).unwrap();
+        or_reason(&tally, self.program.finish(&mut self.dice)).unwrap();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Steps that make contents of contents.
+//! Steps that compute contents from contents: kernels, copies, replays.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::recorded::Recorded;
 
 /// Most recordings at a time.
 const RECORDED_MAX: usize = 2;
-/// What a recording adds, after it has mixed.
+/// The number that a recording adds after its `mix`.
 const ADDED: u32 = 7;
 
 impl Program {
@@ -20,7 +20,7 @@ impl Program {
         let (stream, part, by) = (self.stream(dice), self.part(dice)?, dice.number());
         let launched = crate::add(&stream, &self.kernels, &part.view, by, Self::cubes(dice));
         launched.map_err(|error| self.refused("add", error))?;
-        self.gave(&stream, "add");
+        self.note_task(&stream, "add");
         self.adds(&part, by, Excuses::NONE);
         Ok(())
     }
@@ -40,7 +40,7 @@ impl Program {
         let arguments = Kernels::mixes(&from.view, &to.view);
         let launched = stream.launch(&self.kernels.mix, cubes, arguments);
         if !self.is_refused_overlap("mix", overlap(&from, &to), launched)? {
-            self.gave(&stream, "mix");
+            self.note_task(&stream, "mix");
             self.mixes(&from, &to);
         }
         Ok(())
@@ -58,7 +58,7 @@ impl Program {
         };
         let copied = stream.copy(&from.view, &to.view);
         if !self.is_refused_overlap("copy", overlap(&from, &to), copied)? {
-            self.gave(&stream, "copy");
+            self.note_task(&stream, "copy");
             let contents = self.contents(&from).by_one_task(self.ground.excuses);
             self.leaves(&to, &contents);
         }
@@ -71,13 +71,13 @@ impl Program {
         if let Ok(target) = &made {
             let copied = stream.copy(&from.view, target);
             copied.map_err(|error| self.refused("copy", error))?;
-            self.gave(&stream, "copy");
+            self.note_task(&stream, "copy");
         }
         let contents = self.contents(&from);
         self.keep(dice, made, contents, Excuses::NONE)
     }
 
-    /// A task that fails, and with it what it would have updated.
+    /// A task that fails, which spoils the part that it would have updated.
     pub(crate) fn boom(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, part) = (self.stream(dice), self.part(dice)?);
         let Some(boom) = self.kernels.boom() else {
@@ -89,7 +89,7 @@ impl Program {
         Ok(())
     }
 
-    /// How many cubes run is read on the device, if it can.
+    /// A launch whose count of cubes the device reads, if it supports that.
     pub(crate) fn count_on_device(&mut self, dice: &mut Dice) -> Stepped {
         if !self.clients[0].properties().has(Feature::DynamicCubeCount) {
             return Ok(());
@@ -128,7 +128,7 @@ impl Program {
                 to,
             } => {
                 let (Some(from), Some(to)) = (self.part_again(from), self.part_again(to)) else {
-                    // What it works on is gone.
+                    // A buffer of the recording is gone.
                     self.recorded.swap_remove(chosen);
                     return Ok(());
                 };
@@ -149,8 +149,8 @@ impl Program {
             }
         };
         if !self.is_refused_overlap("replay", overlap(&from, &to), replayed)? {
-            self.gave(&stream, "mix");
-            self.gave(&stream, "add");
+            self.note_task(&stream, "mix");
+            self.note_task(&stream, "add");
             self.mixes(&from, &to);
             self.adds(&to, ADDED, Excuses::NONE);
         }
@@ -215,7 +215,7 @@ impl Program {
     }
 }
 
-/// Do they share an element?
+/// Whether two parts share an element.
 fn overlap(one: &Part, other: &Part) -> bool {
     let (a, b) = (&one.range, &other.range);
     one.at == other.at && a.start.max(b.start) < a.end.min(b.end)

@@ -1,11 +1,11 @@
-//! Steps that give buffers and parts of them new contents.
+//! Steps that create, fill and overwrite buffers.
 
 use crate::contents::{Contents, Excuses};
 use crate::dice::Dice;
 use crate::kernels::Kernels;
 use crate::program::{Program, Stepped};
 
-/// What a task is called that brings data from the host.
+/// The name of a task that copies from the host.
 const COPY_IN: &str = "copy in";
 
 impl Program {
@@ -29,13 +29,13 @@ impl Program {
                 if let Ok(handle) = &made {
                     let filled = stream.fill(handle, pattern.base);
                     filled.map_err(|error| self.refused("fill", error))?;
-                    self.gave(&stream, "fill");
+                    self.note_task(&stream, "fill");
                 }
                 (made, defined(pattern.flat()))
             }
         };
         if copies && made.is_ok() {
-            self.gave(&stream, COPY_IN);
+            self.note_task(&stream, COPY_IN);
         }
         self.keep(dice, made, contents, Excuses::NONE)
     }
@@ -51,7 +51,7 @@ impl Program {
         let arguments = Kernels::sets(&part.view, pattern.base);
         let launched = stream.launch(&self.kernels.set, Self::cubes(dice), arguments);
         launched.map_err(|error| self.refused("set", error))?;
-        self.gave(&stream, "set");
+        self.note_task(&stream, "set");
         self.defines(&part, pattern.flat(), Excuses::NONE);
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Program {
         let (stream, part, pattern) = (self.stream(dice), self.part(dice)?, Self::pattern(dice));
         let filled = stream.fill(&part.view, pattern.base);
         filled.map_err(|error| self.refused("fill", error))?;
-        self.gave(&stream, "fill");
+        self.note_task(&stream, "fill");
         self.defines(&part, pattern.flat(), Excuses::NONE);
         Ok(())
     }
@@ -70,7 +70,7 @@ impl Program {
         let elements = pattern.elements(part.range.len());
         let written = stream.write(&part.view, &elements);
         written.map_err(|error| self.refused("write", error))?;
-        self.gave(&stream, COPY_IN);
+        self.note_task(&stream, COPY_IN);
         // A pattern of a part is counted from the start of the part.
         self.defines(&part, pattern, Excuses::NONE);
         Ok(())

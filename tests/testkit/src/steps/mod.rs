@@ -1,4 +1,4 @@
-//! What a step does.
+//! The kinds of steps, and how often each is chosen.
 
 mod changing;
 mod defining;
@@ -9,10 +9,10 @@ mod terms;
 use crate::dice::Dice;
 use crate::program::{Program, Stepped};
 
-/// One kind of step, and how often it is chosen.
+/// The weight of a kind of step, and the step.
 type Step = (usize, fn(&mut Program, &mut Dice) -> Stepped);
 
-/// Tasks and answers as most users know them.
+/// Steps whose tasks neither fail nor are withdrawn.
 const PLAIN: &[Step] = &[
     (8, Program::create),
     (3, Program::drop_buffer),
@@ -36,7 +36,7 @@ const PLAIN: &[Step] = &[
     (3, Program::renew_stream),
 ];
 
-/// What fails, is withdrawn, is refused, or runs on the host.
+/// Steps whose tasks fail, are withdrawn or refused, or run on the host.
 const OTHERS: &[Step] = &[
     (2, Program::boom),
     (2, Program::cancelled),

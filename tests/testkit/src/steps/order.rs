@@ -1,14 +1,14 @@
-//! Steps about the order of things: points, syncs, streams that come and go, and what the host does between tasks.
+//! Steps about order: points, syncs, new and dropped streams, host functions.
 
 use millstream::{CubeCount, read};
 
-use crate::asks;
+use crate::answers;
 use crate::contents::Excuses;
 use crate::dice::Dice;
 use crate::program::{Program, Stepped};
 use crate::tally::{Token, Value};
 
-/// Most ticks of a step.
+/// Most `tick` launches of a step.
 const TICKS_MAX: usize = 3;
 
 impl Program {
@@ -30,7 +30,7 @@ impl Program {
         flushed.map_err(|error| self.refused("flush", error))
     }
 
-    /// Tasks that touch nothing: only their stream's order tells when they have run.
+    /// Launches without bindings: only the order of their stream says when they have run.
     pub(crate) fn tick(&mut self, dice: &mut Dice) -> Stepped {
         let (nth, ticks) = (dice.below(self.streams.len()), 1 + dice.below(TICKS_MAX));
         let Some(tick) = self.kernels.tick() else {
@@ -50,7 +50,7 @@ impl Program {
     /// After a sync everything that was submitted to the stream has run.
     pub(crate) fn sync_stream(&mut self, dice: &mut Dice) -> Stepped {
         let ticking = &self.streams[dice.below(self.streams.len())];
-        let synced = asks::answer(&self.ground, dice, "sync", ticking.stream.sync())?;
+        let synced = answers::answer(&self.ground, dice, "sync", ticking.stream.sync())?;
         synced.map_err(|error| self.refused("sync", error))?;
         let may_fail = [Excuses::INJECTED, Excuses::LOST];
         let may_fail = may_fail.map(|excuse| self.ground.excuses.has(excuse));
@@ -66,11 +66,11 @@ impl Program {
 
     pub(crate) fn sync_client(&mut self, dice: &mut Dice) -> Stepped {
         let pending = self.clients[dice.below(self.clients.len())].sync();
-        let synced = asks::answer(&self.ground, dice, "client sync", pending)?;
+        let synced = answers::answer(&self.ground, dice, "client sync", pending)?;
         synced.map_err(|error| self.refused("client sync", error))
     }
 
-    /// A stream goes, with what is still to be done on it, or one comes.
+    /// Drops a stream, with its pending tasks, or makes one.
     pub(crate) fn renew_stream(&mut self, dice: &mut Dice) -> Stepped {
         if self.streams.len() == self.ground.streams_max || dice.one_in(2) {
             let nth = dice.below(self.streams.len());
@@ -81,7 +81,7 @@ impl Program {
         Ok(())
     }
 
-    /// A host function that looks on while a part is kept as it is.
+    /// A host function that reads a part.
     pub(crate) fn look_on_host(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, part, token) = (
             self.stream(dice),
@@ -102,13 +102,13 @@ impl Program {
         let (ground, client) = (&self.ground, &self.clients[0]);
         let refused = |error| self.refused("ask", error);
         match dice.below(3) {
-            0 => asks::answer(ground, dice, "cleanup", client.memory_cleanup())?
+            0 => answers::answer(ground, dice, "cleanup", client.memory_cleanup())?
                 .map(drop)
                 .map_err(refused),
-            1 => asks::answer(ground, dice, "stats", client.stats())?
+            1 => answers::answer(ground, dice, "stats", client.stats())?
                 .map(drop)
                 .map_err(refused),
-            _ => asks::answer(ground, dice, "memory", client.memory_usage())?
+            _ => answers::answer(ground, dice, "memory", client.memory_usage())?
                 .map(drop)
                 .map_err(refused),
         }

@@ -1,23 +1,23 @@
-//! Steps that ask for data.
+//! Steps that read data.
 
 use millstream::{Recycled, readbacks};
 
-use crate::asks::{self, Wanted};
+use crate::answers::{self, Wanted};
 use crate::contents::{Contents, Excuses};
 use crate::dice::Dice;
 use crate::end::End;
 use crate::program::{Program, Stepped};
 use crate::tally::Count;
 
-/// Most answers that are still to be heard: each keeps the memory of its data.
-const KEPT_MAX: usize = 16;
+/// Most reads whose answers are pending. Each keeps the memory of its data.
+const PENDING_MAX: usize = 16;
 /// Most frames of a sequence.
 const FRAMES_MAX: usize = 4;
 
 impl Program {
-    /// Reads a part; the answer is heard in another step.
+    /// Reads a part. A later step receives the answer.
     pub(crate) fn read_later(&mut self, dice: &mut Dice) -> Stepped {
-        if self.kept() >= KEPT_MAX {
+        if self.pending_reads() >= PENDING_MAX {
             self.settle_one(dice)?;
         }
         let (stream, part) = (self.stream(dice), self.part(dice)?);
@@ -25,11 +25,11 @@ impl Program {
         Ok(())
     }
 
-    /// Reads a part, and hears or leaves the answer.
+    /// Reads a part, and receives the answer or drops it.
     pub(crate) fn read_now(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, part) = (self.stream(dice), self.part(dice)?);
         let wanted = self.wanted("read", self.contents(&part));
-        asks::read(&self.ground, dice, wanted, stream.read(&part.view))
+        answers::read(&self.ground, dice, wanted, stream.read(&part.view))
     }
 
     fn whole(&self, what: &'static str, at: usize) -> Wanted {
@@ -39,7 +39,7 @@ impl Program {
     pub(crate) fn read_many(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, first, second) = (self.stream(dice), self.any(dice), self.any(dice));
         let pending = stream.read_many([first, second].map(|at| &self.buffers[at].handle));
-        let answer = asks::answer(&self.ground, dice, "read many", pending)?;
+        let answer = answers::answer(&self.ground, dice, "read many", pending)?;
         let both = [first, second].map(|at| self.whole("read many", at));
         match answer {
             Ok(parts) if parts.len() == 2 => both
@@ -47,7 +47,7 @@ impl Program {
                 .zip(parts)
                 .try_for_each(|(wanted, part)| wanted.check(self.tally(), &Ok(part))),
             Ok(parts) => Err(self.wrong(format!("read many: {} of 2 answers", parts.len()))),
-            // The failure is one of the two.
+            // The failure is of one of the two reads.
             Err(error) => {
                 let mut either = Contents::default();
                 both.iter()
@@ -58,7 +58,7 @@ impl Program {
         }
     }
 
-    /// A sequence of readbacks, with a change between them; they come in order.
+    /// A sequence of readbacks with a task between them. They arrive in order.
     pub(crate) fn sequence(&mut self, dice: &mut Dice) -> Stepped {
         let (stream, at) = (self.stream(dice), self.any(dice));
         let count = 1 + dice.below(FRAMES_MAX);
@@ -75,10 +75,10 @@ impl Program {
             }
         }
         drop(sender);
-        // What was asked comes, also where the device is lost meanwhile.
+        // Every accepted readback is answered, also if the device is lost meanwhile (I5).
         for (tag, wanted) in wanted.into_iter().enumerate() {
             let Some(frame) = frames.wait_next() else {
-                self.tally().is_unanswered("sequence: it ended early");
+                self.tally().note_unanswered("sequence: it ended early");
                 return Err(End::Wrong);
             };
             self.tally().one(Count::Answered);
@@ -96,7 +96,7 @@ impl Program {
         let whole = self.whole_part(at);
         let launched = crate::add(&stream, &self.kernels, &whole.view, by, Self::cubes(dice));
         launched.map_err(|error| self.refused("add", error))?;
-        self.gave(&stream, "add");
+        self.note_task(&stream, "add");
         self.adds(&whole, by, Excuses::NONE);
         Ok(())
     }

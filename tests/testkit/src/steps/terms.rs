@@ -1,4 +1,4 @@
-//! Steps whose tasks may be withdrawn, or would rather not be than wait.
+//! Steps with cancel tokens, deadlines, and calls that do not wait.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,17 @@ use crate::kernels::Kernels;
 use crate::program::{Program, Stepped};
 use crate::tally::Count;
 
-/// How soon a deadline is at most, in microseconds.
+/// The latest of the deadlines that may pass, in microseconds from now.
 const SOON_US: usize = 2_000;
-/// How late one is that nothing misses.
+/// A deadline that no task misses.
 const LATE: Duration = Duration::from_secs(3_600);
 /// Most calls in a row that do not wait.
 const CALLS_MAX: usize = 20;
-/// Most tasks of one term.
+/// Most tasks under one token or deadline.
 const TASKS_MAX: usize = 3;
 
 impl Program {
-    /// A task of a token that is cancelled already: it never runs.
+    /// A task under a token that is cancelled before: it never runs.
     pub(crate) fn cancelled(&mut self, dice: &mut Dice) -> Stepped {
         let (part, token) = (self.part(dice)?, CancelToken::new());
         token.cancel();
@@ -48,7 +48,7 @@ impl Program {
 
     pub(crate) fn deadline(&mut self, dice: &mut Dice) -> Stepped {
         let soon = match self.ground.is_driven {
-            // The same in each run: none is missed.
+            // Runs must be equal, so no deadline may pass.
             true => LATE,
             false => Duration::from_micros(dice.log_uniform(SOON_US) as u64),
         };
@@ -87,7 +87,7 @@ impl Program {
         Ok(())
     }
 
-    /// Calls that would rather not be than wait.
+    /// Calls through `nowait`.
     pub(crate) fn without_waiting(&mut self, dice: &mut Dice) -> Stepped {
         let stream = self.stream(dice).nowait();
         let (part, pattern) = (self.part(dice)?, Self::pattern(dice));

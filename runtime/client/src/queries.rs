@@ -1,4 +1,4 @@
-//! What is asked of a device itself, each answered by a [`Pending`]. Only the messages: the server answers.
+//! Queries of a device: each is one message, and its answer a [`Pending`]. The server answers them.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Answers in every form they come in: waited for, polled, awaited, called back, withdrawn. Each is counted when it
-//! is asked and when it comes, and what it brings is checked.
+//! Receiving answers in every form: by waiting, polling, awaiting, by a callback, or dropped unread. The tally counts each request and
+//! each answer, and every answer is checked.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,19 +16,19 @@ use crate::end::End;
 use crate::ground::Ground;
 use crate::tally::{Count, Tally, Token};
 
-/// What a read must bring.
+/// The expected result of a read.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// Which kind of read it is.
+    /// The kind of read, for messages.
     pub what: &'static str,
-    /// What was in the buffer when it was asked.
+    /// The contents of the buffer when the read was submitted.
     pub contents: Contents,
     /// The read itself may fail for these reasons.
     pub excuses: Excuses,
 }
 
 impl Wanted {
-    /// Counts an answer, and notes what is wrong with it.
+    /// Counts an answer, and notes in the tally if it is wrong.
     ///
     /// # Errors
     /// Why the program cannot go on.
@@ -44,8 +44,8 @@ impl Wanted {
             Err(wrong) => {
                 let said = format!("{what}: {wrong}");
                 match answer {
-                    Ok(_) => tally.is_wrong(said),
-                    Err(_) => tally.is_unexpected(said),
+                    Ok(_) => tally.note_wrong(said),
+                    Err(_) => tally.note_unexpected(said),
                 }
                 return Err(End::Wrong);
             }
@@ -54,10 +54,10 @@ impl Wanted {
     }
 }
 
-/// Waits for any answer, in a form that the dice choose.
+/// Waits for an answer of any kind, in a form that the dice choose.
 ///
 /// # Errors
-/// That it did not come.
+/// [`End::Wrong`] if no answer comes within the ground's patience.
 pub fn answer<T: Send + 'static>(
     ground: &Ground,
     dice: &mut Dice,
@@ -68,7 +68,7 @@ pub fn answer<T: Send + 'static>(
     awaited(ground, dice, what, pending)
 }
 
-/// As [`answer`], of what was counted when it was asked.
+/// As [`answer`], for a request that is counted already.
 pub(crate) fn awaited<T: Send + 'static>(
     ground: &Ground,
     dice: &mut Dice,
@@ -91,13 +91,13 @@ pub(crate) fn awaited<T: Send + 'static>(
         }
         None => {
             let said = format!("{what}: no answer within {patience:?} (I5)");
-            ground.tally.is_unanswered(said);
+            ground.tally.note_unanswered(said);
             Err(End::Wrong)
         }
     }
 }
 
-/// Asks, and reads or leaves the answer as the dice choose.
+/// Waits for the answer of a read, drops it, or leaves it to a callback, as the dice choose.
 pub(crate) fn read(
     ground: &Ground,
     dice: &mut Dice,
@@ -131,7 +131,7 @@ fn call_back(tally: &Arc<Tally>, wanted: Wanted, pending: Pending<Vec<u32>>) -> 
         let _ = wanted.check(token.tally(), &answer);
     });
     if asked.is_err() {
-        // The callback comes back, uncalled: the device is gone.
+        // The callback is returned uncalled if the device is gone.
         tally.one(Count::Withdrawn);
         return Err(End::Lost);
     }
@@ -163,7 +163,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The least executor.
+/// A minimal executor.
 fn block_on<F: Future + Unpin>(mut future: F, patience: Duration) -> Option<F::Output> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
