@@ -16,7 +16,7 @@ use millstream_protocol::failure::Failure;
 use millstream_protocol::message::{Op, Task};
 
 use super::Server;
-use super::loss::tell;
+use super::host::answer_caller;
 
 /// A held task: the key of its stream and its sequence there.
 type Place = (u32, u64);
@@ -154,7 +154,7 @@ impl<B: Backend> Server<B> {
             match &mut task.op {
                 Op::Host(work) => {
                     let failure = Failure::not_run(&work.name, reason);
-                    tell(work, &failure, &self.loss.gone);
+                    answer_caller(work, self.device.error_of(failure));
                 }
                 Op::CopyOut(_) => {
                     let failure = Failure::not_run(&self.objects.names().copy_out, reason);

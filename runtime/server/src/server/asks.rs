@@ -13,9 +13,9 @@ use smallvec::SmallVec;
 
 use super::Server;
 use super::admit::Why;
-use super::progress::Pages;
 use super::traits::Traits;
 use crate::memory::Account;
+use crate::observers::journal::Journal;
 use crate::scheduler::queue::QueueState;
 
 impl<B: Backend> Server<B> {
@@ -53,18 +53,16 @@ impl<B: Backend> Server<B> {
             }
             Ask::Cleanup(reply) => {
                 self.progress();
-                let mut pages = Pages(&mut self.backend, &mut self.loss);
-                let bytes = self.memory.cleanup(&mut pages);
+                let bytes = self.free_pages();
                 self.table.sink().staging.clear();
                 reply.send(Ok(bytes));
             }
             Ask::Lost(reply) => {
-                let why = "a compilation met a lost device";
-                self.loss.notice(&mut self.backend, why);
-                reply.send(Err(self.loss.gone.error()));
+                self.device.lose("a compilation found the device lost");
+                reply.send(Err(self.device.gone().error()));
             }
             Ask::Log(reply) => {
-                let log = self.loss.journal.as_mut().map(|journal| journal.take());
+                let log = self.device.log().map(Journal::take);
                 reply.send(log.ok_or(Error::NoLog));
             }
             Ask::Trace(reply) => reply.send(Ok(self.take_trace())),
@@ -190,7 +188,7 @@ impl<B: Backend> Server<B> {
             stats.in_flight_max = self.scheduler.depth();
             stats.held = queue.held;
             stats.streams = u64::from(queue.streams);
-            stats.busy_ns = self.backend.busy_ns(id);
+            stats.busy_ns = self.device.backend().busy_ns(id);
             stats
         };
         self.scheduler.numbered_queues().map(stats).collect()

@@ -95,7 +95,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn end_batch(&mut self, queue: QueueId) {
         if let Some((cursor, tasks)) = self.scheduler.end_batch(queue) {
             self.observers.count_batch(tasks);
-            self.backend.flush(queue, cursor);
+            self.device.flush(queue, cursor);
         }
     }
 }

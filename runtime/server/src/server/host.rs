@@ -4,12 +4,12 @@
 use std::any::Any;
 
 use millstream_protocol::backend::Backend;
+use millstream_protocol::error::Error;
 use millstream_protocol::failure::{Failure, FailureRef};
 use millstream_protocol::leaving::Release;
 use millstream_protocol::message::{HostWork, Op, Task};
 
 use super::issue::Issued;
-use super::loss::tell;
 use super::{Effect, HostToken, Server};
 use crate::points::Points;
 use crate::scheduler::actor::Parked;
@@ -71,7 +71,7 @@ impl<B: Backend> Server<B> {
                 });
             }
             Err(failure) => {
-                tell(&mut work, &failure, &self.loss.gone);
+                answer_caller(&mut work, self.device.error_of(failure.clone()));
                 self.fail(&mut held.task, failure);
                 // Dropping user code is running user code: not on this thread.
                 self.collect_after(work, Points::default());
@@ -102,15 +102,13 @@ impl<B: Backend> Server<B> {
         if !work.resources {
             return Ok(None);
         }
-        match self.backend.resources(&self.scratch.bound) {
-            Ok(resources) => Ok(Some(resources)),
-            Err(refused) => Err(self.loss.refusal(&mut self.backend, &work.name, refused)),
-        }
+        let resources = self.device.resources(&work.name, &self.scratch.bound);
+        resources.map(Some)
     }
 
     /// A host function ended, or panicked with this message.
     pub fn host_finished(&mut self, token: HostToken, outcome: Result<(), String>) {
-        if self.is_lost() || self.loss.is_abandoned() {
+        if self.device.has_ended() {
             self.scheduler.host_ends(token.stream);
             return;
         }
@@ -149,5 +147,12 @@ impl<B: Backend> Server<B> {
             .held
             .push_front(held);
         self.finish_in_software(token.stream);
+    }
+}
+
+/// Answers the caller of a host function that does not run, if it waits for an answer.
+pub(super) fn answer_caller(work: &mut HostWork, error: Error) {
+    if let Some(answer) = work.told.take() {
+        answer(error);
     }
 }

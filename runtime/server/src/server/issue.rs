@@ -102,13 +102,9 @@ impl<B: Backend> Server<B> {
             }
             let clock = self.hazards.clock_at(*point);
             self.log_wait(queue, *point);
-            match self.backend.queue_wait(queue, *point) {
-                Ok(()) => {
-                    self.hazards.waits(place, *point, clock);
-                    self.observers.count_wait(place, *point);
-                }
-                // Going on without the wait would be going on without the order (I2).
-                Err(refused) => self.loss.notice(&mut self.backend, &refused.to_string()),
+            if self.device.wait(queue, *point) {
+                self.hazards.waits(place, *point, clock);
+                self.observers.count_wait(place, *point);
             }
         }
     }
@@ -139,7 +135,7 @@ impl<B: Backend> Server<B> {
         }
         if matches!(task.op, Op::Launch { count, .. } if count.is_zero()) {
             // It reads and writes nothing, so no failure passes through it, and it heals nothing (I7).
-            return self.backend.mark(point.queue, point.cursor);
+            return self.device.mark(point);
         }
         let outcome = match (withdrawn, resolved) {
             (Some(failure), _) => Err(failure),
@@ -154,7 +150,7 @@ impl<B: Backend> Server<B> {
         match outcome {
             Ok(()) => self.heal(task),
             Err(failure) => {
-                self.backend.mark(point.queue, point.cursor);
+                self.device.mark(point);
                 self.fail(task, failure);
             }
         }
@@ -170,9 +166,7 @@ impl<B: Backend> Server<B> {
         let reason = terms.withdrawn(self.askers.now())?;
         terms.removed();
         self.observers.count().withdrawn += 1;
-        if let Some(journal) = &mut self.loss.journal {
-            journal.note_withdrawn(task, &reason);
-        }
+        self.device.log_withdrawn(task, &reason);
         Some(Failure::not_run(&self.objects.name_of(task), reason))
     }
 

@@ -74,7 +74,7 @@ impl<B: Backend> Server<B> {
                 self.progress_profiles(true);
                 Vec::new()
             }
-            false => self.backend.take_spans(),
+            false => self.device.take_spans(),
         };
         let streams = self.scheduler.streams().map(|(_, stream)| stream);
         let live = streams.filter(|stream| !stream.dropped);

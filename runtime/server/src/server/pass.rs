@@ -54,7 +54,7 @@ impl<B: Backend> Server<B> {
                 self.fail_at(task, failure, point);
             }
         } else if let (Op::Mark, true) = (&task.op, is_plain) {
-            self.backend.mark(point.queue, point.cursor);
+            self.device.mark(point);
         } else {
             self.run_passing(task, object, sound, (point, last));
         }
@@ -156,7 +156,7 @@ impl<B: Backend> Server<B> {
         // each of which the backend is told of, as cursors go up by one.
         while self.scheduler.queue(last.queue).issued < last.cursor {
             let empty = self.scheduler.next_point(last.queue);
-            self.backend.mark(empty.queue, empty.cursor);
+            self.device.mark(empty);
         }
         // What the backend did not take of the message is dropped here: the mailbox does not.
         task.op = Op::Taken;
@@ -175,7 +175,7 @@ impl<B: Backend> Server<B> {
     /// A task that was to run at `point` failed: its place there stays empty.
     #[cold]
     fn fail_at(&mut self, task: &mut Task, failure: FailureRef, point: Point) {
-        self.backend.mark(point.queue, point.cursor);
+        self.device.mark(point);
         self.fail(task, failure);
     }
 }

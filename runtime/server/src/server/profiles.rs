@@ -106,7 +106,7 @@ impl<B: Backend> Server<B> {
         if !moved && !asked {
             return;
         }
-        let spans = self.backend.take_spans();
+        let spans = self.device.take_spans();
         self.observers.take_up(spans);
         for (id, queue) in self.scheduler.numbered_queues() {
             let idle = queue.completed == queue.issued;
@@ -135,7 +135,7 @@ impl<B: Backend> Server<B> {
         let profiles = self.observers.profiles_mut();
         if profiles.is_complete(token, holds, passed) {
             self.uncover(token);
-            let clock = self.backend.clock();
+            let clock = self.device.backend().clock();
             self.observers.profiles_mut().tell(token, clock);
         }
     }
@@ -147,7 +147,7 @@ impl<B: Backend> Server<B> {
                 true => self.observers.profile_spans(),
                 false => 0,
             };
-            let depth = self.backend.record_spans(room);
+            let depth = self.device.record_spans(room);
             self.scheduler.limit_depth(depth);
         }
     }

@@ -3,37 +3,10 @@
 use millstream_protocol::backend::Backend;
 use millstream_protocol::failure::{Failure, Reason};
 use millstream_protocol::id::Point;
-use millstream_protocol::memory::{PageError, PageId};
 use millstream_protocol::message::Op;
 
-use super::loss::Loss;
 use super::{Effect, Server};
-use crate::memory::PageSource;
 use crate::points::Points;
-
-/// A backend as the source of pages, until it is lost.
-pub(super) struct Pages<'a, B: Backend>(pub(super) &'a mut B, pub(super) &'a mut Loss);
-
-impl<B: Backend> PageSource for Pages<'_, B> {
-    fn allocate_page(&mut self, bytes: u64) -> Result<PageId, PageError> {
-        if self.1.noticed {
-            return Err(PageError::Lost);
-        }
-        let span = tracing::debug_span!(target: "millstream", "allocate_page", bytes);
-        let _entered = span.enter();
-        self.0.allocate(bytes).inspect_err(|error| {
-            if *error == PageError::Lost {
-                self.1.notice(self.0, "it has no pages any more");
-            }
-        })
-    }
-
-    fn free_page(&mut self, page: PageId) {
-        if !self.1.noticed {
-            self.0.free(page);
-        }
-    }
-}
 
 impl<B: Backend> Server<B> {
     /// Looks at all queues and takes up what their progress sets free. Says whether there was any.
@@ -55,8 +28,7 @@ impl<B: Backend> Server<B> {
             }
         }
         if self.memory.has_due() {
-            self.memory
-                .trim(&mut Pages(&mut self.backend, &mut self.loss));
+            self.memory.trim(&mut self.device);
         }
         if !self.memory.is_line_empty() {
             self.serve_line();
@@ -119,7 +91,7 @@ impl<B: Backend> Server<B> {
     /// in tasks is dropped; values that issued tasks may use stay until the server is dropped.
     pub fn abandon(&mut self) -> u64 {
         let mut left = 0;
-        self.loss.abandon();
+        self.device.close();
         self.askers.forget();
         self.table.sink().releases.forget_wait();
         self.table.sink().staging.end();
@@ -142,7 +114,7 @@ impl<B: Backend> Server<B> {
                 }
             }
         }
-        let gone = &self.loss.gone;
+        let gone = self.device.gone();
         self.observers.profiles_mut().lose(|| gone.error());
         // Nobody fetches what was to run on the host; whoever it would have told is told by its end (I5).
         // Values to be collected stay: the device may be using them.
@@ -157,7 +129,6 @@ impl<B: Backend> Server<B> {
 
     /// Gives the pages back that no slice has; nothing runs any more. Returns their bytes.
     pub fn free_pages(&mut self) -> u64 {
-        let mut pages = Pages(&mut self.backend, &mut self.loss);
-        self.memory.cleanup(&mut pages)
+        self.memory.cleanup(&mut self.device)
     }
 }

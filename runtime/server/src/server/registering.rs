@@ -32,7 +32,7 @@ impl<B: Backend> Server<B> {
                 stale,
             } => {
                 let plan = self.objects.plan(tasks, order);
-                let prepared = self.backend.prepare(&plan);
+                let prepared = self.device.prepare(&plan);
                 self.objects.add_recording(id, plan, prepared, stale);
             }
             Registration::Stream {

@@ -8,7 +8,6 @@ use millstream_protocol::message::{Op, Task};
 
 use super::Server;
 use super::issue::Issued;
-use super::progress::Pages;
 use crate::hazards::Backing;
 use crate::memory::{Asked, Manner, ReserveError};
 use crate::scheduler::actor::Parked;
@@ -55,11 +54,10 @@ impl<B: Backend> Server<B> {
             queue,
             has_waited,
         };
-        let mut pages = Pages(&mut self.backend, &mut self.loss);
-        let granted = self.memory.reserve(&mut pages, asked, manner, &covered)?;
+        let device = &mut self.device;
+        let granted = self.memory.reserve(device, asked, manner, &covered)?;
         let reservation = granted.reservation;
-        self.backend
-            .slice_reserved(id, Some(reservation.page), reservation.offset, bytes);
+        self.device.slice_reserved(id, reservation, bytes);
         self.log_memory("reserved", reservation.bytes);
         let residue = (!has_waited).then_some(&granted.residue);
         self.hazards
@@ -148,9 +146,7 @@ impl<B: Backend> Server<B> {
         let reason = terms.withdrawn(self.askers.now())?;
         terms.removed();
         self.observers.count().withdrawn += 1;
-        if let Some(journal) = &mut self.loss.journal {
-            journal.note_withdrawn(task, &reason);
-        }
+        self.device.log_withdrawn(task, &reason);
         Some(Failure::not_run(&self.objects.names().reserve, reason))
     }
 
