@@ -9,6 +9,9 @@
 
 mod call;
 
+#[cfg(test)]
+mod tests;
+
 use std::any::Any;
 use std::sync::Arc;
 
