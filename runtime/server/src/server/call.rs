@@ -45,7 +45,7 @@ impl<B: Backend> Server<B> {
         };
         self.observers.count().launches += 1;
         let bound = &self.scratch.bound;
-        self.device.launch(task, *count, prepared, bound, point)
+        self.device.launch(task, count, prepared, bound, point)
     }
 
     /// What a task writes whole is data again.
