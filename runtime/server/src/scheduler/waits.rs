@@ -11,7 +11,8 @@ use millstream_protocol::priority::Priority;
 use smallvec::{SmallVec, smallvec};
 
 use super::Scheduler;
-use super::actor::{HeldTask, Waiter};
+use super::actor::Waiter;
+use super::task::HeldTask;
 
 impl Scheduler {
     /// A task that is to be held by `stream`, as its task `sequence`, comes after the held task `theirs` of another stream.

@@ -10,7 +10,7 @@ use millstream_protocol::message::{Op, Rare, Reply, Task};
 use super::Server;
 use super::traits::Traits;
 use crate::hazards::User;
-use crate::scheduler::actor::{HeldTask, joins};
+use crate::scheduler::{HeldTask, joins};
 use millstream_protocol::hazard::log::Use;
 
 /// Why a stream is flushed, for the logs.

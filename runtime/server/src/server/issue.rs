@@ -12,7 +12,8 @@ use super::Server;
 use super::admit::binding_at;
 use crate::hazards::Unbound;
 use crate::objects::NO_OBJECT;
-use crate::scheduler::actor::{HeldTask, Parked};
+use crate::scheduler::HeldTask;
+use crate::scheduler::actor::Parked;
 
 /// What became of an attempt to issue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

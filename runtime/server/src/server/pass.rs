@@ -16,7 +16,7 @@ use super::traits::Traits;
 use crate::hazards::User;
 use crate::objects::NO_OBJECT;
 use crate::observers::sampling::PASSING;
-use crate::scheduler::actor::joins;
+use crate::scheduler::joins;
 use millstream_protocol::hazard::log::Use;
 
 impl<B: Backend> Server<B> {
