@@ -100,41 +100,6 @@ impl StreamActor {
         (self.last > 0).then(|| Point::new(self.queue, self.last))
     }
 
-    /// The profile of `token` covers what it is given from here on.
-    pub(crate) fn cover(&mut self, token: u64) {
-        // Tokens come in about the order of their numbers: nearly always this is the end.
-        let at = self.covered.partition_point(|covers| covers.token < token);
-        let covers = Covers {
-            token,
-            from: self.next_sequence(),
-            until: u64::MAX,
-        };
-        self.covered.insert(at, covers);
-    }
-
-    /// Where it has something of `token`.
-    fn covers_at(&self, token: u64) -> Option<usize> {
-        let found = self
-            .covered
-            .binary_search_by_key(&token, |covers| covers.token);
-        found.ok()
-    }
-
-    /// What it is given from here on is not covered by `token`. Tells the first sequence that is not, if it covered any.
-    pub(crate) fn end_cover(&mut self, token: u64) -> Option<u64> {
-        let until = self.next_sequence();
-        let at = self.covers_at(token)?;
-        self.covered[at].until = until;
-        Some(until)
-    }
-
-    /// It has nothing of `token` any more.
-    pub(crate) fn uncover(&mut self, token: u64) {
-        if let Some(at) = self.covers_at(token) {
-            self.covered.remove(at);
-        }
-    }
-
     /// The sequence that the next admitted task gets.
     #[inline]
     pub(crate) fn next_sequence(&self) -> u64 {

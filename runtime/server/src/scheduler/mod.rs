@@ -9,6 +9,7 @@
 //! | `holding` | how a task enters its stream, and how it leaves it |
 //! | `goes` | when a stream is in its queue's turn, and how many tasks it may issue then |
 //! | `cursors` | which cursor the next task of a queue takes, how far the device has come, and whether there is room |
+//! | `covers` | which tasks of a stream the token of a profile covers |
 //! | `host_turns` | host functions: which waits for what, and which run |
 //! | `seats` | on which queue a stream sits |
 //! | `waits` | which held tasks come after which, and what becomes of that as they are issued |
@@ -17,6 +18,7 @@
 //! the conductor's.
 
 pub(crate) mod actor;
+mod covers;
 mod cursors;
 mod goes;
 mod holding;

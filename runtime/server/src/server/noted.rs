@@ -39,8 +39,7 @@ impl<B: Backend> Server<B> {
     fn note_span_of(&mut self, stream: u32, task: &Task, point: Point) {
         let traced = self.observers.timeline().is_on();
         let tasks = self.objects.tasks_of(task);
-        let covered = !self.scheduler.stream(stream).covered.is_empty();
-        let tokens = match covered && does_work(&task.op) {
+        let tokens = match self.scheduler.is_covered(stream) && does_work(&task.op) {
             true => self.tokens_of_next(stream, tasks as u64),
             false => Tokens::new(),
         };
