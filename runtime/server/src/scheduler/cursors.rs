@@ -1,8 +1,11 @@
 //! The cursors of queues: which one the next task takes, where batches end, how far the device has come, and whether there is room.
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::report::QueueStats;
+use smallvec::SmallVec;
 
 use super::Scheduler;
+use super::queue::QueueState;
 
 impl Scheduler {
     /// The place of the next task of a queue.
@@ -35,6 +38,12 @@ impl Scheduler {
         state.issued - state.flushed
     }
 
+    /// Has the batch with this point ended, so that a wait for the point may be issued?
+    #[inline]
+    pub(crate) fn is_flushed(&self, point: Point) -> bool {
+        self.queues[point.queue.index()].flushed >= point.cursor
+    }
+
     /// Looks at the progress of a queue, and says how far it has come.
     #[inline]
     pub(crate) fn look(&mut self, queue: QueueId) -> Cursor {
@@ -55,6 +64,12 @@ impl Scheduler {
         state.look();
         state.full = state.in_flight() >= self.depth;
         state.full
+    }
+
+    /// Did issuing stop on the queue of a stream, because enough is in flight?
+    #[inline]
+    pub(crate) fn sits_on_full(&self, stream: u32) -> bool {
+        self.queue(self.queue_of(stream)).full
     }
 
     /// Looks at all queues. Says whether any has come further since its progress was taken up last.
@@ -100,6 +115,47 @@ impl Scheduler {
         self.queues[point.queue.index()].completed >= point.cursor
     }
 
+    /// Has this point passed, or will nothing be there? A replay may end before its last point.
+    pub(crate) fn is_over(&self, point: Point) -> bool {
+        let state = &self.queues[point.queue.index()];
+        state.completed >= point.cursor.min(state.issued)
+    }
+
+    /// Where the issued work of each queue ends, of those that were issued any.
+    pub(crate) fn ends(&self) -> SmallVec<[Point; 2]> {
+        let ends = self.numbered_queues();
+        ends.map(|(id, queue)| Point::new(id, queue.issued))
+            .filter(|point| point.cursor > 0)
+            .collect()
+    }
+
+    /// Where the issued work of these streams ends, on each queue where they have any.
+    pub(crate) fn ends_of(&self, streams: &[u32]) -> SmallVec<[Point; 2]> {
+        let mut ends = SmallVec::<[Point; 2]>::new();
+        for stream in streams.iter().map(|key| self.stream(*key)) {
+            match ends.iter_mut().find(|end| end.queue == stream.queue) {
+                Some(end) => end.cursor = end.cursor.max(stream.last),
+                None => ends.push(Point::new(stream.queue, stream.last)),
+            }
+        }
+        ends.retain(|end| end.cursor > 0);
+        ends
+    }
+
+    /// The counters of each queue, but for the time in which it was busy, which only its backend knows.
+    pub(crate) fn queue_stats(&self) -> Vec<QueueStats> {
+        let stats = |queue: &QueueState| {
+            let mut stats = QueueStats::default();
+            stats.tasks = queue.issued;
+            stats.completed = queue.timeline.completed().min(queue.issued);
+            stats.in_flight_max = self.depth;
+            stats.held = queue.held;
+            stats.streams = u64::from(queue.streams);
+            stats
+        };
+        self.queues.iter().map(stats).collect()
+    }
+
     /// The cursor of a queue that is full at which there is room again.
     pub(crate) fn wants_room(&self, queue: QueueId) -> Option<Cursor> {
         let state = &self.queues[queue.index()];
@@ -113,13 +169,7 @@ impl Scheduler {
         self.batch
     }
 
-    /// Tasks that a queue has in flight at most.
-    #[inline]
-    pub(crate) fn depth(&self) -> u64 {
-        self.depth
-    }
-
-    /// From here on it has no more than this, nor more than it was made for.
+    /// From here on a queue has no more tasks in flight than this, nor more than it was made for.
     pub(crate) fn limit_depth(&mut self, tasks: usize) {
         self.depth = self.depth_max.min(tasks as u64);
     }

@@ -35,7 +35,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use millstream_protocol::id::QueueId;
+use millstream_protocol::id::{ClientId, QueueId};
 use millstream_protocol::options::{Settings, Strategy};
 use millstream_sync::timeline::Timeline;
 use slab::Slab;
@@ -127,6 +127,13 @@ impl Scheduler {
             .map(|(key, stream)| (key as u32, stream))
     }
 
+    /// The keys of a client's streams.
+    pub(crate) fn streams_of_client(&self, client: ClientId) -> Vec<u32> {
+        let streams = self.streams();
+        let own = streams.filter(|(_, stream)| stream.client == client);
+        own.map(|(key, _)| key).collect()
+    }
+
     /// How many streams there are.
     pub(crate) fn stream_count(&self) -> usize {
         self.streams.len()
@@ -135,6 +142,12 @@ impl Scheduler {
     /// The keys of all streams.
     pub(crate) fn keys(&self) -> Vec<u32> {
         self.streams().map(|(key, _)| key).collect()
+    }
+
+    /// The queue on which a stream sits.
+    #[inline(always)]
+    pub(crate) fn queue_of(&self, stream: u32) -> QueueId {
+        self.stream(stream).queue
     }
 
     /// A queue.
@@ -156,6 +169,7 @@ impl Scheduler {
     }
 
     /// The timeline of a queue.
+    #[inline]
     pub(crate) fn timeline(&self, queue: QueueId) -> &Arc<Timeline> {
         &self.queues[queue.index()].timeline
     }

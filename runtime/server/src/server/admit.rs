@@ -88,11 +88,10 @@ impl<B: Backend> Server<B> {
         held.object = self.objects.hold(&held.task.op);
         self.admit_hazards(stream, &mut held);
         let (holds, sequence) = self.scheduler.hold(stream, held);
-        let queue = self.scheduler.stream(stream).queue;
         if reserves && holds == 1 {
             // It waits for memory from now on, before a reservation that is asked for later.
             self.issue_first(stream);
-        } else if self.scheduler.queue(queue).full {
+        } else if self.scheduler.sits_on_full(stream) {
             // What has room by now is given out by turns: a stream that keeps sending would have it all.
         } else if traits.has(Traits::ASKED) {
             self.flush_prefix(stream, sequence, Why::Asked);

@@ -16,7 +16,6 @@ use super::admit::Why;
 use super::progress::Pages;
 use super::traits::Traits;
 use crate::memory::Account;
-use crate::scheduler::queue::QueueState;
 
 impl<B: Backend> Server<B> {
     /// Answers an ask. Answers to askers who are gone are dropped.
@@ -138,11 +137,7 @@ impl<B: Backend> Server<B> {
                 .iter()
                 .filter_map(|id| self.objects.stream(*id))
                 .collect(),
-            Scope::Client(client) => {
-                let streams = self.scheduler.streams();
-                let own = streams.filter(|(_, stream)| stream.client == *client);
-                own.map(|(key, _)| key).collect()
-            }
+            Scope::Client(client) => self.scheduler.streams_of_client(*client),
             Scope::Device => self.scheduler.keys(),
         }
     }
@@ -150,23 +145,10 @@ impl<B: Backend> Server<B> {
     /// Where the issued work of a scope ends. For clients that is where their queues are: work of
     /// their dropped streams is there too.
     fn points_of(&self, scope: &Scope, streams: &[u32]) -> SmallVec<[Point; 2]> {
-        let mut points = SmallVec::<[Point; 2]>::new();
         match scope {
-            Scope::Streams(_) => {
-                for stream in streams.iter().map(|key| self.scheduler.stream(*key)) {
-                    match points.iter_mut().find(|point| point.queue == stream.queue) {
-                        Some(point) => point.cursor = point.cursor.max(stream.last),
-                        None => points.push(Point::new(stream.queue, stream.last)),
-                    }
-                }
-            }
-            Scope::Client(_) | Scope::Device => {
-                let queues = self.scheduler.numbered_queues();
-                points.extend(queues.map(|(id, queue)| Point::new(id, queue.issued)));
-            }
+            Scope::Streams(_) => self.scheduler.ends_of(streams),
+            Scope::Client(_) | Scope::Device => self.scheduler.ends(),
         }
-        points.retain(|point| point.cursor > 0);
-        points
     }
 
     /// Memory, whole.
@@ -183,17 +165,11 @@ impl<B: Backend> Server<B> {
     }
 
     pub(super) fn queue_stats(&self) -> Vec<QueueStats> {
-        let stats = |(id, queue): (QueueId, &QueueState)| {
-            let mut stats = QueueStats::default();
-            stats.tasks = queue.issued;
-            stats.completed = queue.timeline.completed().min(queue.issued);
-            stats.in_flight_max = self.scheduler.depth();
-            stats.held = queue.held;
-            stats.streams = u64::from(queue.streams);
-            stats.busy_ns = self.backend.busy_ns(id);
-            stats
-        };
-        self.scheduler.numbered_queues().map(stats).collect()
+        let mut stats = self.scheduler.queue_stats();
+        for (index, stats) in stats.iter_mut().enumerate() {
+            stats.busy_ns = self.backend.busy_ns(QueueId(index as u8));
+        }
+        stats
     }
 }
 

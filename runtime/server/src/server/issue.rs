@@ -98,7 +98,7 @@ impl<B: Backend> Server<B> {
                 continue;
             }
             // The point must have been recorded before anything waits for it.
-            if self.scheduler.queue(point.queue).flushed < point.cursor {
+            if !self.scheduler.is_flushed(*point) {
                 self.end_batch(point.queue);
             }
             let clock = self.hazards.clock_at(*point);
@@ -188,11 +188,11 @@ impl<B: Backend> Server<B> {
     /// A task that was to be at `point` may have taken more cursors than that: it ends with the last.
     #[inline]
     fn note_last(&self, task: &Task, point: Point) {
-        let state = self.scheduler.queue(point.queue);
-        if state.issued > point.cursor
+        let last = self.scheduler.queue(point.queue).issued();
+        if last > point.cursor
             && let Some(terms) = task.terms()
         {
-            terms.ends_later(&state.timeline, point.cursor, state.issued);
+            terms.ends_later(self.scheduler.timeline(point.queue), point.cursor, last);
         }
     }
 
@@ -247,7 +247,7 @@ impl<B: Backend> Server<B> {
         let cursor = if point.cursor == 0 {
             0
         } else {
-            self.scheduler.queue(point.queue).issued
+            self.scheduler.queue(point.queue).issued()
         };
         let last = Point::new(point.queue, cursor);
         let finished = self.scheduler.finish(stream, last, held.paid);

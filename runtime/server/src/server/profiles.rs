@@ -97,8 +97,8 @@ impl<B: Backend> Server<B> {
         let spans = self.backend.take_spans();
         self.observers.take_up(spans);
         for (id, queue) in self.scheduler.numbered_queues() {
-            let idle = queue.completed == queue.issued;
-            let until = if idle { Cursor::MAX } else { queue.completed };
+            let idle = queue.in_flight() == 0;
+            let until = if idle { Cursor::MAX } else { queue.completed() };
             self.observers.profiles_mut().passed(id.index(), until);
         }
         if asked {
@@ -116,10 +116,7 @@ impl<B: Backend> Server<B> {
             let stream = objects.stream(id);
             stream.is_some_and(|key| scheduler.stream(key).issued + 1 < until)
         };
-        let passed = |point: Point| {
-            let queue = scheduler.queue(point.queue);
-            queue.completed >= point.cursor.min(queue.issued)
-        };
+        let passed = |point: Point| scheduler.is_over(point);
         let profiles = self.observers.profiles_mut();
         if profiles.is_complete(token, holds, passed) {
             self.uncover(token);

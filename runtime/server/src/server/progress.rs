@@ -42,12 +42,12 @@ impl<B: Backend> Server<B> {
         let moved = self.scheduler.progress();
         if moved {
             for (id, queue) in self.scheduler.numbered_queues() {
-                self.hazards.completed(id, queue.completed);
+                self.hazards.completed(id, queue.completed());
             }
             self.retire_passed();
             if self.memory.has_busy() {
                 for (id, queue) in self.scheduler.numbered_queues() {
-                    self.memory.passed(id, queue.completed);
+                    self.memory.passed(id, queue.completed());
                 }
             }
             if self.scheduler.has_host_turns() {
@@ -88,11 +88,11 @@ impl<B: Backend> Server<B> {
                 false => None,
             };
             let profiles = self.observers.profiles();
-            let profiles = profiles.wants(id.index(), queue.issued, queue.completed);
+            let profiles = profiles.wants(id.index(), queue.issued(), queue.completed());
             let cursor = [room, host, memory, profiles]
                 .into_iter()
                 .flatten()
-                .filter(|cursor| *cursor > queue.completed)
+                .filter(|cursor| *cursor > queue.completed())
                 .min()?;
             Some(Point::new(id, cursor))
         })
@@ -108,7 +108,7 @@ impl<B: Backend> Server<B> {
     pub fn watch_freed(&mut self) {
         for (id, queue) in self.scheduler.numbered_queues() {
             let busy = self.memory.oldest_busy(id);
-            if let Some(cursor) = self.drops.next_watch(id, busy, queue.completed) {
+            if let Some(cursor) = self.drops.next_watch(id, busy, queue.completed()) {
                 let point = Point::new(id, cursor);
                 self.effects.push(Effect::Watch(point));
             }

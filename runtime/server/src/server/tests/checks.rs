@@ -1,5 +1,6 @@
 //! What must hold when a random program has ended.
 
+use millstream_protocol::id::QueueId;
 use millstream_sync::credit::AcquireError;
 use millstream_sync::facade::SpinPolicy;
 
@@ -147,8 +148,9 @@ impl Run {
                 .sum::<u64>(),
             0
         );
-        for queue in scheduler.queues() {
-            assert_eq!((queue.turn.is_empty(), queue.streams), (true, 0));
+        for (index, queue) in scheduler.queue_stats().into_iter().enumerate() {
+            let id = QueueId(index as u8);
+            assert_eq!((scheduler.has_turns(id), queue.streams), (false, 0));
         }
         assert_eq!((self.rig.collects(), self.rig.hosts()), (0, 0));
         self.rig.server.free_pages();
