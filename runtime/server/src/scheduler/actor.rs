@@ -132,10 +132,16 @@ impl StreamActor {
         index(known)..index(sequence)
     }
 
+    /// Where in `held` the task with this sequence is, unless it was issued.
+    #[inline]
+    pub(crate) fn index_of(&self, sequence: u64) -> Option<usize> {
+        usize::try_from(sequence.checked_sub(self.issued + 1)?).ok()
+    }
+
     /// The held task with this sequence.
     #[inline]
     pub(crate) fn held_mut(&mut self, sequence: u64) -> Option<&mut HeldTask> {
-        let index = usize::try_from(sequence.checked_sub(self.issued + 1)?).ok()?;
+        let index = self.index_of(sequence)?;
         self.held.get_mut(index).map(|held| &mut **held)
     }
 

@@ -1,6 +1,7 @@
 //! Goes: when a stream is in its queue's turn, and how many tasks it may issue then.
 
 use millstream_protocol::id::QueueId;
+use millstream_protocol::message::Op;
 use millstream_protocol::options::Strategy;
 
 use super::Scheduler;
@@ -17,13 +18,21 @@ pub(crate) struct Go {
 impl Scheduler {
     /// A stream whose first task can be tried is in its queue's turn.
     #[inline]
-    pub(crate) fn join_turn(&mut self, stream: u32) {
+    pub(super) fn join_turn(&mut self, stream: u32) {
         let actor = &mut self.streams[stream as usize];
         if !actor.in_turn && actor.can_go() {
             actor.in_turn = true;
             actor.gone = 0;
             let priority = actor.priority();
             self.queues[actor.queue.index()].turn.join(stream, priority);
+        }
+    }
+
+    /// The same for a stream that may be gone with its last task.
+    #[inline]
+    pub(crate) fn resume(&mut self, stream: u32) {
+        if self.contains(stream) {
+            self.join_turn(stream);
         }
     }
 
@@ -47,6 +56,14 @@ impl Scheduler {
             quantum: quantum.saturating_mul(actor.weight),
             gone: std::mem::take(&mut actor.gone),
         })
+    }
+
+    /// Is the first held task of a stream work, and not only a place in the order?
+    #[inline]
+    pub(crate) fn first_takes_time(&self, stream: u32) -> bool {
+        let first = self.first_held(stream);
+        !first
+            .is_some_and(|held| matches!(held.task.op, Op::Answer(_) | Op::Mark | Op::DropAfter(_)))
     }
 
     /// The queue is full: the go is the next one still. A stream has only one place in the turn; what it did in software may have

@@ -41,6 +41,7 @@ use millstream_sync::timeline::Timeline;
 use slab::Slab;
 
 use actor::StreamActor;
+pub(crate) use holding::First;
 use queue::QueueState;
 pub(crate) use seats::NewStream;
 pub(crate) use task::{HeldTask, joins};

@@ -61,14 +61,9 @@ impl Rig {
 
     /// Issues the first task of a stream.
     fn issue(&mut self, stream: u32) -> Point {
-        let actor = self.scheduler.stream_mut(stream);
-        let (queue, held) = (actor.queue, actor.held.pop_front().unwrap());
-        let point = self.scheduler.next_point(queue);
-        let finished = self.scheduler.finish(stream, point, held.paid);
-        if finished.is_waited_for {
-            self.scheduler
-                .wake_waiters(stream, finished.sequence, point);
-        }
+        let held = self.scheduler.take_first(stream).unwrap();
+        let point = self.scheduler.next_point(self.scheduler.queue_of(stream));
+        self.scheduler.finish(stream, point, held.paid);
         self.scheduler.put_block(held);
         point
     }

@@ -99,15 +99,7 @@ impl<B: Backend> Server<B> {
             self.flush_prefix(stream, sequence, Why::Full);
         }
         if under_terms {
-            self.note_asker_if_held(stream, sequence);
-        }
-    }
-
-    #[cold]
-    fn note_asker_if_held(&mut self, stream: u32, sequence: u64) {
-        let actor = self.scheduler.get(stream);
-        if actor.is_some_and(|actor| actor.issued < sequence) {
-            self.note_asker(stream);
+            self.note_asker(stream, sequence);
         }
     }
 
@@ -153,8 +145,8 @@ impl<B: Backend> Server<B> {
                 self.flush_conflicts(stream, slice, &binding);
             }
         }
-        let actor = self.scheduler.stream(stream);
-        let (queue, sequence) = (actor.queue, actor.next_sequence());
+        let queue = self.scheduler.queue_of(stream);
+        let sequence = self.scheduler.next_sequence(stream);
         let on_host = matches!(held.task.op, Op::Host(_));
         let user = User::held(stream, sequence, (!on_host).then_some(queue));
         let Self {
@@ -216,8 +208,7 @@ impl<B: Backend> Server<B> {
     pub(super) fn flush_streams(&mut self, ids: &[StreamId]) {
         for id in ids {
             if let Some(stream) = self.objects.stream(*id) {
-                let last = self.scheduler.stream(stream).next_sequence() - 1;
-                self.flush_prefix(stream, last, Why::Asked);
+                self.flush_stream(stream);
             }
         }
     }

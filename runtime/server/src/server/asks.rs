@@ -12,7 +12,6 @@ use millstream_sync::facade::{Mutex, lock};
 use smallvec::SmallVec;
 
 use super::Server;
-use super::admit::Why;
 use super::progress::Pages;
 use super::traits::Traits;
 use crate::memory::Account;
@@ -85,7 +84,7 @@ impl<B: Backend> Server<B> {
         };
         let holding: Vec<u32> = streams
             .into_iter()
-            .filter(|key| !self.scheduler.stream(*key).held.is_empty())
+            .filter(|key| self.scheduler.holds_any(*key))
             .collect();
         if holding.is_empty() {
             reply.send(Ok(ticket));
@@ -95,10 +94,7 @@ impl<B: Backend> Server<B> {
         let still: Vec<u32> = holding
             .iter()
             .copied()
-            .filter(|key| {
-                let stream = self.scheduler.get(*key);
-                stream.is_some_and(|stream| !stream.held.is_empty())
-            })
+            .filter(|key| self.scheduler.holds_any(*key))
             .collect();
         if still.is_empty() {
             ticket.points = self.points_of(&Scope::Device, &[]);
@@ -124,10 +120,7 @@ impl<B: Backend> Server<B> {
 
     pub(super) fn flush_keys(&mut self, streams: &[u32]) {
         for stream in streams {
-            if let Some(actor) = self.scheduler.get(*stream) {
-                let last = actor.next_sequence() - 1;
-                self.flush_prefix(*stream, last, Why::Asked);
-            }
+            self.flush_stream(*stream);
         }
     }
 

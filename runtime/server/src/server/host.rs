@@ -45,7 +45,7 @@ impl<B: Backend> Server<B> {
         };
         let Op::Host(mut work) = std::mem::replace(&mut held.task.op, Op::Taken) else {
             debug_assert!(false, "only a host function has a turn");
-            return self.scheduler.stream_mut(stream).held.push_front(held);
+            return self.scheduler.put_first_back(stream, held);
         };
         let outcome = match self.withdrawn_host(&held.task, &work) {
             Some(failure) => Err(failure),
@@ -77,7 +77,7 @@ impl<B: Backend> Server<B> {
                 self.collect_after(work, Points::default());
             }
         }
-        self.scheduler.stream_mut(stream).held.push_front(held);
+        self.scheduler.put_first_back(stream, held);
         if failed {
             self.finish_in_software(stream);
         }

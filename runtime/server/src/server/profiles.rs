@@ -114,7 +114,7 @@ impl<B: Backend> Server<B> {
         let (objects, scheduler) = (&self.objects, &self.scheduler);
         let holds = |id, until| {
             let stream = objects.stream(id);
-            stream.is_some_and(|key| scheduler.stream(key).issued + 1 < until)
+            stream.is_some_and(|key| scheduler.is_held(key, until - 1))
         };
         let passed = |point: Point| scheduler.is_over(point);
         let profiles = self.observers.profiles_mut();

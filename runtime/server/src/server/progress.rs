@@ -126,7 +126,7 @@ impl<B: Backend> Server<B> {
         for stream in self.scheduler.keys() {
             // Whoever waits for room in the stream waits no longer (I5).
             self.scheduler.stream(stream).credit.end();
-            while let Some(mut held) = self.scheduler.stream_mut(stream).held.pop_front() {
+            while let Some(mut held) = self.scheduler.take_first(stream) {
                 left += 1;
                 let failure = Failure::not_run(&self.objects.name_of(&held.task), Reason::Closed);
                 self.fail(&mut held.task, failure);

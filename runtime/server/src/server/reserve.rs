@@ -169,10 +169,10 @@ impl<B: Backend> Server<B> {
             return Issued::Empty;
         };
         if !held.task.extra.is_none()
-            && let Some(held) = self.scheduler.stream_mut(stream).held.pop_front()
+            && let Some(held) = self.scheduler.take_first(stream)
         {
             let failure = self.withdrawn_reserve(&held.task);
-            self.scheduler.stream_mut(stream).held.push_front(held);
+            self.scheduler.put_first_back(stream, held);
             if let Some(failure) = failure {
                 self.fail_slice(slice, failure);
                 self.finish_in_software(stream);

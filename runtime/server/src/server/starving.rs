@@ -20,7 +20,7 @@ impl<B: Backend> Server<B> {
     /// the answer.
     pub fn next_deadline(&self) -> Option<Instant> {
         let deadline = |stream: u32| {
-            let held = self.scheduler.get(stream)?.held.front()?;
+            let held = self.scheduler.first_held(stream)?;
             held.task.terms()?.deadline()
         };
         let reservations = self.memory.line().filter_map(deadline);
@@ -56,9 +56,7 @@ impl<B: Backend> Server<B> {
                 _ => {}
             }
             self.memory.leave_line(stream);
-            if self.scheduler.contains(stream) {
-                self.scheduler.join_turn(stream);
-            }
+            self.scheduler.resume(stream);
         }
         self.table.sink().releases.forget_wait();
     }
@@ -90,9 +88,7 @@ impl<B: Backend> Server<B> {
         self.memory.give_up(stream);
         self.scheduler.stream_mut(stream).parked = Parked::No;
         self.starve(stream);
-        if self.scheduler.contains(stream) {
-            self.scheduler.join_turn(stream);
-        }
+        self.scheduler.resume(stream);
     }
 
     /// Can anything that was admitted already free memory without its user doing more?
