@@ -11,6 +11,7 @@
 //! | `cursors` | which cursor the next task of a queue takes, how far the device has come, and whether there is room |
 //! | `covers` | which tasks of a stream the token of a profile covers |
 //! | `host_turns` | host functions: which waits for what, and which run |
+//! | `parking` | reservations that wait for memory |
 //! | `seats` | on which queue a stream sits |
 //! | `waits` | which held tasks come after which, and what becomes of that as they are issued |
 //!
@@ -23,6 +24,7 @@ mod cursors;
 mod goes;
 mod holding;
 mod host_turns;
+mod parking;
 pub(crate) mod queue;
 mod seats;
 pub(crate) mod task;
@@ -42,6 +44,7 @@ use slab::Slab;
 
 use actor::StreamActor;
 pub(crate) use holding::First;
+pub(crate) use host_turns::{HostEnd, HostTurn};
 use queue::QueueState;
 pub(crate) use seats::NewStream;
 pub(crate) use task::{HeldTask, joins};

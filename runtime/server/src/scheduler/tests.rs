@@ -200,10 +200,11 @@ fn host_function_has_its_turn_when_its_predecessors_have_completed_i2() {
     rig.scheduler.hold(b, held);
     rig.scheduler.park_on_host(b);
     assert_eq!(rig.scheduler.stream(b).parked, Parked::HostTurn);
-    assert_eq!(rig.scheduler.next_host_turn(0), None);
+    assert!(rig.scheduler.next_host_turn(0).is_none());
     assert_eq!(rig.scheduler.host_wants(QueueId(0)), Some(1));
     rig.timelines[0].publish(1);
-    assert_eq!(rig.scheduler.next_host_turn(0), Some((b, 0)));
+    let turn = rig.scheduler.next_host_turn(0).unwrap();
+    assert_eq!((turn.stream, turn.sequence, turn.next), (b, 1, 0));
     assert!(!rig.scheduler.has_host_turns());
 }
 

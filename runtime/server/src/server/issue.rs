@@ -12,7 +12,6 @@ use super::Server;
 use super::admit::binding_at;
 use crate::hazards::Unbound;
 use crate::objects::NO_OBJECT;
-use crate::scheduler::actor::Parked;
 use crate::scheduler::{First, HeldTask};
 
 /// What became of an attempt to issue.
@@ -268,14 +267,11 @@ impl<B: Backend> Server<B> {
         }
     }
 
-    /// The first task of a stream is done without a queue: who waits for it waits for nothing.
-    pub(super) fn finish_in_software(&mut self, stream: u32) {
-        let actor = self.scheduler.stream_mut(stream);
-        actor.parked = Parked::No;
-        let queue = actor.queue;
-        if let Some(held) = actor.held.pop_front() {
-            self.finish(stream, held, Point::new(queue, 0));
-        }
+    /// The first task of a stream, which was taken out of it, is done without a queue: who waits for it waits for nothing.
+    pub(super) fn finish_in_software(&mut self, stream: u32, held: Box<HeldTask>) {
+        self.scheduler.unpark(stream);
+        let queue = self.scheduler.queue_of(stream);
+        self.finish(stream, held, Point::new(queue, 0));
         self.scheduler.resume(stream);
     }
 }

@@ -148,7 +148,7 @@ impl<B: Backend> Server<B> {
             match effect {
                 // It was about to run, and has not.
                 Effect::Host { work, token, .. } => {
-                    self.scheduler.host_ends(token.stream);
+                    self.scheduler.forget_host(token.stream);
                     self.loss.tasks += 1;
                     let actor = self.scheduler.get_mut(token.stream);
                     if let Some(held) = actor.and_then(|actor| actor.held.front_mut()) {
