@@ -131,6 +131,11 @@ impl Scheduler {
         }
     }
 
+    /// A task of a stream is done without having been held or issued: its credit goes back.
+    pub(crate) fn release_credit(&mut self, stream: u32) {
+        self.streams[stream as usize].release_credit();
+    }
+
     /// Does a stream hold any task? One that is gone holds none.
     pub(crate) fn holds_any(&self, stream: u32) -> bool {
         self.get(stream).is_some_and(|actor| !actor.held.is_empty())

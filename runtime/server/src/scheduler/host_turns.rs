@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use millstream_protocol::id::{Cursor, Point, QueueId};
+use millstream_protocol::message::Rare;
 
 use super::Scheduler;
 use super::actor::Parked;
@@ -117,6 +118,19 @@ impl Scheduler {
     /// The host function of a stream has ended, on a device that is lost or closed.
     pub(crate) fn forget_host(&mut self, stream: u32) {
         self.host_names.remove(&stream);
+    }
+
+    /// The host function whose turn it was never begins: its device is lost.
+    pub(crate) fn host_never_begins(&mut self, stream: u32) {
+        self.forget_host(stream);
+        let actor = self.get_mut(stream);
+        if let Some(held) = actor.and_then(|actor| actor.held.front_mut()) {
+            if let Some(terms) = held.task.terms() {
+                terms.never_began_on_host();
+            }
+            // The terms have counted it: what the stream still holds of it must not end them again.
+            held.task.extra = Rare::default();
+        }
     }
 
     /// Does a host function run?

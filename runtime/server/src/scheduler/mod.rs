@@ -5,7 +5,7 @@
 //! | [`actor`] | a logical stream: the tasks that it holds, and why its first one cannot go yet |
 //! | [`task`] | a task that a stream holds |
 //! | [`queue`] | a physical queue: how far it was issued, and how far it is |
-//! | [`turns`] | whose turn it is among the streams of one queue |
+//! | `turns` | whose turn it is among the streams of one queue |
 //! | `holding` | how a task enters its stream, and how it leaves it |
 //! | `goes` | when a stream is in its queue's turn, and how many tasks it may issue then |
 //! | `cursors` | which cursor the next task of a queue takes, how far the device has come, and whether there is room |
@@ -13,6 +13,7 @@
 //! | `host_turns` | host functions: which waits for what, and which run |
 //! | `parking` | reservations that wait for memory |
 //! | `seats` | on which queue a stream sits |
+//! | `remains` | what is left of streams when their device goes away |
 //! | `waits` | which held tasks come after which, and what becomes of that as they are issued |
 //!
 //! [`Scheduler`] owns them. It calls no backend and knows no bytes: what conflicts is told by the hazards, and what a task does is
@@ -26,9 +27,10 @@ mod holding;
 mod host_turns;
 mod parking;
 pub(crate) mod queue;
+mod remains;
 mod seats;
 pub(crate) mod task;
-pub(crate) mod turns;
+mod turns;
 mod waits;
 
 #[cfg(test)]
@@ -48,7 +50,6 @@ pub(crate) use host_turns::{HostEnd, HostTurn};
 use queue::QueueState;
 pub(crate) use seats::NewStream;
 pub(crate) use task::{HeldTask, joins};
-use turns::Turns;
 
 /// The streams and queues of a device.
 pub(crate) struct Scheduler {
@@ -182,16 +183,5 @@ impl Scheduler {
     #[inline(always)]
     pub(crate) fn held(&self) -> u64 {
         self.held
-    }
-
-    /// The device is lost: nothing is held any more, and nothing has a turn.
-    pub(crate) fn lose(&mut self) {
-        self.held = 0;
-        self.host_turns.clear();
-        self.spare.clear();
-        for queue in &mut self.queues {
-            queue.held = 0;
-            queue.turn = Turns::default();
-        }
     }
 }

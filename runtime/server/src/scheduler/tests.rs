@@ -213,7 +213,7 @@ fn a_dropped_stream_goes_with_its_last_task() {
     let mut rig = Rig::new(1, Strategy::Interleave);
     let a = rig.stream(Priority::Normal);
     rig.hold(a, 1);
-    rig.scheduler.stream_mut(a).dropped = true;
+    rig.scheduler.mark_dropped(a);
     assert!(rig.scheduler.remove_if_done(a).is_none());
     rig.issue(a);
     assert!(rig.scheduler.remove_if_done(a).is_some());

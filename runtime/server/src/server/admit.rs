@@ -76,7 +76,7 @@ impl<B: Backend> Server<B> {
     fn admit_held(&mut self, stream: u32, message: &mut Task, traits: Traits, paid: bool) {
         let reserves = matches!(message.op, Op::Reserve { .. });
         if reserves && self.admit_reserve(stream, message) {
-            self.scheduler.stream_mut(stream).release_credit();
+            self.scheduler.release_credit(stream);
             message.extra = Rare::default();
             return;
         }

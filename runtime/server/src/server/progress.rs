@@ -125,17 +125,16 @@ impl<B: Backend> Server<B> {
         self.table.sink().staging.end();
         for stream in self.scheduler.keys() {
             // Whoever waits for room in the stream waits no longer (I5).
-            self.scheduler.stream(stream).credit.end();
-            while let Some(mut held) = self.scheduler.take_first(stream) {
+            let remains = self.scheduler.close(stream);
+            for mut held in remains.held {
                 left += 1;
                 let failure = Failure::not_run(&self.objects.name_of(&held.task), Reason::Closed);
                 self.fail(&mut held.task, failure);
                 match std::mem::replace(&mut held.task.op, Op::Taken) {
                     Op::DropAfter(value) => {
                         // What came before it may be using the value.
-                        let last = self.scheduler.stream(stream).last_point();
                         let mut after = Points::default();
-                        last.into_iter().for_each(|last| after.insert(last));
+                        after.extend(remains.last);
                         self.collect_after(value, after);
                     }
                     op => drop(op),
