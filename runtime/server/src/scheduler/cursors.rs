@@ -156,8 +156,14 @@ impl Scheduler {
         self.queues.iter().map(stats).collect()
     }
 
+    /// The first cursor of a queue that issuing or a host function waits for.
+    pub(crate) fn wants(&self, queue: QueueId) -> Option<Cursor> {
+        let wants = [self.wants_room(queue), self.host_wants(queue)];
+        wants.into_iter().flatten().min()
+    }
+
     /// The cursor of a queue that is full at which there is room again.
-    pub(crate) fn wants_room(&self, queue: QueueId) -> Option<Cursor> {
+    pub(super) fn wants_room(&self, queue: QueueId) -> Option<Cursor> {
         let state = &self.queues[queue.index()];
         let waits = state.full && !state.turn.is_empty();
         waits.then(|| state.completed + (state.in_flight() / 2).max(1))

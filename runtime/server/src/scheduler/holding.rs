@@ -4,7 +4,6 @@ use millstream_protocol::id::{Cursor, Point, QueueId};
 use millstream_protocol::message::Task;
 
 use super::Scheduler;
-use super::actor::Parked;
 use super::task::HeldTask;
 
 /// Blocks kept for reuse: enough for every queue to be full, beyond it memory goes back.
@@ -68,9 +67,7 @@ impl Scheduler {
         };
         match actor.held.front() {
             None => First::None,
-            Some(first) if actor.parked == Parked::No && first.awaits.is_empty() => {
-                First::Ready(actor.queue, first)
-            }
+            Some(first) if actor.can_go() => First::Ready(actor.queue, first),
             Some(_) => First::Waits,
         }
     }

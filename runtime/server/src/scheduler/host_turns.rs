@@ -82,7 +82,7 @@ impl Scheduler {
     }
 
     /// The cursor of a queue that the host functions wait for first.
-    pub(crate) fn host_wants(&self, queue: QueueId) -> Option<Cursor> {
+    pub(super) fn host_wants(&self, queue: QueueId) -> Option<Cursor> {
         let wants = |stream: &u32| {
             let actor = self.streams.get(*stream as usize)?;
             let held = actor.held.front()?;

@@ -2,9 +2,9 @@
 //!
 //! | module | what it is |
 //! | --- | --- |
-//! | [`actor`] | a logical stream: the tasks that it holds, and why its first one cannot go yet |
-//! | [`task`] | a task that a stream holds |
-//! | [`queue`] | a physical queue: how far it was issued, and how far it is |
+//! | `actor` | a logical stream: the tasks that it holds, and why its first one cannot go yet |
+//! | `task` | a task that a stream holds |
+//! | `queue` | a physical queue: how far it was issued, and how far it is |
 //! | `turns` | whose turn it is among the streams of one queue |
 //! | `holding` | how a task enters its stream, and how it leaves it |
 //! | `goes` | when a stream is in its queue's turn, and how many tasks it may issue then |
@@ -16,27 +16,28 @@
 //! | `remains` | what is left of streams when their device goes away |
 //! | `waits` | which held tasks come after which, and what becomes of that as they are issued |
 //!
-//! [`Scheduler`] owns them. It calls no backend and knows no bytes: what conflicts is told by the hazards, and what a task does is
-//! the conductor's.
+//! [`Scheduler`] owns them: each change of a stream or a queue is one of its methods, named after the step, and the conductor sees both
+//! through questions. A [`HeldTask`] is what the two pass to each other. The scheduler calls no backend and knows no bytes: what
+//! conflicts is told by the hazards, and what a task does is the conductor's.
 
-pub(crate) mod actor;
+mod actor;
 mod covers;
 mod cursors;
 mod goes;
 mod holding;
 mod host_turns;
 mod parking;
-pub(crate) mod queue;
+mod queue;
 mod remains;
 mod seats;
-pub(crate) mod task;
+mod task;
 mod turns;
 mod waits;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use millstream_protocol::id::{ClientId, QueueId};
@@ -47,7 +48,7 @@ use slab::Slab;
 use actor::StreamActor;
 pub(crate) use holding::First;
 pub(crate) use host_turns::{HostEnd, HostTurn};
-use queue::QueueState;
+pub(crate) use queue::QueueState;
 pub(crate) use seats::NewStream;
 pub(crate) use task::{HeldTask, joins};
 
@@ -103,19 +104,19 @@ impl Scheduler {
 
     /// The same, to be changed.
     #[inline(always)]
-    pub(crate) fn stream_mut(&mut self, key: u32) -> &mut StreamActor {
+    fn stream_mut(&mut self, key: u32) -> &mut StreamActor {
         &mut self.streams[key as usize]
     }
 
     /// The stream with this key, unless it is gone.
     #[inline]
-    pub(crate) fn get(&self, key: u32) -> Option<&StreamActor> {
+    fn get(&self, key: u32) -> Option<&StreamActor> {
         self.streams.get(key as usize)
     }
 
     /// The same, to be changed.
     #[inline]
-    pub(crate) fn get_mut(&mut self, key: u32) -> Option<&mut StreamActor> {
+    fn get_mut(&mut self, key: u32) -> Option<&mut StreamActor> {
         self.streams.get_mut(key as usize)
     }
 
@@ -137,6 +138,12 @@ impl Scheduler {
         let streams = self.streams();
         let own = streams.filter(|(_, stream)| stream.client == client);
         own.map(|(key, _)| key).collect()
+    }
+
+    /// The numbers of the streams that have handles.
+    pub(crate) fn live_numbers(&self) -> HashSet<u64> {
+        let live = self.streams().filter(|(_, stream)| !stream.dropped);
+        live.map(|(_, stream)| stream.number).collect()
     }
 
     /// How many streams there are.
@@ -161,13 +168,12 @@ impl Scheduler {
         &self.queues[queue.index()]
     }
 
-    /// The queues, in the order of their ids.
-    #[inline(always)]
-    pub(crate) fn queues(&self) -> &[QueueState] {
-        &self.queues
+    /// The ids of the queues, in their order.
+    pub(crate) fn queue_ids(&self) -> impl Iterator<Item = QueueId> + Clone + use<> {
+        (0..self.queues.len()).map(|index| QueueId(index as u8))
     }
 
-    /// The same, with their ids.
+    /// The queues with their ids, in the order of these.
     pub(crate) fn numbered_queues(&self) -> impl Iterator<Item = (QueueId, &QueueState)> {
         let numbered = self.queues.iter().enumerate();
         numbered.map(|(index, queue)| (QueueId(index as u8), queue))

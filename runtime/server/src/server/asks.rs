@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use millstream_protocol::backend::Backend;
 use millstream_protocol::error::Error;
-use millstream_protocol::id::{Point, QueueId};
+use millstream_protocol::id::Point;
 use millstream_protocol::message::{Ask, Scope};
 use millstream_protocol::message::{Op, Reply, Task, Ticket};
 use millstream_protocol::report::{MemoryReport, MemoryUsage, QueueStats};
@@ -106,7 +106,7 @@ impl<B: Backend> Server<B> {
             reply: Mutex::new(Some((reply, ticket, still.len()))),
         });
         for stream in still {
-            let mut part = Task::new(Some(self.scheduler.stream(stream).id), Op::Taken);
+            let mut part = Task::new(Some(self.scheduler.stream(stream).id()), Op::Taken);
             part.op = Op::Host(Box::new(millstream_protocol::message::HostWork {
                 name: self.objects.names().other.clone(),
                 resources: false,
@@ -159,8 +159,8 @@ impl<B: Backend> Server<B> {
 
     pub(super) fn queue_stats(&self) -> Vec<QueueStats> {
         let mut stats = self.scheduler.queue_stats();
-        for (index, stats) in stats.iter_mut().enumerate() {
-            stats.busy_ns = self.backend.busy_ns(QueueId(index as u8));
+        for (id, stats) in self.scheduler.queue_ids().zip(&mut stats) {
+            stats.busy_ns = self.backend.busy_ns(id);
         }
         stats
     }

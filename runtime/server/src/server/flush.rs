@@ -37,7 +37,7 @@ impl<B: Backend> Server<B> {
     /// Issues what all streams hold, as far as it can go: queue after queue, by strategy. What one
     /// queue sets free on another is taken up in the same call.
     pub fn flush_all(&mut self) {
-        let queues = (0..self.scheduler.queues().len()).map(|index| QueueId(index as u8));
+        let queues = self.scheduler.queue_ids();
         queues.clone().for_each(|queue| self.end_batch(queue));
         loop {
             let mut moved = false;

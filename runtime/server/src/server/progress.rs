@@ -81,15 +81,14 @@ impl<B: Backend> Server<B> {
         let anyone_waits = !self.memory.is_line_empty();
         let queues = self.scheduler.numbered_queues();
         queues.filter_map(move |(id, queue)| {
-            let room = self.scheduler.wants_room(id);
-            let host = self.scheduler.host_wants(id);
+            let issuing = self.scheduler.wants(id);
             let memory = match anyone_waits {
                 true => self.memory.oldest_busy(id),
                 false => None,
             };
             let profiles = self.observers.profiles();
             let profiles = profiles.wants(id.index(), queue.issued(), queue.completed());
-            let cursor = [room, host, memory, profiles]
+            let cursor = [issuing, memory, profiles]
                 .into_iter()
                 .flatten()
                 .filter(|cursor| *cursor > queue.completed())

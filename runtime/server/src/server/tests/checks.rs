@@ -1,6 +1,5 @@
 //! What must hold when a random program has ended.
 
-use millstream_protocol::id::QueueId;
 use millstream_sync::credit::AcquireError;
 use millstream_sync::facade::SpinPolicy;
 
@@ -148,8 +147,7 @@ impl Run {
                 .sum::<u64>(),
             0
         );
-        for (index, queue) in scheduler.queue_stats().into_iter().enumerate() {
-            let id = QueueId(index as u8);
+        for (id, queue) in scheduler.queue_ids().zip(scheduler.queue_stats()) {
             assert_eq!((scheduler.has_turns(id), queue.streams), (false, 0));
         }
         assert_eq!((self.rig.collects(), self.rig.hosts()), (0, 0));
