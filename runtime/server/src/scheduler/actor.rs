@@ -60,7 +60,7 @@ pub(crate) struct StreamActor {
     pub(super) client: ClientId,
     /// How urgent its client's work is.
     pub(super) own_priority: Priority,
-    /// Tasks that it may issue in one turn are so many times those of others.
+    /// How many times as many tasks as a stream of weight 1 it may issue in one turn.
     pub(super) weight: usize,
     /// By priority: a stream of that priority waits for our tasks up to this sequence.
     pub(super) inherited: [u64; Priority::COUNT],
@@ -181,7 +181,7 @@ impl StreamActor {
     }
 
     /// One task more was issued: gives credit back, some tasks at a time. What is kept back is less
-    /// than a quarter of the limit, so it holds nobody up.
+    /// than a quarter of the limit, so that callers still find room.
     #[inline(always)]
     pub(super) fn release_credit(&mut self) {
         self.unreleased += 1;

@@ -16,7 +16,7 @@ impl Scheduler {
         Point::new(queue, state.issued)
     }
 
-    /// A task takes so many cursors beyond its first.
+    /// A task takes `cursors` cursors beyond its first.
     #[inline]
     pub(crate) fn take_cursors(&mut self, queue: QueueId, cursors: u64) {
         self.queues[queue.index()].issued += cursors;

@@ -90,8 +90,8 @@ impl Scheduler {
         self.streams[stream as usize].held.push_front(held);
     }
 
-    /// The task that was taken out of its stream has left it, and was to be at `point`: tasks of other streams that waited for it come
-    /// after its end. A task that was done in software has cursor 0.
+    /// The task that was taken out of its stream has left it, and was to be at `point`: tasks of other streams that waited
+    /// for it come after its end. A task that was done in software has cursor 0.
     #[inline]
     pub(crate) fn finish(&mut self, stream: u32, point: Point, paid: bool) -> Finished {
         self.held -= 1;

@@ -43,8 +43,8 @@ impl Scheduler {
         !self.host_turns.is_empty()
     }
 
-    /// The next host function whose predecessors have completed, among the waiting ones from `from` on. It waits no longer: its task is
-    /// taken out of its stream, which stays parked.
+    /// The next host function whose predecessors have completed, among the waiting ones from `from` on. It waits no longer:
+    /// its task is taken out of its stream, which stays parked.
     pub(crate) fn next_host_turn(&mut self, mut from: usize) -> Option<HostTurn> {
         while let Some(stream) = self.host_turns.get(from).copied() {
             if !self.predecessors_have_completed(stream) {

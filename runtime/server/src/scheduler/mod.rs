@@ -16,9 +16,9 @@
 //! | `remains` | what is left of streams when their device goes away |
 //! | `waits` | which held tasks come after which, and what becomes of that as they are issued |
 //!
-//! [`Scheduler`] owns them: each change of a stream or a queue is one of its methods, named after the step, and the conductor sees both
-//! through questions. A [`HeldTask`] is what the two pass to each other. The scheduler calls no backend and knows no bytes: what
-//! conflicts is told by the hazards, and what a task does is the conductor's.
+//! [`Scheduler`] owns them: each change of a stream or a queue is one of its methods, named after the step, and the conductor
+//! sees both through questions. A [`HeldTask`] is what the two pass to each other. The scheduler calls no backend and knows no
+//! bytes: what conflicts is told by the hazards, and what a task does is the conductor's.
 
 mod actor;
 mod covers;

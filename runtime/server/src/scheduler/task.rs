@@ -13,7 +13,7 @@ pub(crate) struct HeldTask {
     pub(crate) after: SmallVec<[Point; 1]>,
     /// Tasks of other streams, by stream and sequence, that it must come after and that are not issued yet. They
     /// will turn into points. Each edge leads to an earlier mailbox position, so there is no cycle. The reverse of
-    /// each is a [`Waiter`] of the other stream.
+    /// each is a [`Waiter`](super::actor::Waiter) of the other stream.
     pub(crate) awaits: SmallVec<[(u32, u64); 1]>,
     /// The key of the kernel or recording that it names, if it names one.
     pub(crate) object: u32,
