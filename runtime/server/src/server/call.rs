@@ -107,7 +107,7 @@ impl<B: Backend> Server<B> {
         };
         // The batch first: whoever is told of the point finds it on its way, or passed.
         self.end_batch(point.queue);
-        let last = self.scheduler.queue(point.queue).issued;
+        let last = self.scheduler.queue(point.queue).issued();
         let mut ticket = Ticket::default();
         ticket.points.push(Point::new(point.queue, last));
         // The caller parks once: for the point.
