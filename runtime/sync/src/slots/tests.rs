@@ -80,7 +80,10 @@ fn acquiring_from_a_full_table_fails_until_a_slot_is_recycled() {
     let held = [table.acquire().unwrap(), table.acquire().unwrap()];
     assert_eq!(table.acquire().unwrap_err(), Exhausted { limit: 2 });
     drop(held);
-    assert!(table.acquire().is_err(), "a dropped slot is not yet recycled");
+    assert!(
+        table.acquire().is_err(),
+        "a dropped slot is not yet recycled"
+    );
     table.take_dropped(|index, _| table.recycle(index));
     assert!(table.acquire().is_ok());
 }
