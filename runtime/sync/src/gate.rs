@@ -170,7 +170,7 @@ impl Gate {
             self.asleep.swap(AWAKE, Ordering::Relaxed);
             return Some(found);
         }
-        let nap = spin.nap_begins();
+        let parked = spin.park_begins();
         // Acquire: pairs with the Release in `wake_sleeper`.
         while self.asleep.load(Ordering::Acquire) != AWAKE {
             if !thread::park_until(deadline) {
@@ -178,7 +178,7 @@ impl Gate {
                 self.asleep.swap(AWAKE, Ordering::Acquire);
             }
         }
-        spin.nap_ended(nap);
+        spin.park_ended(parked);
         None
     }
 }

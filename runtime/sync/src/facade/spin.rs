@@ -233,12 +233,12 @@ impl Spinner {
     }
 
     /// Call before parking.
-    pub(crate) fn nap_begins(&self) -> Option<Instant> {
+    pub(crate) fn park_begins(&self) -> Option<Instant> {
         (!self.policy.is_never()).then(Instant::now)
     }
 
     /// Call after parking: a nap so short that a spin would have paid speaks for spinning.
-    pub(crate) fn nap_ended(&mut self, began: Option<Instant>) {
+    pub(crate) fn park_ended(&mut self, began: Option<Instant>) {
         // Twice the budget: the nap includes a wake, which takes about one.
         if began.is_some_and(|at| at.elapsed() < self.policy.budget() * 2) {
             self.history.vain = self.history.vain.saturating_sub(1);
@@ -297,7 +297,7 @@ mod tests {
         assert!(spinner.spin(&mut counted).is_none());
         assert_eq!(polls, 1, "a spinner out of favour polls once");
 
-        spinner.nap_ended(Some(Instant::now() + Duration::from_secs(1))); // the shortest nap there is
+        spinner.park_ended(Some(Instant::now() + Duration::from_secs(1))); // the shortest nap there is
         assert_eq!(spinner.history.vain, VAIN_SPINS_MAX - 1);
         let mut left = 3;
         let found = spinner.spin(&mut || {
