@@ -244,11 +244,11 @@ impl Credit {
                 return Some(Ok(()));
             }
             let mut place = self.place(amount);
-            let mut look = || place.look(|| Waiter::Thread(thread::current()));
+            let mut poll = || place.poll_with(|| Waiter::Thread(thread::current()));
             let parked = spin.park_begins();
             let mut in_time = true;
             let outcome = loop {
-                match look() {
+                match poll() {
                     Poll::Ready(outcome) => break Some(outcome),
                     Poll::Pending if !in_time => break None,
                     Poll::Pending => in_time = thread::park_until(deadline),
@@ -403,11 +403,11 @@ impl<C: Deref<Target = Credit>> Place<C> {
         if let Err(error) = self.credit.check(self.amount) {
             return Poll::Ready(Err(error));
         }
-        self.look(|| Waiter::Task(waker.clone()))
+        self.poll_with(|| Waiter::Task(waker.clone()))
     }
 
     /// Enters the queue, or reads the state of its request there.
-    fn look(&mut self, waiter: impl FnOnce() -> Waiter) -> Poll<Result<(), AcquireError>> {
+    fn poll_with(&mut self, waiter: impl FnOnce() -> Waiter) -> Poll<Result<(), AcquireError>> {
         let waiter = waiter();
         let Some(ticket) = self.ticket else {
             return match self.credit.enter(self.amount, waiter) {
