@@ -35,8 +35,8 @@
 //! A waiter that gives up leaves the queue and grants those behind it, which may fit; if it was
 //! granted meanwhile, it releases. [`Credit::end`] wakes all waiters, which remove themselves.
 //!
-//! Checked by the models in `loom-tests/tests/models/credit.rs`; the mutants `credit_*` break each
-//! transition.
+//! Checked by the models in `loom-tests/tests/models/credit.rs`; the mutants `credit_*` break
+//! transitions and wakes.
 
 use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::facade::thread;

@@ -28,7 +28,7 @@
 //! `ended` afterwards.
 //!
 //! Checked by the models in `loom-tests/tests/models/timeline.rs`; the mutants `timeline_*` remove
-//! each ordering, each fence and the wake of the end.
+//! the orderings of the cursor, each fence and the wake of the end.
 
 use crate::facade::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::facade::{Mutex, Padded, SpinPolicy, Spinner, lock, thread};

@@ -55,7 +55,7 @@
 //!    first thread behind them, so that no wake is lost to a task that was dropped.
 //!
 //! Checked by the models in `loom-tests/tests/models/mailbox.rs` and `requests.rs`; the mutants
-//! `mailbox_*` remove each ordering, fence and wake.
+//! `mailbox_*` remove orderings, fences and wakes.
 
 mod receiver;
 mod reserved;

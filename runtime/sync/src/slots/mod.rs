@@ -47,7 +47,8 @@
 //!
 //! Checked by the models in `loom-tests/tests/models/slots.rs` and by the walk
 //! `a_slot_outlives_the_messages_that_name_it`; the mutants `count_*`, `dropped_*`, `free_list_*`
-//! and `slot_*` remove each ordering, the tag of the free list and each wake.
+//! and `slot_*` remove
+//! orderings, the tag of the free list, and wakes.
 
 mod counted;
 mod outlook;
