@@ -51,7 +51,7 @@ fn messages_of_one_sender_arrive_in_order() {
 fn messages_arrive_in_the_order_of_their_reservations() {
     check(
         "mailbox: two reserved slots, committed in reverse",
-        // SAFETY: the slot is this thread's until it is committed, to the mailbox that reserved it.
+        // SAFETY: the slot is this thread's until its mailbox commits it.
         Bound::TwoThreads,
         |sides| {
             let (tx, rx) = small();

@@ -47,8 +47,7 @@
 //!
 //! Checked by the models in `loom-tests/tests/models/slots.rs` and by the walk
 //! `a_slot_outlives_the_messages_that_name_it`; the mutants `count_*`, `dropped_*`, `free_list_*`
-//! and `slot_*` remove
-//! orderings, the tag of the free list, and wakes.
+//! and `slot_*` remove orderings, the tag of the free list, and wakes.
 
 mod counted;
 mod outlook;
