@@ -1,7 +1,7 @@
-//! The user's side: clients, streams, kernels, answers, recordings.
+//! The client side of a device: clients, streams, kernels, answers and recordings.
 //!
-//! Everything here runs on the user's threads. It checks, builds messages and waits for answers;
-//! it decides nothing.
+//! All code here runs on the user's threads. It checks arguments, builds messages and waits for answers. It makes no
+//! scheduling decision: those are the server's.
 
 pub mod arguments;
 mod callback;

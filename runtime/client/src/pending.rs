@@ -1,8 +1,39 @@
-//! An answer that comes later.
+//! [`Pending`]: the answer to a request, which arrives later.
 //!
-//! It comes in two steps: the device thread says where the work is (a ticket), and the client then
-//! waits for those points on the queues' timelines, woken by the queue itself. Errors up to the
-//! points are settled before they are published, so what is taken then is final (I5).
+//! # Protocol
+//! A task's answer arrives in two steps. The device thread replies with a [`Ticket`] as soon as the work is issued: the
+//! points (queue + cursor) after which the value is complete. The client then waits for these points on the queues'
+//! timelines itself. So the queue that publishes a cursor wakes the waiter directly, and the device thread takes no
+//! part in completion. A query, a host function or a guard answers in one step, with the value itself.
+//!
+//! ```text
+//!                        reply: ticket            every point has passed
+//!  submitted ► Requested ─────────────► Issued ──────────────────────────► Taken   value or failure
+//!                  │ reply: error, or      │ a timeline ended
+//!                  │ sender dropped        │
+//!                  └───────────────────────┴─────────────────────────────► Taken   error
+//!  query     ► Value ─────── reply: value or error, or sender dropped ───► Taken
+//!  not sent  ► Failed ────────────────────────────────────────────────────► Taken   error
+//! ```
+//! [`Pending::advance`] takes every transition; [`WaitMode`] selects what it does if a step is not ready: return,
+//! block, or leave a waker. A value is handed out once, on the transition to `Taken`. A `Pending` has at most one waker
+//! registered on a timeline, at `waker_at`; polling again replaces it, and dropping the `Pending` removes it.
+//!
+//! # Example: a read
+//! ```text
+//!  caller                                   device thread, then the queue
+//!  read: sends CopyOut {landing, reply}
+//!  wait: no reply yet, parks                admits and issues it; replies with the ticket
+//!                                           queue: copies the bytes to the landing, marks failures
+//!                                           queue: publishes the cursor (Release), wakes the caller
+//!  reads the timeline (Acquire): passed
+//!  takes the bytes from the landing
+//! ```
+//! The queue settles failures before it publishes the cursor, so the outcome that the caller takes is final (I5). A
+//! dropped reply sender and an ended timeline are answers too, so a request cannot wait forever.
+//!
+//! The models `reply`, `timeline` and `law` of `loom-tests` check the two steps and the ends; the facts `answers`,
+//! `lifetime` and `withdrawal` of the conformance suite check the whole.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,25 +53,25 @@ use millstream_sync::timeline::{Ended, WaitKey};
 use crate::{DeviceShared, Home};
 use millstream_protocol::landing::Landed;
 
-/// Where the value comes from once the work is done.
+/// Produces the value once the work has completed.
 pub(crate) enum Finish<T> {
-    /// It is there.
+    /// The value exists already.
     Value(T),
-    /// It lies where a copy landed.
+    /// The value is in the landing of a copy.
     Landed(Arc<dyn Landed<T>>),
-    /// It is made of several.
+    /// The closure builds the value from several landings.
     Made(Box<dyn FnOnce() -> Result<T, FailureRef> + Send>),
 }
 
 impl<T> Finish<T> {
-    /// The value.
+    /// Takes the value.
     ///
     /// # Safety
-    /// The work's points have passed.
+    /// Every point of the work has passed.
     unsafe fn take(self) -> Result<T, FailureRef> {
         match self {
             Finish::Value(value) => Ok(value),
-            // SAFETY: the caller's promise; `self` is used up, so this is the one time.
+            // SAFETY: the caller's promise; consuming `self` makes this the only call.
             Finish::Landed(landed) => unsafe { landed.take() },
             Finish::Made(make) => make(),
         }
@@ -48,26 +79,26 @@ impl<T> Finish<T> {
 }
 
 enum State<T> {
-    /// The device will say where the work is.
+    /// Waits for the device thread's reply with the points of the work.
     Asked(ReplyReceiver<Result<Ticket, Error>>, Finish<T>),
-    /// The work is there.
+    /// The work is issued; waits for its points.
     Issued(Ticket, Finish<T>),
-    /// The device, or a host function, will give the value itself.
+    /// Waits for the value, which the device thread or a host function sends.
     Value(ReplyReceiver<Result<T, Error>>),
-    /// It could not even be asked.
+    /// The request could not be submitted.
     Failed(Error),
-    /// The answer was taken.
+    /// The answer has been taken.
     Taken,
 }
 
-/// An answer that comes later: wait for it, poll it, await it, or leave it a callback.
+/// The answer to a request, which arrives later: block on it, poll it, await it, or give it a callback.
 ///
-/// Dropping it withdraws the answer, not the work.
-#[must_use = "dropping an answer does not wait for it"]
+/// Dropping a `Pending` discards the answer; the work itself still runs.
+#[must_use = "dropping an answer does not wait for the work"]
 pub struct Pending<T> {
     home: Home,
     state: State<T>,
-    /// Where the last poll left its waker.
+    /// Where the last poll registered its waker.
     woken_by: Option<(Point, WaitKey)>,
 }
 
@@ -110,11 +141,12 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Itself, if it was asked; else why it could not be: [`Error::Busy`] through [`Stream::nowait`](super::Stream::nowait), or
-    /// arguments that do not fit. For those who await room: `stream.when_room(|stream| stream.read(&values).asked())`.
+    /// Returns `self` if the request was submitted, and otherwise the error: [`Error::Busy`] through
+    /// [`Stream::nowait`](super::Stream::nowait), or arguments that do not fit. For use with
+    /// [`Stream::when_room`](super::Stream::when_room): `stream.when_room(|stream| stream.read(&values).asked())`.
     ///
     /// # Errors
-    /// What would be the answer otherwise.
+    /// The error that waiting for the answer would return.
     pub fn asked(mut self) -> Result<Self, Error> {
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Failed(error) => Err(error),
@@ -125,10 +157,10 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Blocks until the answer is there: spins briefly, then parks. On a driven device it pumps.
+    /// Blocks until the answer arrives: spins briefly, then parks the thread. Drives a driven device meanwhile.
     ///
     /// # Errors
-    /// What went wrong with the data, or with the device; [`Error::WouldDeadlock`] on a thread that
+    /// The failure of the data or of the device; [`Error::WouldDeadlock`] on a thread that
     /// the device needs.
     pub fn wait(mut self) -> Result<T, Error> {
         match self.wait_until(None) {
@@ -137,10 +169,10 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Blocks until the answer is there, but not longer than `timeout`.
+    /// Blocks until the answer arrives, but not longer than `timeout`.
     ///
-    /// An answer is given once. When the time is up it stays here, and can be waited for again as often as needed; once this has
-    /// answered the value, or a failure, it has been taken, and every later call answers [`Error::Taken`].
+    /// An answer is handed out once. After [`Error::TimedOut`] it is still pending and can be waited for again. After a
+    /// value or a failure it has been taken, and every later call returns [`Error::Taken`].
     ///
     /// ```
     /// # use std::time::Duration;
@@ -148,14 +180,14 @@ impl<T: Send + 'static> Pending<T> {
     /// # use millstream_protocol::error::Error;
     /// fn patient(mut answer: Pending<Vec<u32>>) -> Result<Vec<u32>, Error> {
     ///     match answer.wait_timeout(Duration::from_millis(5)) {
-    ///         Err(Error::TimedOut { .. }) => answer.wait(), // it is still here
-    ///         taken => taken, // keep it: `answer.wait()` would say that it was taken
+///         Err(Error::TimedOut { .. }) => answer.wait(), // still pending
+///         taken => taken, // taken: another `answer.wait()` would return `Error::Taken`
     ///     }
     /// }
     /// ```
     ///
     /// # Errors
-    /// As [`Pending::wait`]; [`Error::TimedOut`] when the time is up; [`Error::Taken`].
+    /// Same as [`Pending::wait`]; [`Error::TimedOut`] if the answer did not arrive in time; [`Error::Taken`].
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<T, Error> {
         match self.wait_until(Instant::now().checked_add(timeout)) {
             Some(answer) => answer,
@@ -163,8 +195,8 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// The answer, if it is there; it is given once, as by [`Pending::wait_timeout`]. Never blocks; on a driven device it does not
-    /// pump either.
+    /// Returns the answer if it has arrived; it is handed out once, as by [`Pending::wait_timeout`]. Never blocks, and
+    /// does not drive a driven device.
     pub fn try_take(&mut self) -> Option<Result<T, Error>> {
         self.device().channel().looked();
         let answer = self.advance(&mut Else::Return);
@@ -174,7 +206,7 @@ impl<T: Send + 'static> Pending<T> {
         answer
     }
 
-    /// The answer, which is taken from here.
+    /// Moves the answer out, and leaves [`State::Taken`] behind.
     pub(super) fn take(&mut self) -> Self {
         let taken = Self {
             home: self.home.clone(),
@@ -184,7 +216,7 @@ impl<T: Send + 'static> Pending<T> {
         std::mem::replace(self, taken)
     }
 
-    /// Whether the work has been issued, so that the answer comes by itself.
+    /// Returns `true` if the work has been issued, so that the answer arrives without further messages.
     pub(super) fn is_issued(&self) -> bool {
         matches!(self.state, State::Issued(..))
     }
@@ -198,12 +230,12 @@ impl<T: Send + 'static> Pending<T> {
     }
 
     fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
-        // Also where the answer happens to be there already: a mistake is told every time.
+        // Checked even if the answer has arrived, so that the mistake shows every time and not only under load.
         if is_runtime_thread() && !matches!(self.state, State::Failed(_)) {
             return Some(Err(Error::WouldDeadlock));
         }
         self.device().channel().waits();
-        // In a model a look without a drive would be one more choice, and find nothing else.
+        // In a model this look would be one more choice, and could find nothing that the drive below does not.
         if THREADS && let Some(answer) = self.advance(&mut Else::Return) {
             return Some(answer);
         }
@@ -212,11 +244,11 @@ impl<T: Send + 'static> Pending<T> {
         if self.device().channel().drive().is_some() {
             return self.drive_until(deadline);
         }
-        // A drive of a device that runs by itself may have stepped in for its thread: then the answer is there.
+        // On a device with its own thread the call to `drive` may have stepped in, so the answer may have arrived.
         self.advance(&mut Else::Wait(deadline))
     }
 
-    /// Waiting on a driven device is driving it.
+    /// Drives a driven device until the answer arrives or the deadline passes.
     fn drive_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
         loop {
             let worked = self.device().channel().drive().unwrap_or(false);
@@ -239,7 +271,7 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Goes from state to state until the answer is there; where it is not, does what `otherwise` says.
+    /// Takes transitions until the answer arrives. If a step is not ready, `mode` selects what happens.
     fn advance(&mut self, otherwise: &mut Else<'_, '_>) -> Option<Result<T, Error>> {
         loop {
             let state = std::mem::replace(&mut self.state, State::Taken);
@@ -287,7 +319,7 @@ impl<T: Send + 'static> Pending<T> {
         }
     }
 
-    /// Looks, and leaves the waker where the answer will come.
+    /// Polls the answer, and registers the waker if it has not arrived.
     pub(super) fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
         match self.advance(&mut Else::Wake(context)) {
             Some(answer) => Poll::Ready(answer),
@@ -296,18 +328,18 @@ impl<T: Send + 'static> Pending<T> {
     }
 }
 
-/// What to do where an answer is not there yet.
+/// What [`Pending::advance`] does if a step is not ready.
 enum Else<'a, 'c> {
-    /// Nothing.
+    /// Returns without registering anything.
     Return,
-    /// Wait for it, not beyond the deadline.
+    /// Blocks, not beyond the deadline.
     Wait(Option<Instant>),
-    /// Leave a waker where it will come.
+    /// Registers the waker and returns.
     Wake(&'a mut Context<'c>),
 }
 
 impl Else<'_, '_> {
-    /// What a receiver has got, if it has.
+    /// Receives the reply; `None` if it is not ready.
     fn receive<V>(
         &mut self,
         receiver: &mut ReplyReceiver<V>,
@@ -324,7 +356,8 @@ impl Else<'_, '_> {
         }
     }
 
-    /// Whether all points have passed, or why the rest will not. The waker that a poll leaves is at `woken_by`.
+    /// Returns whether all points have passed; an error if one never will, `None` if this is not known yet. `woken_by`
+    /// is where the waker of a poll is registered.
     fn pass(
         &mut self,
         device: &DeviceShared,
@@ -336,7 +369,7 @@ impl Else<'_, '_> {
         {
             return None;
         }
-        // It has fired, or was taken.
+        // The registered waker was woken or removed.
         *woken_by = None;
         for point in &ticket.points {
             let timeline = device.timeline(*point);
@@ -350,7 +383,7 @@ impl Else<'_, '_> {
                         *woken_by = Some((*point, key));
                         return None;
                     }
-                    // It has passed, or has ended: nothing else comes of it.
+                    // Not registered: the cursor has passed, or the timeline has ended and it never will.
                     None => timeline.look(cursor).unwrap_or(Err(Ended)),
                 },
             };

@@ -1,4 +1,4 @@
-//! A stream: a logical order of tasks that any thread may add to.
+//! [`Stream`]: a logical order of tasks that any thread may add to.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,39 +18,42 @@ use crate::purse::Purse;
 use crate::room::full_of_jobs;
 use crate::{ComputeClient, DeviceShared, Finish, Home, Pending, Returned, Room, Seat};
 
-/// What clones of a stream share.
+/// State shared by the clones of a stream.
 struct StreamShared {
     client: ComputeClient,
-    /// Its epoch.
+    /// The client's state in the epoch in which the stream was made.
     seat: Arc<Seat>,
     credit: Arc<Credit>,
-    /// Its place in the table, or why it has none.
+    /// The stream's slot in the table, or why it has none.
     hold: Result<Hold, Error>,
 }
 
-/// What calls do that find no room.
+/// What a call does if it finds no room.
 #[derive(Clone)]
 enum Patience {
-    /// They wait for it.
+    /// It blocks.
     Waits,
-    /// They answer [`Error::Busy`].
+    /// It returns [`Error::Busy`].
     Never,
-    /// The same, after they have looked for what was granted to them: see [`Stream::when_room`].
+    /// It uses credit that was granted to it before, or returns [`Error::Busy`]: see [`Stream::when_room`].
     Granted(Arc<Purse>),
 }
 
-/// A logical order of tasks: what is added first runs first, as far as anybody can tell.
+/// A logical order of tasks: tasks take effect in the order in which they were added.
 ///
-/// Cheap to clone, `Send + Sync`; it belongs to no thread. Calls return as soon as the task is in
-/// the mailbox. They may wait for room there ([`Stream::nowait`] has twins that answer [`Error::Busy`] instead, and
-/// [`Stream::when_room`] awaits it). In callbacks and host functions they wait for room in the mailbox alone, go beyond the other bounds by
-/// [`callback_headroom`](millstream_protocol::options::DeviceOptions::callback_headroom), and answer [`Error::NoRoomHere`] where that is used up.
-/// Tasks on different streams overlap unless they touch the same bytes, which orders them.
+/// Cheap to clone and `Send + Sync`; no thread owns it. A call returns as soon as its task is in
+/// the mailbox. Tasks of different streams overlap, unless they touch the same bytes, which orders them.
+///
+/// Calls may block if there is no room for the task. [`Stream::nowait`] returns a stream whose calls return
+/// [`Error::Busy`] instead, and [`Stream::when_room`] awaits room. In callbacks and host functions calls block only
+/// while the mailbox is full; they exceed the other limits by up to
+/// [`callback_headroom`](millstream_protocol::options::DeviceOptions::callback_headroom), and return
+/// [`Error::NoRoomHere`] beyond it.
 #[derive(Clone)]
 pub struct Stream {
     shared: Arc<StreamShared>,
     patience: Patience,
-    /// What may withdraw its tasks.
+    /// The token and deadline that may withdraw its tasks.
     terms: Option<Arc<Terms>>,
 }
 
@@ -88,9 +91,9 @@ impl Stream {
         }
     }
 
-    /// The same stream, with calls that never wait: where there is no room they answer
-    /// [`Error::Busy`], and nothing was submitted. This is the `try_` twin of every call. In a callback, where no call waits for
-    /// the stream's room, they go as far beyond it as others do there.
+    /// Returns the same stream with calls that never block: if there is no room they return [`Error::Busy`], and
+    /// nothing is submitted. This is the `try_` variant of every call. In callbacks and host functions, where no call
+    /// waits for credit, these calls exceed the limits by the headroom as all calls there do.
     ///
     /// ```
     /// # fn f(stream: &millstream_client::Stream, values: &millstream_client::handle::Handle<u32>) {
@@ -109,11 +112,12 @@ impl Stream {
         }
     }
 
-    /// The same stream, with tasks that `token` withdraws while they have not been issued. What has been
-    /// issued runs to its end, *detached*; [`Stream::tally`] and the token's tell how many that are.
+    /// Returns the same stream with tasks that `token` can withdraw until they are issued. Tasks that have been
+    /// issued run to their end, *detached*; [`Stream::tally`] and the token's tally count them.
     ///
-    /// A withdrawn task keeps its place in the order. What it would have written is poisoned by
-    /// [`Reason::Cancelled`](millstream_protocol::failure::Reason::Cancelled), which is what its readers are told.
+    /// A withdrawn task keeps its place in the order. The data that it would have written is poisoned with
+    /// [`Reason::Cancelled`](millstream_protocol::failure::Reason::Cancelled), which tasks and callers that read the
+    /// data receive.
     pub fn with_cancel(&self, token: &CancelToken) -> Self {
         token.ring(self.device().table());
         self.under(match self.terms.as_deref() {
@@ -122,8 +126,8 @@ impl Stream {
         })
     }
 
-    /// The same stream, with tasks that are withdrawn if they have not been issued at `deadline`; a later
-    /// deadline does not replace an earlier one. Otherwise as [`Stream::with_cancel`], with
+    /// Returns the same stream with tasks that are withdrawn if they have not been issued at `deadline`. A later
+    /// deadline does not replace an earlier one. Otherwise like [`Stream::with_cancel`], with
     /// [`Reason::DeadlinePassed`](millstream_protocol::failure::Reason::DeadlinePassed).
     pub fn with_deadline(&self, deadline: Instant) -> Self {
         let terms = match self.terms.as_deref() {
@@ -140,13 +144,13 @@ impl Stream {
         }
     }
 
-    /// What has become of the tasks that were submitted with the stream's token, or with its deadline: this
-    /// stream's and its clones'. Nothing for a stream without either.
+    /// Returns counts of the tasks that this stream and its clones submitted under the stream's token or deadline, by
+    /// outcome. `None` for a stream without either.
     pub fn tally(&self) -> Option<Tally> {
         self.terms.as_deref().map(Terms::tally)
     }
 
-    /// Puts a task under the stream's terms.
+    /// Attaches the stream's token and deadline to a task.
     #[inline(always)]
     pub(crate) fn bind_terms(&self, task: &mut Task) {
         if let Some(terms) = &self.terms {
@@ -154,13 +158,13 @@ impl Stream {
         }
     }
 
-    /// Do calls wait for room?
+    /// Whether calls block if there is no room.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
         matches!(self.patience, Patience::Waits)
     }
 
-    /// The same stream, for calls that are tried again as `purse` is granted what they lack.
+    /// Returns the same stream with calls that spend the credit granted to `purse`.
     pub(super) fn with_purse(&self, purse: Arc<Purse>) -> Self {
         Self {
             patience: Patience::Granted(purse),
@@ -168,7 +172,7 @@ impl Stream {
         }
     }
 
-    /// What its calls were granted, if they are awaited.
+    /// Returns the credit granted to its calls, if they are awaited.
     pub(super) fn purse(&self) -> Option<&Purse> {
         match &self.patience {
             Patience::Granted(purse) => Some(purse),
@@ -176,7 +180,7 @@ impl Stream {
         }
     }
 
-    /// The client that made it.
+    /// Returns the client that made the stream.
     pub fn client(&self) -> &ComputeClient {
         &self.shared.client
     }
@@ -186,28 +190,28 @@ impl Stream {
         &self.shared.seat.device
     }
 
-    /// Whose answers its answers are.
+    /// Returns the origin of the stream's answers.
     #[inline]
     pub(crate) fn home(&self) -> Home {
         Home::Client(self.shared.seat.clone())
     }
 
-    /// Its client in this epoch.
+    /// Returns the client's state in the stream's epoch.
     pub(crate) fn seat(&self) -> &Seat {
         &self.shared.seat
     }
 
-    /// Its credit for tasks that are not issued.
+    /// Returns the credit for tasks that are not issued.
     pub(crate) fn credit(&self) -> &Arc<Credit> {
         &self.shared.credit
     }
 
-    /// Its client's credit for uploads.
+    /// Returns the client's credit for uploads.
     pub(crate) fn uploads(&self) -> &Arc<Credit> {
         &self.shared.seat.uploads
     }
 
-    /// Its place in the device's table, if it has one.
+    /// Returns the stream's id: its slot in the device's table. `None` if it could not be registered.
     #[inline]
     pub fn id(&self) -> Option<StreamId> {
         self.shared
@@ -225,7 +229,7 @@ impl Stream {
         }
     }
 
-    /// Takes credit for one more task that is not issued.
+    /// Acquires credit for one more task that is not issued.
     #[inline]
     pub(crate) fn pay(&self, wait: bool) -> Result<(), Error> {
         if self.shared.credit.try_acquire(1).is_ok() {
@@ -246,8 +250,8 @@ impl Stream {
         self.or_granted(paid, credit, 1, || ())
     }
 
-    /// How many tasks or jobs beyond a limit a thread of the runtime may have on their way, by a call of this stream. None where it is
-    /// tried again once there is room.
+    /// Returns how many tasks or jobs a call on a thread of the runtime may have in flight beyond a limit. Zero for a
+    /// call that is retried once there is room.
     pub(super) fn callback_headroom(&self) -> u64 {
         match self.purse() {
             Some(_) => 0,
@@ -255,7 +259,7 @@ impl Stream {
         }
     }
 
-    /// Where there is no room, what was granted for it is `taken`.
+    /// If acquiring failed with [`Error::Busy`], spends credit granted before and returns `granted()`.
     fn or_granted<T>(
         &self,
         taken: Result<T, Error>,
@@ -269,7 +273,7 @@ impl Stream {
         }
     }
 
-    /// Takes `amount` of a credit of its client until the room is dropped: see [`DeviceShared::room`].
+    /// Acquires `amount` of a credit of the client until the permit is dropped: see [`DeviceShared::room`].
     pub(super) fn take_room(
         &self,
         wait: bool,
@@ -281,17 +285,17 @@ impl Stream {
         self.or_granted(room, credit, amount, || Room::taken(credit, amount))
     }
 
-    /// Room for one more host function, callback or value that is to be dropped.
+    /// Acquires a permit for one more host function, callback or deferred drop.
     pub(super) fn job_room(&self, wait: bool) -> Result<Room, Error> {
         let jobs = &self.shared.seat.jobs;
         let amount = (1, self.callback_headroom());
         self.take_room(wait, jobs, amount, || full_of_jobs(jobs))
     }
 
-    /// Reserves a slot for a task of this stream, which has paid for it: else credit is given back.
+    /// Reserves a mailbox slot for a task whose credit has been acquired. On failure releases that credit.
     #[inline(always)]
     pub(crate) fn slot(&self, wait: bool) -> Result<Slot<'_>, Error> {
-        // Written out, so that an error's size is copied only where there is one.
+        // A match and not `map_err`, so that the error, which is large, is copied only on failure.
         match Slot::reserve(self.device().channel(), wait) {
             Ok(slot) => Ok(slot),
             Err(refusal) => Err(self.refund(self.device().refused(refusal))),
@@ -304,7 +308,7 @@ impl Stream {
         error
     }
 
-    /// Sends a task of this stream. May wait for room.
+    /// Submits a task. May block for room if `wait` is set.
     pub(crate) fn submit(
         &self,
         wait: bool,
@@ -314,7 +318,7 @@ impl Stream {
         self.submit_in_turn(wait, op, fill, || ())
     }
 
-    /// As [`Stream::submit`], with a `turn` that is taken between the wait for the stream's room and the sending.
+    /// As [`Stream::submit`]; calls `turn` after the credit is acquired and before the message is sent.
     pub(super) fn submit_in_turn(
         &self,
         wait: bool,
@@ -332,7 +336,7 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::submit`], for a task that takes a value of the caller along, which comes back unless the task was
+    /// As [`Stream::submit`], for a task that takes a value of the caller, which is handed back unless the task was
     /// sent.
     pub(crate) fn submit_value<V>(
         &self,
@@ -356,7 +360,7 @@ impl Stream {
         Ok(())
     }
 
-    /// As [`Stream::submit`], for what is built when the stream has room for it, by a closure that may panic.
+    /// As [`Stream::submit`]; `build` runs once the stream has room, and may panic.
     pub(crate) fn submit_with(
         &self,
         wait: bool,
@@ -371,7 +375,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Is the handle of this device?
+    /// Returns an error unless the handle is of this device.
     #[inline]
     pub(crate) fn own<T: Element>(&self, handle: &Handle<T>) -> Result<(), Error> {
         if Arc::ptr_eq(handle.hold().table(), self.device().table()) {
@@ -381,8 +385,8 @@ impl Stream {
         }
     }
 
-    /// Submits what the stream holds. A stream flushes by itself when the device has nothing better
-    /// to do; this only says not to wait for more. May wait for room in the mailbox.
+    /// Submits the tasks that the stream holds. A stream flushes automatically when the device is idle; this call only
+    /// skips the batching. May block while the mailbox is full.
     ///
     /// # Errors
     /// [`Error::Closed`].
@@ -392,8 +396,8 @@ impl Stream {
             .send(self.waits(), Task::new(Some(stream), Op::Flush))
     }
 
-    /// When everything added to the stream so far has completed. Failures of tasks travel with the
-    /// data that they would have written, not with this answer. Asking may wait for room in the mailbox.
+    /// Waits for all tasks added to the stream so far. A task's failure poisons the data that it would have
+    /// written; it is not reported here. May block while the mailbox is full.
     pub fn sync(&self) -> Pending<()> {
         let (sender, receiver) = reply();
         match self.submit(self.waits(), Op::Answer(sender), |_| {}) {
