@@ -92,8 +92,8 @@ struct Callback<T> {
 struct Waiting<T> {
     pending: Pending<T>,
     callback: CallbackFn<T>,
-    /// From the moment the work is issued the callback's captures are dropped without further messages, which a
-    /// reservation that finds no memory may wait for.
+    /// Held once the work is issued: from then on the callback will run, and may drop handles, without further
+    /// messages. So a reservation that finds no memory waits for it instead of failing.
     release: Option<Release>,
 }
 

@@ -111,7 +111,7 @@ impl ClientBuilder {
 
     /// Sets the client's share among clients of the same priority: in one turn each of its streams may issue `weight`
     /// times as much as a stream of a client of weight 1. Clamped to 1 (the default) to [`WEIGHT_MAX`]. Takes effect if
-    /// streams share a queue that is full.
+    /// streams share a queue with a backlog.
     pub fn weight(mut self, weight: u32) -> Self {
         self.weight = weight.clamp(1, WEIGHT_MAX);
         self

@@ -1,7 +1,8 @@
-//! The devices that answer a sequence of readbacks, for a consumer that waits and must drive those that are driven.
+//! [`SequenceDevices`]: the devices that answer a sequence of readbacks. A waiting consumer drives the driven ones.
 //!
-//! A consumer may wait before anything was asked, and one sequence may serve several devices, or a device and its reopened self. So
-//! the askers note each new device here and wake the consumers that wait, which then drive it as well.
+//! A consumer may wait before any readback was requested, and one sequence may serve several devices, or a device and
+//! its reopened epoch. So each request adds its device here and wakes the waiting consumers, which then drive that
+//! device as well.
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -17,23 +18,23 @@ pub(super) struct Drives(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    /// A device that is still to answer lives, as its answer keeps it.
+    /// A device with an outstanding answer is alive, since the answer keeps it.
     devices: Vec<Weak<DeviceShared>>,
-    /// How many devices have been noted so far.
+    /// The number of devices added so far.
     noted: u64,
-    /// Wakers of consumers that wait now, by a key that each has.
+    /// Wakers of the consumers that wait, by key.
     waiting: Slab<Waker>,
 }
 
 impl Drives {
-    /// The device is asked.
+    /// Adds a device that a readback was requested from, and wakes the waiting consumers if it is new.
     pub(super) fn note(&self, device: &Arc<DeviceShared>) {
         let mut known = lock(&self.0);
         let is_it = |other: &Weak<DeviceShared>| other.as_ptr() == Arc::as_ptr(device);
         if known.devices.iter().any(is_it) {
             return;
         }
-        // Those that are gone need no drive: their answers have come.
+        // Answers of dropped devices have arrived, so nothing is left to drive there.
         known.devices.retain(|device| device.strong_count() > 0);
         known.devices.push(Arc::downgrade(device));
         known.noted += 1;
@@ -43,19 +44,19 @@ impl Drives {
             .map(|(_, waker)| waker.clone())
             .collect();
         drop(known);
-        // Wakers are foreign code: after the lock.
+        // Wakers run foreign code, so wake them after the lock.
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// The devices of now, and how many have been noted so far.
+    /// Returns the devices, and the number of devices added so far.
     pub(super) fn look(&self) -> (Vec<Arc<DeviceShared>>, u64) {
         let known = lock(&self.0);
         let devices = known.devices.iter().filter_map(Weak::upgrade).collect();
         (devices, known.noted)
     }
 
-    /// Whether devices were noted since `noted`. If not, the waker will be woken by the next one; it lies under `key` until
-    /// [`Drives::forget`].
+    /// Returns whether devices were added since `noted` was read. If not, registers the waker for the next addition; it
+    /// stays under `key` until [`SequenceDevices::forget`].
     pub(super) fn has_news(&self, noted: u64, key: &mut Option<usize>, waker: &Waker) -> bool {
         let mut known = lock(&self.0);
         if known.noted != noted {
@@ -68,7 +69,7 @@ impl Drives {
         false
     }
 
-    /// The consumer waits no longer.
+    /// Removes the waker of a consumer that no longer waits.
     pub(super) fn forget(&self, key: usize) {
         let waker = lock(&self.0).waiting.try_remove(key);
         drop(waker);

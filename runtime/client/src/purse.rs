@@ -1,4 +1,4 @@
-//! What a call that awaits room has been granted so far: see `when_room`.
+//! [`Grants`]: credit that an awaited call has been granted so far: see `when_room`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::Room;
 
-/// What a call has been granted, and what it lacked when it was tried last.
+/// Credit that a call has been granted, and what the last attempt was short of.
 #[derive(Default)]
 pub(crate) struct Purse(Mutex<Holdings>);
 
@@ -18,17 +18,17 @@ struct Holdings {
     lacks: Option<Lack>,
 }
 
-/// Credit that no other caller can take.
+/// Credit that is held for the call, so that no other caller can take it.
 struct Granted {
     credit: Arc<Credit>,
     amount: u64,
 }
 
-/// A credit, and the amount of it that was asked for.
+/// A credit, and the amount of it that a call was short of.
 pub(super) type Lack = (Arc<Credit>, u64);
 
 impl Purse {
-    /// Takes `amount` of what was granted of `credit`; where there is less, it is noted as lacking.
+    /// Spends `amount` of the granted `credit`; if less was granted, notes the shortfall and returns `false`.
     pub(super) fn spend(&self, credit: &Arc<Credit>, amount: u64) -> bool {
         let mut holdings = lock(&self.0);
         match holdings.of(credit) {
@@ -43,7 +43,7 @@ impl Purse {
         }
     }
 
-    /// Makes sure that `amount` of `credit` can be spent; where it cannot, it is noted as lacking.
+    /// Tops the grant of `credit` up to `amount`; if there is not enough, notes the shortfall and returns `false`.
     pub(super) fn reserve(&self, credit: &Arc<Credit>, amount: u64) -> bool {
         let mut holdings = lock(&self.0);
         let has = holdings.of(credit).map_or(0, |granted| granted.amount);
@@ -56,17 +56,18 @@ impl Purse {
         fits
     }
 
-    /// Credit that was acquired is the purse's.
+    /// Adds credit that was acquired.
     pub(super) fn put(&self, credit: &Arc<Credit>, amount: u64) {
         lock(&self.0).add(credit, amount);
     }
 
-    /// What lacked, once.
+    /// Takes the noted shortfall.
     pub(super) fn take_lack(&self) -> Option<Lack> {
         lock(&self.0).lacks.take()
     }
 
-    /// Gives back what was granted of those credits. It wakes others, and is done outside of the lock.
+    /// Releases the grants of the credits for which `of` is true. Releasing wakes other callers, so it happens after
+    /// the lock.
     pub(super) fn give_back(&self, of: impl Fn(&Arc<Credit>) -> bool) {
         let mut back: SmallVec<[Room; 2]> = SmallVec::new();
         lock(&self.0).rooms.retain(|granted| {

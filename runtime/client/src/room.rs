@@ -1,8 +1,44 @@
-//! Room: credit that calls take for what is on its way, and how they wait for it (I8, I12).
+//! Back-pressure: how a call acquires capacity, and what it does if there is none (I8, I12).
 //!
-//! A thread of the runtime does not wait for credit: what gives it back may be a task behind a host function, or a callback, that needs
-//! this very thread. So code on such a thread goes beyond the limit, up to a headroom. Room in the mailbox needs no such thread, so
-//! callbacks wait for that (decision 32).
+//! # What is bounded
+//! | capacity | limit | what releases it |
+//! | --- | --- | --- |
+//! | uploads and jobs of a client | `max_upload_bytes`, `max_jobs` | the task's completion; the end of the user code |
+//! | slots of the table | `max_handles` | completed tasks of dropped slices: see `slots` |
+//! | memory of a client | `hard_limit` | completed tasks of dropped slices: see `limit` |
+//! | tasks of a stream or client | `max_held`, `max_tasks` | issuing a task to its queue |
+//! | messages in the mailbox | `mailbox_capacity` | the device's turn, which never waits |
+//!
+//! A call acquires its capacity in this order. A [`Permit`] holds credit for as long as the work is in flight, travels
+//! with the work, and releases the credit when it is dropped.
+//!
+//! # What a call does if there is no capacity
+//! | stream | application thread | callback, host function | kernel, destructor, waker |
+//! | --- | --- | --- | --- |
+//! | plain | blocks, or drives | mailbox: blocks; credit: exceeds | mailbox: `NoRoomHere`; credit: exceeds |
+//! | `nowait` | returns `Busy` | mailbox: `Busy`; credit: exceeds | the same |
+//! | `when_room` | awaits | awaits | awaits |
+//!
+//! A thread of the runtime never waits for credit: the credit may be released only by a task behind a host function, or
+//! by a callback, that needs this very thread. So it exceeds the limit by up to a headroom, and beyond that gets
+//! `NoRoomHere`; `hard_limit` has no headroom. The device's turn makes room in the mailbox and does not need a thread
+//! of user code, so callbacks may wait for it (decision 32).
+//!
+//! # Example: a full stream
+//! ```text
+//!  thread A                                  thread B                        device thread
+//!  try_acquire(1): full
+//!  acquire(1): enters the wait list, parks
+//!                                            try_acquire(1): others wait
+//!                                            acquire(1): behind A, parks
+//!                                                                            issues a task: releases 1, grants it to A
+//!  wakes with the credit
+//!  reserves a mailbox slot, sends
+//! ```
+//! Credit is granted in the order of the wait list, so no caller starves.
+//!
+//! The models `credit`, `mailbox` and `slots` of `loom-tests` and its `actors/pressure` check the waits; the facts
+//! `room`, `awaited_room`, `callbacks` and `memory` of the conformance suite check the table above.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -14,14 +50,14 @@ use millstream_sync::facade::THREADS;
 
 use crate::{DeviceShared, Seat};
 
-/// Credit taken by a thing on its way. It travels with the thing and is given back with it.
+/// Credit held by work in flight. It moves with the work and is released when dropped.
 pub(crate) struct Room {
     credit: Arc<Credit>,
     amount: u64,
 }
 
 impl Room {
-    /// Credit that was taken already.
+    /// Wraps credit that was acquired already.
     pub(super) fn taken(credit: &Arc<Credit>, amount: u64) -> Self {
         Self {
             credit: credit.clone(),
@@ -29,7 +65,7 @@ impl Room {
         }
     }
 
-    /// Leaves the credit taken: the caller gives it back by itself.
+    /// Drops the permit without releasing the credit: something else releases it.
     pub(super) fn keep(mut self) {
         self.amount = 0;
     }
@@ -41,7 +77,7 @@ impl Drop for Room {
     }
 }
 
-/// Who asked, and so whose room is taken: a client, or somebody who asks the device itself.
+/// Where a request came from, and so whose limits it counts towards: a client, or the device itself.
 #[derive(Clone)]
 pub(crate) enum Home {
     Client(Arc<Seat>),
@@ -57,13 +93,13 @@ impl Home {
         }
     }
 
-    /// Room for one more callback, on a device that has threads for user code.
+    /// Acquires a permit for one more callback, on a device that has threads for user code.
     pub(crate) fn callback_room(&self, wait: bool) -> Result<Room, Error> {
         self.device().check_callbacks()?;
         self.job_room(wait)
     }
 
-    /// Room for one more host function, callback or value that is to be dropped.
+    /// Acquires a permit for one more host function, callback or deferred drop.
     pub(crate) fn job_room(&self, wait: bool) -> Result<Room, Error> {
         let jobs = match self {
             Home::Client(seat) => &seat.jobs,
@@ -75,7 +111,7 @@ impl Home {
     }
 }
 
-/// That a client has no room for another job.
+/// Describes the client's jobs as full.
 pub(super) fn full_of_jobs(jobs: &Credit) -> Full {
     Full::Jobs {
         in_use: jobs.in_use(),
@@ -84,8 +120,8 @@ pub(super) fn full_of_jobs(jobs: &Credit) -> Full {
 }
 
 impl DeviceShared {
-    /// Takes `amount` of `credit` until the room is dropped. Waits for it if `wait`; a thread of the runtime takes it beyond the limit,
-    /// up to `headroom`.
+    /// Acquires `amount` of `credit` until the permit is dropped. If `wait` is set, blocks until there is enough; a
+    /// thread of the runtime exceeds the limit by up to `headroom` instead.
     pub(crate) fn room(
         &self,
         wait: bool,
@@ -94,7 +130,7 @@ impl DeviceShared {
         full: impl FnOnce() -> Full,
     ) -> Result<Room, Error> {
         if !THREADS {
-            // In a model what others give back is there, or not yet.
+            // In a model: first observe everything that other threads released before this point.
             self.channel().looked();
         }
         if credit.try_acquire(amount).is_err() {
@@ -103,8 +139,9 @@ impl DeviceShared {
         Ok(Room::taken(credit, amount))
     }
 
-    /// Takes `amount` of `credit` once there is so much, or says what is `full` unless `wait`. Waiting on
-    /// a driven device is driving it. A thread of the runtime does not wait: it may go `headroom` beyond the limit.
+    /// Acquires `amount` of `credit`. If `wait` is set, blocks until there is enough, driving a driven device
+    /// meanwhile; otherwise returns what is `full`. A thread of the runtime does not block: it may exceed the limit by
+    /// `headroom`.
     #[cold]
     pub(crate) fn wait_for_credit(
         &self,
@@ -134,12 +171,12 @@ impl DeviceShared {
         told(credit.acquire(amount, self.spin()))
     }
 
-    /// May a call that finds no room wait, which waits if `wait`?
+    /// Whether a call that finds no room may block, given that its stream blocks if `wait`.
     pub(super) fn may_wait(&self, wait: bool) -> bool {
         wait && !is_runtime_thread()
     }
 
-    /// Why a call that may not wait, which would if `wait`, finds no room.
+    /// Returns the error of a call that finds no room and may not block, given that its stream blocks if `wait`.
     pub(super) fn no_room(&self, wait: bool, what: Full) -> Error {
         match wait {
             true => Error::NoRoomHere { what },
@@ -147,7 +184,8 @@ impl DeviceShared {
         }
     }
 
-    /// Drives a driven device until `poll` is ready; it is given a waker where this sleeps. `None` from a device that runs by itself.
+    /// Drives a driven device until `poll` is ready; `poll` receives a waker before the thread sleeps. Returns `None`
+    /// on a device that has its own thread.
     pub(super) fn drive_until<T>(&self, mut poll: impl FnMut(&Waker) -> Poll<T>) -> Option<T> {
         while let Some(worked) = self.channel().drive() {
             let mut outcome = poll(Waker::noop());

@@ -1,4 +1,4 @@
-//! A client's place in one epoch of its device: the credits of that epoch that bound what the client has on its way.
+//! [`ClientEpoch`]: a client's state in one epoch of its device: the credits that limit its work in flight.
 
 use std::sync::Arc;
 
@@ -9,30 +9,30 @@ use millstream_sync::credit::Credit;
 
 use crate::DeviceShared;
 
-/// A client's own bounds, where it has any.
+/// The limits of a client that were set on its builder; `None` for the device's default.
 #[derive(Default)]
 pub(crate) struct Bounds {
-    /// On tasks of all its streams that are accepted and not issued.
+    /// Tasks of all its streams that are accepted and not issued.
     pub(crate) tasks: Option<u64>,
-    /// On its uploads that are on their way.
+    /// Bytes of its uploads in flight.
     pub(crate) upload_bytes: Option<u64>,
-    /// On the bytes of its slices.
+    /// Bytes of its slices.
     pub(crate) memory_bytes: Option<u64>,
 }
 
 /// A client in one epoch.
 pub(crate) struct Seat {
     pub(crate) device: Arc<DeviceShared>,
-    /// Its place in the table, by which the device learns that it is gone. A full table has none: its streams
-    /// are refused then, too.
+    /// Its slot in the table, whose drop notifies the device that the client is gone. `None` if the table was full; the
+    /// client's streams are refused then, too.
     hold: Option<Hold>,
-    /// Credit for tasks of all its streams, if they share one.
+    /// Credit for the tasks of all its streams, if they share one.
     pub(crate) tasks: Option<Arc<Credit>>,
-    /// Bytes of its uploads that are on their way.
+    /// Credit for bytes of its uploads in flight.
     pub(crate) uploads: Arc<Credit>,
-    /// Its host functions, callbacks and values to drop that are on their way.
+    /// Credit for its host functions, callbacks and deferred drops in flight.
     pub(crate) jobs: Arc<Credit>,
-    /// The bytes that it may have; none means as many as the device has.
+    /// The hard limit on its memory, if it has one.
     pub(crate) limit: Option<Arc<Limit>>,
 }
 
@@ -52,7 +52,7 @@ impl Seat {
         })
     }
 
-    /// Its place in the device's table.
+    /// Returns its id in the device's table.
     pub(crate) fn id(&self) -> Option<SeatId> {
         self.hold.as_ref().map(|hold| SeatId(hold.id()))
     }
