@@ -1,4 +1,4 @@
-//! [`ComputeClient`]: a client of a device, and its builder.
+//! A client of a device, and its builder.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Copies between host and device, and on the device.
+//! Copies between host and device, and within the device.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::handle::Handle;
 use crate::{Finish, Pending, Returned, Room, Stream};
 use millstream_protocol::landing::{Landed, Landing, VecLanding};
 
-/// Bytes that travel inside a message.
+/// Data up to this size travels inside a message.
 const INLINE_BYTES: usize = INLINE_WORDS * 8;
 
-/// Bytes on their way to the device, with the room that they take.
+/// Bytes in flight to the device, with the permit that they hold.
 struct Upload<H: HostBytes> {
     data: H,
     _room: Room,
@@ -44,17 +44,17 @@ impl<H: HostBytes> HostBytes for Upload<H> {
 }
 
 impl Stream {
-    /// A slice with a copy of `data`. The copy is made before this returns, so `data` is free again.
+    /// Allocates a slice and uploads `data` to it. `data` is copied before this returns.
     ///
-    /// May wait for room in the mailbox, or for earlier uploads of this client beyond
+    /// May block while there is no room for the tasks, or while this client's uploads in flight exceed
     /// [`max_upload_bytes`](millstream_protocol::options::DeviceOptions::max_upload_bytes).
     ///
     /// # Errors
-    /// As [`Stream::empty`].
+    /// Same as [`Stream::empty`].
     pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
         self.room_for_both()?;
         let (wait, bytes) = (self.waits(), size_of_val(data));
-        // Before anything is sent: a reservation whose data finds no room would be for nothing.
+        // Acquired before anything is sent, so that no reservation is sent whose data then finds no room.
         let room = match bytes > INLINE_BYTES {
             true => Some(self.upload_room(wait, bytes)?),
             false => None,
@@ -68,11 +68,11 @@ impl Stream {
         Ok(handle)
     }
 
-    /// A slice with `data`, which is copied straight to the device and dropped there. May wait as
-    /// [`Stream::create`].
+    /// Allocates a slice and uploads `data` to it without a copy on the host. `data` is dropped after the upload. May
+    /// block as [`Stream::create`].
     ///
     /// # Errors
-    /// As [`Stream::create`], with `data`, which was not taken: [`Returned`].
+    /// Same as [`Stream::create`]. The error carries `data`, which was not taken: [`Returned`].
     pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Returned<Vec<T>>> {
         let bytes = size_of_val(data.as_slice());
         let prepared = self.room_for_both().and_then(|()| {
@@ -98,12 +98,12 @@ impl Stream {
         }
     }
 
-    /// A slice with its data is two tasks. Where calls do not wait, none is sent that the other could not follow: it
-    /// would stand in the way of the next try. Whoever takes the room between is another thread.
+    /// Checks for room for the two tasks of a create, if calls do not block: a first task without the second would
+    /// take room that a retry needs. Another thread may still take the room before the calls do.
     fn room_for_both(&self) -> Result<(), Error> {
         let credit = self.credit();
         if let Some(purse) = self.purse() {
-            // Both are taken now, so that no other caller gets one of them between.
+            // Reserves both, so that no other caller takes one of them in between.
             if purse.reserve(credit, 2) || credit.has_ended() {
                 return Ok(());
             }
@@ -125,16 +125,16 @@ impl Stream {
         })
     }
 
-    /// Overwrites `target` with a copy of `data`, which must be as long. May wait as
+    /// Overwrites `target` with a copy of `data`, which must have the same length. May block as
     /// [`Stream::create`]; [`Stream::try_write`] does not.
     ///
     /// # Errors
-    /// [`Error::Launch`] when the lengths differ, [`Error::Foreign`], [`Error::Closed`].
+    /// [`Error::Launch`] if the lengths differ, [`Error::Foreign`], [`Error::Closed`].
     pub fn write<T: Element>(&self, target: &Handle<T>, data: &[T]) -> Result<(), Error> {
         self.write_with(self.waits(), target, data)
     }
 
-    /// As [`Stream::write`], but never waits.
+    /// As [`Stream::write`], but never blocks.
     ///
     /// # Errors
     /// Also [`Error::Busy`].
@@ -158,7 +158,7 @@ impl Stream {
         self.write_words(wait, binding, bytes)
     }
 
-    /// Sends a few bytes inside the message.
+    /// Sends up to [`INLINE_BYTES`] inside the message.
     fn write_words(&self, wait: bool, target: Binding, bytes: &[u8]) -> Result<(), Error> {
         self.submit(
             wait,
@@ -172,8 +172,8 @@ impl Stream {
         )
     }
 
-    /// Sends so many owned bytes, within the client's room for uploads. They are made when there is room:
-    /// who is told to try again has copied nothing.
+    /// Uploads `bytes` owned bytes, within the client's limit for uploads. `data` runs once there is room, so
+    /// a call that returns [`Error::Busy`] has copied nothing.
     pub(crate) fn upload<H: HostBytes>(
         &self,
         wait: bool,
@@ -186,7 +186,7 @@ impl Stream {
         self.upload_in(room, wait, target, layout, data)
     }
 
-    /// Sends owned bytes that have room among the client's uploads.
+    /// Uploads owned bytes under a permit that was acquired already.
     fn upload_in<H: HostBytes>(
         &self,
         room: Room,
@@ -208,21 +208,21 @@ impl Stream {
         })
     }
 
-    /// The memory that uploads go through.
+    /// Returns the staging memory that uploads use.
     pub(crate) fn staging(&self) -> &Arc<Staging> {
         &self.device().table().sink().staging
     }
 
-    /// A copy of `data`, on its way to the device.
+    /// Copies `data` to staging memory.
     pub(crate) fn staged<T: Element>(&self, data: &[T]) -> Staged {
         self.staging().copy(bytemuck::cast_slice(data))
     }
 
-    /// Room among the client's uploads for so many bytes.
+    /// Acquires a permit for an upload of `bytes`.
     fn upload_room(&self, wait: bool, bytes: usize) -> Result<Room, Error> {
         let credit = self.uploads();
         let asked = bytes as u64;
-        // What is larger than the whole credit goes alone.
+        // An upload above the whole limit takes all of it, and so goes alone.
         let amount = asked.min(credit.limit());
         let headroom = match self.purse() {
             Some(_) => 0,
@@ -235,10 +235,10 @@ impl Stream {
         })
     }
 
-    /// Copies `source` to `target`, which must have as many bytes. May wait for room in the mailbox.
+    /// Copies `source` to `target`, which must have the same length. May block while there is no room for the task.
     ///
     /// # Errors
-    /// [`Error::Launch`] when the lengths differ or the two overlap, [`Error::Foreign`], [`Error::Closed`].
+    /// [`Error::Launch`] if the lengths differ or the two overlap, [`Error::Foreign`], [`Error::Closed`].
     pub fn copy<T: Element>(&self, source: &Handle<T>, target: &Handle<T>) -> Result<(), Error> {
         let (from, to) = self.check_copy(source, target)?;
         self.submit(self.waits(), Op::Copy, |task| {
@@ -247,7 +247,7 @@ impl Stream {
         })
     }
 
-    /// The bindings of a copy, if it can be made.
+    /// Checks a copy and returns its bindings.
     pub(crate) fn check_copy<T: Element>(
         &self,
         source: &Handle<T>,
@@ -267,7 +267,7 @@ impl Stream {
         Ok((from, to))
     }
 
-    /// Sets every element of `target` to `value`. May wait for room in the mailbox.
+    /// Sets every element of `target` to `value`. May block while there is no room for the task.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`].
@@ -279,16 +279,17 @@ impl Stream {
         })
     }
 
-    /// The elements of `source`, once everything before has run. Asking may wait for room in the mailbox,
-    /// never for the device's work.
+    /// Reads the elements of `source` after all tasks added to the stream so far. May block while there is no room for
+    /// the task; never waits for the device's work.
     pub fn read<T: Element>(&self, source: &Handle<T>) -> Pending<Vec<T>> {
         self.read_to(source, VecLanding::new(source.len()))
     }
 
-    /// As [`Stream::read`], into memory that is in use already: the system gives fresh memory page by page, and that takes several
-    /// times as long as the copy from 1 MiB on. The answer is `memory`, with the elements of `source` and nothing else.
+    /// As [`Stream::read`], into existing memory. This avoids page faults: for 1 MiB and more, the first touch of fresh
+    /// memory takes several times as long as the copy. The answer is `memory` with exactly the elements of `source`.
     ///
-    /// Memory that has not enough capacity is dropped, and the answer is a new vector; after an error it is dropped as well.
+    /// If the capacity of `memory` is too small it is dropped, and the answer is a new vector. After an error it is
+    /// dropped as well.
     ///
     /// ```
     /// # use millstream_client::Stream;
@@ -314,7 +315,7 @@ impl Stream {
             .unwrap_or_else(|error| Pending::failed(self.home(), error))
     }
 
-    /// Reads to a landing, with a number that the submission log keeps, in the turn that `turn` takes: see [`Stream::submit_in_turn`].
+    /// Reads to a landing. The submission log stores `tag`. Calls `turn` as [`Stream::submit_in_turn`] does.
     pub(super) fn read_in_turn<T: Element>(
         &self,
         source: &Handle<T>,
@@ -329,7 +330,8 @@ impl Stream {
         self.copy_out(&[(source, None)], landings, (tag, turn), finish)
     }
 
-    /// The elements of several handles, in one answer. Asking may wait for room in the mailbox.
+    /// Reads the elements of several handles, in one answer. May block while there is no room for the task; never waits
+    /// for the device's work.
     pub fn read_many<'a, T: Element>(
         &self,
         sources: impl IntoIterator<Item = &'a Handle<T>>,
@@ -359,7 +361,7 @@ impl Stream {
             .map(|landing| landing.clone() as Arc<dyn Landing>)
             .collect();
         let take = |landing: &Arc<VecLanding<T>>| {
-            // SAFETY: the answer calls this once, after the copies' point has passed.
+            // SAFETY: the answer calls this once, after the point of the copies has passed.
             unsafe { landing.take() }
         };
         let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));

@@ -1,4 +1,4 @@
-//! [`SequenceDevices`]: the devices that answer a sequence of readbacks. A waiting consumer drives the driven ones.
+//! The devices that answer a sequence of readbacks. A waiting consumer drives the driven ones.
 //!
 //! A consumer may wait before any readback was requested, and one sequence may serve several devices, or a device and
 //! its reopened epoch. So each request adds its device here and wakes the waiting consumers, which then drive that

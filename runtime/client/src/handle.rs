@@ -1,4 +1,4 @@
-//! [`Handle`]: a reference-counted view of device memory.
+//! A reference-counted view of device memory.
 
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};

@@ -1,4 +1,4 @@
-//! [`DeviceEpochs`]: the state that clients share across the epochs of a device, so that they outlive a loss.
+//! The state that clients share across the epochs of a device, so that they outlive a loss.
 //!
 //! Objects made in an epoch (streams, handles, kernels, recordings, answers) hold the [`DeviceShared`] of that epoch.
 //! Once the epoch has ended its mailbox is closed, and every call on it returns the error that ended it.

@@ -1,4 +1,4 @@
-//! [`Pending`]: the answer to a request, which arrives later.
+//! The answer to a request, which arrives later.
 //!
 //! # Protocol
 //! A task's answer arrives in two steps. The device thread replies with a [`Ticket`] as soon as the work is issued: the

@@ -1,4 +1,4 @@
-//! [`Grants`]: credit that an awaited call has been granted so far: see `when_room`.
+//! Credit that an awaited call has been granted so far: see `when_room`.
 
 use std::sync::Arc;
 

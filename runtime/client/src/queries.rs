@@ -1,4 +1,4 @@
-//! Queries of a device: each is one message, and its answer a [`Pending`]. The server answers them.
+//! Queries of a device: each sends one message and returns a [`Pending`].
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use millstream_sync::reply::{ReplySender, reply};
 use crate::{DeviceShared, Finish, Home, Pending};
 
 impl DeviceShared {
-    /// Asks something of the device. May wait for room; the answer is a [`Pending`].
+    /// Sends a query. May block while the mailbox is full.
     pub(crate) fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         ask: impl FnOnce(ReplySender<Result<T, Error>>) -> Ask,
@@ -24,7 +24,7 @@ impl DeviceShared {
         }
     }
 
-    /// When everything of `scope` that was sent before has completed.
+    /// Waits for all tasks of `scope` that were submitted before. May block while the mailbox is full.
     pub fn sync(self: &Arc<Self>, scope: Scope) -> Pending<()> {
         let (sender, receiver) = reply();
         let ask = Ask::Sync {
@@ -37,12 +37,12 @@ impl DeviceShared {
         }
     }
 
-    /// Counters.
+    /// Queries the counters. May block while the mailbox is full.
     pub fn stats(self: &Arc<Self>) -> Pending<Stats> {
         self.ask(Ask::Stats)
     }
 
-    /// Everything that is counted and measured.
+    /// Queries everything that is counted and measured. May block while the mailbox is full.
     pub fn metrics(self: &Arc<Self>) -> Pending<Metrics> {
         let mailbox_depth = self.channel().depth() as u64;
         self.ask(|reply| Ask::Metrics {
@@ -51,27 +51,28 @@ impl DeviceShared {
         })
     }
 
-    /// Memory, whole and per client.
+    /// Queries the memory usage, in total and per client. May block while the mailbox is full.
     pub fn memory(self: &Arc<Self>) -> Pending<MemoryReport> {
         self.ask(Ask::Memory)
     }
 
-    /// Gives unused pages back to the device; answers with their bytes.
+    /// Returns unused pages to the device; yields the number of bytes. May block while the mailbox is full.
     pub fn cleanup(self: &Arc<Self>) -> Pending<u64> {
         self.ask(Ask::Cleanup)
     }
 
-    /// Tells the device's thread that the device is gone; answers with the error that every caller gets.
+    /// Reports to the device thread that the device is lost; the answer is the error that every call returns from then
+    /// on.
     pub(crate) fn tell_lost(self: &Arc<Self>) -> Pending<()> {
         self.ask(Ask::Lost)
     }
 
-    /// The submissions logged since the last call.
+    /// Takes the submissions logged since the last call. May block while the mailbox is full.
     pub fn log(self: &Arc<Self>) -> Pending<SubmissionLog> {
         self.ask(Ask::Log)
     }
 
-    /// The spans recorded since the last call.
+    /// Takes the spans recorded since the last call. May block while the mailbox is full.
     pub fn trace(self: &Arc<Self>) -> Pending<Vec<TraceSpan>> {
         self.ask(Ask::Trace)
     }

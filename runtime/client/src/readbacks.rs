@@ -1,8 +1,8 @@
-//! A sequence of readbacks, for a consumer that takes them as they come: the frames of a renderer, the
-//! batches of a service. Delivered through flume, so that the consumer may be async or not.
+//! A sequence of readbacks for a consumer that takes them as they arrive, such as the frames of a renderer or the
+//! batches of a service. Items are delivered through flume, so the consumer may be async or not.
 //!
-//! Answers come from several threads and may overtake each other; the sequence puts them back into the
-//! order in which they were asked.
+//! Answers complete on several threads and may overtake each other; the sequence delivers them in the
+//! order of the requests.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -29,40 +29,42 @@ use crate::recycled::{Recycled, Spares};
 use crate::{DeviceShared, Pending, Returned, Stream};
 use millstream_protocol::landing::VecLanding;
 
-/// One readback with the tag that it was asked with.
+/// One readback, with the tag of its request.
 #[derive(Debug)]
 pub struct Readback<T, Tag> {
-    /// What the asker called it: a frame number, a request.
+    /// The tag that was passed to [`ReadbackSender::read`]: a frame number, a request.
     pub tag: Tag,
-    /// The elements, or what went wrong with them.
+    /// The elements, or their failure.
     pub elements: Result<Recycled<T>, Error>,
 }
 
-/// What askers and answers share.
+/// State shared by the senders and the answers of a sequence.
 struct Sequence<T, Tag> {
     room: Arc<Credit>,
     sender: flume::Sender<Readback<T, Tag>>,
     drives: Arc<Drives>,
     spares: Arc<Spares<T>>,
-    /// How many were asked. Held while one is sent: the number and the place in the stream are taken together. Who holds it waits
-    /// for room in the mailbox at most, and runs no user code meanwhile: so user code may wait for it.
+    /// The number of requests. Held while a request is sent, so that its number and its place in the stream agree. The
+    /// holder blocks at most for room in the mailbox, and runs no user code meanwhile, so user code may wait for this
+    /// lock.
     asked: Mutex<u64>,
-    /// Not held while one is asked, which may wait for room: who waits on a driven device runs callbacks, and
-    /// they deliver.
+    /// Not held while a request is sent: a sender that blocks on a driven device runs callbacks, and
+    /// callbacks deliver.
     order: Mutex<Order<T, Tag>>,
 }
 
 struct Order<T, Tag> {
     delivered: u64,
-    /// Somebody delivers, outside of the lock, and takes along what others leave in `early`.
+    /// A thread delivers, without the lock, and also delivers what other threads add to `early`.
     is_delivering: bool,
-    /// Answers that overtook an earlier one; at most as many as the sequence holds.
+    /// Answers that overtook an earlier one; at most the capacity of the sequence.
     early: BTreeMap<u64, Readback<T, Tag>>,
 }
 
 impl<T, Tag> Sequence<T, Tag> {
-    /// One at a time delivers, so that the order holds, and none under the lock: sending wakes consumers and, where
-    /// they are gone, drops tags, which is foreign code and may come back here.
+    /// Adds an answer, and delivers all that are next in order. Only one thread delivers at a time, to keep the order,
+    /// and it does so without the lock: sending wakes consumers, and drops tags if there is no consumer. Both run
+    /// foreign code, which may call this.
     fn deliver(&self, number: u64, readback: Readback<T, Tag>) {
         let mut order = lock(&self.order);
         order.early.insert(number, readback);
@@ -71,8 +73,8 @@ impl<T, Tag> Sequence<T, Tag> {
         }
         while let Some(readback) = order.next() {
             drop(order);
-            // There is room: the credit bounds what was asked. A consumer that is gone wants nothing. A panic of
-            // foreign code must not keep back what is still to be delivered.
+            // There is room, since the credit bounds the requests. Without a consumer the item is dropped. A panic of
+            // foreign code must not prevent further deliveries.
             let sent = catch_unwind(AssertUnwindSafe(|| drop(self.sender.try_send(readback))));
             if let Err(panic) = sent {
                 payload::end(panic);
@@ -84,7 +86,7 @@ impl<T, Tag> Sequence<T, Tag> {
 }
 
 impl<T, Tag> Order<T, Tag> {
-    /// The next in order, if it is there.
+    /// Takes the next answer in order, if it has arrived.
     fn next(&mut self) -> Option<Readback<T, Tag>> {
         let next = self.early.remove(&self.delivered)?;
         self.delivered += 1;
@@ -92,7 +94,7 @@ impl<T, Tag> Order<T, Tag> {
     }
 }
 
-/// A tag as a number, if it is one: so the submission log can tell which frame a readback is of.
+/// Returns the tag as a number, if it is one, for the submission log to identify the frame of a readback.
 fn number_of(tag: &dyn Any) -> Option<u64> {
     let small = tag.downcast_ref::<u32>().map(|tag| u64::from(*tag));
     let whole = tag.downcast_ref::<u64>().copied();
@@ -101,17 +103,17 @@ fn number_of(tag: &dyn Any) -> Option<u64> {
         .or_else(|| tag.downcast_ref::<usize>().map(|tag| *tag as u64))
 }
 
-/// Asks for readbacks. Cheap to clone.
+/// Requests the readbacks of a sequence. Cheap to clone.
 pub struct ReadbackSender<T, Tag>(Arc<Sequence<T, Tag>>);
 
-/// Takes readbacks, in the order in which they were asked.
+/// Receives the readbacks of a sequence, in the order of the requests.
 pub struct Readbacks<T, Tag> {
     receiver: flume::Receiver<Readback<T, Tag>>,
     room: Arc<Credit>,
     drives: Arc<Drives>,
 }
 
-/// A sequence of at most `capacity` readbacks that were asked and not taken (at least one).
+/// Creates a sequence of readbacks. At most `capacity` (at least 1) are requested and not yet taken.
 ///
 /// ```
 /// # fn frames(stream: &millstream_client::Stream, image: &millstream_client::handle::Handle<u8>) -> Result<(), millstream_protocol::error::Error> {
@@ -156,14 +158,14 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
 }
 
 impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
-    /// Asks for the elements of `source` as of this place in `stream`. Never waits for the consumer; may
-    /// wait for room in the mailbox.
+    /// Requests the elements of `source` as of this point of `stream`. Never waits for the consumer. May
+    /// block while there is no room for the task.
     ///
     /// # Errors
-    /// [`Error::Busy`] when as many are asked and not taken as the sequence holds, and where a [`Stream::nowait`] would wait for room;
-    /// [`Error::NoRoomHere`] where user code would; [`Error::NoConsumer`] once the [`Readbacks`] was
-    /// dropped; [`Error::WouldDeadlock`] in a kernel, while another thread asks. The tag comes back with it: [`Returned`]. All else,
-    /// such as the end of the device, is an item of the sequence.
+    /// [`Error::Busy`] if the sequence is full, and if a [`Stream::nowait`] has no room for the task;
+    /// [`Error::NoRoomHere`] if user code has none; [`Error::NoConsumer`] if the [`Readbacks`] was dropped;
+    /// [`Error::WouldDeadlock`] in a kernel while another thread sends a request. The error carries the tag:
+    /// [`Returned`]. Any other error, such as the end of the device, is delivered as an item of the sequence.
     pub fn read(&self, stream: &Stream, source: &Handle<T>, tag: Tag) -> Result<(), Returned<Tag>> {
         let sequence = &*self.0;
         if sequence.sender.is_disconnected() {
@@ -178,7 +180,7 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
             return Err(Returned { value: tag, error });
         }
         sequence.drives.note(stream.device());
-        // What holds the lock may wait for room in the mailbox, which a thread that the device needs must not wait for.
+        // The lock's holder may block for room in the mailbox, which a thread that the device needs must not wait for.
         let mut turn = match is_runtime_thread() && !runs_user_code() {
             true => match try_lock(&sequence.asked) {
                 None => {
@@ -195,8 +197,8 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
         let mut alone = None;
         let sent = stream.read_in_turn(source, landing, number_of(&tag), || {
             turn = turn.take().or_else(|| Some(lock(&sequence.asked)));
-            // A thread that waits for room on a driven device runs callbacks, and in a model every sender does.
-            // They might ask as well, and the lock is held.
+            // A thread that blocks for room on a driven device runs callbacks, and in a model every sender does.
+            // A callback may send a request too, which needs the lock that is held here, so none may run.
             let runs_callbacks = stream.device().channel().is_driven() && !is_runtime_thread();
             alone = (runs_callbacks && (stream.waits() || !THREADS)).then(mark_user_code);
         });
@@ -215,7 +217,7 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
         *asked += 1;
         drop((asked, alone, lent));
         let sequence = self.0.clone();
-        // The sequence's own room bounds its callbacks.
+        // The sequence's capacity bounds these callbacks, so they need no permit.
         answer.call_back(None, move |elements| {
             let elements = elements.map(|elements| Recycled::new(elements, &sequence.spares));
             sequence.deliver(number, Readback { tag, elements });
@@ -231,7 +233,7 @@ impl<T, Tag> Clone for ReadbackSender<T, Tag> {
 }
 
 impl<T, Tag> Readbacks<T, Tag> {
-    /// The next readback, if one is there. Never blocks.
+    /// Returns the next readback if it has arrived. Never blocks.
     pub fn try_next(&self) -> Option<Readback<T, Tag>> {
         self.receiver
             .try_recv()
@@ -239,10 +241,10 @@ impl<T, Tag> Readbacks<T, Tag> {
             .inspect(|_| self.room.release(1))
     }
 
-    /// The next readback. Blocks until there is one, and drives driven devices meanwhile; `None` when
-    /// every sender is gone and all were taken, and on a thread that the device needs.
+    /// Blocks until the next readback arrives, and drives driven devices meanwhile. Returns `None` if
+    /// all senders are dropped and all readbacks are taken, and on a thread that the device needs.
     ///
-    /// A sequence that several driven devices answer is looked at once a millisecond while it waits.
+    /// If several driven devices answer the sequence, each is polled once a millisecond.
     pub fn wait_next(&self) -> Option<Readback<T, Tag>> {
         if is_runtime_thread() {
             return self.try_next();
@@ -274,7 +276,7 @@ impl<T, Tag> Readbacks<T, Tag> {
             let next = match driven.as_slice() {
                 [] => block_until(news, None).flatten(),
                 [device] => news.rest(device, None),
-                // No sleep hears of all of them.
+                // No single sleep is woken by all of them.
                 devices => devices.iter().find_map(|device| {
                     let until = Instant::now() + SEVERAL_EVERY / devices.len() as u32;
                     news.rest(device, Some(until))
@@ -286,8 +288,8 @@ impl<T, Tag> Readbacks<T, Tag> {
         }
     }
 
-    /// The next readback, for async code. `None` as for [`Readbacks::wait_next`]. A driven device must be
-    /// pumped by somebody else.
+    /// Awaits the next readback. Returns `None` as [`Readbacks::wait_next`] does. Another thread or task must pump a
+    /// driven device.
     pub async fn next(&self) -> Option<Readback<T, Tag>> {
         self.receiver
             .recv_async()
@@ -297,16 +299,16 @@ impl<T, Tag> Readbacks<T, Tag> {
     }
 }
 
-/// How often each of several driven devices is looked at.
+/// How often each of several driven devices is polled.
 const SEVERAL_EVERY: Duration = Duration::from_millis(1);
 
-/// The next readback, or nothing if there is another device to drive.
+/// A future of the next readback, or of another device to drive.
 struct News<'a, T, Tag> {
     readbacks: &'a Readbacks<T, Tag>,
     next: RecvFut<'a, Readback<T, Tag>>,
-    /// The devices that are known.
+    /// The number of known devices.
     noted: u64,
-    /// Where our waker lies.
+    /// The key of the registered waker.
     key: Option<usize>,
 }
 
@@ -319,7 +321,7 @@ impl<T, Tag> Drop for News<'_, T, Tag> {
 }
 
 impl<T, Tag> News<'_, T, Tag> {
-    /// Sleeps until a driven device may do something, or there are news.
+    /// Sleeps until a driven device may have work, the readback arrives, or a device was added.
     fn rest(
         &mut self,
         device: &DeviceShared,
@@ -338,7 +340,7 @@ impl<T, Tag> News<'_, T, Tag> {
 }
 
 impl<T, Tag> Future for News<'_, T, Tag> {
-    /// The readback, or that the sequence has ended, unless there is another device to drive.
+    /// The readback, or the end of the sequence (`Some(None)`); `None` if there is another device to drive.
     type Output = Option<Option<Readback<T, Tag>>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -363,13 +365,13 @@ mod tests {
 
     type Shared = Arc<Sequence<u32, Nosy>>;
 
-    /// A tag whose drop comes back to the sequence that it was in.
+    /// A tag whose drop checks that the lock of its sequence is free.
     struct Nosy(u64, Shared);
 
     impl Drop for Nosy {
         fn drop(&mut self) {
-            assert!(try_lock(&self.1.order).is_some(), "dropped under the lock");
-            assert!(self.0 < 3, "a tag whose drop panics");
+            assert!(try_lock(&self.1.order).is_some(), "dropped while the lock is held");
+            assert!(self.0 < 3, "the drop of this tag panics");
         }
     }
 
@@ -378,12 +380,12 @@ mod tests {
         Readback { tag, elements }
     }
 
-    /// Delivers another readback when it is woken, the first time.
+    /// A waker that delivers another readback the first time it is woken.
     struct Deliverer(Shared, AtomicU64);
 
     impl Wake for Deliverer {
         fn wake(self: Arc<Self>) {
-            assert!(try_lock(&self.0.order).is_some(), "woken under the lock");
+            assert!(try_lock(&self.0.order).is_some(), "woken while the lock is held");
             let number = self.1.swap(0, Ordering::Relaxed);
             if number > 0 {
                 self.0.deliver(number, readback(&self.0, number));
@@ -391,9 +393,9 @@ mod tests {
         }
     }
 
-    /// I5: wakers and tags are foreign code, which may deliver, ask and panic.
+    /// I5: wakers and tags run foreign code, which may deliver, send requests and panic.
     #[test]
-    fn no_foreign_code_runs_under_the_lock_of_the_order() {
+    fn delivery_runs_no_foreign_code_while_it_holds_the_lock_i5() {
         let (sender, sequence) = readbacks::<u32, Nosy>(4);
         let shared = &sender.0;
         let waker = Waker::from(Arc::new(Deliverer(shared.clone(), AtomicU64::new(1))));

@@ -1,4 +1,4 @@
-//! [`Recorder`]: records tasks instead of submitting them.
+//! Records tasks instead of submitting them.
 //!
 //! # Protocol
 //! ```text

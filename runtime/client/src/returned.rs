@@ -1,4 +1,4 @@
-//! [`Returned`]: the error of a call that takes a value by move and hands it back on failure.
+//! The error of a call that takes a value by move and hands it back on failure.
 //!
 //! A call that takes a value and may fail before using it returns a [`Returned`], like crossbeam's `SendError`. So a
 //! call that failed with [`Error::Busy`] can be repeated with the same value.

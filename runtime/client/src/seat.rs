@@ -1,4 +1,4 @@
-//! [`ClientEpoch`]: a client's state in one epoch of its device: the credits that limit its work in flight.
+//! A client's state in one epoch of its device: the credits that limit its work in flight.
 
 use std::sync::Arc;
 

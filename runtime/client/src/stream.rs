@@ -1,4 +1,4 @@
-//! [`Stream`]: a logical order of tasks that any thread may add to.
+//! A logical order of tasks that any thread may add to.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! [`Stream::when_room`]: awaits room for a call. No thread, no timer, and no polling between attempts.
+//! Awaits room for a call. No thread, no timer, and no polling between attempts.
 //!
 //! # Protocol
 //! ```text

@@ -1,4 +1,4 @@
-//! What users give to one launch: cube count, bindings, scalars, metadata, tensor maps.
+//! The arguments of a launch: cube count, bindings, scalars, metadata, tensor maps.
 
 mod argument_count;
 mod bound;

@@ -1,5 +1,4 @@
-//! [`Replay`]: resubmits the entries of a log one after the other, and maps each object number of the log to an object of the
-//! device.
+//! Resubmits the entries of a log one after the other. Maps each object number of the log to an object of the device.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
