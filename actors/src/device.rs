@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use millstream_client::{ClientBuilder, ComputeClient, Openings, Pending};
+use millstream_client::{ClientBuilder, ComputeClient, DeviceEpochs, Pending};
 use millstream_protocol::error::{Error, ReopenError};
 use millstream_protocol::health::Health;
 use millstream_protocol::journal::SubmissionLog;
@@ -39,7 +39,7 @@ use crate::epoch::{Closing, Running};
 /// Everything outstanding is answered with [`Error::DeviceLost`], and [`Device::health`] says so. Where this
 /// process can go on with it, [`Device::reopen`] begins a new epoch.
 pub struct Device {
-    pub(crate) openings: Arc<Openings>,
+    pub(crate) epochs: Arc<DeviceEpochs>,
     pub(crate) options: DeviceOptions,
     pub(crate) running: Mutex<Running>,
     /// What runs a device without a thread; closed by whoever closes it.
@@ -61,28 +61,28 @@ impl Device {
 
     /// A client with a name, or limits.
     pub fn client_builder(&self) -> ClientBuilder {
-        self.openings.client_builder()
+        self.epochs.client_builder()
     }
 
     /// What the device is.
     pub fn properties(&self) -> &DeviceProperties {
-        self.openings.properties()
+        self.epochs.properties()
     }
 
     /// What the device is to code that knows its kind of backend: `CudaRaw` of a GPU by CUDA, for one, with its context
     /// and streams. None, if it is no `T` to its backend. Of the epoch that is; a device that is opened again has another.
     pub fn raw<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
-        self.openings.current().raw()
+        self.epochs.current().raw()
     }
 
     /// When everything that was sent before has completed.
     pub fn sync(&self) -> Pending<()> {
-        self.openings.current().sync(Scope::Device)
+        self.epochs.current().sync(Scope::Device)
     }
 
     /// How the device is. Never blocks.
     pub fn health(&self) -> Health {
-        self.openings.vitals().health()
+        self.epochs.vitals().health()
     }
 
     /// Watches how the device is, from now on.
@@ -98,7 +98,7 @@ impl Device {
     /// # }
     /// ```
     pub fn watch_health(&self) -> HealthWatch {
-        self.openings.vitals().watch()
+        self.epochs.vitals().watch()
     }
 
     /// The device's counters. Blocks for one round trip.
@@ -106,7 +106,7 @@ impl Device {
     /// # Errors
     /// [`Error::Closed`].
     pub fn stats(&self) -> Result<Stats, Error> {
-        self.openings.current().stats().wait()
+        self.epochs.current().stats().wait()
     }
 
     /// Everything that the device counts and measures: its counters, each client, sizes of batches, faults, what waits to be freed, and
@@ -116,7 +116,7 @@ impl Device {
     /// # Errors
     /// [`Error::Closed`], [`Error::DeviceLost`].
     pub fn metrics(&self) -> Result<Metrics, Error> {
-        self.openings.current().metrics().wait()
+        self.epochs.current().metrics().wait()
     }
 
     /// Memory of the device and of each client. Blocks for one round trip.
@@ -124,7 +124,7 @@ impl Device {
     /// # Errors
     /// [`Error::Closed`].
     pub fn memory_usage(&self) -> Result<MemoryReport, Error> {
-        self.openings.current().memory().wait()
+        self.epochs.current().memory().wait()
     }
 
     /// What the device has taken since the last call, in the order in which it took it, if it was opened with
@@ -136,7 +136,7 @@ impl Device {
     /// # Errors
     /// [`Error::NoLog`], [`Error::Closed`]; [`Error::DeviceLost`] where there is nothing left to take.
     pub fn take_log(&self) -> Result<SubmissionLog, Error> {
-        let device = self.openings.current();
+        let device = self.epochs.current();
         match device.log().wait() {
             Err(lost @ Error::DeviceLost { .. }) => device.lost_log().ok_or(lost),
             answer => answer,
@@ -149,7 +149,7 @@ impl Device {
     /// # Errors
     /// [`Error::Closed`].
     pub fn trace(&self) -> Result<Vec<TraceSpan>, Error> {
-        self.openings.current().trace().wait()
+        self.epochs.current().trace().wait()
     }
 
     /// Starts a profile of what all streams of the device are given from here on, also those that are made later. May wait for
@@ -159,13 +159,13 @@ impl Device {
     /// # Errors
     /// [`Error::Closed`], [`Error::DeviceLost`].
     pub fn start_profile(&self) -> Result<ProfileToken, Error> {
-        self.openings.current().start_profile(true, Scope::Device)
+        self.epochs.current().start_profile(true, Scope::Device)
     }
 
     /// Ends a profile of this device, as [`Stream::end_profile`](millstream_client::Stream::end_profile). Asking may wait for
     /// room in the mailbox.
     pub fn end_profile(&self, token: ProfileToken) -> Pending<Profile> {
-        self.openings.current().end_profile(true, token)
+        self.epochs.current().end_profile(true, token)
     }
 
     /// Accepts nothing more, finishes what was accepted, joins the threads and frees the memory.
@@ -192,7 +192,7 @@ impl Device {
         if is_runtime_thread() {
             drop(running);
             if matches!(self.health(), Health::Lost { .. }) {
-                self.openings.vitals().change(Health::Closed);
+                self.epochs.vitals().change(Health::Closed);
             }
             return Report::default();
         }
@@ -207,7 +207,7 @@ impl Device {
         }
         let reported = thread.map(Closing::report);
         if first || reported.is_some() {
-            self.openings.vitals().change(Health::Closed);
+            self.epochs.vitals().change(Health::Closed);
         }
         match reported {
             Some(mut report) => {
@@ -254,7 +254,7 @@ impl Drop for Device {
             self.close(DROP_PATIENCE);
         } else if self.wheel.is_none() {
             // Lost, and not reopened: who watches is told that nothing else will come.
-            self.openings.vitals().change(Health::Closed);
+            self.epochs.vitals().change(Health::Closed);
         }
     }
 }

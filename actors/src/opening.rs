@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use millstream_client::Openings;
+use millstream_client::DeviceEpochs;
 use millstream_protocol::backend::Open;
 use millstream_protocol::error::OpenError;
 use millstream_protocol::options::DeviceOptions;
@@ -40,7 +40,7 @@ impl Device {
         let again = again(&kind);
         let opened = open_threads(kind, &options, End::of(0, &vitals), None)?;
         Ok(Self {
-            openings: Openings::new(opened.shared, vitals),
+            epochs: DeviceEpochs::new(opened.shared, vitals),
             options,
             running: Mutex::new(opened.running),
             wheel: None,
@@ -62,7 +62,7 @@ impl Device {
         let (opened, driven) = open_driven(kind, &options, End::of(0, &vitals), None)?;
         let wheel = Wheel::new(driven, vitals.clone());
         let device = Self {
-            openings: Openings::new(opened.shared, vitals),
+            epochs: DeviceEpochs::new(opened.shared, vitals),
             options,
             running: Mutex::new(opened.running),
             wheel: Some(wheel.clone()),

@@ -87,8 +87,8 @@ impl Device {
             health => return Err(ReopenError::NotLost { health }),
         };
         let report = self.end_epoch()?;
-        let before = self.openings.current();
-        let end = End::of(epoch, self.openings.vitals());
+        let before = self.epochs.current();
+        let end = End::of(epoch, self.epochs.vitals());
         let installed = match &self.wheel {
             None => {
                 let opened = open_threads(kind, &self.options, end, Some(&before))?;
@@ -140,7 +140,7 @@ impl Device {
         }
         *running = next;
         drop(running);
-        self.openings.reopened(shared);
+        self.epochs.begin_epoch(shared);
         true
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc;
 
 use millstream_client::arguments::CubeCount;
-use millstream_client::{Openings, Stream};
+use millstream_client::{DeviceEpochs, Stream};
 use millstream_cpu::{Cpu, CpuDevice};
 use millstream_protocol::access::Access;
 use millstream_protocol::error::Error;
@@ -84,8 +84,8 @@ fn by_hand(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
     let face = Box::new(channel.clone());
     let shared = channel
         .with_actor(|actor| share(actor, face, parts.table, options, end.gone.clone(), None));
-    let openings = Openings::new(shared, Arc::default());
-    let stream = openings.client_builder().build().new_stream();
+    let epochs = DeviceEpochs::new(shared, Arc::default());
+    let stream = epochs.client_builder().build().new_stream();
     (channel, stream)
 }
 

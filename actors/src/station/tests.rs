@@ -10,7 +10,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use millstream_client::arguments::{CubeCount, update};
-use millstream_client::{ComputeClient, Openings, Stream};
+use millstream_client::{ComputeClient, DeviceEpochs, Stream};
 use millstream_cpu::{Cpu, CpuDevice};
 use millstream_protocol::error::Error;
 use millstream_protocol::kernel::Kernel;
@@ -51,8 +51,8 @@ impl Rig {
 
     fn open_as(cpu: Cpu, options: DeviceOptions) -> Self {
         let (station, opened) = by_hand(cpu, &options).unwrap();
-        let openings = Openings::new(opened.shared.clone(), Arc::default());
-        let client = openings.client_builder().build();
+        let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
+        let client = epochs.client_builder().build();
         let rig = Self {
             stream: client.new_stream(),
             station,

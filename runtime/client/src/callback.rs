@@ -7,7 +7,7 @@ use millstream_protocol::error::Error;
 use millstream_protocol::leaving::Release;
 use millstream_sync::facade::{Mutex, lock};
 
-use crate::{Home, Pending, Returned, Room};
+use crate::{Pending, Permit, Requester, Returned};
 
 impl<T: Send + 'static> Pending<T> {
     /// Calls `callback` with the answer on a thread for user code, never on the device's thread. A blocking
@@ -28,8 +28,8 @@ impl<T: Send + 'static> Pending<T> {
         self,
         callback: F,
     ) -> Result<(), Returned<(Self, F)>> {
-        match self.home().callback_room(true) {
-            Ok(room) => self.call_back(Some(room), callback),
+        match self.requester().callback_permit(true) {
+            Ok(permit) => self.call_back(Some(permit), callback),
             Err(error) => {
                 let value = (self, callback);
                 return Err(Returned { value, error });
@@ -48,8 +48,8 @@ impl<T: Send + 'static> Pending<T> {
         &mut self,
         callback: F,
     ) -> Result<(), Returned<F>> {
-        match self.home().callback_room(false) {
-            Ok(room) => self.take().call_back(Some(room), callback),
+        match self.requester().callback_permit(false) {
+            Ok(permit) => self.take().call_back(Some(permit), callback),
             Err(error) => {
                 let value = callback;
                 return Err(Returned { value, error });
@@ -61,16 +61,16 @@ impl<T: Send + 'static> Pending<T> {
     /// Calls `callback` with the answer, and then releases the permit, if any.
     pub(crate) fn call_back(
         self,
-        room: Option<Room>,
+        permit: Option<Permit>,
         callback: impl FnOnce(Result<T, Error>) + Send + 'static,
     ) {
         let callback = Box::new(move |answer| {
             // Dropped when the callback has returned or panicked.
-            let _room = room;
+            let _permit = permit;
             callback(answer);
         });
         let task = Arc::new(Callback {
-            home: self.home().clone(),
+            requester: self.requester().clone(),
             slot: Mutex::new(Some(Waiting {
                 pending: self,
                 callback,
@@ -85,7 +85,7 @@ type CallbackFn<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
 /// An answer with a callback: a task of a minimal executor whose thread is the one for user code.
 struct Callback<T> {
-    home: Home,
+    requester: Requester,
     slot: Mutex<Option<Waiting<T>>>,
 }
 
@@ -105,7 +105,7 @@ impl<T: Send + 'static> Callback<T> {
             return;
         };
         let waker = Waker::from(self.clone());
-        let begin = || Release::begin(self.home.device().table());
+        let begin = || Release::begin(self.requester.device().table());
         let answer = waiting
             .pending
             .poll_answer(&mut Context::from_waker(&waker));
@@ -116,13 +116,13 @@ impl<T: Send + 'static> Callback<T> {
                 }
                 *slot = Some(waiting);
                 drop(slot);
-                self.home.device().channel().awaited();
+                self.requester.device().channel().awaited();
             }
             Poll::Ready(answer) => {
                 // `execute` may run user code on this thread: the function that starts threads, or, after a close, the
                 // job.
                 drop(slot);
-                let channel = self.home.device().channel();
+                let channel = self.requester.device().channel();
                 let release = waiting.release.unwrap_or_else(begin);
                 let callback = waiting.callback;
                 channel.execute(Box::new(move || {
@@ -138,9 +138,9 @@ impl<T: Send + 'static> Wake for Callback<T> {
     fn wake(self: Arc<Self>) {
         // The waker may run on the device thread or inside a queue, so poll on the thread for user code.
         let task = self.clone();
-        let channel = self.home.device().channel();
+        let channel = self.requester.device().channel();
         // Held until the step has checked whether the work is issued.
-        let release = Release::begin(self.home.device().table());
+        let release = Release::begin(self.requester.device().table());
         channel.execute(Box::new(move || {
             task.step();
             drop(release);

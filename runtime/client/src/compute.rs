@@ -17,16 +17,16 @@ use millstream_protocol::report::{MemoryReport, Stats};
 use millstream_sync::facade::{Mutex, lock};
 
 use crate::handle::Handle;
-use crate::{Bounds, DeviceShared, KernelHandle, Openings, Pending, Seat};
+use crate::{ClientEpoch, ClientLimits, DeviceEpochs, DeviceShared, KernelHandle, Pending};
 
 /// State shared by the clones of a client.
 pub(crate) struct ClientShared {
-    openings: Arc<Openings>,
+    epochs: Arc<DeviceEpochs>,
     /// The client's state in the epoch in which it last made an object.
-    seat: Mutex<Arc<Seat>>,
+    epoch: Mutex<Arc<ClientEpoch>>,
     pub(crate) id: ClientId,
     pub(crate) name: Arc<str>,
-    bounds: Bounds,
+    limits: ClientLimits,
     pub(crate) priority: Priority,
     pub(crate) weight: u32,
     /// Bytes that the client's slices may use before other clients take precedence.
@@ -50,24 +50,24 @@ pub const WEIGHT_MAX: u32 = 1_024;
 
 /// Builds a [`ComputeClient`].
 pub struct ClientBuilder {
-    openings: Arc<Openings>,
+    epochs: Arc<DeviceEpochs>,
     name: Option<Arc<str>>,
     soft_limit: Option<u64>,
     priority: Priority,
     weight: u32,
-    bounds: Bounds,
+    limits: ClientLimits,
 }
 
 impl ClientBuilder {
     /// Creates a builder with the defaults: no limit.
-    pub(crate) fn new(openings: Arc<Openings>) -> Self {
+    pub(crate) fn new(epochs: Arc<DeviceEpochs>) -> Self {
         Self {
-            openings,
+            epochs,
             name: None,
             soft_limit: None,
             priority: Priority::default(),
             weight: 1,
-            bounds: Bounds::default(),
+            limits: ClientLimits::default(),
         }
     }
 
@@ -85,7 +85,7 @@ impl ClientBuilder {
     /// room. Otherwise the request blocks until enough tasks have completed, or returns [`Error::Busy`] if the call may
     /// not block. A thread that holds those tasks back with a guard must not wait for them.
     pub fn hard_limit(mut self, bytes: u64) -> Self {
-        self.bounds.memory_bytes = Some(bytes);
+        self.limits.memory_bytes = Some(bytes);
         self
     }
 
@@ -122,7 +122,7 @@ impl ClientBuilder {
     /// [`Stream::create`](crate::Stream::create) submits two tasks. Default: each stream has its own limit,
     /// [`max_held`](millstream_protocol::options::DeviceOptions::max_held).
     pub fn max_tasks(mut self, tasks: u64) -> Self {
-        self.bounds.tasks = Some(tasks.max(1));
+        self.limits.tasks = Some(tasks.max(1));
         self
     }
 
@@ -131,13 +131,13 @@ impl ClientBuilder {
     /// a message does not count. Default:
     /// [`max_upload_bytes`](millstream_protocol::options::DeviceOptions::max_upload_bytes).
     pub fn max_upload_bytes(mut self, bytes: u64) -> Self {
-        self.bounds.upload_bytes = Some(bytes.max(1));
+        self.limits.upload_bytes = Some(bytes.max(1));
         self
     }
 
     /// Builds the client.
     pub fn build(self) -> ComputeClient {
-        let id = self.openings.next_client();
+        let id = self.epochs.next_client();
         let shared = ClientShared {
             id,
             name: self
@@ -147,10 +147,10 @@ impl ClientBuilder {
             weight: self.weight,
             soft_limit: self
                 .soft_limit
-                .map(|bytes| bytes.min(self.bounds.memory_bytes.unwrap_or(u64::MAX))),
-            seat: Mutex::new(Seat::new(self.openings.current(), &self.bounds)),
-            bounds: self.bounds,
-            openings: self.openings,
+                .map(|bytes| bytes.min(self.limits.memory_bytes.unwrap_or(u64::MAX))),
+            epoch: Mutex::new(ClientEpoch::new(self.epochs.current(), &self.limits)),
+            limits: self.limits,
+            epochs: self.epochs,
         };
         ComputeClient {
             shared: Arc::new(shared),
@@ -158,7 +158,7 @@ impl ClientBuilder {
     }
 }
 
-impl Openings {
+impl DeviceEpochs {
     /// Returns a builder of a client of this device.
     pub fn client_builder(self: &Arc<Self>) -> ClientBuilder {
         ClientBuilder::new(self.clone())
@@ -167,22 +167,22 @@ impl Openings {
 
 impl ComputeClient {
     /// Returns the client's state in the current epoch of the device.
-    pub(crate) fn seat(&self) -> Arc<Seat> {
-        let current = self.shared.openings.current();
-        let mut seat = lock(&self.shared.seat);
-        if seat.device.epoch() < current.epoch() {
-            *seat = Seat::new(current, &self.shared.bounds);
+    pub(crate) fn client_epoch(&self) -> Arc<ClientEpoch> {
+        let current = self.shared.epochs.current();
+        let mut epoch = lock(&self.shared.epoch);
+        if epoch.device.epoch() < current.epoch() {
+            *epoch = ClientEpoch::new(current, &self.shared.limits);
         }
-        seat.clone()
+        epoch.clone()
     }
 
     pub(crate) fn device(&self) -> Arc<DeviceShared> {
-        self.shared.openings.current()
+        self.shared.epochs.current()
     }
 
     /// Creates another client of the device, without limits.
-    pub(crate) fn like(&self, priority: Priority, weight: u32) -> Self {
-        let builder = self.shared.openings.client_builder();
+    pub(crate) fn sibling(&self, priority: Priority, weight: u32) -> Self {
+        let builder = self.shared.epochs.client_builder();
         builder.priority(priority).weight(weight).build()
     }
 
@@ -224,8 +224,8 @@ impl ComputeClient {
         let code = match device.compiler().compile(&kernel) {
             Ok(code) => code,
             Err(KernelError::Lost { .. }) => {
-                device.tell_lost().wait()?;
-                return Err(device.gone());
+                device.report_lost().wait()?;
+                return Err(device.terminal_error());
             }
             Err(error) => return Err(error.into()),
         };
@@ -305,7 +305,7 @@ impl ComputeClient {
 
     /// Returns the properties of the device.
     pub fn properties(&self) -> &DeviceProperties {
-        self.shared.openings.properties()
+        self.shared.epochs.properties()
     }
 
     /// Returns the client's number, as reports print it.

@@ -17,7 +17,7 @@ use millstream_sync::reply::reply;
 use smallvec::SmallVec;
 
 use crate::handle::Handle;
-use crate::{Finish, Pending, Returned, Room, Stream};
+use crate::{Finish, Pending, Permit, Returned, Stream};
 use millstream_protocol::landing::{Landed, Landing, VecLanding};
 
 /// Data up to this size travels inside a message.
@@ -26,7 +26,7 @@ const INLINE_BYTES: usize = INLINE_WORDS * 8;
 /// Bytes in flight to the device, with the permit that they hold.
 struct Upload<H: HostBytes> {
     data: H,
-    _room: Room,
+    _permit: Permit,
 }
 
 impl<H: HostBytes> HostBytes for Upload<H> {
@@ -52,17 +52,19 @@ impl Stream {
     /// # Errors
     /// Same as [`Stream::empty`].
     pub fn create<T: Element>(&self, data: &[T]) -> Result<Handle<T>, Error> {
-        self.room_for_both()?;
+        self.check_room_for_create()?;
         let (wait, bytes) = (self.waits(), size_of_val(data));
         // Acquired before anything is sent, so that no reservation is sent whose data then finds no room.
-        let room = match bytes > INLINE_BYTES {
-            true => Some(self.upload_room(wait, bytes)?),
+        let permit = match bytes > INLINE_BYTES {
+            true => Some(self.upload_permit(wait, bytes)?),
             false => None,
         };
         let handle = self.reserve(wait, data.len(), AllocationMode::Automatic)?;
         let target = handle.binding(Access::Write);
-        match room {
-            Some(room) => self.upload_in(room, wait, target, None, || self.staged(data))?,
+        match permit {
+            Some(permit) => {
+                self.upload_with_permit(permit, wait, target, None, || self.staged(data))?
+            }
             None => self.write_words(wait, target, bytemuck::cast_slice(data))?,
         }
         Ok(handle)
@@ -75,17 +77,20 @@ impl Stream {
     /// Same as [`Stream::create`]. The error carries `data`, which was not taken: [`Returned`].
     pub fn create_owned<T: Element>(&self, data: Vec<T>) -> Result<Handle<T>, Returned<Vec<T>>> {
         let bytes = size_of_val(data.as_slice());
-        let prepared = self.room_for_both().and_then(|()| {
-            let room = self.upload_room(self.waits(), bytes)?;
+        let prepared = self.check_room_for_create().and_then(|()| {
+            let permit = self.upload_permit(self.waits(), bytes)?;
             let handle = self.reserve(self.waits(), data.len(), AllocationMode::Automatic)?;
-            Ok((room, handle))
+            Ok((permit, handle))
         });
-        let (room, handle) = match prepared {
+        let (permit, handle) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Err(Returned { value: data, error }),
         };
         let target = handle.binding(Access::Write);
-        let upload = Upload { data, _room: room };
+        let upload = Upload {
+            data,
+            _permit: permit,
+        };
         let sent = self.submit_value(
             self.waits(),
             upload,
@@ -100,11 +105,11 @@ impl Stream {
 
     /// Checks for room for the two tasks of a create, if calls do not block: a first task without the second would
     /// take room that a retry needs. Another thread may still take the room before the calls do.
-    fn room_for_both(&self) -> Result<(), Error> {
+    fn check_room_for_create(&self) -> Result<(), Error> {
         let credit = self.credit();
-        if let Some(purse) = self.purse() {
+        if let Some(grants) = self.grants() {
             // Reserves both, so that no other caller takes one of them in between.
-            if purse.reserve(credit, 2) || credit.has_ended() {
+            if grants.reserve(credit, 2) || credit.has_ended() {
                 return Ok(());
             }
         }
@@ -114,7 +119,7 @@ impl Stream {
             true => self.callback_headroom(),
             false => 0,
         };
-        let fits = self.purse().is_none() && held + 2 <= limit.saturating_add(headroom);
+        let fits = self.grants().is_none() && held + 2 <= limit.saturating_add(headroom);
         if fits || credit.has_ended() || (self.waits() && !cannot_wait) {
             return Ok(());
         }
@@ -148,7 +153,7 @@ impl Stream {
         target: &Handle<T>,
         data: &[T],
     ) -> Result<(), Error> {
-        self.own(target)?;
+        self.check_handle(target)?;
         same_length("write", size_of_val(data) as u64, target.size())?;
         let bytes: &[u8] = bytemuck::cast_slice(data);
         let binding = target.binding(Access::Write);
@@ -182,14 +187,14 @@ impl Stream {
         bytes: usize,
         data: impl FnOnce() -> H,
     ) -> Result<(), Error> {
-        let room = self.upload_room(wait, bytes)?;
-        self.upload_in(room, wait, target, layout, data)
+        let permit = self.upload_permit(wait, bytes)?;
+        self.upload_with_permit(permit, wait, target, layout, data)
     }
 
     /// Uploads owned bytes under a permit that was acquired already.
-    fn upload_in<H: HostBytes>(
+    fn upload_with_permit<H: HostBytes>(
         &self,
-        room: Room,
+        permit: Permit,
         wait: bool,
         target: Binding,
         layout: Option<Strided>,
@@ -198,7 +203,7 @@ impl Stream {
         self.submit_with(wait, |task| {
             let upload = Upload {
                 data: data(),
-                _room: room,
+                _permit: permit,
             };
             task.op = Op::CopyIn(HostSource::Owned(Box::new(upload)));
             task.push_binding(target);
@@ -219,16 +224,16 @@ impl Stream {
     }
 
     /// Acquires a permit for an upload of `bytes`.
-    fn upload_room(&self, wait: bool, bytes: usize) -> Result<Room, Error> {
+    fn upload_permit(&self, wait: bool, bytes: usize) -> Result<Permit, Error> {
         let credit = self.uploads();
         let asked = bytes as u64;
         // An upload above the whole limit takes all of it, and so goes alone.
         let amount = asked.min(credit.limit());
-        let headroom = match self.purse() {
+        let headroom = match self.grants() {
             Some(_) => 0,
             None => self.device().settings().callback_upload_headroom,
         };
-        self.take_room(wait, credit, (amount, headroom), || Full::Uploads {
+        self.permit(wait, credit, (amount, headroom), || Full::Uploads {
             asked,
             in_use: credit.in_use(),
             limit: credit.limit(),
@@ -253,8 +258,8 @@ impl Stream {
         source: &Handle<T>,
         target: &Handle<T>,
     ) -> Result<(Binding, Binding), Error> {
-        self.own(source)?;
-        self.own(target)?;
+        self.check_handle(source)?;
+        self.check_handle(target)?;
         same_length("copy", source.size(), target.size())?;
         let (from, to) = (source.binding(Access::Read), target.binding(Access::Write));
         if from.overlaps(&to) {
@@ -272,7 +277,7 @@ impl Stream {
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`].
     pub fn fill<T: Element>(&self, target: &Handle<T>, value: T) -> Result<(), Error> {
-        self.own(target)?;
+        self.check_handle(target)?;
         let binding = target.binding(Access::Write);
         self.submit(self.waits(), Op::Fill(Pattern::of(value)), |task| {
             task.push_binding(binding);
@@ -311,23 +316,23 @@ impl Stream {
         source: &Handle<T>,
         landing: Result<Arc<VecLanding<T>>, MemoryError>,
     ) -> Pending<Vec<T>> {
-        self.read_in_turn(source, landing, None, || ())
-            .unwrap_or_else(|error| Pending::failed(self.home(), error))
+        self.read_with_hook(source, landing, None, || ())
+            .unwrap_or_else(|error| Pending::failed(self.requester(), error))
     }
 
-    /// Reads to a landing. The submission log stores `tag`. Calls `turn` as [`Stream::submit_in_turn`] does.
-    pub(super) fn read_in_turn<T: Element>(
+    /// Reads to a landing. The submission log stores `tag`. Calls `before_send` as [`Stream::submit_with_hook`] does.
+    pub(super) fn read_with_hook<T: Element>(
         &self,
         source: &Handle<T>,
         landing: Result<Arc<VecLanding<T>>, MemoryError>,
         tag: Option<u64>,
-        turn: impl FnOnce(),
+        before_send: impl FnOnce(),
     ) -> Result<Pending<Vec<T>>, Error> {
         let landing = landing?;
         let finish = Finish::Landed(landing.clone());
         let mut landings: SmallVec<[Arc<dyn Landing>; 1]> = SmallVec::new();
         landings.push(landing);
-        self.copy_out(&[(source, None)], landings, (tag, turn), finish)
+        self.copy_out(&[(source, None)], landings, (tag, before_send), finish)
     }
 
     /// Reads the elements of several handles, in one answer. May block while there is no room for the task; never waits
@@ -354,7 +359,7 @@ impl Stream {
             .map(|(source, layout)| VecLanding::new(elements(source, layout)));
         let typed: Vec<Arc<VecLanding<T>>> = match typed.collect() {
             Ok(typed) => typed,
-            Err(error) => return Pending::failed(self.home(), Error::Memory(error)),
+            Err(error) => return Pending::failed(self.requester(), Error::Memory(error)),
         };
         let landings = typed
             .iter()
@@ -367,7 +372,7 @@ impl Stream {
         let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
         match self.copy_out(wanted, landings, (None, || ()), finish) {
             Ok(pending) => pending,
-            Err(error) => Pending::failed(self.home(), error),
+            Err(error) => Pending::failed(self.requester(), error),
         }
     }
 
@@ -375,14 +380,14 @@ impl Stream {
         &self,
         wanted: &[(&Handle<T>, Option<Strided>)],
         landings: SmallVec<[Arc<dyn Landing>; 1]>,
-        (tag, turn): (Option<u64>, impl FnOnce()),
+        (tag, before_send): (Option<u64>, impl FnOnce()),
         finish: Finish<V>,
     ) -> Result<Pending<V>, Error> {
         for (source, _) in wanted {
-            self.own(source)?;
+            self.check_handle(source)?;
         }
         let (sender, receiver) = reply();
-        self.submit_in_turn(
+        self.submit_with_hook(
             self.waits(),
             Op::CopyOut(Box::new(CopyOut {
                 landings,
@@ -398,9 +403,9 @@ impl Stream {
                         wanted.iter().map(|(_, layout)| layout.clone()).collect();
                 }
             },
-            turn,
+            before_send,
         )?;
-        Ok(Pending::ticket(self.home(), receiver, finish))
+        Ok(Pending::ticket(self.requester(), receiver, finish))
     }
 }
 

@@ -36,7 +36,7 @@ pub struct DeviceShared {
     tokens: Tokens,
     gone: Arc<Gone>,
     /// The tables of lost epochs of which objects still exist.
-    before: Vec<(Weak<Table>, Arc<Gone>)>,
+    lost_epochs: Vec<(Weak<Table>, Arc<Gone>)>,
 }
 
 impl DeviceShared {
@@ -74,14 +74,14 @@ impl DeviceShared {
             tokens: Tokens::after(before.map(|before| &before.tokens)),
             options,
             gone,
-            before: before.map(Self::lineage).unwrap_or_default(),
+            lost_epochs: before.map(Self::epochs_so_far).unwrap_or_default(),
         })
     }
 
     /// Returns the tables of the lost epochs and of this one.
-    fn lineage(&self) -> Vec<(Weak<Table>, Arc<Gone>)> {
+    fn epochs_so_far(&self) -> Vec<(Weak<Table>, Arc<Gone>)> {
         let held = |(table, _): &&(Weak<Table>, _)| table.strong_count() > 0;
-        let mut tables: Vec<_> = self.before.iter().filter(held).cloned().collect();
+        let mut tables: Vec<_> = self.lost_epochs.iter().filter(held).cloned().collect();
         tables.push((Arc::downgrade(&self.table), self.gone.clone()));
         tables
     }
@@ -112,30 +112,30 @@ impl DeviceShared {
     /// [`Error::Closed`] or [`Error::DeviceLost`].
     pub(crate) fn check_callbacks(&self) -> Result<(), Error> {
         match self.gone.has_no_callbacks() {
-            true => Err(self.gone()),
+            true => Err(self.terminal_error()),
             false => Ok(()),
         }
     }
 
     /// Returns the error that ended the epoch.
     #[cold]
-    pub(crate) fn gone(&self) -> Error {
+    pub(crate) fn terminal_error(&self) -> Error {
         self.gone.error()
     }
 
     /// Converts the failure of a task to an error: the end of the device, if that caused the failure.
     #[cold]
-    pub(crate) fn told(&self, failure: FailureRef) -> Error {
+    pub(crate) fn failure_error(&self, failure: FailureRef) -> Error {
         match (&failure.root().reason, self.gone.lost()) {
-            (Reason::Lost, Some(_)) | (Reason::Closed, _) => self.gone(),
+            (Reason::Lost, Some(_)) | (Reason::Closed, _) => self.terminal_error(),
             _ => Error::Failed(failure),
         }
     }
 
     /// Converts an argument error to the error of `task`.
     #[cold]
-    pub(crate) fn misfit(&self, error: ArgumentError, task: &Arc<str>) -> Error {
-        error.of(task, |table| self.foreign("handle", table))
+    pub(crate) fn argument_error(&self, error: ArgumentError, task: &Arc<str>) -> Error {
+        error.into_error(task, |table| self.foreign("handle", table))
     }
 
     /// Returns why an object of `table` is refused: it is of a lost epoch, or this epoch is lost, or it belongs to
@@ -144,9 +144,9 @@ impl DeviceShared {
     pub(crate) fn foreign(&self, what: &'static str, table: &Arc<Table>) -> Error {
         let theirs =
             |(other, _): &&(Weak<Table>, _)| std::ptr::eq(other.as_ptr(), Arc::as_ptr(table));
-        match self.before.iter().find(theirs) {
+        match self.lost_epochs.iter().find(theirs) {
             Some((_, gone)) => gone.error(),
-            None if self.gone.lost().is_some() => self.gone(),
+            None if self.gone.lost().is_some() => self.terminal_error(),
             None => Error::Foreign { what },
         }
     }
@@ -204,7 +204,7 @@ impl DeviceShared {
     #[cold]
     pub(crate) fn refused(&self, refusal: Refusal) -> Error {
         match refusal {
-            Refusal::Closed => self.gone(),
+            Refusal::Closed => self.terminal_error(),
             Refusal::NoWait => Error::NoRoomHere {
                 what: self.full_mailbox(),
             },

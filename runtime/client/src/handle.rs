@@ -44,7 +44,7 @@ pub struct Handle<T: Element = u8> {
 }
 
 impl<T: Element> Handle<T> {
-    pub(crate) fn whole(hold: Hold, slice_bytes: u64) -> Self {
+    pub(crate) fn new(hold: Hold, slice_bytes: u64) -> Self {
         Self {
             hold,
             slice_bytes,
@@ -113,7 +113,7 @@ impl<T: Element> Handle<T> {
                 size: self.slice_bytes,
             });
         }
-        whole_elements::<T>(bytes)
+        check_whole_elements::<T>(bytes)
     }
 
     /// Returns a view of a range of this view's elements.
@@ -152,7 +152,7 @@ impl<T: Element> Handle<T> {
     /// [`LaunchError::Indivisible`] if the size is not a whole number of `U`, [`LaunchError::MisalignedView`] if the
     /// view does not start at a multiple of the size of `U`.
     pub fn cast<U: Element>(&self) -> Result<Handle<U>, LaunchError> {
-        whole_elements::<U>(self.size())?;
+        check_whole_elements::<U>(self.size())?;
         let (start, align) = (self.start(), size_of::<U>() as u64);
         if !start.is_multiple_of(align) {
             return Err(LaunchError::MisalignedView { start, align });
@@ -216,7 +216,7 @@ impl<T: Element> Handle<T> {
 }
 
 /// Returns an error unless `bytes` is a whole number of elements.
-fn whole_elements<T: Element>(bytes: u64) -> Result<(), LaunchError> {
+fn check_whole_elements<T: Element>(bytes: u64) -> Result<(), LaunchError> {
     let element_bytes = size_of::<T>() as u64;
     if bytes.is_multiple_of(element_bytes) {
         return Ok(());

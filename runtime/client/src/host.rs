@@ -18,7 +18,7 @@ use millstream_sync::reply::{ReplySender, reply};
 
 use crate::arguments::{Bound, up_to_eight};
 use crate::handle::Handle;
-use crate::{Pending, Returned, Room, Stream};
+use crate::{Pending, Permit, Returned, Stream};
 
 mod sealed {
     /// Bindings are made from handles only.
@@ -41,11 +41,11 @@ pub trait IntoBindings: sealed::Sealed {
 
 impl<T: Element> Bound<'_, T> {
     fn of(&self, table: &Arc<Table>) -> Result<Binding, Arc<Table>> {
-        own_binding(self.handle(), self.access(), table)
+        checked_binding(self.handle(), self.access(), table)
     }
 }
 
-fn own_binding<T: Element>(
+fn checked_binding<T: Element>(
     handle: &Handle<T>,
     access: Access,
     table: &Arc<Table>,
@@ -84,7 +84,7 @@ impl<T: Element> sealed::Sealed for &[(&Handle<T>, Access)] {}
 impl<T: Element> IntoBindings for &[(&Handle<T>, Access)] {
     fn bindings(&self, table: &Arc<Table>) -> Result<Vec<Binding>, Arc<Table>> {
         self.iter()
-            .map(|(handle, access)| own_binding(handle, *access, table))
+            .map(|(handle, access)| checked_binding(handle, *access, table))
             .collect()
     }
 }
@@ -134,12 +134,12 @@ impl Stream {
         bindings: impl IntoBindings,
         function: F,
     ) -> Result<(), Returned<F>> {
-        let work = |function: F, room: Room| HostWork {
+        let work = |function: F, permit: Permit| HostWork {
             name: name.into(),
             resources: false,
             run: Box::new(move |_done, _resources| {
                 // Dropped when the function has returned or panicked.
-                let _room = room;
+                let _permit = permit;
                 function();
             }),
             told: None,
@@ -152,28 +152,28 @@ impl Stream {
         &self,
         bindings: &impl IntoBindings,
         value: V,
-        work: impl FnOnce(V, Room) -> HostWork,
+        work: impl FnOnce(V, Permit) -> HostWork,
     ) -> Result<(), Returned<V>> {
         let prepared = self
-            .own_bindings(bindings)
-            .and_then(|bindings| Ok((bindings, self.job_room(self.waits())?)));
-        let (bindings, room) = match prepared {
+            .checked_bindings(bindings)
+            .and_then(|bindings| Ok((bindings, self.job_permit(self.waits())?)));
+        let (bindings, permit) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => return Err(Returned { value, error }),
         };
-        let op = |(value, room)| Op::Host(Box::new(work(value, room)));
+        let op = |(value, permit)| Op::Host(Box::new(work(value, permit)));
         let fill = |task: &mut Task| {
             bindings
                 .into_iter()
                 .for_each(|binding| task.push_binding(binding));
         };
-        self.submit_value(self.waits(), (value, room), op, fill)
-            .map_err(|returned| returned.map(|(value, _room)| value))?;
+        self.submit_value(self.waits(), (value, permit), op, fill)
+            .map_err(|returned| returned.map(|(value, _permit)| value))?;
         self.device().channel().awaited();
         Ok(())
     }
 
-    fn own_bindings(&self, bindings: &impl IntoBindings) -> Result<Vec<Binding>, Error> {
+    fn checked_bindings(&self, bindings: &impl IntoBindings) -> Result<Vec<Binding>, Error> {
         bindings
             .bindings(self.device().table())
             .map_err(|table| self.device().foreign("handle", &table))
@@ -205,7 +205,7 @@ impl Stream {
         work: impl FnOnce(&mut <O::Backend as Backend>::Resources) + Send + 'static,
     ) -> Result<(), Returned<ResourceWork<O>>> {
         let known = self.check_backend::<O>();
-        let bindings = match known.and_then(|()| self.own_bindings(&bindings)) {
+        let bindings = match known.and_then(|()| self.checked_bindings(&bindings)) {
             Ok(bindings) => bindings,
             Err(error) => {
                 let value: ResourceWork<O> = Box::new(work);
@@ -235,27 +235,27 @@ impl Stream {
     /// The answer is the failure of data that is bound for reading, or the error of a device that refuses its
     /// resources.
     pub fn get_resource<O: Open>(&self, bindings: impl IntoBindings) -> Pending<ResourceGuard<O>> {
-        let home = self.home();
+        let requester = self.requester();
         if let Err(error) = self.check_backend::<O>() {
-            return Pending::failed(home, error);
+            return Pending::failed(requester, error);
         }
         let (sender, receiver) = reply();
-        let asked = self.submit_host(&bindings, sender, |sender, room| {
+        let sent = self.submit_host(&bindings, sender, |sender, permit| {
             let answer = Arc::new(Mutex::new(Some(sender)));
             let failed = answer.clone();
             HostWork {
                 name: "get resource".into(),
                 resources: true,
                 run: Box::new(move |done, resources| {
-                    let _room = room;
+                    let _permit = permit;
                     give_guard::<O>(&answer, done, resources);
                 }),
                 told: Some(Box::new(move |error| send_once(&failed, Err(error)))),
             }
         });
-        match asked {
-            Ok(()) => Pending::value(home, receiver),
-            Err(returned) => Pending::failed(home, returned.error),
+        match sent {
+            Ok(()) => Pending::value(requester, receiver),
+            Err(returned) => Pending::failed(requester, returned.error),
         }
     }
 }

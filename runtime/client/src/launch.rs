@@ -129,7 +129,7 @@ impl Stream {
         let mut writer = ArgumentWriter::unchecked(signature, table, &mut packed, given);
         arguments
             .write(&mut writer)
-            .map_err(|error| self.device().misfit(error, kernel.name()))?;
+            .map_err(|error| self.device().argument_error(error, kernel.name()))?;
         let (wait, mode) = (self.waits(), ExecutionMode::Unchecked);
         match count.into() {
             CubeCount::Static(x, y, z) => {
@@ -194,7 +194,7 @@ impl Stream {
         let (signature, table) = (kernel.kernel.signature(), device.table());
         let fits = ArgumentWriter::new(signature, table, packed, arguments.count())
             .and_then(|mut writer| arguments.write(&mut writer));
-        fits.map_err(|error| device.misfit(error, kernel.name()))
+        fits.map_err(|error| device.argument_error(error, kernel.name()))
     }
 
     pub(crate) fn check_count(
@@ -218,7 +218,7 @@ impl Stream {
     }
 
     fn check_read_count(&self, kernel: &KernelHandle, count: &Handle<u32>) -> Result<(), Error> {
-        self.own(count)?;
+        self.check_handle(count)?;
         match count.len() {
             3 => Ok(()),
             elements => Err(Error::Launch {
@@ -267,9 +267,9 @@ impl Stream {
         complete: impl FnOnce(&mut Task),
     ) -> Result<(), Error> {
         let Some(stream) = self.id() else {
-            return self.known().map(drop);
+            return self.registered_id().map(drop);
         };
-        self.pay(wait)?;
+        self.acquire_task_credit(wait)?;
         let slot = self.slot(wait)?;
         let kernel = kernel.id();
         let mut message = slot.begin(Some(stream), Op::Launch { kernel, count });

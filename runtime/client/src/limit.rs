@@ -38,9 +38,9 @@ impl Stream {
             in_use: limit.memory.in_use(),
             limit: limit.memory.limit(),
         };
-        match self.take_room(wait, &limit.memory, (bytes, 0), full) {
+        match self.permit(wait, &limit.memory, (bytes, 0), full) {
             // The charge releases the credit.
-            Ok(room) => room.keep(),
+            Ok(permit) => permit.forget(),
             Err(error) => {
                 limit.handles.release(bytes);
                 return Err(error);

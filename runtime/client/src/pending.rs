@@ -50,7 +50,7 @@ use millstream_sync::facade::{SpinPolicy, THREADS};
 use millstream_sync::reply::{Closed, ReplyReceiver};
 use millstream_sync::timeline::{Ended, WaitKey};
 
-use crate::{DeviceShared, Home};
+use crate::{DeviceShared, Requester};
 use millstream_protocol::landing::Landed;
 
 /// Produces the value once the work has completed.
@@ -80,7 +80,7 @@ impl<T> Finish<T> {
 
 enum State<T> {
     /// Waits for the device thread's reply with the points of the work.
-    Asked(ReplyReceiver<Result<Ticket, Error>>, Finish<T>),
+    Requested(ReplyReceiver<Result<Ticket, Error>>, Finish<T>),
     /// The work is issued; waits for its points.
     Issued(Ticket, Finish<T>),
     /// Waits for the value, which the device thread or a host function sends.
@@ -96,16 +96,16 @@ enum State<T> {
 /// Dropping a `Pending` discards the answer; the work itself still runs.
 #[must_use = "dropping an answer does not wait for the work"]
 pub struct Pending<T> {
-    home: Home,
+    requester: Requester,
     state: State<T>,
     /// Where the last poll registered its waker.
-    woken_by: Option<(Point, WaitKey)>,
+    waker_at: Option<(Point, WaitKey)>,
 }
 
 impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
-        if let Some((point, key)) = self.woken_by.take() {
-            self.home.device().timeline(point).cancel(key);
+        if let Some((point, key)) = self.waker_at.take() {
+            self.requester.device().timeline(point).cancel(key);
         }
     }
 }
@@ -114,30 +114,30 @@ impl<T> Unpin for Pending<T> {}
 
 impl<T: Send + 'static> Pending<T> {
     pub(crate) fn ticket(
-        home: Home,
+        requester: Requester,
         receiver: ReplyReceiver<Result<Ticket, Error>>,
         finish: Finish<T>,
     ) -> Self {
         Self {
-            home,
-            state: State::Asked(receiver, finish),
-            woken_by: None,
+            requester,
+            state: State::Requested(receiver, finish),
+            waker_at: None,
         }
     }
 
-    pub(crate) fn value(home: Home, receiver: ReplyReceiver<Result<T, Error>>) -> Self {
+    pub(crate) fn value(requester: Requester, receiver: ReplyReceiver<Result<T, Error>>) -> Self {
         Self {
-            home,
+            requester,
             state: State::Value(receiver),
-            woken_by: None,
+            waker_at: None,
         }
     }
 
-    pub(crate) fn failed(home: Home, error: Error) -> Self {
+    pub(crate) fn failed(requester: Requester, error: Error) -> Self {
         Self {
-            home,
+            requester,
             state: State::Failed(error),
-            woken_by: None,
+            waker_at: None,
         }
     }
 
@@ -180,8 +180,8 @@ impl<T: Send + 'static> Pending<T> {
     /// # use millstream_protocol::error::Error;
     /// fn patient(mut answer: Pending<Vec<u32>>) -> Result<Vec<u32>, Error> {
     ///     match answer.wait_timeout(Duration::from_millis(5)) {
-///         Err(Error::TimedOut { .. }) => answer.wait(), // still pending
-///         taken => taken, // taken: another `answer.wait()` would return `Error::Taken`
+    ///         Err(Error::TimedOut { .. }) => answer.wait(), // still pending
+    ///         taken => taken, // taken: another `answer.wait()` would return `Error::Taken`
     ///     }
     /// }
     /// ```
@@ -199,7 +199,7 @@ impl<T: Send + 'static> Pending<T> {
     /// does not drive a driven device.
     pub fn try_take(&mut self) -> Option<Result<T, Error>> {
         self.device().channel().looked();
-        let answer = self.advance(&mut Else::Return);
+        let answer = self.advance(&mut WaitMode::NoWait);
         if answer.is_none() {
             self.device().channel().awaited();
         }
@@ -209,9 +209,9 @@ impl<T: Send + 'static> Pending<T> {
     /// Moves the answer out, and leaves [`State::Taken`] behind.
     pub(super) fn take(&mut self) -> Self {
         let taken = Self {
-            home: self.home.clone(),
+            requester: self.requester.clone(),
             state: State::Taken,
-            woken_by: None,
+            waker_at: None,
         };
         std::mem::replace(self, taken)
     }
@@ -221,12 +221,12 @@ impl<T: Send + 'static> Pending<T> {
         matches!(self.state, State::Issued(..))
     }
 
-    pub(super) fn home(&self) -> &Home {
-        &self.home
+    pub(super) fn requester(&self) -> &Requester {
+        &self.requester
     }
 
     fn device(&self) -> &DeviceShared {
-        self.home.device()
+        self.requester.device()
     }
 
     fn wait_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
@@ -236,7 +236,7 @@ impl<T: Send + 'static> Pending<T> {
         }
         self.device().channel().waits();
         // In a model this look would be one more choice, and could find nothing that the drive below does not.
-        if THREADS && let Some(answer) = self.advance(&mut Else::Return) {
+        if THREADS && let Some(answer) = self.advance(&mut WaitMode::NoWait) {
             return Some(answer);
         }
         let span = tracing::trace_span!(target: "millstream", "wait");
@@ -245,23 +245,23 @@ impl<T: Send + 'static> Pending<T> {
             return self.drive_until(deadline);
         }
         // On a device with its own thread the call to `drive` may have stepped in, so the answer may have arrived.
-        self.advance(&mut Else::Wait(deadline))
+        self.advance(&mut WaitMode::Block(deadline))
     }
 
     /// Drives a driven device until the answer arrives or the deadline passes.
     fn drive_until(&mut self, deadline: Option<Instant>) -> Option<Result<T, Error>> {
         loop {
             let worked = self.device().channel().drive().unwrap_or(false);
-            if let Some(answer) = self.advance(&mut Else::Return) {
+            if let Some(answer) = self.advance(&mut WaitMode::NoWait) {
                 return Some(answer);
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return None;
             }
             if !worked {
-                let (home, mut answer) = (self.home.clone(), None);
-                home.device().channel().rest(deadline, &mut |waker| {
-                    answer = self.advance(&mut Else::Wake(&mut Context::from_waker(waker)));
+                let (requester, mut answer) = (self.requester.clone(), None);
+                requester.device().channel().rest(deadline, &mut |waker| {
+                    answer = self.advance(&mut WaitMode::Register(&mut Context::from_waker(waker)));
                     answer.is_some()
                 });
                 if answer.is_some() {
@@ -272,24 +272,24 @@ impl<T: Send + 'static> Pending<T> {
     }
 
     /// Takes transitions until the answer arrives. If a step is not ready, `mode` selects what happens.
-    fn advance(&mut self, otherwise: &mut Else<'_, '_>) -> Option<Result<T, Error>> {
+    fn advance(&mut self, mode: &mut WaitMode<'_, '_>) -> Option<Result<T, Error>> {
         loop {
             let state = std::mem::replace(&mut self.state, State::Taken);
-            let device = self.home.device();
+            let device = self.requester.device();
             self.state = match state {
-                State::Asked(mut receiver, finish) => {
-                    match otherwise.receive(&mut receiver, device.spin()) {
+                State::Requested(mut receiver, finish) => {
+                    match mode.receive(&mut receiver, device.spin()) {
                         None => {
-                            self.state = State::Asked(receiver, finish);
+                            self.state = State::Requested(receiver, finish);
                             return None;
                         }
                         Some(Ok(Ok(ticket))) => State::Issued(ticket, finish),
                         Some(Ok(Err(error))) => return Some(Err(error)),
-                        Some(Err(_closed)) => return Some(Err(device.gone())),
+                        Some(Err(_closed)) => return Some(Err(device.terminal_error())),
                     }
                 }
                 State::Issued(ticket, finish) => {
-                    match otherwise.pass(device, &ticket, &mut self.woken_by) {
+                    match mode.pass(device, &ticket, &mut self.waker_at) {
                         None => {
                             self.state = State::Issued(ticket, finish);
                             return None;
@@ -297,22 +297,20 @@ impl<T: Send + 'static> Pending<T> {
                         Some(Ok(())) => {
                             // SAFETY: all points have passed.
                             let answer = unsafe { finish.take() };
-                            return Some(answer.map_err(|failure| device.told(failure)));
+                            return Some(answer.map_err(|failure| device.failure_error(failure)));
                         }
-                        Some(Err(Ended)) => return Some(Err(device.gone())),
+                        Some(Err(Ended)) => return Some(Err(device.terminal_error())),
                     }
                 }
-                State::Value(mut receiver) => {
-                    match otherwise.receive(&mut receiver, device.spin()) {
-                        None => {
-                            self.state = State::Value(receiver);
-                            return None;
-                        }
-                        Some(answer) => {
-                            return Some(answer.unwrap_or_else(|_closed| Err(device.gone())));
-                        }
+                State::Value(mut receiver) => match mode.receive(&mut receiver, device.spin()) {
+                    None => {
+                        self.state = State::Value(receiver);
+                        return None;
                     }
-                }
+                    Some(answer) => {
+                        return Some(answer.unwrap_or_else(|_closed| Err(device.terminal_error())));
+                    }
+                },
                 State::Failed(error) => return Some(Err(error)),
                 State::Taken => return Some(Err(Error::Taken)),
             };
@@ -321,7 +319,7 @@ impl<T: Send + 'static> Pending<T> {
 
     /// Polls the answer, and registers the waker if it has not arrived.
     pub(super) fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<T, Error>> {
-        match self.advance(&mut Else::Wake(context)) {
+        match self.advance(&mut WaitMode::Register(context)) {
             Some(answer) => Poll::Ready(answer),
             None => Poll::Pending,
         }
@@ -329,16 +327,16 @@ impl<T: Send + 'static> Pending<T> {
 }
 
 /// What [`Pending::advance`] does if a step is not ready.
-enum Else<'a, 'c> {
+enum WaitMode<'a, 'c> {
     /// Returns without registering anything.
-    Return,
+    NoWait,
     /// Blocks, not beyond the deadline.
-    Wait(Option<Instant>),
+    Block(Option<Instant>),
     /// Registers the waker and returns.
-    Wake(&'a mut Context<'c>),
+    Register(&'a mut Context<'c>),
 }
 
-impl Else<'_, '_> {
+impl WaitMode<'_, '_> {
     /// Receives the reply; `None` if it is not ready.
     fn receive<V>(
         &mut self,
@@ -346,41 +344,43 @@ impl Else<'_, '_> {
         spin: &SpinPolicy,
     ) -> Option<Result<V, Closed>> {
         match self {
-            Else::Return => receiver.try_take(),
-            Else::Wait(None) => Some(receiver.wait(spin)),
-            Else::Wait(Some(deadline)) => receiver.wait_deadline(spin, *deadline),
-            Else::Wake(context) => match receiver.poll_take(context) {
+            WaitMode::NoWait => receiver.try_take(),
+            WaitMode::Block(None) => Some(receiver.wait(spin)),
+            WaitMode::Block(Some(deadline)) => receiver.wait_deadline(spin, *deadline),
+            WaitMode::Register(context) => match receiver.poll_take(context) {
                 Poll::Ready(answer) => Some(answer),
                 Poll::Pending => None,
             },
         }
     }
 
-    /// Returns whether all points have passed; an error if one never will, `None` if this is not known yet. `woken_by`
+    /// Returns whether all points have passed; an error if one never will, `None` if this is not known yet. `waker_at`
     /// is where the waker of a poll is registered.
     fn pass(
         &mut self,
         device: &DeviceShared,
         ticket: &Ticket,
-        woken_by: &mut Option<(Point, WaitKey)>,
+        waker_at: &mut Option<(Point, WaitKey)>,
     ) -> Option<Result<(), Ended>> {
-        if let (Else::Wake(context), Some((point, key))) = (&mut *self, *woken_by)
+        if let (WaitMode::Register(context), Some((point, key))) = (&mut *self, *waker_at)
             && device.timeline(point).replace(key, context.waker())
         {
             return None;
         }
         // The registered waker was woken or removed.
-        *woken_by = None;
+        *waker_at = None;
         for point in &ticket.points {
             let timeline = device.timeline(*point);
             let (cursor, spin) = (point.cursor, device.spin());
             let passed = match self {
-                Else::Return => timeline.look(cursor)?,
-                Else::Wait(None) => timeline.wait(cursor, spin),
-                Else::Wait(Some(deadline)) => timeline.wait_deadline(cursor, spin, *deadline)?,
-                Else::Wake(context) => match timeline.register(cursor, context.waker()) {
+                WaitMode::NoWait => timeline.look(cursor)?,
+                WaitMode::Block(None) => timeline.wait(cursor, spin),
+                WaitMode::Block(Some(deadline)) => {
+                    timeline.wait_deadline(cursor, spin, *deadline)?
+                }
+                WaitMode::Register(context) => match timeline.register(cursor, context.waker()) {
                     Some(key) => {
-                        *woken_by = Some((*point, key));
+                        *waker_at = Some((*point, key));
                         return None;
                     }
                     // Not registered: the cursor has passed, or the timeline has ended and it never will.

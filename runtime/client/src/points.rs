@@ -5,7 +5,7 @@ use millstream_protocol::error::Error;
 use millstream_protocol::message::Op;
 
 use crate::handle::Handle;
-use crate::{Returned, Room, Stream};
+use crate::{Permit, Returned, Stream};
 
 /// A point of a stream that other streams can wait for.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ impl Stream {
     /// [`Error::Closed`].
     pub fn point(&self) -> Result<StreamPoint, Error> {
         // A point is a slice of one byte without memory that the stream writes, so hazards provide the order.
-        let handle = Handle::<u8>::whole(self.reserve_bytes(self.waits(), 1, None)?, 1);
+        let handle = Handle::<u8>::new(self.reserve_bytes(self.waits(), 1, None)?, 1);
         let binding = handle.binding(Access::Write);
         self.submit(self.waits(), Op::Mark, |task| task.push_binding(binding))?;
         Ok(StreamPoint { handle })
@@ -33,7 +33,7 @@ impl Stream {
     /// # Errors
     /// [`Error::Foreign`], [`Error::Closed`].
     pub fn wait_for(&self, point: &StreamPoint) -> Result<(), Error> {
-        self.own(&point.handle)?;
+        self.check_handle(&point.handle)?;
         let binding = point.handle.binding(Access::Read);
         self.submit(self.waits(), Op::Mark, |task| task.push_binding(binding))
     }
@@ -49,18 +49,18 @@ impl Stream {
     /// error carries the value, which was not dropped.
     pub fn drop_after<V: Send + 'static>(&self, value: V) -> Result<(), Returned<V>> {
         let wait = self.waits();
-        let begun = self.known().and_then(|stream| {
-            let room = self.job_room(wait)?;
-            self.pay(wait)?;
-            Ok((stream, room, self.slot(wait)?))
+        let begun = self.registered_id().and_then(|stream| {
+            let permit = self.job_permit(wait)?;
+            self.acquire_task_credit(wait)?;
+            Ok((stream, permit, self.slot(wait)?))
         });
         match begun {
-            Ok((stream, room, slot)) => {
-                let kept = Kept {
+            Ok((stream, permit, slot)) => {
+                let value = DeferredDrop {
                     _value: value,
-                    _room: room,
+                    _permit: permit,
                 };
-                slot.begin(Some(stream), Op::DropAfter(Box::new(kept)))
+                slot.begin(Some(stream), Op::DropAfter(Box::new(value)))
                     .send();
                 Ok(())
             }
@@ -70,7 +70,7 @@ impl Stream {
 }
 
 /// A value to drop later, and the permit that is released after it.
-struct Kept<V> {
+struct DeferredDrop<V> {
     _value: V,
-    _room: Room,
+    _permit: Permit,
 }

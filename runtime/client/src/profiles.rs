@@ -9,7 +9,7 @@ use millstream_protocol::message::{Op, Task};
 use millstream_protocol::profile::{Profile, ProfileToken};
 use millstream_sync::reply::reply;
 
-use crate::{ComputeClient, DeviceShared, Home, Pending, Recording, Stream};
+use crate::{ComputeClient, DeviceShared, Pending, Recording, Requester, Stream};
 
 impl DeviceShared {
     /// Starts a profile of all tasks submitted to `scope` from now on. May block while the mailbox is full, if `wait`
@@ -27,9 +27,9 @@ impl DeviceShared {
 
     /// Ends a profile. May block while the mailbox is full, if `wait` is set.
     pub fn end_profile(self: &Arc<Self>, wait: bool, token: ProfileToken) -> Pending<Profile> {
-        let home = Home::Device(self.clone());
+        let requester = Requester::Device(self.clone());
         if let Err(error) = token.check(self.tokens().device, self.epoch()) {
-            return Pending::failed(home, error.into());
+            return Pending::failed(requester, error.into());
         }
         let (sender, receiver) = reply();
         let ask = Ask::EndProfile {
@@ -38,8 +38,8 @@ impl DeviceShared {
             reply: sender,
         };
         match self.send(wait, Task::new(None, Op::Ask(Box::new(ask)))) {
-            Ok(()) => Pending::value(home, receiver),
-            Err(error) => Pending::failed(home, error),
+            Ok(()) => Pending::value(requester, receiver),
+            Err(error) => Pending::failed(requester, error),
         }
     }
 }
@@ -55,7 +55,7 @@ impl Stream {
     /// # Errors
     /// [`Error::Closed`], [`Error::DeviceLost`]; [`Error::Busy`] if the stream's calls do not block.
     pub fn start_profile(&self) -> Result<ProfileToken, Error> {
-        let scope = Scope::Streams(vec![self.known()?]);
+        let scope = Scope::Streams(vec![self.registered_id()?]);
         self.device().start_profile(self.waits(), scope)
     }
 
@@ -92,7 +92,7 @@ impl Stream {
         work: impl FnOnce(&Stream) -> T,
     ) -> Result<(T, Pending<Profile>), Error> {
         let token = self.start_profile()?;
-        let mut ends = Ends(self, Some(token));
+        let mut ends = EndOnDrop(self, Some(token));
         let made = work(self);
         ends.1 = None;
         Ok((made, self.end_profile(token)))
@@ -129,9 +129,9 @@ impl Stream {
 }
 
 /// Ends a profile on drop, in case the closure panics.
-struct Ends<'a>(&'a Stream, Option<ProfileToken>);
+struct EndOnDrop<'a>(&'a Stream, Option<ProfileToken>);
 
-impl Drop for Ends<'_> {
+impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(token) = self.1 {
             drop(self.0.end_profile(token));
@@ -179,7 +179,7 @@ impl ComputeClient {
         let device = self.device();
         let mut ids = Vec::new();
         for stream in streams {
-            let id = stream.known()?;
+            let id = stream.registered_id()?;
             if !Arc::ptr_eq(stream.device().table(), device.table()) {
                 return Err(device.foreign("stream", stream.device().table()));
             }

@@ -23,9 +23,9 @@ use millstream_sync::facade::{Mutex, THREADS, lock, try_lock};
 use millstream_sync::payload;
 use smallvec::SmallVec;
 
-use crate::drives::Drives;
 use crate::handle::Handle;
-use crate::recycled::{Recycled, Spares};
+use crate::recycled::{FreeList, Recycled};
+use crate::sequence_devices::SequenceDevices;
 use crate::{DeviceShared, Pending, Returned, Stream};
 use millstream_protocol::landing::VecLanding;
 
@@ -40,14 +40,14 @@ pub struct Readback<T, Tag> {
 
 /// State shared by the senders and the answers of a sequence.
 struct Sequence<T, Tag> {
-    room: Arc<Credit>,
+    credit: Arc<Credit>,
     sender: flume::Sender<Readback<T, Tag>>,
-    drives: Arc<Drives>,
-    spares: Arc<Spares<T>>,
+    devices: Arc<SequenceDevices>,
+    free_list: Arc<FreeList<T>>,
     /// The number of requests. Held while a request is sent, so that its number and its place in the stream agree. The
     /// holder blocks at most for room in the mailbox, and runs no user code meanwhile, so user code may wait for this
     /// lock.
-    asked: Mutex<u64>,
+    requests: Mutex<u64>,
     /// Not held while a request is sent: a sender that blocks on a driven device runs callbacks, and
     /// callbacks deliver.
     order: Mutex<Order<T, Tag>>,
@@ -109,8 +109,8 @@ pub struct ReadbackSender<T, Tag>(Arc<Sequence<T, Tag>>);
 /// Receives the readbacks of a sequence, in the order of the requests.
 pub struct Readbacks<T, Tag> {
     receiver: flume::Receiver<Readback<T, Tag>>,
-    room: Arc<Credit>,
-    drives: Arc<Drives>,
+    credit: Arc<Credit>,
+    devices: Arc<SequenceDevices>,
 }
 
 /// Creates a sequence of readbacks. At most `capacity` (at least 1) are requested and not yet taken.
@@ -129,9 +129,9 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
     capacity: usize,
 ) -> (ReadbackSender<T, Tag>, Readbacks<T, Tag>) {
     let capacity = capacity.max(1);
-    let (room, drives) = (
+    let (credit, devices) = (
         Arc::new(Credit::new(capacity as u64)),
-        Arc::new(Drives::default()),
+        Arc::new(SequenceDevices::default()),
     );
     let (sender, receiver) = flume::bounded(capacity);
     let order = Mutex::new(Order {
@@ -140,19 +140,19 @@ pub fn readbacks<T: Element, Tag: Send + 'static>(
         early: BTreeMap::new(),
     });
     let sequence = Sequence {
-        room: room.clone(),
+        credit: credit.clone(),
         sender,
-        drives: drives.clone(),
-        spares: Spares::new(capacity),
-        asked: Mutex::new(0),
+        devices: devices.clone(),
+        free_list: FreeList::new(capacity),
+        requests: Mutex::new(0),
         order,
     };
     (
         ReadbackSender(Arc::new(sequence)),
         Readbacks {
             receiver,
-            room,
-            drives,
+            credit,
+            devices,
         },
     )
 }
@@ -172,19 +172,19 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
             let error = Error::NoConsumer;
             return Err(Returned { value: tag, error });
         }
-        if sequence.room.try_acquire(1).is_err() {
-            let asked = sequence.room.in_use();
+        if sequence.credit.try_acquire(1).is_err() {
+            let asked = sequence.credit.in_use();
             let error = Error::Busy {
                 what: Full::Readbacks { asked },
             };
             return Err(Returned { value: tag, error });
         }
-        sequence.drives.note(stream.device());
+        sequence.devices.add(stream.device());
         // The lock's holder may block for room in the mailbox, which a thread that the device needs must not wait for.
-        let mut turn = match is_runtime_thread() && !runs_user_code() {
-            true => match try_lock(&sequence.asked) {
+        let mut guard = match is_runtime_thread() && !runs_user_code() {
+            true => match try_lock(&sequence.requests) {
                 None => {
-                    sequence.room.release(1);
+                    sequence.credit.release(1);
                     let error = Error::WouldDeadlock;
                     return Err(Returned { value: tag, error });
                 }
@@ -192,34 +192,34 @@ impl<T: Element, Tag: Send + 'static> ReadbackSender<T, Tag> {
             },
             false => None,
         };
-        let landing = VecLanding::within(sequence.spares.take(source.len()), source.len());
+        let landing = VecLanding::within(sequence.free_list.take(source.len()), source.len());
         let lent = landing.clone().ok();
-        let mut alone = None;
-        let sent = stream.read_in_turn(source, landing, number_of(&tag), || {
-            turn = turn.take().or_else(|| Some(lock(&sequence.asked)));
+        let mut mark = None;
+        let sent = stream.read_with_hook(source, landing, number_of(&tag), || {
+            guard = guard.take().or_else(|| Some(lock(&sequence.requests)));
             // A thread that blocks for room on a driven device runs callbacks, and in a model every sender does.
             // A callback may send a request too, which needs the lock that is held here, so none may run.
             let runs_callbacks = stream.device().channel().is_driven() && !is_runtime_thread();
-            alone = (runs_callbacks && (stream.waits() || !THREADS)).then(mark_user_code);
+            mark = (runs_callbacks && (stream.waits() || !THREADS)).then(mark_user_code);
         });
         if let Err(error @ (Error::Busy { .. } | Error::NoRoomHere { .. })) = sent {
-            drop(turn);
-            sequence.room.release(1);
+            drop(guard);
+            sequence.credit.release(1);
             let unused = lent
                 .and_then(Arc::into_inner)
                 .map(VecLanding::into_elements);
-            sequence.spares.put(unused.unwrap_or_default());
+            sequence.free_list.put(unused.unwrap_or_default());
             return Err(Returned { value: tag, error });
         }
-        let answer = sent.unwrap_or_else(|error| Pending::failed(stream.home(), error));
-        let mut asked = turn.unwrap_or_else(|| lock(&sequence.asked));
-        let number = *asked;
-        *asked += 1;
-        drop((asked, alone, lent));
+        let answer = sent.unwrap_or_else(|error| Pending::failed(stream.requester(), error));
+        let mut requests = guard.unwrap_or_else(|| lock(&sequence.requests));
+        let number = *requests;
+        *requests += 1;
+        drop((requests, mark, lent));
         let sequence = self.0.clone();
         // The sequence's capacity bounds these callbacks, so they need no permit.
         answer.call_back(None, move |elements| {
-            let elements = elements.map(|elements| Recycled::new(elements, &sequence.spares));
+            let elements = elements.map(|elements| Recycled::new(elements, &sequence.free_list));
             sequence.deliver(number, Readback { tag, elements });
         });
         Ok(())
@@ -238,7 +238,7 @@ impl<T, Tag> Readbacks<T, Tag> {
         self.receiver
             .try_recv()
             .ok()
-            .inspect(|_| self.room.release(1))
+            .inspect(|_| self.credit.release(1))
     }
 
     /// Blocks until the next readback arrives, and drives driven devices meanwhile. Returns `None` if
@@ -250,7 +250,7 @@ impl<T, Tag> Readbacks<T, Tag> {
             return self.try_next();
         }
         loop {
-            let (devices, noted) = self.drives.look();
+            let (devices, added) = self.devices.snapshot();
             let (mut driven, mut worked) = (SmallVec::<[&DeviceShared; 2]>::new(), false);
             for device in &devices {
                 if let Some(has_worked) = device.channel().drive() {
@@ -267,19 +267,19 @@ impl<T, Tag> Readbacks<T, Tag> {
             if worked {
                 continue;
             }
-            let mut news = News {
+            let mut next_or_device = NextOrDevice {
                 readbacks: self,
                 next: self.receiver.recv_async(),
-                noted,
+                added,
                 key: None,
             };
             let next = match driven.as_slice() {
-                [] => block_until(news, None).flatten(),
-                [device] => news.rest(device, None),
+                [] => block_until(next_or_device, None).flatten(),
+                [device] => next_or_device.rest(device, None),
                 // No single sleep is woken by all of them.
                 devices => devices.iter().find_map(|device| {
-                    let until = Instant::now() + SEVERAL_EVERY / devices.len() as u32;
-                    news.rest(device, Some(until))
+                    let until = Instant::now() + POLL_INTERVAL / devices.len() as u32;
+                    next_or_device.rest(device, Some(until))
                 }),
             };
             if let Some(next) = next {
@@ -295,61 +295,61 @@ impl<T, Tag> Readbacks<T, Tag> {
             .recv_async()
             .await
             .ok()
-            .inspect(|_| self.room.release(1))
+            .inspect(|_| self.credit.release(1))
     }
 }
 
 /// How often each of several driven devices is polled.
-const SEVERAL_EVERY: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A future of the next readback, or of another device to drive.
-struct News<'a, T, Tag> {
+struct NextOrDevice<'a, T, Tag> {
     readbacks: &'a Readbacks<T, Tag>,
     next: RecvFut<'a, Readback<T, Tag>>,
     /// The number of known devices.
-    noted: u64,
+    added: u64,
     /// The key of the registered waker.
     key: Option<usize>,
 }
 
-impl<T, Tag> Drop for News<'_, T, Tag> {
+impl<T, Tag> Drop for NextOrDevice<'_, T, Tag> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.readbacks.drives.forget(key);
+            self.readbacks.devices.remove_waker(key);
         }
     }
 }
 
-impl<T, Tag> News<'_, T, Tag> {
+impl<T, Tag> NextOrDevice<'_, T, Tag> {
     /// Sleeps until a driven device may have work, the readback arrives, or a device was added.
     fn rest(
         &mut self,
         device: &DeviceShared,
         until: Option<Instant>,
     ) -> Option<Option<Readback<T, Tag>>> {
-        let mut told = None;
+        let mut received = None;
         device.channel().rest(until, &mut |waker| {
             match Pin::new(&mut *self).poll(&mut Context::from_waker(waker)) {
-                Poll::Ready(news) => told = Some(news),
+                Poll::Ready(next_or_device) => received = Some(next_or_device),
                 Poll::Pending => {}
             }
-            told.is_some()
+            received.is_some()
         });
-        told.flatten()
+        received.flatten()
     }
 }
 
-impl<T, Tag> Future for News<'_, T, Tag> {
+impl<T, Tag> Future for NextOrDevice<'_, T, Tag> {
     /// The readback, or the end of the sequence (`Some(None)`); `None` if there is another device to drive.
     type Output = Option<Option<Readback<T, Tag>>>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Poll::Ready(next) = Pin::new(&mut self.next).poll(context) {
-            let taken = next.ok().inspect(|_| self.readbacks.room.release(1));
+            let taken = next.ok().inspect(|_| self.readbacks.credit.release(1));
             return Poll::Ready(Some(taken));
         }
-        let (drives, noted) = (&self.readbacks.drives, self.noted);
-        match drives.has_news(noted, &mut self.key, context.waker()) {
+        let (devices, added) = (&self.readbacks.devices, self.added);
+        match devices.changed_since(added, &mut self.key, context.waker()) {
             true => Poll::Ready(None),
             false => Poll::Pending,
         }
@@ -363,20 +363,23 @@ mod tests {
 
     use super::*;
 
-    type Shared = Arc<Sequence<u32, Nosy>>;
+    type Shared = Arc<Sequence<u32, ReentrantTag>>;
 
     /// A tag whose drop checks that the lock of its sequence is free.
-    struct Nosy(u64, Shared);
+    struct ReentrantTag(u64, Shared);
 
-    impl Drop for Nosy {
+    impl Drop for ReentrantTag {
         fn drop(&mut self) {
-            assert!(try_lock(&self.1.order).is_some(), "dropped while the lock is held");
+            assert!(
+                try_lock(&self.1.order).is_some(),
+                "dropped while the lock is held"
+            );
             assert!(self.0 < 3, "the drop of this tag panics");
         }
     }
 
-    fn readback(of: &Shared, number: u64) -> Readback<u32, Nosy> {
-        let (tag, elements) = (Nosy(number, of.clone()), Err(Error::Closed));
+    fn readback(of: &Shared, number: u64) -> Readback<u32, ReentrantTag> {
+        let (tag, elements) = (ReentrantTag(number, of.clone()), Err(Error::Closed));
         Readback { tag, elements }
     }
 
@@ -385,7 +388,10 @@ mod tests {
 
     impl Wake for Deliverer {
         fn wake(self: Arc<Self>) {
-            assert!(try_lock(&self.0.order).is_some(), "woken while the lock is held");
+            assert!(
+                try_lock(&self.0.order).is_some(),
+                "woken while the lock is held"
+            );
             let number = self.1.swap(0, Ordering::Relaxed);
             if number > 0 {
                 self.0.deliver(number, readback(&self.0, number));
@@ -396,13 +402,13 @@ mod tests {
     /// I5: wakers and tags run foreign code, which may deliver, send requests and panic.
     #[test]
     fn delivery_runs_no_foreign_code_while_it_holds_the_lock_i5() {
-        let (sender, sequence) = readbacks::<u32, Nosy>(4);
+        let (sender, sequence) = readbacks::<u32, ReentrantTag>(4);
         let shared = &sender.0;
         let waker = Waker::from(Arc::new(Deliverer(shared.clone(), AtomicU64::new(1))));
         let mut next = Box::pin(sequence.next());
         let mut context = Context::from_waker(&waker);
         assert!(next.as_mut().poll(&mut context).is_pending());
-        assert_eq!(shared.room.try_acquire(3), Ok(()));
+        assert_eq!(shared.credit.try_acquire(3), Ok(()));
         shared.deliver(2, readback(shared, 2));
         shared.deliver(0, readback(shared, 0));
         drop(next);

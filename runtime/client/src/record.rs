@@ -48,14 +48,14 @@ use crate::{KernelHandle, Recording, Stream};
 pub struct Recorder<'a> {
     stream: &'a Stream,
     parameters: Parameters,
-    tasks: Vec<Taken>,
+    tasks: Vec<NewTask>,
     kernels: Vec<KernelHandle>,
     /// References that keep the recorded slices alive.
     holds: Vec<Hold>,
 }
 
 /// A task that was recorded.
-struct Taken {
+struct NewTask {
     op: RecordedOp,
     task: Task,
     /// One for each binding.
@@ -112,7 +112,7 @@ impl Recorder<'_> {
         count: impl Into<CubeCount>,
         arguments: impl Arguments,
     ) -> Result<(), Error> {
-        self.take_launch(kernel, count.into(), &arguments, Box::default())
+        self.record_launch(kernel, count.into(), &arguments, Box::default())
     }
 
     /// Records a launch as [`Stream::launch_words`] makes it. A word may be a slot, whose value each replay provides
@@ -164,10 +164,10 @@ impl Recorder<'_> {
             words: &values,
             metadata: &[],
         };
-        self.take_launch(kernel, count.into(), &arguments, slots)
+        self.record_launch(kernel, count.into(), &arguments, slots)
     }
 
-    fn take_launch(
+    fn record_launch(
         &mut self,
         kernel: &KernelHandle,
         count: CubeCount,
@@ -182,8 +182,8 @@ impl Recorder<'_> {
         let mut packed = Packed::new();
         let given = arguments.count();
         let fits = ArgumentWriter::new(signature, device.table(), &mut packed, given)
-            .and_then(|writer| arguments.write(&mut writer.keeping(&mut self.holds)));
-        fits.map_err(|error| device.misfit(error, kernel.name()))?;
+            .and_then(|writer| arguments.write(&mut writer.with_holds(&mut self.holds)));
+        fits.map_err(|error| device.argument_error(error, kernel.name()))?;
         self.stream.check_count(kernel, &count)?;
         let mut task = Task::new(None, Op::Taken);
         packed.move_to(&mut task);
@@ -212,7 +212,7 @@ impl Recorder<'_> {
             kernel: kernel.id(),
             count,
         };
-        self.take_down(op, task, shapes, slots);
+        self.add_task(op, task, shapes, slots);
         Ok(())
     }
 
@@ -231,7 +231,7 @@ impl Recorder<'_> {
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(from);
         task.push_binding(to);
-        self.take_down(RecordedOp::Copy, task, Vec::new(), Box::default());
+        self.add_task(RecordedOp::Copy, task, Vec::new(), Box::default());
         Ok(())
     }
 
@@ -240,12 +240,12 @@ impl Recorder<'_> {
     /// # Errors
     /// Same as [`Stream::fill`].
     pub fn fill<T: Element>(&mut self, target: &Handle<T>, value: T) -> Result<(), Error> {
-        self.stream.own(target)?;
+        self.stream.check_handle(target)?;
         self.holds.push(target.hold().clone());
         let mut task = Task::new(None, Op::Taken);
         task.push_binding(target.binding(Access::Write));
         let op = RecordedOp::Fill(Pattern::of(value));
-        self.take_down(op, task, Vec::new(), Box::default());
+        self.add_task(op, task, Vec::new(), Box::default());
         Ok(())
     }
 
@@ -280,7 +280,7 @@ impl Recorder<'_> {
             let task = "parameter".into();
             return Err(Error::Launch { task, why });
         };
-        let handle = Handle::whole(self.stream.formal(bytes)?, bytes);
+        let handle = Handle::new(self.stream.formal(bytes)?, bytes);
         self.parameters.formal.push(handle.id());
         Ok(handle)
     }
@@ -310,7 +310,7 @@ impl Recorder<'_> {
 
     /// Adds a task. Bindings beyond `shapes` may not overlap; counts and fills need the alignment of their elements,
     /// copies need none.
-    fn take_down(
+    fn add_task(
         &mut self,
         op: RecordedOp,
         task: Task,
@@ -332,7 +332,7 @@ impl Recorder<'_> {
         for (binding, shape) in task.all_bindings().zip(&shapes) {
             self.parameters.add(&op, binding, shape.align);
         }
-        self.tasks.push(Taken {
+        self.tasks.push(NewTask {
             op,
             task,
             shapes,
@@ -349,7 +349,7 @@ impl Recorder<'_> {
         let tasks: Arc<[RecordedTask]> = self
             .tasks
             .drain(..)
-            .map(|taken| recorded(&self.parameters, taken))
+            .map(|new| recorded(&self.parameters, new))
             .collect();
         let device = self.stream.device();
         let hold = device.slot(true)?;
@@ -370,16 +370,16 @@ impl Recorder<'_> {
     }
 }
 
-fn recorded(parameters: &Parameters, taken: Taken) -> RecordedTask {
-    let bindings = taken.task.all_bindings().zip(&taken.shapes);
-    let more = taken.task.extra.more();
+fn recorded(parameters: &Parameters, new: NewTask) -> RecordedTask {
+    let bindings = new.task.all_bindings().zip(&new.shapes);
+    let more = new.task.extra.more();
     RecordedTask {
-        op: taken.op,
+        op: new.op,
         bindings: bindings
             .map(|(binding, shape)| parameters.relative(binding, shape.aliases))
             .collect(),
-        scalars: taken.task.scalars().into(),
-        slots: taken.slots,
+        scalars: new.task.scalars().into(),
+        slots: new.slots,
         metadata: more.map(|extra| extra.metadata.clone()).unwrap_or_default(),
         tensor_maps: more
             .map(|extra| extra.tensor_maps.clone())

@@ -22,13 +22,16 @@ use millstream_sync::facade::{Mutex, lock};
 /// ```
 pub struct Recycled<T> {
     elements: Vec<T>,
-    spares: Arc<Spares<T>>,
+    free_list: Arc<FreeList<T>>,
 }
 
 impl<T> Recycled<T> {
-    pub(super) fn new(elements: Vec<T>, spares: &Arc<Spares<T>>) -> Self {
-        let spares = spares.clone();
-        Self { elements, spares }
+    pub(super) fn new(elements: Vec<T>, free_list: &Arc<FreeList<T>>) -> Self {
+        let free_list = free_list.clone();
+        Self {
+            elements,
+            free_list,
+        }
     }
 
     /// Converts the elements to a vector; its memory is not reused.
@@ -39,7 +42,7 @@ impl<T> Recycled<T> {
 
 impl<T> Drop for Recycled<T> {
     fn drop(&mut self) {
-        self.spares.put(std::mem::take(&mut self.elements));
+        self.free_list.put(std::mem::take(&mut self.elements));
     }
 }
 
@@ -70,15 +73,18 @@ impl<T: PartialEq, Other: AsRef<[T]>> PartialEq<Other> for Recycled<T> {
 }
 
 /// The free list of a sequence's readback memory: at most the capacity of the sequence.
-pub(super) struct Spares<T> {
+pub(super) struct FreeList<T> {
     vectors: Mutex<Vec<Vec<T>>>,
-    most: usize,
+    capacity_max: usize,
 }
 
-impl<T> Spares<T> {
-    pub(super) fn new(most: usize) -> Arc<Self> {
+impl<T> FreeList<T> {
+    pub(super) fn new(capacity_max: usize) -> Arc<Self> {
         let vectors = Mutex::default();
-        Arc::new(Self { vectors, most })
+        Arc::new(Self {
+            vectors,
+            capacity_max,
+        })
     }
 
     /// Takes memory for `len` elements, or an empty vector.
@@ -94,7 +100,7 @@ impl<T> Spares<T> {
         }
         let mut vectors = lock(&self.vectors);
         // Image sizes change over time, so evict the memory that was unused for the longest time.
-        let surplus = (vectors.len() >= self.most).then(|| vectors.remove(0));
+        let surplus = (vectors.len() >= self.capacity_max).then(|| vectors.remove(0));
         vectors.push(memory);
         drop(vectors);
         drop(surplus);
@@ -107,28 +113,28 @@ mod tests {
 
     #[test]
     fn dropped_memory_is_reused_if_its_capacity_suffices() {
-        let spares = Spares::new(2);
-        let long = Recycled::new(vec![1_u32; 100], &spares);
+        let free_list = FreeList::new(2);
+        let long = Recycled::new(vec![1_u32; 100], &free_list);
         let start = long.as_ptr();
         drop(long);
-        assert_eq!(spares.take(101).capacity(), 0);
-        let again = spares.take(50);
+        assert_eq!(free_list.take(101).capacity(), 0);
+        let again = free_list.take(50);
         assert_eq!(again.as_ptr(), start);
-        assert_eq!(spares.take(50).capacity(), 0, "the memory is in use");
+        assert_eq!(free_list.take(50).capacity(), 0, "the memory is in use");
     }
 
     /// I12: the free list is bounded, and memory that was taken as a vector does not return to it.
     #[test]
     fn full_free_list_evicts_the_longest_unused_memory_i12() {
-        let spares = Spares::new(2);
+        let free_list = FreeList::new(2);
         for len in [30, 20, 10] {
-            drop(Recycled::new(vec![0_u8; len], &spares));
+            drop(Recycled::new(vec![0_u8; len], &free_list));
         }
-        drop(Recycled::new(vec![0_u8; 40], &spares).into_vec());
-        let kept = lock(&spares.vectors)
+        drop(Recycled::new(vec![0_u8; 40], &free_list).into_vec());
+        let lengths = lock(&free_list.vectors)
             .iter()
             .map(Vec::len)
             .collect::<Vec<_>>();
-        assert_eq!(kept, [20, 10]);
+        assert_eq!(lengths, [20, 10]);
     }
 }

@@ -181,7 +181,7 @@ impl Recording {
         let mut args = ReplayArgs::new(self);
         for (index, handle) in rebound {
             let bound = args.bind_index(index, handle);
-            args.note(bound);
+            args.keep_error(bound);
         }
         args
     }
@@ -219,7 +219,7 @@ pub struct ReplayArgs<'a> {
     is_bound: SmallVec<[bool; INLINE_BINDINGS]>,
     words: &'a [u64],
     /// The first error.
-    misfit: Option<ArgumentError>,
+    error: Option<ArgumentError>,
 }
 
 impl<'a> ReplayArgs<'a> {
@@ -245,7 +245,7 @@ impl<'a> ReplayArgs<'a> {
             bindings: SmallVec::from_slice(&recording.bindings),
             is_bound: SmallVec::from_elem(false, recording.bindings.len()),
             words: &[],
-            misfit: None,
+            error: None,
         }
     }
 
@@ -253,7 +253,7 @@ impl<'a> ReplayArgs<'a> {
     #[inline]
     pub fn bind<T: Element>(mut self, parameter: &Handle<T>, handle: &'a Handle<T>) -> Self {
         let bound = self.bind_named(parameter.as_bytes(), handle.as_bytes());
-        self.note(bound);
+        self.keep_error(bound);
         self
     }
 
@@ -277,9 +277,9 @@ impl<'a> ReplayArgs<'a> {
     }
 
     #[inline]
-    fn note(&mut self, bound: Result<(), ArgumentError>) {
-        if let Err(misfit) = bound {
-            self.misfit.get_or_insert(misfit);
+    fn keep_error(&mut self, bound: Result<(), ArgumentError>) {
+        if let Err(error) = bound {
+            self.error.get_or_insert(error);
         }
     }
 
@@ -288,43 +288,46 @@ impl<'a> ReplayArgs<'a> {
         parameter: &Handle<u8>,
         handle: &'a Handle<u8>,
     ) -> Result<(), ArgumentError> {
-        self.own(parameter)?;
+        self.check_handle(parameter)?;
         let Some(index) = self.recording.parameter_of(parameter.id()) else {
             return Err(LaunchError::NotAParameter.into());
         };
         let touched = &self.recording.bindings[index];
         let end = parameter.start() + parameter.size();
         if touched.offset < parameter.start() || touched.offset + touched.len > end {
-            return Err(misfit(index, ParameterMisfit::Part));
+            return Err(parameter_error(index, ParameterMisfit::Part));
         }
-        self.place(index, parameter.start(), handle)
+        self.bind_at(index, parameter.start(), handle)
     }
 
     fn bind_index(&mut self, index: usize, handle: &'a Handle<u8>) -> Result<(), ArgumentError> {
         let Some(recorded) = self.recording.parameters.get(index) else {
             let parameters = self.recording.parameters.len();
-            return Err(misfit(index, ParameterMisfit::Missing { parameters }));
+            return Err(parameter_error(
+                index,
+                ParameterMisfit::Missing { parameters },
+            ));
         };
-        self.place(index, recorded.base(), handle)
+        self.bind_at(index, recorded.base(), handle)
     }
 
     /// Binds a handle that starts where byte `base` of the recorded slice was.
-    fn place(
+    fn bind_at(
         &mut self,
         index: usize,
         base: u64,
         handle: &'a Handle<u8>,
     ) -> Result<(), ArgumentError> {
-        self.own(handle)?;
+        self.check_handle(handle)?;
         if std::mem::replace(&mut self.is_bound[index], true) {
-            return Err(misfit(index, ParameterMisfit::Twice));
+            return Err(parameter_error(index, ParameterMisfit::Twice));
         }
         let bound = rebind(&self.recording.parameters[index], base, handle);
-        self.bindings[index] = bound.map_err(|why| misfit(index, why))?;
+        self.bindings[index] = bound.map_err(|why| parameter_error(index, why))?;
         Ok(())
     }
 
-    fn own(&self, handle: &Handle<u8>) -> Result<(), ArgumentError> {
+    fn check_handle(&self, handle: &Handle<u8>) -> Result<(), ArgumentError> {
         match Arc::ptr_eq(handle.hold().table(), self.recording.hold.table()) {
             true => Ok(()),
             false => Err(ArgumentError::foreign(handle.hold().table())),
@@ -337,11 +340,11 @@ impl<'a> ReplayArgs<'a> {
         if !Arc::ptr_eq(table, device.table()) {
             return Err(device.foreign("recording", table));
         }
-        let overlap = match self.misfit {
-            Some(misfit) => Err(misfit),
+        let overlap = match self.error {
+            Some(error) => Err(error),
             None => shared.check(&self.bindings, self.is_bound.contains(&true), self.words),
         };
-        let overlap = overlap.map_err(|error| device.misfit(error, &"replay".into()))?;
+        let overlap = overlap.map_err(|error| device.argument_error(error, &"replay".into()))?;
         let op = Op::Replay {
             recording: RecordingId(shared.hold.id()),
             overlap,
@@ -373,14 +376,14 @@ impl RecordingShared {
             recorded.is_formal && recorded.binding.slice == bound.slice
         };
         if let Some(index) = self.parameters.iter().zip(bindings).position(unbound) {
-            return Err(misfit(index, ParameterMisfit::Unbound));
+            return Err(parameter_error(index, ParameterMisfit::Unbound));
         }
         // Recorded parameters never overlap. Rebound ones may, so then each task is checked again.
         let overlap = rebinds && overlap(bindings);
         if overlap && let Some(overlap) = overlapping_task(&self.tasks, bindings) {
             let (other, task) = (overlap.first, overlap.task);
             let overlaps = ParameterMisfit::Overlap { other, task };
-            return Err(misfit(overlap.second, overlaps));
+            return Err(parameter_error(overlap.second, overlaps));
         }
         Ok(overlap)
     }
@@ -429,6 +432,6 @@ fn overlap(parameters: &[Binding]) -> bool {
 }
 
 #[cold]
-fn misfit(index: usize, misfit: ParameterMisfit) -> ArgumentError {
+fn parameter_error(index: usize, misfit: ParameterMisfit) -> ArgumentError {
     LaunchError::Parameter { index, misfit }.into()
 }

@@ -68,7 +68,7 @@ impl Stream {
             .into());
         }
         self.reserve_bytes(wait, bytes, Some(mode))
-            .map(|hold| Handle::whole(hold, bytes))
+            .map(|hold| Handle::new(hold, bytes))
     }
 
     /// Takes a slot and sends a message that makes it a slice of `bytes`.
@@ -79,7 +79,7 @@ impl Stream {
         mode: Option<AllocationMode>,
     ) -> Result<Hold, Error> {
         let hold = self.device().slot(wait)?;
-        let limit = self.seat().limit.as_ref();
+        let limit = self.epoch().limit.as_ref();
         if let Some(limit) = limit.filter(|_| bytes > 0 && mode.is_some()) {
             self.charge(limit, (&hold, bytes), wait)?;
         }
@@ -111,8 +111,8 @@ impl Stream {
         binding: Binding,
         mode: Option<AllocationMode>,
     ) -> Result<(), Error> {
-        let stream = self.known()?;
-        self.pay(wait)?;
+        let stream = self.registered_id()?;
+        self.acquire_task_credit(wait)?;
         let op = Op::Reserve {
             client: self.client().shared.id,
             mode,

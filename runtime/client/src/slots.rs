@@ -20,12 +20,12 @@ impl DeviceShared {
     pub(crate) fn slot(&self, wait: bool) -> Result<Hold, Error> {
         match self.table().acquire() {
             Ok(hold) => Ok(hold),
-            Err(_) => self.slot_slowly(wait),
+            Err(_) => self.slot_slow(wait),
         }
     }
 
     #[cold]
-    fn slot_slowly(&self, wait: bool) -> Result<Hold, Error> {
+    fn slot_slow(&self, wait: bool) -> Result<Hold, Error> {
         let table = self.table();
         loop {
             if !THREADS {
@@ -34,7 +34,7 @@ impl DeviceShared {
             }
             let limit = self.settings().max_handles;
             if table.returns().has_ended() {
-                return Err(self.gone());
+                return Err(self.terminal_error());
             }
             let cursor = match (table.outlook(), table.acquire()) {
                 (_, Ok(hold)) => return Ok(hold),
@@ -45,7 +45,8 @@ impl DeviceShared {
                     false => return Err(self.no_room(wait, Full::Handles { held, limit })),
                 },
             };
-            self.wait_for_slot(cursor).map_err(|Ended| self.gone())?;
+            self.wait_for_slot(cursor)
+                .map_err(|Ended| self.terminal_error())?;
         }
     }
 
@@ -53,23 +54,23 @@ impl DeviceShared {
     fn wait_for_slot(&self, cursor: u64) -> Result<(), Ended> {
         let span = tracing::debug_span!(target: "millstream", "wait_for_slot");
         let _entered = span.enter();
-        let mut returning = self.returning(cursor);
-        match self.drive_until(|waker| returning.poll(waker)) {
+        let mut wait_for_return = self.slot_wait(cursor);
+        match self.drive_until(|waker| wait_for_return.poll(waker)) {
             Some(outcome) => outcome,
             None => self.table().returns().wait(cursor, self.spin()),
         }
     }
 
     /// Returns the wait for a slot if slots will return; for a call that failed with [`Error::Busy`].
-    pub(super) fn slot_returns(&self) -> Option<Returning<'_>> {
+    pub(super) fn slot_returns(&self) -> Option<SlotWait<'_>> {
         match self.table().outlook() {
-            Outlook::Returning { cursor, .. } => Some(self.returning(cursor)),
+            Outlook::Returning { cursor, .. } => Some(self.slot_wait(cursor)),
             Outlook::Free | Outlook::Held => None,
         }
     }
 
-    fn returning(&self, cursor: u64) -> Returning<'_> {
-        Returning {
+    fn slot_wait(&self, cursor: u64) -> SlotWait<'_> {
+        SlotWait {
             returns: self.table().returns(),
             cursor,
             key: None,
@@ -78,14 +79,14 @@ impl DeviceShared {
 }
 
 /// A wait for a slot by polling. Dropping it removes its waker from the timeline.
-pub(super) struct Returning<'a> {
+pub(super) struct SlotWait<'a> {
     returns: &'a Timeline,
     cursor: u64,
     /// The key of the registered waker.
     key: Option<WaitKey>,
 }
 
-impl Returning<'_> {
+impl SlotWait<'_> {
     /// Ready once a slot has returned or the device has ended; otherwise registers `waker`.
     pub(super) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), Ended>> {
         if let Some(key) = self.key
@@ -102,7 +103,7 @@ impl Returning<'_> {
     }
 }
 
-impl Drop for Returning<'_> {
+impl Drop for SlotWait<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
             self.returns.cancel(key);

@@ -13,16 +13,18 @@ use millstream_protocol::table::Hold;
 use millstream_sync::credit::Credit;
 use millstream_sync::reply::reply;
 
+use crate::backpressure::jobs_full;
+use crate::grants::Grants;
 use crate::handle::Handle;
-use crate::purse::Purse;
-use crate::room::full_of_jobs;
-use crate::{ComputeClient, DeviceShared, Finish, Home, Pending, Returned, Room, Seat};
+use crate::{
+    ClientEpoch, ComputeClient, DeviceShared, Finish, Pending, Permit, Requester, Returned,
+};
 
 /// State shared by the clones of a stream.
 struct StreamShared {
     client: ComputeClient,
     /// The client's state in the epoch in which the stream was made.
-    seat: Arc<Seat>,
+    epoch: Arc<ClientEpoch>,
     credit: Arc<Credit>,
     /// The stream's slot in the table, or why it has none.
     hold: Result<Hold, Error>,
@@ -30,13 +32,13 @@ struct StreamShared {
 
 /// What a call does if it finds no room.
 #[derive(Clone)]
-enum Patience {
+enum OnFull {
     /// It blocks.
-    Waits,
+    Block,
     /// It returns [`Error::Busy`].
-    Never,
+    Fail,
     /// It uses credit that was granted to it before, or returns [`Error::Busy`]: see [`Stream::when_room`].
-    Granted(Arc<Purse>),
+    Granted(Arc<Grants>),
 }
 
 /// A logical order of tasks: tasks take effect in the order in which they were added.
@@ -52,25 +54,25 @@ enum Patience {
 #[derive(Clone)]
 pub struct Stream {
     shared: Arc<StreamShared>,
-    patience: Patience,
+    on_full: OnFull,
     /// The token and deadline that may withdraw its tasks.
     terms: Option<Arc<Terms>>,
 }
 
 impl Stream {
     pub(crate) fn new(client: ComputeClient) -> Self {
-        let seat = client.seat();
-        let device = &seat.device;
+        let epoch = client.client_epoch();
+        let device = &epoch.device;
         let own = || Arc::new(Credit::new(device.settings().max_held));
-        let credit = seat.tasks.clone().unwrap_or_else(own);
-        let credit_is_shared = seat.tasks.is_some();
+        let credit = epoch.tasks.clone().unwrap_or_else(own);
+        let credit_is_shared = epoch.tasks.is_some();
         let hold = device.slot(true).and_then(|hold| {
             let id = StreamId(hold.id());
             device.register(Registration::Stream {
                 id,
                 client: client.shared.id,
                 client_name: client.shared.name.clone(),
-                seat: seat.id(),
+                seat: epoch.id(),
                 priority: client.shared.priority,
                 weight: client.shared.weight,
                 soft_limit: client.shared.soft_limit,
@@ -82,11 +84,11 @@ impl Stream {
         Self {
             shared: Arc::new(StreamShared {
                 client,
-                seat,
+                epoch,
                 credit,
                 hold,
             }),
-            patience: Patience::Waits,
+            on_full: OnFull::Block,
             terms: None,
         }
     }
@@ -104,9 +106,9 @@ impl Stream {
     /// ```
     pub fn nowait(&self) -> Self {
         Self {
-            patience: match &self.patience {
-                Patience::Waits => Patience::Never,
-                never => never.clone(),
+            on_full: match &self.on_full {
+                OnFull::Block => OnFull::Fail,
+                other => other.clone(),
             },
             ..self.clone()
         }
@@ -161,22 +163,22 @@ impl Stream {
     /// Whether calls block if there is no room.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
-        matches!(self.patience, Patience::Waits)
+        matches!(self.on_full, OnFull::Block)
     }
 
-    /// Returns the same stream with calls that spend the credit granted to `purse`.
-    pub(super) fn with_purse(&self, purse: Arc<Purse>) -> Self {
+    /// Returns the same stream with calls that spend the credit granted to `grants`.
+    pub(super) fn with_grants(&self, grants: Arc<Grants>) -> Self {
         Self {
-            patience: Patience::Granted(purse),
+            on_full: OnFull::Granted(grants),
             ..self.clone()
         }
     }
 
     /// Returns the credit granted to its calls, if they are awaited.
-    pub(super) fn purse(&self) -> Option<&Purse> {
-        match &self.patience {
-            Patience::Granted(purse) => Some(purse),
-            Patience::Waits | Patience::Never => None,
+    pub(super) fn grants(&self) -> Option<&Grants> {
+        match &self.on_full {
+            OnFull::Granted(grants) => Some(grants),
+            OnFull::Block | OnFull::Fail => None,
         }
     }
 
@@ -187,18 +189,18 @@ impl Stream {
 
     #[inline]
     pub(crate) fn device(&self) -> &Arc<DeviceShared> {
-        &self.shared.seat.device
+        &self.shared.epoch.device
     }
 
     /// Returns the origin of the stream's answers.
     #[inline]
-    pub(crate) fn home(&self) -> Home {
-        Home::Client(self.shared.seat.clone())
+    pub(crate) fn requester(&self) -> Requester {
+        Requester::Client(self.shared.epoch.clone())
     }
 
     /// Returns the client's state in the stream's epoch.
-    pub(crate) fn seat(&self) -> &Seat {
-        &self.shared.seat
+    pub(crate) fn epoch(&self) -> &ClientEpoch {
+        &self.shared.epoch
     }
 
     /// Returns the credit for tasks that are not issued.
@@ -208,7 +210,7 @@ impl Stream {
 
     /// Returns the client's credit for uploads.
     pub(crate) fn uploads(&self) -> &Arc<Credit> {
-        &self.shared.seat.uploads
+        &self.shared.epoch.uploads
     }
 
     /// Returns the stream's id: its slot in the device's table. `None` if it could not be registered.
@@ -222,7 +224,7 @@ impl Stream {
     }
 
     #[inline]
-    pub(crate) fn known(&self) -> Result<StreamId, Error> {
+    pub(crate) fn registered_id(&self) -> Result<StreamId, Error> {
         match &self.shared.hold {
             Ok(hold) => Ok(StreamId(hold.id())),
             Err(error) => Err(error.clone()),
@@ -231,15 +233,15 @@ impl Stream {
 
     /// Acquires credit for one more task that is not issued.
     #[inline]
-    pub(crate) fn pay(&self, wait: bool) -> Result<(), Error> {
+    pub(crate) fn acquire_task_credit(&self, wait: bool) -> Result<(), Error> {
         if self.shared.credit.try_acquire(1).is_ok() {
             return Ok(());
         }
-        self.pay_slowly(wait)
+        self.acquire_task_credit_slow(wait)
     }
 
     #[cold]
-    fn pay_slowly(&self, wait: bool) -> Result<(), Error> {
+    fn acquire_task_credit_slow(&self, wait: bool) -> Result<(), Error> {
         let credit = &self.shared.credit;
         let full = || Full::Stream {
             held: credit.in_use(),
@@ -253,7 +255,7 @@ impl Stream {
     /// Returns how many tasks or jobs a call on a thread of the runtime may have in flight beyond a limit. Zero for a
     /// call that is retried once there is room.
     pub(super) fn callback_headroom(&self) -> u64 {
-        match self.purse() {
+        match self.grants() {
             Some(_) => 0,
             None => self.device().settings().callback_headroom,
         }
@@ -267,29 +269,31 @@ impl Stream {
         amount: u64,
         granted: impl FnOnce() -> T,
     ) -> Result<T, Error> {
-        match (taken, self.purse()) {
-            (Err(Error::Busy { .. }), Some(purse)) if purse.spend(credit, amount) => Ok(granted()),
+        match (taken, self.grants()) {
+            (Err(Error::Busy { .. }), Some(grants)) if grants.spend(credit, amount) => {
+                Ok(granted())
+            }
             (taken, _) => taken,
         }
     }
 
     /// Acquires `amount` of a credit of the client until the permit is dropped: see [`DeviceShared::room`].
-    pub(super) fn take_room(
+    pub(super) fn permit(
         &self,
         wait: bool,
         credit: &Arc<Credit>,
         (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
-    ) -> Result<Room, Error> {
-        let room = self.device().room(wait, credit, (amount, headroom), full);
-        self.or_granted(room, credit, amount, || Room::taken(credit, amount))
+    ) -> Result<Permit, Error> {
+        let permit = self.device().permit(wait, credit, (amount, headroom), full);
+        self.or_granted(permit, credit, amount, || Permit::new(credit, amount))
     }
 
     /// Acquires a permit for one more host function, callback or deferred drop.
-    pub(super) fn job_room(&self, wait: bool) -> Result<Room, Error> {
-        let jobs = &self.shared.seat.jobs;
+    pub(super) fn job_permit(&self, wait: bool) -> Result<Permit, Error> {
+        let jobs = &self.shared.epoch.jobs;
         let amount = (1, self.callback_headroom());
-        self.take_room(wait, jobs, amount, || full_of_jobs(jobs))
+        self.permit(wait, jobs, amount, || jobs_full(jobs))
     }
 
     /// Reserves a mailbox slot for a task whose credit has been acquired. On failure releases that credit.
@@ -298,12 +302,12 @@ impl Stream {
         // A match and not `map_err`, so that the error, which is large, is copied only on failure.
         match Slot::reserve(self.device().channel(), wait) {
             Ok(slot) => Ok(slot),
-            Err(refusal) => Err(self.refund(self.device().refused(refusal))),
+            Err(refusal) => Err(self.release_task_credit(self.device().refused(refusal))),
         }
     }
 
     #[cold]
-    fn refund(&self, error: Error) -> Error {
+    fn release_task_credit(&self, error: Error) -> Error {
         self.shared.credit.release(1);
         error
     }
@@ -315,20 +319,20 @@ impl Stream {
         op: Op,
         fill: impl FnOnce(&mut Task),
     ) -> Result<(), Error> {
-        self.submit_in_turn(wait, op, fill, || ())
+        self.submit_with_hook(wait, op, fill, || ())
     }
 
-    /// As [`Stream::submit`]; calls `turn` after the credit is acquired and before the message is sent.
-    pub(super) fn submit_in_turn(
+    /// As [`Stream::submit`]; calls `before_send` after the credit is acquired and before the message is sent.
+    pub(super) fn submit_with_hook(
         &self,
         wait: bool,
         op: Op,
         fill: impl FnOnce(&mut Task),
-        turn: impl FnOnce(),
+        before_send: impl FnOnce(),
     ) -> Result<(), Error> {
-        let stream = self.known()?;
-        self.pay(wait)?;
-        turn();
+        let stream = self.registered_id()?;
+        self.acquire_task_credit(wait)?;
+        before_send();
         let mut message = self.slot(wait)?.begin(Some(stream), op);
         fill(&mut message);
         self.bind_terms(&mut message);
@@ -345,8 +349,8 @@ impl Stream {
         op: impl FnOnce(V) -> Op,
         fill: impl FnOnce(&mut Task),
     ) -> Result<(), Returned<V>> {
-        let begun = self.known().and_then(|stream| {
-            self.pay(wait)?;
+        let begun = self.registered_id().and_then(|stream| {
+            self.acquire_task_credit(wait)?;
             Ok((stream, self.slot(wait)?))
         });
         let (stream, slot) = match begun {
@@ -366,8 +370,8 @@ impl Stream {
         wait: bool,
         build: impl FnOnce(&mut Task),
     ) -> Result<(), Error> {
-        let stream = self.known()?;
-        self.pay(wait)?;
+        let stream = self.registered_id()?;
+        self.acquire_task_credit(wait)?;
         let mut task = Task::new(Some(stream), Op::Taken);
         build(&mut task);
         self.bind_terms(&mut task);
@@ -377,7 +381,7 @@ impl Stream {
 
     /// Returns an error unless the handle is of this device.
     #[inline]
-    pub(crate) fn own<T: Element>(&self, handle: &Handle<T>) -> Result<(), Error> {
+    pub(crate) fn check_handle<T: Element>(&self, handle: &Handle<T>) -> Result<(), Error> {
         if Arc::ptr_eq(handle.hold().table(), self.device().table()) {
             Ok(())
         } else {
@@ -391,7 +395,7 @@ impl Stream {
     /// # Errors
     /// [`Error::Closed`].
     pub fn flush(&self) -> Result<(), Error> {
-        let stream = self.known()?;
+        let stream = self.registered_id()?;
         self.device()
             .send(self.waits(), Task::new(Some(stream), Op::Flush))
     }
@@ -401,8 +405,8 @@ impl Stream {
     pub fn sync(&self) -> Pending<()> {
         let (sender, receiver) = reply();
         match self.submit(self.waits(), Op::Answer(sender), |_| {}) {
-            Ok(()) => Pending::ticket(self.home(), receiver, Finish::Value(())),
-            Err(error) => Pending::failed(self.home(), error),
+            Ok(()) => Pending::ticket(self.requester(), receiver, Finish::Value(())),
+            Err(error) => Pending::failed(self.requester(), error),
         }
     }
 }

@@ -120,7 +120,7 @@ impl Stream {
     /// # Errors
     /// Same as [`Stream::write`].
     pub fn write_tensor<T: Element>(&self, tensor: &Tensor<T>, data: &[T]) -> Result<(), Error> {
-        self.own(&tensor.handle)?;
+        self.check_handle(&tensor.handle)?;
         let bytes = size_of_val(data) as u64;
         if bytes != tensor.layout.dense_bytes() {
             let length = LaunchError::Length {

@@ -40,7 +40,7 @@ use millstream_sync::credit::{AcquireError, Credit, Place};
 use millstream_sync::mailbox::RoomPlace;
 
 use crate::Stream;
-use crate::purse::Purse;
+use crate::grants::Grants;
 
 /// Polls of the mailbox before the future yields to other tasks of the executor. Other senders may take a free slot
 /// first, any number of times.
@@ -82,16 +82,16 @@ impl Stream {
         &self,
         mut attempt: impl FnMut(&Stream) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let purse = Arc::new(Purse::default());
-        let stream = self.with_purse(purse.clone());
+        let grants = Arc::new(Grants::default());
+        let stream = self.with_grants(grants.clone());
         let mut waiting = Waiting {
             stream: &stream,
-            purse,
+            grants,
             place: None,
             looks: 0,
         };
         loop {
-            waiting.purse.take_lack();
+            waiting.grants.take_shortfall();
             match attempt(&stream) {
                 Err(busy @ Error::Busy { .. }) => waiting.room_after(busy).await?,
                 outcome => return outcome,
@@ -103,7 +103,7 @@ impl Stream {
 /// A call that is attempted until it finds room.
 struct Waiting<'a> {
     stream: &'a Stream,
-    purse: Arc<Purse>,
+    grants: Arc<Grants>,
     /// Its place in the mailbox's wait list, from the first time the mailbox was full.
     place: Option<RoomPlace>,
     looks: u32,
@@ -112,13 +112,13 @@ struct Waiting<'a> {
 impl Waiting<'_> {
     /// Waits for the capacity that the call was short of.
     async fn room_after(&mut self, busy: Error) -> Result<(), Error> {
-        match (self.purse.take_lack(), &busy) {
+        match (self.grants.take_shortfall(), &busy) {
             (Some((credit, amount)), _) => match self.credit(&credit, amount).await {
                 Ok(()) => {
-                    self.purse.put(&credit, amount);
+                    self.grants.add(&credit, amount);
                     Ok(())
                 }
-                Err(AcquireError::Ended) => Err(self.stream.device().gone()),
+                Err(AcquireError::Ended) => Err(self.stream.device().terminal_error()),
                 Err(AcquireError::TooLarge { .. }) => Err(busy),
             },
             (
@@ -141,8 +141,8 @@ impl Waiting<'_> {
     async fn credit(&self, credit: &Arc<Credit>, amount: u64) -> Result<(), AcquireError> {
         let tasks = self.stream.credit();
         let lacks_tasks = Arc::ptr_eq(credit, tasks);
-        self.purse
-            .give_back(|granted| !lacks_tasks || Arc::ptr_eq(granted, tasks));
+        self.grants
+            .release(|granted| !lacks_tasks || Arc::ptr_eq(granted, tasks));
         let mut place = Place::new(credit.clone(), amount);
         poll_fn(|context| polled(self.channel(), || place.poll(context.waker()))).await
     }
@@ -151,13 +151,13 @@ impl Waiting<'_> {
     async fn slot(&self) -> Result<(), Error> {
         let device = self.stream.device();
         // Others may wait for these grants, so they are not held during the wait.
-        self.purse.give_back(|_| true);
-        let Some(mut returning) = device.slot_returns() else {
+        self.grants.release(|_| true);
+        let Some(mut slot_wait) = device.slot_returns() else {
             return Ok(());
         };
         let returned =
-            poll_fn(|context| polled(self.channel(), || returning.poll(context.waker())));
-        returned.await.map_err(|_| device.gone())
+            poll_fn(|context| polled(self.channel(), || slot_wait.poll(context.waker())));
+        returned.await.map_err(|_| device.terminal_error())
     }
 
     fn poll_mailbox(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
@@ -195,6 +195,6 @@ impl Drop for Waiting<'_> {
         if let Some(place) = self.place.take() {
             self.channel().leave_room(place);
         }
-        self.purse.give_back(|_| true);
+        self.grants.release(|_| true);
     }
 }

@@ -19,8 +19,8 @@ use millstream_protocol::message::{Extra, Task};
 use millstream_protocol::table::{Hold, Table};
 
 use crate::arguments::ArgumentCount;
-use crate::arguments::misfit::{
-    ArgumentError, Typed, is_fresh, miscounted, misfit, overlap, scalar_type,
+use crate::arguments::mismatch::{
+    ArgumentError, Typed, is_fresh, miscounted, mismatch, overlap, scalar_type,
 };
 use crate::handle::Handle;
 
@@ -39,7 +39,7 @@ pub struct ArgumentWriter<'a> {
     words: Option<&'a mut [u64; INLINE_WORDS]>,
     extra: &'a mut Option<Box<Extra>>,
     /// Receives a reference to each handle, for a recording.
-    kept: Option<&'a mut Vec<Hold>>,
+    holds: Option<&'a mut Vec<Hold>>,
 }
 
 /// The packed arguments of one task.
@@ -193,7 +193,7 @@ impl<'a> ArgumentWriter<'a> {
         let words = (given.scalars > 0).then(|| {
             *word_count = signature.scalar_words();
             if *word_count > INLINE_WORDS {
-                make_room(extra, *word_count);
+                allocate_words(extra, *word_count);
             }
             words.write([0; INLINE_WORDS])
         });
@@ -207,13 +207,13 @@ impl<'a> ArgumentWriter<'a> {
             packed: bindings,
             words,
             extra,
-            kept: None,
+            holds: None,
         }
     }
 
-    /// Adds a reference to every handle to `kept`.
-    pub(crate) fn keeping(mut self, kept: &'a mut Vec<Hold>) -> Self {
-        self.kept = Some(kept);
+    /// Adds a reference to every handle to `holds`.
+    pub(crate) fn with_holds(mut self, holds: &'a mut Vec<Hold>) -> Self {
+        self.holds = Some(holds);
         self
     }
 
@@ -266,7 +266,7 @@ impl<'a> ArgumentWriter<'a> {
                     }
                 };
             if !fits {
-                return Err(misfit(spec, self.table, handle, access, typed));
+                return Err(mismatch(spec, self.table, handle, access, typed));
             }
             self.writes |= access.writes();
             if self.writes
@@ -277,8 +277,8 @@ impl<'a> ArgumentWriter<'a> {
                 return Err(overlap(self.signature, earlier, mine));
             }
         }
-        if let Some(kept) = &mut self.kept {
-            kept.push(handle.hold().clone());
+        if let Some(holds) = &mut self.holds {
+            holds.push(handle.hold().clone());
         }
         self.push(binding);
         Ok(())
@@ -303,7 +303,7 @@ impl<'a> ArgumentWriter<'a> {
                 let bytes: &mut [u8; INLINE_WORDS * 8] = bytemuck::cast_mut(*words);
                 bytes[spec.offset..][..size_of::<T>()].copy_from_slice(value);
             }
-            _ => put_further(self.extra, spec.offset, value),
+            _ => write_further(self.extra, spec.offset, value),
         }
         Ok(())
     }
@@ -358,13 +358,13 @@ impl<'a> ArgumentWriter<'a> {
 
 /// Allocates words for more scalars than fit inline.
 #[cold]
-fn make_room(extra: &mut Option<Box<Extra>>, words: usize) {
+fn allocate_words(extra: &mut Option<Box<Extra>>, words: usize) {
     extra.get_or_insert_default().words = vec![0; words];
 }
 
 /// Writes a scalar beyond the inline words.
 #[cold]
-fn put_further(extra: &mut Option<Box<Extra>>, offset: usize, value: &[u8]) {
+fn write_further(extra: &mut Option<Box<Extra>>, offset: usize, value: &[u8]) {
     if let Some(extra) = extra
         && let Some(room) =
             bytemuck::cast_slice_mut(&mut extra.words).get_mut(offset..offset + value.len())

@@ -39,9 +39,7 @@ pub struct Replayed {
 #[non_exhaustive]
 pub enum ReplayError {
     /// The log does not begin with its first part.
-    #[error(
-        "the log begins with part {part} instead of part 0; append it to the earlier parts"
-    )]
+    #[error("the log begins with part {part} instead of part 0; append it to the earlier parts")]
     NotTheStart {
         /// The first part that is present.
         part: u32,
@@ -62,7 +60,9 @@ pub enum ReplayError {
         name: Arc<str>,
     },
     /// A kernel of the same name has a different signature.
-    #[error("kernel `{name}` differs from the logged one: expected signature {logged}, got {given}")]
+    #[error(
+        "kernel `{name}` differs from the logged one: expected signature {logged}, got {given}"
+    )]
     Signature {
         /// The kernel's name.
         name: Arc<str>,

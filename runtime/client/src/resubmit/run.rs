@@ -38,7 +38,7 @@ enum Object {
 }
 
 /// A readback in flight.
-struct Asked {
+struct InFlight {
     tag: Option<u64>,
     answer: Pending<Vec<Vec<u8>>>,
 }
@@ -52,20 +52,20 @@ pub(super) struct Replay<'a, F> {
     clients: BTreeMap<(u32, usize, u32), ComputeClient>,
     objects: HashMap<u32, Object>,
     next: u32,
-    asked: VecDeque<Asked>,
+    in_flight: VecDeque<InFlight>,
     digest: Digest,
     on_readback: F,
 }
 
 /// Why an entry cannot be submitted.
-enum Stop {
+enum EntryError {
     Broken(&'static str),
     Refused(Error),
 }
 
-impl From<Error> for Stop {
+impl From<Error> for EntryError {
     fn from(error: Error) -> Self {
-        Stop::Refused(error)
+        EntryError::Refused(error)
     }
 }
 
@@ -85,7 +85,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             clients: BTreeMap::new(),
             objects: HashMap::new(),
             next: 0,
-            asked: VecDeque::new(),
+            in_flight: VecDeque::new(),
             digest: Digest::default(),
             on_readback,
         }
@@ -93,25 +93,26 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
 
     /// Completes all readbacks in flight and returns the digest of all readbacks. Blocks.
     pub(super) fn finish(mut self) -> Digest {
-        while self.answer_one() {}
+        while self.complete_oldest() {}
         self.digest
     }
 
     /// Resubmits the next entry.
     pub(super) fn submit(&mut self, number: u64, entry: Entry<'_>) -> Result<(), ReplayError> {
-        self.submit_entry(number, entry).map_err(|stop| match stop {
-            Stop::Broken(what) => ReplayError::Broken {
-                entry: number,
-                what,
-            },
-            Stop::Refused(error) => ReplayError::Refused {
-                entry: number,
-                error,
-            },
-        })
+        self.submit_entry(number, entry)
+            .map_err(|error| match error {
+                EntryError::Broken(what) => ReplayError::Broken {
+                    entry: number,
+                    what,
+                },
+                EntryError::Refused(error) => ReplayError::Refused {
+                    entry: number,
+                    error,
+                },
+            })
     }
 
-    fn submit_entry(&mut self, number: u64, entry: Entry<'_>) -> Result<(), Stop> {
+    fn submit_entry(&mut self, number: u64, entry: Entry<'_>) -> Result<(), EntryError> {
         let object = match entry {
             Entry::Stream {
                 client,
@@ -119,17 +120,17 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 weight,
             } => {
                 let key = (client, priority as usize, weight);
-                let made = || self.client.like(priority, weight);
+                let made = || self.client.sibling(priority, weight);
                 Object::Stream(self.clients.entry(key).or_insert_with(made).new_stream())
             }
             Entry::Kernel { .. } => match self.kernels.pop_front() {
                 Some(kernel) => Object::Kernel(kernel),
-                None => return Err(Stop::Broken("its kernel is missing")),
+                None => return Err(EntryError::Broken("its kernel is missing")),
             },
             Entry::Recording { steps } => Object::Recording(steps),
             Entry::Parameter { bytes } => {
                 let stream = self.client.new_stream();
-                Object::Slice(Handle::whole(stream.formal(bytes)?, bytes))
+                Object::Slice(Handle::new(stream.formal(bytes)?, bytes))
             }
             Entry::Slice {
                 stream,
@@ -138,13 +139,12 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             } => {
                 let stream = self.stream(stream, number)?;
                 match mode {
-                    None => Object::Point(Handle::whole(
-                        stream.reserve_bytes(true, bytes, None)?,
-                        bytes,
-                    )),
+                    None => {
+                        Object::Point(Handle::new(stream.reserve_bytes(true, bytes, None)?, bytes))
+                    }
                     Some(mode) => {
                         let len = usize::try_from(bytes)
-                            .map_err(|_| Stop::Broken("its slice is too large"))?;
+                            .map_err(|_| EntryError::Broken("its slice is too large"))?;
                         Object::Slice(stream.empty_with::<u8>(len, mode)?)
                     }
                 }
@@ -162,18 +162,23 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 return Ok(());
             }
             Entry::Withdrawn { .. } => return Ok(()),
-            _ => return Err(Stop::Broken(UNKNOWN)),
+            _ => return Err(EntryError::Broken(UNKNOWN)),
         };
         self.objects.insert(self.next, object);
         self.next += 1;
         Ok(())
     }
 
-    fn submit_work(&mut self, stream: &Stream, work: Work<'_>, parts: &[Part]) -> Result<(), Stop> {
+    fn submit_work(
+        &mut self,
+        stream: &Stream,
+        work: Work<'_>,
+        parts: &[Part],
+    ) -> Result<(), EntryError> {
         match work {
             Work::Upload { bytes, layout } => {
                 let [part] = parts else {
-                    return Err(Stop::Broken("an upload needs one binding"));
+                    return Err(EntryError::Broken("an upload needs one binding"));
                 };
                 let access = match &layout {
                     None => Access::Write,
@@ -181,17 +186,19 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 };
                 let binding = self.binding(part)?.with_access(access);
                 if dense_bytes(&binding, layout.as_deref())? != bytes.len() as u64 {
-                    return Err(Stop::Broken(
+                    return Err(EntryError::Broken(
                         "the upload and its binding differ in length",
                     ));
                 }
                 let layout = layout.map(|layout| *layout);
                 stream.upload(true, binding, layout, bytes.len(), || bytes.into_owned())?;
             }
-            Work::Readback { tag, layouts } => self.ask(stream, tag, layouts, parts)?,
+            Work::Readback { tag, layouts } => {
+                self.request_readback(stream, tag, layouts, parts)?
+            }
             Work::Mark | Work::Gap(_) => {
-                let bindings = parts.iter().map(|part| self.moment(part));
-                let bindings = bindings.collect::<Result<Vec<_>, Stop>>()?;
+                let bindings = parts.iter().map(|part| self.binding_or_point(part));
+                let bindings = bindings.collect::<Result<Vec<_>, EntryError>>()?;
                 stream.submit(true, Op::Mark, |task| {
                     bindings
                         .into_iter()
@@ -200,11 +207,11 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             }
             Work::Replay { recording, words } => {
                 let Some(Object::Recording(steps)) = self.objects.remove(&recording) else {
-                    return Err(Stop::Broken("its recording does not exist"));
+                    return Err(EntryError::Broken("its recording does not exist"));
                 };
                 let outcome = steps.iter().try_for_each(|step| {
                     let inner = step.parts.iter().map(|part| within(parts, part));
-                    let inner = inner.collect::<Result<Vec<_>, Stop>>()?;
+                    let inner = inner.collect::<Result<Vec<_>, EntryError>>()?;
                     self.submit_work(stream, with_words(step, &words)?, &inner)
                 });
                 self.objects.insert(recording, Object::Recording(steps));
@@ -218,22 +225,24 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             } => self.launch(stream, kernel, count, (&scalars, &metadata), parts)?,
             Work::Copy => {
                 let [source, target] = parts else {
-                    return Err(Stop::Broken("a copy needs two bindings"));
+                    return Err(EntryError::Broken("a copy needs two bindings"));
                 };
                 stream.copy(&self.view(source)?, &self.view(target)?)?;
             }
             Work::Fill(pattern) => {
                 let [part] = parts else {
-                    return Err(Stop::Broken("a fill needs one binding"));
+                    return Err(EntryError::Broken("a fill needs one binding"));
                 };
                 let binding = self.binding(part)?.with_access(Access::Write);
                 let width = u64::from(pattern.width);
                 if !(binding.offset.is_multiple_of(width) && binding.len.is_multiple_of(width)) {
-                    return Err(Stop::Broken("the fill is not a whole number of elements"));
+                    return Err(EntryError::Broken(
+                        "the fill is not a whole number of elements",
+                    ));
                 }
                 stream.submit(true, Op::Fill(pattern), |task| task.push_binding(binding))?;
             }
-            _ => return Err(Stop::Broken(UNKNOWN)),
+            _ => return Err(EntryError::Broken(UNKNOWN)),
         }
         Ok(())
     }
@@ -245,24 +254,23 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
         count: Count,
         (scalars, metadata): (&[u64], &[u32]),
         parts: &[Part],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), EntryError> {
         let Some(Object::Kernel(kernel)) = self.objects.get(&kernel) else {
-            return Err(Stop::Broken("its kernel does not exist"));
+            return Err(EntryError::Broken("its kernel does not exist"));
         };
         let (parts, count) = match (count, parts) {
             (Count::Static([x, y, z]), _) => (parts, CubeCount::Static(x, y, z)),
             (Count::Dynamic, [parts @ .., count]) => {
-                let count = self
-                    .view(count)?
-                    .cast()
-                    .map_err(|_| Stop::Broken("its dynamic count is not an array of `u32`"))?;
+                let count = self.view(count)?.cast().map_err(|_| {
+                    EntryError::Broken("its dynamic count is not an array of `u32`")
+                })?;
                 (parts, CubeCount::Dynamic(count))
             }
-            (Count::Dynamic, []) => return Err(Stop::Broken("its dynamic count is missing")),
+            (Count::Dynamic, []) => return Err(EntryError::Broken("its dynamic count is missing")),
         };
         let signature = kernel.kernel().signature();
         if signature.scalar_words() != scalars.len() {
-            return Err(Stop::Broken(
+            return Err(EntryError::Broken(
                 "the launch and its kernel differ in the number of scalar words",
             ));
         }
@@ -273,7 +281,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             let spec = signature.bindings().get(index);
             let spare = spec.map_or(0, |spec| view.size() % spec.dtype.size() as u64);
             let whole = view.offset_end(spare);
-            views.push(whole.map_err(|_| Stop::Broken("a binding ends past its slice"))?);
+            views.push(whole.map_err(|_| EntryError::Broken("a binding ends past its slice"))?);
         }
         let bindings: Vec<_> = views
             .iter()
@@ -290,15 +298,15 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
     }
 
     /// Requests a readback. If too many are in flight, first blocks until the oldest has completed.
-    fn ask(
+    fn request_readback(
         &mut self,
         stream: &Stream,
         tag: Option<u64>,
         layouts: Vec<Option<Box<Strided>>>,
         parts: &[Part],
-    ) -> Result<(), Stop> {
-        if self.asked.len() >= READBACKS_AHEAD {
-            self.answer_one();
+    ) -> Result<(), EntryError> {
+        if self.in_flight.len() >= READBACKS_AHEAD {
+            self.complete_oldest();
         }
         let mut layouts: Vec<_> = layouts
             .into_iter()
@@ -338,14 +346,14 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
             unsafe { landing.take() }
         };
         let finish = Finish::Made(Box::new(move || typed.iter().map(take).collect()));
-        let answer = Pending::ticket(stream.home(), receiver, finish);
-        self.asked.push_back(Asked { tag, answer });
+        let answer = Pending::ticket(stream.requester(), receiver, finish);
+        self.in_flight.push_back(InFlight { tag, answer });
         Ok(())
     }
 
     /// Blocks until the oldest readback has arrived, and hands it out. Returns `false` if none is in flight.
-    fn answer_one(&mut self) -> bool {
-        let Some(Asked { tag, answer }) = self.asked.pop_front() else {
+    fn complete_oldest(&mut self) -> bool {
+        let Some(InFlight { tag, answer }) = self.in_flight.pop_front() else {
             return false;
         };
         let bytes = answer.wait().map(|parts| parts.concat());
@@ -361,9 +369,9 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
     }
 
     /// Returns the stream of an entry, with a cancelled token or a passed deadline if the entry was withdrawn.
-    fn stream(&self, stream: u32, entry: u64) -> Result<Stream, Stop> {
+    fn stream(&self, stream: u32, entry: u64) -> Result<Stream, EntryError> {
         let Some(Object::Stream(stream)) = self.objects.get(&stream) else {
-            return Err(Stop::Broken("its stream does not exist"));
+            return Err(EntryError::Broken("its stream does not exist"));
         };
         Ok(match self.withdrawn.get(&entry) {
             None => stream.clone(),
@@ -377,42 +385,42 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
     }
 
     /// Returns the part of a live slice as a handle.
-    fn view(&self, part: &Part) -> Result<Handle<u8>, Stop> {
+    fn view(&self, part: &Part) -> Result<Handle<u8>, EntryError> {
         match self.objects.get(&part.slice) {
             Some(Object::Slice(slice)) => view_of(slice, part),
-            Some(Object::Point(_)) => Err(Stop::Broken("a point has no memory to access")),
-            _ => Err(Stop::Broken("its slice does not exist")),
+            Some(Object::Point(_)) => Err(EntryError::Broken("a point has no memory to access")),
+            _ => Err(EntryError::Broken("its slice does not exist")),
         }
     }
 
     /// As [`Replay::view`], for tasks that access no bytes: a point is valid, too.
-    fn moment(&self, part: &Part) -> Result<Binding, Stop> {
+    fn binding_or_point(&self, part: &Part) -> Result<Binding, EntryError> {
         let view = match self.objects.get(&part.slice) {
             Some(Object::Slice(slice) | Object::Point(slice)) => view_of(slice, part),
-            _ => Err(Stop::Broken("its slice does not exist")),
+            _ => Err(EntryError::Broken("its slice does not exist")),
         };
         view.map(|view| view.binding(part.access))
     }
 
-    fn binding(&self, part: &Part) -> Result<Binding, Stop> {
+    fn binding(&self, part: &Part) -> Result<Binding, EntryError> {
         self.view(part).map(|view| view.binding(part.access))
     }
 }
 
-fn view_of(slice: &Handle<u8>, part: &Part) -> Result<Handle<u8>, Stop> {
+fn view_of(slice: &Handle<u8>, part: &Part) -> Result<Handle<u8>, EntryError> {
     let end = part
         .offset
         .checked_add(part.len)
         .filter(|end| *end <= slice.size());
     let view = end.and_then(|end| slice.slice(part.offset as usize..end as usize).ok());
-    view.ok_or(Stop::Broken("a binding ends past its slice"))
+    view.ok_or(EntryError::Broken("a binding ends past its slice"))
 }
 
 /// Maps a part of a recording's parameter to a part of the slice that the replay binds to it, which may be shorter than
 /// recorded.
-fn within(parameters: &[Part], part: &Part) -> Result<Part, Stop> {
+fn within(parameters: &[Part], part: &Part) -> Result<Part, EntryError> {
     let Some(parameter) = parameters.get(part.slice as usize) else {
-        return Err(Stop::Broken(
+        return Err(EntryError::Broken(
             "a recorded task uses a parameter that does not exist",
         ));
     };
@@ -426,13 +434,15 @@ fn within(parameters: &[Part], part: &Part) -> Result<Part, Stop> {
 }
 
 /// Returns the work of a recorded task with `words` in its slots.
-fn with_words(step: &Step, words: &[u64]) -> Result<Work<'static>, Stop> {
+fn with_words(step: &Step, words: &[u64]) -> Result<Work<'static>, EntryError> {
     let mut work = step.work.clone();
     if let Work::Launch { scalars, .. } = &mut work {
         for slot in &step.slots {
             let place = scalars.get_mut(slot.word as usize);
             let (Some(place), Some(word)) = (place, words.get(slot.slot as usize)) else {
-                return Err(Stop::Broken("a recorded task uses a slot that does not exist"));
+                return Err(EntryError::Broken(
+                    "a recorded task uses a slot that does not exist",
+                ));
             };
             *place = *word;
         }
@@ -441,13 +451,13 @@ fn with_words(step: &Step, words: &[u64]) -> Result<Work<'static>, Stop> {
 }
 
 /// Returns the number of bytes that a copy between the host and a binding transfers with this layout.
-fn dense_bytes(binding: &Binding, layout: Option<&Strided>) -> Result<u64, Stop> {
+fn dense_bytes(binding: &Binding, layout: Option<&Strided>) -> Result<u64, EntryError> {
     let Some(layout) = layout else {
         return Ok(binding.len);
     };
     // Axes with stride 0 could request any amount of host memory.
     match layout.extent_bytes() <= binding.len && layout.dense_bytes() <= binding.len {
         true => Ok(layout.dense_bytes()),
-        false => Err(Stop::Broken("the layout is larger than its binding")),
+        false => Err(EntryError::Broken("the layout is larger than its binding")),
     }
 }

@@ -14,11 +14,11 @@ use crate::handle::Handle;
 
 /// The reason why an argument was rejected.
 #[derive(Clone, Debug)]
-pub struct ArgumentError(Box<Misfit>);
+pub struct ArgumentError(Box<Mismatch>);
 
 /// Boxed in [`ArgumentError`], so that the result of each step of a successful launch is one word.
 #[derive(Clone, Debug)]
-enum Misfit {
+enum Mismatch {
     /// The argument does not fit the signature.
     Launch(LaunchError),
     /// The handle belongs to another device, which has this table.
@@ -37,25 +37,29 @@ impl std::fmt::Debug for ForeignTable {
 impl From<LaunchError> for ArgumentError {
     #[cold]
     fn from(error: LaunchError) -> Self {
-        ArgumentError(Box::new(Misfit::Launch(error)))
+        ArgumentError(Box::new(Mismatch::Launch(error)))
     }
 }
 
 impl ArgumentError {
     #[cold]
     pub(crate) fn foreign(table: &Arc<Table>) -> Self {
-        ArgumentError(Box::new(Misfit::Foreign(ForeignTable(table.clone()))))
+        ArgumentError(Box::new(Mismatch::Foreign(ForeignTable(table.clone()))))
     }
 
     /// Converts to the error of `task`; for a handle of another device, calls `foreign` with its table.
     #[cold]
-    pub(crate) fn of(self, task: &Arc<str>, foreign: impl FnOnce(&Arc<Table>) -> Error) -> Error {
+    pub(crate) fn into_error(
+        self,
+        task: &Arc<str>,
+        foreign: impl FnOnce(&Arc<Table>) -> Error,
+    ) -> Error {
         match *self.0 {
-            Misfit::Launch(why) => Error::Launch {
+            Mismatch::Launch(why) => Error::Launch {
                 task: task.clone(),
                 why,
             },
-            Misfit::Foreign(theirs) => foreign(&theirs.0),
+            Mismatch::Foreign(theirs) => foreign(&theirs.0),
         }
     }
 }
@@ -79,7 +83,7 @@ pub(super) fn is_fresh(declared: Access, given: Access, typed: Typed) -> bool {
 
 /// Returns the first reason for which a binding does not fit.
 #[cold]
-pub(super) fn misfit<T: Element>(
+pub(super) fn mismatch<T: Element>(
     spec: &BindingSpec,
     table: &Arc<Table>,
     handle: &Handle<T>,

@@ -15,7 +15,7 @@ use millstream_sync::facade::{Mutex, MutexGuard, lock};
 use crate::DeviceShared;
 
 /// A device across its epochs: the current epoch, and the state that does not change.
-pub struct Openings {
+pub struct DeviceEpochs {
     current: Mutex<Arc<DeviceShared>>,
     /// The same in every epoch.
     properties: DeviceProperties,
@@ -23,7 +23,7 @@ pub struct Openings {
     clients: AtomicU32,
 }
 
-impl Openings {
+impl DeviceEpochs {
     /// Creates the state of a device in its first epoch.
     pub fn new(first: Arc<DeviceShared>, vitals: Arc<Vitals>) -> Arc<Self> {
         Arc::new(Self {
@@ -40,7 +40,7 @@ impl Openings {
     }
 
     /// Makes `next` the current epoch. Clients create new objects in it from now on.
-    pub fn reopened(&self, next: Arc<DeviceShared>) {
+    pub fn begin_epoch(&self, next: Arc<DeviceShared>) {
         let epoch = next.epoch();
         *self.slot() = next;
         self.vitals.change(Health::Running { epoch });

@@ -48,17 +48,17 @@ use millstream_protocol::marks::is_runtime_thread;
 use millstream_sync::credit::{AcquireError, Credit};
 use millstream_sync::facade::THREADS;
 
-use crate::{DeviceShared, Seat};
+use crate::{ClientEpoch, DeviceShared};
 
 /// Credit held by work in flight. It moves with the work and is released when dropped.
-pub(crate) struct Room {
+pub(crate) struct Permit {
     credit: Arc<Credit>,
     amount: u64,
 }
 
-impl Room {
+impl Permit {
     /// Wraps credit that was acquired already.
-    pub(super) fn taken(credit: &Arc<Credit>, amount: u64) -> Self {
+    pub(super) fn new(credit: &Arc<Credit>, amount: u64) -> Self {
         Self {
             credit: credit.clone(),
             amount,
@@ -66,12 +66,12 @@ impl Room {
     }
 
     /// Drops the permit without releasing the credit: something else releases it.
-    pub(super) fn keep(mut self) {
+    pub(super) fn forget(mut self) {
         self.amount = 0;
     }
 }
 
-impl Drop for Room {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.credit.release(self.amount);
     }
@@ -79,40 +79,40 @@ impl Drop for Room {
 
 /// Where a request came from, and so whose limits it counts towards: a client, or the device itself.
 #[derive(Clone)]
-pub(crate) enum Home {
-    Client(Arc<Seat>),
+pub(crate) enum Requester {
+    Client(Arc<ClientEpoch>),
     Device(Arc<DeviceShared>),
 }
 
-impl Home {
+impl Requester {
     #[inline]
     pub(crate) fn device(&self) -> &Arc<DeviceShared> {
         match self {
-            Home::Client(seat) => &seat.device,
-            Home::Device(device) => device,
+            Requester::Client(epoch) => &epoch.device,
+            Requester::Device(device) => device,
         }
     }
 
     /// Acquires a permit for one more callback, on a device that has threads for user code.
-    pub(crate) fn callback_room(&self, wait: bool) -> Result<Room, Error> {
+    pub(crate) fn callback_permit(&self, wait: bool) -> Result<Permit, Error> {
         self.device().check_callbacks()?;
-        self.job_room(wait)
+        self.job_permit(wait)
     }
 
     /// Acquires a permit for one more host function, callback or deferred drop.
-    pub(crate) fn job_room(&self, wait: bool) -> Result<Room, Error> {
+    pub(crate) fn job_permit(&self, wait: bool) -> Result<Permit, Error> {
         let jobs = match self {
-            Home::Client(seat) => &seat.jobs,
-            Home::Device(device) => device.jobs(),
+            Requester::Client(epoch) => &epoch.jobs,
+            Requester::Device(device) => device.jobs(),
         };
         let headroom = self.device().settings().callback_headroom;
         self.device()
-            .room(wait, jobs, (1, headroom), || full_of_jobs(jobs))
+            .permit(wait, jobs, (1, headroom), || jobs_full(jobs))
     }
 }
 
 /// Describes the client's jobs as full.
-pub(super) fn full_of_jobs(jobs: &Credit) -> Full {
+pub(super) fn jobs_full(jobs: &Credit) -> Full {
     Full::Jobs {
         in_use: jobs.in_use(),
         limit: jobs.limit(),
@@ -122,13 +122,13 @@ pub(super) fn full_of_jobs(jobs: &Credit) -> Full {
 impl DeviceShared {
     /// Acquires `amount` of `credit` until the permit is dropped. If `wait` is set, blocks until there is enough; a
     /// thread of the runtime exceeds the limit by up to `headroom` instead.
-    pub(crate) fn room(
+    pub(crate) fn permit(
         &self,
         wait: bool,
         credit: &Arc<Credit>,
         (amount, headroom): (u64, u64),
         full: impl FnOnce() -> Full,
-    ) -> Result<Room, Error> {
+    ) -> Result<Permit, Error> {
         if !THREADS {
             // In a model: first observe everything that other threads released before this point.
             self.channel().looked();
@@ -136,7 +136,7 @@ impl DeviceShared {
         if credit.try_acquire(amount).is_err() {
             self.wait_for_credit(wait, credit, (amount, headroom), full)?;
         }
-        Ok(Room::taken(credit, amount))
+        Ok(Permit::new(credit, amount))
     }
 
     /// Acquires `amount` of `credit`. If `wait` is set, blocks until there is enough, driving a driven device
@@ -151,7 +151,7 @@ impl DeviceShared {
         full: impl FnOnce() -> Full,
     ) -> Result<(), Error> {
         if credit.has_ended() {
-            return Err(self.gone());
+            return Err(self.terminal_error());
         }
         if headroom > 0 && is_runtime_thread() {
             let taken = credit.try_acquire_beyond(amount, headroom);
@@ -162,13 +162,13 @@ impl DeviceShared {
         }
         let span = tracing::debug_span!(target: "millstream", "wait_for_room", amount);
         let _entered = span.enter();
-        let told = |outcome: Result<(), AcquireError>| outcome.map_err(|_| self.gone());
+        let finish = |outcome: Result<(), AcquireError>| outcome.map_err(|_| self.terminal_error());
         let mut place = credit.place(amount);
         if let Some(outcome) = self.drive_until(|waker| place.poll(waker)) {
-            return told(outcome);
+            return finish(outcome);
         }
         drop(place);
-        told(credit.acquire(amount, self.spin()))
+        finish(credit.acquire(amount, self.spin()))
     }
 
     /// Whether a call that finds no room may block, given that its stream blocks if `wait`.

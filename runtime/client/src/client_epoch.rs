@@ -11,7 +11,7 @@ use crate::DeviceShared;
 
 /// The limits of a client that were set on its builder; `None` for the device's default.
 #[derive(Default)]
-pub(crate) struct Bounds {
+pub(crate) struct ClientLimits {
     /// Tasks of all its streams that are accepted and not issued.
     pub(crate) tasks: Option<u64>,
     /// Bytes of its uploads in flight.
@@ -21,7 +21,7 @@ pub(crate) struct Bounds {
 }
 
 /// A client in one epoch.
-pub(crate) struct Seat {
+pub(crate) struct ClientEpoch {
     pub(crate) device: Arc<DeviceShared>,
     /// Its slot in the table, whose drop notifies the device that the client is gone. `None` if the table was full; the
     /// client's streams are refused then, too.
@@ -36,15 +36,15 @@ pub(crate) struct Seat {
     pub(crate) limit: Option<Arc<Limit>>,
 }
 
-impl Seat {
-    pub(crate) fn new(device: Arc<DeviceShared>, bounds: &Bounds) -> Arc<Self> {
+impl ClientEpoch {
+    pub(crate) fn new(device: Arc<DeviceShared>, limits: &ClientLimits) -> Arc<Self> {
         let options = device.settings();
-        let upload_bytes = bounds.upload_bytes.unwrap_or(options.max_upload_bytes);
+        let upload_bytes = limits.upload_bytes.unwrap_or(options.max_upload_bytes);
         Arc::new(Self {
-            tasks: bounds.tasks.map(|tasks| device.credit(tasks)),
+            tasks: limits.tasks.map(|tasks| device.credit(tasks)),
             uploads: device.credit(upload_bytes),
             jobs: device.credit(options.max_jobs),
-            limit: bounds
+            limit: limits
                 .memory_bytes
                 .map(|bytes| Limit::new(bytes, device.credit(bytes))),
             hold: device.table().acquire().ok(),
