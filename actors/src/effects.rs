@@ -1,4 +1,5 @@
-//! Where the effects of a device thread go: values and points to the GC's thread, host functions to threads for user code.
+//! Carries out the effects of a device thread: values and points go to the GC thread, host functions to threads for
+//! user code.
 
 use std::sync::Arc;
 
@@ -10,12 +11,12 @@ use crate::actor::{Outside, ToDevice};
 use crate::gc::{GcThread, Handover, Then};
 use crate::host::{HostThreads, host_job};
 
-/// Where the effects of a device thread go.
+/// The threads that carry out the effects of a device thread.
 pub(crate) struct Threads {
     pub(crate) gc: GcThread,
     pub(crate) host: Arc<HostThreads>,
     pub(crate) device: ToDevice,
-    /// Starts and counts the threads of this epoch.
+    /// Spawns and counts the threads of this epoch.
     pub(crate) spawner: Spawner,
 }
 

@@ -1,5 +1,5 @@
-//! One epoch of a device, from its opening to its close or its loss: the parts, and how they are put together
-//! with threads and without.
+//! One epoch of a device, from its opening to its close or loss. Assembles the parts, with threads or
+//! without.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,39 +32,40 @@ use crate::host::HostThreads;
 use crate::mailbox::{DeviceThread, End, MailboxChannel};
 use crate::station::Station;
 
-/// What there is of a device in its current epoch.
+/// The handles of the current epoch that the `Device` keeps.
 pub(crate) struct Running {
     device: ToDevice,
     pub(crate) end: End,
     pub(crate) thread: Option<Closing>,
-    /// It was closed: there will be no other epoch.
+    /// The device was closed: no further epoch follows.
     pub(crate) closed: bool,
 }
 
-/// The thread of a device, and what it reports when the device is closed. The report may come before the thread ends.
+/// The handle of a device thread, and its report when the device is closed. The report may arrive before the thread
+/// ends.
 pub(crate) struct Closing {
     thread: Thread<()>,
     report: ReplyReceiver<Report>,
 }
 
 impl Closing {
-    /// Whether the report is there.
+    /// Returns `true` if the report has arrived.
     pub(crate) fn is_reported(&self) -> bool {
         self.report.is_ready()
     }
 
-    /// Runs the thread here if it has not begun.
+    /// Runs the thread's body on this thread if no thread has started it.
     pub(crate) fn run_unless_begun(&self) {
         self.thread.run_unless_begun();
     }
 
-    /// The report, and the end of the thread if it leaves nothing behind. To be called once the device was told to close. Blocks
-    /// until the device has ended, or its time is up.
+    /// Returns the report, and joins the thread if it leaves nothing behind. Call it after the close was requested.
+    /// Blocks until the device has ended or its deadline has passed.
     pub(crate) fn report(mut self) -> Report {
         self.run_unless_begun();
         let report = self.report.wait(&SpinPolicy::never()).unwrap_or_default();
         if report.threads_left == 0 {
-            // What panicked there has been told by the loss of the device.
+            // A panic of the thread was reported as the loss of the device.
             let _ = self.thread.join();
         }
         report
@@ -72,7 +73,7 @@ impl Closing {
 }
 
 impl Running {
-    /// Tells the device to finish what there is until `deadline`.
+    /// Requests the close of the device, which finishes its work until `deadline`.
     pub(crate) fn begin_close(&self, deadline: Instant) {
         *lock(&self.end.deadline) = Some(deadline);
         *lock(&self.end.closer) = Some(std::thread::current().id());
@@ -80,7 +81,7 @@ impl Running {
     }
 }
 
-/// An epoch that is ready to begin.
+/// An epoch that is ready to start.
 pub(crate) struct Opened {
     pub(crate) shared: Arc<DeviceShared>,
     pub(crate) running: Running,
@@ -106,7 +107,7 @@ pub(crate) fn parts<O: Open>(
 ) -> Result<Parts<O::Backend>, OpenError> {
     options.check()?;
     let settings = options.settings();
-    // How many threads an epoch leaves behind is its own matter.
+    // Each epoch counts its own threads.
     let spawner = settings.spawner.counting_anew();
     let gate = Arc::new(Gate::new());
     let edges = Arc::new(Edges::default());
@@ -167,13 +168,13 @@ pub(crate) fn parts<O: Open>(
     })
 }
 
-/// A clock that begins now: there are five hundred years of nanoseconds.
+/// Returns a clock in nanoseconds that starts now; it overflows after 584 years.
 fn since_now() -> ReadClock {
     let began = Instant::now();
     Arc::new(move || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A device that runs by itself, before it has its thread.
+/// A device with threads, before its device thread is started.
 struct Unattended<B: Backend> {
     station: Arc<Station<B>>,
     shared: Arc<DeviceShared>,
@@ -214,11 +215,11 @@ fn unattended<O: Open>(
     })
 }
 
-/// Where a device is turned by hand, and the device.
+/// A device without its device thread, whose part the test plays.
 #[cfg(test)]
 type ByHand<B> = (Arc<Station<B>>, Opened);
 
-/// A device without its thread, whose part the caller plays.
+/// Opens a device without its device thread, whose part the test plays.
 #[cfg(test)]
 pub(crate) fn by_hand<O: Open>(
     kind: O,
@@ -240,7 +241,7 @@ pub(crate) fn by_hand<O: Open>(
     Ok((station, Opened { shared, running }))
 }
 
-/// Opens an epoch that runs by itself, after the epoch `before`.
+/// Opens an epoch with threads, after the epoch `before`.
 pub(crate) fn open_threads<O: Open>(
     kind: O,
     options: &DeviceOptions,
@@ -258,11 +259,11 @@ pub(crate) fn open_threads<O: Open>(
     let (told, report) = reply();
     let body = DeviceThread::new(station, spin, ending, opened.clone(), told);
     let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || body.run())?;
-    // Relaxed: whoever drops the body says so under a lock first. Either we read that below, or that lock
-    // comes after ours, and whoever drops it reads this.
+    // Relaxed: a dropped body records that under a lock. Either `never_ran` reads the record below, or the drop takes
+    // that lock after us and reads this store.
     opened.store(true, Ordering::Relaxed);
     if thread.never_ran() {
-        return Err(OpenError::Thread("the device's was dropped".to_owned()));
+        return Err(OpenError::Thread("the device thread's body was dropped without being run".to_owned()));
     }
     let running = Running {
         device,
@@ -273,14 +274,14 @@ pub(crate) fn open_threads<O: Open>(
     Ok(Opened { shared, running })
 }
 
-/// Opens an epoch without a thread, after the epoch `before`.
+/// Opens an epoch without threads, after the epoch `before`.
 pub(crate) fn open_driven<O: Open>(
     kind: O,
     options: &DeviceOptions,
     end: End,
     before: Option<&DeviceShared>,
 ) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
-    // All of it: what a device is made of is moved by value.
+    // On a larger stack: the parts of a device are moved by value.
     with_stack(|| open_driven_here(kind, options, end, before))
 }
 
@@ -313,7 +314,7 @@ fn open_driven_here<O: Open>(
     Ok((Opened { shared, running }, Arc::new(channel)))
 }
 
-/// What clients of an opened device share.
+/// Creates the state that clients of an opened device share.
 pub(crate) fn share<B: Backend>(
     actor: &DeviceActor<B>,
     channel: Box<dyn ComputeChannel>,

@@ -1,8 +1,8 @@
-//! Threads for user code: host functions and callbacks. Never the device's thread.
+//! Threads for user code: host functions and callbacks. User code never runs on the device thread.
 //!
-//! The first is started with the device, so that a device that was opened can run user code whatever happens;
-//! others on demand, up to a limit or until there are no more to be had. Beyond it jobs wait their turn. An idle
-//! thread sleeps in its channel.
+//! The first thread is started with the device, so that an opened device can always run user code. Others are
+//! started on demand, up to a limit or until the system refuses one. Beyond that jobs wait in the channel. An idle
+//! thread sleeps in the channel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,26 +23,26 @@ use millstream_sync::thread_flag;
 
 use crate::actor::{Control, ToDevice};
 
-/// Most threads for user code of one device. A host function that blocks takes one of them; as many
-/// may block before others wait for them.
+/// The most threads for user code of one device. A host function that blocks occupies one; so many
+/// may block before other jobs wait.
 const THREADS_MAX: usize = 16;
 
-/// How long the threads of a device that never ran are waited for. They have nothing to do.
+/// How long to wait for the threads of a device that was never used. They have nothing to do.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Runs jobs on threads of its own.
+/// Runs jobs on threads for user code.
 pub(crate) struct HostThreads {
     crew: Mutex<Crew>,
     receiver: channel::Receiver<Job>,
-    /// Threads that wait for a job, less the jobs that wait for a thread.
+    /// Idle threads minus waiting jobs.
     idle: Arc<AtomicIsize>,
     spawner: Spawner,
 }
 
-/// Never locked while the function that starts threads is called, for that is the caller's code, which may come
-/// back here.
+/// The threads and the channel. The lock is never held while the function that starts threads is called: that is the
+/// application's code, which may call back into this.
 struct Crew {
-    /// None once it takes no more.
+    /// `None` once no further jobs are accepted.
     jobs: Option<channel::Sender<Job>>,
     threads: Vec<Thread<()>>,
     /// Threads that are being started.
@@ -50,7 +50,7 @@ struct Crew {
 }
 
 impl HostThreads {
-    /// With a first thread.
+    /// Starts the first thread.
     pub(crate) fn start(spawner: Spawner) -> Result<Arc<Self>, OpenError> {
         let (sender, receiver) = channel::unbounded();
         let threads = Self {
@@ -67,16 +67,16 @@ impl HostThreads {
         Ok(Arc::new(threads))
     }
 
-    /// Runs a job on one of the threads; after the close on the caller's, which no device needs any more.
+    /// Runs a job on one of the threads; after the close, on the calling thread, which no device needs any more.
     pub(crate) fn execute(&self, job: Job) {
         let mut crew = lock(&self.crew);
         let Some(jobs) = &crew.jobs else {
             drop(crew);
             return run_job(job);
         };
-        // The receiver lives as long as we do.
+        // `self` owns a receiver, so the send cannot fail.
         let _ = jobs.send(job);
-        // Relaxed: a guess, of threads that are just ending a job or just being started; every job is in the
+        // Relaxed: an estimate, which may miss threads that just end a job or just start; the job is in the
         // channel either way.
         let has_thread = self.idle.fetch_sub(1, Ordering::Relaxed) > 0;
         if has_thread || crew.threads.len() + crew.starting >= THREADS_MAX {
@@ -84,7 +84,7 @@ impl HostThreads {
         }
         crew.starting += 1;
         drop(crew);
-        // Where there is none to be had, those that there are run the job in its turn.
+        // If no thread can be started, the existing ones run the job in its turn.
         let _ = self.start_thread();
     }
 
@@ -110,8 +110,8 @@ impl HostThreads {
         Ok(())
     }
 
-    /// Takes no more jobs, runs those there are, ends the threads. Says how many were still in user code
-    /// when the time was up and are left to themselves.
+    /// Accepts no further jobs, runs the remaining ones, and ends the threads. Returns how many threads were still in
+    /// user code at the deadline and are left running.
     pub(crate) fn join(&self, deadline: Instant) -> u64 {
         let mut left = 0;
         loop {
@@ -127,7 +127,7 @@ impl HostThreads {
             if starting == 0 {
                 return left;
             }
-            // Somebody is inside the function that starts them.
+            // Another thread is inside the function that starts threads.
             if Instant::now() >= deadline {
                 return left + starting as u64;
             }
@@ -137,7 +137,7 @@ impl HostThreads {
 }
 
 impl Drop for HostThreads {
-    /// A device that could not be opened leaves no thread behind. Others were joined when they were closed.
+    /// Ends the threads of a device that could not be opened. Otherwise `join` was called before.
     fn drop(&mut self) {
         lock(&self.crew)
             .threads
@@ -146,10 +146,10 @@ impl Drop for HostThreads {
     }
 }
 
-/// How often a joining thread looks whether the other has ended. There is no join with a deadline.
+/// How often a joining thread checks whether the other has ended. The standard library has no join with a deadline.
 const JOIN_NAP: Duration = Duration::from_micros(200);
 
-/// Joins a thread if it ends in time, and says whether it did.
+/// Joins a thread if it ends before the deadline, and returns whether it did.
 pub(crate) fn join_until(thread: Thread<()>, deadline: Instant) -> bool {
     thread.run_unless_begun();
     while !thread.is_finished() {
@@ -158,12 +158,12 @@ pub(crate) fn join_until(thread: Thread<()>, deadline: Instant) -> bool {
         }
         thread::nap(JOIN_NAP);
     }
-    // What panicked there has nobody to go to: panics of user code end where they are caught.
+        // Panics of user code were caught where they occurred, so there is no payload to pass on.
     drop(thread.join());
     true
 }
 
-/// Ends a panic of user code.
+/// Discards a panic of user code.
 pub(crate) fn end_panic(outcome: std::thread::Result<()>) {
     if let Err(panic) = outcome {
         payload::end(panic);
@@ -176,11 +176,11 @@ pub(crate) fn run_job(job: Job) {
 }
 
 thread_flag! {
-    /// Is the thread inside a [`host_job`], which tells of panics itself?
+    /// Whether the thread is inside a [`host_job`], which reports panics itself.
     InHostWork
 }
 
-/// A host function as a job: it tells the device when it ended, with the panic's message.
+/// Makes a job of a host function. It reports its end to the device, with the message of a panic.
 pub(crate) fn host_job(
     work: HostWork,
     resources: Option<Box<dyn std::any::Any + Send>>,
@@ -190,7 +190,7 @@ pub(crate) fn host_job(
     let tell = Arc::new(Mutex::new(Some(device)));
     let told = tell.clone();
     let finish = move |outcome: Result<(), String>| {
-        // A panic inside the host function is told below, with its message.
+        // A panic inside the host function is reported below, with its message.
         if !(InHostWork::get() && std::thread::panicking()) {
             tell_end(&told, token, outcome);
         }
@@ -206,7 +206,7 @@ pub(crate) fn host_job(
     })
 }
 
-/// Tells the device of the end of a host function, once.
+/// Reports the end of a host function to the device, once.
 fn tell_end(tell: &Mutex<Option<ToDevice>>, token: HostToken, outcome: Result<(), String>) {
     if let Some(device) = lock(tell).take() {
         device.tell(Control::HostFinished(token, outcome));
@@ -229,9 +229,9 @@ mod tests {
         Ok(())
     }
 
-    /// Nothing of ours is locked while the caller's function runs.
+    /// No lock is held while the application's function runs.
     #[test]
-    fn who_starts_a_thread_may_send_user_code_meanwhile() {
+    fn the_function_that_starts_threads_may_submit_user_code() {
         let (told, hear) = mpsc::channel();
         let host: Arc<OnceLock<Weak<HostThreads>>> = Arc::default();
         let inside = host.clone();
@@ -245,7 +245,7 @@ mod tests {
         let threads = HostThreads::start(spawner).unwrap();
         host.set(Arc::downgrade(&threads)).unwrap();
         let (release, wait) = mpsc::channel::<()>();
-        // The first thread has something to do: the next job asks for another one.
+        // The first thread is busy, so the next job starts another one.
         threads.execute(Box::new(move || assert!(wait.recv().is_err())));
         threads.execute(Box::new(|| ()));
         hear.recv().unwrap();
@@ -253,9 +253,9 @@ mod tests {
         assert_eq!(threads.join(Instant::now() + PATIENCE), 0);
     }
 
-    /// A thread that was refused once is asked for again when a job has none.
+    /// A refused thread is requested again when a job has no thread.
     #[test]
-    fn a_refused_thread_is_not_counted_as_one_that_waits() {
+    fn a_refused_thread_is_not_counted_as_idle() {
         let refuses = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let asked = refuses.clone();
         let spawner = Spawner::new(move |body| match asked.load(Ordering::SeqCst) {
@@ -271,12 +271,12 @@ mod tests {
         threads.execute(Box::new(move || done.send(()).unwrap()));
         drop(release);
         hear.recv().unwrap();
-        // Both jobs have ended when the thread counts itself as waiting again.
+        // When the thread counts itself as idle again, both jobs have ended.
         while threads.idle.load(Ordering::SeqCst) < 1 {
             std::thread::yield_now();
         }
         refuses.store(false, Ordering::SeqCst);
-        // One job that waits for another needs two threads.
+        // A job that waits for another one needs two threads.
         let (release, wait) = mpsc::channel::<()>();
         threads.execute(Box::new(move || {
             assert!(wait.recv().is_err());

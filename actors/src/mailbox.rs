@@ -1,4 +1,4 @@
-//! A device that runs by itself: its thread, and the mailbox as a channel.
+//! A device with threads: its device thread, and the mailbox as its channel.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use crate::gc::{Handover, Then};
 use crate::host::{HostThreads, PATIENCE, end_panic};
 use crate::station::{Rest, Station};
 
-/// The mailbox as a channel.
+/// The channel of a device with threads.
 pub(crate) struct MailboxChannel {
     sender: Sender<Task>,
     host: Arc<HostThreads>,
-    /// The device, if callers may turn it.
+    /// The device actor, if callers may step in.
     station: Option<Arc<dyn StepIn>>,
 }
 
@@ -53,13 +53,13 @@ impl ComputeChannel for MailboxChannel {
     #[inline]
     fn reserve(&self) -> Result<Reserved<Task>, Refusal> {
         if is_runtime_thread() && !runs_user_code() {
-            // The device may need this thread to make the room.
+            // The device may need this thread to make room, so it must not wait.
             return self.try_reserve().map_err(|refusal| match refusal {
                 Refusal::Full => Refusal::NoWait,
                 other => other,
             });
         }
-        // User code may wait here: the device thread makes the room, and never waits for user code (decision 32).
+        // User code may wait here: the device thread makes room and never waits for user code (decision 32).
         self.sender.reserve().map_err(|_closed| Refusal::Closed)
     }
 
@@ -118,19 +118,19 @@ impl ComputeChannel for MailboxChannel {
     }
 }
 
-/// How a device ends, shared between who closes it and its thread.
+/// How an epoch ends. Shared by the closing thread and the device thread.
 #[derive(Clone, Default)]
 pub(crate) struct End {
     /// When a closing device gives up.
     pub(crate) deadline: Deadline,
     /// The thread that closes the device.
     pub(crate) closer: Arc<Mutex<Option<ThreadId>>>,
-    /// How those who wait for room are told.
+    /// Ends the waits for room, and holds the error that ended the epoch.
     pub(crate) gone: Arc<Gone>,
 }
 
 impl End {
-    /// The end of an epoch of the device with these vitals.
+    /// Creates the end of an epoch of the device with these vitals.
     pub(crate) fn of(epoch: u64, vitals: &Arc<Vitals>) -> Self {
         Self {
             deadline: Deadline::default(),
@@ -140,10 +140,10 @@ impl End {
     }
 }
 
-/// When a closing device gives up.
+/// The time at which a closing device gives up.
 pub(crate) type Deadline = Arc<Mutex<Option<Instant>>>;
 
-/// The device thread: turns while there is something to do, else spins briefly, then sleeps.
+/// The body of the device thread: turns while there is work, then spins briefly, then sleeps.
 pub(crate) struct DeviceThread<B: Backend> {
     station: Arc<Station<B>>,
     spin: SpinPolicy,
@@ -153,7 +153,8 @@ pub(crate) struct DeviceThread<B: Backend> {
 }
 
 impl<B: Backend> DeviceThread<B> {
-    /// The thread of a device that is being opened; `opened` is set once it is. It tells `report` what a close has left.
+    /// Creates the thread of a device that is being opened; `opened` is set once it is. A close sends its report to
+    /// `report`.
     pub(crate) fn new(
         station: Arc<Station<B>>,
         spin: SpinPolicy,
@@ -172,12 +173,12 @@ impl<B: Backend> DeviceThread<B> {
 
     pub(crate) fn run(mut self) {
         let _mark = mark_runtime_thread();
-        // A panic of ours or of a backend must not leave anybody waiting (I5).
+        // A panic of the runtime or of a backend must not leave a caller waiting (I5).
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             turns(&self.station, &self.spin, &self.end.deadline)
         }));
         if outcome.is_err() {
-            // Nothing says that the device itself is gone: it can be opened again.
+            // The panic does not mean that the device is gone, so it can be reopened.
             self.end.gone.set_lost(Recovery::SameProcess);
         }
         let Some((actor, threads)) = self.station.take() else {
@@ -194,7 +195,8 @@ impl<B: Backend> DeviceThread<B> {
 }
 
 impl<B: Backend> Drop for DeviceThread<B> {
-    /// If it never got a thread. Nothing was admitted then, unless a caller did it, so everything can be freed.
+    /// Handles a body that never got a thread. Nothing was admitted then, unless by a caller, so everything can be
+    /// freed.
     fn drop(&mut self) {
         let Some((actor, mut threads)) = self.station.take() else {
             return;
@@ -202,7 +204,7 @@ impl<B: Backend> Drop for DeviceThread<B> {
         let deadline = Instant::now() + PATIENCE;
         // Relaxed: see `open_threads`.
         if self.opened.load(Ordering::Relaxed) {
-            // Whoever had taken it let it fall. Who has sent something is answered (I5).
+            // The application dropped the body after accepting it. Answer what was submitted (I5).
             self.end.gone.set_lost(Recovery::SameProcess);
             lock(&self.end.deadline).get_or_insert(deadline);
             let (_, left) = shut_down(actor, threads, true, &self.end);
@@ -217,12 +219,12 @@ impl<B: Backend> Drop for DeviceThread<B> {
     }
 }
 
-/// Turns until the device is closed; says whether it drained.
+/// Turns the device until it is closed. Returns `true` if it drained.
 fn turns<B: Backend>(station: &Station<B>, spin: &SpinPolicy, deadline: &Deadline) -> bool {
     let mut spinner = Spinner::new(*spin);
     station.gate.attach();
     loop {
-        // Set before we are told to close, and told anew whenever it changes.
+        // The deadline is stored before the close is sent, and each change of it sends the close again.
         let mut close_until = None;
         let rest = station.look_around(|| {
             close_until = *lock(deadline);
@@ -239,7 +241,7 @@ fn turns<B: Backend>(station: &Station<B>, spin: &SpinPolicy, deadline: &Deadlin
     }
 }
 
-/// Fails what is left, frees what can be freed, ends the threads. What has not ended by then is handed back beside the report.
+/// Fails what is left, frees what can be freed, and ends the threads. Returns the report, and what is still in use.
 fn shut_down<B: Backend>(
     mut actor: DeviceActor<B>,
     mut threads: Threads,
@@ -263,7 +265,7 @@ fn shut_down<B: Backend>(
         let deadline = lock(&end.deadline).unwrap_or_else(Instant::now);
         threads.gc.join(deadline);
         threads.host.join(deadline);
-        // All but this one, which ends now.
+        // All but this thread, which ends now.
         report.threads_left = threads.spawner.alive().saturating_sub(1);
         report.values_parked = threads.gc.parked();
         None
@@ -274,7 +276,7 @@ fn shut_down<B: Backend>(
         let is_closer = *lock(&end.closer) == Some(std::thread::current().id());
         let left = Left { actor, threads };
         match is_closer {
-            // No other thread runs the device: the close would wait for what does not end.
+            // No other thread runs the device, so a close that waited here would never end.
             true => {
                 left.leak();
                 None
@@ -293,32 +295,32 @@ struct Left<B: Backend> {
 }
 
 impl<B: Backend> Left<B> {
-    /// Waits until it has ended, and then frees the memory and ends the threads. Blocks for as long as that takes.
+    /// Waits until it has ended, then frees the memory and ends the threads. Blocks for as long as that takes.
     fn end(self) {
         let Self { mut actor, threads } = self;
         actor.wait_for_user_code(&threads.device.gate);
         if actor.server.busy_queues() == 0 {
             actor.server.free_pages();
         }
-        // It waits for tasks in flight. What a user's value panics with ends here.
+        // The drop waits for tasks in flight. A panic of a user's destructor ends here.
         end_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
-        // Callers that still have the channel keep these threads: they are told to end, and do once they are idle.
+        // Callers that still have the channel keep these threads alive: they end once they are idle.
         threads.host.join(Instant::now());
         drop(threads);
     }
 
-    /// Leaves it to work that cannot be interrupted.
+    /// Leaks it to work that cannot be interrupted.
     fn leak(self) {
         self.actor.leak();
         std::mem::forget(self.threads);
     }
 }
 
-/// Ends the threads of a lost device, whose pages nobody frees.
+/// Ends the threads of a lost device, whose pages are not freed.
 fn shut_down_lost<B: Backend>(actor: DeviceActor<B>, mut threads: Threads, end: &End) -> Report {
     let (mut report, server) = actor.end_lost();
     if let Some(server) = server {
-        // It may have to wait for what it runs: not here, and not longer than there is time.
+            // Its drop may wait for running tasks: not on this thread, and not beyond the deadline.
         let handover = Handover {
             after: Points::new(),
             then: Then::Drop(Leaving::unawaited(Box::new(server))),
@@ -332,7 +334,7 @@ fn shut_down_lost<B: Backend>(actor: DeviceActor<B>, mut threads: Threads, end: 
     end.gone.end_callbacks();
     threads.gc.join(deadline);
     threads.host.join(deadline);
-    // All but this one, which ends now.
+    // All but this thread, which ends now.
     report.threads_left = threads.spawner.alive().saturating_sub(1);
     report.values_parked = threads.gc.parked();
     report

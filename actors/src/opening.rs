@@ -1,4 +1,4 @@
-//! Opening a device: with threads of its own, or driven.
+//! Opens a device, with threads or driven.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use crate::mailbox::End;
 use crate::reopen::again;
 
 impl Device {
-    /// Opens a device with the default options.
+    /// Opens a device with the default options. Blocks while the backend opens it.
     ///
     /// # Errors
-    /// What is missing, and what to do.
+    /// [`OpenError`]: what is missing, and what to do about it.
     pub fn open<O: Open>(kind: O) -> Result<Self, OpenError> {
         Self::open_with(kind, DeviceOptions::default())
     }
 
-    /// Opens a device.
+    /// Opens a device. Blocks while the backend opens it.
     ///
     /// # Errors
-    /// What is missing, and what to do; an option that cannot be.
+    /// [`OpenError`]: what is missing, and what to do about it; an option that is out of range.
     pub fn open_with<O: Open>(kind: O, options: DeviceOptions) -> Result<Self, OpenError> {
         let span = tracing::info_span!(target: "millstream", "open");
         let _entered = span.enter();
@@ -49,10 +49,11 @@ impl Device {
         })
     }
 
-    /// Opens a device that starts no thread: its owner runs it with [`Driver::pump`].
+    /// Opens a driven device: it starts no thread, and its owner runs it with [`Driver::pump`]. Blocks while the
+    /// backend opens it.
     ///
     /// # Errors
-    /// As [`Device::open_with`].
+    /// Same as [`Device::open_with`].
     pub fn open_driven<O: Open>(
         kind: O,
         options: DeviceOptions,

@@ -1,4 +1,4 @@
-//! User code on the device's threads: what it may do there, and that nothing of it ends them.
+//! User code on the device's threads: its calls, and its panics.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,14 +17,14 @@ use millstream_protocol::error::{Error, Full};
 use millstream_protocol::kernel::Kernel;
 use millstream_protocol::options::DeviceOptions;
 
-/// Far longer than anything here takes: a test that is about to hang fails.
+/// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn cpu() -> Cpu {
     Cpu::default().queues(2).threads(2)
 }
 
-/// A waker that keeps the device thread until it is let go.
+/// A waker that blocks the device thread until it is released.
 struct Keeper {
     kept: mpsc::Sender<()>,
     go: Mutex<mpsc::Receiver<()>>,
@@ -32,15 +32,15 @@ struct Keeper {
 
 impl Wake for Keeper {
     fn wake(self: Arc<Self>) {
-        // A test that has failed listens no more.
+        // A test that has failed no longer receives.
         let _ = self.kept.send(());
         let _ = self.go.lock().unwrap().recv_timeout(PATIENCE);
     }
 }
 
-/// I8: nobody makes room while the device thread is kept, and a kernel that submits does not wait for it.
+/// I8: a kernel that submits does not wait for room while the device thread is blocked and makes none.
 #[test]
-fn a_submission_that_would_wait_on_a_thread_of_the_runtime_is_an_error() {
+fn a_submission_that_would_block_a_thread_of_the_runtime_is_an_error_i8() {
     let options = DeviceOptions::default().mailbox_capacity(4);
     let device = Device::open_with(cpu(), options).unwrap();
     let client = device.new_client();
@@ -64,15 +64,15 @@ fn a_submission_that_would_wait_on_a_thread_of_the_runtime_is_an_error() {
         kept,
         go: Mutex::new(going),
     }));
-    // The device thread itself tells where the work is, which on an idle stream is the answer, and wakes who
-    // asked, unless it was quicker than the poll.
+    // The device thread itself replies with the ticket, which is the answer on an idle stream, and wakes the caller,
+    // unless the reply was faster than the poll.
     let idle = client.new_stream();
     let asked = (0..10_000).find_map(|_| {
         let mut answer = Box::pin(idle.sync());
         let polled = answer.as_mut().poll(&mut Context::from_waker(&keeper));
         polled.is_pending().then_some(answer)
     });
-    assert!(asked.is_some(), "the device thread is always quicker");
+    assert!(asked.is_some(), "the device thread was always faster");
     is_kept.recv_timeout(PATIENCE).unwrap();
     start.send(()).unwrap();
     let (error, busy) = told.recv_timeout(PATIENCE).unwrap();
@@ -99,7 +99,7 @@ fn a_submission_that_would_wait_on_a_thread_of_the_runtime_is_an_error() {
     assert!(device.close(PATIENCE).drained);
 }
 
-/// What a rude panic carries: it panics again when it is dropped, and again.
+/// A panic payload that panics again when it is dropped, `0` more times.
 struct Rude(u32);
 
 impl Drop for Rude {
@@ -110,7 +110,7 @@ impl Drop for Rude {
     }
 }
 
-/// Runs everything there is on a driven device.
+/// Pumps a driven device until there is nothing to do.
 fn pump(driver: &mut Option<Driver>) {
     if let Some(driver) = driver {
         while driver.pump(Duration::ZERO) {}
@@ -151,27 +151,27 @@ fn panics_that_panic_when_dropped_end_where_they_began(
     assert!(report.drained && report.threads_left == 0, "{report:?}");
 }
 
-/// I7, I10: no thread of ours dies of it, nor a driver.
+/// I7, I10: such a panic ends no thread of the runtime.
 #[test]
-fn a_panic_that_panics_when_it_is_dropped_ends_no_thread() {
+fn a_payload_that_panics_when_dropped_ends_no_thread_i7() {
     let device = Device::open(cpu()).unwrap();
     panics_that_panic_when_dropped_end_where_they_began(&device, None);
 }
 
 #[test]
-fn a_panic_that_panics_when_it_is_dropped_does_not_reach_who_pumps() {
+fn a_payload_that_panics_when_dropped_does_not_reach_the_pumping_thread_i7() {
     let (device, driver) = Device::open_driven(cpu(), DeviceOptions::default()).unwrap();
     panics_that_panic_when_dropped_end_where_they_began(&device, Some(driver));
 }
 
-/// I5, I12: the close gives back the room of uploads that never went, and answers who waits for it.
+/// I5, I12: the close releases the credit of uploads that were never sent, and answers callers that wait for it.
 fn an_undrained_close_gives_back_room(device: &Device, close: impl FnOnce() -> bool) {
     let client = device.new_client();
     let (stream, other) = (client.new_stream(), client.new_stream());
     let data = stream.create(&[0_u8; 1_024]).unwrap();
     let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
     let guard = guard.wait().unwrap();
-    // Waits behind the guard, with all the room there is.
+    // Waits behind the guard, and holds all of the credit.
     stream.write(&data, &[1; 1_024]).unwrap();
     let upload = || other.nowait().create(&[2_u8; 1_024]).err();
     assert!(matches!(
@@ -184,28 +184,28 @@ fn an_undrained_close_gives_back_room(device: &Device, close: impl FnOnce() -> b
         let waiting = client.new_stream();
         std::thread::spawn(move || waiting.create(&[3_u8; 1_024]).err())
     };
-    assert!(!close(), "the guard is still there");
+    assert!(!close(), "the guard still exists");
     assert!(matches!(waiter.join().unwrap(), Some(Error::Closed)));
-    // Without room it would still be busy.
+    // With the credit still taken this would return `Busy`.
     assert!(matches!(upload(), Some(Error::Closed)), "{:?}", upload());
     drop(guard);
 }
 
 #[test]
-fn a_close_that_does_not_drain_gives_back_the_room_of_uploads() {
+fn a_close_that_does_not_drain_releases_the_credit_of_uploads_i12() {
     let options = DeviceOptions::default().max_upload_bytes(1_024);
     let device = Device::open_with(cpu(), options).unwrap();
     an_undrained_close_gives_back_room(&device, || device.close(Duration::from_millis(20)).drained);
 }
 
 #[test]
-fn a_driven_close_that_does_not_drain_gives_back_the_room_of_uploads() {
+fn a_driven_close_that_does_not_drain_releases_the_credit_of_uploads_i12() {
     let options = DeviceOptions::default().max_upload_bytes(1_024);
     let (device, driver) = Device::open_driven(cpu(), options).unwrap();
     an_undrained_close_gives_back_room(&device, || driver.close().drained);
 }
 
-/// Tells when it is dropped.
+/// Sets a flag when dropped.
 struct Tell(Arc<AtomicBool>);
 
 impl Drop for Tell {
@@ -214,10 +214,10 @@ impl Drop for Tell {
     }
 }
 
-/// I10, I4: a kernel may use a value that is to be dropped after it, so a close that does not wait for the kernel does not drop the
-/// value either, wherever that waits: behind a host function, or in the mailbox.
+/// I10, I4: a kernel may use a value that is dropped after it. So a close that does not wait for the kernel does not
+/// drop the value either, whether the drop waits behind a host function or in the mailbox.
 #[test]
-fn a_close_keeps_values_that_a_running_kernel_may_use() {
+fn a_close_keeps_values_that_a_running_kernel_may_use_i4() {
     for closes_early in [false, true] {
         let device = Device::open_with(cpu(), DeviceOptions::default()).unwrap();
         let client = device.new_client();
@@ -239,7 +239,7 @@ fn a_close_keeps_values_that_a_running_kernel_may_use() {
         stream.host("between", (), || ()).unwrap();
         stream.drop_after(Tell(dropped.clone())).unwrap();
         if !closes_early {
-            // Answered by the device: it has admitted what came before.
+            // The device's reply implies that it has admitted all earlier messages.
             device.stats().unwrap();
         }
         let report = device.close(Duration::ZERO);

@@ -1,16 +1,35 @@
-//! The end of a driven device.
+//! Closes a driven device.
 //!
-//! No thread is there to wait for what a close has to leave: user code that runs on another thread, a guard that is held, tasks that a
-//! GPU still runs. What lets go of the last of these frees the rest, on its own thread:
+//! # Protocol
+//! ```text
+//!  close mailbox ─► step until drained, idle or late ─► answer the rest ─► free
+//!                                                                           │ something may still use the memory
+//!                                                                           ▼
+//!                                                          Left ──► freed by whatever ends last
+//! ```
+//! No thread exists that could wait for what a close leaves behind: user code on another thread, a guard, tasks that a
+//! GPU still runs. What ends last frees the rest, on its own thread:
 //!
-//! 1. While user code may look at the memory, what is left is the *heir* of the device: the thread that tells the device that user code has
-//!    ended ([`ToDevice::tell`]) has the heir look. The lock of the heir orders the two: either the teller finds it, or it finds
-//!    what was told.
-//! 2. Tasks that run by themselves are not waited for by the close, nor by user code that ends. A later pump frees what is left once they
-//!    have ended; dropping the driver waits for them, and so does dropping the last thing that holds the device.
-//! 3. A driver that is dropped inside the device, by a kernel or by the destructor of what a kernel owns, only asks for the close. The thread
-//!    that is inside closes the device once it has left.
-//! 4. A backend that works in its pump alone runs nothing more: its tasks are dropped with it at once.
+//! 1. While user code may access the memory, `Left` is the device's deferred teardown ([`Heir`]): the thread that
+//!    reports the end of user code ([`ToDevice::tell`]) runs it. Its lock orders the two: either that thread finds the
+//!    teardown installed, or installing it finds the control that was sent.
+//! 2. Neither the close nor the end of user code waits for tasks that run without being pumped. A later pump frees the
+//!    rest once they have completed; dropping the driver waits for them, and so does dropping the last reference to the
+//!    device.
+//! 3. A driver that is dropped inside the device, by a kernel or by the destructor of a value that a kernel owns, only
+//!    requests the close (`close_pending`). The thread inside closes the device after it has left.
+//! 4. A backend that works only when pumped runs nothing more: its tasks are dropped with it at once.
+//!
+//! # Example: a guard outlives the close
+//! ```text
+//!  thread A: Driver::close                       thread B: holds a guard
+//!  answers everything, except for the guard
+//!  sets the teardown; free: user code runs,
+//!  so TooEarly; reports bytes_left
+//!                                                drops the guard: sends HostFinished,
+//!                                                runs the teardown: no user code, frees the memory
+//! ```
+//! `driven/tests` and the model program `actors` (`closing`) of `loom-tests` check these cases.
 
 use super::*;
 
@@ -22,19 +41,20 @@ use crate::host::end_panic;
 /// What a close has left of a device, until it is freed. Dropping it waits for tasks in flight.
 pub(super) struct Left<B: Backend>(Mutex<Option<DeviceActor<B>>>);
 
-/// What an attempt to free a closed device did.
+/// The outcome of an attempt to free a closed device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Attempt {
-    /// The device is freed, or was before.
+    /// The device is freed, now or before.
     Freed,
-    /// The device was found to be lost: its memory stays with the driver.
+    /// The device is lost: its memory is never freed.
     Lost,
     /// Something may still use the memory.
     TooEarly,
 }
 
 impl<B: Backend> Left<B> {
-    /// Frees it, unless user code runs that may look at the memory, or, if not `patient`, tasks run by themselves. Drops what users gave.
+    /// Frees the device, unless user code runs that may access its memory. Waits for tasks that run without being
+    /// pumped if `patient`; otherwise they prevent the free as well. Drops values of users.
     pub(super) fn free(&self, patient: bool) -> Attempt {
         let mut place = lock(&self.0);
         let Some(actor) = &mut *place else {
@@ -44,7 +64,7 @@ impl<B: Backend> Left<B> {
         let server = &mut actor.server;
         let may_run = B::WORKS_BY_ITSELF && !patient && server.backend_mut().is_under_way();
         if may_run {
-            // Publishes what has completed, and finds out if the device is lost meanwhile.
+            // Publishes what has completed, and detects a loss.
             server.backend_mut().pump(Duration::ZERO);
         }
         if server.recovery().is_some() {
@@ -63,13 +83,13 @@ impl<B: Backend> Left<B> {
             if actor.server.busy_queues() == 0 {
                 actor.server.free_pages();
             }
-            // What a user's value panics with ends here.
+            // Destructors of users' values may panic; the panic ends here.
             end_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
         }
         Attempt::Freed
     }
 
-    /// Do tasks run by themselves still?
+    /// Whether tasks still run without being pumped.
     pub(super) fn is_under_way(&self) -> bool {
         let mut place = lock(&self.0);
         place
@@ -81,7 +101,7 @@ impl<B: Backend> Left<B> {
 impl<B: Backend> Drop for Left<B> {
     fn drop(&mut self) {
         if self.free(true) == Attempt::TooEarly {
-            // It is the heir while user code runs, so this is the end of a model that has failed.
+            // While user code runs the deferred teardown holds this, so this is the end of a failed model: leak it.
             std::mem::forget(lock(&self.0).take());
         }
     }
@@ -106,10 +126,11 @@ impl<B: Backend> Direct<B> {
         with_stack(|| self.shut_down_here(deadline))
     }
 
-    /// Whether a thread that is inside a device may close this one. If a thread is inside this very device, that finishes the close once it
-    /// has left.
+    /// Whether a thread that is inside a device may close this one. If a thread is inside this very device, it
+    /// completes the close when it leaves.
     fn may_shut_down(&self) -> bool {
-        // Relaxed: the door orders it. Either who is inside finds the door tried, and then this, or we find that it has left.
+        // Relaxed: the door orders it. Either the thread inside finds the door tried and then reads this, or
+        // `try_enter` finds that it has left.
         self.close_pending.store(true, Ordering::Relaxed);
         let Some(core) = self.core.try_enter() else {
             return false;
@@ -123,7 +144,7 @@ impl<B: Backend> Direct<B> {
     fn shut_down_here(&self, deadline: Option<Instant>) -> Report {
         let started = Instant::now();
         let mut report = Report::default();
-        // Nothing more is accepted. What can end by itself does; what a guard holds back cannot.
+        // Accept no more messages. Finish what can finish; what a guard holds back cannot.
         if let Some(actor) = &mut self.core.enter().actor {
             actor.close();
         }
@@ -174,7 +195,7 @@ impl<B: Backend> Direct<B> {
             self.gone.set_closed();
         } else {
             let left = self.core.enter().left.take();
-            // Closed before: what ends by itself is waited for now, if there is time.
+            // Closed before. If there is no deadline, wait for tasks that run without being pumped.
             if let Some(left) =
                 left.filter(|left| left.free(deadline.is_none()) == Attempt::TooEarly)
             {
@@ -182,7 +203,7 @@ impl<B: Backend> Direct<B> {
             }
         }
         self.gone.end_callbacks();
-        // Callbacks of what was answered just now.
+        // Runs the callbacks of what was answered just now.
         self.run_user_code(None);
         self.idle.bell.ring();
         report.took = started.elapsed();

@@ -1,5 +1,5 @@
-//! What a driven device has instead of threads: its effects are carried out by whoever pumps, and whoever
-//! waits has a place to sleep.
+//! The parts that a driven device has in place of threads: the effects of the server run on the pumping thread, and a
+//! waiting thread has a bell to sleep at.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::actor::{Outside, ToDevice};
 use crate::gc::{Gc, Handover, Then, drop_value};
 use crate::host::{host_job, run_job};
 
-/// User code that is due. It runs outside of the device, so that it may wait for a thread that needs the device.
+/// User code that is due. It runs outside the lock, so it may wait for a thread that needs the device.
 pub(super) enum Due {
     /// A host function or a callback.
     Run(Job),
@@ -34,7 +34,7 @@ impl Due {
     }
 }
 
-/// Effects without threads.
+/// Carries out effects without threads.
 pub(super) struct Inline {
     pub(super) gc: Gc,
     pub(super) due: Arc<Mutex<VecDeque<Due>>>,
@@ -42,14 +42,14 @@ pub(super) struct Inline {
 }
 
 impl Inline {
-    /// Has the values that may go dropped outside of the device. Says whether anything was due.
+    /// Makes the drops of values due whose points have passed. Returns `true` if there were any.
     pub(super) fn collect(&mut self) -> bool {
         let due = &self.due;
         self.gc
             .collect(|value| lock(due).push_back(Due::Drop(value)))
     }
 
-    /// The same with all values: nothing that was to run before them is left.
+    /// Makes the drops of all values due, since the tasks before them will not run.
     pub(super) fn release_all(&mut self) {
         let due = &self.due;
         self.gc
@@ -75,21 +75,21 @@ impl Outside for Inline {
                     since_ns: self.gc.meter.now_ns(),
                 });
             }
-            // Whoever pumps looks at the queues anyway.
+            // A pump looks at the queues in any case.
             Effect::Watch(_) => {}
         }
         Ok(())
     }
 }
 
-/// Where those who wait sleep while there is nothing to drive.
+/// The bell at which threads sleep that wait and find nothing to do.
 pub(crate) struct Idle {
     pub(super) bell: Arc<Bell>,
-    /// The bell, to be left at what else can end a sleep.
+    /// The bell as a waker, to be left with other events that end a sleep.
     pub(super) waker: Waker,
-    /// Where messages, drops and the ends of host functions are told.
+    /// The gate that messages, drops and the ends of host functions wake.
     pub(super) gate: Arc<Gate>,
-    /// Somebody's own code waits: a device of a model goes on at every call.
+    /// Code of the user waits for the device without driving it. In a model every call runs the device from then on.
     attended: AtomicBool,
 }
 
@@ -104,13 +104,13 @@ impl Idle {
         }
     }
 
-    /// Somebody's own code waits from now on.
+    /// Records that code of the user waits without driving the device.
     pub(super) fn attend(&self) {
-        // Relaxed: read in models alone, by threads of which one runs at a time.
+        // Relaxed: read in models only, in which one thread runs at a time.
         self.attended.store(true, Ordering::Relaxed);
     }
 
-    /// Does somebody's own code wait?
+    /// Whether code of the user waits without driving the device.
     pub(super) fn is_attended(&self) -> bool {
         // Relaxed: see `attend`.
         self.attended.load(Ordering::Relaxed)

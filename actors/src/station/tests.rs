@@ -1,5 +1,5 @@
-//! A caller that is about to wait does what the device's thread would be woken for, and leaves it the rest. Here the
-//! device's thread is the test: it sleeps at the gate, and each wake of it is counted.
+//! A caller that is about to wait takes turns in place of the device thread, and leaves the rest to it. Here the
+//! test plays the device thread: it sleeps at the gate, and each wake of it is counted.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -19,13 +19,13 @@ use millstream_protocol::options::DeviceOptions;
 use super::*;
 use crate::epoch::{Opened, by_hand};
 
-/// Far longer than anything here takes: a test that is about to hang fails.
+/// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The memory of a device that has little.
+/// The memory of a device with little memory.
 const MEMORY_BYTES: usize = 64 << 10;
 
-/// A device whose thread is the test.
+/// A device whose thread is played by the test.
 struct Rig {
     station: Arc<Station<CpuDevice>>,
     opened: Opened,
@@ -34,7 +34,7 @@ struct Rig {
     wakes: Arc<Wakes>,
 }
 
-/// How often the device's thread was woken.
+/// Counts the wakes of the device thread.
 #[derive(Default)]
 struct Wakes(AtomicU32);
 
@@ -64,7 +64,7 @@ impl Rig {
         rig
     }
 
-    /// The device's thread turns until there is nothing to do, and sleeps.
+    /// Takes the device thread's turns until there is no work, and arms its gate.
     fn sleep(&self) {
         while matches!(self.station.look_around(|| None), Rest::Busy) {}
         self.station.gate.arm(&Waker::from(self.wakes.clone()));
@@ -74,7 +74,7 @@ impl Rig {
         self.wakes.0.load(Ordering::SeqCst)
     }
 
-    /// Waits as callers do that send two messages for each wait, and then a few times more, so that this is expected.
+    /// Sends two messages before each wait, a few times, so that such a wait is expected.
     fn get_used_to_waits(&self) {
         let data = self.stream.create(&[1_u32; 4]).unwrap();
         for _ in 0..3 {
@@ -86,12 +86,12 @@ impl Rig {
 }
 
 #[test]
-fn a_caller_that_waits_wakes_no_thread_and_gets_what_it_asks_for() {
+fn a_caller_that_waits_gets_its_answer_without_waking_the_device_thread() {
     let rig = Rig::open(DeviceOptions::default());
     let mut before = 0;
     for round in 0..50_u32 {
         if round == 2 {
-            // It has been seen how these calls wait.
+            // The predictor has seen how these calls wait.
             rig.sleep();
             before = rig.wakes();
         }
@@ -99,13 +99,13 @@ fn a_caller_that_waits_wakes_no_thread_and_gets_what_it_asks_for() {
         rig.stream.fill(&data, round).unwrap();
         assert_eq!(rig.stream.read(&data).wait().unwrap(), [round; 4]);
     }
-    assert_eq!(rig.wakes(), before, "the device's thread was woken");
-    // The handles that were dropped meanwhile were seen to, too.
+    assert_eq!(rig.wakes(), before, "the device thread was woken");
+    // The callers also honoured the drops of the handles.
     assert!(!rig.station.door.enter().has_news());
 }
 
 #[test]
-fn who_does_not_wait_wakes_the_devices_thread() {
+fn a_caller_that_does_not_wait_wakes_the_device_thread() {
     let rig = Rig::open(DeviceOptions::default());
     let data = rig.stream.create(&[1_u32; 4]).unwrap();
     let before = rig.wakes();
@@ -117,14 +117,14 @@ fn who_does_not_wait_wakes_the_devices_thread() {
     for _ in 0..20 {
         rig.stream.fill(&data, 7_u32).unwrap();
     }
-    assert_eq!(rig.wakes(), before + 1, "no wait has come");
+    assert_eq!(rig.wakes(), before + 1, "no wait has followed");
 }
 
 #[test]
-fn users_code_runs_on_the_queues_worker_in_its_place() {
+fn user_code_runs_on_the_queues_worker_and_not_on_a_caller_that_steps_in() {
     let rig = Rig::open(DeviceOptions::default());
     let (ran, runs) = mpsc::channel::<ThreadId>();
-    let kernel = Kernel::new("who").native(move |_, _| ran.send(thread::current().id()).unwrap());
+    let kernel = Kernel::new("thread_id").native(move |_, _| ran.send(thread::current().id()).unwrap());
     let kernel = rig.client.kernel(kernel).unwrap();
     rig.get_used_to_waits();
     let data = rig.stream.create(&[1_u32; 4]).unwrap();
@@ -146,9 +146,9 @@ fn a_caller_leaves_a_closing_device_to_its_thread() {
     rig.opened.running.begin_close(Instant::now() + PATIENCE);
     assert_eq!(rig.wakes(), before + 1);
     rig.station.gate.arm(&Waker::from(rig.wakes.clone()));
-    // The caller takes the close out of the channel, and so hands it over.
+    // The caller takes the close out of the channel, and so must hand it over.
     rig.station.step_in_to_wait();
-    assert_eq!(rig.wakes(), before + 2, "the device's thread was not woken");
+    assert_eq!(rig.wakes(), before + 2, "the device thread was not woken");
     assert!(rig.station.door.enter().has_news());
     assert!(matches!(
         rig.station.look_around(|| None),
@@ -157,13 +157,13 @@ fn a_caller_leaves_a_closing_device_to_its_thread() {
 }
 
 #[test]
-fn a_caller_leaves_a_timer_to_the_devices_thread() {
+fn a_caller_leaves_a_timer_to_the_device_thread() {
     let cpu = Cpu::default()
         .queues(2)
         .threads(1)
         .memory_limit(MEMORY_BYTES as u64);
     let rig = Rig::open_as(cpu, DeviceOptions::default());
-    // All memory is in use by a task that has not ended, so another queue's tasks wait for some.
+    // A task that has not ended uses all memory, so a task of another queue waits for memory.
     let all = rig.stream.empty::<u8>(MEMORY_BYTES).unwrap();
     let (open, opened) = mpsc::channel::<()>();
     rig.stream
@@ -189,21 +189,21 @@ fn a_caller_leaves_a_timer_to_the_devices_thread() {
         match rig.station.look_around(|| None) {
             Rest::Busy => {}
             Rest::Idle(timer) => break timer,
-            Rest::Finished => panic!("it is not closed"),
+            Rest::Finished => panic!("the device is not closed"),
         }
     };
     assert!(timer.is_some_and(|timer| timer <= until));
     open.send(()).unwrap();
-    // No other thread turns the device.
+    // No thread but this one turns the device.
     while answer.try_take().is_none() {
-        assert!(Instant::now() < until, "it waits for ever");
+        assert!(Instant::now() < until, "the answer never arrives");
         rig.sleep();
         thread::yield_now();
     }
 }
 
 #[test]
-fn a_caller_does_not_wake_what_users_left_to_be_woken() {
+fn a_caller_does_not_step_in_once_a_users_waker_is_registered() {
     let rig = Rig::open(DeviceOptions::default());
     rig.get_used_to_waits();
     let mut answer = rig.stream.sync();
@@ -224,7 +224,7 @@ fn a_thread_of_the_runtime_does_not_step_in() {
     let before = rig.wakes();
     let _mark = mark_runtime_thread();
     rig.stream.flush().unwrap();
-    assert_eq!(rig.wakes(), before + 1, "it may be inside already");
+    assert_eq!(rig.wakes(), before + 1, "the thread may be inside already");
 }
 
 #[test]
@@ -237,6 +237,6 @@ fn a_caller_that_finds_the_door_shut_does_not_wait() {
     assert_eq!(rig.wakes(), before, "the thread inside looks around again");
     assert!(
         rig.station.door.leave(inside),
-        "it does not know that it must"
+        "the thread inside does not know that it must look again"
     );
 }

@@ -1,4 +1,4 @@
-//! Tuning behind the caller's back.
+//! Tuning in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use millstream_tune::{Failure, Fastest, Measure, Policy, Tunable, TunableSet, Tu
 use crate::support::{Costs, Virtual, timed};
 
 #[test]
-fn callers_use_the_default_until_the_fastest_is_known_i8() {
+fn keys_are_tuned_on_the_background_thread_i8() {
     let costs = Arc::new(Costs::default());
     let set = Arc::new(timed(&costs, &[300, 100]));
     let tuner = Tuner::new();
@@ -23,9 +23,9 @@ fn callers_use_the_default_until_the_fastest_is_known_i8() {
     }
 }
 
-/// I7, I12: a key that panics is one key's business, and what does not fit is said.
+/// I7, I12: a panic fails one key, and keys beyond the capacity are refused.
 #[test]
-fn the_thread_outlives_keys_that_panic_and_takes_no_more_than_it_has_room_for_i7_i12() {
+fn the_thread_survives_keys_that_panic_and_refuses_keys_beyond_its_capacity_i7_i12() {
     let (go, wait_go) = std::sync::mpsc::channel::<()>();
     let wait_go = std::sync::Mutex::new(Some(wait_go));
     let set = Arc::new(
@@ -44,7 +44,7 @@ fn the_thread_outlives_keys_that_panic_and_takes_no_more_than_it_has_room_for_i7
     let background = Background::start(HostClock::new()).unwrap();
     let taken = (0..1000_u32).filter(|key| background.tune(&tuner, &set, *key, 0));
     let taken = taken.count();
-    assert!((256..=257).contains(&taken), "{taken} were taken");
+    assert!((256..=257).contains(&taken), "{taken} keys were accepted");
     go.send(()).unwrap();
     background.finish();
     assert_eq!(tuner.fastest(&0), Fastest::Miss);
@@ -53,7 +53,7 @@ fn the_thread_outlives_keys_that_panic_and_takes_no_more_than_it_has_room_for_i7
     assert_eq!(choice.unwrap().index, 0);
 }
 
-/// Says that it is gone.
+/// A measure that sends a message when it is dropped.
 struct Leaves(HostClock, std::sync::mpsc::Sender<()>);
 
 impl Measure for Leaves {
@@ -76,9 +76,9 @@ impl Drop for Leaves {
     }
 }
 
-/// I5: what a candidate keeps may be the thread itself, which does not wait for its own end, also where it panics.
+/// I5: a job may hold the last reference to the thread. The thread does not join itself then, even if the job panics.
 #[test]
-fn a_thread_whose_last_handle_a_job_has_ends_by_itself_i5() {
+fn a_thread_whose_last_reference_is_held_by_a_job_ends_without_deadlock_i5() {
     let (go, wait_go) = std::sync::mpsc::channel::<()>();
     let (gone, wait_gone) = std::sync::mpsc::channel::<()>();
     let background = Background::start(Leaves(HostClock::new(), gone)).unwrap();
