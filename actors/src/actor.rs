@@ -39,29 +39,29 @@ pub(crate) enum Control {
     /// The timeline of a queue has ended: its backend found the device lost.
     TimelineEnded,
     /// Memory has been freed, or the GC actor has room for an effect that was kept.
-    LookAround,
+    Wake,
     /// Accept no further messages and finish the accepted ones.
     Close,
 }
 
 /// The deferred teardown of a closed device, which no thread turns any more.
-pub(crate) trait Heir: Send + Sync {
+pub(crate) trait DeferredTeardown: Send + Sync {
     /// Handles the controls that were sent. Returns `true` if later controls have no effect.
-    fn look(&self) -> bool;
+    fn run(&self) -> bool;
 }
 
 /// Sends controls to the device.
 #[derive(Clone)]
-pub(crate) struct ToDevice {
+pub(crate) struct ControlSender {
     control: channel::Sender<Control>,
     pub(crate) gate: Arc<Gate>,
     edges: Arc<Edges>,
     /// Handles controls once no thread turns the device. Set only while user code of the device runs, since it holds
     /// the device.
-    heir: Arc<Mutex<Option<Arc<dyn Heir>>>>,
+    teardown: Arc<Mutex<Option<Arc<dyn DeferredTeardown>>>>,
 }
 
-impl ToDevice {
+impl ControlSender {
     /// Creates the control channel of a device that sleeps at `gate`.
     pub(crate) fn new(gate: Arc<Gate>, edges: Arc<Edges>) -> (Self, channel::Receiver<Control>) {
         let (control, receiver) = channel::unbounded();
@@ -69,49 +69,49 @@ impl ToDevice {
             control,
             gate,
             edges,
-            heir: Arc::default(),
+            teardown: Arc::default(),
         };
         (device, receiver)
     }
 
     /// Sends a control. Does nothing if the device is gone.
-    pub(crate) fn tell(&self, control: Control) {
+    pub(crate) fn send(&self, control: Control) {
         self.edges.release();
         let _ = self.control.send(control);
         self.gate.wake();
-        self.look_as_heir();
+        self.run_teardown();
     }
 
-    /// Passes controls to `heir` from now on, including those that were sent before. For a closed device that no thread
-    /// turns.
-    pub(crate) fn set_heir(&self, heir: Arc<dyn Heir>) {
-        *lock(&self.heir) = Some(heir);
-        self.look_as_heir();
+    /// Passes controls to `teardown` from now on, including those that were sent before. For a closed device that no
+    /// thread turns.
+    pub(crate) fn set_teardown(&self, teardown: Arc<dyn DeferredTeardown>) {
+        *lock(&self.teardown) = Some(teardown);
+        self.run_teardown();
     }
 
-    fn look_as_heir(&self) {
-        let heir = lock(&self.heir).clone();
-        if heir.is_some_and(|heir| heir.look()) {
+    fn run_teardown(&self) {
+        let teardown = lock(&self.teardown).clone();
+        if teardown.is_some_and(|teardown| teardown.run()) {
             // Dropping it may end the device, so drop it after the lock.
-            let heir = lock(&self.heir).take();
-            drop(heir);
+            let teardown = lock(&self.teardown).take();
+            drop(teardown);
         }
     }
 }
 
 /// Notifies a device when a timeline ends: a backend may find the device lost on any thread.
 /// It is registered at a cursor that never comes, so it costs nothing until then.
-struct EndWatch(ToDevice);
+struct EndWaker(ControlSender);
 
-impl std::task::Wake for EndWatch {
+impl std::task::Wake for EndWaker {
     fn wake(self: Arc<Self>) {
-        self.0.tell(Control::TimelineEnded);
+        self.0.send(Control::TimelineEnded);
     }
 }
 
 /// Registers for the end of each timeline.
-pub(crate) fn watch_ends(timelines: &[Arc<Timeline>], device: &ToDevice) {
-    let waker = Waker::from(Arc::new(EndWatch(device.clone())));
+pub(crate) fn watch_timeline_ends(timelines: &[Arc<Timeline>], device: &ControlSender) {
+    let waker = Waker::from(Arc::new(EndWaker(device.clone())));
     for timeline in timelines {
         if timeline.register(u64::MAX, &waker).is_none() {
             waker.wake_by_ref();
@@ -120,7 +120,7 @@ pub(crate) fn watch_ends(timelines: &[Arc<Timeline>], device: &ToDevice) {
 }
 
 /// Carries out effects, with threads or without.
-pub(crate) trait Outside {
+pub(crate) trait EffectSink {
     /// Carries the effect out, or hands it back if there is no room for it.
     fn carry_out(&mut self, effect: Effect) -> Result<(), Effect>;
 }
@@ -135,12 +135,12 @@ pub(crate) struct DeviceActor<B: Backend> {
     burst: usize,
     closing: bool,
     /// The device was lost, and everything that was held has been answered.
-    wrecked: bool,
+    loss_handled: bool,
     /// There was no room for the last effect; the server keeps it, and those after it.
-    outside_full: bool,
+    sink_full: bool,
     /// Points that wake us, registered while idle.
     watches: Vec<(QueueId, WaitKey)>,
-    wanted: Vec<Point>,
+    wanted_points: Vec<Point>,
 }
 
 impl<B: Backend> DeviceActor<B> {
@@ -160,15 +160,15 @@ impl<B: Backend> DeviceActor<B> {
             timelines,
             burst,
             closing: false,
-            wrecked: false,
-            outside_full: false,
+            loss_handled: false,
+            sink_full: false,
             watches: Vec::new(),
-            wanted: Vec::new(),
+            wanted_points: Vec::new(),
         }
     }
 
     /// Takes one turn. Returns `true` if there was anything to do.
-    pub(crate) fn turn(&mut self, outside: &mut impl Outside) -> bool {
+    pub(crate) fn turn(&mut self, sink: &mut impl EffectSink) -> bool {
         if self.server.wants_time() {
             self.server.tell_time(Instant::now());
         }
@@ -181,7 +181,7 @@ impl<B: Backend> DeviceActor<B> {
             self.receiver.wake_senders();
         }
         if self.server.is_lost() {
-            return self.lost_turn(outside);
+            return self.lost_turn(sink);
         }
         let mut worked = taken > 0;
         if taken > 0 || self.server.has_drops() {
@@ -197,9 +197,9 @@ impl<B: Backend> DeviceActor<B> {
             worked = true;
         }
         if self.server.is_lost() {
-            return self.lost_turn(outside);
+            return self.lost_turn(sink);
         }
-        worked | self.carry_out(outside)
+        worked | self.carry_out(sink)
     }
 
     /// Admits messages until there are none or a burst is complete, and returns their number.
@@ -230,7 +230,7 @@ impl<B: Backend> DeviceActor<B> {
             match control {
                 Control::HostFinished(token, outcome) => self.server.host_finished(token, outcome),
                 Control::TimelineEnded => self.server.timeline_ended(),
-                Control::LookAround => {}
+                Control::Wake => {}
                 Control::Close => self.close(),
             }
         }
@@ -239,10 +239,10 @@ impl<B: Backend> DeviceActor<B> {
 
     /// One turn of a lost device: answers everything that is held, and everything that still arrives (I5).
     #[cold]
-    fn lost_turn(&mut self, outside: &mut impl Outside) -> bool {
+    fn lost_turn(&mut self, sink: &mut impl EffectSink) -> bool {
         let mut worked = false;
-        if !self.wrecked {
-            self.wrecked = true;
+        if !self.loss_handled {
+            self.loss_handled = true;
             worked = true;
             // From here on senders and waiters on queues receive the error at once.
             self.receiver.close();
@@ -263,16 +263,16 @@ impl<B: Backend> DeviceActor<B> {
             worked = true;
         }
         worked |= self.take_controls();
-        worked | self.carry_out(outside)
+        worked | self.carry_out(sink)
     }
 
-    fn carry_out(&mut self, outside: &mut impl Outside) -> bool {
+    fn carry_out(&mut self, sink: &mut impl EffectSink) -> bool {
         let mut worked = false;
-        self.outside_full = false;
+        self.sink_full = false;
         while let Some(effect) = self.server.take_effect() {
-            if let Err(effect) = outside.carry_out(effect) {
+            if let Err(effect) = sink.carry_out(effect) {
                 self.server.return_effect(effect);
-                self.outside_full = true;
+                self.sink_full = true;
                 break;
             }
             worked = true;
@@ -298,32 +298,32 @@ impl<B: Backend> DeviceActor<B> {
 
     /// Returns `true` if there is work: a message, a drop, a control, or a wanted point that has passed. Only loads.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         self.receiver.has_next()
             || self.server.has_drops()
             || !self.control.is_empty()
             || self
-                .wanted
+                .wanted_points
                 .iter()
                 .any(|point| self.timelines[point.queue.index()].completed() >= point.cursor)
     }
 
     /// Prepares to idle: registers at every point whose passing lets the server go on, and has
     /// the GC actor watch the points that only free memory. Returns `true` if there is work at once.
-    pub(crate) fn prepare_idle(&mut self, waker: &Waker, outside: &mut impl Outside) -> bool {
-        self.carry_out(outside);
+    pub(crate) fn prepare_idle(&mut self, waker: &Waker, sink: &mut impl EffectSink) -> bool {
+        self.carry_out(sink);
         // Without room the watches would pile up (I12). The GC actor wakes us when it has room.
-        if !self.outside_full && !self.server.is_lost() {
+        if !self.sink_full && !self.server.is_lost() {
             self.server.watch_freed();
-            self.carry_out(outside);
+            self.carry_out(sink);
         }
-        self.wanted.clear();
-        self.wanted.extend(self.server.wanted());
+        self.wanted_points.clear();
+        self.wanted_points.extend(self.server.wanted());
         if self.closing && !self.server.is_lost() {
             // A close also waits for what is in flight. On a lost device that never completes.
-            self.wanted.extend(self.server.last_points());
+            self.wanted_points.extend(self.server.last_points());
         }
-        for point in &self.wanted {
+        for point in &self.wanted_points {
             let timeline = &self.timelines[point.queue.index()];
             if let Some(key) = timeline.register(point.cursor, waker) {
                 self.watches.push((point.queue, key));
@@ -344,7 +344,7 @@ impl<B: Backend> DeviceActor<B> {
         for (queue, key) in self.watches.drain(..) {
             self.timelines[queue.index()].cancel(key);
         }
-        self.wanted.clear();
+        self.wanted_points.clear();
     }
 
     /// Blocks until no user code runs that may access the memory of a closed device.

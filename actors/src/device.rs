@@ -18,8 +18,8 @@ use millstream_protocol::report::{MemoryReport, Report, Stats, TraceSpan};
 use millstream_protocol::vitals::HealthWatch;
 use millstream_sync::facade::{Mutex, lock, thread};
 
-use crate::driven::{Driver, Wheel};
-use crate::epoch::{Closing, Running};
+use crate::driven::{Driver, DriverShared};
+use crate::epoch::{DeviceThreadHandle, Running};
 
 /// A device: one GPU, or the CPU. It is a plain value without a global registry; several devices in one process are
 /// independent.
@@ -45,15 +45,15 @@ pub struct Device {
     pub(crate) options: DeviceOptions,
     pub(crate) running: Mutex<Running>,
     /// The driven side of a device without a thread; closed with the device.
-    pub(crate) wheel: Option<Arc<Wheel>>,
+    pub(crate) driven: Option<Arc<DriverShared>>,
     /// The driver of a device inside a model, which every caller runs. Dropped, and so closed, with the device.
     pub(crate) driver: Option<Driver>,
     /// Reopens the device with its last options. Locked while the device is reopened.
-    pub(crate) again: Mutex<Again>,
+    pub(crate) reopen_fn: Mutex<Reopen>,
 }
 
 /// Reopens a lost device with the options that it was last opened with.
-pub(crate) type Again = Box<dyn Fn(&Device) -> Result<Report, ReopenError> + Send>;
+pub(crate) type Reopen = Box<dyn Fn(&Device) -> Result<Report, ReopenError> + Send>;
 
 impl Device {
     /// Creates a client with the default settings.
@@ -94,7 +94,7 @@ impl Device {
     /// let mut watch = device.watch_health();
     /// std::thread::spawn(move || {
     ///     while let Ok(Some(health)) = watch.wait_timeout(std::time::Duration::MAX) {
-///         eprintln!("device health: {health:?}");
+    ///         eprintln!("device health: {health:?}");
     ///     }
     /// });
     /// # }
@@ -188,7 +188,7 @@ impl Device {
         let started = Instant::now();
         let deadline = started
             .checked_add(timeout)
-            .unwrap_or(started + DROP_PATIENCE);
+            .unwrap_or(started + DROP_TIMEOUT);
         let mut running = lock(&self.running);
         let first = !std::mem::replace(&mut running.closed, true);
         running.begin_close(deadline);
@@ -201,14 +201,14 @@ impl Device {
         }
         let thread = running.thread.take();
         drop(running);
-        if let Some(wheel) = &self.wheel {
-            return wheel.close(Some(deadline));
+        if let Some(driven) = &self.driven {
+            return driven.close(Some(deadline));
         }
         if let Some(thread) = &thread {
             thread.run_unless_begun();
-            self.break_silence(thread, started + SILENCE_MAX);
+            self.warn_if_slow(thread, started + CLOSE_WARNING_DELAY);
         }
-        let reported = thread.map(Closing::report);
+        let reported = thread.map(DeviceThreadHandle::report);
         if first || reported.is_some() {
             self.epochs.vitals().change(Health::Closed);
         }
@@ -223,12 +223,12 @@ impl Device {
 }
 
 /// A close that takes longer than this logs a warning: the owner may have forgotten a guard.
-const SILENCE_MAX: Duration = Duration::from_secs(2);
+const CLOSE_WARNING_DELAY: Duration = Duration::from_secs(2);
 
 impl Device {
     /// Waits until the device thread has reported. If that takes until `until`, logs a warning that says what the close
     /// may be waiting for.
-    fn break_silence(&self, thread: &Closing, until: Instant) {
+    fn warn_if_slow(&self, thread: &DeviceThreadHandle, until: Instant) {
         let mut nap = Duration::from_micros(10);
         while !thread.is_reported() {
             if thread::is_past(until) {
@@ -248,14 +248,14 @@ impl Device {
 
 /// How long dropping a device waits for its work. A drop has no parameter for it, so this is effectively forever; use
 /// [`Device::close`] for work that never ends.
-const DROP_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
+const DROP_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Drop for Device {
     fn drop(&mut self) {
         let running = lock(&self.running).thread.is_some();
         if running {
-            self.close(DROP_PATIENCE);
-        } else if self.wheel.is_none() {
+            self.close(DROP_TIMEOUT);
+        } else if self.driven.is_none() {
             // Lost, and not reopened: notify watchers that nothing will follow.
             self.epochs.vitals().change(Health::Closed);
         }

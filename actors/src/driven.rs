@@ -1,6 +1,6 @@
 //! A device without a thread: its owner and waiting callers run it.
 //!
-//! # Who runs what, and who holds the lock
+//! # What runs when, and under which lock
 //! Messages go through the same mailbox as on a device with threads, so both kinds of device have one total order of
 //! messages (I1). The lock is a [`Door`] around [`Core`]; `Inside` marks the thread that holds it.
 //!
@@ -70,21 +70,21 @@ use millstream_sync::facade::{Edges, Mutex, lock, thread, with_stack};
 use millstream_sync::mailbox::{Refused, Reserved, RoomPlace, Sender};
 use millstream_sync::thread_flag;
 
-use crate::actor::{DeviceActor, ToDevice};
+use crate::actor::{ControlSender, DeviceActor};
 use crate::gc::Gc;
 use crate::host::run_job;
 
-mod attended;
 mod closing;
+mod driver;
 mod inline;
+mod model;
 #[cfg(test)]
 mod tests;
-mod wheel;
 
-use closing::{Attempt, Left};
-use inline::{Due, Idle, Inline};
-pub use wheel::Driver;
-pub(crate) use wheel::Wheel;
+use closing::{Attempt, Remainder};
+pub use driver::Driver;
+pub(crate) use driver::DriverShared;
+use inline::{Idle, Inline, UserJob};
 
 /// How long one step of a waiting thread lets the backend run before the thread checks for its answer.
 const DRIVE_BUDGET: Duration = Duration::from_micros(200);
@@ -97,7 +97,7 @@ struct Core<B: Backend> {
     /// `None` once the device is closed.
     actor: Option<DeviceActor<B>>,
     /// What the close has left behind, until it is freed.
-    left: Option<Arc<Left<B>>>,
+    remainder: Option<Arc<Remainder<B>>>,
     inline: Inline,
 }
 
@@ -110,15 +110,15 @@ impl<B: Backend> Core<B> {
     fn turn_here(&mut self, budget: Duration) -> bool {
         let mut worked = self.take_messages();
         let _mark = mark_runtime_thread();
-        let _stepping = Stepping::enter();
+        let _inside = InsideMark::enter();
         let Self {
             actor,
-            left,
+            remainder,
             inline,
         } = self;
         let Some(actor) = actor else {
-            return left
-                .take_if(|left| left.free(false) != Attempt::TooEarly)
+            return remainder
+                .take_if(|remainder| remainder.free(false) != Attempt::InUse)
                 .is_some();
         };
         if !actor.server.is_lost() {
@@ -131,7 +131,7 @@ impl<B: Backend> Core<B> {
     /// Takes the device's own turn: makes decisions, and runs no code of users.
     fn take_messages(&mut self) -> bool {
         let _mark = mark_runtime_thread();
-        let _stepping = Stepping::enter();
+        let _inside = InsideMark::enter();
         let Self { actor, inline, .. } = self;
         actor.as_mut().is_some_and(|actor| actor.turn(inline))
     }
@@ -145,7 +145,7 @@ pub(crate) struct Direct<B: Backend> {
     core: Door<Core<B>>,
     idle: Idle,
     sender: Sender<Task>,
-    due: Arc<Mutex<VecDeque<Due>>>,
+    due: Arc<Mutex<VecDeque<UserJob>>>,
     gone: Arc<Gone>,
     edges: Arc<Edges>,
     /// The device was closed while a thread was inside; that thread completes the close when it leaves.
@@ -172,7 +172,7 @@ impl<B: Backend> DirectChannel<B> {
     pub(crate) fn new(
         actor: DeviceActor<B>,
         sender: Sender<Task>,
-        device: ToDevice,
+        device: ControlSender,
         gc: Gc,
         gone: Arc<Gone>,
         edges: Arc<Edges>,
@@ -186,7 +186,7 @@ impl<B: Backend> DirectChannel<B> {
         };
         let core = Door::new(Core {
             actor: Some(actor),
-            left: None,
+            remainder: None,
             inline,
         });
         Self(Arc::new(Direct {
@@ -241,7 +241,10 @@ impl<B: Backend> Direct<B> {
         };
         let under_way = match &mut core.actor {
             Some(actor) => !actor.server.is_lost() && actor.server.backend_mut().is_under_way(),
-            None => core.left.as_ref().is_some_and(|left| left.is_under_way()),
+            None => core
+                .remainder
+                .as_ref()
+                .is_some_and(|remainder| remainder.is_under_way()),
         };
         // A thread that found the device busy meanwhile must look again.
         if self.core.leave(core) {
@@ -261,10 +264,10 @@ impl<B: Backend> Direct<B> {
     }
 
     /// Takes turns of everything: one, and one more whenever a thread found the device busy. Returns `true` if anything
-    /// was done. If another thread is inside, waits for it if `patient`, and otherwise leaves the work to it.
-    fn step_as(&self, mut budget: Duration, patient: bool) -> bool {
+    /// was done. If another thread is inside, waits for it if `wait`, and otherwise leaves the work to it.
+    fn step_with(&self, mut budget: Duration, wait: bool) -> bool {
         let for_user_code = budget.max(DRIVE_BUDGET);
-        let (worked, _) = self.turn_as(patient, |core| {
+        let (worked, _) = self.turn_with(wait, |core| {
             core.turn(std::mem::replace(&mut budget, Duration::ZERO))
         });
         worked | self.run_user_code(Some(for_user_code))
@@ -272,11 +275,11 @@ impl<B: Backend> Direct<B> {
 
     /// Takes turns with `turn`: one, and one more whenever a thread found the device busy. Returns whether anything was
     /// done, and whether a thread found the device busy.
-    fn turn_as(&self, patient: bool, mut turn: impl FnMut(&mut Core<B>) -> bool) -> (bool, bool) {
+    fn turn_with(&self, wait: bool, mut turn: impl FnMut(&mut Core<B>) -> bool) -> (bool, bool) {
         let (mut worked, mut again) = (false, false);
         self.edges.acquire();
         loop {
-            let core = match patient {
+            let core = match wait {
                 true => Some(self.core.enter()),
                 false => self.core.try_enter(),
             };
@@ -307,9 +310,9 @@ impl<B: Backend> Direct<B> {
         if !runs_user_code() {
             return self.step(DRIVE_BUDGET);
         }
-        let (worked, again) = self.turn_as(false, |core| with_stack(|| core.take_messages()));
+        let (worked, again) = self.turn_with(false, |core| with_stack(|| core.take_messages()));
         if again && !worked {
-                // The thread that found the device busy needs a whole step.
+            // The thread that found the device busy needs a whole step.
             self.idle.bell.ring();
         }
         worked
@@ -360,7 +363,7 @@ impl<B: Backend> Direct<B> {
     }
 
     fn step(&self, budget: Duration) -> bool {
-        self.step_as(budget, false)
+        self.step_with(budget, false)
     }
 }
 
@@ -390,7 +393,7 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
             }
         };
         if reserved.is_err() {
-            self.settle();
+            self.run_model();
         }
         reserved
     }
@@ -403,7 +406,7 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
             reserved = self.reserve_now();
         }
         if reserved.is_err() {
-            self.settle();
+            self.run_model();
         }
         reserved
     }
@@ -411,7 +414,7 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
     unsafe fn commit(&self, slot: Reserved<Task>) {
         // SAFETY: the caller's promise.
         unsafe { self.sender.commit(slot, || false) };
-        self.settle();
+        self.run_model();
     }
 
     fn poll_room(&self, place: &mut RoomPlace, waker: &Waker) -> Poll<Result<(), Refusal>> {
@@ -433,7 +436,7 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
 
     fn drive(&self) -> Option<bool> {
         let worked = self.step(DRIVE_BUDGET);
-        self.settle();
+        self.run_model();
         Some(worked)
     }
 
@@ -446,7 +449,7 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
             // No thread pumps any more, so run the job on this one.
             return run_job(job);
         }
-        lock(&self.due).push_back(Due::Run(job));
+        lock(&self.due).push_back(UserJob::Run(job));
         // The caller need not drive the device, so wake the threads that do.
         self.idle.bell.ring();
         // A close may have run the last jobs already. Either it found this job, or it has emptied the list before, and
@@ -457,8 +460,8 @@ impl<B: Backend> ComputeChannel for DirectChannel<B> {
     }
 
     fn awaited(&self) {
-        self.idle.attend();
-        self.settle();
+        self.idle.set_awaited();
+        self.run_model();
     }
 
     fn looked(&self) {
@@ -472,16 +475,16 @@ thread_flag! {
 }
 
 /// Marks the thread as inside the device until dropped.
-struct Stepping;
+struct InsideMark;
 
-impl Stepping {
+impl InsideMark {
     fn enter() -> Self {
         Inside::set(true);
         Self
     }
 }
 
-impl Drop for Stepping {
+impl Drop for InsideMark {
     fn drop(&mut self) {
         Inside::set(false);
     }

@@ -24,31 +24,31 @@ use millstream_sync::mailbox::{Sender, mailbox};
 use millstream_sync::reply::{ReplyReceiver, reply};
 use millstream_sync::slots::Slots;
 
-use crate::actor::{Control, DeviceActor, ToDevice, watch_ends};
+use crate::actor::{Control, ControlSender, DeviceActor, watch_timeline_ends};
 use crate::driven::{DirectChannel, Driven};
 use crate::effects::Threads;
 use crate::gc::{Gc, GcThread};
 use crate::host::HostThreads;
-use crate::mailbox::{DeviceThread, End, MailboxChannel};
-use crate::station::Station;
+use crate::mailbox::{DeviceThread, EpochEnd, MailboxChannel};
+use crate::shared_actor::SharedActor;
 
 /// The handles of the current epoch that the `Device` keeps.
 pub(crate) struct Running {
-    device: ToDevice,
-    pub(crate) end: End,
-    pub(crate) thread: Option<Closing>,
+    device: ControlSender,
+    pub(crate) end: EpochEnd,
+    pub(crate) thread: Option<DeviceThreadHandle>,
     /// The device was closed: no further epoch follows.
     pub(crate) closed: bool,
 }
 
 /// The handle of a device thread, and its report when the device is closed. The report may arrive before the thread
 /// ends.
-pub(crate) struct Closing {
+pub(crate) struct DeviceThreadHandle {
     thread: Thread<()>,
     report: ReplyReceiver<Report>,
 }
 
-impl Closing {
+impl DeviceThreadHandle {
     /// Returns `true` if the report has arrived.
     pub(crate) fn is_reported(&self) -> bool {
         self.report.is_ready()
@@ -77,7 +77,7 @@ impl Running {
     pub(crate) fn begin_close(&self, deadline: Instant) {
         *lock(&self.end.deadline) = Some(deadline);
         *lock(&self.end.closer) = Some(std::thread::current().id());
-        self.device.tell(Control::Close);
+        self.device.send(Control::Close);
     }
 }
 
@@ -88,23 +88,23 @@ pub(crate) struct Opened {
 }
 
 /// The parts of a device before it has a channel.
-pub(crate) struct Parts<B: Backend> {
+pub(crate) struct DeviceParts<B: Backend> {
     pub(crate) actor: DeviceActor<B>,
     pub(crate) sender: Sender<Task>,
-    pub(crate) device: ToDevice,
+    pub(crate) device: ControlSender,
     pub(crate) gc: Gc,
     pub(crate) table: Arc<Table>,
     pub(crate) edges: Arc<Edges>,
     pub(crate) spawner: Spawner,
 }
 
-pub(crate) fn parts<O: Open>(
+pub(crate) fn build_parts<O: Open>(
     kind: O,
     options: &DeviceOptions,
     driven: bool,
     gone: Arc<Gone>,
     before: Option<&DeviceShared>,
-) -> Result<Parts<O::Backend>, OpenError> {
+) -> Result<DeviceParts<O::Backend>, OpenError> {
     options.check()?;
     let settings = options.settings();
     // Each epoch counts its own threads.
@@ -141,14 +141,14 @@ pub(crate) fn parts<O: Open>(
         .collect();
     let meter = match settings.latencies_every {
         0 => Meter::new(),
-        _ => Meter::timed(since_now()),
+        _ => Meter::timed(clock_from_now()),
     };
     let server = Server::new(backend, settings.clone(), table.clone())
         .with_gone(gone.clone())
         .with_meter(meter.clone());
-    let (device, controls) = ToDevice::new(gate, edges.clone());
+    let (device, controls) = ControlSender::new(gate, edges.clone());
     let gc = Gc::new(timelines.clone(), device.clone(), gone, meter);
-    watch_ends(&timelines, &device);
+    watch_timeline_ends(&timelines, &device);
     let actor = DeviceActor::new(
         server,
         receiver,
@@ -157,7 +157,7 @@ pub(crate) fn parts<O: Open>(
         timelines,
         settings.flush_every,
     );
-    Ok(Parts {
+    Ok(DeviceParts {
         actor,
         sender,
         device,
@@ -169,26 +169,26 @@ pub(crate) fn parts<O: Open>(
 }
 
 /// Returns a clock in nanoseconds that starts now; it overflows after 584 years.
-fn since_now() -> ReadClock {
+fn clock_from_now() -> ReadClock {
     let began = Instant::now();
     Arc::new(move || u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// A device with threads, before its device thread is started.
-struct Unattended<B: Backend> {
-    station: Arc<Station<B>>,
+struct Unstarted<B: Backend> {
+    shared_actor: Arc<SharedActor<B>>,
     shared: Arc<DeviceShared>,
-    device: ToDevice,
+    device: ControlSender,
     spawner: Spawner,
 }
 
-fn unattended<O: Open>(
+fn open_unstarted<O: Open>(
     kind: O,
     options: &DeviceOptions,
-    end: &End,
+    end: &EpochEnd,
     before: Option<&DeviceShared>,
-) -> Result<Unattended<O::Backend>, OpenError> {
-    let parts = parts(kind, options, false, end.gone.clone(), before)?;
+) -> Result<Unstarted<O::Backend>, OpenError> {
+    let parts = build_parts(kind, options, false, end.gone.clone(), before)?;
     let spawner = parts.spawner;
     let host = HostThreads::start(spawner.clone())?;
     let threads = Threads {
@@ -197,18 +197,18 @@ fn unattended<O: Open>(
         device: parts.device.clone(),
         spawner: spawner.clone(),
     };
-    let station = Station::new(parts.actor, threads, parts.sender.probe());
+    let shared_actor = SharedActor::new(parts.actor, threads, parts.sender.probe());
     let mut steps_in: Option<Arc<dyn StepIn>> = None;
     if O::Backend::CALLERS_STEP_IN {
-        let station = steps_in.insert(station.clone());
-        parts.table.sink().set_station(Arc::downgrade(station));
+        let shared_actor = steps_in.insert(shared_actor.clone());
+        parts.table.sink().set_station(Arc::downgrade(shared_actor));
     }
     let channel = Box::new(MailboxChannel::new(parts.sender, host, steps_in));
     let (table, gone) = (parts.table, end.gone.clone());
-    let shared =
-        station.with_actor(|actor| share(actor, channel, table, options.clone(), gone, before));
-    Ok(Unattended {
-        station,
+    let shared = shared_actor
+        .with_actor(|actor| client_state(actor, channel, table, options.clone(), gone, before));
+    Ok(Unstarted {
+        shared_actor,
         shared,
         device: parts.device,
         spawner,
@@ -217,58 +217,60 @@ fn unattended<O: Open>(
 
 /// A device without its device thread, whose part the test plays.
 #[cfg(test)]
-type ByHand<B> = (Arc<Station<B>>, Opened);
+type Threadless<B> = (Arc<SharedActor<B>>, Opened);
 
 /// Opens a device without its device thread, whose part the test plays.
 #[cfg(test)]
-pub(crate) fn by_hand<O: Open>(
+pub(crate) fn open_without_thread<O: Open>(
     kind: O,
     options: &DeviceOptions,
-) -> Result<ByHand<O::Backend>, OpenError> {
-    let end = End::default();
-    let Unattended {
-        station,
+) -> Result<Threadless<O::Backend>, OpenError> {
+    let end = EpochEnd::default();
+    let Unstarted {
+        shared_actor,
         shared,
         device,
         ..
-    } = unattended(kind, options, &end, None)?;
+    } = open_unstarted(kind, options, &end, None)?;
     let running = Running {
         device,
         end,
         thread: None,
         closed: false,
     };
-    Ok((station, Opened { shared, running }))
+    Ok((shared_actor, Opened { shared, running }))
 }
 
 /// Opens an epoch with threads, after the epoch `before`.
 pub(crate) fn open_threads<O: Open>(
     kind: O,
     options: &DeviceOptions,
-    end: End,
+    end: EpochEnd,
     before: Option<&DeviceShared>,
 ) -> Result<Opened, OpenError> {
-    let Unattended {
-        station,
+    let Unstarted {
+        shared_actor,
         shared,
         device,
         spawner,
-    } = unattended(kind, options, &end, before)?;
+    } = open_unstarted(kind, options, &end, before)?;
     let opened = Arc::new(AtomicBool::new(false));
     let (spin, ending) = (options.settings().spin, end.clone());
-    let (told, report) = reply();
-    let body = DeviceThread::new(station, spin, ending, opened.clone(), told);
+    let (sender, report) = reply();
+    let body = DeviceThread::new(shared_actor, spin, ending, opened.clone(), sender);
     let thread = spawner.spawn(ThreadRole::Device, "millstream-device", move || body.run())?;
     // Relaxed: a dropped body records that under a lock. Either `never_ran` reads the record below, or the drop takes
     // that lock after us and reads this store.
     opened.store(true, Ordering::Relaxed);
     if thread.never_ran() {
-        return Err(OpenError::Thread("the device thread's body was dropped without being run".to_owned()));
+        return Err(OpenError::Thread(
+            "the device thread's body was dropped without being run".to_owned(),
+        ));
     }
     let running = Running {
         device,
         end,
-        thread: Some(Closing { thread, report }),
+        thread: Some(DeviceThreadHandle { thread, report }),
         closed: false,
     };
     Ok(Opened { shared, running })
@@ -278,7 +280,7 @@ pub(crate) fn open_threads<O: Open>(
 pub(crate) fn open_driven<O: Open>(
     kind: O,
     options: &DeviceOptions,
-    end: End,
+    end: EpochEnd,
     before: Option<&DeviceShared>,
 ) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
     // On a larger stack: the parts of a device are moved by value.
@@ -288,10 +290,10 @@ pub(crate) fn open_driven<O: Open>(
 fn open_driven_here<O: Open>(
     kind: O,
     options: &DeviceOptions,
-    end: End,
+    end: EpochEnd,
     before: Option<&DeviceShared>,
 ) -> Result<(Opened, Arc<dyn Driven>), OpenError> {
-    let parts = parts(kind, options, true, end.gone.clone(), before)?;
+    let parts = build_parts(kind, options, true, end.gone.clone(), before)?;
     let device = parts.device.clone();
     let gone = end.gone.clone();
     let channel = DirectChannel::new(
@@ -303,8 +305,8 @@ fn open_driven_here<O: Open>(
         parts.edges,
     );
     let face = Box::new(channel.clone());
-    let shared =
-        channel.with_actor(|actor| share(actor, face, parts.table, options.clone(), gone, before));
+    let shared = channel
+        .with_actor(|actor| client_state(actor, face, parts.table, options.clone(), gone, before));
     let running = Running {
         device,
         end,
@@ -315,7 +317,7 @@ fn open_driven_here<O: Open>(
 }
 
 /// Creates the state that clients of an opened device share.
-pub(crate) fn share<B: Backend>(
+pub(crate) fn client_state<B: Backend>(
     actor: &DeviceActor<B>,
     channel: Box<dyn ComputeChannel>,
     table: Arc<Table>,

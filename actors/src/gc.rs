@@ -48,8 +48,8 @@ use millstream_sync::facade::{SpinPolicy, Spinner};
 use millstream_sync::gate::Gate;
 use millstream_sync::timeline::{Timeline, WaitKey};
 
-use crate::actor::{Control, ToDevice};
-use crate::host::{end_panic, join_until};
+use crate::actor::{Control, ControlSender};
+use crate::host::{discard_panic, join_until};
 
 /// Hand-overs that may wait in the channel. Beyond them the server keeps its effects.
 const HANDOVER_CAPACITY: usize = 1_024;
@@ -57,13 +57,13 @@ const HANDOVER_CAPACITY: usize = 1_024;
 /// Points to wait for, and an action to take afterwards.
 pub(crate) struct Handover {
     pub(crate) after: Points,
-    pub(crate) then: Then,
+    pub(crate) action: Action,
     /// When it was handed over, in nanoseconds; 0 if latencies are not measured.
     pub(crate) since_ns: u64,
 }
 
 /// What to do once the points have passed.
-pub(crate) enum Then {
+pub(crate) enum Action {
     /// Drops the value.
     Drop(Leaving),
     /// Wakes the device thread: memory that waited for this point has been freed.
@@ -80,7 +80,7 @@ struct Waiting {
 /// The state of the GC actor, without its thread.
 pub(crate) struct Gc {
     timelines: Vec<Arc<Timeline>>,
-    device: ToDevice,
+    device: ControlSender,
     waiting: Vec<Waiting>,
     /// The number of parked values.
     parked: Arc<AtomicU64>,
@@ -92,7 +92,7 @@ pub(crate) struct Gc {
 impl Gc {
     pub(crate) fn new(
         timelines: Vec<Arc<Timeline>>,
-        device: ToDevice,
+        device: ControlSender,
         gone: Arc<Gone>,
         meter: Arc<Meter>,
     ) -> Self {
@@ -130,31 +130,33 @@ impl Gc {
                 .after
                 .retain_open(|point| timelines[point.queue.index()].completed() >= point.cursor);
             let passes = |point: Point| ended >> point.queue.index() & 1 == 0;
-            let stuck = !waiting.handover.after.all(passes);
-            if !stuck && !waiting.handover.after.is_empty() {
+            let never_passes = !waiting.handover.after.all(passes);
+            if !never_passes && !waiting.handover.after.is_empty() {
                 index += 1;
                 continue;
             }
             worked = true;
-            let Handover { then, since_ns, .. } = self.waiting.swap_remove(index).handover;
-            if matches!(then, Then::Drop(_)) {
+            let Handover {
+                action, since_ns, ..
+            } = self.waiting.swap_remove(index).handover;
+            if matches!(action, Action::Drop(_)) {
                 // Counted before the drop, so that a thread which observes the drop finds it counted.
                 self.meter.value_done(since_ns);
             }
-            if stuck {
-                self.park(then);
+            if never_passes {
+                self.park(action);
                 continue;
             }
-            match then {
-                Then::Drop(value) => drop_value(value),
-                Then::WakeDevice(_) => self.device.tell(Control::LookAround),
+            match action {
+                Action::Drop(value) => drop_value(value),
+                Action::WakeDevice(_) => self.device.send(Control::Wake),
             }
         }
         worked
     }
 
-    fn park(&self, then: Then) {
-        if let Then::Drop(value) = then {
+    fn park(&self, action: Action) {
+        if let Action::Drop(value) = action {
             // Relaxed: a figure.
             self.parked.fetch_add(1, Ordering::Relaxed);
             self.gone.park_value();
@@ -200,7 +202,7 @@ impl Gc {
     /// Passes all values to `drop_value`, since the work that they wait for will never run.
     pub(crate) fn release_all(&mut self, mut drop_value: impl FnMut(Leaving)) {
         for waiting in std::mem::take(&mut self.waiting) {
-            if let Then::Drop(value) = waiting.handover.then {
+            if let Action::Drop(value) = waiting.handover.action {
                 self.meter.value_done(waiting.handover.since_ns);
                 drop_value(value);
             }
@@ -210,14 +212,14 @@ impl Gc {
     /// Parks all values that still wait.
     pub(crate) fn park_all(&mut self) {
         for waiting in std::mem::take(&mut self.waiting) {
-            self.park(waiting.handover.then);
+            self.park(waiting.handover.action);
         }
     }
 }
 
 /// Drops a user's value. A panic of its destructor ends here.
 pub(crate) fn drop_value(value: Leaving) {
-    end_panic(catch_unwind(AssertUnwindSafe(|| drop(value))));
+    discard_panic(catch_unwind(AssertUnwindSafe(|| drop(value))));
 }
 
 /// The device's handle of the GC thread.
@@ -311,7 +313,7 @@ fn run(gc: &mut Gc, receiver: &channel::Receiver<Handover>, gate: &Arc<Gate>, cl
         }
         if taken >= HANDOVER_CAPACITY {
             // The server may have kept effects for lack of room, so notify the device.
-            gc.device.tell(Control::LookAround);
+            gc.device.send(Control::Wake);
         }
         gc.collect(drop_value);
         if !open {

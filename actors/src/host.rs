@@ -21,10 +21,10 @@ use millstream_sync::payload;
 use millstream_sync::payload::panic_message;
 use millstream_sync::thread_flag;
 
-use crate::actor::{Control, ToDevice};
+use crate::actor::{Control, ControlSender};
 
-/// The most threads for user code of one device. A host function that blocks occupies one; so many
-/// may block before other jobs wait.
+/// The most threads for user code of one device. A host function that blocks occupies one; once all are blocked,
+/// further jobs wait.
 const THREADS_MAX: usize = 16;
 
 /// How long to wait for the threads of a device that was never used. They have nothing to do.
@@ -32,7 +32,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Runs jobs on threads for user code.
 pub(crate) struct HostThreads {
-    crew: Mutex<Crew>,
+    workers: Mutex<Workers>,
     receiver: channel::Receiver<Job>,
     /// Idle threads minus waiting jobs.
     idle: Arc<AtomicIsize>,
@@ -41,7 +41,7 @@ pub(crate) struct HostThreads {
 
 /// The threads and the channel. The lock is never held while the function that starts threads is called: that is the
 /// application's code, which may call back into this.
-struct Crew {
+struct Workers {
     /// `None` once no further jobs are accepted.
     jobs: Option<channel::Sender<Job>>,
     threads: Vec<Thread<()>>,
@@ -54,7 +54,7 @@ impl HostThreads {
     pub(crate) fn start(spawner: Spawner) -> Result<Arc<Self>, OpenError> {
         let (sender, receiver) = channel::unbounded();
         let threads = Self {
-            crew: Mutex::new(Crew {
+            workers: Mutex::new(Workers {
                 jobs: Some(sender),
                 threads: Vec::new(),
                 starting: 1,
@@ -69,9 +69,9 @@ impl HostThreads {
 
     /// Runs a job on one of the threads; after the close, on the calling thread, which no device needs any more.
     pub(crate) fn execute(&self, job: Job) {
-        let mut crew = lock(&self.crew);
-        let Some(jobs) = &crew.jobs else {
-            drop(crew);
+        let mut workers = lock(&self.workers);
+        let Some(jobs) = &workers.jobs else {
+            drop(workers);
             return run_job(job);
         };
         // `self` owns a receiver, so the send cannot fail.
@@ -79,11 +79,11 @@ impl HostThreads {
         // Relaxed: an estimate, which may miss threads that just end a job or just start; the job is in the
         // channel either way.
         let has_thread = self.idle.fetch_sub(1, Ordering::Relaxed) > 0;
-        if has_thread || crew.threads.len() + crew.starting >= THREADS_MAX {
+        if has_thread || workers.threads.len() + workers.starting >= THREADS_MAX {
             return;
         }
-        crew.starting += 1;
-        drop(crew);
+        workers.starting += 1;
+        drop(workers);
         // If no thread can be started, the existing ones run the job in its turn.
         let _ = self.start_thread();
     }
@@ -102,9 +102,9 @@ impl HostThreads {
         let spawned = self
             .spawner
             .spawn(ThreadRole::UserCode, "millstream-host", run);
-        let mut crew = lock(&self.crew);
-        crew.starting -= 1;
-        crew.threads.push(spawned?);
+        let mut workers = lock(&self.workers);
+        workers.starting -= 1;
+        workers.threads.push(spawned?);
         // Relaxed: see `execute`.
         self.idle.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -116,9 +116,9 @@ impl HostThreads {
         let mut left = 0;
         loop {
             let (threads, starting) = {
-                let mut crew = lock(&self.crew);
-                crew.jobs = None;
-                (std::mem::take(&mut crew.threads), crew.starting)
+                let mut workers = lock(&self.workers);
+                workers.jobs = None;
+                (std::mem::take(&mut workers.threads), workers.starting)
             };
             left += threads
                 .into_iter()
@@ -139,7 +139,7 @@ impl HostThreads {
 impl Drop for HostThreads {
     /// Ends the threads of a device that could not be opened. Otherwise `join` was called before.
     fn drop(&mut self) {
-        lock(&self.crew)
+        lock(&self.workers)
             .threads
             .retain(|thread| !thread.is_current());
         self.join(Instant::now() + PATIENCE);
@@ -158,13 +158,13 @@ pub(crate) fn join_until(thread: Thread<()>, deadline: Instant) -> bool {
         }
         thread::nap(JOIN_NAP);
     }
-        // Panics of user code were caught where they occurred, so there is no payload to pass on.
+    // Panics of user code were caught where they occurred, so there is no payload to pass on.
     drop(thread.join());
     true
 }
 
 /// Discards a panic of user code.
-pub(crate) fn end_panic(outcome: std::thread::Result<()>) {
+pub(crate) fn discard_panic(outcome: std::thread::Result<()>) {
     if let Err(panic) = outcome {
         payload::end(panic);
     }
@@ -172,7 +172,7 @@ pub(crate) fn end_panic(outcome: std::thread::Result<()>) {
 
 /// Runs a job; a panic ends with it.
 pub(crate) fn run_job(job: Job) {
-    end_panic(catch_unwind(AssertUnwindSafe(job)));
+    discard_panic(catch_unwind(AssertUnwindSafe(job)));
 }
 
 thread_flag! {
@@ -185,14 +185,14 @@ pub(crate) fn host_job(
     work: HostWork,
     resources: Option<Box<dyn std::any::Any + Send>>,
     token: HostToken,
-    device: ToDevice,
+    device: ControlSender,
 ) -> Job {
-    let tell = Arc::new(Mutex::new(Some(device)));
-    let told = tell.clone();
+    let device = Arc::new(Mutex::new(Some(device)));
+    let finish_device = device.clone();
     let finish = move |outcome: Result<(), String>| {
         // A panic inside the host function is reported below, with its message.
         if !(InHostWork::get() && std::thread::panicking()) {
-            tell_end(&told, token, outcome);
+            report_end(&finish_device, token, outcome);
         }
     };
     let done = HostDone::new(finish);
@@ -201,15 +201,19 @@ pub(crate) fn host_job(
         let outcome = catch_unwind(AssertUnwindSafe(|| (work.run)(done, resources)));
         InHostWork::set(before);
         if let Err(panic) = outcome {
-            tell_end(&tell, token, Err(panic_message(panic)));
+            report_end(&device, token, Err(panic_message(panic)));
         }
     })
 }
 
 /// Reports the end of a host function to the device, once.
-fn tell_end(tell: &Mutex<Option<ToDevice>>, token: HostToken, outcome: Result<(), String>) {
-    if let Some(device) = lock(tell).take() {
-        device.tell(Control::HostFinished(token, outcome));
+fn report_end(
+    device: &Mutex<Option<ControlSender>>,
+    token: HostToken,
+    outcome: Result<(), String>,
+) {
+    if let Some(device) = lock(device).take() {
+        device.send(Control::HostFinished(token, outcome));
     }
 }
 
@@ -232,23 +236,23 @@ mod tests {
     /// No lock is held while the application's function runs.
     #[test]
     fn the_function_that_starts_threads_may_submit_user_code() {
-        let (told, hear) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let host: Arc<OnceLock<Weak<HostThreads>>> = Arc::default();
         let inside = host.clone();
         let spawner = Spawner::new(move |body| {
             if let Some(host) = inside.get().and_then(Weak::upgrade) {
-                let told = told.clone();
-                host.execute(Box::new(move || told.send(()).unwrap()));
+                let sender = sender.clone();
+                host.execute(Box::new(move || sender.send(()).unwrap()));
             }
             on_a_thread(body)
         });
         let threads = HostThreads::start(spawner).unwrap();
         host.set(Arc::downgrade(&threads)).unwrap();
-        let (release, wait) = mpsc::channel::<()>();
+        let (release, released) = mpsc::channel::<()>();
         // The first thread is busy, so the next job starts another one.
-        threads.execute(Box::new(move || assert!(wait.recv().is_err())));
+        threads.execute(Box::new(move || assert!(released.recv().is_err())));
         threads.execute(Box::new(|| ()));
-        hear.recv().unwrap();
+        receiver.recv().unwrap();
         drop(release);
         assert_eq!(threads.join(Instant::now() + PATIENCE), 0);
     }
@@ -257,33 +261,33 @@ mod tests {
     #[test]
     fn a_refused_thread_is_not_counted_as_idle() {
         let refuses = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let asked = refuses.clone();
-        let spawner = Spawner::new(move |body| match asked.load(Ordering::SeqCst) {
+        let refuse = refuses.clone();
+        let spawner = Spawner::new(move |body| match refuse.load(Ordering::SeqCst) {
             true => Err(io::Error::other("not now")),
             false => on_a_thread(body),
         });
         let threads = HostThreads::start(spawner).unwrap();
         refuses.store(true, Ordering::SeqCst);
-        let (release, wait) = mpsc::channel::<()>();
-        let (told, hear) = mpsc::channel();
-        threads.execute(Box::new(move || assert!(wait.recv().is_err())));
-        let done = told.clone();
+        let (release, released) = mpsc::channel::<()>();
+        let (sender, receiver) = mpsc::channel();
+        threads.execute(Box::new(move || assert!(released.recv().is_err())));
+        let done = sender.clone();
         threads.execute(Box::new(move || done.send(()).unwrap()));
         drop(release);
-        hear.recv().unwrap();
+        receiver.recv().unwrap();
         // When the thread counts itself as idle again, both jobs have ended.
         while threads.idle.load(Ordering::SeqCst) < 1 {
             std::thread::yield_now();
         }
         refuses.store(false, Ordering::SeqCst);
         // A job that waits for another one needs two threads.
-        let (release, wait) = mpsc::channel::<()>();
+        let (release, released) = mpsc::channel::<()>();
         threads.execute(Box::new(move || {
-            assert!(wait.recv().is_err());
-            told.send(()).unwrap();
+            assert!(released.recv().is_err());
+            sender.send(()).unwrap();
         }));
         threads.execute(Box::new(move || drop(release)));
-        hear.recv().unwrap();
+        receiver.recv().unwrap();
         assert_eq!(threads.join(Instant::now() + PATIENCE), 0);
     }
 }

@@ -33,7 +33,7 @@ mod host;
 mod mailbox;
 mod opening;
 mod reopen;
-mod station;
+mod shared_actor;
 #[cfg(feature = "tune")]
 pub mod tuning;
 

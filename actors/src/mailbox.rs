@@ -23,28 +23,28 @@ use millstream_sync::reply::ReplySender;
 
 use crate::actor::DeviceActor;
 use crate::effects::Threads;
-use crate::gc::{Handover, Then};
-use crate::host::{HostThreads, PATIENCE, end_panic};
-use crate::station::{Rest, Station};
+use crate::gc::{Action, Handover};
+use crate::host::{HostThreads, PATIENCE, discard_panic};
+use crate::shared_actor::{Rest, SharedActor};
 
 /// The channel of a device with threads.
 pub(crate) struct MailboxChannel {
     sender: Sender<Task>,
     host: Arc<HostThreads>,
     /// The device actor, if callers may step in.
-    station: Option<Arc<dyn StepIn>>,
+    shared_actor: Option<Arc<dyn StepIn>>,
 }
 
 impl MailboxChannel {
     pub(crate) fn new(
         sender: Sender<Task>,
         host: Arc<HostThreads>,
-        station: Option<Arc<dyn StepIn>>,
+        shared_actor: Option<Arc<dyn StepIn>>,
     ) -> Self {
         Self {
             sender,
             host,
-            station,
+            shared_actor,
         }
     }
 }
@@ -73,8 +73,8 @@ impl ComputeChannel for MailboxChannel {
 
     #[inline]
     unsafe fn commit(&self, slot: Reserved<Task>) {
-        let station = self.station.as_deref();
-        let instead = || station.is_some_and(StepIn::step_in_for_a_wake);
+        let shared_actor = self.shared_actor.as_deref();
+        let instead = || shared_actor.is_some_and(StepIn::step_in_for_a_wake);
         // SAFETY: the caller's promise.
         unsafe { self.sender.commit(slot, instead) };
     }
@@ -93,21 +93,21 @@ impl ComputeChannel for MailboxChannel {
     }
 
     fn drive(&self) -> Option<bool> {
-        if let Some(station) = &self.station {
-            station.step_in_to_wait();
+        if let Some(shared_actor) = &self.shared_actor {
+            shared_actor.step_in_to_wait();
         }
         None
     }
 
     fn waits(&self) {
-        if let Some(station) = &self.station {
-            station.waits();
+        if let Some(shared_actor) = &self.shared_actor {
+            shared_actor.waits();
         }
     }
 
     fn leaves_waker(&self) {
-        if let Some(station) = &self.station {
-            station.leaves_waker();
+        if let Some(shared_actor) = &self.shared_actor {
+            shared_actor.leaves_waker();
         }
     }
 
@@ -120,7 +120,7 @@ impl ComputeChannel for MailboxChannel {
 
 /// How an epoch ends. Shared by the closing thread and the device thread.
 #[derive(Clone, Default)]
-pub(crate) struct End {
+pub(crate) struct EpochEnd {
     /// When a closing device gives up.
     pub(crate) deadline: Deadline,
     /// The thread that closes the device.
@@ -129,7 +129,7 @@ pub(crate) struct End {
     pub(crate) gone: Arc<Gone>,
 }
 
-impl End {
+impl EpochEnd {
     /// Creates the end of an epoch of the device with these vitals.
     pub(crate) fn of(epoch: u64, vitals: &Arc<Vitals>) -> Self {
         Self {
@@ -145,9 +145,9 @@ pub(crate) type Deadline = Arc<Mutex<Option<Instant>>>;
 
 /// The body of the device thread: turns while there is work, then spins briefly, then sleeps.
 pub(crate) struct DeviceThread<B: Backend> {
-    station: Arc<Station<B>>,
+    shared_actor: Arc<SharedActor<B>>,
     spin: SpinPolicy,
-    end: End,
+    end: EpochEnd,
     opened: Arc<AtomicBool>,
     report: Option<ReplySender<Report>>,
 }
@@ -156,14 +156,14 @@ impl<B: Backend> DeviceThread<B> {
     /// Creates the thread of a device that is being opened; `opened` is set once it is. A close sends its report to
     /// `report`.
     pub(crate) fn new(
-        station: Arc<Station<B>>,
+        shared_actor: Arc<SharedActor<B>>,
         spin: SpinPolicy,
-        end: End,
+        end: EpochEnd,
         opened: Arc<AtomicBool>,
         report: ReplySender<Report>,
     ) -> Self {
         Self {
-            station,
+            shared_actor,
             spin,
             end,
             opened,
@@ -175,21 +175,21 @@ impl<B: Backend> DeviceThread<B> {
         let _mark = mark_runtime_thread();
         // A panic of the runtime or of a backend must not leave a caller waiting (I5).
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            turns(&self.station, &self.spin, &self.end.deadline)
+            run_turns(&self.shared_actor, &self.spin, &self.end.deadline)
         }));
         if outcome.is_err() {
             // The panic does not mean that the device is gone, so it can be reopened.
             self.end.gone.set_lost(Recovery::SameProcess);
         }
-        let Some((actor, threads)) = self.station.take() else {
+        let Some((actor, threads)) = self.shared_actor.take() else {
             return;
         };
-        let (report, left) = shut_down(actor, threads, matches!(outcome, Ok(true)), &self.end);
-        if let Some(told) = self.report.take() {
-            told.send(report);
+        let (report, remainder) = shut_down(actor, threads, matches!(outcome, Ok(true)), &self.end);
+        if let Some(sender) = self.report.take() {
+            sender.send(report);
         }
-        if let Some(left) = left {
-            left.end();
+        if let Some(remainder) = remainder {
+            remainder.end();
         }
     }
 }
@@ -198,7 +198,7 @@ impl<B: Backend> Drop for DeviceThread<B> {
     /// Handles a body that never got a thread. Nothing was admitted then, unless by a caller, so everything can be
     /// freed.
     fn drop(&mut self) {
-        let Some((actor, mut threads)) = self.station.take() else {
+        let Some((actor, mut threads)) = self.shared_actor.take() else {
             return;
         };
         let deadline = Instant::now() + PATIENCE;
@@ -207,9 +207,9 @@ impl<B: Backend> Drop for DeviceThread<B> {
             // The application dropped the body after accepting it. Answer what was submitted (I5).
             self.end.gone.set_lost(Recovery::SameProcess);
             lock(&self.end.deadline).get_or_insert(deadline);
-            let (_, left) = shut_down(actor, threads, true, &self.end);
-            if let Some(left) = left {
-                left.leak();
+            let (_, remainder) = shut_down(actor, threads, true, &self.end);
+            if let Some(remainder) = remainder {
+                remainder.leak();
             }
         } else {
             drop(actor);
@@ -220,20 +220,24 @@ impl<B: Backend> Drop for DeviceThread<B> {
 }
 
 /// Turns the device until it is closed. Returns `true` if it drained.
-fn turns<B: Backend>(station: &Station<B>, spin: &SpinPolicy, deadline: &Deadline) -> bool {
+fn run_turns<B: Backend>(
+    shared_actor: &SharedActor<B>,
+    spin: &SpinPolicy,
+    deadline: &Deadline,
+) -> bool {
     let mut spinner = Spinner::new(*spin);
-    station.gate.attach();
+    shared_actor.gate.attach();
     loop {
         // The deadline is stored before the close is sent, and each change of it sends the close again.
         let mut close_until = None;
-        let rest = station.look_around(|| {
+        let rest = shared_actor.look_around(|| {
             close_until = *lock(deadline);
             close_until
         });
         match rest {
             Rest::Finished => return true,
             Rest::Busy => {}
-            Rest::Idle(until) => station.idle(&mut spinner, until),
+            Rest::Idle(until) => shared_actor.idle(&mut spinner, until),
         }
         if close_until.is_some_and(thread::is_past) {
             return false;
@@ -246,8 +250,8 @@ fn shut_down<B: Backend>(
     mut actor: DeviceActor<B>,
     mut threads: Threads,
     drained: bool,
-    end: &End,
-) -> (Report, Option<Left<B>>) {
+    end: &EpochEnd,
+) -> (Report, Option<Remainder<B>>) {
     if actor.server.is_lost() {
         return (shut_down_lost(actor, threads, end), None);
     }
@@ -258,7 +262,7 @@ fn shut_down<B: Backend>(
     end.gone.end_credits();
     end.gone.end_callbacks();
     let bytes = actor.server.reserved_bytes();
-    let left = if drained {
+    let remainder = if drained {
         report.bytes_freed = bytes;
         actor.server.free_pages();
         drop(actor);
@@ -274,27 +278,27 @@ fn shut_down<B: Backend>(
         report.threads_left = threads.spawner.alive();
         report.values_parked = threads.gc.parked();
         let is_closer = *lock(&end.closer) == Some(std::thread::current().id());
-        let left = Left { actor, threads };
+        let remainder = Remainder { actor, threads };
         match is_closer {
             // No other thread runs the device, so a close that waited here would never end.
             true => {
-                left.leak();
+                remainder.leak();
                 None
             }
-            false => Some(left),
+            false => Some(remainder),
         }
     };
     end.gone.set_closed();
-    (report, left)
+    (report, remainder)
 }
 
 /// A closed device of which something still runs: user code, a guard, or tasks that cannot be interrupted.
-struct Left<B: Backend> {
+struct Remainder<B: Backend> {
     actor: DeviceActor<B>,
     threads: Threads,
 }
 
-impl<B: Backend> Left<B> {
+impl<B: Backend> Remainder<B> {
     /// Waits until it has ended, then frees the memory and ends the threads. Blocks for as long as that takes.
     fn end(self) {
         let Self { mut actor, threads } = self;
@@ -303,7 +307,7 @@ impl<B: Backend> Left<B> {
             actor.server.free_pages();
         }
         // The drop waits for tasks in flight. A panic of a user's destructor ends here.
-        end_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
+        discard_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
         // Callers that still have the channel keep these threads alive: they end once they are idle.
         threads.host.join(Instant::now());
         drop(threads);
@@ -317,13 +321,17 @@ impl<B: Backend> Left<B> {
 }
 
 /// Ends the threads of a lost device, whose pages are not freed.
-fn shut_down_lost<B: Backend>(actor: DeviceActor<B>, mut threads: Threads, end: &End) -> Report {
+fn shut_down_lost<B: Backend>(
+    actor: DeviceActor<B>,
+    mut threads: Threads,
+    end: &EpochEnd,
+) -> Report {
     let (mut report, server) = actor.end_lost();
     if let Some(server) = server {
-            // Its drop may wait for running tasks: not on this thread, and not beyond the deadline.
+        // Its drop may wait for running tasks: not on this thread, and not beyond the deadline.
         let handover = Handover {
             after: Points::new(),
-            then: Then::Drop(Leaving::unawaited(Box::new(server))),
+            action: Action::Drop(Leaving::unawaited(Box::new(server))),
             since_ns: 0,
         };
         if let Err(full) = threads.gc.hand_over(handover) {

@@ -10,10 +10,10 @@ use millstream_protocol::vitals::Vitals;
 use millstream_sync::facade::{Mutex, THREADS};
 
 use crate::device::Device;
-use crate::driven::{Driver, Wheel};
+use crate::driven::{Driver, DriverShared};
 use crate::epoch::{open_driven, open_threads};
-use crate::mailbox::End;
-use crate::reopen::again;
+use crate::mailbox::EpochEnd;
+use crate::reopen::reopen_fn;
 
 impl Device {
     /// Opens a device with the default options. Blocks while the backend opens it.
@@ -37,15 +37,15 @@ impl Device {
             return Ok(device);
         }
         let vitals = Arc::new(Vitals::default());
-        let again = again(&kind);
-        let opened = open_threads(kind, &options, End::of(0, &vitals), None)?;
+        let reopen_fn = reopen_fn(&kind);
+        let opened = open_threads(kind, &options, EpochEnd::of(0, &vitals), None)?;
         Ok(Self {
             epochs: DeviceEpochs::new(opened.shared, vitals),
             options,
             running: Mutex::new(opened.running),
-            wheel: None,
+            driven: None,
             driver: None,
-            again: Mutex::new(again),
+            reopen_fn: Mutex::new(reopen_fn),
         })
     }
 
@@ -59,17 +59,17 @@ impl Device {
         options: DeviceOptions,
     ) -> Result<(Self, Driver), OpenError> {
         let vitals = Arc::new(Vitals::default());
-        let again = again(&kind);
-        let (opened, driven) = open_driven(kind, &options, End::of(0, &vitals), None)?;
-        let wheel = Wheel::new(driven, vitals.clone());
+        let reopen_fn = reopen_fn(&kind);
+        let (opened, driven) = open_driven(kind, &options, EpochEnd::of(0, &vitals), None)?;
+        let driver = DriverShared::new(driven, vitals.clone());
         let device = Self {
             epochs: DeviceEpochs::new(opened.shared, vitals),
             options,
             running: Mutex::new(opened.running),
-            wheel: Some(wheel.clone()),
+            driven: Some(driver.clone()),
             driver: None,
-            again: Mutex::new(again),
+            reopen_fn: Mutex::new(reopen_fn),
         };
-        Ok((device, Driver::new(wheel)))
+        Ok((device, Driver::new(driver)))
     }
 }

@@ -12,9 +12,9 @@ use millstream_protocol::marks::is_runtime_thread;
 use millstream_protocol::report::Report;
 use millstream_sync::facade::lock;
 
-use crate::device::{Again, Device};
-use crate::epoch::{Closing, Opened, open_driven, open_threads};
-use crate::mailbox::End;
+use crate::device::{Device, Reopen};
+use crate::epoch::{DeviceThreadHandle, Opened, open_driven, open_threads};
+use crate::mailbox::EpochEnd;
 
 /// How long reopening waits for user code and threads of the lost epoch. What has not ended by then keeps
 /// what it uses; a guard keeps its memory.
@@ -26,9 +26,9 @@ const CLOSED_MEANWHILE: ReopenError = ReopenError::NotLost {
 };
 
 /// Returns a function that opens a device of this kind again.
-pub(crate) fn again<O: Open>(kind: &O) -> Again {
-    let kept = kind.again();
-    Box::new(move |device| match kept.as_ref().and_then(Open::again) {
+pub(crate) fn reopen_fn<O: Open>(kind: &O) -> Reopen {
+    let options = kind.again();
+    Box::new(move |device| match options.as_ref().and_then(Open::again) {
         Some(kind) => device.begin_epoch(kind),
         None => Err(ReopenError::Options { backend: O::NAME }),
     })
@@ -52,8 +52,8 @@ impl Device {
     /// may be tried again.
     pub fn reopen(&self) -> Result<Report, ReopenError> {
         self.check_thread()?;
-        let again = lock(&self.again);
-        again(self)
+        let reopen_fn = lock(&self.reopen_fn);
+        reopen_fn(self)
     }
 
     /// As [`Device::reopen`], with other options. It must be the same device: its properties must not differ.
@@ -62,10 +62,10 @@ impl Device {
     /// Same as [`Device::reopen`].
     pub fn reopen_with<O: Open>(&self, kind: O) -> Result<Report, ReopenError> {
         self.check_thread()?;
-        let mut kept = lock(&self.again);
-        let next = again(&kind);
+        let mut current = lock(&self.reopen_fn);
+        let next = reopen_fn(&kind);
         let report = self.begin_epoch(kind)?;
-        *kept = next;
+        *current = next;
         Ok(report)
     }
 
@@ -88,15 +88,15 @@ impl Device {
         };
         let report = self.end_epoch()?;
         let before = self.epochs.current();
-        let end = End::of(epoch, self.epochs.vitals());
-        let installed = match &self.wheel {
+        let end = EpochEnd::of(epoch, self.epochs.vitals());
+        let installed = match &self.driven {
             None => {
                 let opened = open_threads(kind, &self.options, end, Some(&before))?;
                 self.install(opened)
             }
-            Some(wheel) => {
-                let (opened, driven) = open_driven(kind, &self.options, end, Some(&before))?;
-                wheel.replace(driven) && self.install(opened)
+            Some(driven) => {
+                let (opened, next) = open_driven(kind, &self.options, end, Some(&before))?;
+                driven.replace(next) && self.install(opened)
             }
         };
         match installed {
@@ -117,8 +117,8 @@ impl Device {
             running.begin_close(deadline);
             running.thread.take()
         };
-        Ok(match (&self.wheel, thread) {
-            (Some(wheel), _) => wheel.current().shut_down(Some(deadline)),
+        Ok(match (&self.driven, thread) {
+            (Some(driven), _) => driven.current().shut_down(Some(deadline)),
             (None, Some(thread)) => thread.report(),
             // The lost epoch had ended before, and opening failed then.
             (None, None) => Report::default(),
@@ -135,7 +135,7 @@ impl Device {
         if running.closed {
             drop(running);
             next.begin_close(Instant::now());
-            let _ = next.thread.take().map(Closing::report);
+            let _ = next.thread.take().map(DeviceThreadHandle::report);
             return false;
         }
         *running = next;

@@ -25,15 +25,15 @@ fn cpu() -> Cpu {
 }
 
 /// A waker that blocks the device thread until it is released.
-struct Keeper {
-    kept: mpsc::Sender<()>,
+struct Blocker {
+    blocked: mpsc::Sender<()>,
     go: Mutex<mpsc::Receiver<()>>,
 }
 
-impl Wake for Keeper {
+impl Wake for Blocker {
     fn wake(self: Arc<Self>) {
         // A test that has failed no longer receives.
-        let _ = self.kept.send(());
+        let _ = self.blocked.send(());
         let _ = self.go.lock().unwrap().recv_timeout(PATIENCE);
     }
 }
@@ -46,36 +46,36 @@ fn a_submission_that_would_block_a_thread_of_the_runtime_is_an_error_i8() {
     let client = device.new_client();
     let (stream, own) = (client.new_stream(), client.new_stream());
     let (start, started) = mpsc::channel();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let started = Mutex::new(started);
     let submits = Kernel::new("submits").native(move |_, _| {
         started.lock().unwrap().recv_timeout(PATIENCE).unwrap();
         let errors = (0..1_000).find_map(|_| own.flush().err());
         let busy = own.nowait().flush().err();
-        tell.send((errors, busy)).unwrap();
+        sender.send((errors, busy)).unwrap();
     });
     let submits = client.kernel(submits).unwrap();
     stream.launch(&submits, CubeCount::single(), ()).unwrap();
     stream.flush().unwrap();
 
-    let (kept, is_kept) = mpsc::channel();
+    let (blocked, is_blocked) = mpsc::channel();
     let (go, going) = mpsc::channel();
-    let keeper = Waker::from(Arc::new(Keeper {
-        kept,
+    let blocker = Waker::from(Arc::new(Blocker {
+        blocked,
         go: Mutex::new(going),
     }));
     // The device thread itself replies with the ticket, which is the answer on an idle stream, and wakes the caller,
     // unless the reply was faster than the poll.
     let idle = client.new_stream();
-    let asked = (0..10_000).find_map(|_| {
+    let pending = (0..10_000).find_map(|_| {
         let mut answer = Box::pin(idle.sync());
-        let polled = answer.as_mut().poll(&mut Context::from_waker(&keeper));
+        let polled = answer.as_mut().poll(&mut Context::from_waker(&blocker));
         polled.is_pending().then_some(answer)
     });
-    assert!(asked.is_some(), "the device thread was always faster");
-    is_kept.recv_timeout(PATIENCE).unwrap();
+    assert!(pending.is_some(), "the device thread was always faster");
+    is_blocked.recv_timeout(PATIENCE).unwrap();
     start.send(()).unwrap();
-    let (error, busy) = told.recv_timeout(PATIENCE).unwrap();
+    let (error, busy) = receiver.recv_timeout(PATIENCE).unwrap();
     assert!(
         matches!(
             error,
@@ -100,12 +100,12 @@ fn a_submission_that_would_block_a_thread_of_the_runtime_is_an_error_i8() {
 }
 
 /// A panic payload that panics again when it is dropped, `0` more times.
-struct Rude(u32);
+struct PanicOnDrop(u32);
 
-impl Drop for Rude {
+impl Drop for PanicOnDrop {
     fn drop(&mut self) {
         if self.0 > 0 {
-            panic_any(Rude(self.0 - 1));
+            panic_any(PanicOnDrop(self.0 - 1));
         }
     }
 }
@@ -117,28 +117,25 @@ fn pump(driver: &mut Option<Driver>) {
     }
 }
 
-fn panics_that_panic_when_dropped_end_where_they_began(
-    device: &Device,
-    mut driver: Option<Driver>,
-) {
+fn payloads_that_panic_when_dropped_end_no_thread(device: &Device, mut driver: Option<Driver>) {
     let client = device.new_client();
     let stream = client.new_stream();
-    let kernel = Kernel::new("rude").updates::<u32>("data");
-    let kernel = kernel.native(|_, _| panic_any(Rude(2)));
+    let kernel = Kernel::new("panics").updates::<u32>("data");
+    let kernel = kernel.native(|_, _| panic_any(PanicOnDrop(2)));
     let kernel = client.kernel(kernel).unwrap();
     for _ in 0..20 {
         let data = stream.create(&[1_u32; 8]).unwrap();
         let other = stream.create(&[2_u32; 8]).unwrap();
         let bound = || [(&data, Access::ReadWrite)];
         stream
-            .host("rude", &bound()[..], || panic_any(Rude(2)))
+            .host("panics", &bound()[..], || panic_any(PanicOnDrop(2)))
             .unwrap();
         assert!(matches!(stream.read(&data).wait(), Err(Error::Failed(_))));
         stream.write(&data, &[3; 8]).unwrap();
         let one = (millstream_client::arguments::update(&data),);
         stream.launch(&kernel, CubeCount::d1(8), one).unwrap();
         assert!(matches!(stream.read(&data).wait(), Err(Error::Failed(_))));
-        let called = stream.sync().on_ready(|_| panic_any(Rude(2)));
+        let called = stream.sync().on_ready(|_| panic_any(PanicOnDrop(2)));
         assert!(called.is_ok());
         pump(&mut driver);
         assert_eq!(stream.read(&other).wait().unwrap(), [2; 8]);
@@ -155,13 +152,13 @@ fn panics_that_panic_when_dropped_end_where_they_began(
 #[test]
 fn a_payload_that_panics_when_dropped_ends_no_thread_i7() {
     let device = Device::open(cpu()).unwrap();
-    panics_that_panic_when_dropped_end_where_they_began(&device, None);
+    payloads_that_panic_when_dropped_end_no_thread(&device, None);
 }
 
 #[test]
 fn a_payload_that_panics_when_dropped_does_not_reach_the_pumping_thread_i7() {
     let (device, driver) = Device::open_driven(cpu(), DeviceOptions::default()).unwrap();
-    panics_that_panic_when_dropped_end_where_they_began(&device, Some(driver));
+    payloads_that_panic_when_dropped_end_no_thread(&device, Some(driver));
 }
 
 /// I5, I12: the close releases the credit of uploads that were never sent, and answers callers that wait for it.
@@ -206,9 +203,9 @@ fn a_driven_close_that_does_not_drain_releases_the_credit_of_uploads_i12() {
 }
 
 /// Sets a flag when dropped.
-struct Tell(Arc<AtomicBool>);
+struct SetOnDrop(Arc<AtomicBool>);
 
-impl Drop for Tell {
+impl Drop for SetOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -225,19 +222,19 @@ fn a_close_keeps_values_that_a_running_kernel_may_use_i4() {
         let dropped = Arc::new(AtomicBool::new(false));
         let (start, started) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let (seen, ended) = (dropped.clone(), Mutex::new(ended));
         let uses = Kernel::new("uses").native(move |_, _| {
             start.send(()).unwrap();
             assert!(ended.lock().unwrap().recv_timeout(PATIENCE).is_err());
-            tell.send(seen.load(Ordering::SeqCst)).unwrap();
+            sender.send(seen.load(Ordering::SeqCst)).unwrap();
         });
         let uses = client.kernel(uses).unwrap();
         stream.launch(&uses, CubeCount::single(), ()).unwrap();
         stream.flush().unwrap();
         started.recv_timeout(PATIENCE).unwrap();
         stream.host("between", (), || ()).unwrap();
-        stream.drop_after(Tell(dropped.clone())).unwrap();
+        stream.drop_after(SetOnDrop(dropped.clone())).unwrap();
         if !closes_early {
             // The device's reply implies that it has admitted all earlier messages.
             device.stats().unwrap();
@@ -245,6 +242,6 @@ fn a_close_keeps_values_that_a_running_kernel_may_use_i4() {
         let report = device.close(Duration::ZERO);
         assert!(!report.drained, "{report:?}");
         drop(end);
-        assert!(!told.recv_timeout(PATIENCE).unwrap(), "{closes_early}");
+        assert!(!receiver.recv_timeout(PATIENCE).unwrap(), "{closes_early}");
     }
 }

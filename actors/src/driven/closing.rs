@@ -5,14 +5,14 @@
 //!  close mailbox ─► step until drained, idle or late ─► answer the rest ─► free
 //!                                                                           │ something may still use the memory
 //!                                                                           ▼
-//!                                                          Left ──► freed by whatever ends last
+//!                                                      Remainder ──► freed by whatever ends last
 //! ```
 //! No thread exists that could wait for what a close leaves behind: user code on another thread, a guard, tasks that a
 //! GPU still runs. What ends last frees the rest, on its own thread:
 //!
-//! 1. While user code may access the memory, `Left` is the device's deferred teardown ([`Heir`]): the thread that
-//!    reports the end of user code ([`ToDevice::tell`]) runs it. Its lock orders the two: either that thread finds the
-//!    teardown installed, or installing it finds the control that was sent.
+//! 1. While user code may access the memory, `Remainder` is the device's deferred teardown ([`DeferredTeardown`]): the
+//!    thread that reports the end of user code ([`ControlSender::send`]) runs it. Its lock orders the two: either that
+//!    thread finds the teardown installed, or installing it finds the control that was sent.
 //! 2. Neither the close nor the end of user code waits for tasks that run without being pumped. A later pump frees the
 //!    rest once they have completed; dropping the driver waits for them, and so does dropping the last reference to the
 //!    device.
@@ -25,7 +25,7 @@
 //!  thread A: Driver::close                       thread B: holds a guard
 //!  answers everything, except for the guard
 //!  sets the teardown; free: user code runs,
-//!  so TooEarly; reports bytes_left
+//!  so `InUse`; reports bytes_left
 //!                                                drops the guard: sends HostFinished,
 //!                                                runs the teardown: no user code, frees the memory
 //! ```
@@ -35,11 +35,11 @@ use super::*;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::actor::Heir;
-use crate::host::end_panic;
+use crate::actor::DeferredTeardown;
+use crate::host::discard_panic;
 
 /// What a close has left of a device, until it is freed. Dropping it waits for tasks in flight.
-pub(super) struct Left<B: Backend>(Mutex<Option<DeviceActor<B>>>);
+pub(super) struct Remainder<B: Backend>(Mutex<Option<DeviceActor<B>>>);
 
 /// The outcome of an attempt to free a closed device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,20 +49,20 @@ pub(super) enum Attempt {
     /// The device is lost: its memory is never freed.
     Lost,
     /// Something may still use the memory.
-    TooEarly,
+    InUse,
 }
 
-impl<B: Backend> Left<B> {
+impl<B: Backend> Remainder<B> {
     /// Frees the device, unless user code runs that may access its memory. Waits for tasks that run without being
-    /// pumped if `patient`; otherwise they prevent the free as well. Drops values of users.
-    pub(super) fn free(&self, patient: bool) -> Attempt {
+    /// pumped if `wait`; otherwise they prevent the free as well. Drops values of users.
+    pub(super) fn free(&self, wait: bool) -> Attempt {
         let mut place = lock(&self.0);
         let Some(actor) = &mut *place else {
             return Attempt::Freed;
         };
         actor.take_controls();
         let server = &mut actor.server;
-        let may_run = B::WORKS_BY_ITSELF && !patient && server.backend_mut().is_under_way();
+        let may_run = B::WORKS_BY_ITSELF && !wait && server.backend_mut().is_under_way();
         if may_run {
             // Publishes what has completed, and detects a loss.
             server.backend_mut().pump(Duration::ZERO);
@@ -74,7 +74,7 @@ impl<B: Backend> Left<B> {
             return Attempt::Lost;
         }
         if server.user_code_runs() || may_run && server.backend_mut().is_under_way() {
-            return Attempt::TooEarly;
+            return Attempt::InUse;
         }
         let actor = place.take();
         drop(place);
@@ -84,7 +84,7 @@ impl<B: Backend> Left<B> {
                 actor.server.free_pages();
             }
             // Destructors of users' values may panic; the panic ends here.
-            end_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
+            discard_panic(catch_unwind(AssertUnwindSafe(|| drop(actor))));
         }
         Attempt::Freed
     }
@@ -98,22 +98,22 @@ impl<B: Backend> Left<B> {
     }
 }
 
-impl<B: Backend> Drop for Left<B> {
+impl<B: Backend> Drop for Remainder<B> {
     fn drop(&mut self) {
-        if self.free(true) == Attempt::TooEarly {
+        if self.free(true) == Attempt::InUse {
             // While user code runs the deferred teardown holds this, so this is the end of a failed model: leak it.
             std::mem::forget(lock(&self.0).take());
         }
     }
 }
 
-impl<B: Backend> Heir for Left<B> {
-    fn look(&self) -> bool {
+impl<B: Backend> DeferredTeardown for Remainder<B> {
+    fn run(&self) -> bool {
         let is_idle = |actor: &mut DeviceActor<B>| {
             actor.take_controls();
             !actor.server.user_code_runs()
         };
-        with_stack(|| self.free(false)) != Attempt::TooEarly
+        with_stack(|| self.free(false)) != Attempt::InUse
             || lock(&self.0).as_mut().is_none_or(is_idle)
     }
 }
@@ -150,7 +150,7 @@ impl<B: Backend> Direct<B> {
         }
         let in_time = || deadline.is_none_or(|deadline| Instant::now() < deadline);
         loop {
-            let worked = self.step_as(DRIVE_BUDGET, true);
+            let worked = self.step_with(DRIVE_BUDGET, true);
             if !(worked || self.is_under_way()) || !in_time() {
                 break;
             }
@@ -172,10 +172,10 @@ impl<B: Backend> Direct<B> {
             report.tasks_left = actor.abandon();
             self.gone.end_credits();
             let (bytes, busy) = (actor.server.reserved_bytes(), actor.server.busy_queues());
-            let left = Arc::new(Left(Mutex::new(Some(actor))));
+            let remainder = Arc::new(Remainder(Mutex::new(Some(actor))));
             let device = self.core.enter().inline.device.clone();
-            device.set_heir(left.clone());
-            let attempt = left.free(false);
+            device.set_teardown(remainder.clone());
+            let attempt = remainder.free(false);
             let mut core = self.core.enter();
             match attempt {
                 Attempt::Freed => {
@@ -183,9 +183,9 @@ impl<B: Backend> Direct<B> {
                     core.inline.release_all();
                 }
                 Attempt::Lost => report.bytes_left = bytes,
-                Attempt::TooEarly => {
+                Attempt::InUse => {
                     (report.bytes_left, report.threads_left) = (bytes, busy);
-                    core.left = Some(left);
+                    core.remainder = Some(remainder);
                 }
             }
             // What is left now may still be used.
@@ -194,12 +194,12 @@ impl<B: Backend> Direct<B> {
             drop(core);
             self.gone.set_closed();
         } else {
-            let left = self.core.enter().left.take();
+            let remainder = self.core.enter().remainder.take();
             // Closed before. If there is no deadline, wait for tasks that run without being pumped.
-            if let Some(left) =
-                left.filter(|left| left.free(deadline.is_none()) == Attempt::TooEarly)
+            if let Some(remainder) =
+                remainder.filter(|remainder| remainder.free(deadline.is_none()) == Attempt::InUse)
             {
-                self.core.enter().left = Some(left);
+                self.core.enter().remainder = Some(remainder);
             }
         }
         self.gone.end_callbacks();

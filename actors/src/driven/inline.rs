@@ -13,19 +13,19 @@ use millstream_sync::facade::atomic::{AtomicBool, Ordering};
 use millstream_sync::facade::{Mutex, lock};
 use millstream_sync::gate::Gate;
 
-use crate::actor::{Outside, ToDevice};
-use crate::gc::{Gc, Handover, Then, drop_value};
+use crate::actor::{ControlSender, EffectSink};
+use crate::gc::{Action, Gc, Handover, drop_value};
 use crate::host::{host_job, run_job};
 
 /// User code that is due. It runs outside the lock, so it may wait for a thread that needs the device.
-pub(super) enum Due {
+pub(super) enum UserJob {
     /// A host function or a callback.
     Run(Job),
     /// The destructor of a value.
     Drop(Leaving),
 }
 
-impl Due {
+impl UserJob {
     pub(super) fn run(self) {
         match self {
             Self::Run(job) => run_job(job),
@@ -37,8 +37,8 @@ impl Due {
 /// Carries out effects without threads.
 pub(super) struct Inline {
     pub(super) gc: Gc,
-    pub(super) due: Arc<Mutex<VecDeque<Due>>>,
-    pub(super) device: ToDevice,
+    pub(super) due: Arc<Mutex<VecDeque<UserJob>>>,
+    pub(super) device: ControlSender,
 }
 
 impl Inline {
@@ -46,18 +46,18 @@ impl Inline {
     pub(super) fn collect(&mut self) -> bool {
         let due = &self.due;
         self.gc
-            .collect(|value| lock(due).push_back(Due::Drop(value)))
+            .collect(|value| lock(due).push_back(UserJob::Drop(value)))
     }
 
     /// Makes the drops of all values due, since the tasks before them will not run.
     pub(super) fn release_all(&mut self) {
         let due = &self.due;
         self.gc
-            .release_all(|value| lock(due).push_back(Due::Drop(value)));
+            .release_all(|value| lock(due).push_back(UserJob::Drop(value)));
     }
 }
 
-impl Outside for Inline {
+impl EffectSink for Inline {
     fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
         match effect {
             Effect::Host {
@@ -66,12 +66,12 @@ impl Outside for Inline {
                 token,
             } => {
                 let job = host_job(work, resources, token, self.device.clone());
-                lock(&self.due).push_back(Due::Run(job));
+                lock(&self.due).push_back(UserJob::Run(job));
             }
             Effect::Collect { value, after } => {
                 self.gc.take(Handover {
                     after,
-                    then: Then::Drop(value),
+                    action: Action::Drop(value),
                     since_ns: self.gc.meter.now_ns(),
                 });
             }
@@ -90,7 +90,7 @@ pub(crate) struct Idle {
     /// The gate that messages, drops and the ends of host functions wake.
     pub(super) gate: Arc<Gate>,
     /// Code of the user waits for the device without driving it. In a model every call runs the device from then on.
-    attended: AtomicBool,
+    awaited: AtomicBool,
 }
 
 impl Idle {
@@ -100,19 +100,19 @@ impl Idle {
             waker: Waker::from(bell.clone()),
             bell,
             gate,
-            attended: AtomicBool::new(false),
+            awaited: AtomicBool::new(false),
         }
     }
 
     /// Records that code of the user waits without driving the device.
-    pub(super) fn attend(&self) {
+    pub(super) fn set_awaited(&self) {
         // Relaxed: read in models only, in which one thread runs at a time.
-        self.attended.store(true, Ordering::Relaxed);
+        self.awaited.store(true, Ordering::Relaxed);
     }
 
     /// Whether code of the user waits without driving the device.
-    pub(super) fn is_attended(&self) -> bool {
+    pub(super) fn is_awaited(&self) -> bool {
         // Relaxed: see `attend`.
-        self.attended.load(Ordering::Relaxed)
+        self.awaited.load(Ordering::Relaxed)
     }
 }

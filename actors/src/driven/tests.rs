@@ -17,9 +17,9 @@ use millstream_sync::timeline::Timeline;
 
 use super::*;
 use crate::Device;
-use crate::actor::Outside;
-use crate::epoch::{parts, share};
-use crate::mailbox::End;
+use crate::actor::EffectSink;
+use crate::epoch::{build_parts, client_state};
+use crate::mailbox::EpochEnd;
 
 /// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ fn open() -> (Device, Driver) {
 
 /// Blocks until `threads` threads sleep because there is nothing to drive.
 fn until_asleep(device: &Device, threads: usize) {
-    let driven = device.wheel.as_ref().unwrap().current();
+    let driven = device.driven.as_ref().unwrap().current();
     let idle = driven.idle();
     let start = Instant::now();
     while idle.bell.sleepers() != threads {
@@ -56,16 +56,16 @@ fn launch_a_valve(device: &Device, stream: &Stream) -> (mpsc::Sender<()>, mpsc::
 /// An effect sink that has no room.
 struct Full;
 
-impl Outside for Full {
+impl EffectSink for Full {
     fn carry_out(&mut self, effect: Effect) -> Result<(), Effect> {
         Err(effect)
     }
 }
 
 /// A device whose actor the test turns, and a stream of it.
-fn by_hand(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
-    let end = End::default();
-    let parts = parts(
+fn open_without_thread(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
+    let end = EpochEnd::default();
+    let parts = build_parts(
         Cpu::default().queues(1),
         &options,
         true,
@@ -82,8 +82,9 @@ fn by_hand(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
         parts.edges,
     );
     let face = Box::new(channel.clone());
-    let shared = channel
-        .with_actor(|actor| share(actor, face, parts.table, options, end.gone.clone(), None));
+    let shared = channel.with_actor(|actor| {
+        client_state(actor, face, parts.table, options, end.gone.clone(), None)
+    });
     let epochs = DeviceEpochs::new(shared, Arc::default());
     let stream = epochs.client_builder().build().new_stream();
     (channel, stream)
@@ -93,7 +94,7 @@ fn by_hand(options: DeviceOptions) -> (DirectChannel<CpuDevice>, Stream) {
 /// point of it must not find that point open at each turn, and never sleep.
 #[test]
 fn a_device_that_wants_a_point_of_an_ended_timeline_considers_itself_lost() {
-    let (channel, stream) = by_hand(DeviceOptions::default().max_in_flight(1));
+    let (channel, stream) = open_without_thread(DeviceOptions::default().max_in_flight(1));
     let mut core = channel.core.enter();
     let actor = core.actor.as_mut().unwrap();
     let _data = [1_u32, 2].map(|value| stream.create(&[value]).unwrap());
@@ -113,7 +114,7 @@ fn a_device_that_wants_a_point_of_an_ended_timeline_considers_itself_lost() {
 /// I12: effects that wait for room at the GC actor are bounded, however often the device idles meanwhile.
 #[test]
 fn watches_do_not_pile_up_without_room_at_the_gc_actor_i12() {
-    let (channel, stream) = by_hand(DeviceOptions::default());
+    let (channel, stream) = open_without_thread(DeviceOptions::default());
     let mut core = channel.core.enter();
     let actor = core.actor.as_mut().unwrap();
     for _ in 0..100 {
@@ -123,8 +124,8 @@ fn watches_do_not_pile_up_without_room_at_the_gc_actor_i12() {
         actor.prepare_idle(Waker::noop(), &mut Full);
         actor.end_idle();
     }
-    let kept = std::iter::from_fn(|| actor.server.take_effect()).count();
-    assert!(kept <= 2, "{kept} effects are kept");
+    let effects = std::iter::from_fn(|| actor.server.take_effect()).count();
+    assert!(effects <= 2, "{effects} effects are kept");
 }
 
 /// I11, I5: no thread polls, and every sleeping thread is woken.
@@ -184,14 +185,14 @@ fn the_callback_of_an_arrived_answer_wakes_a_sleeping_driver_i11() {
     stream.sync().wait().unwrap();
     let guard = stream.get_resource::<Cpu>(&[(&held, Access::Write)][..]);
     let guard = guard.wait().unwrap();
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| stream.read(&held).wait_timeout(PATIENCE));
         until_asleep(&device, 1);
         answer
-            .on_ready(move |data| tell.send((data, std::thread::current().id())).unwrap())
+            .on_ready(move |data| sender.send((data, std::thread::current().id())).unwrap())
             .unwrap();
-        let (data, runner) = told.recv_timeout(PATIENCE).unwrap();
+        let (data, runner) = receiver.recv_timeout(PATIENCE).unwrap();
         assert_eq!(data.unwrap(), [3]);
         assert_eq!(runner, waiter.thread().id());
         drop(guard);
@@ -207,8 +208,8 @@ fn a_time_limit_ends_the_sleep_i5() {
     let data = stream.create(&[7_u32; 4]).unwrap();
     let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
     let _guard = guard.wait().unwrap();
-    let told = stream.read(&data).wait_timeout(Duration::from_millis(1));
-    assert!(matches!(told, Err(Error::TimedOut { .. })));
+    let answer = stream.read(&data).wait_timeout(Duration::from_millis(1));
+    assert!(matches!(answer, Err(Error::TimedOut { .. })));
     until_asleep(&device, 0);
 }
 
@@ -305,12 +306,15 @@ fn the_last_guard_of_a_closed_device_frees_it_i10() {
         let report = driver.close();
         assert!(!report.drained && report.bytes_left > 0, "{report:?}");
         drop(kernel);
-        let kept = (!alone).then_some((device, stream, values));
+        let keeps_device = (!alone).then_some((device, stream, values));
         drop(first);
-        assert!(Arc::strong_count(&value) > 1, "a guard may still access the memory");
+        assert!(
+            Arc::strong_count(&value) > 1,
+            "a guard may still access the memory"
+        );
         drop(second);
         assert_eq!(Arc::strong_count(&value), 1);
-        drop(kept);
+        drop(keeps_device);
     }
 }
 
@@ -423,7 +427,10 @@ fn a_driver_that_is_dropped_by_its_own_device_closes_it_i10() {
             drop(stream.sync().wait());
         }
         assert!(matches!(stream.create(&[1_u32]), Err(Error::Closed)));
-        assert!(!device.close(PATIENCE).drained, "the device was closed before");
+        assert!(
+            !device.close(PATIENCE).drained,
+            "the device was closed before"
+        );
     }
 }
 
@@ -431,7 +438,7 @@ fn a_driver_that_is_dropped_by_its_own_device_closes_it_i10() {
 /// thread inside rings for it, even if it has done nothing.
 #[test]
 fn a_sleeper_that_cannot_read_the_next_deadline_is_woken_by_the_thread_inside_i5() {
-    let (channel, stream) = by_hand(DeviceOptions::default());
+    let (channel, stream) = open_without_thread(DeviceOptions::default());
     let data = stream.create(&[7_u32]).unwrap();
     let guard = stream.get_resource::<Cpu>(&[(&data, Access::Write)][..]);
     let _guard = guard.wait().unwrap();
@@ -453,7 +460,7 @@ fn a_sleeper_that_cannot_read_the_next_deadline_is_woken_by_the_thread_inside_i5
             }
             false
         };
-        channel.turn_as(true, &mut stay);
+        channel.turn_with(true, &mut stay);
         assert!(bell.heard() != heard, "the waiter may sleep forever");
         let answer = waiter.unwrap().join().unwrap();
         assert!(matches!(answer, Err(Error::Failed(_))), "{answer:?}");

@@ -30,7 +30,7 @@ pub fn kept_choices() -> Option<KeptChoices> {
 }
 
 fn survey(folder: &Path) -> KeptChoices {
-    let mut kept = KeptChoices {
+    let mut summary = KeptChoices {
         folder: folder.to_owned(),
         files: 0,
         bytes: 0,
@@ -43,18 +43,18 @@ fn survey(folder: &Path) -> KeptChoices {
         if path.extension().is_none_or(|ending| ending != ENDING) {
             continue;
         }
-        kept.files += 1;
+        summary.files += 1;
         let bytes = fs::read(&path).unwrap_or_default();
-        kept.bytes += bytes.len() as u64;
+        summary.bytes += bytes.len() as u64;
         match inspect(&bytes) {
             Ok(found) => {
-                kept.choices += found.choices;
-                kept.damaged += found.damaged;
+                summary.choices += found.choices;
+                summary.damaged += found.damaged;
             }
-            Err(_) => kept.damaged += 1,
+            Err(_) => summary.damaged += 1,
         }
     }
-    kept
+    summary
 }
 
 #[cfg(test)]

@@ -42,9 +42,12 @@ fn the_thread_survives_keys_that_panic_and_refuses_keys_beyond_its_capacity_i7_i
     );
     let tuner = Tuner::new();
     let background = Background::start(HostClock::new()).unwrap();
-    let taken = (0..1000_u32).filter(|key| background.tune(&tuner, &set, *key, 0));
-    let taken = taken.count();
-    assert!((256..=257).contains(&taken), "{taken} keys were accepted");
+    let accepted = (0..1000_u32).filter(|key| background.tune(&tuner, &set, *key, 0));
+    let accepted = accepted.count();
+    assert!(
+        (256..=257).contains(&accepted),
+        "{accepted} keys were accepted"
+    );
     go.send(()).unwrap();
     background.finish();
     assert_eq!(tuner.fastest(&0), Fastest::Miss);
@@ -54,9 +57,9 @@ fn the_thread_survives_keys_that_panic_and_refuses_keys_beyond_its_capacity_i7_i
 }
 
 /// A measure that sends a message when it is dropped.
-struct Leaves(HostClock, std::sync::mpsc::Sender<()>);
+struct SendOnDrop(HostClock, std::sync::mpsc::Sender<()>);
 
-impl Measure for Leaves {
+impl Measure for SendOnDrop {
     fn clock(&self) -> &str {
         self.0.clock()
     }
@@ -70,7 +73,7 @@ impl Measure for Leaves {
     }
 }
 
-impl Drop for Leaves {
+impl Drop for SendOnDrop {
     fn drop(&mut self) {
         self.1.send(()).unwrap();
     }
@@ -80,12 +83,12 @@ impl Drop for Leaves {
 #[test]
 fn a_thread_whose_last_reference_is_held_by_a_job_ends_without_deadlock_i5() {
     let (go, wait_go) = std::sync::mpsc::channel::<()>();
-    let (gone, wait_gone) = std::sync::mpsc::channel::<()>();
-    let background = Background::start(Leaves(HostClock::new(), gone)).unwrap();
+    let (dropped, wait_dropped) = std::sync::mpsc::channel::<()>();
+    let background = Background::start(SendOnDrop(HostClock::new(), dropped)).unwrap();
     let background = Arc::new(background);
-    let (kept, wait_go) = (background.clone(), std::sync::Mutex::new(wait_go));
+    let (reference, wait_go) = (background.clone(), std::sync::Mutex::new(wait_go));
     let set = TunableSet::new("set", move |_: &u32, _: &u32| {
-        let _still_there = &kept;
+        let _captured = &reference;
         wait_go.lock().unwrap().recv().unwrap();
         panic!("no inputs");
     });
@@ -96,6 +99,6 @@ fn a_thread_whose_last_reference_is_held_by_a_job_ends_without_deadlock_i5() {
     assert!(background.tune(&tuner, &Arc::new(set), 1, 0));
     drop(background);
     go.send(()).unwrap();
-    wait_gone.recv().unwrap();
+    wait_dropped.recv().unwrap();
     assert_eq!(tuner.fastest(&1), Fastest::Miss);
 }

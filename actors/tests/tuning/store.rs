@@ -67,7 +67,11 @@ fn stored_choices_are_used_by_the_next_tuner_after_a_checksum() {
     let costs = Arc::new(Costs::default());
     let set = timed(&costs, &[300, 100]);
     assert_eq!(second.validate_checksum(&7, &set), Fastest::Hit(1));
-    assert_eq!(second.outcome(&7), first.outcome(&7), "the whole outcome is stored");
+    assert_eq!(
+        second.outcome(&7),
+        first.outcome(&7),
+        "the whole outcome is stored"
+    );
     assert_eq!(tune(&second, &[300, 100], 7), Chosen::Known);
 }
 
@@ -214,12 +218,12 @@ fn a_damaged_file_never_gives_a_wrong_winner() {
             )
             .unwrap();
     }
-    let whole = tuner.export(&here());
+    let bundle = tuner.export(&here());
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     let mut below = move |end: usize| (random.next_u64() % end as u64) as usize;
     let (mut refused, mut damaged, mut survived) = (0, 0, 0);
     for round in 0..10_000 {
-        let mut bytes = whole.clone();
+        let mut bytes = bundle.clone();
         for _ in 0..1 + below(4) {
             let at = below(bytes.len());
             match round % 5 {
@@ -346,8 +350,8 @@ fn a_lock_that_is_never_released_delays_storing_only_i8() {
     let store = folder.store().patience(Duration::ZERO);
     let (tuner, _) = open(&store);
     tune(&tuner, &[300, 100], 1);
-    let stopped = std::fs::File::open(store.path().with_extension("lock")).unwrap();
-    stopped.lock().unwrap();
+    let locked = std::fs::File::open(store.path().with_extension("lock")).unwrap();
+    locked.lock().unwrap();
     let refused = store.update(&mut |_| Vec::new()).unwrap_err();
     assert!(
         refused
@@ -357,7 +361,7 @@ fn a_lock_that_is_never_released_delays_storing_only_i8() {
     );
     assert_eq!(tune(&tuner, &[300, 100], 2), Chosen::Tuned);
     assert_eq!(open(&store).1.choices, 1);
-    drop(stopped);
+    drop(locked);
     tune(&tuner, &[300, 100], 3);
     assert_eq!(open(&store).1.choices, 3);
 }

@@ -17,7 +17,7 @@ use millstream_protocol::kernel::Kernel;
 use millstream_protocol::options::DeviceOptions;
 
 use super::*;
-use crate::epoch::{Opened, by_hand};
+use crate::epoch::{Opened, open_without_thread};
 
 /// Far longer than any test here takes, so that a hang becomes a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ const MEMORY_BYTES: usize = 64 << 10;
 
 /// A device whose thread is played by the test.
 struct Rig {
-    station: Arc<Station<CpuDevice>>,
+    shared_actor: Arc<SharedActor<CpuDevice>>,
     opened: Opened,
     client: ComputeClient,
     stream: Stream,
@@ -50,12 +50,12 @@ impl Rig {
     }
 
     fn open_as(cpu: Cpu, options: DeviceOptions) -> Self {
-        let (station, opened) = by_hand(cpu, &options).unwrap();
+        let (shared_actor, opened) = open_without_thread(cpu, &options).unwrap();
         let epochs = DeviceEpochs::new(opened.shared.clone(), Arc::default());
         let client = epochs.client_builder().build();
         let rig = Self {
             stream: client.new_stream(),
-            station,
+            shared_actor,
             opened,
             client,
             wakes: Arc::default(),
@@ -66,8 +66,8 @@ impl Rig {
 
     /// Takes the device thread's turns until there is no work, and arms its gate.
     fn sleep(&self) {
-        while matches!(self.station.look_around(|| None), Rest::Busy) {}
-        self.station.gate.arm(&Waker::from(self.wakes.clone()));
+        while matches!(self.shared_actor.look_around(|| None), Rest::Busy) {}
+        self.shared_actor.gate.arm(&Waker::from(self.wakes.clone()));
     }
 
     fn wakes(&self) -> u32 {
@@ -101,7 +101,7 @@ fn a_caller_that_waits_gets_its_answer_without_waking_the_device_thread() {
     }
     assert_eq!(rig.wakes(), before, "the device thread was woken");
     // The callers also honoured the drops of the handles.
-    assert!(!rig.station.door.enter().has_news());
+    assert!(!rig.shared_actor.door.enter().has_work());
 }
 
 #[test]
@@ -124,7 +124,8 @@ fn a_caller_that_does_not_wait_wakes_the_device_thread() {
 fn user_code_runs_on_the_queues_worker_and_not_on_a_caller_that_steps_in() {
     let rig = Rig::open(DeviceOptions::default());
     let (ran, runs) = mpsc::channel::<ThreadId>();
-    let kernel = Kernel::new("thread_id").native(move |_, _| ran.send(thread::current().id()).unwrap());
+    let kernel =
+        Kernel::new("thread_id").native(move |_, _| ran.send(thread::current().id()).unwrap());
     let kernel = rig.client.kernel(kernel).unwrap();
     rig.get_used_to_waits();
     let data = rig.stream.create(&[1_u32; 4]).unwrap();
@@ -142,16 +143,16 @@ fn a_caller_leaves_a_closing_device_to_its_thread() {
     let rig = Rig::open(DeviceOptions::default());
     rig.get_used_to_waits();
     let before = rig.wakes();
-    rig.station.door.enter().is_owner_due = false;
+    rig.shared_actor.door.enter().is_owner_due = false;
     rig.opened.running.begin_close(Instant::now() + PATIENCE);
     assert_eq!(rig.wakes(), before + 1);
-    rig.station.gate.arm(&Waker::from(rig.wakes.clone()));
+    rig.shared_actor.gate.arm(&Waker::from(rig.wakes.clone()));
     // The caller takes the close out of the channel, and so must hand it over.
-    rig.station.step_in_to_wait();
+    rig.shared_actor.step_in_to_wait();
     assert_eq!(rig.wakes(), before + 2, "the device thread was not woken");
-    assert!(rig.station.door.enter().has_news());
+    assert!(rig.shared_actor.door.enter().has_work());
     assert!(matches!(
-        rig.station.look_around(|| None),
+        rig.shared_actor.look_around(|| None),
         Rest::Finished | Rest::Idle(_)
     ));
 }
@@ -184,9 +185,9 @@ fn a_caller_leaves_a_timer_to_the_device_thread() {
         Err(Error::TimedOut { .. })
     ));
     assert!(rig.wakes() > before, "the thread sleeps without a timer");
-    assert!(rig.station.door.enter().is_owner_due);
+    assert!(rig.shared_actor.door.enter().is_owner_due);
     let timer = loop {
-        match rig.station.look_around(|| None) {
+        match rig.shared_actor.look_around(|| None) {
             Rest::Busy => {}
             Rest::Idle(timer) => break timer,
             Rest::Finished => panic!("the device is not closed"),
@@ -232,11 +233,11 @@ fn a_caller_that_finds_the_door_shut_does_not_wait() {
     let rig = Rig::open(DeviceOptions::default());
     rig.get_used_to_waits();
     let before = rig.wakes();
-    let inside = rig.station.door.enter();
+    let inside = rig.shared_actor.door.enter();
     rig.stream.flush().unwrap();
     assert_eq!(rig.wakes(), before, "the thread inside looks around again");
     assert!(
-        rig.station.door.leave(inside),
+        rig.shared_actor.door.leave(inside),
         "the thread inside does not know that it must look again"
     );
 }

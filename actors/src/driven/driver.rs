@@ -11,20 +11,20 @@ use millstream_sync::facade::{Mutex, THREADS, lock};
 use super::Driven;
 
 /// The current epoch of a driven device, shared by its `Driver` and its `Device`.
-pub(crate) struct Wheel {
-    state: Mutex<WheelState>,
+pub(crate) struct DriverShared {
+    state: Mutex<DriverState>,
     vitals: Arc<Vitals>,
 }
 
-struct WheelState {
+struct DriverState {
     current: Arc<dyn Driven>,
     closed: bool,
 }
 
-impl Wheel {
+impl DriverShared {
     pub(crate) fn new(device: Arc<dyn Driven>, vitals: Arc<Vitals>) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(WheelState {
+            state: Mutex::new(DriverState {
                 current: device,
                 closed: false,
             }),
@@ -63,12 +63,12 @@ impl Wheel {
 
 /// Runs a driven device, in every epoch. Dropping the driver closes the device and answers everything.
 pub struct Driver {
-    wheel: Arc<Wheel>,
+    shared: Arc<DriverShared>,
 }
 
 impl Driver {
-    pub(crate) fn new(wheel: Arc<Wheel>) -> Self {
-        Self { wheel }
+    pub(crate) fn new(shared: Arc<DriverShared>) -> Self {
+        Self { shared }
     }
 
     /// Runs the device on the calling thread until there is nothing to do or `budget` is used up. Returns `true` if
@@ -80,12 +80,12 @@ impl Driver {
     pub fn pump(&mut self, budget: Duration) -> bool {
         let end = Instant::now().checked_add(budget);
         loop {
-            let left = end.map_or(Duration::MAX, |end| {
+            let remaining = end.map_or(Duration::MAX, |end| {
                 end.saturating_duration_since(Instant::now())
             });
-            let device = self.wheel.current();
-            let worked = device.step(left);
-            if !worked || left.is_zero() {
+            let device = self.shared.current();
+            let worked = device.step(remaining);
+            if !worked || remaining.is_zero() {
                 return worked || device.is_under_way();
             }
         }
@@ -94,7 +94,7 @@ impl Driver {
     /// Finishes what can finish, closes the device and reports what is left. If the device was
     /// closed by [`Device::close`](crate::Device::close) before, the report is empty. Blocks meanwhile.
     pub fn close(self) -> Report {
-        self.wheel.close(None)
+        self.shared.close(None)
     }
 }
 
@@ -104,6 +104,6 @@ impl Drop for Driver {
             // A failed model: a thread inside the device will never leave it.
             return;
         }
-        self.wheel.close(None);
+        self.shared.close(None);
     }
 }

@@ -18,7 +18,7 @@ const MESSAGES_MAX: u64 = 8;
 const AT_ONCE: Duration = Duration::from_micros(10);
 
 /// Predicts the waits of a device's callers.
-pub(super) struct Habit {
+pub(super) struct WaitPredictor {
     /// The mailbox's tail when a caller last waited.
     waited_at: AtomicU64,
     /// Messages between the last two waits.
@@ -31,7 +31,7 @@ pub(super) struct Habit {
     at_once: AtomicBool,
 }
 
-impl Default for Habit {
+impl Default for WaitPredictor {
     /// Expects no wait.
     fn default() -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Default for Habit {
     }
 }
 
-impl Habit {
+impl WaitPredictor {
     /// Records a wait, at this tail of the mailbox. Reads the clock only if a caller has stepped in since the last
     /// wait.
     pub(super) fn waits(&self, tail: u64, now: impl FnOnce() -> Duration) {
@@ -110,7 +110,7 @@ mod tests {
     /// A caller that sends one message after the other, and may step in for each.
     #[derive(Default)]
     struct Caller {
-        habit: Habit,
+        predictor: WaitPredictor,
         tail: u64,
         now: Duration,
     }
@@ -119,18 +119,18 @@ mod tests {
         /// Sends a message that issues to these queues. Returns whether a wait is expected, and whether at once.
         fn sends(&mut self, queues: u64) -> (bool, bool) {
             self.tail += 1;
-            let waits = self.habit.expects_a_wait(self.tail);
-            let at_once = waits && self.habit.expects_it_at_once(|| self.now);
+            let waits = self.predictor.expects_a_wait(self.tail);
+            let at_once = waits && self.predictor.expects_it_at_once(|| self.now);
             if waits {
-                self.habit.issues(queues);
-                self.habit.leaves(self.now);
+                self.predictor.issues(queues);
+                self.predictor.leaves(self.now);
             }
             (waits, at_once)
         }
 
         fn waits_after(&mut self, time: Duration) {
             self.now += time;
-            self.habit.waits(self.tail, || self.now);
+            self.predictor.waits(self.tail, || self.now);
         }
     }
 

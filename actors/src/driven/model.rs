@@ -13,14 +13,14 @@ use super::{DRIVE_BUDGET, Direct, DirectChannel, Inside};
 impl<B: Backend> DirectChannel<B> {
     /// In a model, runs the device on the calling thread until there is nothing to do, if code of the user waits for
     /// it.
-    pub(super) fn settle(&self) {
-        if THREADS || !self.idle.is_attended() || Inside::get() {
+    pub(super) fn run_model(&self) {
+        if THREADS || !self.idle.is_awaited() || Inside::get() {
             return;
         }
-        let attendant = Waker::from(Arc::new(Attendant(Arc::downgrade(&self.0))));
+        let waker = Waker::from(Arc::new(ModelWaker(Arc::downgrade(&self.0))));
         loop {
             // What happens from here on wakes the attendant.
-            self.idle.gate.arm(&attendant);
+            self.idle.gate.arm(&waker);
             if !self.step(DRIVE_BUDGET) {
                 break;
             }
@@ -29,13 +29,13 @@ impl<B: Backend> DirectChannel<B> {
 }
 
 /// Runs the device of a model when something ends without a message: a guard, a handle.
-struct Attendant<B: Backend>(Weak<Direct<B>>);
+struct ModelWaker<B: Backend>(Weak<Direct<B>>);
 
-impl<B: Backend> Wake for Attendant<B> {
+impl<B: Backend> Wake for ModelWaker<B> {
     fn wake(self: Arc<Self>) {
         if let Some(device) = self.0.upgrade() {
             device.idle.bell.ring();
-            DirectChannel(device).settle();
+            DirectChannel(device).run_model();
         }
     }
 }

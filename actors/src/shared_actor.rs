@@ -53,11 +53,11 @@ use millstream_sync::payload;
 use crate::actor::DeviceActor;
 use crate::effects::Threads;
 
-mod habit;
 #[cfg(test)]
 mod tests;
+mod wait_prediction;
 
-use habit::Habit;
+use wait_prediction::WaitPredictor;
 
 /// Time that a caller which waits at once spends on larger tasks. Waking a thread and being woken takes about 50 us, so
 /// this bounds the cost of a wrong guess, not the gain of a right one.
@@ -82,14 +82,14 @@ pub(crate) struct Core<B: Backend> {
 }
 
 /// The device actor behind a door, shared by the device thread and callers.
-pub(crate) struct Station<B: Backend> {
+pub(crate) struct SharedActor<B: Backend> {
     door: Door<Core<B>>,
     /// The gate at which the device thread sleeps.
     pub(crate) gate: Arc<Gate>,
     waker: Waker,
     /// Runs larger tasks for a caller that waits at once.
     held: Option<Arc<dyn Held>>,
-    habit: Habit,
+    predictor: WaitPredictor,
     mailbox: Probe<Task>,
     opened: Instant,
     /// Users' wakers may be registered with the device; its own threads must wake them.
@@ -178,13 +178,13 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    fn has_news(&self) -> bool {
+    fn has_work(&self) -> bool {
         let actor = self.parts.as_ref().map(|(actor, _)| actor);
-        self.is_owner_due || self.is_broken || actor.is_some_and(DeviceActor::has_news)
+        self.is_owner_due || self.is_broken || actor.is_some_and(DeviceActor::has_work)
     }
 }
 
-impl<B: Backend> Station<B> {
+impl<B: Backend> SharedActor<B> {
     pub(crate) fn new(actor: DeviceActor<B>, threads: Threads, mailbox: Probe<Task>) -> Arc<Self> {
         let gate = threads.device.gate.clone();
         let held = actor.server.backend().held();
@@ -198,7 +198,7 @@ impl<B: Backend> Station<B> {
             waker: Waker::from(gate.clone()),
             gate,
             held,
-            habit: Habit::default(),
+            predictor: WaitPredictor::default(),
             mailbox,
             opened: Instant::now(),
             has_wakers: AtomicBool::new(false),
@@ -219,7 +219,7 @@ impl<B: Backend> Station<B> {
     }
 }
 
-impl<B: Backend> Station<B> {
+impl<B: Backend> SharedActor<B> {
     /// Takes the device thread's turns until there is no work, and returns how long it may sleep.
     pub(crate) fn look_around(&self, close_until: impl FnOnce() -> Option<Instant>) -> Rest {
         let mut core = self.door.enter();
@@ -235,7 +235,7 @@ impl<B: Backend> Station<B> {
     /// Blocks the device thread until there is work.
     pub(crate) fn idle(&self, spin: &mut Spinner, until: Option<Instant>) {
         self.door
-            .idle(&self.gate, spin, until, |core| core.has_news());
+            .idle(&self.gate, spin, until, |core| core.has_work());
     }
 
     /// Turns the device on the calling thread. Returns `true` if the device thread need not be woken. Never waits.
@@ -259,7 +259,7 @@ impl<B: Backend> Station<B> {
                 false
             });
             core.is_owner_due |= !is_rest || round == ROUNDS_MAX;
-            self.habit.issues(queues);
+            self.predictor.issues(queues);
             let is_owner_due = core.is_owner_due;
             let again = self.door.leave(core);
             if is_owner_due {
@@ -295,13 +295,13 @@ impl<B: Backend> Station<B> {
     }
 }
 
-impl<B: Backend> StepIn for Station<B> {
+impl<B: Backend> StepIn for SharedActor<B> {
     fn step_in_for_a_wake(&self) -> bool {
-        if !self.habit.expects_a_wait(self.mailbox.tail()) || !self.may_step_in() {
+        if !self.predictor.expects_a_wait(self.mailbox.tail()) || !self.may_step_in() {
             return false;
         }
         let is_rest = match &self.held {
-            Some(held) if self.habit.expects_it_at_once(|| self.now()) => {
+            Some(held) if self.predictor.expects_it_at_once(|| self.now()) => {
                 let is_rest = self.step_in(Large::Hold);
                 // The device thread is woken after this, so run nothing long before that.
                 let budget = if is_rest { BUDGET } else { Duration::ZERO };
@@ -309,12 +309,12 @@ impl<B: Backend> StepIn for Station<B> {
             }
             _ => self.step_in(Large::Begin),
         };
-        self.habit.leaves(self.now());
+        self.predictor.leaves(self.now());
         is_rest
     }
 
     fn waits(&self) {
-        self.habit.waits(self.mailbox.tail(), || self.now());
+        self.predictor.waits(self.mailbox.tail(), || self.now());
     }
 
     fn step_in_to_wait(&self) {
