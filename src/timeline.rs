@@ -106,7 +106,7 @@ impl Queue {
     fn record(&mut self, cursor: u64, last_ns: u64) {
         match self.ends.last() {
             Some((greatest, _)) if *greatest >= cursor => {
-                _ = self.out_of_order.insert(cursor, last_ns)
+                self.out_of_order.insert(cursor, last_ns);
             }
             _ => self.ends.push((cursor, last_ns)),
         }

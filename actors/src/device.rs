@@ -77,7 +77,8 @@ impl Device {
         self.epochs.current().raw()
     }
 
-    /// Waits for everything that was submitted before. May block while the mailbox is full.
+    /// Returns an answer that is ready once everything that was submitted before has completed. May block while the
+    /// mailbox is full.
     pub fn sync(&self) -> Pending<()> {
         self.epochs.current().sync(Scope::Device)
     }

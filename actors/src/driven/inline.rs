@@ -112,7 +112,7 @@ impl Idle {
 
     /// Whether code of the user waits without driving the device.
     pub(super) fn is_awaited(&self) -> bool {
-        // Relaxed: see `attend`.
+        // Relaxed: see `set_awaited`.
         self.awaited.load(Ordering::Relaxed)
     }
 }

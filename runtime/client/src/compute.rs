@@ -274,9 +274,9 @@ impl ComputeClient {
         Arc::ptr_eq(kernel.hold.table(), self.device().table())
     }
 
-    /// Waits for all tasks that were submitted to this client's streams so far. It waits for whole queues, so earlier
-    /// tasks of other clients may delay it; [`Stream::sync`](crate::Stream::sync) waits for one stream. May block while
-    /// the mailbox is full.
+    /// Returns an answer that is ready once all tasks submitted to this client's streams so far have completed. It
+    /// waits for whole queues, so earlier tasks of other clients may delay it; [`Stream::sync`](crate::Stream::sync)
+    /// waits for one stream. May block while the mailbox is full.
     pub fn sync(&self) -> Pending<()> {
         self.device().sync(Scope::Client(self.shared.id))
     }

@@ -63,7 +63,7 @@ impl Stream {
         let target = handle.binding(Access::Write);
         match permit {
             Some(permit) => {
-                self.upload_with_permit(permit, wait, target, None, || self.staged(data))?
+                self.upload_with_permit(permit, wait, target, None, || self.staged(data))?;
             }
             None => self.write_words(wait, target, bytemuck::cast_slice(data))?,
         }

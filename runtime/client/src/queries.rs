@@ -24,7 +24,8 @@ impl DeviceShared {
         }
     }
 
-    /// Waits for all tasks of `scope` that were submitted before. May block while the mailbox is full.
+    /// Returns an answer that is ready once all tasks of `scope` that were submitted before have completed. May block
+    /// while the mailbox is full.
     pub fn sync(self: &Arc<Self>, scope: Scope) -> Pending<()> {
         let (sender, receiver) = reply();
         let ask = Ask::Sync {

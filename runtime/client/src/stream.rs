@@ -277,7 +277,7 @@ impl Stream {
         }
     }
 
-    /// Acquires `amount` of a credit of the client until the permit is dropped: see [`DeviceShared::room`].
+    /// Acquires `amount` of a credit of the client until the permit is dropped: see [`DeviceShared::permit`].
     pub(super) fn permit(
         &self,
         wait: bool,
@@ -400,8 +400,8 @@ impl Stream {
             .send(self.waits(), Task::new(Some(stream), Op::Flush))
     }
 
-    /// Waits for all tasks added to the stream so far. A task's failure poisons the data that it would have
-    /// written; it is not reported here. May block while the mailbox is full.
+    /// Returns an answer that is ready once all tasks added to the stream so far have completed. A task's failure
+    /// poisons the data that it would have written; it is not reported here. May block while the mailbox is full.
     pub fn sync(&self) -> Pending<()> {
         let (sender, receiver) = reply();
         match self.submit(self.waits(), Op::Answer(sender), |_| {}) {

@@ -44,7 +44,7 @@ use crate::grants::Grants;
 
 /// Polls of the mailbox before the future yields to other tasks of the executor. Other senders may take a free slot
 /// first, any number of times.
-const LOOKS_MAX: u32 = 16;
+const POLLS_MAX: u32 = 16;
 
 impl Stream {
     /// Makes a call once there is room for it: the async variant of every call. `attempt` receives the same stream with
@@ -88,7 +88,7 @@ impl Stream {
             stream: &stream,
             grants,
             place: None,
-            looks: 0,
+            polls: 0,
         };
         loop {
             waiting.grants.take_shortfall();
@@ -106,7 +106,7 @@ struct Waiting<'a> {
     grants: Arc<Grants>,
     /// Its place in the mailbox's wait list, from the first time the mailbox was full.
     place: Option<RoomPlace>,
-    looks: u32,
+    polls: u32,
 }
 
 impl Waiting<'_> {
@@ -161,9 +161,9 @@ impl Waiting<'_> {
     }
 
     fn poll_mailbox(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        self.looks += 1;
-        if self.looks > LOOKS_MAX {
-            self.looks = 0;
+        self.polls += 1;
+        if self.polls > POLLS_MAX {
+            self.polls = 0;
             context.waker().wake_by_ref();
             return Poll::Pending;
         }

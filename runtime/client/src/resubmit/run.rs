@@ -194,7 +194,7 @@ impl<'a, F: FnMut(LoggedReadback)> Replay<'a, F> {
                 stream.upload(true, binding, layout, bytes.len(), || bytes.into_owned())?;
             }
             Work::Readback { tag, layouts } => {
-                self.request_readback(stream, tag, layouts, parts)?
+                self.request_readback(stream, tag, layouts, parts)?;
             }
             Work::Mark | Work::Gap(_) => {
                 let bindings = parts.iter().map(|part| self.binding_or_point(part));
