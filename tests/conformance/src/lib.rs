@@ -1,7 +1,7 @@
-//! The behaviour of the runtime, fact by fact, as tests for any backend.
+//! The conformance suite: the specified behaviour of the runtime, as tests for any backend.
 //!
-//! The author of a backend adds this crate as a dev-dependency, says in one trait how a device is opened and what it can
-//! do ([`Subject`]), and registers every fact as a test of its own ([`suite!`]):
+//! The author of a backend adds this crate as a dev-dependency, implements one trait that opens a device and declares
+//! what it can do ([`Subject`]), and registers the tests of the suite ([`suite!`]):
 //!
 //! ```ignore
 //! struct Yours;
@@ -12,38 +12,42 @@
 //!     fn open(&self, setting: &Setting) -> Opening<your_crate::Device> {
 //!         Opening::of(your_crate::Device::default().memory_limit(setting.memory_bytes))
 //!     }
-//!     // .. and how the words of a binding are read and written.
+//!     // .. and how to read and write the words of a binding.
 //! }
 //!
 //! millstream_conformance::suite!(yours: Yours; threads, driven);
 //! ```
-//! `cargo test` then runs `yours::threads::memory::cleanup_gives_unused_pages_back`, and 130 more. A test's name is the
-//! fact; a comment names the invariant of `docs/design.md` that it guards.
+//! `cargo test` then runs `yours::threads::memory::cleanup_gives_unused_pages_back` and the other tests, 170 for each
+//! mode. A test's name states the subject, the condition and the outcome; its comment names the invariant of
+//! `docs/design.md` that it checks.
 //!
-//! | module | what it is |
+//! | module | contents |
 //! | --- | --- |
-//! | [`subject`] | what an author says: how a device is opened, its [`Abilities`], twins of the suite's kernels |
-//! | [`support`] | what the facts are written with: [`On`], [`Rig`], the suite's kernels, a valve that holds a kernel |
-//! | `facts` | the facts, by theme; [`list`] has their names, and what each needs of a device |
+//! | [`subject`] | what the author implements: how to open a device, its [`Abilities`], twins of the suite's kernels |
+//! | [`support`] | what the tests are written with: [`On`], [`Rig`], the suite's kernels, a valve that holds a kernel |
+//! | `suite` | the tests, by theme |
+//! | [`list`] | the names of all tests, and what each needs of a device |
+//! | [`program`] | random programs of the testkit on a device of the suite |
 //!
-//! A fact that needs what a device cannot do ([`Need`]) is skipped. Skips are declared, never found out: each skipped
-//! test prints its reason, and the test `skipped_facts` of each device prints all of them with their number.
+//! A test that needs an ability that the device lacks ([`Need`]) is skipped. Only declared abilities decide that; the
+//! suite never probes the device. Each skipped test prints its reason, and the test `skipped_tests` of each device prints
+//! all of them and their number.
 
 #![allow(
     clippy::unwrap_used,
-    reason = "a fact says what it expects by unwrapping"
+    reason = "in a test, `unwrap` states the expected outcome"
 )]
 
-mod facts;
 pub mod list;
 pub mod program;
+mod registration;
 pub mod subject;
 mod suite;
 pub mod support;
 
 #[doc(inline)]
-pub use list::{Fact, Need};
+pub use list::{Need, Test};
 #[doc(inline)]
-pub use subject::{Abilities, Checks, Clock, Gate, Opening, ResourcesOf, Setting, Subject, Way};
+pub use subject::{Abilities, Checks, Clock, Gate, Mode, Opening, ResourcesOf, Setting, Subject};
 #[doc(inline)]
 pub use support::{On, Rig};

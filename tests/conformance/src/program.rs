@@ -5,53 +5,53 @@ use std::sync::Arc;
 use millstream::{ComputeClient, Stream};
 use millstream_testkit::{Dice, End, Ground, Kernels, Program, Tally};
 
-use crate::subject::Way;
+use crate::subject::Mode;
 use crate::support::*;
 
-/// Steps of a program.
+/// The number of steps of a program.
 pub const STEPS: usize = 250;
-/// Elements of each buffer of a program.
+/// The number of elements of each buffer of a program.
 pub const ELEMENTS: usize = 96;
 
-/// The kernels of a program.
+/// Prepares all kernels of a program.
 pub fn kernels(on: impl Into<On>, client: &ComputeClient) -> Kernels {
     let boom = boom(on, client);
     let kernel = boom.kernel().cloned();
-    sound_kernels(client).that_fail(kernel, move |stream, values| boom.launch(stream, values))
+    infallible_kernels(client).that_fail(kernel, move |stream, values| boom.launch(stream, values))
 }
 
-/// Those that never fail.
-pub fn sound_kernels(client: &ComputeClient) -> Kernels {
+/// Prepares the kernels that never fail.
+pub fn infallible_kernels(client: &ComputeClient) -> Kernels {
     let prepared = Kernels::prepared(|kernel| prepare(client, kernel));
     prepared.unwrap()
 }
 
-/// What a program may do on this device.
+/// Returns what a program may do on this device.
 pub(crate) fn ground(on: On) -> Ground {
     Ground {
-        is_driven: on.way() == Way::Driven,
+        is_driven: on.mode() == Mode::Driven,
         patience: PATIENCE,
         ..Ground::small(ELEMENTS)
     }
 }
 
-/// A random program under way. What is wrong with its first call, or an answer, ends it with a sentence.
+/// A random program that is running. A refused call or a wrong answer ends it with a message.
 pub struct RandomProgram {
     program: Program,
-    /// What chooses its steps.
+    /// Chooses the steps.
     pub dice: Dice,
     tally: Arc<Tally>,
     is_plain: bool,
 }
 
 impl RandomProgram {
-    /// The program of this seed.
+    /// Creates the program of this seed.
     pub fn new(on: impl Into<On>, client: &ComputeClient, seed: u64) -> Self {
         let on = on.into();
         Self::on_ground(on, client, seed, ground(on))
     }
 
-    /// The program of this seed in which no memory is read before it is written, so that its data is the same on every device.
+    /// Creates the program of this seed without reads of unwritten memory, so that its data is the same on every device.
     pub fn that_defines_all(on: impl Into<On>, client: &ComputeClient, seed: u64) -> Self {
         let on = on.into();
         let ground = Ground {
@@ -66,62 +66,62 @@ impl RandomProgram {
         let tally = ground.tally.clone();
         let made = Program::new(ground, vec![client.clone()], kernels(on, client), &mut dice);
         Self {
-            program: or_reason(&tally, made).unwrap(),
+            program: or_message(&tally, made).unwrap(),
             dice,
             tally,
             is_plain: false,
         }
     }
 
-    /// The same program, of which no task fails or is withdrawn.
+    /// Restricts the program to steps whose tasks neither fail nor are withdrawn.
     #[must_use]
     pub fn that_never_fails(mut self) -> Self {
         self.is_plain = true;
         self
     }
 
-    /// Runs all of it.
+    /// Runs all steps, and checks the data that is left.
     ///
     /// # Errors
-    /// What was wrong.
+    /// A message about the first violation.
     pub fn run(mut self) -> Result<(), String> {
         (0..STEPS).try_for_each(|_| self.step())?;
         self.finish()
     }
 
-    /// One step.
+    /// Runs one step.
     ///
     /// # Errors
-    /// What was wrong.
+    /// A message about the first violation.
     pub fn step(&mut self) -> Result<(), String> {
         let done = match self.is_plain {
             true => self.program.plain_step(&mut self.dice),
             false => self.program.step(&mut self.dice),
         };
-        or_reason(&self.tally, done)
+        or_message(&self.tally, done)
     }
 
-    /// One of its streams.
+    /// Returns one of the program's streams.
     pub fn stream(&mut self) -> Stream {
         self.program.stream(&mut self.dice)
     }
 
-    /// Where what is wrong is noted.
+    /// Returns the counters and violations.
     pub fn tally(&self) -> Arc<Tally> {
         self.tally.clone()
     }
 
-    /// Checks what is left to be read.
+    /// Reads and checks the data that is left.
     ///
     /// # Errors
-    /// What was wrong.
+    /// A message about the first violation.
     pub fn finish(mut self) -> Result<(), String> {
         let done = self.program.finish(&mut self.dice);
-        or_reason(&self.tally, done)
+        or_message(&self.tally, done)
     }
 }
 
-/// What was done, or why the program ended early.
-pub(crate) fn or_reason<T>(tally: &Tally, done: Result<T, End>) -> Result<T, String> {
+/// Turns an early end of a program into a message about its reason.
+pub(crate) fn or_message<T>(tally: &Tally, done: Result<T, End>) -> Result<T, String> {
     done.map_err(|end| tally.reason(end))
 }

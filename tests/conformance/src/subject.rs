@@ -1,4 +1,4 @@
-//! What the author of a backend says of it: how a device is opened, what it can do, and twins of the suite's kernels.
+//! What the author of a backend declares: how to open a device, what it can do, and twins of the suite's kernels.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -6,18 +6,18 @@ use std::sync::Arc;
 use millstream::Kernel;
 use millstream::backend::{Backend, Open};
 
-/// What a custom task and a guard of this subject are given.
+/// The resources that a custom task and a guard receive on the device of this subject.
 pub type ResourcesOf<S> = <<<S as Subject>::Kind as Open>::Backend as Backend>::Resources;
 
 /// A backend under test.
 ///
 /// # Twins
-/// The suite's kernels are Rust closures. A device that runs closures needs nothing else. Any other adds a source of its
-/// own to each kernel, by the kernel's name ([`Subject::twin`]). The arguments come in the order of the kernel's signature:
-/// bindings, then scalars. `u` is `u32`, `n` the number of elements. A launch may have any number of cubes, so elements are
-/// taken in turn by all threads of the grid.
+/// The suite's kernels are Rust closures. A device that runs closures needs nothing else. Any other device adds its own
+/// source to each kernel, by the kernel's name ([`Subject::twin`]). The arguments are in the order of the kernel's
+/// signature: bindings, then scalars. `u` is `u32`, `n` is the number of elements. A launch may have any number of cubes,
+/// so all threads of the grid must share the elements (a grid-stride loop).
 ///
-/// | kernel | arguments | does |
+/// | kernel | arguments | effect |
 /// | --- | --- | --- |
 /// | `add_one` | `u* values, u n` | `values[i] += 1` for each `i < n` |
 /// | `transfer` | `u* src, u* dst, u n` | `dst[i] = src[i]` |
@@ -25,23 +25,23 @@ pub type ResourcesOf<S> = <<<S as Subject>::Kind as Open>::Backend as Backend>::
 /// | `add` | `u* values, u by, u n` | `values[i] += by` |
 /// | `mix` | `u* src, u* dst, u n` | `dst[i] = dst[i] * 31 + src[i]`, wrapping |
 /// | `sum` | `u* a, u* b, u* out, u n` | `out[i] = a[i] + b[i]` |
-/// | `places` | `u* out` | each cube once: `out[(z * ny + y) * nx + x] = x + 10 * y + 100 * z`, its place among `nx`, `ny`, `nz` cubes |
-/// | `atomics` | `u* a, u* b` | each cube once: adds 1 to `a[0]` and to `b[0]`, atomically; both may be the same |
-/// | `large` | eleven `u* in`, `u64* out`, thirty `u64` | each cube once: `out[0]` is the sum of the first element of each input, of the scalars, and of the words of metadata, if a launch has any ([`MetadataWords`](crate::support::MetadataWords)) |
+/// | `places` | `u* out` | once in each cube: `out[(z * ny + y) * nx + x] = x + 10 * y + 100 * z`, where `x`, `y`, `z` are its coordinates among `nx`, `ny`, `nz` cubes |
+/// | `atomics` | `u* a, u* b` | once in each cube: adds 1 to `a[0]` and to `b[0]`, atomically; both may be the same |
+/// | `large` | eleven `u* in`, `u64* out`, thirty `u64` | once in each cube: `out[0]` is the sum of the first element of each input, of the scalars, and of the words of metadata, if a launch has any ([`MetadataWords`](crate::support::MetadataWords)) |
 /// | `held` | `u* values, u64 valve` | passes the [`Gate`] at address `valve`, then adds 1 to `values[0]` |
 /// | `held_reader` | `u* src, u* out, u64 valve` | passes the gate, then `out[0] = src[0]` |
 ///
 /// `tests/devices/kernels` has them in CUDA C.
 pub trait Subject: Sync + 'static {
-    /// The options of the device: what `Device::open` takes.
+    /// The options of the device: the argument of `Device::open`.
     type Kind: Open;
 
-    /// The options of a device as one test needs it. A test may ask several times.
+    /// Returns the options of a device for one test. A test may open several devices.
     fn open(&self, setting: &Setting) -> Opening<Self::Kind>;
 
-    /// What a device opened in this way can do.
-    fn abilities(&self, way: Way) -> Abilities {
-        let _ = way;
+    /// Returns what a device that is opened in this mode can do.
+    fn abilities(&self, mode: Mode) -> Abilities {
+        let _ = mode;
         Abilities::default()
     }
 
@@ -50,17 +50,17 @@ pub trait Subject: Sync + 'static {
         kernel
     }
 
-    /// Whether [`Subject::twin`] has nothing for this kernel yet. Facts that need it are skipped.
+    /// Returns `true` if [`Subject::twin`] has no source for this kernel yet. Tests that need the kernel are skipped.
     fn lacks_twin(&self, kernel: &str) -> bool {
         let _ = kernel;
         false
     }
 
-    /// The words of the binding `index`, for a guard.
+    /// Returns the words of the binding `index` of a guard.
     fn read(&self, resources: &ResourcesOf<Self>, index: usize) -> Vec<u32>;
 
-    /// Calls `change` with the words of the binding `index`, for a custom task. What it leaves in them is there when the task
-    /// ends.
+    /// Calls `change` with the words of the binding `index` of a custom task. The words that it leaves must be in the
+    /// binding when the task ends.
     fn change(
         &self,
         resources: &mut ResourcesOf<Self>,
@@ -71,42 +71,42 @@ pub trait Subject: Sync + 'static {
 
 /// How a device is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// It runs by itself, with as many queues as it likes.
+pub enum Mode {
+    /// With threads, and any number of queues.
     Threads,
-    /// It runs by itself, with one queue.
+    /// With threads, and one queue.
     OneQueue,
-    /// It is opened driven: it starts no thread, and runs in `pump` or by itself.
+    /// Driven: the device starts no thread, and runs in `pump` or in calls that wait.
     Driven,
 }
 
-/// What a test wants of the device that it opens.
+/// The requirements of a test on the device that it opens.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Setting {
-    /// How it is opened.
-    pub way: Way,
-    /// The most bytes that the device may give out; none where it does not matter.
+    /// How the device is opened.
+    pub mode: Mode,
+    /// The limit of the device's memory in bytes; `None` if the test does not depend on it.
     pub memory_bytes: Option<u64>,
     /// The seed of a device that makes random choices.
     pub seed: u64,
 }
 
-/// The options of a device, and what watches it while the test runs.
+/// The options of a device, and the checks that watch it while the test runs.
 pub struct Opening<K> {
     /// The options.
     pub kind: K,
-    /// Dropped last, when the device is closed.
+    /// The checks. The suite drops them last, after it has closed the device.
     pub checks: Box<dyn Checks>,
 }
 
 impl<K> Opening<K> {
-    /// A device that nothing watches.
+    /// Creates an opening without checks.
     pub fn of(kind: K) -> Self {
         Self::checked(kind, ())
     }
 
-    /// A device that `checks` watches.
+    /// Creates an opening whose device `checks` watches.
     pub fn checked(kind: K, checks: impl Checks) -> Self {
         Self {
             kind,
@@ -115,19 +115,19 @@ impl<K> Opening<K> {
     }
 }
 
-/// Watches a device while a test runs. It is dropped after the device has closed, and panics then if it found something
-/// wrong.
+/// Watches a device while a test runs. The suite drops it after the device has closed; the drop must panic if the checks
+/// found a mistake.
 pub trait Checks: Any + Send + Sync {
-    /// The test is about to leave tasks or memory behind on the device, which is no error.
+    /// Announces that the test is about to leave tasks or memory behind on the device, which is no mistake.
     fn expects_leaks(&self) {}
 
-    /// How often kernels of this name have run on the device, where that is known.
+    /// Returns how often kernels of this name have run on the device, if the checks count that.
     fn kernels_run(&self, name: &str) -> Option<u64> {
         let _ = name;
         None
     }
 
-    /// A gate for kernels that are not Rust. None: kernels of this device cannot be held by one.
+    /// Returns a new gate for kernels that are not Rust, or `None` if no gate can hold kernels of this device.
     fn gate(&self) -> Option<Arc<dyn Gate>> {
         None
     }
@@ -135,51 +135,51 @@ pub trait Checks: Any + Send + Sync {
 
 impl Checks for () {}
 
-/// Holds kernels on a device whose kernels are not Rust, until it is opened. Dropping it opens it, so that a test that
-/// fails leaves no kernel behind.
+/// Holds kernels on a device whose kernels are not Rust, until it is opened. Dropping a gate must open it, so that a test
+/// that fails leaves no kernel behind.
 pub trait Gate: Send + Sync {
-    /// The scalar `valve` of a kernel that is to be held by this gate.
+    /// Returns the scalar `valve` of a kernel that this gate is to hold.
     fn address(&self) -> u64;
 
-    /// Lets all kernels go, now and later.
+    /// Lets all kernels pass, now and later.
     fn open(&self);
 
-    /// How many kernels have arrived at it.
+    /// Returns the number of kernels that have arrived at the gate.
     fn arrivals(&self) -> u32;
 }
 
-/// Which clock a device times its tasks by.
+/// The clock that a device times its tasks by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
-    /// The host's.
+    /// The host's clock.
     Host,
-    /// One of its own.
+    /// A clock of the device.
     Device,
-    /// A simulated one.
+    /// A simulated clock.
     Virtual,
 }
 
-/// What a device can do. A fact that needs more is skipped, and its test prints that. The default fits a device with
-/// kernels in Rust and one queue.
+/// What a device can do. A test that needs more is skipped and prints that. The default fits a device with kernels in
+/// Rust and one queue.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Abilities {
     /// Kernels are Rust closures ([`Feature::NativeKernels`](millstream::Feature::NativeKernels)).
     pub rust_kernels: bool,
-    /// The number of cubes may be read on the device when a launch starts
+    /// The device may read the number of cubes when a launch starts
     /// ([`Feature::DynamicCubeCount`](millstream::Feature::DynamicCubeCount)).
     pub dynamic_counts: bool,
     /// Tasks of two queues run at the same time: a kernel that does not end delays no task of another queue.
     pub queues_overlap: bool,
-    /// There is one queue.
+    /// The device has one queue.
     pub one_queue: bool,
-    /// A kernel can be held while others are issued: a Rust kernel on a thread of the device's own, or a [`Gate`].
+    /// A kernel can be held while others are issued: a Rust kernel on a thread of the device, or a [`Gate`].
     pub holds_kernels: bool,
-    /// A close ends within its time limit although a kernel does not end.
+    /// A close ends within its time limit even if a kernel does not end.
     pub leaves_tasks_behind: bool,
-    /// A slice of 2^60 bytes can be made: the device takes memory when it is used first.
+    /// A slice of 2^60 bytes can be made: the device takes memory at its first use.
     pub memory_is_lazy: bool,
-    /// The clock of its spans.
+    /// The clock of the device's spans.
     pub clock: Clock,
 }
 

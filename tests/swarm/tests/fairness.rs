@@ -36,7 +36,7 @@ fn a_small_client_beside_a_greedy_one_waits_no_longer_than_its_bound() {
 
 /// Virtual time is no clock's.
 #[test]
-fn the_same_seed_is_the_same_row() {
+fn equal_seeds_give_equal_rows() {
     let row = || measure(SCENARIOS[0], Strategy::Interleave, 3, 7).unwrap();
     assert_eq!(row(), row());
 }

@@ -22,7 +22,7 @@ fn quietly() {
 
 /// I1 to I7, I10: whatever the order that the device chooses, with faults, too little memory and little room.
 #[test]
-fn random_programs_compute_what_they_must_and_break_no_rule() {
+fn random_programs_are_right_and_break_no_rule() {
     quietly();
     let mut figures = Figures::default();
     for seed in 1..=PROGRAMS {
@@ -41,7 +41,7 @@ fn random_programs_compute_what_they_must_and_break_no_rule() {
 }
 
 #[test]
-fn the_same_case_is_the_same_run() {
+fn equal_cases_give_equal_runs() {
     quietly();
     for seed in 1..=50 {
         let case = Case::new(seed);

@@ -65,7 +65,7 @@ fn a_task_of_any_kind_that_fails_while_it_runs_is_contained() {
 
 /// I5: whoever asks a lost device is told so, from whichever call on it is lost.
 #[test]
-fn a_device_lost_at_any_call_answers_everybody() {
+fn device_lost_at_any_call_answers_every_request() {
     quietly();
     let mut lost = 0;
     for seed in SEEDS {

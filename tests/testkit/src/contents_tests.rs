@@ -11,7 +11,7 @@ fn defined(len: usize) -> Contents {
 }
 
 #[test]
-fn one_wrong_element_is_noticed() {
+fn one_wrong_element_is_detected() {
     let mut data = PATTERN.elements(100);
     assert_eq!(
         defined(100).check(&Ok(data.clone()), Excuses::NONE),
@@ -27,7 +27,7 @@ fn one_wrong_element_is_noticed() {
 
 /// What is known of parts is what plain arrays have there.
 #[test]
-fn parts_are_those_of_plain_arrays() {
+fn contents_of_parts_match_plain_arrays() {
     let mut dice = crate::Dice::new(3, 0);
     let mut contents = [
         defined(40),
@@ -67,7 +67,7 @@ fn parts_are_those_of_plain_arrays() {
 }
 
 #[test]
-fn only_what_was_to_be_expected_excuses_a_failure() {
+fn only_an_expected_reason_excuses_a_failure() {
     let expected = Contents::defined(1, PATTERN, Excuses::CANCELLED);
     let check = |task: &str, reason| expected.check(&failed(task, reason), Excuses::NONE);
     assert_eq!(check("add", Reason::Cancelled), Ok(Outcome::Failed));
@@ -89,7 +89,7 @@ fn only_what_was_to_be_expected_excuses_a_failure() {
 }
 
 #[test]
-fn what_failed_must_not_be_read_as_data_until_it_is_defined_anew() {
+fn poisoned_elements_must_fail_until_they_are_overwritten() {
     let mut buffer = defined(4);
     let half = buffer.cut(0..2).failed(Excuses::BOOM);
     buffer.paste(0, &half);
@@ -113,7 +113,7 @@ fn what_failed_must_not_be_read_as_data_until_it_is_defined_anew() {
 }
 
 #[test]
-fn what_was_never_written_may_be_anything() {
+fn unwritten_elements_match_any_value() {
     let mut buffer = Contents::unknown(4);
     buffer.paste(1, &Contents::defined(2, PATTERN, Excuses::NONE));
     assert_eq!(

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_chooses_the_same_and_stays_in_range() {
+    fn equal_seeds_give_equal_choices_within_the_range() {
         let (mut first, mut second) = (Dice::new(7, 3), Dice::new(7, 3));
         for _ in 0..1_000 {
             assert_eq!(first.wide(), second.wide());

@@ -235,14 +235,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_count_has_a_place_of_its_own() {
+    fn counts_are_in_the_order_of_their_discriminants() {
         for (place, count) in COUNTS.into_iter().enumerate() {
             assert_eq!(count as usize, place);
         }
     }
 
     #[test]
-    fn sentences_are_bounded_and_their_number_is_not() {
+    fn kept_sentences_are_bounded_and_the_count_is_not() {
         let tally = Tally::default();
         (0..100).for_each(|index| tally.note_wrong(format!("{index}")));
         let [wrong, unexpected, _] = tally.wrongs();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_away_ends_once() {
+    fn each_token_ends_once() {
         let tally = Arc::new(Tally::default());
         drop((Token::new(&tally), Token::new(&tally)));
         assert_eq!((tally.get(Count::Given), tally.get(Count::Ended)), (2, 2));

@@ -1,21 +1,21 @@
-//! A subject without its type: facts are compiled once, for all backends.
+//! A subject with its type erased, so that the tests are compiled once for all backends.
 
 use millstream::backend::Open;
 use millstream::{Access, Device, DeviceOptions, Error, Handle, Kernel, ResourceGuard, Stream};
 
 use super::Rig;
-use crate::subject::{Abilities, ResourcesOf, Setting, Subject, Way};
+use crate::subject::{Abilities, ResourcesOf, Setting, Subject, Mode};
 
 /// One binding of a guard or of a custom task.
 pub(super) type OneBinding<'a> = (&'a Handle<u8>, Access);
 
-/// What a custom task does.
+/// The code of a custom task.
 pub(super) type Work = Box<dyn FnOnce(Resources<'_>) + Send>;
 
-/// As [`Subject`].
+/// The object-safe form of [`Subject`].
 pub(super) trait Erased: Sync {
     fn name(&self) -> &'static str;
-    fn abilities(&self, way: Way) -> Abilities;
+    fn abilities(&self, mode: Mode) -> Abilities;
     fn twin(&self, kernel: Kernel) -> Kernel;
     fn lacks_twin(&self, kernel: &str) -> bool;
     fn open(&self, setting: &Setting, options: DeviceOptions) -> Rig;
@@ -34,8 +34,8 @@ impl<S: Subject> Erased for S {
         S::Kind::NAME
     }
 
-    fn abilities(&self, way: Way) -> Abilities {
-        Subject::abilities(self, way)
+    fn abilities(&self, mode: Mode) -> Abilities {
+        Subject::abilities(self, mode)
     }
 
     fn twin(&self, kernel: Kernel) -> Kernel {
@@ -48,10 +48,10 @@ impl<S: Subject> Erased for S {
 
     fn open(&self, setting: &Setting, options: DeviceOptions) -> Rig {
         let opening = Subject::open(self, setting);
-        let opened = match setting.way {
-            Way::Driven => Device::open_driven(opening.kind, options)
+        let opened = match setting.mode {
+            Mode::Driven => Device::open_driven(opening.kind, options)
                 .map(|(device, driver)| (device, Some(driver))),
-            Way::Threads | Way::OneQueue => {
+            Mode::Threads | Mode::OneQueue => {
                 Device::open_with(opening.kind, options).map(|device| (device, None))
             }
         };
@@ -67,7 +67,7 @@ impl<S: Subject> Erased for S {
         let guard = stream
             .get_resource::<S::Kind>([binding].as_slice())
             .wait()?;
-        Ok(Guard(Box::new(Held {
+        Ok(Guard(Box::new(TypedGuard {
             subject: self,
             guard,
         })))
@@ -81,7 +81,7 @@ impl<S: Subject> Erased for S {
         work: Work,
     ) -> Result<(), Error> {
         stream.with_resource::<S::Kind>(name, [binding].as_slice(), |resources| {
-            work(Resources(&mut Lent {
+            work(Resources(&mut TypedResources {
                 subject: self,
                 resources,
             }));
@@ -90,51 +90,51 @@ impl<S: Subject> Erased for S {
     }
 }
 
-/// Memory that a guard has, on whatever device.
-pub struct Guard(Box<dyn Fetch + Send>);
+/// A resource guard of any device.
+pub struct Guard(Box<dyn ReadWords + Send>);
 
 impl Guard {
-    /// The words of its only binding.
+    /// Returns the words of its only binding.
     pub fn words(&self) -> Vec<u32> {
-        self.0.fetch()
+        self.0.read_words()
     }
 }
 
-trait Fetch {
-    fn fetch(&self) -> Vec<u32>;
+trait ReadWords {
+    fn read_words(&self) -> Vec<u32>;
 }
 
-struct Held<S: Subject> {
+struct TypedGuard<S: Subject> {
     subject: &'static S,
     guard: ResourceGuard<S::Kind>,
 }
 
-impl<S: Subject> Fetch for Held<S> {
-    fn fetch(&self) -> Vec<u32> {
+impl<S: Subject> ReadWords for TypedGuard<S> {
+    fn read_words(&self) -> Vec<u32> {
         self.subject.read(&self.guard, 0)
     }
 }
 
-/// Memory that a custom task has, on whatever device.
-pub struct Resources<'a>(&'a mut dyn Change);
+/// The resources of a custom task on any device.
+pub struct Resources<'a>(&'a mut dyn ChangeWords);
 
 impl Resources<'_> {
-    /// Calls `change` with the words of a binding. What it leaves in them is there when the task ends.
+    /// Calls `change` with the words of a binding. The words that it leaves are in the binding when the task ends.
     pub fn change(&mut self, index: usize, mut change: impl FnMut(&mut [u32])) {
         self.0.change(index, &mut change);
     }
 }
 
-trait Change {
+trait ChangeWords {
     fn change(&mut self, index: usize, change: &mut dyn FnMut(&mut [u32]));
 }
 
-struct Lent<'a, S: Subject> {
+struct TypedResources<'a, S: Subject> {
     subject: &'static S,
     resources: &'a mut ResourcesOf<S>,
 }
 
-impl<S: Subject> Change for Lent<'_, S> {
+impl<S: Subject> ChangeWords for TypedResources<'_, S> {
     fn change(&mut self, index: usize, change: &mut dyn FnMut(&mut [u32])) {
         self.subject.change(self.resources, index, change);
     }

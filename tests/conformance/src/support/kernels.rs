@@ -1,7 +1,7 @@
-//! A few kernels: each a closure for devices that run Rust. Other devices add a twin in a source of their own
-//! ([`Subject`](crate::Subject) says what each is to do).
+//! A few kernels, each a closure for devices that run Rust. Other devices add a twin in their own language
+//! ([`Subject`](crate::Subject) specifies the effect of each).
 //!
-//! A closure knows how long its bindings are; a twin gets that as the scalar `n`.
+//! A closure knows the length of its bindings; a twin receives it as the scalar `n`.
 
 use millstream::{
     Arguments, ComputeClient, CubeCount, Error, Handle, Kernel, KernelHandle, Stream, read, update,
@@ -10,15 +10,15 @@ use millstream::{
 
 use super::{On, Valve, twin};
 
-/// Threads of a cube: few, so that an interpreter is done soon.
+/// The threads of a cube: few, so that an interpreter needs little time.
 const THREADS: [u32; 3] = [32, 1, 1];
 
-/// An extension of a kernel: how many words of metadata its launches have. A twin may have to know
+/// An extension of a kernel: the number of words of metadata of its launches. A twin may need it
 /// ([`Kernel::extension`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MetadataWords(pub usize);
 
-/// Prepares a kernel of the suite, with its twin.
+/// Prepares a kernel of the suite together with its twin.
 ///
 /// # Errors
 /// As [`ComputeClient::kernel`].
@@ -26,7 +26,7 @@ pub fn prepare(client: &ComputeClient, kernel: Kernel) -> Result<KernelHandle, E
     client.kernel(twin(client, kernel.threads(THREADS)))
 }
 
-/// Adds one to every element.
+/// Prepares the kernel that adds one to every element.
 pub fn add_one(client: &ComputeClient) -> KernelHandle {
     let kernel = Kernel::new("add_one")
         .updates::<u32>("values")
@@ -39,7 +39,7 @@ pub fn add_one(client: &ComputeClient) -> KernelHandle {
     prepare(client, kernel).unwrap()
 }
 
-/// Copies `src` to `dst`, element by element.
+/// Prepares the kernel that copies `src` to `dst`, element by element.
 pub fn transfer(client: &ComputeClient) -> KernelHandle {
     let kernel = Kernel::new("transfer")
         .reads::<u32>("src")
@@ -53,7 +53,7 @@ pub fn transfer(client: &ComputeClient) -> KernelHandle {
     prepare(client, kernel).unwrap()
 }
 
-/// Writes `value` everywhere.
+/// Prepares the kernel that writes `value` to every element.
 pub fn set(client: &ComputeClient) -> KernelHandle {
     let kernel = Kernel::new("set")
         .writes::<u32>("dst")
@@ -69,22 +69,22 @@ fn elements(values: &Handle<u32>) -> u32 {
     u32::try_from(values.len()).unwrap()
 }
 
-/// The arguments of [`add_one`].
+/// Returns the arguments of [`add_one`].
 pub fn in_place(values: &Handle<u32>) -> impl Arguments {
     (update(values), elements(values))
 }
 
-/// The arguments of [`transfer`].
+/// Returns the arguments of [`transfer`].
 pub fn across(from: &Handle<u32>, to: &Handle<u32>) -> impl Arguments {
     (read(from), write(to), elements(to))
 }
 
-/// The arguments of [`set`].
+/// Returns the arguments of [`set`].
 pub fn to(values: &Handle<u32>, value: u32) -> impl Arguments {
     (write(values), value, elements(values))
 }
 
-/// A single cube.
+/// Returns the count of a single cube.
 pub fn one() -> CubeCount {
     CubeCount::single()
 }
@@ -114,20 +114,20 @@ pub fn launch_transfer(
     stream.launch(kernel, one(), across(from, to))
 }
 
-/// A task that panics while it runs: a kernel where kernels are Rust, else a custom task.
+/// A task that panics while it runs: a kernel if kernels are Rust, otherwise a custom task.
 pub struct Boom {
     on: On,
     kernel: Option<KernelHandle>,
     panics: fn(),
 }
 
-/// Panics with "boom".
+/// Creates a task that panics with "boom".
 pub fn boom(on: impl Into<On>, client: &ComputeClient) -> Boom {
     Boom::new(on, client, || panic!("boom"))
 }
 
 impl Boom {
-    /// A task that calls `panics`.
+    /// Creates a task that calls `panics`.
     pub fn new(on: impl Into<On>, client: &ComputeClient, panics: fn()) -> Self {
         let on = on.into();
         let kernel = Kernel::new("boom")
@@ -140,12 +140,12 @@ impl Boom {
         }
     }
 
-    /// None where kernels are not Rust.
+    /// Returns the kernel, or `None` if kernels are not Rust.
     pub fn kernel(&self) -> Option<&KernelHandle> {
         self.kernel.as_ref()
     }
 
-    /// Launches it, with `values` as what it would have updated.
+    /// Submits the task, with `values` as the binding that it would update.
     ///
     /// # Errors
     /// As [`Stream::launch`].
@@ -160,16 +160,16 @@ impl Boom {
     }
 }
 
-/// A kernel that waits at a valve.
+/// A prepared kernel that waits at a valve.
 pub struct Held {
     kernel: KernelHandle,
-    /// The address of the gate, for a kernel that is not Rust.
+    /// The address of the gate, for a twin that is not Rust.
     address: u64,
 }
 
-/// A kernel that waits at `valve`, then adds one to its first element.
+/// Prepares a kernel that waits at `valve`, then adds one to its first element.
 pub fn held(client: &ComputeClient, valve: &Valve) -> Held {
-    let at = valve.of_host();
+    let at = valve.host_side();
     let kernel = Kernel::new("held")
         .updates::<u32>("values")
         .scalar::<u64>("valve")
@@ -180,9 +180,9 @@ pub fn held(client: &ComputeClient, valve: &Valve) -> Held {
     Held::new(client, kernel, valve)
 }
 
-/// As [`held`], but it only reads, and writes what it has read to another place.
+/// Prepares a kernel that waits at `valve`, then copies its first element to another binding.
 pub fn held_reader(client: &ComputeClient, valve: &Valve) -> Held {
-    let at = valve.of_host();
+    let at = valve.host_side();
     let kernel = Kernel::new("held_reader")
         .reads::<u32>("values")
         .updates::<u32>("out")

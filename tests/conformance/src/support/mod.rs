@@ -1,5 +1,5 @@
-//! What the facts are written with: the device of a test ([`On`], [`Rig`]), a few kernels ([`kernels`]), and a valve that
-//! holds a kernel until the test lets it go ([`Valve`]).
+//! What the tests are written with: the device of a test ([`On`], [`Rig`]), a few kernels ([`kernels`]), and a valve that
+//! holds a kernel until the test opens it ([`Valve`]).
 
 mod erased;
 pub mod kernels;
@@ -14,74 +14,74 @@ use millstream::{
     MemoryError, MemoryOptions, Stats, Stream,
 };
 
-use crate::subject::{Abilities, Checks, Setting, Subject, Way};
+use crate::subject::{Abilities, Checks, Setting, Subject, Mode};
 
 use erased::Erased;
 pub use erased::{Guard, Resources};
 pub use kernels::*;
 pub use valve::Valve;
 
-/// A time limit far above what any wait of a fact takes: a wait that would never end fails instead.
+/// A time limit far above any wait of a test. A wait that would never end fails the test instead.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A subject, opened in one way: the device that a fact is checked on.
+/// A subject and the mode in which it is opened: the device that a test runs on.
 #[derive(Clone, Copy)]
 pub struct On {
     subject: &'static dyn Erased,
-    way: Way,
+    mode: Mode,
 }
 
 impl fmt::Debug for On {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", self.subject.name(), self.way)
+        write!(f, "{} {:?}", self.subject.name(), self.mode)
     }
 }
 
-/// An opened device; a driven one keeps its driver.
+/// An opened device, with the driver of a driven one.
 pub struct Rig {
     /// The device.
     pub device: Device,
     /// The driver of a driven device.
     pub driver: Option<Driver>,
-    /// What watches the device. Dropped last, when the device is closed.
-    pub checked: Box<dyn Checks>,
+    /// The checks that watch the device. Declared last, so that they are dropped after the device has closed.
+    pub checks: Box<dyn Checks>,
 }
 
-/// The seed of devices that make random choices: 7, or that of the environment variable `MILLSTREAM_SIM_SEED`.
+/// Returns the seed of devices that make random choices: the environment variable `MILLSTREAM_SIM_SEED`, or else 7.
 fn seed() -> u64 {
     let given = std::env::var("MILLSTREAM_SIM_SEED").ok();
     given.and_then(|seed| seed.parse().ok()).unwrap_or(7)
 }
 
 impl On {
-    /// The device of `subject`, opened in this way.
-    pub const fn new<S: Subject>(subject: &'static S, way: Way) -> Self {
+    /// The device of `subject`, opened in this mode.
+    pub const fn new<S: Subject>(subject: &'static S, mode: Mode) -> Self {
         Self { subject, way }
     }
 
-    /// Opens it.
+    /// Opens the device.
     pub fn open(self) -> Rig {
         self.open_with(DeviceOptions::default())
     }
 
-    /// Opens it with these options.
+    /// Opens the device with these options.
     pub fn open_with(self, options: DeviceOptions) -> Rig {
         self.open_limited(None, options, seed())
     }
 
-    /// Opens it with this seed, in small pages, which take little time to fill.
+    /// Opens the device with this seed and with small pages, which are filled quickly.
     pub fn open_seeded(self, seed: u64) -> Rig {
         let memory = MemoryOptions::default().page_bytes(256 << 10);
         let options = DeviceOptions::default().max_tasks(8).memory(memory);
         self.open_limited(None, options, seed)
     }
 
-    /// Opens it with at most `bytes` of device memory, in pages of 64 KiB.
+    /// Opens the device with at most `bytes` of device memory, in pages of 64 KiB.
     pub fn open_small(self, bytes: u64) -> Rig {
         self.open_small_with(bytes, DeviceOptions::default())
     }
 
-    /// The same, with these options otherwise.
+    /// As [`On::open_small`], with these options otherwise.
     pub fn open_small_with(self, bytes: u64, options: DeviceOptions) -> Rig {
         let memory = MemoryOptions::default()
             .page_bytes(64 << 10)
@@ -90,33 +90,32 @@ impl On {
     }
 
     fn open_limited(self, memory_bytes: Option<u64>, options: DeviceOptions, seed: u64) -> Rig {
-        let way = self.way;
         let setting = Setting {
-            way,
+            mode: self.mode,
             memory_bytes,
             seed,
         };
         let rig = self.subject.open(&setting, options);
-        remember(rig.device.properties().backend, self.subject);
+        register(rig.device.properties().backend, self.subject);
         rig
     }
 
-    /// How it is opened.
-    pub fn way(self) -> Way {
-        self.way
+    /// Returns the mode in which the device is opened.
+    pub fn mode(self) -> Mode {
+        self.mode
     }
 
-    /// What it can do.
+    /// Returns what the device can do.
     pub fn abilities(self) -> Abilities {
-        self.subject.abilities(self.way)
+        self.subject.abilities(self.mode)
     }
 
-    /// Whether its kernels are Rust closures.
+    /// Returns `true` if the device's kernels are Rust closures.
     pub fn runs_rust(self) -> bool {
         self.abilities().rust_kernels
     }
 
-    /// Waits for the resources of a binding.
+    /// Waits for a guard of the resources of a binding.
     ///
     /// # Errors
     /// Those of [`Stream::get_resource`].
@@ -129,7 +128,7 @@ impl On {
         self.subject.guard(stream, binding)
     }
 
-    /// Runs `work` on the stream's queue, with the resources of a binding.
+    /// Submits a custom task: `work` runs on the stream's queue, with the resources of a binding.
     ///
     /// # Errors
     /// Those of [`Stream::with_resource`].
@@ -146,12 +145,12 @@ impl On {
 }
 
 impl Rig {
-    /// A valve for kernels of this device.
+    /// Creates a valve for kernels of this device.
     ///
     /// # Panics
-    /// If nothing can hold a kernel of this device, though its abilities say so.
+    /// If nothing can hold a kernel of this device, although its abilities declare it.
     pub fn valve(&self) -> Valve {
-        match self.checked.gate() {
+        match self.checks.gate() {
             Some(gate) => Valve::of(gate),
             None => {
                 let runs_rust = self.device.properties().has(Feature::NativeKernels);
@@ -164,35 +163,35 @@ impl Rig {
         }
     }
 
-    /// A client.
+    /// Creates a client.
     pub fn client(&self) -> ComputeClient {
         self.device.new_client()
     }
 
-    /// Statistics of the device.
+    /// Returns the statistics of the device.
     pub fn stats(&self) -> Stats {
         self.device.stats().expect("the device runs")
     }
 }
 
-/// The subjects of devices that were opened, by the name of their backend. The suite's kernels are prepared with a client
-/// alone; its device's properties have that name.
+/// The subjects of opened devices, by the name of their backend. A kernel of the suite is prepared with a client alone,
+/// and the properties of the client's device have that name.
 static SUBJECTS: Mutex<Vec<(&'static str, &'static dyn Erased)>> = Mutex::new(Vec::new());
 
-fn remember(backend: &'static str, subject: &'static dyn Erased) {
+fn register(backend: &'static str, subject: &'static dyn Erased) {
     let mut all = SUBJECTS.lock().unwrap_or_else(PoisonError::into_inner);
     if all.iter().all(|(known, _)| *known != backend) {
         all.push((backend, subject));
     }
 }
 
-/// The panic of a fact that needs a kernel of which its device has no twin, as its subject says.
+/// The panic payload of a test that needs a kernel without a twin ([`Subject::lacks_twin`]).
 pub(crate) struct NoTwin {
-    /// The kernel.
+    /// The name of the kernel.
     pub(crate) kernel: String,
 }
 
-/// Adds the twin for a client's device.
+/// Adds the twin for the client's device.
 fn twin(client: &ComputeClient, kernel: Kernel) -> Kernel {
     let backend = client.properties().backend;
     let all = SUBJECTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,12 +208,12 @@ fn twin(client: &ComputeClient, kernel: Kernel) -> Kernel {
     subject.twin(kernel)
 }
 
-/// The failure's sentence.
-pub fn sentence<T: std::fmt::Debug>(answer: Result<T, Error>) -> String {
+/// Returns the message of an error.
+pub fn error_text<T: std::fmt::Debug>(answer: Result<T, Error>) -> String {
     answer.unwrap_err().to_string()
 }
 
-/// Makes slices until live handles fill the table of the device.
+/// Makes empty slices until live handles fill the slot table of the device.
 pub fn fill_table(stream: &Stream) -> Vec<Handle<u8>> {
     let mut kept = Vec::new();
     loop {
@@ -226,8 +225,8 @@ pub fn fill_table(stream: &Stream) -> Vec<Handle<u8>> {
     }
 }
 
-/// Waits a few times after few messages: from here on a caller may step in.
-pub fn get_used_to_waits(stream: &Stream) {
+/// Waits a few times after a few messages each, so that the device expects waits: from then on a caller may step in.
+pub fn make_waits_expected(stream: &Stream) {
     let values = stream.create(&[0_u32]).unwrap();
     for _ in 0..4 {
         stream.fill(&values, 1_u32).unwrap();

@@ -1,11 +1,11 @@
-//! A valve that holds kernels until the test lets them go.
+//! A valve that holds kernels until the test opens it.
 
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::subject::Gate;
 
-/// Holds code until it is opened, and tells how much has come to it. One of a [`Rig`](super::Rig)'s holds kernels on
-/// whatever device, one of its own code of the host's.
+/// Holds code until it is opened, and counts the arrivals. A valve of [`Rig::valve`](super::Rig::valve) holds kernels on
+/// any device; one of [`Valve::new`] holds code of the host.
 #[derive(Clone, Default)]
 pub struct Valve {
     host: Arc<(Mutex<(bool, u32)>, Condvar)>,
@@ -13,12 +13,12 @@ pub struct Valve {
 }
 
 impl Valve {
-    /// One for code of the host's.
+    /// Creates a valve for code of the host.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One for kernels that come to this gate.
+    /// Creates a valve for kernels that arrive at this gate.
     pub fn of(gate: Arc<dyn Gate>) -> Self {
         Self {
             host: Arc::default(),
@@ -26,20 +26,21 @@ impl Valve {
         }
     }
 
-    /// Its side for code of the host's alone: a closure that keeps it keeps no GPU from going on when a test fails.
-    pub(super) fn of_host(&self) -> Self {
+    /// Returns the part for code of the host. A closure that owns this part does not keep the gate alive, so a test that
+    /// fails drops the gate, and the GPU goes on.
+    pub(super) fn host_side(&self) -> Self {
         Self {
             host: self.host.clone(),
             gate: None,
         }
     }
 
-    /// Where a kernel on a GPU finds it.
+    /// Returns the address of the gate, or 0 if there is none.
     pub(super) fn address(&self) -> u64 {
         self.gate.as_ref().map_or(0, |gate| gate.address())
     }
 
-    /// Comes to the valve and waits until it is open.
+    /// Counts an arrival and waits until the valve is open.
     pub fn pass(&self) {
         let (state, changed) = &*self.host;
         let mut state = state.lock().unwrap();
@@ -48,7 +49,7 @@ impl Valve {
         drop(changed.wait_while(state, |(open, _)| !*open).unwrap());
     }
 
-    /// Opens it for good.
+    /// Opens the valve; it stays open.
     pub fn open(&self) {
         self.host.0.lock().unwrap().0 = true;
         self.host.1.notify_all();
@@ -57,7 +58,7 @@ impl Valve {
         }
     }
 
-    /// Waits until `count` have come.
+    /// Waits until there are `count` arrivals.
     pub fn wait_for_arrivals(&self, count: u32) {
         if let Some(gate) = &self.gate {
             while gate.arrivals() < count {
@@ -73,7 +74,7 @@ impl Valve {
         );
     }
 
-    /// How many have come.
+    /// Returns the number of arrivals.
     pub fn arrivals(&self) -> u32 {
         match &self.gate {
             Some(gate) => gate.arrivals(),

@@ -7,7 +7,7 @@ use millstream::{
     Cpu, CpuResources, CubeCount, Device, DeviceProperties, Kernel, OpenError, write,
 };
 use millstream_conformance::list::FACTS;
-use millstream_conformance::{Abilities, Fact, On as SuiteOn, Opening, Setting, Subject, Way};
+use millstream_conformance::{Abilities, Fact, On as SuiteOn, Opening, Setting, Subject, Mode};
 
 use crate::altered::{Altered, Change, NAME, NUMBER};
 use crate::support::*;
@@ -27,7 +27,7 @@ impl Subject for OnAltered {
         })
     }
 
-    fn abilities(&self, way: Way) -> Abilities {
+    fn abilities(&self, mode: Mode) -> Abilities {
         let takes_rust = !matches!(self.0, Change::TakesNames);
         OnCpu.abilities(way).with(|has| {
             has.rust_kernels &= takes_rust;
@@ -60,8 +60,8 @@ impl Subject for OnAltered {
 
 /// No closure is a kernel there; what panics is a custom task between them.
 #[test]
-fn twins_of_the_suites_kernels_are_enough_for_its_facts() {
-    const TEXTS: SuiteOn = SuiteOn::new(&OnAltered(Change::TakesNames), Way::Threads);
+fn suite_runs_on_a_backend_that_has_only_twins_of_its_kernels() {
+    const TEXTS: SuiteOn = SuiteOn::new(&OnAltered(Change::TakesNames), Mode::Threads);
     let themes = ["failure", "ordering", "requests", "recordings", "untyped"];
     let facts = FACTS.iter().filter(|fact| themes.contains(&fact.module));
     let skipped: Vec<_> = facts
@@ -76,7 +76,7 @@ fn twins_of_the_suites_kernels_are_enough_for_its_facts() {
     assert_eq!(
         skipped.iter().find(|(_, why)| why.contains("places")),
         Some(&(
-            "every_cube_runs_once_and_knows_its_place",
+            "every_cube_runs_once_with_its_own_coordinates",
             "it needs a twin of `places`".to_owned()
         ))
     );
@@ -97,29 +97,29 @@ fn failure(on: SuiteOn, module: &str, name: &str) -> String {
 }
 
 #[test]
-fn the_suite_catches_a_wait_on_a_new_batch_that_is_dropped() {
+fn suite_catches_a_dropped_wait_on_a_new_batch() {
     const MISTAKEN: SuiteOn =
-        SuiteOn::new(&OnAltered(Change::DropsWaitsOnNewBatches), Way::Threads);
-    let name = "a_reader_waits_for_a_writer_whose_batch_its_wait_ends";
+        SuiteOn::new(&OnAltered(Change::DropsWaitsOnNewBatches), Mode::Threads);
+    let name = "reader_waits_for_a_writer_in_the_middle_of_a_batch";
     let told = failure(MISTAKEN, "ordering", name);
     assert!(told.contains("did not wait for the writer"), "{told}");
 }
 
 #[test]
-fn the_suite_catches_waits_that_are_dropped_where_no_kernel_can_be_held() {
-    const MISTAKEN: SuiteOn = SuiteOn::new(&OnAltered(Change::DropsWaitsOnNewBatches), Way::Driven);
-    let name = "what_goes_between_streams_without_a_flush_arrives";
+fn suite_catches_dropped_waits_without_held_kernels() {
+    const MISTAKEN: SuiteOn = SuiteOn::new(&OnAltered(Change::DropsWaitsOnNewBatches), Mode::Driven);
+    let name = "data_passed_between_streams_without_a_flush_arrives";
     let told = failure(MISTAKEN, "ordering", name);
     assert!(told.contains("left == right"), "{told}");
 }
 
 #[test]
-fn the_suite_catches_the_last_elements_of_a_fill_that_are_dropped() {
-    const MISTAKEN: SuiteOn = SuiteOn::new(&OnAltered(Change::FillsInWords), Way::Threads);
+fn suite_catches_a_fill_that_omits_its_last_elements() {
+    const MISTAKEN: SuiteOn = SuiteOn::new(&OnAltered(Change::FillsInWords), Mode::Threads);
     let told = failure(
         MISTAKEN,
         "views",
-        "a_fill_sets_every_element_and_nothing_beside_them",
+        "fill_sets_every_element_of_its_view_and_no_other",
     );
     assert!(told.contains("1 elements from 0, of 1 bytes"), "{told}");
 }
@@ -135,7 +135,7 @@ fn opened_with(change: fn(&mut DeviceProperties)) -> Result<Device, OpenError> {
 type Wrong = (fn(&mut DeviceProperties), &'static str);
 
 #[test]
-fn properties_that_cannot_be_are_told_by_the_opening_i5() {
+fn opening_with_invalid_properties_is_refused_i5() {
     const QUEUES: &str = "it must be from 1 to 16 (`MAX_QUEUES`)";
     const ALIGNED: &str =
         "it must be a power of two from 8 (`ALIGNMENT_MIN`) to 2^30 (`ALIGNMENT_MAX`)";
@@ -206,7 +206,7 @@ fn properties_that_cannot_be_are_told_by_the_opening_i5() {
 }
 
 #[test]
-fn a_text_is_a_source_for_the_backend_of_its_kind_and_others_name_the_kind() {
+fn text_source_compiles_on_the_backend_of_its_kind_and_is_refused_by_others() {
     let kernel = |text: &str| {
         Kernel::new("nines")
             .writes::<u32>("values")
@@ -228,20 +228,20 @@ fn a_text_is_a_source_for_the_backend_of_its_kind_and_others_name_the_kind() {
         .unwrap();
     assert_eq!(stream.read(&values).wait().unwrap(), [9; 4]);
     assert_eq!(
-        sentence(client.kernel(kernel("nine"))),
+        error_text(client.kernel(kernel("nine"))),
         "kernel `nines` does not compile: `nine`: invalid digit found in string"
     );
     assert_eq!(
-        sentence(client.kernel(Kernel::new("k").cuda("..").native(|_, _| ()))),
+        error_text(client.kernel(Kernel::new("k").cuda("..").native(|_, _| ()))),
         "kernel `k` has no source for `altered`, only CUDA C, native; add one of a number"
     );
     assert_eq!(
-        sentence(client.kernel(Kernel::new("k"))),
+        error_text(client.kernel(Kernel::new("k"))),
         "kernel `k` has no source for `altered`, nor for any other; add one of a number"
     );
     let rig = On::Cpu.open();
     assert_eq!(
-        sentence(rig.client().kernel(kernel("9"))),
+        error_text(rig.client().kernel(kernel("9"))),
         "kernel `nines` has no source for `cpu`, only a number; add one of native, IR"
     );
 }

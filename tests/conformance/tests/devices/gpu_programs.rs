@@ -8,7 +8,7 @@
 use millstream::Health;
 use rstest::rstest;
 
-use crate::dying::PATIENCE;
+use crate::loss_rig::PATIENCE;
 use crate::program::RandomProgram;
 use crate::support::*;
 
@@ -45,7 +45,7 @@ fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, 
     const STEPS: usize = 30;
     for nth in 1.. {
         let rig = on.open_seeded(nth);
-        let Some(session) = session(&*rig.checked) else {
+        let Some(session) = session(&*rig.checks) else {
             return; // Hardware refuses nothing by itself.
         };
         let client = rig.client();
@@ -71,9 +71,9 @@ fn every_call_of_a_program_refused_in_turn_leaks_nothing_i5_i10(#[case] on: On, 
         if lost || !report.drained || report.bytes_left > 0 {
             // It frees nothing on the device (I10).
             assert!(met, "call {nth}: {report:?}");
-            rig.checked.expects_leaks();
+            rig.checks.expects_leaks();
         }
-        drop((rig.device, rig.checked));
+        drop((rig.device, rig.checks));
         if !met {
             assert!(nth > 100, "the program has {nth} calls");
             break;

@@ -10,13 +10,13 @@ use millstream::{
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::dying::*;
+use crate::loss_rig::*;
 use crate::faulty::Faulty;
 use crate::support::{self, Valve, add_one, held, launch_update};
 
 /// I5, I10: whoever asks a dying device is answered, and nothing is freed on it.
 #[apply(every_device)]
-fn a_loss_at_the_nth_launch_answers_every_asker(#[case] on: On) {
+fn loss_at_the_nth_launch_answers_every_caller(#[case] on: On) {
     for nth in [1, 2, 7, 40, 150] {
         let (rig, switch) = open(on, Recovery::SameProcess);
         let client = rig.client();
@@ -82,7 +82,7 @@ fn slice_of_a_lost_device_leaves_its_slot_uncharged_i5() {
 
 /// I5: a device may find out where it needs memory, too.
 #[apply(every_device)]
-fn a_loss_at_an_allocation_is_one_of_the_device(#[case] on: On) {
+fn loss_at_an_allocation_is_reported_as_a_loss(#[case] on: On) {
     let (rig, switch) = open(on, Recovery::NewProcess);
     switch.lose_at_page(1);
     let stream = rig.client().new_stream();
@@ -96,7 +96,7 @@ fn a_loss_at_an_allocation_is_one_of_the_device(#[case] on: On) {
 
 /// I5: a device that notices its loss by itself tells those who wait, whatever they wait for.
 #[apply(every_device)]
-fn a_loss_that_no_call_tells_of_reaches_everybody_who_waits(#[case] on: On) {
+fn loss_without_a_failed_call_reaches_every_waiting_caller(#[case] on: On) {
     let options = DeviceOptions::default().max_held(4);
     let (rig, switch) = open_with(on, Recovery::SameProcess, options);
     let client = rig.client();
@@ -141,7 +141,7 @@ fn a_loss_that_no_call_tells_of_reaches_everybody_who_waits(#[case] on: On) {
 
 /// I10: what only another process can open again is left alone: never freed, never dropped.
 #[apply(every_device)]
-fn a_device_that_is_lost_for_the_process_is_left_alone(#[case] on: On) {
+fn device_lost_for_the_process_is_neither_freed_nor_dropped(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
     let stream = rig.client().new_stream();
     let values = stream.create(&[1_u32; 1_000]).unwrap();
@@ -168,14 +168,14 @@ fn a_device_that_is_lost_for_the_process_is_left_alone(#[case] on: On) {
 /// I5, I10: a GPU that breaks takes the process's context along: everybody who asks is told that it is lost, and that it
 /// takes another process to open it again.
 #[rstest]
-fn a_gpu_that_breaks_is_lost_for_the_process_i5(
+fn broken_gpu_is_lost_for_the_process_i5(
     #[values(support::On::Cuda, support::On::CudaOneQueue, support::On::CudaDriven)]
     on: support::On,
     #[values(1, 5, 20)] nth: u64,
     #[values(700, 719)] code: u32,
 ) {
     let rig = on.open();
-    let Some(session) = support::session(&*rig.checked) else {
+    let Some(session) = support::session(&*rig.checks) else {
         return; // Hardware does not break by itself.
     };
     let client = rig.client();
@@ -212,7 +212,7 @@ impl Drop for Tell {
 /// I4: a value that unfinished work may be using is parked and counted; I6: user code that will not run is
 /// dropped, and not on the device's thread.
 #[apply(every_threaded_device)]
-fn what_waits_for_work_that_never_ends_is_parked_and_the_rest_is_dropped(#[case] on: On) {
+fn values_in_use_are_parked_after_a_loss_and_pending_code_is_dropped(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::NewProcess);
     let client = rig.client();
     let valve = Valve::new();
@@ -244,7 +244,7 @@ fn what_waits_for_work_that_never_ends_is_parked_and_the_rest_is_dropped(#[case]
 
 /// I5, I10: a device may be lost while it closes.
 #[apply(every_device)]
-fn a_loss_during_teardown_ends_the_teardown_and_answers_everybody(#[case] on: On) {
+fn loss_during_close_ends_the_close_and_answers_every_request(#[case] on: On) {
     for nth in 1..=12 {
         let (rig, switch) = open(on, Recovery::SameProcess);
         let client = rig.client();
@@ -292,7 +292,7 @@ fn a_loss_during_teardown_ends_the_teardown_and_answers_everybody(#[case] on: On
 #[rstest]
 #[case::threads(false)]
 #[case::driven(true)]
-fn a_device_lost_at_a_compilation_is_lost_for_everybody(#[case] driven: bool) {
+fn loss_at_a_compilation_is_reported_to_every_caller(#[case] driven: bool) {
     let lost = || Sim::seed(1).faults(Faults::none().lost_from(1));
     let options = DeviceOptions::default();
     let (device, _driver) = match driven {
@@ -312,7 +312,7 @@ fn a_device_lost_at_a_compilation_is_lost_for_everybody(#[case] driven: bool) {
 
 /// I6: a host function whose turn had come and that never ran is withdrawn, not finished.
 #[test]
-fn a_host_function_that_a_loss_keeps_from_running_is_withdrawn_i6() {
+fn host_function_prevented_by_a_loss_is_withdrawn_i6() {
     let (mut rig, switch) = open(On::Driven, Recovery::SameProcess);
     let client = rig.client();
     let (stream, add_one) = (client.new_stream(), add_one(&client));
@@ -337,7 +337,7 @@ fn a_host_function_that_a_loss_keeps_from_running_is_withdrawn_i6() {
 
 /// The log is wanted most when the device is lost: what it had taken can be had, and replayed.
 #[apply(every_device)]
-fn the_log_of_a_lost_device_can_be_taken(#[case] on: On) {
+fn submission_log_of_a_lost_device_can_be_taken(#[case] on: On) {
     let options = DeviceOptions::default().log_submissions(1 << 20);
     let (mut rig, switch) = open_with(on, Recovery::SameProcess, options);
     let client = rig.client();

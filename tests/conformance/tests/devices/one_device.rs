@@ -18,7 +18,7 @@ fn limited(rig: &Rig, soft_limit: usize) -> ComputeClient {
 }
 
 #[test]
-fn options_that_cannot_be_are_refused_with_a_sentence() {
+fn invalid_options_are_refused() {
     let zero =
         Device::open_with(Cpu::default(), DeviceOptions::default().max_tasks(0)).unwrap_err();
     assert_eq!(
@@ -56,7 +56,7 @@ fn a_callback_that_does_not_end_is_left_behind_by_a_close() {
 
 /// A waker is foreign code on a thread of the runtime: its panic stays with it.
 #[test]
-fn a_waker_that_panics_harms_nobody() {
+fn panicking_waker_affects_no_other_call() {
     struct Bad;
     impl std::task::Wake for Bad {
         fn wake(self: Arc<Self>) {
@@ -106,7 +106,7 @@ fn a_million_live_slices_resolve() {
 
 /// I5: on a driven device a kernel that submits into a full mailbox gets an error and does not hang.
 #[test]
-fn a_kernel_that_submits_into_a_full_mailbox_of_its_own_driven_device_is_told() {
+fn kernel_that_submits_into_its_own_full_mailbox_gets_an_error() {
     let rig = On::CpuDriven.open_with(DeviceOptions::default().mailbox_capacity(4));
     let client = rig.client();
     let stream = client.new_stream();
@@ -176,7 +176,7 @@ impl tracing::Subscriber for Warnings {
 
 /// One warning a crossing, however much there is above.
 #[test]
-fn each_crossing_of_a_soft_limit_is_warned_of_once() {
+fn each_crossing_of_a_soft_limit_logs_one_warning() {
     let warnings = Warnings::default();
     // A driven device runs on this thread, and so logs here.
     tracing::subscriber::with_default(warnings.clone(), || {
@@ -225,7 +225,7 @@ fn arguments_and_counts_have_short_forms(#[case] on: On) {
 }
 
 #[test]
-fn scalars_of_the_machines_width_have_one_of_their_own() {
+fn usize_and_isize_scalars_are_64_bits_wide() {
     let rig = On::Cpu.open();
     let client = rig.client();
     let kernel = Kernel::new("takes")
@@ -253,7 +253,7 @@ fn scalars_of_the_machines_width_have_one_of_their_own() {
 
 /// `?` in the closure needs no type to be named, and a failure is the answer.
 #[test]
-fn a_closure_that_may_fail_is_profiled() {
+fn fallible_closure_is_profiled_and_its_error_is_returned() {
     let rig = On::Cpu.open();
     let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32; 8]).unwrap();
@@ -272,7 +272,7 @@ fn a_closure_that_may_fail_is_profiled() {
 
 /// I6: the same of what a closed device refuses: code on a backend's resources, and a callback with its answer.
 #[test]
-fn what_a_closed_device_refuses_comes_back() {
+fn closed_device_returns_refused_code_to_the_caller() {
     let rig = On::Cpu.open_with(DeviceOptions::default().max_jobs(1));
     let stream = rig.client().new_stream();
     let values = stream.create(&[5_u32]).unwrap();

@@ -7,13 +7,13 @@ use millstream::{Cpu, Error, Health, Kernel, ProfileError, Recovery, ReopenError
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::dying::*;
+use crate::loss_rig::*;
 use crate::faulty::Faulty;
-use crate::support::{Valve, add_one, get_used_to_waits, held, in_place, launch_update, one};
+use crate::support::{Valve, add_one, make_waits_expected, held, in_place, launch_update, one};
 
 /// I5, I7: a reopened device works; what is of the lost epoch says so, typed and at once.
 #[apply(every_device)]
-fn a_reopened_device_works_and_the_old_handles_say_that_they_are_old(#[case] on: On) {
+fn reopened_device_works_and_old_handles_return_device_lost(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let client = rig.client();
     for epoch in 0..3 {
@@ -73,7 +73,7 @@ fn a_reopened_device_works_and_the_old_handles_say_that_they_are_old(#[case] on:
 
 /// A client keeps its limits: what the lost epoch was charged is credited, once.
 #[apply(every_device)]
-fn a_clients_hard_limit_is_its_own_again_after_a_reopening(#[case] on: On) {
+fn hard_limit_is_credited_after_a_reopening(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let client = rig.device.client_builder().hard_limit(1 << 20).build();
     let stream = client.new_stream();
@@ -136,7 +136,7 @@ fn a_closed_device_is_not_reopened() {
 
 /// Other options may be given, for the same device.
 #[apply(every_device)]
-fn another_device_does_not_take_the_place_of_the_lost_one(#[case] on: On) {
+fn reopening_with_a_different_device_is_refused(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let client = rig.client();
     switch.lose_now();
@@ -204,7 +204,7 @@ fn a_panic_in_a_callers_turn_is_a_loss(#[case] on: On) {
     let client = rig.client();
     let (stream, add_one) = (client.new_stream(), add_one(&client));
     let values = stream.create(&[0_u32]).unwrap();
-    get_used_to_waits(&stream);
+    make_waits_expected(&stream);
     switch.panic_at_next_launch();
     // What was issued just before, in the same turn or not, runs.
     stream.fill(&values, 7_u32).unwrap();
@@ -212,12 +212,12 @@ fn a_panic_in_a_callers_turn_is_a_loss(#[case] on: On) {
     assert_eq!(lost_epoch(stream.sync().wait_timeout(PATIENCE)), 0);
     until_lost(&mut rig);
     rig.device.reopen().unwrap();
-    get_used_to_waits(&client.new_stream());
+    make_waits_expected(&client.new_stream());
 }
 
 /// I4: what lost epochs have left behind is told while the device goes on.
 #[apply(every_threaded_device)]
-fn statistics_tell_what_lost_epochs_have_left_behind(#[case] on: On) {
+fn statistics_report_the_leftovers_of_lost_epochs(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let client = rig.client();
     assert_eq!(rig.device.stats().unwrap().values_parked, 0);
@@ -283,7 +283,7 @@ fn profiles_of_a_lost_epoch_are_lost(#[case] on: On) {
 
 /// I5: who asks a lost device is told so, and the epoch after it begins with nothing.
 #[apply(every_device)]
-fn a_reopened_device_counts_from_nothing(#[case] on: On) {
+fn metrics_of_a_reopened_device_start_at_zero(#[case] on: On) {
     let (mut rig, switch) = open(on, Recovery::SameProcess);
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.new_stream());

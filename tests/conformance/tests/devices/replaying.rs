@@ -14,7 +14,7 @@ use millstream_testkit::{Dice, Kernels};
 use rstest::rstest;
 use rstest_reuse::apply;
 
-use crate::program::{RandomProgram, kernels, sound_kernels};
+use crate::program::{RandomProgram, kernels, infallible_kernels};
 use crate::support::*;
 
 /// More than any of these logs takes.
@@ -52,11 +52,11 @@ fn replay(log: &SubmissionLog, on: On) -> Replayed {
 
 /// I1, I2: which of the threads was first is in the log, and nowhere else.
 #[apply(every_device)]
-fn what_many_threads_submitted_is_replayed_from_one_to_the_same_bits_i1(#[case] on: On) {
+fn log_of_many_threads_replays_bit_for_bit_from_one_thread_i1(#[case] on: On) {
     const THREADS: u64 = 4;
     let rig = logged(on);
     let client = rig.client();
-    let kernels = sound_kernels(&client).list();
+    let kernels = infallible_kernels(&client).list();
     let [add, mix] = [&kernels[0], &kernels[1]];
     let owner = client.new_stream();
     let buffers: Vec<Handle<u32>> = (0..4_u32)
@@ -125,7 +125,7 @@ fn what_many_threads_submitted_is_replayed_from_one_to_the_same_bits_i1(#[case] 
 
 /// I1, I7: failures come again as well, and the log of a replay is the log.
 #[apply(every_device)]
-fn random_programs_come_out_the_same_on_every_device(#[case] on: On) {
+fn logs_of_random_programs_replay_the_same_on_every_device(#[case] on: On) {
     for seed in 1..=6 {
         let rig = logged(on);
         let client = rig.client();
@@ -253,7 +253,7 @@ fn every_kind_of_task_is_replayed(#[case] on: On) {
 fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
     let rig = logged(on);
     let client = rig.client();
-    let (stream, kernels) = (client.new_stream(), sound_kernels(&client).list());
+    let (stream, kernels) = (client.new_stream(), infallible_kernels(&client).list());
     let [add, mix] = [&kernels[0], &kernels[1]];
     let mut formal = None;
     let recording = stream.record(|recorder| {
@@ -302,7 +302,7 @@ fn replays_with_other_handles_and_words_are_replayed_i1(#[case] on: On) {
 
 /// I1: what a replay did to less than was recorded is done to that again, and to nothing beside it.
 #[apply(every_device)]
-fn replays_of_less_than_was_recorded_are_replayed_i1(#[case] on: On) {
+fn replays_with_shorter_handles_are_replayed_i1(#[case] on: On) {
     let rig = logged(on);
     let stream = rig.client().new_stream();
     let recording = stream.record(|recorder| {
@@ -359,14 +359,14 @@ fn withdrawn_tasks_are_withdrawn_again_i6(#[case] on: On) {
     assert_eq!(told.len(), 4);
     assert_eq!(told[0].as_ref().unwrap()[0], 2);
     let sentence = |nth: usize| told[nth].as_ref().unwrap_err().to_string();
-    assert!(sentence(1).contains("cancelled"), "{}", sentence(1));
-    assert!(sentence(2).contains("deadline"), "{}", sentence(2));
+    assert!(error_text(1).contains("cancelled"), "{}", error_text(1));
+    assert!(error_text(2).contains("deadline"), "{}", error_text(2));
     assert_eq!(told[3].as_ref().unwrap()[0], 7);
 }
 
 /// Code that is not in the log: what may have written data stops the replay before it begins.
 #[apply(every_device)]
-fn code_that_is_not_logged_is_a_gap_if_it_may_have_written(#[case] on: On) {
+fn unlogged_code_is_a_gap_only_if_it_may_have_written(#[case] on: On) {
     let rig = logged(on);
     let client = rig.client();
     let stream = client.new_stream();
@@ -389,7 +389,7 @@ fn code_that_is_not_logged_is_a_gap_if_it_may_have_written(#[case] on: On) {
 }
 
 #[apply(every_device)]
-fn a_kernel_that_is_missing_or_another_is_told_before_anything_runs(#[case] on: On) {
+fn missing_or_different_kernel_is_an_error_before_anything_runs(#[case] on: On) {
     let rig = logged(on);
     let client = rig.client();
     let stream = client.new_stream();
@@ -421,7 +421,7 @@ fn a_kernel_that_is_missing_or_another_is_told_before_anything_runs(#[case] on: 
 
 /// I12: a log has a bound, at which it ends whole; taken in parts it goes on.
 #[apply(every_device)]
-fn a_log_has_a_bound_and_comes_in_parts_i12(#[case] on: On) {
+fn log_is_bounded_and_can_be_taken_in_parts_i12(#[case] on: On) {
     assert!(matches!(on.open().device.take_log(), Err(Error::NoLog)));
     let rig = on.open_with(DeviceOptions::default().log_submissions(4_000));
     let stream = rig.client().new_stream();
@@ -515,7 +515,7 @@ const HUGE: [u8; 9] = [128, 128, 128, 128, 128, 128, 128, 128, 16];
 
 /// A readback takes host memory before the device has said that it has none: more than there is of it is an error.
 #[test]
-fn a_forged_length_does_not_end_the_process() {
+fn forged_length_is_an_error_and_does_not_abort_the_process() {
     let slice = [&[3, 0][..], &HUGE, &[1, 0]].concat();
     let readback = [&[4, 0, 2, 0, 0, 1, 1, 0][..], &HUGE, &[0]].concat();
     let log = forged(&[STREAM, &slice, &readback]);
@@ -533,7 +533,7 @@ fn a_forged_length_does_not_end_the_process() {
 
 /// Points have no memory: no task of a log works on their bytes.
 #[apply(every_device)]
-fn a_forged_point_has_no_bytes(#[case] on: On) {
+fn forged_task_on_the_bytes_of_a_point_is_refused(#[case] on: On) {
     let point: &[u8] = &[3, 0, 12, 0];
     // A mark, a fill and a readback of all its bytes.
     let part = |access| [1, 1, 0, 12, access];
@@ -552,7 +552,7 @@ fn a_forged_point_has_no_bytes(#[case] on: On) {
 
 /// A view is whole elements, also in a log: no fill ends or begins within one of its own.
 #[apply(every_device)]
-fn a_forged_fill_is_whole_elements(#[case] on: On) {
+fn forged_fill_of_partial_elements_is_refused(#[case] on: On) {
     let slice: &[u8] = &[3, 0, 12, 1, 0];
     // Words of four bytes: from this byte on, this many bytes.
     let fill = |start, len| [4, 0, 4, 4, 7, 1, 1, start, len, 1];

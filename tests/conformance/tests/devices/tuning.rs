@@ -35,7 +35,7 @@ fn effort() -> Effort {
 }
 
 #[apply(every_device)]
-fn the_candidate_that_keeps_the_device_least_is_chosen(#[case] on: On) {
+fn fastest_candidate_on_the_device_is_chosen(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -65,7 +65,7 @@ fn the_candidate_that_keeps_the_device_least_is_chosen(#[case] on: On) {
 
 /// I7: a candidate whose work fails on the device is out; it harms neither the others nor the device.
 #[apply(every_device)]
-fn a_candidate_that_fails_on_the_device_is_dropped_i7(#[case] on: On) {
+fn candidate_that_fails_on_the_device_is_excluded_i7(#[case] on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -91,7 +91,7 @@ fn a_candidate_that_fails_on_the_device_is_dropped_i7(#[case] on: On) {
 
 /// I8: a driven device is tuned between pumps of its owner, and nobody waits.
 #[test]
-fn a_driven_device_is_tuned_as_it_is_pumped_i8() {
+fn driven_device_is_tuned_while_it_is_pumped_i8() {
     let options = millstream::DeviceOptions::default();
     let opened = millstream::Device::open_driven(millstream::Cpu::default().threads(1), options);
     let (device, mut driver) = opened.unwrap();
@@ -115,7 +115,7 @@ fn a_driven_device_is_tuned_as_it_is_pumped_i8() {
 
 /// The log says the key at the start, and the winner with the best medians at the end.
 #[test]
-fn the_log_tells_what_was_tuned_and_what_won() {
+fn tuning_logs_the_key_and_the_winner() {
     let rig = On::Cpu.open();
     let stream = rig.client().new_stream();
     let set = adders(&rig.client(), &stream, &[40, 1]);
@@ -207,7 +207,7 @@ impl Store for Memory {
 }
 
 #[test]
-fn the_log_tells_of_keys_that_cannot_be_kept() {
+fn tuning_logs_once_that_keys_cannot_be_serialized() {
     let identity = Identity {
         device: "any".into(),
         version: "1".into(),

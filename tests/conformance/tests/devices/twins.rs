@@ -16,7 +16,7 @@ macro_rules! files {
 
 #[test]
 #[ignore = "needs NVRTC: run `cargo xtask gpu`"]
-fn the_ptx_is_what_the_compiler_makes_of_the_cuda_c() {
+fn ptx_is_the_output_of_nvrtc_for_the_cuda_c() {
     for (name, source, ptx) in files!("cubes", "elements", "held", "large") {
         let made = millstream_cuda::ptx_for(&Kernel::new(name).cuda(source), "compute_80").unwrap();
         if std::env::var_os("MILLSTREAM_WRITE_PTX").is_some() {

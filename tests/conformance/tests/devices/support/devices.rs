@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use millstream::{CpuResources, Kernel, Source};
-use millstream_conformance::{Abilities, Clock, On as SuiteOn, Opening, Setting, Subject, Way};
+use millstream_conformance::{Abilities, Clock, On as SuiteOn, Opening, Setting, Subject, Mode};
 use millstream_cuda::{Cuda, CudaLaunch, CudaResources};
 
 use super::MetadataWords;
@@ -42,16 +42,16 @@ impl Deref for On {
 
     fn deref(&self) -> &SuiteOn {
         match self {
-            On::Cpu => &const { SuiteOn::new(&OnCpu, Way::Threads) },
-            On::CpuOneQueue => &const { SuiteOn::new(&OnCpu, Way::OneQueue) },
-            On::CpuDriven => &const { SuiteOn::new(&OnCpu, Way::Driven) },
-            On::Sim => &const { SuiteOn::new(&OnSim, Way::Threads) },
-            On::SimDriven => &const { SuiteOn::new(&OnSim, Way::Driven) },
-            On::Cuda => &const { SuiteOn::new(&OnCuda, Way::Threads) },
-            On::CudaOneQueue => &const { SuiteOn::new(&OnCuda, Way::OneQueue) },
-            On::CudaDriven => &const { SuiteOn::new(&OnCuda, Way::Driven) },
-            On::Tiny => &const { SuiteOn::new(&OnTiny, Way::Threads) },
-            On::TinyDriven => &const { SuiteOn::new(&OnTiny, Way::Driven) },
+            On::Cpu => &const { SuiteOn::new(&OnCpu, Mode::Threads) },
+            On::CpuOneQueue => &const { SuiteOn::new(&OnCpu, Mode::OneQueue) },
+            On::CpuDriven => &const { SuiteOn::new(&OnCpu, Mode::Driven) },
+            On::Sim => &const { SuiteOn::new(&OnSim, Mode::Threads) },
+            On::SimDriven => &const { SuiteOn::new(&OnSim, Mode::Driven) },
+            On::Cuda => &const { SuiteOn::new(&OnCuda, Mode::Threads) },
+            On::CudaOneQueue => &const { SuiteOn::new(&OnCuda, Mode::OneQueue) },
+            On::CudaDriven => &const { SuiteOn::new(&OnCuda, Mode::Driven) },
+            On::Tiny => &const { SuiteOn::new(&OnTiny, Mode::Threads) },
+            On::TinyDriven => &const { SuiteOn::new(&OnTiny, Mode::Driven) },
         }
     }
 }
@@ -68,13 +68,13 @@ impl Subject for OnCuda {
     type Kind = Cuda;
 
     fn open(&self, setting: &Setting) -> Opening<Cuda> {
-        let gpu = Gpu::of_this_test(setting.seed, setting.way == Way::Driven);
+        let gpu = Gpu::of_this_test(setting.seed, setting.mode == Mode::Driven);
         if let (Some(bytes), Some(session)) = (setting.memory_bytes, gpu.session()) {
             session.memory_bytes(bytes);
         }
-        let queues = match setting.way {
-            Way::OneQueue => 1,
-            Way::Threads | Way::Driven => 2,
+        let queues = match setting.mode {
+            Mode::OneQueue => 1,
+            Mode::Threads | Mode::Driven => 2,
         };
         // The fake takes PTX alone.
         let to_ptx = gpu.session().is_some();
@@ -83,12 +83,12 @@ impl Subject for OnCuda {
     }
 
     /// The backend does not read cube counts on the device yet.
-    fn abilities(&self, way: Way) -> Abilities {
+    fn abilities(&self, mode: Mode) -> Abilities {
         Abilities::default().with(|has| {
             has.rust_kernels = false;
             has.dynamic_counts = false;
-            has.queues_overlap = way == Way::Threads;
-            has.one_queue = way == Way::OneQueue;
+            has.queues_overlap = mode == Mode::Threads;
+            has.one_queue = mode == Mode::OneQueue;
             has.leaves_tasks_behind = true;
             has.clock = Clock::Device;
         })

@@ -2,7 +2,7 @@
 
 use millstream::sim::{Findings, Sim, SimResources};
 use millstream::{Cpu, CpuResources};
-use millstream_conformance::{Abilities, Checks, Clock, Opening, Setting, Subject, Way};
+use millstream_conformance::{Abilities, Checks, Clock, Opening, Setting, Subject, Mode};
 
 pub(crate) struct OnCpu;
 
@@ -10,9 +10,9 @@ impl Subject for OnCpu {
     type Kind = Cpu;
 
     fn open(&self, setting: &Setting) -> Opening<Cpu> {
-        let queues = match setting.way {
-            Way::OneQueue => 1,
-            Way::Threads | Way::Driven => 2,
+        let queues = match setting.mode {
+            Mode::OneQueue => 1,
+            Mode::Threads | Mode::Driven => 2,
         };
         let cpu = Cpu::default().queues(queues).threads(2);
         Opening::of(match setting.memory_bytes {
@@ -21,10 +21,10 @@ impl Subject for OnCpu {
         })
     }
 
-    fn abilities(&self, way: Way) -> Abilities {
+    fn abilities(&self, mode: Mode) -> Abilities {
         Abilities::default().with(|has| {
-            has.queues_overlap = way == Way::Threads;
-            has.one_queue = way == Way::OneQueue;
+            has.queues_overlap = mode == Mode::Threads;
+            has.one_queue = mode == Mode::OneQueue;
             has.leaves_tasks_behind = true;
             has.memory_is_lazy = true;
         })
@@ -81,7 +81,7 @@ impl Subject for OnSim {
     }
 
     /// It runs one task at a time, whatever its queue.
-    fn abilities(&self, _way: Way) -> Abilities {
+    fn abilities(&self, _mode: Mode) -> Abilities {
         Abilities::default().with(|has| {
             has.one_queue = false;
             has.clock = Clock::Virtual;

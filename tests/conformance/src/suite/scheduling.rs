@@ -17,7 +17,7 @@ pub(crate) fn flushing_a_stream_listed_twice_runs_each_task_once(on: On) {
 }
 
 /// I5: nobody has to say flush.
-pub(crate) fn one_lone_launch_without_flush_runs(on: On) {
+pub(crate) fn lone_launch_runs_without_a_flush(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
@@ -29,7 +29,7 @@ pub(crate) fn one_lone_launch_without_flush_runs(on: On) {
 }
 
 /// The same on a device that its owner runs: pumping is enough.
-pub(crate) fn one_lone_launch_runs_when_its_owner_pumps(on: On) {
+pub(crate) fn lone_launch_runs_when_the_driver_is_pumped(on: On) {
     let mut rig = on.open();
     let client = rig.client();
     let (set, stream) = (set(&client), client.new_stream());
@@ -46,7 +46,7 @@ pub(crate) fn one_lone_launch_runs_when_its_owner_pumps(on: On) {
 }
 
 /// I5, I12: what cannot run is held in software and stops nobody else.
-pub(crate) fn ten_thousand_launches_while_one_consumer_is_held_do_not_stop_any_other_stream(
+pub(crate) fn ten_thousand_held_launches_do_not_block_other_streams(
     on: On,
 ) {
     let rig = on.open();
@@ -73,7 +73,7 @@ pub(crate) fn ten_thousand_launches_while_one_consumer_is_held_do_not_stop_any_o
 }
 
 /// A busy client floods; another's single task starts all the same.
-pub(crate) fn a_busy_client_cannot_keep_anothers_lone_task_from_starting(on: On) {
+pub(crate) fn lone_task_starts_while_another_client_floods_the_queue(on: On) {
     for strategy in [Strategy::Interleave, Strategy::Sequential] {
         flood_one_queue(on, strategy);
     }
@@ -105,7 +105,7 @@ fn flood_one_queue(on: On, strategy: Strategy) {
 }
 
 /// I12: a full mailbox says `Busy`, and what it refused was not run.
-pub(crate) fn a_full_mailbox_gives_busy_and_loses_nothing(on: On) {
+pub(crate) fn full_mailbox_returns_busy_and_loses_nothing(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(16));
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.new_stream());
@@ -135,7 +135,7 @@ pub(crate) fn a_full_mailbox_gives_busy_and_loses_nothing(on: On) {
 }
 
 /// I12: one stream's backlog is bounded, and only its own callers feel it.
-pub(crate) fn a_stream_beyond_its_backlog_gives_busy_while_others_go_on(on: On) {
+pub(crate) fn stream_at_max_held_returns_busy_while_others_go_on(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(8));
     let client = rig.client();
     let add_one = add_one(&client);

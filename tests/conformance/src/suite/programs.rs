@@ -3,7 +3,7 @@
 //! One thread on many streams has a sequential oracle. Many threads share buffers by updates that
 //! commute, and have buffers of their own that must come out as if they were alone.
 
-use crate::program::{ELEMENTS, RandomProgram, STEPS, sound_kernels};
+use crate::program::{ELEMENTS, RandomProgram, STEPS, infallible_kernels};
 use crate::support::*;
 use millstream::Handle;
 use millstream_testkit::{Program, add};
@@ -11,7 +11,7 @@ use millstream_testkit::{Program, add};
 /// Programs per kind of device.
 const PROGRAMS: u64 = 100;
 
-pub(crate) fn one_thread_on_many_streams_computes_what_it_would_on_one(on: On) {
+pub(crate) fn program_on_many_streams_computes_the_same_as_on_one(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_tasks(8));
     for seed in 1..=PROGRAMS {
         let client = rig.client();
@@ -22,12 +22,12 @@ pub(crate) fn one_thread_on_many_streams_computes_what_it_would_on_one(on: On) {
 }
 
 /// Few tasks in flight, batches of one, either strategy: the same results.
-pub(crate) fn programs_compute_the_same_with_little_room(on: On) {
+pub(crate) fn programs_compute_the_same_with_small_limits(on: On) {
     little_room(on, millstream::Strategy::Interleave);
 }
 
 /// As above, of the other strategy.
-pub(crate) fn programs_compute_the_same_with_little_room_one_after_the_other(on: On) {
+pub(crate) fn programs_compute_the_same_with_small_limits_and_sequential_turns(on: On) {
     little_room(on, millstream::Strategy::Sequential);
 }
 
@@ -47,11 +47,11 @@ fn little_room(on: On, strategy: millstream::Strategy) {
 }
 
 /// Every thread has streams and buffers of its own, and all add to the same ones.
-pub(crate) fn threads_that_share_buffers_lose_no_update_and_disturb_nobody(on: On) {
+pub(crate) fn threads_that_share_buffers_lose_no_update_and_keep_their_own_data(on: On) {
     const THREADS: usize = 4;
     let rig = on.open();
     let client = rig.client();
-    let (kernels, owner) = (sound_kernels(&client), client.new_stream());
+    let (kernels, owner) = (infallible_kernels(&client), client.new_stream());
     let shared: Vec<Handle<u32>> = (0..3)
         .map(|_| owner.create(&[0_u32; ELEMENTS]).unwrap())
         .collect();

@@ -10,7 +10,7 @@ use millstream::{
 const MIB: usize = 1 << 20;
 
 /// I7, I12: out of memory is the failure of one slice, typed.
-pub(crate) fn a_slice_that_the_device_has_no_memory_for_fails_alone(on: On) {
+pub(crate) fn slice_without_device_memory_fails_alone(on: On) {
     let rig = on.open_small(4 * MIB as u64);
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.new_stream());
@@ -35,7 +35,7 @@ pub(crate) fn a_slice_that_the_device_has_no_memory_for_fails_alone(on: On) {
 }
 
 /// I5, I7: a slice may be longer than the host has room, and asking for it ends nothing.
-pub(crate) fn a_readback_that_the_host_has_no_room_for_is_an_error_i5(on: On) {
+pub(crate) fn readback_larger_than_host_memory_is_an_error_i5(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let huge = stream.empty::<u32>(1 << 58).unwrap();
@@ -83,7 +83,7 @@ pub(crate) fn a_task_out_of_memory_parks_its_stream_alone_and_proceeds_when_memo
 }
 
 /// I4: memory is not reused under a task that still names it.
-pub(crate) fn a_slice_freed_while_another_stream_still_holds_a_task_on_it_is_not_reused_under_that_task(
+pub(crate) fn freed_slice_is_not_reused_while_a_held_task_reads_it_i4(
     on: On,
 ) {
     let rig = on.open();
@@ -197,7 +197,7 @@ pub(crate) fn cleanup_gives_unused_pages_back(on: On) {
 }
 
 /// Reuse in place is safe only for the sole hold.
-pub(crate) fn can_mut_is_true_for_the_only_hold(on: On) {
+pub(crate) fn can_mut_is_true_only_for_a_sole_handle(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let handle = stream.create(&[1_u32, 2]).unwrap();
@@ -211,7 +211,7 @@ pub(crate) fn can_mut_is_true_for_the_only_hold(on: On) {
 
 /// I4, I5: the slots of freed slices return when their last use has passed, though nobody sends anything
 /// that would wake the device.
-pub(crate) fn slots_of_freed_slices_return_while_nobody_sends(on: On) {
+pub(crate) fn slots_of_freed_slices_return_without_further_messages(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(6));
     let client = rig.client();
     let valve = rig.valve();
@@ -245,7 +245,7 @@ pub(crate) fn slots_of_freed_slices_return_while_nobody_sends(on: On) {
 
 /// I8, I12: slots return by themselves as memory does, so a loop that drops what it makes waits for them, however few there are and
 /// whatever other threads make.
-pub(crate) fn loop_that_drops_what_it_makes_waits_for_slots(on: On) {
+pub(crate) fn loop_that_drops_its_slices_waits_for_slots(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(16));
     let client = rig.client();
     let make = |stream: &millstream::Stream| {
@@ -283,7 +283,7 @@ pub(crate) fn loop_that_drops_what_it_makes_waits_for_slots(on: On) {
 }
 
 /// I8: user code of the runtime cannot wait for a slot, since a task that keeps it may wait for that code; a future can.
-pub(crate) fn slots_are_awaited_and_no_callback_waits_for_them(on: On) {
+pub(crate) fn full_slot_table_is_an_error_in_user_code_and_awaited_by_a_future(on: On) {
     let rig = on.open_with(millstream::DeviceOptions::default().max_handles(8));
     let client = rig.client();
     let (stream, other, beside) = (
@@ -331,12 +331,12 @@ pub(crate) fn slots_are_awaited_and_no_callback_waits_for_them(on: On) {
 
 /// I6: memory whose release was asked for before comes back by itself, whether the last handle is in a value that is to be dropped, a
 /// host function or a callback.
-pub(crate) fn reservation_waits_for_handles_that_leave_with_values_and_user_code(on: On) {
+pub(crate) fn reservation_waits_for_handles_owned_by_deferred_drops_and_user_code(on: On) {
     leave_and_reserve(&on.open_small(4 * MIB as u64), |_| Vec::new());
 }
 
 /// I6: the same where the table of handles has no slot left: the device needs none to hear of it.
-pub(crate) fn reservation_waits_for_handles_that_leave_where_no_slot_is_left_i6(on: On) {
+pub(crate) fn reservation_waits_for_such_handles_when_the_slot_table_is_full_i6(on: On) {
     let options = DeviceOptions::default().max_handles(16);
     let rig = on.open_small_with(4 * MIB as u64, options);
     leave_and_reserve(&rig, |stream| {
@@ -380,7 +380,7 @@ fn leave_and_reserve(rig: &Rig, keep: impl FnOnce(&Stream) -> Vec<Handle<u8>>) {
 }
 
 /// I12: what dropped slices hold until their tasks have completed counts as well.
-pub(crate) fn hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes(on: On) {
+pub(crate) fn hard_limit_bounds_a_loop_that_drops_its_slices(on: On) {
     const LIMIT: u64 = 1 << 20;
     let rig = on.open();
     let limited = rig.device.client_builder().hard_limit(LIMIT).build();
@@ -400,7 +400,7 @@ pub(crate) fn hard_limit_bounds_the_memory_of_a_loop_that_drops_what_it_makes(on
 }
 
 /// I8, I12: a call that must not wait says that memory will come back, and a call whose client has it all in handles that it will not.
-pub(crate) fn hard_limit_is_busy_while_tasks_have_the_memory_and_an_error_while_handles_do(on: On) {
+pub(crate) fn hard_limit_returns_busy_while_tasks_hold_the_memory_and_an_error_while_handles_do(on: On) {
     let rig = on.open();
     let limited = rig.device.client_builder().hard_limit(1_000).build();
     let (stream, other) = (limited.new_stream(), rig.client().new_stream());

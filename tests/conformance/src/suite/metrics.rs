@@ -30,7 +30,7 @@ fn until(rig: &Rig, is_so: impl Fn(&Metrics) -> bool) -> Metrics {
     }
 }
 
-pub(crate) fn an_idle_device_tells_what_it_has_done(on: On) {
+pub(crate) fn metrics_of_an_idle_device_are_exact(on: On) {
     let rig = on.open();
     let named = |name: &str| rig.device.client_builder().name(name.to_owned()).build();
     let (busy, idle) = (named("busy"), named("idle"));
@@ -67,7 +67,7 @@ pub(crate) fn an_idle_device_tells_what_it_has_done(on: On) {
     drop(kept);
 }
 
-pub(crate) fn a_consumer_that_is_held_is_told_with_its_client(on: On) {
+pub(crate) fn held_tasks_are_counted_for_their_client(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().name("waits").build();
     let (add_one, owner, stream) = (
@@ -99,7 +99,7 @@ pub(crate) fn a_consumer_that_is_held_is_told_with_its_client(on: On) {
     assert_eq!(of(&gone, "waits").tasks, 4);
 }
 
-pub(crate) fn faults_are_counted_by_reason_and_poison_until_it_is_healed_i7(on: On) {
+pub(crate) fn faults_are_counted_by_reason_and_poisoned_slices_until_healed_i7(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.new_stream());
@@ -122,7 +122,7 @@ pub(crate) fn faults_are_counted_by_reason_and_poison_until_it_is_healed_i7(on: 
     assert_eq!((healed.slices_poisoned, healed.faults), (0, failed.faults));
 }
 
-pub(crate) fn cancelled_tasks_are_faults_of_their_own(on: On) {
+pub(crate) fn cancelled_tasks_are_counted_as_cancelled_faults(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, owner, stream) = (add_one(&client), client.new_stream(), client.new_stream());
@@ -139,7 +139,7 @@ pub(crate) fn cancelled_tasks_are_faults_of_their_own(on: On) {
 }
 
 /// I4: what is dropped waits for its last use, and is told for as long.
-pub(crate) fn what_was_dropped_is_told_until_it_is_free(on: On) {
+pub(crate) fn dropped_slices_and_values_are_counted_until_they_are_freed(on: On) {
     let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
     let (client, valve) = (rig.client(), rig.valve());
     let (held, stream) = (held(&client, &valve), client.new_stream());
@@ -175,7 +175,7 @@ pub(crate) fn what_was_dropped_is_told_until_it_is_free(on: On) {
     assert_eq!(latencies.value_waits_ns.count(), 1);
 }
 
-pub(crate) fn every_task_is_followed_where_all_are_to_be(on: On) {
+pub(crate) fn every_task_is_timed_if_the_sampling_interval_is_one(on: On) {
     let rig = on.open_with(DeviceOptions::default().sample_latencies(1));
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.new_stream());

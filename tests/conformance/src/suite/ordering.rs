@@ -67,7 +67,7 @@ pub(crate) fn a_buffer_rewritten_in_place_by_another_thread_is_never_read_stale(
 }
 
 /// I2, I3: byte ranges, not slices, are what conflicts.
-pub(crate) fn two_half_writes_on_two_queues_do_not_wait_for_each_other_and_a_reader_of_the_whole_waits_for_both(
+pub(crate) fn writes_to_disjoint_halves_overlap_and_a_reader_of_the_whole_waits_for_both(
     on: On,
 ) {
     let rig = on.open();
@@ -93,7 +93,7 @@ pub(crate) fn two_half_writes_on_two_queues_do_not_wait_for_each_other_and_a_rea
 }
 
 /// I3: one queue orders its streams by itself.
-pub(crate) fn two_streams_on_one_queue_never_wait_on_each_other(on: On) {
+pub(crate) fn streams_on_one_queue_issue_no_waits(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
@@ -111,7 +111,7 @@ pub(crate) fn two_streams_on_one_queue_never_wait_on_each_other(on: On) {
 }
 
 /// I3: a wait brings in what it waited for.
-pub(crate) fn a_foreign_binding_is_waited_for_once_and_not_again_while_unchanged(on: On) {
+pub(crate) fn consumer_waits_once_for_an_unchanged_buffer_of_another_queue(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
@@ -134,7 +134,7 @@ pub(crate) fn a_foreign_binding_is_waited_for_once_and_not_again_while_unchanged
 
 /// I2: what a task waits for may lie in the middle of a batch that ends with the wait. The reader finds it there, as the
 /// server ends the batch before it says the wait.
-pub(crate) fn a_reader_waits_for_a_writer_whose_batch_its_wait_ends(on: On) {
+pub(crate) fn reader_waits_for_a_writer_in_the_middle_of_a_batch(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, transfer) = (add_one(&client), transfer(&client));
@@ -178,7 +178,7 @@ pub(crate) fn a_reader_waits_for_a_writer_whose_batch_its_wait_ends(on: On) {
 }
 
 /// I1, I2: data that goes from queue to queue, without a question for an answer in between: only waits flush.
-pub(crate) fn what_goes_between_streams_without_a_flush_arrives(on: On) {
+pub(crate) fn data_passed_between_streams_without_a_flush_arrives(on: On) {
     const ROUNDS: u32 = 60;
     const LONG: usize = 1 << 12;
     let rig = on.open_with(DeviceOptions::default().max_tasks(4 * ROUNDS as usize));
@@ -224,7 +224,7 @@ pub(crate) fn a_stream_waits_for_the_point_of_another(on: On) {
     launch_update(&second, &after, &b).unwrap();
     let done = second.sync();
     valve.wait_for_arrivals(1);
-    let ran_on_gpu = || rig.checked.kernels_run("add_one");
+    let ran_on_gpu = || rig.checks.kernels_run("add_one");
     let seen = || seen.load(std::sync::atomic::Ordering::SeqCst);
     assert_eq!(seen(), 9, "it ran before the point");
     assert_eq!(ran_on_gpu().unwrap_or(0), 0, "it ran before the point");
@@ -235,7 +235,7 @@ pub(crate) fn a_stream_waits_for_the_point_of_another(on: On) {
 }
 
 /// I1: happens-before between sends is kept, across threads and streams.
-pub(crate) fn messages_passed_between_threads_keep_their_order(on: On) {
+pub(crate) fn happens_before_between_threads_orders_their_tasks(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);

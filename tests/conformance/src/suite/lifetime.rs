@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use millstream::{DeviceOptions, Error, Feature, Kernel, read, update};
 
-use crate::subject::Way;
+use crate::subject::Mode;
 use crate::support::*;
 
 /// What a subject says of its device, and what the device says.
-pub(crate) fn a_device_is_what_its_abilities_say(on: On) {
+pub(crate) fn device_properties_match_the_declared_abilities(on: On) {
     let (rig, abilities) = (on.open(), on.abilities());
     let properties = rig.device.properties();
     assert_eq!(
@@ -22,8 +22,8 @@ pub(crate) fn a_device_is_what_its_abilities_say(on: On) {
     );
     assert!(!abilities.queues_overlap || properties.queues > 1);
     assert!(!abilities.dynamic_counts || properties.has(Feature::DynamicCubeCount));
-    assert_eq!(rig.driver.is_some(), on.way() == Way::Driven);
-    if on.way() == Way::OneQueue {
+    assert_eq!(rig.driver.is_some(), on.mode() == Mode::Driven);
+    if on.mode() == Mode::OneQueue {
         assert_eq!(properties.queues, 1);
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing
     match on.runs_rust() {
         true => assert_eq!(ran.load(Ordering::Relaxed), 200),
         false => assert!(
-            rig.checked
+            rig.checks
                 .kernels_run("add_one")
                 .is_none_or(|of| of == 200)
         ),
@@ -72,7 +72,7 @@ pub(crate) fn dropping_every_client_with_work_in_flight_drains_and_leaks_nothing
 }
 
 /// I5: after the close every call says so, at once.
-pub(crate) fn a_closed_device_says_so(on: On) {
+pub(crate) fn calls_on_a_closed_device_return_closed(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, add_one) = (client.new_stream(), add_one(&client));
@@ -114,7 +114,7 @@ pub(crate) fn a_close_with_work_that_does_not_end_reports_it_in_time(on: On) {
     held.launch(&stream, &values).unwrap();
     valve.wait_for_arrivals(1);
     let answer = stream.read(&values);
-    rig.checked.expects_leaks();
+    rig.checks.expects_leaks();
     let report = rig.device.close(Duration::from_millis(20));
     assert!(!report.drained && report.threads_left >= 1, "{report:?}");
     assert!(matches!(answer.wait(), Err(Error::Closed)));
@@ -122,7 +122,7 @@ pub(crate) fn a_close_with_work_that_does_not_end_reports_it_in_time(on: On) {
 }
 
 /// No global state.
-pub(crate) fn two_devices_in_one_process_do_not_meet(on: On) {
+pub(crate) fn two_devices_in_one_process_are_independent(on: On) {
     let (first, second) = (on.open(), on.open());
     let (a, b) = (first.client(), second.client());
     let (add_a, add_b) = (add_one(&a), add_one(&b));
@@ -220,7 +220,7 @@ pub(crate) fn handles_beyond_the_limit_are_an_error(on: On) {
 }
 
 /// A closed device has no thread for user code, and the caller's is none: it may hold what the callback takes.
-pub(crate) fn closed_device_takes_no_callbacks(on: On) {
+pub(crate) fn closed_device_refuses_callbacks(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32]).unwrap();
@@ -238,7 +238,7 @@ pub(crate) fn closed_device_takes_no_callbacks(on: On) {
 }
 
 /// I10: a close whose time is up tells what is left, and that is freed and joined once it has ended.
-pub(crate) fn close_that_runs_out_of_time_reports_what_is_left_and_ends_it_later(on: On) {
+pub(crate) fn close_that_times_out_reports_the_rest_and_frees_it_later(on: On) {
     let threads = Arc::new(());
     let counted = threads.clone();
     let options = DeviceOptions::default().spawn_with(move |body| {
@@ -294,7 +294,7 @@ pub(crate) fn a_guard_that_outlives_the_device_keeps_its_memory(on: On) {
     let guard = on.guard(&stream, (read(&values),)).unwrap();
     if rig.driver.is_none() {
         // Its thread frees what is left some time after the guard has gone.
-        rig.checked.expects_leaks();
+        rig.checks.expects_leaks();
     }
     let report = match rig.driver {
         Some(driver) => driver.close(),

@@ -81,7 +81,7 @@ pub(crate) fn offsets_past_the_end_overflowing_sizes_and_foreign_handles_give_ty
     );
 }
 
-pub(crate) fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentence(on: On) {
+pub(crate) fn arguments_that_do_not_match_the_signature_are_refused(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer, set) = (client.new_stream(), transfer(&client), set(&client));
@@ -131,7 +131,7 @@ pub(crate) fn arguments_that_do_not_fit_the_signature_are_refused_with_a_sentenc
 }
 
 /// Halves of one slice do not overlap; reading one thing twice is fine.
-pub(crate) fn bindings_that_only_touch_or_are_only_read_may_share_a_slice(on: On) {
+pub(crate) fn adjacent_or_read_only_bindings_may_share_a_slice(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer) = (client.new_stream(), transfer(&client));
@@ -202,7 +202,7 @@ pub(crate) fn launches_larger_than_a_message_work(on: On) {
 
 /// The types of a kernel are compared with its signature once; launches then run as any others, and literals have the declared
 /// width.
-pub(crate) fn a_typed_kernel_takes_what_its_signature_declares(on: On) {
+pub(crate) fn typed_kernel_accepts_exactly_the_types_of_its_signature(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, set, transfer) = (client.new_stream(), set(&client), transfer(&client));
@@ -245,7 +245,7 @@ pub(crate) fn a_typed_kernel_takes_what_its_signature_declares(on: On) {
 }
 
 /// A backend's own resources, as a task in order and behind a guard.
-pub(crate) fn resources_are_reached_in_order_and_a_guard_holds_back_what_conflicts(on: On) {
+pub(crate) fn custom_tasks_run_in_order_and_a_guard_holds_conflicting_tasks(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, add_one) = (client.new_stream(), add_one(&client));
@@ -296,7 +296,7 @@ pub(crate) fn a_kernel_that_the_device_cannot_run_is_refused_when_it_is_prepared
 }
 
 /// Cubes are told apart, in three dimensions.
-pub(crate) fn every_cube_runs_once_and_knows_its_place(on: On) {
+pub(crate) fn every_cube_runs_once_with_its_own_coordinates(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -348,7 +348,7 @@ pub(crate) fn a_kernel_that_may_alias_still_gets_no_two_references_to_the_same_b
 }
 
 /// I5: a timeout leaves the answer where it is; what was taken is told so.
-pub(crate) fn an_answer_that_came_too_late_is_waited_for_again(on: On) {
+pub(crate) fn answer_can_be_waited_for_again_after_a_timeout(on: On) {
     let rig = on.open();
     let (client, valve) = (rig.client(), rig.valve());
     let stream = client.new_stream();

@@ -37,7 +37,7 @@ fn inputs(stream: &Stream, values: std::ops::Range<u32>) -> Vec<Handle<u32>> {
         .collect()
 }
 
-pub(crate) fn words_and_bytes_are_arguments_as_any_others(on: On) {
+pub(crate) fn untyped_bytes_and_words_work_as_arguments(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, large, add_one) = (client.new_stream(), large(&client), add_one(&client));
@@ -98,7 +98,7 @@ pub(crate) fn a_replay_takes_any_number_of_parameters_and_words(on: On) {
     }
 }
 
-pub(crate) fn untyped_arguments_that_do_not_fit_are_refused(on: On) {
+pub(crate) fn untyped_arguments_that_do_not_match_are_refused(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer) = (client.new_stream(), transfer(&client));
@@ -106,7 +106,7 @@ pub(crate) fn untyped_arguments_that_do_not_fit_are_refused(on: On) {
     let part = |range: std::ops::Range<usize>| bytes.slice(range).unwrap();
     let refused = |from: &Handle<u8>, to: (&Handle<u8>, Access), words: &[u64]| {
         let bindings = [read(from), bind(to.0, to.1)];
-        let refused = sentence(stream.launch_words(&transfer, one(), &bindings, words));
+        let refused = error_text(stream.launch_words(&transfer, one(), &bindings, words));
         let words: Vec<_> = words.iter().copied().map(RecordedWord::Value).collect();
         let record = stream.record(|r| r.launch_words(&transfer, one(), &bindings, &words));
         assert_eq!(record.map(drop).unwrap_err().to_string(), refused);
@@ -150,10 +150,10 @@ pub(crate) fn untyped_arguments_that_do_not_fit_are_refused(on: On) {
     assert!(matches!(error, millstream::Error::Launch { why, .. } if why == count));
     // Bytes are not elements where those are asked for.
     let typed = stream.launch(&transfer, one(), (read(&front), write(&back), 4_u32));
-    assert!(sentence(typed).contains("`src` is declared as u32, the call gives u8"));
+    assert!(error_text(typed).contains("`src` is declared as u32, the call gives u8"));
 }
 
-pub(crate) fn halves_are_elements(on: On) {
+pub(crate) fn half_precision_values_are_elements(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -172,7 +172,7 @@ pub(crate) fn halves_are_elements(on: On) {
     assert_eq!(bits, [0x3e00; 4]);
 }
 
-pub(crate) fn kernels_take_halves(on: On) {
+pub(crate) fn kernels_take_half_precision_arguments(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();

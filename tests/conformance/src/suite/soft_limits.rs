@@ -30,7 +30,7 @@ fn both_wait(rig: &Rig) {
 }
 
 /// I6: the one that asked later goes first, and has all there is.
-pub(crate) fn who_would_go_above_its_soft_limit_waits_behind_who_would_not(on: On) {
+pub(crate) fn reservation_above_the_soft_limit_waits_behind_one_within(on: On) {
     let (rig, guard) = short_of_memory(on);
     let (first, second) = (limited(&rig, MIB).new_stream(), rig.client().new_stream());
     let above = large(&first);
@@ -48,7 +48,7 @@ pub(crate) fn who_would_go_above_its_soft_limit_waits_behind_who_would_not(on: O
 }
 
 /// I5, I6: it waits, and has its turn.
-pub(crate) fn who_waits_behind_others_gets_what_they_leave(on: On) {
+pub(crate) fn reservation_above_the_soft_limit_gets_the_memory_that_others_leave(on: On) {
     let (rig, guard) = short_of_memory(on);
     let (first, second) = (limited(&rig, MIB).new_stream(), rig.client().new_stream());
     let above = large(&first);
@@ -64,7 +64,7 @@ pub(crate) fn who_waits_behind_others_gets_what_they_leave(on: On) {
 }
 
 /// I12: the usage says who is above, statistics how often that came to be.
-pub(crate) fn what_is_above_a_soft_limit_is_reported(on: On) {
+pub(crate) fn bytes_and_crossings_above_a_soft_limit_are_reported(on: On) {
     let rig = on.open();
     let client = limited(&rig, MIB);
     let stream = client.new_stream();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::parameters::packed;
-use crate::program::sound_kernels;
+use crate::program::infallible_kernels;
 use crate::support::*;
 
 const LEN: usize = 8;
@@ -48,11 +48,11 @@ fn random() -> impl Strategy<Value = Random> {
 const BUFFER: usize = 4 * LEN;
 
 /// I1, I2: a replay does what its tasks do that are submitted one by one, or is refused because one of them is.
-pub(crate) fn a_replay_is_its_tasks_one_by_one_i1_i2(on: On) {
+pub(crate) fn replay_equals_its_tasks_submitted_one_by_one_i1_i2(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
-    let (kernels, set) = (sound_kernels(&client).list(), set(&client));
+    let (kernels, set) = (infallible_kernels(&client).list(), set(&client));
     let [add, mix] = [&kernels[0], &kernels[1]];
     let word = |value: u32| packed(value, LEN as u32);
     let (mut replayed, mut refused) = (0, 0);

@@ -9,7 +9,7 @@ use crate::support::*;
 
 /// I1, I5, I6: a caller that steps in does the work of other callers as well, in its order: what is small inside of the device, and
 /// what is not after it has left.
-pub(crate) fn callers_that_wait_at_once_all_get_their_own_answers(on: On) {
+pub(crate) fn callers_that_wait_concurrently_get_their_own_answers(on: On) {
     const CALLERS: u32 = 4;
     const ROUNDS: u32 = 60;
     let rig = on.open();
@@ -41,14 +41,14 @@ pub(crate) fn callers_that_wait_at_once_all_get_their_own_answers(on: On) {
 }
 
 /// I8: a kernel of users' code may block; a caller that waits for another answer does not run it.
-pub(crate) fn a_kernel_that_blocks_holds_up_no_caller_that_waits_for_another(on: On) {
+pub(crate) fn blocked_kernel_delays_no_caller_that_waits_for_another_answer(on: On) {
     let rig = on.open();
     let client = rig.client();
     let valve = rig.valve();
     let held = held(&client, &valve);
     let (stuck, free) = (client.new_stream(), client.new_stream());
     let values = stuck.create(&[0_u32]).unwrap();
-    get_used_to_waits(&free);
+    make_waits_expected(&free);
     held.launch(&stuck, &values).unwrap();
     valve.wait_for_arrivals(1);
     let data = free.create(&[0_u32]).unwrap();
@@ -61,7 +61,7 @@ pub(crate) fn a_kernel_that_blocks_holds_up_no_caller_that_waits_for_another(on:
 }
 
 /// I5, I10: a close ends, whichever thread is inside at that moment, and every caller gets an answer.
-pub(crate) fn a_device_is_closed_while_callers_wait_on_it(on: On) {
+pub(crate) fn close_ends_while_callers_wait_on_the_device(on: On) {
     const CALLERS: usize = 3;
     let rig = on.open();
     let client = rig.client();
@@ -71,7 +71,7 @@ pub(crate) fn a_device_is_closed_while_callers_wait_on_it(on: On) {
             let (client, began) = (&client, began.clone());
             scope.spawn(move || {
                 let stream = client.new_stream();
-                get_used_to_waits(&stream);
+                make_waits_expected(&stream);
                 began.send(()).unwrap();
                 let one = |round: u32| {
                     let data = stream.create(&[round])?;

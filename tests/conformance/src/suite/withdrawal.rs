@@ -14,7 +14,7 @@ fn reason(error: &Error) -> &Reason {
 }
 
 /// I6, I7: its outputs say so, its readers are told, and data that it did not touch is as it was.
-pub(crate) fn a_task_cancelled_while_it_is_held_poisons_what_it_would_have_written(on: On) {
+pub(crate) fn task_cancelled_while_held_poisons_its_outputs(on: On) {
     let rig = on.open();
     let client = rig.client();
     let add_one = add_one(&client);
@@ -189,7 +189,7 @@ pub(crate) fn a_guard_outlives_the_cancel_of_its_request(on: On) {
 }
 
 /// I5, I6: dropping an answer withdraws the answer, and nothing else.
-pub(crate) fn dropping_an_answer_leaves_the_work(on: On) {
+pub(crate) fn dropping_an_answer_withdraws_no_task(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (add_one, stream) = (add_one(&client), client.new_stream());
@@ -241,7 +241,7 @@ pub(crate) fn read_behind_a_guard_is_answered_at_its_deadline_or_cancel_while_th
 }
 
 /// I5: a cancel is heard although live handles fill the table: it needs no slot.
-pub(crate) fn read_behind_a_guard_is_answered_at_its_cancel_where_no_slot_is_left_i5(on: On) {
+pub(crate) fn read_behind_a_guard_is_answered_at_its_cancel_when_the_slot_table_is_full_i5(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_handles(16));
     let client = rig.client();
     let (owner, stream) = (client.new_stream(), client.new_stream());

@@ -4,7 +4,7 @@ use crate::support::*;
 use millstream::{CubeCount, Error, Kernel, NativeArgs, Reason, read, update, write};
 
 /// I7.
-pub(crate) fn a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and_the_message_reaches_the_reader(
+pub(crate) fn kernel_panic_poisons_exactly_its_outputs_and_readers_receive_the_message(
     on: On,
 ) {
     let rig = on.open();
@@ -16,7 +16,7 @@ pub(crate) fn a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and
     let rest = whole.slice(2..).unwrap();
     boom.launch(&stream, &half).unwrap();
     assert_eq!(
-        sentence(stream.read(&half).wait()),
+        error_text(stream.read(&half).wait()),
         "`boom` failed: panicked with \"boom\""
     );
     assert_eq!(stream.read(&rest).wait().unwrap(), [3, 4]);
@@ -25,7 +25,7 @@ pub(crate) fn a_panic_in_a_kernel_poisons_exactly_what_it_would_have_written_and
     let copy = other.empty::<u32>(2).unwrap();
     launch_transfer(&other, &transfer, &half, &copy).unwrap();
     launch_update(&other, &add_one, &copy).unwrap();
-    let told = sentence(other.read(&copy).wait());
+    let told = error_text(other.read(&copy).wait());
     assert_eq!(
         told,
         "`boom` failed: panicked with \"boom\"; so these did not run: `transfer`, `add_one`"
@@ -71,7 +71,7 @@ pub(crate) fn a_panic_after_a_full_overwrite_was_queued_does_not_poison_the_new_
 }
 
 /// I6: panics keep coming, nothing is lost or hangs.
-pub(crate) fn a_thousand_panics_leave_the_device_well(on: On) {
+pub(crate) fn device_works_after_a_thousand_kernel_panics(on: On) {
     let rig = on.open();
     let client = rig.client();
     let quiet = Boom::new(on, &client, || {
@@ -89,7 +89,7 @@ pub(crate) fn a_thousand_panics_leave_the_device_well(on: On) {
 }
 
 /// I7, for user code on host threads.
-pub(crate) fn a_panic_in_a_host_function_poisons_what_it_was_bound_to(on: On) {
+pub(crate) fn host_function_panic_poisons_its_bindings(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -111,7 +111,7 @@ pub(crate) fn a_panic_in_a_host_function_poisons_what_it_was_bound_to(on: On) {
 }
 
 /// I5: a blocking call where it would wait for ever is a typed error.
-pub(crate) fn a_blocking_call_in_user_code_of_the_runtime_is_an_error(on: On) {
+pub(crate) fn blocking_call_on_a_runtime_thread_returns_would_deadlock(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -133,7 +133,7 @@ pub(crate) fn a_blocking_call_in_user_code_of_the_runtime_is_an_error(on: On) {
 }
 
 /// I6, I7: what a guard is asked for has failed; that is the answer, not a device that is closed.
-pub(crate) fn a_guard_of_failed_data_answers_with_the_failure(on: On) {
+pub(crate) fn guard_of_poisoned_data_returns_the_failure(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -147,7 +147,7 @@ pub(crate) fn a_guard_of_failed_data_answers_with_the_failure(on: On) {
 }
 
 /// I7: a task that uses a backend's own resources is called as its author says.
-pub(crate) fn a_panic_in_custom_work_poisons_what_it_was_bound_to_under_its_name(on: On) {
+pub(crate) fn custom_task_panic_poisons_its_bindings_and_names_the_task(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let values = stream.create(&[1_u32]).unwrap();
@@ -156,14 +156,14 @@ pub(crate) fn a_panic_in_custom_work_poisons_what_it_was_bound_to_under_its_name
     })
     .unwrap();
     assert_eq!(
-        sentence(stream.read(&values).wait()),
+        error_text(stream.read(&values).wait()),
         "`denoise` failed: panicked with \"too noisy\""
     );
 }
 
 /// I7: a checked kernel that does not use its arguments as declared fails, and its reader is told what its
 /// author must do.
-pub(crate) fn a_kernel_that_misuses_its_arguments_fails_with_what_its_author_must_do(on: On) {
+pub(crate) fn kernel_that_misuses_its_arguments_fails_and_the_message_names_the_fix(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -179,7 +179,7 @@ pub(crate) fn a_kernel_that_misuses_its_arguments_fails_with_what_its_author_mus
             .launch(&kernel, one(), (read(&src), write(&dst), update(&sum)))
             .unwrap();
         assert_eq!(stream.read(&src).wait().unwrap(), [0], "it is only read");
-        let told = sentence(stream.read(&dst).wait());
+        let told = error_text(stream.read(&dst).wait());
         told.trim_start_matches("`wrong` failed: panicked with ")
             .to_owned()
     };
@@ -218,7 +218,7 @@ pub(crate) fn a_kernel_that_misuses_its_arguments_fails_with_what_its_author_mus
 
 /// Nothing is guarded in a launch that says so, and only in that: the same kernel takes its chunk twice,
 /// one after the other.
-pub(crate) fn only_an_unchecked_launch_leaves_the_guards_out(on: On) {
+pub(crate) fn argument_checks_are_skipped_only_in_unchecked_launches(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -241,11 +241,11 @@ pub(crate) fn only_an_unchecked_launch_leaves_the_guards_out(on: On) {
     stream
         .launch(&twice, CubeCount::d1(8), (update(&values), 10_u32))
         .unwrap();
-    assert!(sentence(stream.read(&values).wait()).contains("taken twice"));
+    assert!(error_text(stream.read(&values).wait()).contains("taken twice"));
 }
 
 /// What a checked launch computes, an unchecked one computes.
-pub(crate) fn an_unchecked_launch_of_fitting_arguments_computes_the_same(on: On) {
+pub(crate) fn unchecked_launch_of_valid_arguments_computes_the_same_as_a_checked_one(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer, set) = (client.new_stream(), transfer(&client), set(&client));
@@ -294,7 +294,7 @@ pub(crate) fn failure_keeps_its_size_when_thousands_of_tasks_inherit_it(on: On) 
 }
 
 /// I7: failed ranges of one slice stay exact, also where there are many of them.
-pub(crate) fn hundreds_of_failed_ranges_leave_the_bytes_between_them_sound(on: On) {
+pub(crate) fn bytes_between_hundreds_of_poisoned_ranges_stay_clean(on: On) {
     const RANGES: usize = 300;
     let rig = on.open();
     let client = rig.client();
@@ -316,7 +316,7 @@ pub(crate) fn hundreds_of_failed_ranges_leave_the_bytes_between_them_sound(on: O
 }
 
 /// I7: nothing ran, so nothing is data that was not.
-pub(crate) fn launch_of_no_cube_does_not_heal_what_it_declares_to_write(on: On) {
+pub(crate) fn launch_of_zero_cubes_does_not_heal_its_outputs(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (boom, set) = (boom(on, &client), set(&client));
@@ -336,7 +336,7 @@ pub(crate) fn launch_of_no_cube_does_not_heal_what_it_declares_to_write(on: On) 
 }
 
 /// I7: a count that is read on the device is known when the launch runs.
-pub(crate) fn launch_with_a_count_on_the_device_heals_only_if_a_cube_runs(on: On) {
+pub(crate) fn launch_with_a_dynamic_count_heals_only_if_a_cube_runs(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (boom, set) = (boom(on, &client), set(&client));

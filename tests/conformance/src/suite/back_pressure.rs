@@ -98,7 +98,7 @@ pub(crate) fn host_functions_callbacks_and_values_to_drop_have_a_bound(on: On) {
 }
 
 /// I5: user code of the runtime is told where it would wait for room, and only there.
-pub(crate) fn a_host_function_that_would_wait_for_room_is_told(on: On) {
+pub(crate) fn host_function_that_would_wait_for_room_gets_an_error(on: On) {
     for (limit, headroom, fits) in [(1, 0, false), (2, 0, true), (1, 1, true)] {
         let options = DeviceOptions::default().max_jobs(limit);
         let rig = on.open_with(options.callback_headroom(headroom));
@@ -127,7 +127,7 @@ pub(super) fn no_room(error: &Error) -> Option<Full> {
 }
 
 /// I12: uploads beyond the bound say how far.
-pub(crate) fn uploads_beyond_the_bound_give_busy_with_the_figures(on: On) {
+pub(crate) fn uploads_beyond_the_limit_return_busy_with_the_figures(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_upload_bytes(1_024));
     let client = rig.client();
     let (stream, valve) = (client.new_stream(), rig.valve());
@@ -148,7 +148,7 @@ pub(crate) fn uploads_beyond_the_bound_give_busy_with_the_figures(on: On) {
 }
 
 /// I5: on a driven device who waits for room is told when the driver goes.
-pub(crate) fn a_caller_that_waits_for_room_is_told_when_the_driver_goes(on: On) {
+pub(crate) fn caller_that_waits_for_room_receives_closed_when_the_driver_is_dropped(on: On) {
     let mut rig = on.open_with(DeviceOptions::default().max_held(2));
     let client = rig.client();
     let (owner, behind) = (client.new_stream(), client.new_stream());
@@ -164,7 +164,7 @@ pub(crate) fn a_caller_that_waits_for_room_is_told_when_the_driver_goes(on: On) 
 }
 
 /// I12: a client's own bounds hold for all its streams together, and for nobody else.
-pub(crate) fn the_tasks_of_all_streams_of_a_client_have_a_bound(on: On) {
+pub(crate) fn max_tasks_bounds_all_streams_of_a_client_together(on: On) {
     let rig = on.open();
     let small = rig.device.client_builder().max_tasks(4).build();
     let (first, second) = (small.new_stream(), small.new_stream());
@@ -198,7 +198,7 @@ pub(crate) fn the_tasks_of_all_streams_of_a_client_have_a_bound(on: On) {
 }
 
 /// I12: as for tasks.
-pub(crate) fn a_clients_own_bound_on_uploads_replaces_the_devices(on: On) {
+pub(crate) fn upload_limit_of_a_client_replaces_that_of_the_device(on: On) {
     let rig = on.open();
     let small = rig.device.client_builder().max_upload_bytes(1_000).build();
     let (stream, other) = (small.new_stream(), rig.client().new_stream());
@@ -223,7 +223,7 @@ pub(crate) fn a_clients_own_bound_on_uploads_replaces_the_devices(on: On) {
 }
 
 /// I12: a call that finds no room charges nothing to the client's hard limit, however often it is tried.
-pub(crate) fn what_finds_no_room_is_not_charged(on: On) {
+pub(crate) fn refused_reservation_is_not_charged_to_the_hard_limit(on: On) {
     let rig = on.open();
     let builder = rig.device.client_builder();
     let client = builder.hard_limit(64 << 10).max_tasks(2).build();
@@ -249,7 +249,7 @@ pub(crate) fn what_finds_no_room_is_not_charged(on: On) {
 }
 
 /// I12: a slice with its data is two tasks, of which none is left in the way where there is no room for both.
-pub(crate) fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(on: On) {
+pub(crate) fn create_without_room_for_both_of_its_tasks_submits_neither_i12(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
     let (stream, other) = (client.new_stream(), rig.client().new_stream());
@@ -291,7 +291,7 @@ pub(crate) fn what_creates_without_room_for_both_of_its_tasks_sends_none_i12(on:
 }
 
 /// I6: what a call takes comes back with the error, so that the same call can be made again with the same value.
-pub(crate) fn a_value_that_finds_no_room_comes_back(on: On) {
+pub(crate) fn refused_call_returns_its_value(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
     let (stream, other) = (client.new_stream(), rig.client().new_stream());
@@ -321,7 +321,7 @@ pub(crate) fn a_value_that_finds_no_room_comes_back(on: On) {
 }
 
 /// I5: who cannot leave an answer a callback keeps both.
-pub(crate) fn an_answer_and_its_callback_come_back_where_they_would_wait_for_ever(on: On) {
+pub(crate) fn refused_on_ready_returns_the_answer_and_the_callback(on: On) {
     let options = DeviceOptions::default().max_jobs(1).callback_headroom(0);
     let rig = on.open_with(options);
     let client = rig.client();

@@ -109,7 +109,7 @@ pub(crate) fn several_handles_are_read_in_one_answer(on: On) {
 }
 
 /// A sequence of readbacks with tags: bounded, in order, async or not (I5, I12).
-pub(crate) fn readbacks_come_as_a_bounded_sequence_with_their_tags(on: On) {
+pub(crate) fn readback_sequence_is_ordered_tagged_and_bounded(on: On) {
     let mut rig = on.open();
     let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32]).unwrap();
@@ -147,7 +147,7 @@ pub(crate) fn readbacks_come_as_a_bounded_sequence_with_their_tags(on: On) {
 }
 
 /// Timeouts that reach beyond the end of time are none.
-pub(crate) fn the_longest_timeout_is_no_timeout(on: On) {
+pub(crate) fn longest_timeout_never_expires(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let values = stream.create(&[5_u32]).unwrap();
@@ -162,7 +162,7 @@ pub(crate) fn the_longest_timeout_is_no_timeout(on: On) {
 }
 
 /// Who asks while the mailbox is full runs callbacks on a driven device, the sequence's own among them (I5, I8).
-pub(crate) fn readbacks_may_be_asked_faster_than_the_mailbox_takes_them(on: On) {
+pub(crate) fn readbacks_beyond_the_mailbox_capacity_all_arrive_in_order(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(2));
     let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32]).unwrap();
@@ -178,7 +178,7 @@ pub(crate) fn readbacks_may_be_asked_faster_than_the_mailbox_takes_them(on: On) 
 }
 
 /// I8: a readback that a `nowait` stream has no room for was not asked: its tag comes back, and it has no place in the sequence.
-pub(crate) fn readback_that_finds_no_room_comes_back_i8(on: On) {
+pub(crate) fn readback_refused_by_a_full_stream_returns_its_tag_i8(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(4));
     let client = rig.client();
     let (stream, other) = (client.new_stream(), client.new_stream());
@@ -206,7 +206,7 @@ pub(crate) fn readback_that_finds_no_room_comes_back_i8(on: On) {
 }
 
 /// I8: so it is with a full mailbox, which a driven device's is until a thread pumps.
-pub(crate) fn readback_that_finds_the_mailbox_full_comes_back_i8(on: On) {
+pub(crate) fn readback_refused_by_a_full_mailbox_returns_its_tag_i8(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(4));
     let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32]).unwrap();
@@ -251,7 +251,7 @@ pub(crate) fn readback_without_a_consumer_is_an_error_and_not_busy(on: On) {
 }
 
 /// I5: a consumer may wait before anything was asked; then it drives the device that is asked.
-pub(crate) fn consumer_that_waits_before_the_first_readback_gets_it(on: On) {
+pub(crate) fn consumer_that_waits_before_the_first_readback_receives_it(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let values = stream.create(&[7_u32]).unwrap();
@@ -266,7 +266,7 @@ pub(crate) fn consumer_that_waits_before_the_first_readback_gets_it(on: On) {
 }
 
 /// I5: one sequence may serve several devices.
-pub(crate) fn sequence_of_two_devices_brings_what_both_answer(on: On) {
+pub(crate) fn readback_sequence_of_two_devices_keeps_the_request_order(on: On) {
     let rigs = [on.open(), on.open()];
     let (sender, sequence) = millstream::readbacks::<u32, usize>(8);
     for round in 0..4 {

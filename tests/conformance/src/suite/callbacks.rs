@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use millstream::{DeviceOptions, Error, Full, Handle, Stream, update};
 
-use super::room::no_room;
+use super::back_pressure::no_room;
 use crate::support::*;
 
 /// Bounds that are far too small for what the tests of callbacks submit.
@@ -118,7 +118,7 @@ pub(crate) fn callbacks_that_read_into_one_sequence_lose_nothing(on: On) {
 }
 
 /// I12: callbacks have a bound of their own, and are told which it is.
-pub(crate) fn what_callbacks_submit_beyond_the_bounds_has_a_bound(on: On) {
+pub(crate) fn user_code_may_exceed_the_limits_only_up_to_the_headroom(on: On) {
     let options = tight().callback_headroom(6);
     let rig = on.open_with(options.callback_upload_headroom(1_000));
     let client = rig.client();
@@ -170,7 +170,7 @@ pub(crate) fn what_callbacks_submit_beyond_the_bounds_has_a_bound(on: On) {
 }
 
 /// I8: no other thread pumps, so user code takes the messages from the mailbox itself.
-pub(crate) fn a_callback_that_does_not_wait_finds_room_in_the_mailbox(on: On) {
+pub(crate) fn nowait_calls_in_user_code_find_room_in_the_mailbox(on: On) {
     let rig = on.open_with(tight().mailbox_capacity(4));
     let client = rig.client();
     let (stream, inner) = (client.new_stream(), client.new_stream().nowait());

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 
-pub(crate) fn a_recording_runs_what_was_recorded_with_other_handles(on: On) {
+pub(crate) fn recording_replays_its_tasks_with_other_handles(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer, add_one) = (client.new_stream(), transfer(&client), add_one(&client));
@@ -36,23 +36,23 @@ pub(crate) fn a_recording_runs_what_was_recorded_with_other_handles(on: On) {
     assert_eq!(stream.read(&b).wait().unwrap(), [2, 3]);
     let short = stream.create(&[1_u32]).unwrap();
     assert_eq!(
-        sentence(step.replay_with(&stream, &[(2, &d), (0, &short)])),
+        error_text(step.replay_with(&stream, &[(2, &d), (0, &short)])),
         "`replay` was not accepted: parameter 0 of the recording needs 8 bytes, the handle has 4"
     );
     assert_eq!(
-        sentence(step.replay_with(&stream, &[(9, &c)])),
+        error_text(step.replay_with(&stream, &[(9, &c)])),
         "`replay` was not accepted: parameter 9 of the recording does not exist, there are 3"
     );
     let bytes = stream.create(&[0_u8; 16]).unwrap();
     let odd = bytes.slice(1..9).unwrap();
     assert_eq!(
-        sentence(step.replay_with(&stream, &[(0, &odd)])),
+        error_text(step.replay_with(&stream, &[(0, &odd)])),
         "`replay` was not accepted: parameter 0 of the recording was recorded at byte 0, the handle starts at byte 1: both must lie alike within 4 bytes"
     );
 }
 
 /// Arguments that overlap where the recorded ones did not.
-pub(crate) fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_still_right(
+pub(crate) fn replay_orders_tasks_whose_new_arguments_alias(
     on: On,
 ) {
     let rig = on.open();
@@ -79,13 +79,13 @@ pub(crate) fn a_replay_whose_arguments_alias_where_the_recorded_ones_did_not_is_
         .record(|recorder| recorder.launch(&transfer, one(), across(&a, &b)))
         .unwrap();
     assert_eq!(
-        sentence(copy.replay_with(&stream, &[(0, &front), (1, &back)])),
+        error_text(copy.replay_with(&stream, &[(0, &front), (1, &back)])),
         "`replay` was not accepted: parameter 1 of the recording overlaps parameter 0 where task 0 writes one of them; copy one of them first"
     );
 }
 
 /// A copy within a recording is no copy of overlapping ranges either.
-pub(crate) fn a_copy_whose_arguments_overlap_is_refused_at_the_replay(on: On) {
+pub(crate) fn replay_of_a_copy_with_overlapping_arguments_is_refused(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let (a, b) = (
@@ -96,7 +96,7 @@ pub(crate) fn a_copy_whose_arguments_overlap_is_refused_at_the_replay(on: On) {
     let same = stream.create(&[5_u32; 6]).unwrap();
     let (front, back) = (same.slice(..4).unwrap(), same.slice(2..).unwrap());
     assert_eq!(
-        sentence(copy.replay_with(&stream, &[(0, &front), (1, &back)])),
+        error_text(copy.replay_with(&stream, &[(0, &front), (1, &back)])),
         "`replay` was not accepted: parameter 1 of the recording overlaps parameter 0 where task 0 writes one of them; copy one of them first"
     );
     copy.replay(&stream).unwrap();
@@ -143,7 +143,7 @@ pub(crate) fn one_recording_runs_from_many_threads(on: On) {
 }
 
 /// I7: within a replay a failure reaches what depends on it, and nothing else.
-pub(crate) fn a_failed_parameter_fails_only_what_reads_it(on: On) {
+pub(crate) fn poisoned_parameter_fails_only_the_tasks_that_read_it(on: On) {
     let rig = on.open_small(4 << 20);
     let client = rig.client();
     let (stream, transfer, boom) = (client.new_stream(), transfer(&client), boom(on, &client));
@@ -162,7 +162,7 @@ pub(crate) fn a_failed_parameter_fails_only_what_reads_it(on: On) {
 }
 
 /// A recording keeps alive what it was recorded with.
-pub(crate) fn a_recording_keeps_its_handles_and_kernels(on: On) {
+pub(crate) fn recording_keeps_its_handles_and_kernels_alive(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -207,5 +207,5 @@ pub(crate) fn a_rebound_handle_must_be_aligned_as_the_recorded_one_was(on: On) {
     );
     let words = stream.record(|recorder| recorder.fill(&values, 7)).unwrap();
     let refused = words.replay_with(&stream, &[(0, &bytes.slice(2..34).unwrap())]);
-    assert!(sentence(refused).ends_with("both must lie alike within 4 bytes"));
+    assert!(error_text(refused).ends_with("both must lie alike within 4 bytes"));
 }

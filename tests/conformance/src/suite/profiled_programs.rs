@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use millstream::{Pending, Profile, ProfileToken};
 use millstream_testkit::{Dice, Program, Submitted};
 
-use crate::program::{ground, or_reason, sound_kernels};
+use crate::program::{ground, or_message, infallible_kernels};
 use crate::support::*;
 
 /// Programs, each on a device of its own, and the steps of one.
@@ -61,12 +61,12 @@ impl<'a> Profiled<'a> {
         let mut dice = Dice::new(seed, 0);
         let ground = ground(on);
         let clients = vec![rig.client(), rig.client()];
-        let kernels = sound_kernels(&clients[0]);
+        let kernels = infallible_kernels(&clients[0]);
         let tally = ground.tally.clone();
         let made = Program::new(ground, clients, kernels, &mut dice);
         Self {
             rig,
-            program: or_reason(&tally, made).unwrap(),
+            program: or_message(&tally, made).unwrap(),
             dice,
             open: Vec::new(),
             ended: Vec::new(),
@@ -82,7 +82,7 @@ impl<'a> Profiled<'a> {
                 self.program.take_submitted();
                 let tally = self.program.tally().clone();
                 let stepped = self.program.plain_step(&mut self.dice);
-                or_reason(&tally, stepped).unwrap();
+                or_message(&tally, stepped).unwrap();
                 for task in self.program.take_submitted() {
                     let counting = self.open.iter_mut().filter(|open| open.scope.has(&task));
                     counting.for_each(|open| {
@@ -140,11 +140,11 @@ impl<'a> Profiled<'a> {
             assert!(profile.busy.duration <= profile.elapsed.duration);
         }
         let tally = self.program.tally().clone();
-        or_reason(&tally, self.program.finish(&mut self.dice)).unwrap();
+        or_message(&tally, self.program.finish(&mut self.dice)).unwrap();
     }
 }
 
-pub(crate) fn each_task_is_in_exactly_the_profiles_that_were_open_when_it_was_given(on: On) {
+pub(crate) fn each_task_is_in_exactly_the_profiles_that_were_open_when_it_was_submitted(on: On) {
     for seed in 0..PROGRAMS {
         let rig = on.open_seeded(seed);
         let mut profiled = Profiled::new(on, &rig, seed);
@@ -154,7 +154,7 @@ pub(crate) fn each_task_is_in_exactly_the_profiles_that_were_open_when_it_was_gi
 }
 
 /// The same of one program, for devices that take long to open.
-pub(crate) fn each_task_of_a_long_program_is_in_exactly_its_profiles(on: On) {
+pub(crate) fn each_task_of_a_long_program_is_in_exactly_the_profiles_that_were_open(on: On) {
     let rig = on.open();
     let mut profiled = Profiled::new(on, &rig, 0);
     (0..STEPS_LONG).for_each(|_| profiled.step());

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use millstream::{DeviceOptions, Error, Full, update};
 
-use super::room::full;
+use super::back_pressure::full;
 use crate::support::*;
 
 /// Counts how often it is woken.
@@ -34,7 +34,7 @@ fn poll<F: Future>(future: Pin<&mut F>, woken: &Arc<Woken>) -> Poll<F::Output> {
 
 /// I8, I12: a call that is awaited is made once there is room, in the order of asking, and a future that is dropped
 /// leaves nothing behind.
-pub(crate) fn room_for_tasks_is_awaited_in_order(on: On) {
+pub(crate) fn futures_get_room_for_tasks_in_request_order(on: On) {
     let rig = on.open();
     let client = rig.device.client_builder().max_tasks(2).build();
     let (stream, other) = (client.new_stream(), rig.client().new_stream());
@@ -71,12 +71,12 @@ pub(crate) fn room_for_tasks_is_awaited_in_order(on: On) {
 }
 
 /// I5: a future that awaits room ends with an error when the device is closed.
-pub(crate) fn who_awaits_room_is_told_of_the_end(on: On) {
+pub(crate) fn future_that_awaits_room_ends_with_closed(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_held(2));
     let (stream, other) = (rig.client().new_stream(), rig.client().new_stream());
     let values = other.create(&[0_u32]).unwrap();
     if rig.driver.is_none() {
-        rig.checked.expects_leaks();
+        rig.checks.expects_leaks();
     }
     let guard = on.guard(&other, (update(&values),)).unwrap();
     while stream.nowait().fill(&values, 1).is_ok() {}
@@ -93,7 +93,7 @@ pub(crate) fn who_awaits_room_is_told_of_the_end(on: On) {
 }
 
 /// I12: room in the mailbox is awaited as well; the device's turn makes some and wakes.
-pub(crate) fn room_in_the_mailbox_is_awaited(on: On) {
+pub(crate) fn future_awaits_room_in_the_mailbox(on: On) {
     let mut rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
     let stream = rig.client().new_stream();
     let values = stream.create(&[0_u32; 1_000]).unwrap();
@@ -112,7 +112,7 @@ pub(crate) fn room_in_the_mailbox_is_awaited(on: On) {
 }
 
 /// I12: so is room for uploads and for user code. Where waiting cannot help, `Busy` is the answer.
-pub(crate) fn room_for_uploads_and_jobs_is_awaited(on: On) {
+pub(crate) fn future_awaits_room_for_uploads_and_jobs(on: On) {
     let rig = on.open_with(DeviceOptions::default().max_jobs(1));
     let builder = rig.device.client_builder();
     let client = builder.max_upload_bytes(1_000).max_tasks(3).build();
@@ -170,7 +170,7 @@ pub(crate) fn room_for_uploads_and_jobs_is_awaited(on: On) {
 }
 
 /// I12: many handlers on few threads, with bounds that are far too small for them, all end.
-pub(crate) fn many_who_await_room_all_get_it(on: On) {
+pub(crate) fn many_futures_that_await_room_all_complete(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(4));
     let builder = rig.device.client_builder();
     let client = builder.max_tasks(3).max_upload_bytes(4_000).build();

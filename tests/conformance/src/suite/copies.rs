@@ -6,7 +6,7 @@ use millstream::DeviceOptions;
 const KIB: usize = 1 << 10;
 
 /// I2: memory that an upload was copied to serves another only when the device has read it.
-pub(crate) fn uploads_share_memory_one_after_the_other_i2(on: On) {
+pub(crate) fn staging_memory_is_reused_only_after_the_device_read_it_i2(on: On) {
     // Room to keep the memory of one or two.
     let options = DeviceOptions::default().staging_bytes(300 << 10);
     let rig = on.open_with(options);
@@ -38,7 +38,7 @@ pub(crate) fn uploads_share_memory_one_after_the_other_i2(on: On) {
 }
 
 /// Memory that the caller gives for a readback is the answer's, whatever it held, if it is long enough.
-pub(crate) fn a_readback_lands_in_the_memory_that_it_is_given(on: On) {
+pub(crate) fn readback_uses_the_callers_memory_if_it_is_long_enough(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let values = stream.create(&[1_u32, 2, 3]).unwrap();
@@ -60,7 +60,7 @@ pub(crate) fn a_readback_lands_in_the_memory_that_it_is_given(on: On) {
 }
 
 /// A frame that was looked at and dropped leaves its memory to a later one.
-pub(crate) fn the_memory_of_a_dropped_frame_serves_another(on: On) {
+pub(crate) fn memory_of_a_dropped_frame_is_reused_by_a_later_frame(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let image = stream.create(&[0_u32; 1000]).unwrap();

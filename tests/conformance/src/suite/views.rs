@@ -6,7 +6,7 @@ use crate::support::*;
 
 /// A view is whole elements that start at one: what would leave a part of an element cannot be made, and every task sees all
 /// bytes of a view.
-pub(crate) fn a_view_is_whole_elements(on: On) {
+pub(crate) fn view_that_cuts_an_element_is_refused(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let words = stream.create(&[1_u32, 2, 3]).unwrap();
@@ -48,7 +48,7 @@ pub(crate) fn a_view_is_whole_elements(on: On) {
 }
 
 /// A fill sets each element of its view, wherever that starts and ends within a word.
-pub(crate) fn a_fill_sets_every_element_and_nothing_beside_them(on: On) {
+pub(crate) fn fill_sets_every_element_of_its_view_and_no_other(on: On) {
     const LEN: usize = 32;
     fn fill<T: Element + PartialEq + std::fmt::Debug>(stream: &Stream, old: T, value: T) {
         for (start, len) in [(0, 1), (0, 3), (8, 9), (3, 5), (16, 13), (1, 30), (7, 0)] {

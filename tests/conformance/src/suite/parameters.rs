@@ -74,7 +74,7 @@ pub(crate) fn replays_bind_parameters_and_fill_slots_from_any_thread_i1_i2(on: O
 
 /// I5: a replay binds handles to what the recorder gave, in any order and of any elements, and to what was recorded. It tells what
 /// is no parameter of it, what is bound twice, and what is only a part, and submits nothing then.
-pub(crate) fn a_parameter_is_known_by_its_handle_i5(on: On) {
+pub(crate) fn parameter_is_identified_by_its_handle_i5(on: On) {
     let (rig, elsewhere) = (on.open(), on.open());
     let client = rig.client();
     let (stream, transfer) = (client.new_stream(), transfer(&client));
@@ -109,7 +109,7 @@ pub(crate) fn a_parameter_is_known_by_its_handle_i5(on: On) {
     let is_none = "`replay` was not accepted: no task of the recording touches what a handle is bound to: \
                    bind it to a handle that `Recorder::parameter` gave for this recording";
     assert_eq!(
-        sentence(args().bind(&unused, &out).replay(&stream)),
+        error_text(args().bind(&unused, &out).replay(&stream)),
         is_none
     );
     let mut second = stream.recorder();
@@ -117,16 +117,16 @@ pub(crate) fn a_parameter_is_known_by_its_handle_i5(on: On) {
     second.fill(&theirs, 1).unwrap();
     let second = second.finish().unwrap();
     assert_eq!(
-        sentence(args().bind(&theirs, &out).replay(&stream)),
+        error_text(args().bind(&theirs, &out).replay(&stream)),
         is_none
     );
-    assert_eq!(sentence(second.bind(&to, &out).replay(&stream)), is_none);
+    assert_eq!(error_text(second.bind(&to, &out).replay(&stream)), is_none);
     assert_eq!(
-        sentence(args().bind(&to, &other).replay(&stream)),
+        error_text(args().bind(&to, &other).replay(&stream)),
         "`replay` was not accepted: parameter 1 of the recording is bound twice; bind one handle to it"
     );
     assert_eq!(
-        sentence(
+        error_text(
             args()
                 .bind(&kept.slice(3..).unwrap(), &other)
                 .replay(&stream)
@@ -135,7 +135,7 @@ pub(crate) fn a_parameter_is_known_by_its_handle_i5(on: On) {
          name it by the handle that was recorded"
     );
     assert_eq!(
-        sentence(recording.bind(&to, &out).replay(&stream)),
+        error_text(recording.bind(&to, &out).replay(&stream)),
         "`replay` was not accepted: parameter 2 of the recording has no memory of its own; bind a handle to it"
     );
     let foreign = elsewhere.client().new_stream();
@@ -158,7 +158,7 @@ pub(crate) fn a_parameter_is_known_by_its_handle_i5(on: On) {
 }
 
 /// A task on a part of a parameter touches that part of what is bound, and needs no more of it.
-pub(crate) fn a_part_of_a_parameter_is_that_part_of_what_is_bound(on: On) {
+pub(crate) fn view_of_a_parameter_is_the_same_view_of_the_bound_handle(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, add_one) = (client.new_stream(), add_one(&client));
@@ -173,20 +173,20 @@ pub(crate) fn a_part_of_a_parameter_is_that_part_of_what_is_bound(on: On) {
     let bytes = stream.create(&[0_u8; 64]).unwrap();
     let odd = bytes.slice(1..).unwrap();
     assert_eq!(
-        sentence(recording.replay_with(&stream, &[(0, &odd)])),
+        error_text(recording.replay_with(&stream, &[(0, &odd)])),
         "`replay` was not accepted: parameter 0 of the recording was recorded at byte 0, the handle starts at byte 1: \
          both must lie alike within 4 bytes"
     );
     let short = values.slice(1..).unwrap();
     assert_eq!(
-        sentence(recording.replay_with(&stream, &[(0, &short)])),
+        error_text(recording.replay_with(&stream, &[(0, &short)])),
         "`replay` was not accepted: parameter 0 of the recording needs 20 bytes, the handle has 16"
     );
 }
 
 /// I1, I2, I7: a shorter handle takes the place of a parameter that may be shorter, and what lies beside it is neither touched nor
 /// waited for, nor part of what fails.
-pub(crate) fn a_parameter_may_be_bound_to_less_where_that_is_allowed(on: On) {
+pub(crate) fn parameter_may_be_bound_to_a_shorter_handle_if_allowed(on: On) {
     let rig = on.open();
     let stream = rig.client().new_stream();
     let record = |recorder: &mut Recorder<'_>| {
@@ -235,7 +235,7 @@ fn cancelled() -> CancelToken {
     token
 }
 
-pub(crate) fn a_replay_that_lacks_something_is_refused_and_submits_nothing(on: On) {
+pub(crate) fn incomplete_replay_is_refused_and_submits_nothing(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -247,8 +247,8 @@ pub(crate) fn a_replay_that_lacks_something_is_refused_and_submits_nothing(on: O
     let tasks = rig.stats().tasks;
     let refused = |bound: &[(usize, &Handle<u8>)], words: &[u64]| {
         let twin = recording.try_replay_args(&stream, bound, words);
-        let refused = sentence(recording.replay_args(&stream, bound, words));
-        assert_eq!(sentence(twin), refused);
+        let refused = error_text(recording.replay_args(&stream, bound, words));
+        assert_eq!(error_text(twin), refused);
         refused
             .trim_start_matches("`replay` was not accepted: ")
             .to_owned()
@@ -271,7 +271,7 @@ pub(crate) fn a_replay_that_lacks_something_is_refused_and_submits_nothing(on: O
         refused(&[input, output, (3, from.as_bytes())], &[1]),
         "parameter 3 of the recording does not exist, there are 3"
     );
-    assert!(sentence(recording.replay(&stream)).contains("it takes 1 word, 0 were given"));
+    assert!(error_text(recording.replay(&stream)).contains("it takes 1 word, 0 were given"));
     let other = on.open();
     let foreign = other.client().new_stream().create(&[0_u32; LEN]).unwrap();
     let bound = [(0, foreign.as_bytes()), output];
@@ -289,7 +289,7 @@ pub(crate) fn a_replay_that_lacks_something_is_refused_and_submits_nothing(on: O
 
 /// I5, I7: a parameter has no memory outside of replays. Whoever asks for what it would have been is told so, in every
 /// way to ask; nothing hangs, and what is not made of it is as it was.
-pub(crate) fn a_parameter_outside_of_a_recording_is_told_i5_i7(on: On) {
+pub(crate) fn use_of_a_parameter_outside_of_a_recording_fails_i5_i7(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (stream, transfer) = (client.new_stream(), transfer(&client));
@@ -308,9 +308,9 @@ pub(crate) fn a_parameter_outside_of_a_recording_is_told_i5_i7(on: On) {
     let parameter = made.unwrap();
     let why = "`parameter` failed: a parameter of a recording has no memory of its own; give it to the recorder only, \
                and bind a handle to it at each replay";
-    assert!(sentence(stream.read(&parameter).wait()).starts_with(why));
+    assert!(error_text(stream.read(&parameter).wait()).starts_with(why));
     launch_transfer(&stream, &transfer, &parameter, &out).unwrap();
-    let told = sentence(stream.read(&out).wait());
+    let told = error_text(stream.read(&out).wait());
     assert!(
         told.starts_with(why) && told.ends_with("`transfer`"),
         "{told}"
@@ -319,7 +319,7 @@ pub(crate) fn a_parameter_outside_of_a_recording_is_told_i5_i7(on: On) {
     stream.write(&parameter, &[1; LEN]).unwrap();
     stream.fill(&parameter, 2).unwrap();
     launch_transfer(&stream, &transfer, &good, &parameter).unwrap();
-    assert!(sentence(stream.read(&parameter).wait()).contains(why));
+    assert!(error_text(stream.read(&parameter).wait()).contains(why));
     let guard = on.guard(&stream, (read(&parameter),));
     assert!(guard.is_err());
     // Nor does another recording have it, or a replay that binds it.
@@ -334,7 +334,7 @@ pub(crate) fn a_parameter_outside_of_a_recording_is_told_i5_i7(on: On) {
     };
     let second = stream.record(record).unwrap();
     second.replay_with(&stream, &[(0, &parameter)]).unwrap();
-    assert!(sentence(stream.read(&out).wait()).contains(why));
+    assert!(error_text(stream.read(&out).wait()).contains(why));
     second.replay_with(&stream, &[(0, &good)]).unwrap();
     assert_eq!(stream.read(&out).wait().unwrap(), [4; LEN]);
     recording.replay_with(&stream, &[(0, &out)]).unwrap();
@@ -349,7 +349,7 @@ pub(crate) fn a_parameter_outside_of_a_recording_is_told_i5_i7(on: On) {
 }
 
 /// I8: the twin that never waits says that there is no room, and has submitted nothing.
-pub(crate) fn a_replay_without_room_is_busy_i8(on: On) {
+pub(crate) fn replay_that_finds_no_room_returns_busy_i8(on: On) {
     let rig = on.open_with(DeviceOptions::default().mailbox_capacity(8));
     let client = rig.client();
     let stream = client.new_stream();
@@ -382,7 +382,7 @@ pub(crate) fn a_replay_without_room_is_busy_i8(on: On) {
 
 /// I7: a replay defines what it reads of its scratch memory, so it inherits nothing that failed there before; what it binds otherwise
 /// it does inherit.
-pub(crate) fn replay_inherits_no_failure_that_an_earlier_one_left_in_its_scratch(on: On) {
+pub(crate) fn replay_inherits_no_failure_of_an_earlier_replay_from_its_scratch(on: On) {
     let rig = on.open();
     let client = rig.client();
     let stream = client.new_stream();
@@ -418,7 +418,7 @@ pub(crate) fn replay_inherits_no_failure_that_an_earlier_one_left_in_its_scratch
     let answers = [1, 13, 2, 13, 13, 3].map(|seed| (seed, replay(seed).unwrap()));
     for (seed, answer) in answers {
         match seed {
-            13 => assert!(sentence(answer.wait()).contains("unlucky")),
+            13 => assert!(error_text(answer.wait()).contains("unlucky")),
             _ => assert_eq!(answer.wait().unwrap(), [seed; LEN]),
         }
     }

@@ -8,7 +8,7 @@ use millstream::{
     Stream, update,
 };
 
-use crate::subject::{Clock, Way};
+use crate::subject::{Clock, Mode};
 use crate::support::*;
 
 fn told(mut profile: Pending<Profile>) -> Profile {
@@ -50,7 +50,7 @@ impl Adder {
     }
 }
 
-pub(crate) fn a_profile_is_of_what_the_stream_was_given_between_its_ends(on: On) {
+pub(crate) fn profile_covers_exactly_the_tasks_between_its_start_and_its_end(on: On) {
     let rig = on.open();
     let client = rig.client();
     let adder = Adder::new(&client);
@@ -131,7 +131,7 @@ pub(crate) fn tokens_nest_and_overlap_across_streams_and_threads(on: On) {
     assert_eq!(all.untimed + mine.untimed + two.untimed + inner.untimed, 0);
 }
 
-pub(crate) fn a_closure_is_profiled_also_if_it_panics(on: On) {
+pub(crate) fn closure_is_profiled_and_its_panic_does_not_affect_the_next_profile(on: On) {
     let rig = on.open();
     let adder = Adder::new(&rig.client());
     let (made, profile) = adder.stream.profiled(|_| adder.add(4)).unwrap();
@@ -177,7 +177,7 @@ pub(crate) fn a_recording_is_profiled_task_by_task(on: On) {
     assert_eq!(adder.stream.read(&to).wait().unwrap(), [12; 64]);
 }
 
-pub(crate) fn tokens_of_other_devices_and_ended_ones_are_told_apart(on: On) {
+pub(crate) fn foreign_tokens_and_ended_tokens_return_different_errors(on: On) {
     let (rig, other) = (on.open(), on.open());
     let adder = Adder::new(&rig.client());
     let token = adder.stream.start_profile().unwrap();
@@ -207,7 +207,7 @@ pub(crate) fn tokens_of_other_devices_and_ended_ones_are_told_apart(on: On) {
 }
 
 /// I5: what is ended before its tasks are issued is told once they are over, whatever held them back.
-pub(crate) fn a_profile_waits_for_tasks_that_are_held(on: On) {
+pub(crate) fn profile_waits_for_held_tasks(on: On) {
     let rig = on.open();
     let client = rig.client();
     let (owner, adder) = (client.new_stream(), Adder::new(&client));
@@ -256,7 +256,7 @@ pub(crate) fn closing_answers_open_profiles(on: On) {
 }
 
 /// I12: those that nobody ends are bounded, and the rest is none the worse.
-pub(crate) fn ten_thousand_tokens_are_open_and_twenty_thousand_are_forgotten(on: On) {
+pub(crate) fn open_profiles_are_bounded_and_the_oldest_is_evicted(on: On) {
     let rig = on.open();
     let adder = Adder::new(&rig.client());
     let start = || adder.stream.start_profile().unwrap();
@@ -281,7 +281,7 @@ pub(crate) fn ten_thousand_tokens_are_open_and_twenty_thousand_are_forgotten(on:
 }
 
 /// I12: what finds no room is counted, and said.
-pub(crate) fn tasks_without_room_for_their_times_are_counted(on: On) {
+pub(crate) fn tasks_without_room_for_their_spans_are_counted_as_untimed(on: On) {
     let rig = on.open_with(DeviceOptions::default().profile_spans(1));
     let adder = Adder::new(&rig.client());
     let many = adder.stream.record(|recorder| {
@@ -291,14 +291,14 @@ pub(crate) fn tasks_without_room_for_their_times_are_counted(on: On) {
     let adds = profile.kernel("add_one").unwrap();
     assert_eq!((profile.tasks, adds.tasks), (50, 50));
     assert_eq!(adds.timed + profile.untimed, 50);
-    if on.way() == Way::Driven && on.abilities().clock == Clock::Host {
+    if on.mode() == Mode::Driven && on.abilities().clock == Clock::Host {
         // Nobody takes times while it is pumped.
         assert!(profile.untimed > 0);
     }
 }
 
 /// I12: a profile that nobody ends does not measure for ever.
-pub(crate) fn a_profile_ends_by_itself_when_it_is_full(on: On) {
+pub(crate) fn profile_ends_automatically_when_it_is_full(on: On) {
     let rig = on.open_with(DeviceOptions::default().profile_tasks(4));
     let adder = Adder::new(&rig.client());
     let (token, later) = (
